@@ -1,0 +1,158 @@
+// THE SEAM. A back end takes a batch of encoded matrices and returns raw numbers: singular values
+// and moments. Everything derived from them is computed once, on the host (measure/metrics.hpp), so
+// back ends agree by construction.
+#pragma once
+
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/encoding.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::measure {
+
+enum class Mode : std::uint8_t { kFast, kDefault, kStrict };
+
+/// Status of a row of /matrix/, in the order of its flag_values.
+enum class Status : std::int8_t {
+  kMeasured = 0,
+  kNotConverged = 1,
+  kNotFinite = 2,
+  kUnsupported = 3,
+  kFailed = 4,
+  kSkipped = 5
+};
+
+struct MeasureOptions {
+  Mode mode = Mode::kDefault;
+  bool escalate = true;  ///< --no-escalate clears it
+  std::string svd_route =
+      "auto";  ///< "auto", "library", ... ; UsageError for a route the back end lacks
+  bool sign_flip_null =
+      false;                 ///< also the spectrum of the randomly signed matrix (metrics contract)
+  std::int32_t vectors = 0;  ///< top-K singular vectors wanted
+};
+
+/// The matrix a back end is to measure, whole in memory or read piece by piece. Stored orientation.
+class MatrixInput {
+ public:
+  virtual ~MatrixInput() = default;
+  virtual const decode::Encoding& encoding() const = 0;
+  virtual std::int64_t rows() const = 0;  ///< as stored
+  virtual std::int64_t cols() const = 0;
+  /// True where rows/columns are stored as in x out: matters for left/right vectors and the
+  /// sign-flip index only.
+  virtual bool transposed() const = 0;
+  /// First 8 bytes of SHA-256("tensor#slice") as a little-endian integer: key of the sign-flip
+  /// null.
+  virtual std::uint64_t sign_flip_key() const = 0;
+  /// Bytes that row_slab()/column_slab() may pin at a time: 0 where the matrix is in memory
+  /// already.
+  virtual bool in_memory() const = 0;
+  /// The rows [first, first+count) / columns, encoded. The view is valid until the next call on
+  /// this object. In memory: a sub-view. Streamed: read from the source (errors of
+  /// ByteSource::read_many pass through).
+  virtual decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) = 0;
+  virtual decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) = 0;
+};
+
+/// A MatrixInput over bytes already in memory. `matrix` is the whole matrix (first_row = first_col
+/// = 0).
+std::unique_ptr<MatrixInput> make_memory_input(const decode::EncodedMatrix& matrix,
+                                               bool transposed = false,
+                                               std::uint64_t sign_flip_key = 0);
+
+/// Certified bounds of `fast` mode (k as in kVarAtK, only k <= 64 used).
+struct SpectrumBounds {
+  std::vector<double> var_at_k_lower, var_at_k_upper;  ///< 9 values, NaN beyond k = 64
+  double stable_rank_lower = std::numeric_limits<double>::quiet_NaN();
+  double stable_rank_upper = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// Top-K singular vectors, on request. Unit norm; each vector's largest component (of `right`) is
+/// positive.
+struct SingularVectors {
+  std::int32_t count = 0;
+  std::vector<float> right;                  ///< [count, logical cols]
+  std::vector<float> left;                   ///< [count, logical rows]
+  std::vector<double> sigma, residual, gap;  ///< [count]
+};
+
+/// Raw numbers of one matrix. Expected outcomes are values here, never exceptions.
+struct MatrixReport {
+  Status status = Status::kFailed;
+  std::string reason;         ///< why not measured, or which values are NaN and why; "zero matrix"
+  std::vector<double> sigma;  ///< descending, min(rows, cols) values; fast: the top min(64, p)
+  decode::Moments moments;    ///< of the decoded weights, filled whenever decoding succeeded
+  double gram_norm_squared =
+      std::numeric_limits<double>::quiet_NaN();  ///< ||G||_F^2 in units of w^4, NaN if no Gram
+  double check_trace = std::numeric_limits<double>::quiet_NaN();
+  double check_gram = std::numeric_limits<double>::quiet_NaN();
+  bool tail_reliable = true;  ///< false: sigma_min, condition, numerical rank, trace_log become NaN
+  bool escalated = false;
+  std::string method;                    ///< "gram32+trd32+cpu", ... (results contract)
+  std::optional<SpectrumBounds> bounds;  ///< fast mode
+  std::vector<double> sign_flip_sigma;   ///< with sign_flip_null
+  std::optional<SingularVectors> vectors;
+  double seconds_decode = 0.0, seconds_gram = 0.0, seconds_eigen = 0.0;  ///< wall time by stage
+};
+
+/// Who computes.
+struct BackendInfo {
+  std::string name;                    ///< "cpu" or "cuda"
+  std::string device;                  ///< processor or GPU model
+  std::vector<std::string> libraries;  ///< "OpenBLAS 0.3.21 SkylakeX", "cuSOLVER 12.0.4", driver
+};
+
+/// What the work queue above may ask of it.
+struct BackendLimits {
+  std::int32_t concurrent_calls =
+      1;                   ///< calls of measure() that may run at once, each on its own thread
+  std::int64_t batch = 1;  ///< matrices of one shape worth handing over at once
+  std::uint64_t device_bytes = 0;  ///< memory usable on the device; 0: host memory counts
+};
+
+/// Host bytes for encoded data, pinned where the back end wants it (64-byte aligned at least).
+/// Move-only owner.
+class StagingBuffer {
+ public:
+  virtual ~StagingBuffer() = default;
+  virtual std::span<std::byte> bytes() = 0;
+};
+
+/// One object per device.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual BackendInfo info() const = 0;
+  virtual BackendLimits limits() const = 0;
+  virtual std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) = 0;
+  /// Host memory that measure() takes for one matrix beside its encoded bytes; an upper bound, used
+  /// by the budget. `least` true: by the route with the smallest tiles (still correct, maybe
+  /// slower).
+  virtual std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
+                                        std::int64_t cols, const MeasureOptions& options,
+                                        bool least) const = 0;
+  /// Blocks. out[i] belongs to batch[i]. A matrix that cannot be measured is a report; DeviceError,
+  /// OutOfMemory and read errors of a streamed input are thrown. `workspace_limit` bounds the host
+  /// memory used (bytes; 0: free).
+  virtual void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
+                       std::uint64_t workspace_limit, std::span<MatrixReport> out) = 0;
+  /// Decoded weights of `matrix`, rows x cols as stored: the conformance tests compare bits.
+  virtual void decode(const decode::EncodedMatrix& matrix, std::span<float> out) = 0;
+};
+
+/// The CPU back end with `threads` concurrent calls (0: every core this process may use).
+std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads);
+
+/// The CUDA back end on `device`, or null with the reason in `why`. Present in every build
+/// (kernels/cuda_absent.cpp).
+std::unique_ptr<Backend> make_cuda_backend(std::int32_t device, std::string& why);
+
+}  // namespace vindex::measure

@@ -1,0 +1,101 @@
+// Owns the metrics (metrics contract, version 1): one definition each, computed on the host from
+// singular values and moments, and the nulls beside them. The table below is what results, exports
+// and docs iterate over.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vindex::measure {
+
+/// The k of var_at_k.
+inline constexpr std::array<std::int32_t, 9> kVarAtK = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+/// Every scalar metric; var_at_k is separate.
+enum class Metric : std::uint8_t {
+  kVarAt64Top128,
+  kSpectralNorm,
+  kSigmaMin,
+  kFrobeniusNorm,
+  kNuclearNorm,
+  kSigmaRatio12,
+  kConditionNumber,
+  kStableRank,
+  kParticipationRatio,
+  kEffectiveRank,
+  kEffectiveRankSigma,
+  kSpectralEntropy,
+  kRank90,
+  kRank95,
+  kRank99,
+  kNumericalRank,
+  kHillAlpha,
+  kPlAlpha,
+  kPlXmin,
+  kPlKs,
+  kPlTail,
+  kMpScale,
+  kMpOutliers,
+  kMpLowerOutliers,
+  kMpKs,
+  kTraceLog,
+  kGini,
+  kCheckTrace,
+  kCheckGram,
+  kCount
+};
+inline constexpr std::size_t kMetricCount = static_cast<std::size_t>(Metric::kCount);
+
+struct MetricRow {
+  Metric metric;
+  std::string_view name;       ///< dataset name
+  bool is_integer;             ///< int32 in the file (NaN is stored as -1)
+  bool has_null;               ///< a `<name>_null` column exists
+  std::string_view long_name;  ///< one line for the file's attribute
+};
+/// All rows, in the order of the enumeration.
+std::span<const MetricRow> metric_rows();
+
+/// Values of one matrix. A value that is not defined is NaN; integers are exact in double.
+struct MetricValues {
+  std::array<double, kMetricCount> scalar;
+  std::array<double, kVarAtK.size()> var_at_k;
+  MetricValues();  ///< all NaN
+  double& operator[](Metric m) { return scalar[static_cast<std::size_t>(m)]; }
+  double operator[](Metric m) const { return scalar[static_cast<std::size_t>(m)]; }
+};
+
+/// Metrics of a rows x cols matrix from its report. Sets `reason` where a value of a measured
+/// matrix is NaN for a reason
+/// ("zero matrix", "tail not reliable", "fast mode: no tail"). Cost under 2 ms for p = 2048 on one
+/// core.
+MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
+                            Mode mode, std::string& reason);
+
+/// Values for iid noise of that shape (Marchenko-Pastur quadrature); entries without a null are
+/// NaN. Pure; the caller caches (NullCache).
+MetricValues null_metrics(std::int64_t rows, std::int64_t cols);
+
+/// Thread-safe cache of null_metrics by shape (order of the two sides does not matter).
+class NullCache {
+ public:
+  NullCache();
+  ~NullCache();
+  const MetricValues& of(std::int64_t rows, std::int64_t cols);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Linear interpolation between order statistics, numpy's default. `values` need not be sorted; NaN
+/// are ignored; NaN if none is left. q in [0, 1].
+double quantile(std::vector<double> values, double q);
+
+}  // namespace vindex::measure

@@ -1,0 +1,110 @@
+// Owns the meaning of a model's tensors: which are weights, which belong together (codes and
+// scales, also across shards), and the layer, expert, block, role and logical shape of every
+// matrix. Driven by a table of families (host/model/families.cpp); shapes are believed over keys.
+#pragma once
+
+#include <vindex/core/warning.hpp>
+#include <vindex/decode/encoding.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vindex::model {
+
+/// Where in a transformer a matrix sits; the order is the results file's row order.
+enum class Block : std::uint8_t {
+  kEmbedding,
+  kRouter,
+  kAttention,
+  kDenseMlp,
+  kRoutedExpert,
+  kSharedExpert,
+  kSsm,
+  kNorm,
+  kOutput,
+  kOther
+};
+std::string_view block_name(Block block);
+std::optional<Block> block_of_name(std::string_view name);
+
+/// Rank of a role in the results file's order; roles outside the table come after it (then by name,
+/// bytewise).
+std::int32_t role_rank(std::string_view role);
+
+/// A stored tensor, or a contiguous part of one (a slice of a stack).
+struct TensorPart {
+  std::int32_t tensor = -1;  ///< index into ModelFiles::tensors
+  std::uint64_t offset = 0;  ///< absolute in that tensor's file
+  std::uint64_t bytes = 0;
+  std::int64_t rows = 0;  ///< as stored, for companions (scales): elements, row-major
+  std::int64_t cols = 0;
+};
+
+struct CompanionPart {
+  decode::CompanionRole role = decode::CompanionRole::kScale;
+  decode::ElementType type = decode::ElementType::kF32;
+  TensorPart part;
+};
+
+/// One matrix: a row of /matrix/.
+struct MatrixRecord {
+  std::string tensor;  ///< logical name (raw bytes)
+  std::int32_t slice = -1;
+  std::int32_t layer = -1;
+  std::int32_t expert = -1;
+  Block block = Block::kOther;
+  std::string role;
+  std::string shard;        ///< file name the codes come from
+  std::int64_t rows = 0;    ///< logical: out
+  std::int64_t cols = 0;    ///< logical: in
+  bool transposed = false;  ///< stored as cols x rows (in x out)
+  decode::Encoding encoding;
+  std::string
+      unsupported;  ///< why it cannot be measured (companion missing, encoding); empty if it can
+  TensorPart codes;
+  std::vector<CompanionPart> companions;
+  std::int32_t tensor_record = -1;  ///< index into ModelIndex::tensors
+  std::int64_t stored_rows() const { return transposed ? cols : rows; }
+  std::int64_t stored_cols() const { return transposed ? rows : cols; }
+};
+
+/// One logical tensor: a row of /tensor/.
+struct TensorRecord {
+  std::string name;                  ///< logical
+  std::vector<std::int32_t> stored;  ///< indices into ModelFiles::tensors, codes first
+  Block block = Block::kOther;
+  std::string role;
+  std::int32_t layer = -1;
+  std::vector<std::int64_t> shape;  ///< logical, as decoded (outermost first)
+  std::string encoding;
+  std::int64_t count = 0;  ///< logical elements
+  bool in_matrix = false;
+  std::string reason;  ///< why no matrix ("1-D", "convolution", "zero size"), empty if in_matrix
+};
+
+/// What the config or the keys say, checked against the tensors (which are believed).
+struct ModelShape {
+  std::string architecture;  ///< model_type or general.architecture; "unknown" if none
+  std::optional<std::int64_t> layers, experts, experts_per_token, shared_experts,
+      dense_first_layers;
+  std::string
+      quantisation;  ///< "none", "fp8 128x128", "compressed-tensors INT4 g32", or the ggml types
+};
+
+struct ModelIndex {
+  ModelShape shape;
+  std::vector<MatrixRecord> matrices;  ///< in the results file's row order
+  std::vector<TensorRecord> tensors;   ///< in order of logical name, bytewise
+  std::vector<Warning> warnings;       ///< those of ModelFiles not repeated
+};
+
+/// Interprets the tensors of `files`. Errors: FormatError only for what makes the model as a whole
+/// unreadable; a weight whose companions are missing or misshapen becomes a record with
+/// `unsupported` set.
+ModelIndex index_model(const shard::ModelFiles& files);
+
+}  // namespace vindex::model

@@ -1,0 +1,33 @@
+// Owns the record that passes from a run to the results file: identity, metrics, nulls, spectrum
+// and moments of one measured (or not measurable) matrix.
+#pragma once
+
+#include <vindex/measure/metrics.hpp>
+#include <vindex/model/model_index.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+/// One finished row of /matrix/. `index` is its position in RunDescription::matrices.
+struct ResultRow {
+  std::int64_t index = 0;
+  measure::Status status = measure::Status::kSkipped;
+  std::string reason;
+  std::string error_class;  ///< for failed/unsupported: "65", "69", "74", "70": what the run's exit
+                            ///< code becomes
+  std::string method;
+  bool escalated = false;
+  measure::MetricValues values;
+  measure::MetricValues nulls;
+  std::vector<double> var_at_k_signflip;          ///< 9 values with --null signflip, else empty
+  std::optional<measure::SpectrumBounds> bounds;  ///< fast mode
+  std::vector<double> sigma;                      ///< empty if not measured
+  std::optional<measure::SingularVectors> vectors;
+  decode::Moments moments;
+};
+
+}  // namespace vindex::results

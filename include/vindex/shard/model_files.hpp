@@ -1,0 +1,62 @@
+// Owns what is known of a model from its containers' headers alone: files, stored tensors with byte
+// ranges, the GGUF key list, config.json. No names are interpreted here: that is the model layer.
+#pragma once
+
+#include <vindex/core/json.hpp>
+#include <vindex/core/warning.hpp>
+#include <vindex/decode/element_type.hpp>
+#include <vindex/shard/byte_source.hpp>
+#include <vindex/shard/gguf.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::shard {
+
+enum class ContainerFormat { kSafetensors, kGguf };
+
+/// One tensor as stored.
+struct StoredTensor {
+  std::string name;  ///< raw bytes from the file: print through printable()
+  decode::ElementType type = decode::ElementType::kF32;
+  std::vector<std::int64_t>
+      shape;  ///< outermost first (torch order; GGUF's ne reversed); may be empty or hold 0
+  std::int32_t shard = 0;    ///< index into ModelFiles::shards
+  std::uint64_t offset = 0;  ///< absolute in the file
+  std::uint64_t bytes = 0;
+};
+
+/// One file of the model.
+struct Shard {
+  std::string path;           ///< as opened
+  std::string file_name;      ///< last component: the results' `shard` column
+  SourceIdentity identity;    ///< at opening
+  std::string header_sha256;  ///< hex digest of the header bytes
+  std::unique_ptr<ByteSource> source;
+};
+
+/// A model's files, headers read and validated. Move-only; owns the sources.
+struct ModelFiles {
+  ContainerFormat format = ContainerFormat::kSafetensors;
+  std::string path;                   ///< as the user gave it
+  std::vector<Shard> shards;          ///< in file-name order
+  std::vector<StoredTensor> tensors;  ///< in shard order, then file offset
+  std::optional<JsonValue> config;    ///< config.json (safetensors), if found
+  std::vector<GgufKey> keys;          ///< of the first GGUF shard, in file order
+  std::vector<Warning> warnings;
+};
+
+struct OpenOptions {
+  std::string model_config;  ///< --model-config FILE; empty: look beside the model
+};
+
+/// Opens a folder (Hugging Face layout or GGUF splits), one .safetensors, or one .gguf (the first
+/// split finds the rest). Reads headers only. Errors: as the input policy says (FormatError 65,
+/// MissingInputError 66, SystemError 77), before anything is returned; a folder with several
+/// unrelated models is a MissingInputError/FormatError that lists them.
+ModelFiles open_model(const std::string& path, const OpenOptions& options = {});
+
+}  // namespace vindex::shard

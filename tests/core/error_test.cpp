@@ -1,0 +1,42 @@
+#include <vindex/core/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+namespace vindex {
+namespace {
+
+TEST(ErrorTest, MessageStartsWithTheStableId) {
+  const FormatError error("E-GGUF-MAGIC", "a.gguf at byte 0", "no GGUF magic");
+  EXPECT_STREQ(error.what(), "E-GGUF-MAGIC: a.gguf at byte 0: no GGUF magic");
+  EXPECT_EQ(error.exit_code(), ExitCode::kMalformedInput);
+}
+
+TEST(ErrorTest, SystemErrorsChooseTheExitCodeFromErrno) {
+  EXPECT_EQ(SystemError("E-READ", EACCES, "x").exit_code(), ExitCode::kNoPermission);
+  EXPECT_EQ(SystemError("E-READ", ENOENT, "x").exit_code(), ExitCode::kMissingInput);
+  EXPECT_EQ(SystemError("E-READ", ENOSPC, "x").exit_code(), ExitCode::kInputOutput);
+}
+
+TEST(PrintableTest, KeepsTextAndEscapesWhatDrivesTerminals) {
+  EXPECT_EQ(printable("blk.0 \xC3\xA9"), "blk.0 \xC3\xA9");
+  EXPECT_EQ(printable("a\x1b[31m\n"), "a\\x1b[31m\\x0a");
+  EXPECT_EQ(printable("\xC0\x80"), "\\xc0\\x80");           // overlong zero
+  EXPECT_EQ(printable("\xED\xA0\x80"), "\\xed\\xa0\\x80");  // surrogate
+  EXPECT_EQ(printable("\xC2\x9B"), "\\xc2\\x9b");           // C1 control sequence introducer
+  EXPECT_EQ(printable("\xE2\x82"), "\\xe2\\x82");           // cut short
+}
+
+TEST(ExpectsTest, FailureIsAnInternalError) {
+  EXPECT_NO_THROW(expects(true, "fine"));
+  try {
+    expects(false, "rows must be positive");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kInternal);
+  }
+}
+
+}  // namespace
+}  // namespace vindex
