@@ -1,0 +1,57 @@
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+namespace vindex {
+
+namespace {
+struct ContextDeleter {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+}  // namespace
+
+struct Sha256::State {
+  std::unique_ptr<EVP_MD_CTX, ContextDeleter> context{EVP_MD_CTX_new()};
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  expects(state_->context != nullptr &&
+              EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1,
+          "SHA-256 is not available in this OpenSSL");
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  expects(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()) == 1,
+          "SHA-256 update failed");
+}
+
+void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
+
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest{};
+  expects(EVP_DigestFinal_ex(state_->context.get(), digest.data(), nullptr) == 1,
+          "SHA-256 final failed");
+  return digest;
+}
+
+Sha256Digest sha256(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.finish();
+}
+
+std::string hex(const Sha256Digest& digest) {
+  std::string out;
+  out.reserve(2 * digest.size());
+  for (const std::uint8_t byte : digest) {
+    out += fmt::format("{:02x}", byte);
+  }
+  return out;
+}
+
+}  // namespace vindex
