@@ -1,0 +1,74 @@
+// Owns the statistics of a layer over its matrices (rows of /layer/ in the results contract): for
+// each (layer, block, role) the spread of a few metrics over the experts, and who is extreme.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace vindex::measure {
+
+/// The metrics that /layer/ summarises, in the order of LayerGroup::statistics.
+enum class LayerMetric : std::uint8_t {
+  kVarAt64,
+  kVarAt64Ratio,  ///< var_at_64 over its null
+  kStableRank,
+  kEffectiveRank,
+  kSigmaRatio12,
+  kCount
+};
+inline constexpr std::size_t kLayerMetricCount = static_cast<std::size_t>(LayerMetric::kCount);
+
+/// Dataset prefix ("var_at_64_ratio"); the suffixes are `_median`, `_q25`, ... as in Statistic.
+std::string_view layer_metric_name(LayerMetric metric);
+
+/// What of a row of /matrix/ the statistics need. `role` is a view: its text outlives the call.
+struct LayerRow {
+  std::int32_t layer = -1;
+  std::int32_t block = 0;  ///< any number that tells blocks apart (model::Block)
+  std::string_view role;
+  std::int32_t expert = -1;  ///< -1 where the matrix belongs to no expert
+  std::int64_t rows = 0;     ///< logical
+  std::int64_t cols = 0;
+  bool measured = false;  ///< status `measured`; other rows count for nothing
+  double var_at_64 = std::numeric_limits<double>::quiet_NaN();
+  double var_at_64_null = std::numeric_limits<double>::quiet_NaN();
+  double stable_rank = std::numeric_limits<double>::quiet_NaN();
+  double effective_rank = std::numeric_limits<double>::quiet_NaN();
+  double sigma_ratio_1_2 = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// Spread of one metric over a group; NaN values are left out, all NaN and -1 where none is left.
+struct Statistic {
+  double median = std::numeric_limits<double>::quiet_NaN();
+  double q25 = std::numeric_limits<double>::quiet_NaN();
+  double q75 = std::numeric_limits<double>::quiet_NaN();
+  double min = std::numeric_limits<double>::quiet_NaN();
+  double max = std::numeric_limits<double>::quiet_NaN();
+  std::int32_t argmin = -1;  ///< expert with the least value, the first of several
+  std::int32_t argmax = -1;
+};
+
+/// One row of /layer/.
+struct LayerGroup {
+  std::int32_t layer = -1;
+  std::int32_t block = 0;
+  std::string_view role;   ///< the view of the group's first row
+  std::int64_t count = 0;  ///< measured rows
+  std::array<Statistic, kLayerMetricCount> statistics;
+  double var_at_64_null = std::numeric_limits<double>::quiet_NaN();  ///< NaN where shapes differ
+  const Statistic& operator[](LayerMetric metric) const {
+    return statistics[static_cast<std::size_t>(metric)];
+  }
+};
+
+/// Groups `rows` by (layer, block, role), in the order in which each group first appears (rows in
+/// the file's order give groups in the file's order). A group without a measured row stays, with
+/// count 0. Where the shapes (rows, cols) of a group's measured rows differ, `var_at_64_null` and
+/// the ratio are NaN. Order statistics as in quantile() (metrics.hpp).
+std::vector<LayerGroup> layer_groups(std::span<const LayerRow> rows);
+
+}  // namespace vindex::measure
