@@ -1,0 +1,47 @@
+// Owns the list of decoders and the one switch from a run-time encoding to a compile-time decoder.
+// To add a format: write its header, add it to AllDecoders, add its test; the host loops, the
+// encoding table and the device kernel follow.
+//
+//   visit_encoding(encoding, [&]<typename Decoder>(Decoder) { kernel<Decoder><<<...>>>(view); });
+#pragma once
+
+#include <vindex/decode/k_blocks.hpp>
+#include <vindex/decode/scaled_formats.hpp>
+#include <vindex/decode/simple_blocks.hpp>
+
+namespace vindex::decode {
+
+template <typename... Decoders>
+struct DecoderList {};
+
+using AllDecoders =
+    DecoderList<PlainDecoder<F64Format>, PlainDecoder<F32Format>, PlainDecoder<F16Format>,
+                PlainDecoder<BF16Format>, PlainDecoder<I8Format>, PlainDecoder<I16Format>,
+                PlainDecoder<I32Format>, PlainDecoder<I64Format>, PlainDecoder<U8Format>,
+                PlainDecoder<U16Format>, PlainDecoder<U32Format>, PlainDecoder<U64Format>,
+                PlainDecoder<F8E4M3Format>, PlainDecoder<F8E5M2Format>, PlainDecoder<Q4_0Block>,
+                PlainDecoder<Q4_1Block>, PlainDecoder<Q5_0Block>, PlainDecoder<Q5_1Block>,
+                PlainDecoder<Q8_0Block>, PlainDecoder<Q4_KBlock>, PlainDecoder<Q5_KBlock>,
+                PlainDecoder<Q6_KBlock>, Fp8BlockDecoder, PackedIntDecoder<4>, PackedIntDecoder<8>>;
+
+/// True where `Decoder` decodes `encoding`.
+template <typename Decoder>
+bool decodes(const Encoding& encoding) {
+  return encoding.scheme == Decoder::kScheme && encoding.type == Decoder::kType &&
+         encoding.bits == Decoder::kBits;
+}
+
+template <typename Visitor, typename... Decoders>
+bool visit_encoding_in(DecoderList<Decoders...> /*list*/, const Encoding& encoding,
+                       Visitor&& visitor) {
+  return ((decodes<Decoders>(encoding) && (visitor(Decoders{}), true)) || ...);
+}
+
+/// Calls `visitor` with an object of the decoder of `encoding`; false, and no call, where there is
+/// none.
+template <typename Visitor>
+bool visit_encoding(const Encoding& encoding, Visitor&& visitor) {
+  return visit_encoding_in(AllDecoders{}, encoding, visitor);
+}
+
+}  // namespace vindex::decode
