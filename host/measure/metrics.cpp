@@ -1,0 +1,280 @@
+// Owns derive_metrics: the contract's definitions, one function per family of metrics. F2 is always
+// the sum of squares of the decoded weights, never the sum of the computed eigenvalues.
+#include "power_law.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/marchenko_pastur.hpp>
+#include <vindex/measure/metrics.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::measure {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kFloatEpsilon = 0x1p-23;
+// 99 % point of the Tracy-Widom law of real matrices (Johnstone 2001).
+constexpr double kTracyWidom99 = 2.0234;
+// Nearer to square than this the smallest eigenvalue of noise is no Tracy-Widom variable.
+constexpr double kHardEdge = 0.95;
+
+struct Spectrum {
+  double p, n, norm_squared;
+  std::span<const double> sigma;  // descending
+  std::vector<double> lambda;     // sigma^2
+  std::vector<double> log;        // ln lambda, whole spectrum only
+};
+
+// x / y where that is a number.
+double ratio(double x, double y) { return y > 0.0 && std::isfinite(x / y) ? x / y : kNaN; }
+
+void add_reason(std::string& reason, std::string_view text) {
+  if (reason.find(text) != std::string::npos) {
+    return;
+  }
+  if (!reason.empty()) {
+    reason += "; ";
+  }
+  reason += text;
+}
+
+void set_zero_matrix(MetricValues& values) {
+  for (const Metric metric :
+       {Metric::kSpectralNorm, Metric::kSigmaMin, Metric::kFrobeniusNorm, Metric::kNuclearNorm,
+        Metric::kRank90, Metric::kRank95, Metric::kRank99, Metric::kNumericalRank, Metric::kMpScale,
+        Metric::kMpOutliers, Metric::kMpLowerOutliers}) {
+    values[metric] = 0.0;
+  }
+}
+
+// What the largest values decide: every mode has these.
+void set_head(const Spectrum& spectrum, MetricValues& values) {
+  values[Metric::kSpectralNorm] = spectrum.sigma[0];
+  values[Metric::kStableRank] = ratio(spectrum.norm_squared, spectrum.lambda[0]);
+  if (spectrum.sigma.size() > 1) {
+    values[Metric::kSigmaRatio12] = ratio(spectrum.sigma[0], spectrum.sigma[1]);
+  }
+  double sum = 0.0;
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
+    const auto k = static_cast<std::size_t>(kVarAtK[i]);
+    if (static_cast<double>(k) >= spectrum.p) {
+      values.var_at_k[i] = 1.0;
+    } else if (k <= spectrum.lambda.size()) {
+      for (; taken < k; ++taken) {
+        sum += spectrum.lambda[taken];
+      }
+      values.var_at_k[i] = sum / spectrum.norm_squared;
+    }
+  }
+  if (spectrum.p <= 64.0) {
+    values[Metric::kVarAt64Top128] = 1.0;
+  }
+}
+
+void set_ranks(const Spectrum& spectrum, MetricValues& values) {
+  double sum = 0.0;
+  values[Metric::kRank90] = values[Metric::kRank95] = values[Metric::kRank99] = spectrum.p;
+  bool below90 = true;
+  bool below95 = true;
+  for (std::size_t i = 0; i + 1 < spectrum.lambda.size(); ++i) {
+    sum += spectrum.lambda[i];
+    const double share = sum / spectrum.norm_squared;
+    const auto k = static_cast<double>(i + 1);
+    if (below90 && share >= 0.90) {
+      values[Metric::kRank90] = k;
+      below90 = false;
+    }
+    if (below95 && share >= 0.95) {
+      values[Metric::kRank95] = k;
+      below95 = false;
+    }
+    if (share >= 0.99) {
+      values[Metric::kRank99] = k;
+      break;
+    }
+  }
+  const double threshold = spectrum.n * kFloatEpsilon * spectrum.sigma[0];
+  const auto above = std::partition_point(spectrum.sigma.begin(), spectrum.sigma.end(),
+                                          [&](double sigma) { return sigma > threshold; });
+  values[Metric::kNumericalRank] = static_cast<double>(above - spectrum.sigma.begin());
+}
+
+// Sums over the whole spectrum: norms, entropies, Gini, logarithms.
+void set_sums(const Spectrum& spectrum, MetricValues& values) {
+  const std::size_t count = spectrum.sigma.size();
+  double nuclear = 0.0;
+  double lambda_sum = 0.0;
+  double lambda_squared = 0.0;
+  double rank_weighted = 0.0;  // sum of i lambda_i, i from 1 at the largest
+  double lambda_log = 0.0;
+  double sigma_log = 0.0;
+  double log_sum = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double sigma = spectrum.sigma[i];
+    const double lambda = spectrum.lambda[i];
+    nuclear += sigma;
+    lambda_sum += lambda;
+    lambda_squared += lambda * lambda;
+    rank_weighted += static_cast<double>(i + 1) * lambda;
+    log_sum += spectrum.log[i];
+    if (lambda > 0.0) {
+      lambda_log += lambda * spectrum.log[i];
+      sigma_log += 0.5 * sigma * spectrum.log[i];
+    }
+  }
+  const double p = spectrum.p;
+  const double f2 = spectrum.norm_squared;
+  values[Metric::kNuclearNorm] = nuclear;
+  values[Metric::kParticipationRatio] = ratio(f2 * f2, lambda_squared);
+  // H of q_i = lambda_i / F2: -sum q ln q = (sum lambda ln F2 - sum lambda ln lambda) / F2.
+  const double entropy = (lambda_sum * std::log(f2) - lambda_log) / f2;
+  values[Metric::kEffectiveRank] = std::exp(entropy);
+  values[Metric::kSpectralEntropy] = p > 1.0 ? entropy / std::log(p) : kNaN;
+  values[Metric::kEffectiveRankSigma] = std::exp(std::log(nuclear) - sigma_log / nuclear);
+  const double mean_log = log_sum / p - std::log(f2 / p);
+  values[Metric::kTraceLog] = std::isfinite(mean_log) ? mean_log : kNaN;
+  // Of values in descending order: (p + 1 - 2 sum i lambda_i / sum lambda) / p.
+  values[Metric::kGini] = (p + 1.0 - 2.0 * rank_weighted / lambda_sum) / p;
+}
+
+void set_tails(const Spectrum& spectrum, MetricValues& values) {
+  const std::size_t k = spectrum.log.size() / 2;
+  if (k > 0 && spectrum.lambda[k] > 0.0) {
+    double excess = 0.0;
+    for (std::size_t i = 0; i < k; ++i) {
+      excess += spectrum.log[i] - spectrum.log[k];
+    }
+    const double inverse = ratio(static_cast<double>(k), excess);
+    values[Metric::kHillAlpha] = 1.0 + inverse;
+  }
+  const PowerLawFit fit = fit_power_law(spectrum.lambda, spectrum.log);
+  values[Metric::kPlAlpha] = fit.alpha;
+  values[Metric::kPlXmin] = fit.xmin;
+  values[Metric::kPlKs] = fit.ks;
+  values[Metric::kPlTail] = fit.tail;
+}
+
+double median_of_descending(const std::vector<double>& values) {
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+// Comparison with noise of the scale of the bulk. Upper threshold: Johnstone 2001; lower: the same
+// with the difference of the roots in place of their sum.
+void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
+  const double p = spectrum.p;
+  const double n = spectrum.n;
+  const MarchenkoPastur law(p / n);
+  const double scale_squared = median_of_descending(spectrum.lambda) / (n * law.median());
+  values[Metric::kMpScale] = std::sqrt(scale_squared);
+
+  const double long_root = std::sqrt(n - 1.0);
+  const double short_root = std::sqrt(p);
+  const double upper_sd = (long_root + short_root) * std::cbrt(1.0 / long_root + 1.0 / short_root);
+  const double upper = (long_root + short_root) * (long_root + short_root);
+  const double high = scale_squared * (upper + kTracyWidom99 * upper_sd);
+  const auto& lambda = spectrum.lambda;
+  const auto above = std::partition_point(lambda.begin(), lambda.end(),
+                                          [&](double value) { return value > high; });
+  values[Metric::kMpOutliers] = static_cast<double>(above - lambda.begin());
+
+  values[Metric::kMpLowerOutliers] = 0.0;
+  if (p <= kHardEdge * n) {
+    const double lower_sd =
+        (long_root - short_root) * std::cbrt(std::abs(1.0 / long_root - 1.0 / short_root));
+    const double lower = (long_root - short_root) * (long_root - short_root);
+    const double low = scale_squared * (lower - kTracyWidom99 * lower_sd);
+    const auto inside = std::partition_point(lambda.begin(), lambda.end(),
+                                             [&](double value) { return value >= low; });
+    values[Metric::kMpLowerOutliers] = static_cast<double>(lambda.end() - inside);
+  }
+
+  const double unit = scale_squared * n;
+  if (!(unit > 0.0)) {
+    return;  // no bulk to compare with
+  }
+  double greatest = 0.0;
+  for (std::size_t i = 0; i < lambda.size(); ++i) {
+    const double expected = law.cumulative(lambda[i] / unit);
+    const double at = (p - static_cast<double>(i)) / p;          // share of values <= this one
+    const double before = (p - static_cast<double>(i + 1)) / p;  // just below it
+    greatest = std::max({greatest, at - expected, expected - before});
+  }
+  values[Metric::kMpKs] = greatest;
+}
+
+}  // namespace
+
+MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
+                            Mode mode, std::string& reason) {
+  expects(rows > 0 && cols > 0, "derive_metrics: a matrix has rows and columns");
+  MetricValues values;
+  if (report.status != Status::kMeasured) {
+    return values;
+  }
+  values[Metric::kCheckTrace] = report.check_trace;
+  values[Metric::kCheckGram] = report.check_gram;
+  const std::int64_t p = std::min(rows, cols);
+  const double norm_squared = report.moments.sum_squares;
+  if (norm_squared == 0.0) {
+    set_zero_matrix(values);
+    add_reason(reason, "zero matrix");
+    return values;
+  }
+  const bool fast = mode == Mode::kFast;
+  const auto have = static_cast<std::int64_t>(report.sigma.size());
+  expects(have == (fast ? std::min<std::int64_t>(p, 64) : p),
+          "derive_metrics: min(rows, cols) singular values, in fast mode 64 at most");
+
+  Spectrum spectrum{static_cast<double>(p), static_cast<double>(std::max(rows, cols)), norm_squared,
+                    report.sigma,           std::vector<double>(report.sigma.size()),  {}};
+  std::transform(report.sigma.begin(), report.sigma.end(), spectrum.lambda.begin(),
+                 [](double sigma) { return sigma * sigma; });
+  values[Metric::kFrobeniusNorm] = std::sqrt(norm_squared);
+  set_head(spectrum, values);
+  if (p == 1) {
+    add_reason(reason, "one singular value");
+  }
+  if (fast) {
+    add_reason(reason, "fast mode: no tail");
+    return values;
+  }
+
+  spectrum.log.resize(spectrum.lambda.size());
+  std::transform(report.sigma.begin(), report.sigma.end(), spectrum.log.begin(),
+                 [](double sigma) { return 2.0 * std::log(sigma); });
+  if (p > 64) {
+    double top = 0.0;
+    const std::size_t end = std::min<std::size_t>(128, spectrum.lambda.size());
+    for (std::size_t i = 0; i < end; ++i) {
+      top += spectrum.lambda[i];
+      if (i == 63) {
+        values[Metric::kVarAt64Top128] = top;
+      }
+    }
+    values[Metric::kVarAt64Top128] = ratio(values[Metric::kVarAt64Top128], top);
+  }
+  set_ranks(spectrum, values);
+  set_sums(spectrum, values);
+  set_tails(spectrum, values);
+  set_noise_comparison(spectrum, values);
+  values[Metric::kSigmaMin] = spectrum.sigma.back();
+  values[Metric::kConditionNumber] = ratio(spectrum.sigma.front(), spectrum.sigma.back());
+  if (!report.tail_reliable) {
+    for (const Metric metric :
+         {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog}) {
+      values[metric] = kNaN;
+    }
+    add_reason(reason, "tail not reliable");
+  } else if (!(spectrum.sigma.back() > 0.0)) {
+    add_reason(reason, "zero singular value");
+  }
+  if (p > 1 && (std::isnan(values[Metric::kHillAlpha]) || std::isnan(values[Metric::kPlAlpha]))) {
+    add_reason(reason, "no tail to fit");
+  }
+  return values;
+}
+
+}  // namespace vindex::measure
