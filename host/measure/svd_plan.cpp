@@ -1,0 +1,122 @@
+#include "workspace.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/svd_plan.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace vindex::measure {
+namespace {
+
+/// Long-side elements summed in one float32 product before rounding into the Gram: a multiple of
+/// every block in use (fp8 128, K-quants 256), and about the depth OpenBLAS blocks by anyway.
+constexpr std::int64_t kChunk = 256;
+/// Above this ratio QR first is cheaper than bidiagonalising the tall matrix itself.
+constexpr double kDirectAspect = 1.2;
+/// Streamed slabs grow to this many encoded bytes, so that one read is worth its latency.
+constexpr std::uint64_t kSlabBytes = 32U << 20U;
+/// LAPACK block size (ilaenv) bounded from above, for its work arrays.
+constexpr std::int64_t kBlock = 64;
+/// Packing buffers of OpenBLAS that one thread touches beside a depth of 512 rows of the operand.
+constexpr std::uint64_t kLibraryBytes = 4U << 20U;
+
+/// Encoded bytes of `chunk` long-side elements, an upper bound (8 bytes is the widest element).
+std::uint64_t encoded_bytes(const decode::Encoding& encoding, const SvdPlan& plan) {
+  const auto row_length = static_cast<std::uint64_t>(plan.row_slabs ? plan.short_side : plan.chunk);
+  const auto row_count = static_cast<std::uint64_t>(plan.row_slabs ? plan.chunk : plan.short_side);
+  return decode::row_bytes(encoding, row_length).value_or(row_length * 8) * row_count;
+}
+
+std::uint64_t eigen_bytes(std::int64_t p, std::size_t size) {
+  // matrix, then d, e, tau and work of sytrd, then d and e in float64.
+  return array_bytes(p * p, size) + 3 * array_bytes(p, size) + array_bytes(p * kBlock, size) +
+         2 * array_bytes(p, sizeof(double));
+}
+
+std::uint64_t qr_bytes(const SvdPlan& plan) {
+  const std::int64_t p = plan.short_side;
+  const std::int64_t tall = takes_whole_matrix(plan) ? plan.long_side : p;
+  return array_bytes(tall * p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)) +
+         3 * array_bytes(p * kBlock, sizeof(double)) +
+         array_bytes((tall + p) * kBlock, sizeof(double)) + 8 * array_bytes(p, sizeof(double));
+}
+
+}  // namespace
+
+bool takes_whole_matrix(const SvdPlan& plan) {
+  return static_cast<double>(plan.long_side) <=
+         kDirectAspect * static_cast<double>(plan.short_side);
+}
+
+SvdPlan plan_svd(const SvdPlanRequest& request) {
+  expects(request.rows > 0 && request.cols > 0 && request.encoding != nullptr,
+          "plan_svd: a matrix that is not empty");
+  const std::string& wanted = request.options.svd_route;
+  if (wanted != "auto" && wanted != "library" && wanted != "qr") {
+    throw UsageError(
+        "E-SVD-ROUTE",
+        "the CPU back end has the SVD routes auto, library and qr, not " + printable(wanted));
+  }
+
+  SvdPlan plan;
+  plan.row_slabs = request.rows >= request.cols;
+  plan.short_side = std::min(request.rows, request.cols);
+  plan.long_side = std::max(request.rows, request.cols);
+  // Rows may be cut anywhere, columns at a block of codes.
+  const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
+  plan.chunk = std::min(std::lcm(kChunk, std::max<std::int64_t>(block, 1)), plan.long_side);
+  plan.slab = plan.chunk;
+
+  const Mode mode = request.options.mode;
+  plan.route = wanted == "qr"           ? SvdRoute::kQr
+               : mode == Mode::kStrict  ? SvdRoute::kGram64
+               : mode == Mode::kDefault ? SvdRoute::kGram32
+                                        : SvdRoute::kChebyshev;
+  plan.may_escalate = plan.route == SvdRoute::kGram32 && request.options.escalate;
+
+  const std::int64_t p = plan.short_side;
+  std::uint64_t solver = 0;
+  if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
+    solver = eigen_bytes(p, sizeof(float));
+  }
+  if (plan.route == SvdRoute::kGram64 || plan.may_escalate) {
+    solver = std::max(solver,
+                      eigen_bytes(p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)));
+  }
+  if (plan.route != SvdRoute::kGram32 || plan.may_escalate) {
+    solver = std::max(solver, qr_bytes(plan));
+  }
+  const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
+  plan.least_workspace_bytes = solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes +
+                               static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
+  plan.workspace_bytes = plan.least_workspace_bytes;
+  if (request.workspace_limit != 0 && plan.least_workspace_bytes > request.workspace_limit) {
+    throw OutOfMemory("the smallest workspace of one matrix", plan.least_workspace_bytes);
+  }
+  if (request.in_memory) {
+    return plan;  // slabs are views, and decoding again costs less than keeping
+  }
+
+  const auto fits = [&](std::uint64_t more) {
+    return request.workspace_limit == 0 || more <= request.workspace_limit - plan.workspace_bytes;
+  };
+  const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
+  const bool second_pass = plan.may_escalate || plan.route == SvdRoute::kGram64 ||
+                           request.options.sign_flip_null || request.options.vectors > 0;
+  if (second_pass && fits(decoded)) {
+    plan.keep_decoded = true;
+    plan.workspace_bytes += decoded;
+  }
+  const auto chunks = static_cast<std::uint64_t>((plan.long_side + plan.chunk - 1) / plan.chunk);
+  std::uint64_t in_slab =
+      std::clamp<std::uint64_t>(kSlabBytes / std::max<std::uint64_t>(slab_bytes, 1), 1, chunks);
+  while (in_slab > 1 && !fits((in_slab - 1) * slab_bytes)) {
+    in_slab /= 2;
+  }
+  plan.slab = std::min(plan.long_side, plan.chunk * static_cast<std::int64_t>(in_slab));
+  plan.workspace_bytes += (in_slab - 1) * slab_bytes;
+  return plan;
+}
+
+}  // namespace vindex::measure

@@ -1,0 +1,52 @@
+#include "measure/backend_fixture.hpp"
+
+#include <cstdlib>
+
+namespace vindex::test {
+
+decode::EncodedMatrix as_encoded(const FloatMatrix& matrix) {
+  static const decode::Encoding kFloat = decode::plain_encoding(decode::ElementType::kF32);
+  decode::EncodedMatrix encoded;
+  encoded.encoding = &kFloat;
+  encoded.rows = matrix.rows;
+  encoded.cols = matrix.cols;
+  encoded.codes = reinterpret_cast<const std::byte*>(matrix.values.data());
+  encoded.row_stride_bytes = matrix.cols * static_cast<std::int64_t>(sizeof(float));
+  return encoded;
+}
+
+void BackendTest::SetUp() {
+  if (GetParam() == "cpu") {
+    backend_ = measure::make_cpu_backend(1);
+    return;
+  }
+  std::string why;
+  backend_ = measure::make_cuda_backend(0, why);
+  if (backend_ == nullptr) {
+    const char* const required = std::getenv("VINDEX_REQUIRE");
+    if (required != nullptr && std::string(required) == "cuda") {
+      FAIL() << "VINDEX_REQUIRE=cuda, but: " << why;
+    }
+    GTEST_SKIP() << why;
+  }
+}
+
+measure::MatrixReport BackendTest::measure_floats(const FloatMatrix& matrix,
+                                                  const measure::MeasureOptions& options,
+                                                  std::uint64_t workspace_limit, bool transposed,
+                                                  std::uint64_t key) {
+  const auto input = measure::make_memory_input(as_encoded(matrix), transposed, key);
+  measure::MatrixInput* const batch[] = {input.get()};
+  std::vector<measure::MatrixReport> out(1);
+  backend_->measure(batch, options, workspace_limit, out);
+  return out[0];
+}
+
+measure::MeasureOptions with_mode(measure::Mode mode, bool escalate) {
+  measure::MeasureOptions options;
+  options.mode = mode;
+  options.escalate = escalate;
+  return options;
+}
+
+}  // namespace vindex::test

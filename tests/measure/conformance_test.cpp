@@ -1,0 +1,281 @@
+// Every accuracy promise of the metrics contract, on every back end, against float64 LAPACK.
+#include "measure/backend_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+
+namespace vindex::test {
+namespace {
+
+using measure::MatrixReport;
+using measure::Mode;
+using measure::Status;
+
+constexpr double kEps64 = std::numeric_limits<double>::epsilon();
+
+double share(const std::vector<double>& sigma, std::size_t k, double total) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < std::min(k, sigma.size()); ++i) {
+    sum += sigma[i] * sigma[i];
+  }
+  return sum / total;
+}
+
+double total_squares(const FloatMatrix& matrix) {
+  double sum = 0.0;
+  for (const float value : matrix.values) {
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return sum;
+}
+
+/// exp of the natural-log entropy of weights / their sum.
+double entropy_rank(const std::vector<double>& sigma, double power) {
+  double sum = 0.0;
+  for (const double s : sigma) {
+    sum += std::pow(s, power);
+  }
+  double entropy = 0.0;
+  for (const double s : sigma) {
+    const double q = std::pow(s, power) / sum;
+    entropy -= q > 0.0 ? q * std::log(q) : 0.0;
+  }
+  return std::exp(entropy);
+}
+
+/// Worst |s - ref| as a multiple of p eps64 s_1.
+double strict_ratio(const std::vector<double>& sigma, const std::vector<double>& reference) {
+  double worst = 0.0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    worst = std::max(worst, std::abs(sigma[i] - reference[i]));
+  }
+  return worst / (static_cast<double>(reference.size()) * kEps64 * reference[0]);
+}
+
+/// Worst |s - ref| as a multiple of (2e-6 + 1e-6 s_1/s) s_1.
+double default_ratio(const std::vector<double>& sigma, const std::vector<double>& reference) {
+  double worst = 0.0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    const double allowed = (2e-6 + 1e-6 * reference[0] / reference[i]) * reference[0];
+    worst = std::max(worst, std::abs(sigma[i] - reference[i]) / allowed);
+  }
+  return worst;
+}
+
+double worst_var_error(const std::vector<double>& sigma, const std::vector<double>& reference,
+                       double total) {
+  double worst = 0.0;
+  for (const std::size_t k : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
+    worst = std::max(worst, std::abs(share(sigma, k, total) - share(reference, k, total)));
+  }
+  return worst;
+}
+
+class Accuracy : public BackendTest {};
+
+TEST_P(Accuracy, DefaultHoldsItsPromiseOnEverySpectrumWithoutEscalating) {
+  double worst = 0.0;
+  double worst_var = 0.0;
+  for (const NamedMatrix& one : spectrum_suite()) {
+    SCOPED_TRACE(one.name);
+    const MatrixReport report = measure_floats(one.matrix, with_mode(Mode::kDefault, false));
+    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    const auto reference = reference_singular_values(one.matrix);
+    ASSERT_EQ(report.sigma.size(), reference.size());
+    const double ratio = default_ratio(report.sigma, reference);
+    const double var = worst_var_error(report.sigma, reference, total_squares(one.matrix));
+    EXPECT_LE(ratio, 1.0);
+    EXPECT_LE(var, 1e-5);
+    worst = std::max(worst, ratio);
+    worst_var = std::max(worst_var, var);
+  }
+  std::printf("default, any spectrum: %.3f of the allowed sigma error, var_at_k %.1e\n", worst,
+              worst_var);
+}
+
+TEST_P(Accuracy, DefaultIsSharperOnSpectraWithoutTightClusters) {
+  double worst_var = 0.0;
+  double worst_top = 0.0;
+  double worst_upper = 0.0;
+  double worst_rank = 0.0;
+  for (const NamedMatrix& one : spectrum_suite()) {
+    if (one.clustered) {
+      continue;
+    }
+    SCOPED_TRACE(one.name);
+    const MatrixReport report = measure_floats(one.matrix);
+    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    const auto reference = reference_singular_values(one.matrix);
+    const double var = worst_var_error(report.sigma, reference, total_squares(one.matrix));
+    EXPECT_LE(var, 1e-6);
+    worst_var = std::max(worst_var, var);
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      if (reference[i] < reference[0] / 100.0) {
+        break;
+      }
+      const double relative = std::abs(report.sigma[i] - reference[i]) / reference[i];
+      EXPECT_LE(relative, i < 64 ? 1e-5 : 2e-4) << "value " << i;
+      (i < 64 ? worst_top : worst_upper) = std::max(i < 64 ? worst_top : worst_upper, relative);
+    }
+    for (const double power : {1.0, 2.0}) {
+      const double exact = entropy_rank(reference, power);
+      const double relative = std::abs(entropy_rank(report.sigma, power) - exact) / exact;
+      EXPECT_LE(relative, 1e-5) << "power " << power;
+      worst_rank = std::max(worst_rank, relative);
+    }
+  }
+  std::printf("default: var_at_k %.1e, top 64 %.1e, above s_1/100 %.1e, effective ranks %.1e\n",
+              worst_var, worst_top, worst_upper, worst_rank);
+}
+
+TEST_P(Accuracy, StrictIsWithinFiftyTimesSizeTimesRounding) {
+  double worst = 0.0;
+  for (const NamedMatrix& one : spectrum_suite()) {
+    SCOPED_TRACE(one.name);
+    const MatrixReport report = measure_floats(one.matrix, with_mode(Mode::kStrict));
+    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    const double ratio = strict_ratio(report.sigma, reference_singular_values(one.matrix));
+    EXPECT_LE(ratio, 50.0) << report.method;
+    worst = std::max(worst, ratio);
+  }
+  std::printf("strict: %.2f of the 50 p eps64 s_1 allowed\n", worst);
+}
+
+TEST_P(Accuracy, StrictKeepsTinyValuesBeyondTheReachOfAGram) {
+  for (const double condition : {1e8, 1e12}) {
+    for (const bool wide : {false, true}) {
+      const std::int64_t n = wide ? 100 : 260;
+      const std::int64_t m = wide ? 260 : 100;
+      FloatMatrix matrix = matrix_with_spectrum(n, m, dlatm1_values(3, condition, 100, 1), 3);
+      const auto reference = reference_singular_values(matrix);
+      const MatrixReport report = measure_floats(matrix, with_mode(Mode::kStrict));
+      EXPECT_LE(strict_ratio(report.sigma, reference), 50.0) << report.method;
+      EXPECT_TRUE(report.method.starts_with("qr+bidiag64")) << report.method;
+    }
+  }
+}
+
+TEST_P(Accuracy, DefaultEscalatesWhereTheTailIsBeyondFloat32) {
+  const FloatMatrix hard = matrix_with_spectrum(200, 80, dlatm1_values(3, 1e3, 80, 1), 5);
+  const MatrixReport escalated = measure_floats(hard);
+  EXPECT_TRUE(escalated.escalated);
+  EXPECT_TRUE(escalated.tail_reliable);
+  EXPECT_LE(strict_ratio(escalated.sigma, reference_singular_values(hard)), 50.0);
+  const MatrixReport kept = measure_floats(hard, with_mode(Mode::kDefault, false));
+  EXPECT_FALSE(kept.escalated);
+  EXPECT_FALSE(kept.tail_reliable);
+
+  const FloatMatrix easy = gaussian_matrix(80, 300, 6);
+  const MatrixReport plain = measure_floats(easy);
+  EXPECT_FALSE(plain.escalated);
+  EXPECT_TRUE(plain.tail_reliable);
+  EXPECT_TRUE(plain.method.starts_with("gram32+")) << plain.method;
+}
+
+TEST_P(Accuracy, ChecksAreSmallOnSoundRunsAndInWeightUnits) {
+  for (const double scale : {1.0, 1e-3, 1e12}) {
+    const FloatMatrix matrix = gaussian_matrix(120, 400, 8, scale);
+    for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+      const MatrixReport report = measure_floats(matrix, with_mode(mode));
+      EXPECT_LT(report.check_trace, 3e-6);
+      EXPECT_LT(report.check_gram, 3e-6);
+      double fourth = 0.0;
+      for (const double s : reference_singular_values(matrix)) {
+        fourth += s * s * s * s;
+      }
+      EXPECT_NEAR(report.gram_norm_squared / fourth, 1.0, 1e-5);
+      EXPECT_NEAR(report.moments.sum_squares / total_squares(matrix), 1.0, 1e-12);
+    }
+  }
+}
+
+class Invariance : public BackendTest {};
+
+TEST_P(Invariance, TransposeRowOrderSignsAndZeroPaddingKeepTheSpectrum) {
+  const FloatMatrix matrix = spiked_matrix(90, 310, 4, 3.0, 21);
+  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+    const double tolerance = mode == Mode::kStrict ? 50 * 90 * kEps64 : 3e-6;
+    const auto sigma = measure_floats(matrix, with_mode(mode)).sigma;
+    const auto expect_same = [&](const FloatMatrix& other, const char* what) {
+      const auto values = measure_floats(other, with_mode(mode)).sigma;
+      ASSERT_GE(values.size(), sigma.size());
+      for (std::size_t i = 0; i < sigma.size(); ++i) {
+        EXPECT_NEAR(values[i], sigma[i], tolerance * sigma[0]) << what << " value " << i;
+      }
+      for (std::size_t i = sigma.size(); i < values.size(); ++i) {
+        EXPECT_EQ(values[i], 0.0) << what;
+      }
+    };
+    expect_same(transposed(matrix), "transpose");
+    FloatMatrix changed = matrix;
+    for (std::int64_t r = 0; r < matrix.rows; ++r) {
+      for (std::int64_t c = 0; c < matrix.cols; ++c) {
+        changed.at(r, c) = matrix.at((r * 7 + 3) % matrix.rows, (c * 11 + 5) % matrix.cols);
+      }
+    }
+    expect_same(changed, "permutation");
+    changed = matrix;
+    for (std::int64_t c = 0; c < matrix.cols; ++c) {
+      changed.at(17, c) = -changed.at(17, c);
+    }
+    expect_same(changed, "sign of a row");
+    FloatMatrix padded{matrix.rows + 3, matrix.cols + 30, {}};
+    padded.values.assign(static_cast<std::size_t>(padded.rows * padded.cols), 0.0F);
+    for (std::int64_t r = 0; r < matrix.rows; ++r) {
+      for (std::int64_t c = 0; c < matrix.cols; ++c) {
+        padded.at(r + 1, c + 9) = matrix.at(r, c);
+      }
+    }
+    expect_same(padded, "zero padding");
+  }
+}
+
+TEST_P(Invariance, PowersOfTwoScaleExactly) {
+  const FloatMatrix matrix = gaussian_matrix(70, 260, 22);
+  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+    const auto sigma = measure_floats(matrix, with_mode(mode)).sigma;
+    for (const int exponent : {-90, -60, -7, 5, 30, 100}) {
+      FloatMatrix scaled = matrix;
+      for (float& value : scaled.values) {
+        value = std::ldexp(value, exponent);
+      }
+      const auto values = measure_floats(scaled, with_mode(mode)).sigma;
+      ASSERT_EQ(values.size(), sigma.size());
+      for (std::size_t i = 0; i < sigma.size(); ++i) {
+        ASSERT_EQ(values[i], std::ldexp(sigma[i], exponent)) << exponent << " value " << i;
+      }
+    }
+  }
+}
+
+TEST_P(Invariance, BatchesAndRepeatsGiveTheSameBits) {
+  const FloatMatrix a = gaussian_matrix(64, 300, 31);
+  const FloatMatrix b = spiked_matrix(300, 64, 3, 2.0, 32);
+  const auto first = measure::make_memory_input(as_encoded(a));
+  const auto second = measure::make_memory_input(as_encoded(b));
+  std::vector<measure::MatrixInput*> batch = {first.get(), second.get(), first.get(), second.get(),
+                                              first.get()};
+  for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
+    std::vector<MatrixReport> out(batch.size());
+    backend_->measure(batch, with_mode(mode), 0, out);
+    const auto alone_a = measure_floats(a, with_mode(mode)).sigma;
+    const auto alone_b = measure_floats(b, with_mode(mode)).sigma;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      EXPECT_EQ(out[i].sigma, i % 2 == 0 ? alone_a : alone_b) << i;
+    }
+  }
+  backend_->measure({}, {}, 0, {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Accuracy, ::testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Backends, Invariance, ::testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace vindex::test

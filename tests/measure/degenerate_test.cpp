@@ -1,0 +1,155 @@
+// Defined results for what is not an ordinary matrix: zero, rank-deficient, vectors, extremes of
+// float32, NaN and infinity, encodings without a decoder.
+#include "measure/backend_fixture.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace vindex::test {
+namespace {
+
+using measure::MatrixReport;
+using measure::Mode;
+using measure::Status;
+
+constexpr double kEps64 = std::numeric_limits<double>::epsilon();
+
+class Degenerate : public BackendTest {
+ protected:
+  void expect_strict_values(const FloatMatrix& matrix) {
+    const auto reference = reference_singular_values(matrix);
+    const auto p = static_cast<double>(reference.size());
+    const MatrixReport strict = measure_floats(matrix, with_mode(Mode::kStrict));
+    ASSERT_EQ(strict.status, Status::kMeasured) << strict.reason;
+    ASSERT_EQ(strict.sigma.size(), reference.size());
+    const MatrixReport usual = measure_floats(matrix);
+    ASSERT_EQ(usual.status, Status::kMeasured) << usual.reason;
+    ASSERT_EQ(usual.sigma.size(), reference.size());
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      EXPECT_NEAR(strict.sigma[i], reference[i], 50 * p * kEps64 * reference[0]);
+      const double tail = reference[i] > 0.0 ? reference[0] / reference[i] : 1e9;
+      EXPECT_NEAR(usual.sigma[i], reference[i], (2e-6 + 1e-6 * tail) * reference[0]);
+    }
+  }
+};
+
+TEST_P(Degenerate, ZeroMatrixIsMeasuredWithZeros) {
+  const FloatMatrix zero{5, 9, std::vector<float>(45, 0.0F)};
+  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    const MatrixReport report = measure_floats(zero, with_mode(mode));
+    EXPECT_EQ(report.status, Status::kMeasured);
+    EXPECT_EQ(report.reason, "zero matrix");
+    EXPECT_EQ(report.sigma, std::vector<double>(5, 0.0));
+    EXPECT_EQ(report.moments.zeros, 45);
+    EXPECT_FALSE(report.escalated);
+  }
+}
+
+TEST_P(Degenerate, DeadNeuronsGiveExactZeros) {
+  FloatMatrix matrix = gaussian_matrix(40, 90, 3);
+  for (std::int64_t c = 0; c < 90; ++c) {
+    matrix.at(7, c) = 0.0F;
+    matrix.at(23, c) = 0.0F;
+  }
+  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+    const MatrixReport report = measure_floats(matrix, with_mode(mode));
+    EXPECT_EQ(report.sigma[39], 0.0);
+    EXPECT_EQ(report.sigma[38], 0.0);
+    EXPECT_GT(report.sigma[37], 1.0);
+  }
+  expect_strict_values(matrix);
+}
+
+TEST_P(Degenerate, RepeatedRowsAreRankDeficientWithinRounding) {
+  FloatMatrix matrix = gaussian_matrix(30, 80, 4);
+  for (std::int64_t c = 0; c < 80; ++c) {
+    matrix.at(29, c) = matrix.at(3, c);
+  }
+  expect_strict_values(matrix);
+  FloatMatrix ones{24, 60, std::vector<float>(24 * 60, 1.0F)};
+  expect_strict_values(ones);
+}
+
+TEST_P(Degenerate, SmallShapes) {
+  for (const auto& [rows, cols] : {std::pair{1, 1},
+                                   {1, 7},
+                                   {7, 1},
+                                   {1, 5000},
+                                   {5000, 1},
+                                   {2, 2},
+                                   {2, 3},
+                                   {3, 2},
+                                   {3, 3},
+                                   {33, 32},
+                                   {32, 33},
+                                   {64, 64}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols));
+    expect_strict_values(gaussian_matrix(rows, cols, 5));
+  }
+}
+
+TEST_P(Degenerate, ExtremesOfFloat32NeitherOverflowNorVanish) {
+  for (const double scale : {1e30, 1e37, 1e-20, 1e-30, 1e-38, 1e-42}) {
+    SCOPED_TRACE(scale);
+    expect_strict_values(gaussian_matrix(24, 70, 6, scale));
+  }
+}
+
+TEST_P(Degenerate, OneHugeWeightAmongOrdinaryOnes) {
+  FloatMatrix matrix = gaussian_matrix(24, 70, 6);
+  matrix.at(3, 3) = 1e30F;
+  expect_strict_values(matrix);
+}
+
+TEST_P(Degenerate, NonFiniteWeightsAreCountedAndNotMeasured) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    FloatMatrix matrix = gaussian_matrix(20, 700, 7);
+    matrix.at(4, 5) = bad;
+    matrix.at(19, 699) = bad;
+    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+      const MatrixReport report = measure_floats(matrix, with_mode(mode));
+      EXPECT_EQ(report.status, Status::kNotFinite);
+      EXPECT_EQ(report.moments.nonfinite, 2);
+      EXPECT_EQ(report.moments.count, 20 * 700 - 2);
+      EXPECT_TRUE(report.sigma.empty());
+      EXPECT_FALSE(report.reason.empty());
+    }
+  }
+}
+
+TEST_P(Degenerate, EncodingsWithoutADecoderAreUnsupported) {
+  decode::Encoding encoding;
+  encoding.scheme = decode::Scheme::kUnsupported;
+  encoding.label = "MYSTERY";
+  const std::vector<std::byte> bytes(64);
+  decode::EncodedMatrix matrix;
+  matrix.encoding = &encoding;
+  matrix.rows = 4;
+  matrix.cols = 4;
+  matrix.codes = bytes.data();
+  matrix.row_stride_bytes = 16;
+  const auto input = measure::make_memory_input(matrix);
+  measure::MatrixInput* const batch[] = {input.get()};
+  std::vector<MatrixReport> out(1);
+  backend_->measure(batch, {}, 0, out);
+  EXPECT_EQ(out[0].status, Status::kUnsupported);
+  EXPECT_NE(out[0].reason.find("MYSTERY"), std::string::npos);
+}
+
+TEST_P(Degenerate, UnknownRouteIsAUsageError) {
+  measure::MeasureOptions options;
+  options.svd_route = "no such route";
+  EXPECT_THROW(measure_floats(gaussian_matrix(4, 4, 1), options), UsageError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Degenerate, ::testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace vindex::test
