@@ -273,9 +273,9 @@ TEST_P(Invariance, BatchesAndRepeatsGiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Accuracy, ::testing::Values("cpu", "cuda"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& instance) { return instance.param; });
 INSTANTIATE_TEST_SUITE_P(Backends, Invariance, ::testing::Values("cpu", "cuda"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace vindex::test

@@ -149,7 +149,7 @@ TEST_P(Degenerate, UnknownRouteIsAUsageError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Degenerate, ::testing::Values("cpu", "cuda"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace vindex::test

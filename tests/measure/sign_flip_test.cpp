@@ -99,7 +99,7 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SignFlipNull, ::testing::Values("cpu", "cuda"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace vindex::test

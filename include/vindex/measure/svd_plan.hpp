@@ -20,7 +20,7 @@ struct SvdPlanRequest {
   std::int64_t rows = 0;  ///< as stored
   std::int64_t cols = 0;
   const decode::Encoding* encoding = nullptr;
-  MeasureOptions options;
+  MeasureOptions options = {};
   bool in_memory = true;
   std::uint64_t workspace_limit = 0;  ///< bytes, 0: free
 };
