@@ -1,0 +1,82 @@
+#include "buffered_reader.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vindex::shard {
+
+namespace {
+/// Holds the longest name (64 KiB) whole, and most headers up to their token list in one read.
+constexpr std::size_t kWindow = std::size_t{256} << 10U;
+}  // namespace
+
+BufferedReader::BufferedReader(ByteSource& source)
+    : source_(source),
+      size_(source.size()),
+      window_(static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, source.size()))) {}
+
+std::string BufferedReader::where(std::uint64_t position) const {
+  return fmt::format("{} at byte {}", source_.name(), position);
+}
+
+void BufferedReader::fail(std::uint64_t position, const char* id,
+                          const std::string& message) const {
+  throw FormatError(id, where(position), message);
+}
+
+void BufferedReader::demand(std::uint64_t bytes, std::string_view what) const {
+  if (bytes > left()) {
+    fail(position_, "E-GGUF-TRUNCATED",
+         fmt::format(
+             "{} needs {} bytes, {} are left: the file is cut short or wrong, fetch it again", what,
+             bytes, left()));
+  }
+}
+
+const char* BufferedReader::window(std::size_t bytes) {
+  const bool inside = position_ >= window_begin_ && position_ - window_begin_ <= window_bytes_ &&
+                      window_bytes_ - (position_ - window_begin_) >= bytes;
+  if (!inside) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(window_.size(), left()));
+    window_bytes_ = 0;  // stays empty where the read below throws
+    source_.read(position_, std::as_writable_bytes(std::span(window_).first(wanted)));
+    window_begin_ = position_;
+    window_bytes_ = wanted;
+  }
+  return window_.data() + (position_ - window_begin_);
+}
+
+std::uint64_t BufferedReader::number(std::size_t bytes, std::string_view what) {
+  const std::string_view raw = view(bytes, what);
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes; i-- > 0;) {
+    value = value << 8U | static_cast<unsigned char>(raw[i]);
+  }
+  return value;
+}
+
+std::string_view BufferedReader::view(std::uint64_t bytes, std::string_view what) {
+  demand(bytes, what);
+  expects(bytes <= kWindow, "a view is at most as long as the window");
+  const char* data = window(static_cast<std::size_t>(bytes));
+  position_ += bytes;
+  return {data, static_cast<std::size_t>(bytes)};
+}
+
+std::string BufferedReader::text(std::uint64_t bytes, std::string_view what) {
+  demand(bytes, what);
+  std::string out(static_cast<std::size_t>(bytes), '\0');
+  source_.read(position_, std::as_writable_bytes(std::span(out)));
+  position_ += bytes;
+  return out;
+}
+
+void BufferedReader::skip(std::uint64_t bytes, std::string_view what) {
+  demand(bytes, what);
+  position_ += bytes;
+}
+
+}  // namespace vindex::shard

@@ -1,0 +1,284 @@
+#include "gguf_model.hpp"
+
+#include "file_kind.hpp"
+#include "model_folder.hpp"
+#include "shard_list.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+namespace vindex::shard {
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::string_view kSuffix = ".gguf";
+constexpr std::string_view kOf = "-of-";
+constexpr std::size_t kDigits = 5;
+
+/// A file of a model with its header read and its split keys looked up.
+struct OpenedFile {
+  Shard shard;
+  GgufHeader header;
+  std::optional<std::uint64_t> number;         ///< split.no, from 0
+  std::optional<std::uint64_t> count;          ///< split.count
+  std::optional<std::uint64_t> tensors_total;  ///< split.tensors.count
+};
+
+std::optional<std::uint64_t> five_digits(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && stop == text.data() + text.size();
+  return whole && text.size() == kDigits ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::uint64_t> split_key(const GgufHeader& header, const char* name,
+                                       const std::string& where) {
+  const GgufKey* key = find_key(header.keys, name);
+  if (key == nullptr) {
+    return std::nullopt;
+  }
+  if (const auto* value = std::get_if<std::uint64_t>(&key->value);
+      value != nullptr && key->type != GgufType::kArray) {
+    return *value;
+  }
+  if (const auto* value = std::get_if<std::int64_t>(&key->value); value != nullptr && *value >= 0) {
+    return static_cast<std::uint64_t>(*value);
+  }
+  throw FormatError("E-SPLIT-KEYS", fmt::format("{} at byte {}", where, key->value_offset),
+                    fmt::format("{} is no count", name));
+}
+
+std::string text_of(const GgufHeader& header, const char* name) {
+  const GgufKey* key = find_key(header.keys, name);
+  const auto* text = key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
+  return text == nullptr ? std::string() : *text;
+}
+
+/// What a GGUF file is if it holds no language model: empty for models.
+std::string companion_kind(const GgufHeader& header) {
+  const std::string type = text_of(header, "general.type");
+  const std::string architecture = text_of(header, "general.architecture");
+  if (type == "imatrix" || architecture == "imatrix") {
+    return "an importance matrix (imatrix)";
+  }
+  if (type == "adapter") {
+    return "an adapter (LoRA)";
+  }
+  if (type == "mmproj" || type == "projector" || architecture == "clip") {
+    return "a multimodal projector (mmproj)";
+  }
+  if (architecture == "controlvector") {
+    return "a control vector";
+  }
+  return std::string();
+}
+
+void refuse_companion(const GgufHeader& header, const std::string& name) {
+  const std::string kind = companion_kind(header);
+  if (!kind.empty()) {
+    throw FormatError("E-GGUF-KIND", name,
+                      fmt::format("this is {}, not a model: give the model's own file", kind));
+  }
+}
+
+OpenedFile open_one(const std::string& path) {
+  OpenedFile file;
+  file.shard = open_shard(path);
+  if (detect_container(*file.shard.source) != FileKind::kGguf) {
+    throw FormatError("E-SPLIT-KIND", printable(path), "is no GGUF file, as its set is");
+  }
+  file.header = read_gguf_header(*file.shard.source);
+  file.shard.header_sha256 = file.header.header_sha256;
+  const std::string name = printable(path);
+  file.number = split_key(file.header, "split.no", name);
+  file.count = split_key(file.header, "split.count", name);
+  file.tensors_total = split_key(file.header, "split.tensors.count", name);
+  return file;
+}
+
+void append(OpenedFile file, ModelFiles& model) {
+  const auto shard = static_cast<std::int32_t>(model.shards.size());
+  std::vector<GgufTensor>& tensors = file.header.tensors;
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const GgufTensor& a, const GgufTensor& b) { return a.offset < b.offset; });
+  model.tensors.reserve(model.tensors.size() + tensors.size());
+  for (GgufTensor& tensor : tensors) {
+    StoredTensor stored;
+    stored.name = std::move(tensor.name);
+    stored.type = tensor.type;
+    stored.shape.assign(tensor.dimensions.rbegin(), tensor.dimensions.rend());
+    stored.shard = shard;
+    stored.offset = tensor.offset;
+    stored.bytes = tensor.bytes;
+    model.tensors.push_back(std::move(stored));
+  }
+  if (shard == 0) {
+    model.keys = std::move(file.header.keys);
+  }
+  std::move(file.header.warnings.begin(), file.header.warnings.end(),
+            std::back_inserter(model.warnings));
+  model.shards.push_back(std::move(file.shard));
+}
+
+void append_single(OpenedFile file, ModelFiles& model) {
+  if (file.count.value_or(1) > 1) {
+    model.warnings.push_back(
+        {"W-SPLIT-LEFTOVER",
+         fmt::format("{}: keys say {} splits, but all {} tensors are in this file",
+                     printable(file.shard.file_name), *file.count, file.header.tensors.size())});
+  }
+  append(std::move(file), model);
+}
+
+void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t index) {
+  const std::string name = printable(file.shard.path);
+  if (!file.number || !file.count) {
+    throw FormatError("E-SPLIT-KEYS", name,
+                      "one of a split set by its name, without the keys split.no and split.count");
+  }
+  if (*file.number != index) {
+    throw FormatError("E-SPLIT-NUMBER", name,
+                      fmt::format("split.no is {}, its name says {}: misnumbered or doubled",
+                                  *file.number, index));
+  }
+  if (file.count != first.count ||
+      (file.tensors_total && first.tensors_total && file.tensors_total != first.tensors_total)) {
+    throw FormatError("E-SPLIT-MIXED", name,
+                      "split.count or split.tensors.count differ from the first split's: files of "
+                      "different sets");
+  }
+}
+
+void append_set(const std::string& folder, const SplitName& name, ModelFiles& model) {
+  std::vector<OpenedFile> files;
+  for (std::uint64_t i = 0; i < name.count; ++i) {
+    files.push_back(open_one(member_path(folder, name.file_name(i + 1))));
+    check_member(files.back(), files.front(), i);
+  }
+  refuse_companion(files.front().header, printable(files.front().shard.path));
+  std::uint64_t tensors = 0;
+  for (const OpenedFile& file : files) {
+    tensors += file.header.tensors.size();
+  }
+  const auto total = files.front().tensors_total;
+  if (!total || *total != tensors) {
+    throw FormatError(
+        "E-SPLIT-TENSORS", printable(files.front().shard.path),
+        total ? fmt::format("split.tensors.count is {}, the set holds {}", *total, tensors)
+              : std::string("no key split.tensors.count"));
+  }
+  for (OpenedFile& file : files) {
+    append(std::move(file), model);
+  }
+  refuse_doubled_tensors(model);
+}
+
+/// The first file of the set that is absent, or nothing.
+std::optional<std::string> first_missing(const std::string& folder, const SplitName& name) {
+  for (std::uint64_t i = 1; i <= name.count; ++i) {
+    if (!member_exists(folder, name.file_name(i))) {
+      return name.file_name(i);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+}  // namespace
+
+std::string SplitName::file_name(std::uint64_t of_number) const {
+  return fmt::format("{}-{:05}-of-{:05}.gguf", prefix, of_number, count);
+}
+
+std::optional<SplitName> parse_split_name(const std::string& file_name) {
+  const std::size_t tail = 1 + kDigits + kOf.size() + kDigits + kSuffix.size();
+  if (file_name.size() <= tail || !file_name.ends_with(kSuffix)) {
+    return std::nullopt;
+  }
+  const std::string_view end = std::string_view(file_name).substr(file_name.size() - tail);
+  const auto number = five_digits(end.substr(1, kDigits));
+  const auto count = five_digits(end.substr(1 + kDigits + kOf.size(), kDigits));
+  if (end.front() != '-' || end.substr(1 + kDigits, kOf.size()) != kOf || !number || !count ||
+      *number == 0 || *number > *count) {
+    return std::nullopt;
+  }
+  return SplitName{file_name.substr(0, file_name.size() - tail), *number, *count};
+}
+
+void open_gguf_model(const std::string& path, ModelFiles& model) {
+  model.format = ContainerFormat::kGguf;
+  OpenedFile file = open_one(path);
+  refuse_companion(file.header, printable(path));
+  const auto name = parse_split_name(file.shard.file_name);
+  const std::uint64_t count = file.count.value_or(1);
+  if (count <= 1) {
+    if (name && name->count > 1) {
+      throw FormatError("E-SPLIT-KEYS", printable(path),
+                        fmt::format("split {} of {} by its name, without the key split.count",
+                                    name->number, name->count));
+    }
+    return append_single(std::move(file), model);
+  }
+  const bool complete = file.tensors_total && *file.tensors_total == file.header.tensors.size();
+  if (!name || name->count != count) {
+    if (complete) {
+      return append_single(std::move(file), model);
+    }
+    throw FormatError(
+        "E-SPLIT-NAME", printable(path),
+        fmt::format("one of {} splits by its keys, but not named "
+                    "PREFIX-00001-of-{:05}.gguf: restore the name and the other files",
+                    count, count));
+  }
+  const std::string folder = folder_of(path);
+  if (const auto missing = first_missing(folder, *name)) {
+    if (complete) {
+      return append_single(std::move(file), model);
+    }
+    throw FormatError("E-SPLIT-INCOMPLETE", printable(path),
+                      fmt::format("split {} of {}, and {} is absent: fetch the whole set",
+                                  name->number, count, printable(*missing)));
+  }
+  append_set(folder, *name, model);
+}
+
+void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,
+                      ModelFiles& model) {
+  std::map<std::string, std::string> first_files;  // of each set
+  for (const std::string& file : files) {
+    const auto name = parse_split_name(file);
+    first_files.emplace(name ? name->file_name(0) : file, file);
+  }
+  std::vector<std::string> models;
+  std::vector<std::string> others;
+  for (const auto& [unused, file] : first_files) {
+    bool companion = false;
+    if (first_files.size() > 1) {
+      try {
+        companion = !companion_kind(open_one(member_path(folder, file)).header).empty();
+      } catch (const FormatError&) {
+        companion = false;  // a damaged file may be the model: it is listed, not passed over
+      }
+    }
+    (companion ? others : models).push_back(file);
+  }
+  if (models.size() > 1) {
+    throw_several_models(folder, models);
+  }
+  const std::string& file = models.empty() ? others.front() : models.front();
+  open_gguf_model(member_path(folder, file), model);
+  warn_of_others(others, model);
+}
+
+}  // namespace vindex::shard

@@ -1,0 +1,32 @@
+// Owns putting a GGUF model together: one file, or the splits of a set, which name each other.
+#pragma once
+
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::shard {
+
+/// The parts of PREFIX-%05d-of-%05d.gguf.
+struct SplitName {
+  std::string prefix;
+  std::uint64_t number = 0;  ///< from 1
+  std::uint64_t count = 0;
+
+  std::string file_name(std::uint64_t of_number) const;
+};
+std::optional<SplitName> parse_split_name(const std::string& file_name);
+
+/// Adds the model that the file at `path` belongs to. Errors: FormatError E-SPLIT-* for sets that
+/// are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files that hold no model.
+void open_gguf_model(const std::string& path, ModelFiles& model);
+
+/// Opens the GGUF model of a folder. Errors: as above; FormatError E-FOLDER-SEVERAL listing
+/// the models where there is more than one.
+void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,
+                      ModelFiles& model);
+
+}  // namespace vindex::shard

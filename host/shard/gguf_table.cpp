@@ -1,0 +1,202 @@
+#include "gguf_table.hpp"
+
+#include "gguf_types.hpp"
+
+#include <vindex/core/checked.hpp>
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+namespace vindex::shard {
+
+namespace {
+constexpr std::uint32_t kHighestRank = 4;
+constexpr std::uint32_t kMxfp4Id = 39;
+/// Looking at paddings costs a read each; a sample suffices for a warning.
+constexpr std::size_t kMostPaddingsRead = 4096;
+}  // namespace
+
+void FingerprintList::add(std::string_view name, std::uint64_t position) {
+  const Sha256Digest digest = sha256(name);
+  Entry entry{{}, position};
+  std::copy_n(digest.begin(), entry.fingerprint.size(), entry.fingerprint.begin());
+  entries_.push_back(entry);
+}
+
+std::optional<std::uint64_t> FingerprintList::duplicate() {
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.fingerprint, a.position) < std::tie(b.fingerprint, b.position);
+  });
+  std::optional<std::uint64_t> found;
+  for (std::size_t i = 1; i < entries_.size(); ++i) {
+    const bool same = entries_[i].fingerprint == entries_[i - 1].fingerprint;
+    if (same && (!found || entries_[i].position < *found)) {
+      found = entries_[i].position;
+    }
+  }
+  return found;
+}
+
+decode::ElementType TensorTable::read_type() {
+  const std::uint64_t position = reader_.position();
+  const std::uint32_t id = reader_.u32("a tensor's type");
+  if (bitnet_ && id == kMxfp4Id) {
+    reader_.fail(
+        position, "E-GGUF-TYPE",
+        "type 39 in a bitnet file is TL2 of the fork bitnet.cpp, not MXFP4; not supported");
+  }
+  const auto type = decode::element_type_of_ggml(id);
+  if (!type) {
+    reader_.fail(position, "E-GGUF-TYPE",
+                 fmt::format("tensor type {} is {}", id, describe_refused_type(id)));
+  }
+  return *type;
+}
+
+void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::uint64_t alignment) {
+  names_.add(tensor.name, position);
+  const std::string name = printable(tensor.name.substr(0, 200));
+  const std::uint64_t rank_position = reader_.position();
+  const std::uint32_t rank = reader_.u32("a tensor's dimension count");
+  if (rank > kHighestRank) {
+    reader_.fail(
+        rank_position, "E-GGUF-DIMENSIONS",
+        fmt::format("tensor \"{}\" has {} dimensions, at most {} exist", name, rank, kHighestRank));
+  }
+  tensor.dimensions.reserve(rank);
+  for (std::uint32_t i = 0; i < rank; ++i) {
+    tensor.dimensions.push_back(reader_.u64("a tensor's dimension"));
+  }
+  const auto elements = checked_product(tensor.dimensions);
+  const bool each_fits =
+      std::all_of(tensor.dimensions.begin(), tensor.dimensions.end(),
+                  [](std::uint64_t dimension) { return checked_count(dimension).has_value(); });
+  if (!elements || !checked_count(*elements) || !each_fits) {
+    reader_.fail(rank_position + 4, "E-GGUF-SHAPE",
+                 fmt::format("tensor \"{}\": the product of the dimensions exceeds 2^63-1", name));
+  }
+  tensor.type = read_type();
+  const decode::ElementTypeRow& row = decode::element_type_row(tensor.type);
+  const std::uint64_t first = rank == 0 ? 1 : tensor.dimensions.front();
+  if (first % static_cast<std::uint64_t>(row.block_elements) != 0) {
+    reader_.fail(
+        rank_position + 4, "E-GGUF-BLOCK",
+        fmt::format("tensor \"{}\": its first dimension {} is no multiple of the {} weights "
+                    "in a block of {}",
+                    name, first, row.block_elements, row.name));
+  }
+  const auto bytes = decode::stored_bytes(tensor.type, *elements);
+  if (!bytes) {
+    reader_.fail(rank_position + 4, "E-GGUF-SHAPE",
+                 fmt::format("tensor \"{}\": its size in bytes exceeds 64 bits", name));
+  }
+  tensor.bytes = *bytes;
+  const std::uint64_t offset_position = reader_.position();
+  tensor.offset = reader_.u64("a tensor's offset");
+  if (tensor.offset % alignment != 0) {
+    reader_.fail(offset_position, "E-GGUF-OFFSET",
+                 fmt::format("tensor \"{}\": offset {} is no multiple of the alignment {}", name,
+                             tensor.offset, alignment));
+  }
+  extents_.push_back({tensor.offset, tensor.bytes, position});
+}
+
+void TensorTable::warn(std::vector<Warning>& warnings, const char* id,
+                       const std::string& text) const {
+  warnings.push_back({id, fmt::format("{}: {}", reader_.name(), text)});
+}
+
+void TensorTable::check(std::uint64_t data_offset, std::uint64_t alignment,
+                        std::vector<Warning>& warnings) {
+  if (const auto twice = names_.duplicate()) {
+    reader_.fail(*twice, "E-GGUF-DUPLICATE-TENSOR", "this tensor's name occurs twice");
+  }
+  check_range(data_offset);
+  check_layout(data_offset, alignment, warnings);
+}
+
+void TensorTable::check_range(std::uint64_t data_offset) const {
+  // A file may end before the padding that precedes its data if there is none.
+  const std::uint64_t end_of_file = std::max(reader_.size(), data_offset);
+  for (const Extent& extent : extents_) {
+    const auto begin = checked_add(data_offset, extent.begin);
+    const auto end = begin ? checked_add(*begin, extent.bytes) : std::nullopt;
+    if (!end || *end > end_of_file) {
+      reader_.fail(
+          extent.entry, "E-GGUF-RANGE",
+          fmt::format("this tensor's {} bytes at offset {} do not lie within the file of {} "
+                      "bytes: cut short or wrong, fetch it again",
+                      extent.bytes, extent.begin, reader_.size()));
+    }
+  }
+}
+
+void TensorTable::check_layout(std::uint64_t data_offset, std::uint64_t alignment,
+                               std::vector<Warning>& warnings) {
+  const auto by_offset = [](const Extent& a, const Extent& b) {
+    return std::tie(a.begin, a.bytes) < std::tie(b.begin, b.bytes);
+  };
+  if (!std::is_sorted(extents_.begin(), extents_.end(), by_offset)) {
+    warn(warnings, "W-GGUF-ORDER", "tensor data are not in the order of the table");
+    std::sort(extents_.begin(), extents_.end(), by_offset);
+  }
+  const std::uint64_t header_end = reader_.position();
+  std::vector<Extent> paddings;
+  if (const std::uint64_t until = std::min(data_offset, reader_.size()); until > header_end) {
+    paddings.push_back({header_end, until - header_end, 0});
+  }
+  std::uint64_t end = 0;
+  std::uint64_t gaps = 0;
+  for (const Extent& extent : extents_) {
+    if (extent.begin < end && extent.bytes > 0) {
+      reader_.fail(
+          extent.entry, "E-GGUF-OVERLAP",
+          fmt::format("this tensor's data at offset {} overlap those of another, which end "
+                      "at {}",
+                      extent.begin, end));
+    }
+    const std::uint64_t padded = *checked_round_up(end, alignment);
+    gaps += extent.begin > padded ? 1 : 0;
+    if (extent.begin >= padded && padded > end && paddings.size() < kMostPaddingsRead) {
+      paddings.push_back({data_offset + end, padded - end, 0});
+    }
+    end = std::max(end, extent.begin + extent.bytes);
+  }
+  if (gaps > 0) {
+    warn(warnings, "W-GGUF-GAP", fmt::format("{} gaps between tensor data", gaps));
+  }
+  const std::uint64_t data_end = data_offset + end;
+  const std::uint64_t padded_end = data_offset + *checked_round_up(end, alignment);
+  if (!extents_.empty() && reader_.size() < padded_end) {
+    warn(warnings, "W-GGUF-FINAL-PADDING", "the padding after the last tensor is missing");
+  } else if (padded_end > data_end) {
+    paddings.push_back({data_end, padded_end - data_end, 0});
+  }
+  if (reader_.size() > padded_end) {
+    warn(warnings, "W-GGUF-TRAILING",
+         fmt::format("{} bytes follow the last tensor", reader_.size() - padded_end));
+  }
+  check_padding(paddings, warnings);
+}
+
+void TensorTable::check_padding(const std::vector<Extent>& paddings,
+                                std::vector<Warning>& warnings) {
+  for (const Extent& padding : paddings) {
+    reader_.seek(padding.begin);
+    // The alignment may be as large as 2^31: look at the beginning only.
+    const std::uint64_t bytes = std::min({padding.bytes, reader_.left(), std::uint64_t{4096}});
+    const std::string content = reader_.text(bytes, "padding");
+    if (content.find_first_not_of('\0') != std::string::npos) {
+      warn(warnings, "W-GGUF-PADDING",
+           fmt::format("padding at byte {} is not zero", padding.begin));
+      return;
+    }
+  }
+}
+
+}  // namespace vindex::shard

@@ -1,0 +1,66 @@
+// Owns the rules of a GGUF file's tensor table: each entry alone, and the layout of the data that
+// the entries describe together. Keeps 24 bytes per entry.
+#pragma once
+
+#include "buffered_reader.hpp"
+
+#include <vindex/core/warning.hpp>
+#include <vindex/shard/gguf.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace vindex::shard {
+
+/// Tells whether a name occurred before, without keeping names: 128 bits of their SHA-256.
+class FingerprintList {
+ public:
+  void add(std::string_view name, std::uint64_t position);
+  /// Position of the earliest entry whose name occurred before. Sorts the list.
+  std::optional<std::uint64_t> duplicate();
+
+ private:
+  struct Entry {
+    std::array<std::uint8_t, 16> fingerprint;
+    std::uint64_t position;
+  };
+  std::vector<Entry> entries_;
+};
+
+class TensorTable {
+ public:
+  /// `bitnet`: the file says general.architecture = bitnet*, whose fork reuses type id 39.
+  TensorTable(BufferedReader& reader, bool bitnet) : reader_(reader), bitnet_(bitnet) {}
+
+  /// Reads what follows the name of the entry that starts at `position`. On return `tensor.offset`
+  /// is relative to the data. Errors: FormatError E-GGUF-*.
+  void read_entry(GgufTensor& tensor, std::uint64_t position, std::uint64_t alignment);
+
+  /// After the last entry: names unique, every tensor inside the file, none overlapping another;
+  /// what is merely unusual goes to `warnings`.
+  void check(std::uint64_t data_offset, std::uint64_t alignment, std::vector<Warning>& warnings);
+
+ private:
+  struct Extent {
+    std::uint64_t begin;  ///< relative to the data
+    std::uint64_t bytes;
+    std::uint64_t entry;  ///< position of the table entry
+  };
+
+  decode::ElementType read_type();
+  void check_range(std::uint64_t data_offset) const;
+  void check_layout(std::uint64_t data_offset, std::uint64_t alignment,
+                    std::vector<Warning>& warnings);
+  void check_padding(const std::vector<Extent>& paddings, std::vector<Warning>& warnings);
+  void warn(std::vector<Warning>& warnings, const char* id, const std::string& text) const;
+
+  BufferedReader& reader_;
+  bool bitnet_;
+  FingerprintList names_;
+  std::vector<Extent> extents_;
+};
+
+}  // namespace vindex::shard

@@ -1,0 +1,104 @@
+#include "model_folder.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <system_error>
+
+namespace vindex::shard {
+
+namespace fs = std::filesystem;
+
+namespace {
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> suffixes) {
+  return std::any_of(suffixes.begin(), suffixes.end(),
+                     [name](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+/// In a Hugging Face cache, `snapshots/<revision>/<file>` links to `blobs/<hash>` of the same
+/// repository folder `models--<organisation>--<name>`.
+bool is_cache_blob(const fs::path& folder, const fs::path& target) {
+  const fs::path blobs = target.parent_path();
+  if (blobs.filename() != "blobs") {
+    return false;
+  }
+  const bool same_repository = folder.parent_path().filename() == "snapshots" &&
+                               folder.parent_path().parent_path() == blobs.parent_path();
+  return same_repository || blobs.parent_path().filename().string().starts_with("models--");
+}
+
+bool is_inside(const fs::path& folder, const fs::path& target) {
+  const auto [mismatch, unused] =
+      std::mismatch(folder.begin(), folder.end(), target.begin(), target.end());
+  return mismatch == folder.end();
+}
+}  // namespace
+
+FolderListing list_folder(const std::string& folder) {
+  FolderListing listing;
+  std::error_code error;
+  fs::directory_iterator member(folder, error);
+  while (!error && member != fs::directory_iterator()) {
+    const std::string name = member->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with('.') && !fs::is_directory(member->path(), ignored)) {
+      if (name.ends_with(".safetensors")) {
+        listing.safetensors.push_back(name);
+      } else if (name.ends_with(".safetensors.index.json")) {
+        listing.indexes.push_back(name);
+      } else if (name.ends_with(".gguf")) {
+        listing.gguf.push_back(name);
+      } else if (ends_with_any(name, {".bin", ".pt", ".pth", ".ckpt", ".pkl"})) {
+        listing.pickles.push_back(name);
+      }
+    }
+    member.increment(error);
+  }
+  if (error) {
+    throw SystemError("E-FOLDER-READ", error.value(),
+                      fmt::format("cannot list {}", printable(folder)));
+  }
+  for (auto* names : {&listing.safetensors, &listing.indexes, &listing.gguf, &listing.pickles}) {
+    std::sort(names->begin(), names->end());
+  }
+  return listing;
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+}
+
+bool member_exists(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  return fs::exists(fs::path(folder) / name, ignored);
+}
+
+std::string member_path(const std::string& folder, const std::string& name) {
+  const fs::path path = fs::path(folder) / name;
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
+      error == std::errc::too_many_symbolic_link_levels || error == std::errc::filename_too_long) {
+    throw MissingInputError("E-SHARD-MISSING",
+                            fmt::format("{} is named by the model and absent from {}: fetch it",
+                                        printable(name), printable(folder)));
+  }
+  const fs::path home = error ? fs::path() : fs::canonical(folder, error);
+  if (error) {
+    throw SystemError("E-OPEN", error.value(),
+                      fmt::format("cannot resolve {}", printable(path.string())));
+  }
+  if (!is_inside(home, target) && !is_cache_blob(home, target)) {
+    throw FormatError(
+        "E-LINK-OUTSIDE", printable(path.string()),
+        fmt::format("a link that leaves the model's folder, to {}", printable(target.string())));
+  }
+  return path.string();
+}
+
+}  // namespace vindex::shard

@@ -1,0 +1,22 @@
+// Owns one complete positional read through a pread-like call: short reads are continued,
+// interrupted calls repeated. Apart from the file source so that tests can hand in a call that
+// misbehaves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <sys/types.h>
+
+namespace vindex::shard {
+
+using PositionalRead = std::function<ssize_t(void* into, std::size_t bytes, std::uint64_t offset)>;
+
+/// Fills `into` from `offset`. Errors: FormatError E-TRUNCATED where the file ends before,
+/// SystemError E-READ where the call fails.
+void read_fully(const PositionalRead& call, const std::string& name, std::uint64_t offset,
+                std::span<std::byte> into);
+
+}  // namespace vindex::shard

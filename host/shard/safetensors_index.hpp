@@ -1,0 +1,32 @@
+// Owns model.safetensors.index.json: {"metadata": {"total_size": n, ...}, "weight_map": {tensor:
+// file}}. Source: huggingface/transformers, sharded checkpoints.
+#pragma once
+
+#include <vindex/shard/byte_source.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vindex::shard {
+
+/// A parsed index. The views point into `text`: move-only, and a move keeps them valid.
+struct SafetensorsIndex {
+  SafetensorsIndex() = default;
+  SafetensorsIndex(SafetensorsIndex&&) = default;
+  SafetensorsIndex& operator=(SafetensorsIndex&&) = default;
+  SafetensorsIndex(const SafetensorsIndex&) = delete;
+  SafetensorsIndex& operator=(const SafetensorsIndex&) = delete;
+
+  std::vector<char> text;
+  std::vector<std::string_view> tensors;  ///< keys of the weight map, in file order
+  std::vector<std::string_view> files;    ///< its values, plain names, in the same order
+  std::optional<std::uint64_t> total_size;
+};
+
+/// Errors: FormatError E-INDEX-* and E-JSON-*.
+SafetensorsIndex read_safetensors_index(ByteSource& source);
+
+}  // namespace vindex::shard

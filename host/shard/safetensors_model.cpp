@@ -1,0 +1,195 @@
+#include "safetensors_model.hpp"
+
+#include "file_kind.hpp"
+#include "safetensors_index.hpp"
+#include "shard_list.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/name_index.hpp>
+#include <vindex/shard/safetensors.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace vindex::shard {
+
+namespace {
+constexpr const char* kCanonicalIndex = "model.safetensors.index.json";
+constexpr const char* kSuffix = ".safetensors";
+
+void append_shard(const std::string& path, ModelFiles& model) {
+  Shard shard = open_shard(path);
+  if (detect_container(*shard.source) != FileKind::kSafetensors) {
+    throw FormatError("E-INDEX-KIND", printable(path), "is no safetensors file, as its name says");
+  }
+  SafetensorsHeader header = read_safetensors_header(*shard.source);
+  shard.header_sha256 = std::move(header.header_sha256);
+  const auto number = static_cast<std::int32_t>(model.shards.size());
+  model.tensors.reserve(model.tensors.size() + header.tensors.size());
+  for (SafetensorsTensor& tensor : header.tensors) {
+    model.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.shape), number,
+                             tensor.offset, tensor.bytes});
+  }
+  model.shards.push_back(std::move(shard));
+}
+
+void check_total_size(const SafetensorsIndex& index, ModelFiles& model) {
+  std::uint64_t bytes = 0;
+  for (const StoredTensor& tensor : model.tensors) {
+    bytes += tensor.bytes;  // each lies in its file: the sum is at most that of the files
+  }
+  if (index.total_size != bytes) {
+    model.warnings.push_back(
+        {"W-INDEX-TOTAL-SIZE",
+         index.total_size
+             ? fmt::format("the index says {} bytes of tensors, the shards hold {}",
+                           *index.total_size, bytes)
+             : fmt::format("the index has no total_size; the shards hold {} bytes", bytes)});
+  }
+}
+
+void check_weight_map(const SafetensorsIndex& index, const std::string& where, ModelFiles& model) {
+  std::vector<std::string_view> names;
+  names.reserve(model.tensors.size());
+  for (const StoredTensor& tensor : model.tensors) {
+    names.emplace_back(tensor.name);
+  }
+  const NameIndex stored(names);
+  for (std::size_t i = 0; i < index.tensors.size(); ++i) {
+    const auto found = stored.find(index.tensors[i]);
+    const Shard* shard =
+        found ? &model.shards[static_cast<std::size_t>(model.tensors[*found].shard)] : nullptr;
+    if (shard == nullptr || shard->file_name != index.files[i]) {
+      throw FormatError("E-INDEX-TENSOR", where,
+                        fmt::format("tensor \"{}\" is mapped to {}, which lacks it{}",
+                                    printable(std::string(index.tensors[i].substr(0, 200))),
+                                    printable(std::string(index.files[i])),
+                                    shard == nullptr ? std::string()
+                                                     : fmt::format(" ({} holds it)",
+                                                                   printable(shard->file_name))));
+    }
+  }
+  if (model.tensors.size() == index.tensors.size()) {
+    return;
+  }
+  const NameIndex listed(index.tensors);
+  const auto unlisted = std::find_if(names.begin(), names.end(), [&](std::string_view name) {
+    return !listed.find(name).has_value();
+  });
+  model.warnings.push_back(
+      {"W-INDEX-UNLISTED",
+       fmt::format("{} tensors are in the shards and not in the index, for example \"{}\"",
+                   model.tensors.size() - index.tensors.size(),
+                   unlisted == names.end() ? std::string()
+                                           : printable(std::string(unlisted->substr(0, 200))))});
+}
+
+void open_indexed(const std::string& folder, const std::string& index_name,
+                  const FolderListing& listing, ModelFiles& model) {
+  const std::string index_path = member_path(folder, index_name);
+  const auto source = open_file_source(index_path);
+  const SafetensorsIndex index = read_safetensors_index(*source);
+  const std::set<std::string_view> mapped(index.files.begin(), index.files.end());
+  std::vector<std::string> paths;
+  for (const std::string_view file : mapped) {
+    paths.push_back(member_path(folder, std::string(file)));
+  }
+  for (const std::string& path : paths) {
+    append_shard(path, model);
+  }
+  refuse_doubled_tensors(model);
+  check_weight_map(index, printable(index_path), model);
+  check_total_size(index, model);
+  std::vector<std::string> others;
+  for (const auto* names : {&listing.safetensors, &listing.gguf, &listing.indexes}) {
+    std::copy_if(
+        names->begin(), names->end(), std::back_inserter(others),
+        [&](const std::string& name) { return name != index_name && mapped.count(name) == 0; });
+  }
+  warn_of_others(others, model);
+}
+
+/// Whether `files` are exactly PREFIX-00001-of-N.safetensors to PREFIX-N-of-N.safetensors.
+bool is_complete_set(const std::vector<std::string>& files) {
+  const std::string tail = fmt::format("-of-{:05}{}", files.size(), kSuffix);
+  const std::string& first = files.front();
+  const std::string first_tail = "-00001" + tail;
+  if (files.size() < 2 || !first.ends_with(first_tail)) {
+    return false;
+  }
+  const std::string prefix = first.substr(0, first.size() - first_tail.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i] != fmt::format("{}-{:05}{}", prefix, i + 1, tail)) {
+      return false;
+    }
+  }
+  return true;
+}
+}  // namespace
+
+void open_safetensors_file(const std::string& path, ModelFiles& model) {
+  model.format = ContainerFormat::kSafetensors;
+  append_shard(path, model);
+}
+
+void open_safetensors_folder(const std::string& folder, const FolderListing& listing,
+                             ModelFiles& model) {
+  model.format = ContainerFormat::kSafetensors;
+  const auto& indexes = listing.indexes;
+  if (std::find(indexes.begin(), indexes.end(), kCanonicalIndex) != indexes.end()) {
+    return open_indexed(folder, kCanonicalIndex, listing, model);
+  }
+  if (indexes.size() > 1) {
+    throw_several_models(folder, indexes);
+  }
+  if (indexes.size() == 1) {
+    return open_indexed(folder, indexes.front(), listing, model);
+  }
+  std::vector<std::string> models = listing.safetensors;
+  std::copy(listing.gguf.begin(), listing.gguf.end(), std::back_inserter(models));
+  const bool set = listing.gguf.empty() && is_complete_set(models);
+  if (models.size() > 1 && !set) {
+    throw_several_models(folder, models);
+  }
+  for (const std::string& file : models) {
+    append_shard(member_path(folder, file), model);
+  }
+  refuse_doubled_tensors(model);
+  if (set) {
+    model.warnings.push_back(
+        {"W-INDEX-MISSING", fmt::format("no {}: the {} shards are put together by their names",
+                                        kCanonicalIndex, models.size())});
+  }
+}
+
+void read_config(const std::string& explicit_path, const std::string& folder,
+                 const std::string& stem, ModelFiles& model) {
+  std::string path = explicit_path;
+  for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
+    if (path.empty() && member_exists(folder, name)) {
+      path = member_path(folder, name);
+    }
+  }
+  if (path.empty()) {
+    return;
+  }
+  const auto source = open_file_source(path);
+  refuse_other_than_json(*source);
+  JsonLimits limits;
+  limits.values = 1'000'000;  // a tree of more would exceed what a refusal may use
+  if (source->size() > limits.bytes) {
+    throw FormatError("E-JSON-SIZE", source->name(),
+                      fmt::format("more than {} bytes of JSON", limits.bytes));
+  }
+  std::string text(static_cast<std::size_t>(source->size()), '\0');
+  source->read(0, std::as_writable_bytes(std::span(text)));
+  model.config = parse_json(text, source->name(), limits);
+}
+
+}  // namespace vindex::shard

@@ -1,0 +1,69 @@
+#include "shard_list.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/name_index.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace vindex::shard {
+
+namespace {
+constexpr std::size_t kNamesShown = 10;
+}  // namespace
+
+Shard open_shard(const std::string& path) {
+  Shard shard;
+  shard.path = path;
+  shard.file_name = std::filesystem::path(path).filename().string();
+  shard.source = open_file_source(path);
+  shard.identity = shard.source->identity();
+  return shard;
+}
+
+void refuse_doubled_tensors(const ModelFiles& model) {
+  std::vector<std::string_view> names;
+  names.reserve(model.tensors.size());
+  for (const StoredTensor& tensor : model.tensors) {
+    names.emplace_back(tensor.name);
+  }
+  if (const auto twice = NameIndex(names).duplicate()) {
+    const StoredTensor& first = model.tensors[twice->first];
+    const StoredTensor& second = model.tensors[twice->second];
+    const auto file = [&](const StoredTensor& tensor) {
+      return printable(model.shards[static_cast<std::size_t>(tensor.shard)].path);
+    };
+    throw FormatError("E-TENSOR-TWICE", file(second),
+                      fmt::format("tensor \"{}\" is also in {}: files of different models or sets",
+                                  printable(second.name.substr(0, 200)), file(first)));
+  }
+}
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string joined;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i) {
+    joined += (i == 0 ? "" : ", ") + printable(names[i]);
+  }
+  if (names.size() > kNamesShown) {
+    joined += fmt::format(" and {} more", names.size() - kNamesShown);
+  }
+  return joined;
+}
+
+void throw_several_models(const std::string& folder, const std::vector<std::string>& models) {
+  throw FormatError(
+      "E-FOLDER-SEVERAL", printable(folder),
+      fmt::format("several models lie here, give one of them: {}", join_names(models)));
+}
+
+void warn_of_others(const std::vector<std::string>& others, ModelFiles& model) {
+  if (!others.empty()) {
+    model.warnings.push_back(
+        {"W-FOLDER-OTHERS",
+         fmt::format("not part of the model and not read: {}", join_names(others))});
+  }
+}
+
+}  // namespace vindex::shard

@@ -1,0 +1,27 @@
+// Owns what both containers share when a model is put together from files.
+#pragma once
+
+#include <vindex/shard/model_files.hpp>
+
+#include <string>
+#include <vector>
+
+namespace vindex::shard {
+
+/// Opens one file; the header is the caller's business.
+Shard open_shard(const std::string& path);
+
+/// Errors: FormatError E-TENSOR-TWICE where two shards hold a tensor of the same name.
+void refuse_doubled_tensors(const ModelFiles& model);
+
+/// Throws FormatError E-FOLDER-SEVERAL listing the models of the folder.
+[[noreturn]] void throw_several_models(const std::string& folder,
+                                       const std::vector<std::string>& models);
+
+/// One warning naming files of the folder that are not part of the model.
+void warn_of_others(const std::vector<std::string>& others, ModelFiles& model);
+
+/// Names for a message, escaped, the first ten.
+std::string join_names(const std::vector<std::string>& names);
+
+}  // namespace vindex::shard
