@@ -1,0 +1,116 @@
+// Containers as other programs write them: the shared data folder.
+#include <vindex/core/error.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+namespace vindex::shard {
+namespace {
+
+const std::string kData = VINDEX_SHARED_DATA;
+
+class RealFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kData)) {
+      GTEST_SKIP() << "no folder " << kData;
+    }
+  }
+};
+
+std::string error_id(const std::string& path) {
+  try {
+    open_model(path);
+  } catch (const Error& error) {
+    return error.id();
+  }
+  return "opened";
+}
+
+bool warned(const ModelFiles& model, const std::string& id) {
+  return std::any_of(model.warnings.begin(), model.warnings.end(),
+                     [&](const Warning& warning) { return warning.id == id; });
+}
+
+const StoredTensor* find_tensor(const ModelFiles& model, const std::string& name) {
+  const auto found = std::find_if(model.tensors.begin(), model.tensors.end(),
+                                  [&](const StoredTensor& tensor) { return tensor.name == name; });
+  return found == model.tensors.end() ? nullptr : &*found;
+}
+
+TEST_F(RealFilesTest, AFolderIsReadThroughItsIndexAndTheGgufBesideItIsNamed) {
+  const ModelFiles model = open_model(kData + "/moe");
+  EXPECT_EQ(model.format, ContainerFormat::kSafetensors);
+  ASSERT_EQ(model.shards.size(), 3U);
+  EXPECT_EQ(model.shards[1].file_name, "model-00002-of-00003.safetensors");
+  EXPECT_EQ(model.shards[1].header_sha256.size(), 64U);
+  EXPECT_EQ(model.tensors.size(), 129U);
+  ASSERT_TRUE(model.config.has_value());
+  EXPECT_NE(model.config->find("model_type"), nullptr);
+  EXPECT_TRUE(warned(model, "W-FOLDER-OTHERS"));
+}
+
+TEST_F(RealFilesTest, ASplitSetWithAnEmptyFirstFileIsFoundFromAnyOfItsFiles) {
+  for (const char* number : {"00001", "00004"}) {
+    const ModelFiles model =
+        open_model(kData + "/gguf/split/kjv-moe-Q8_0-" + number + "-of-00005.gguf");
+    EXPECT_EQ(model.shards.size(), 5U);
+    EXPECT_EQ(model.tensors.front().shard, 1);
+    EXPECT_NE(find_key(model.keys, "general.architecture"), nullptr);
+  }
+}
+
+TEST_F(RealFilesTest, SplitAndSingleFilesHoldTheSameTensors) {
+  const ModelFiles split = open_model(kData + "/gguf/split");
+  const ModelFiles single = open_model(kData + "/gguf/full/kjv-moe-Q4_K_M.gguf");
+  ASSERT_EQ(split.tensors.size(), single.tensors.size());
+  for (const StoredTensor& tensor : split.tensors) {
+    const StoredTensor* other = find_tensor(single, tensor.name);
+    ASSERT_NE(other, nullptr) << tensor.name;
+    EXPECT_EQ(other->shape, tensor.shape) << tensor.name;
+  }
+}
+
+TEST_F(RealFilesTest, OldForeignAndCompanionFilesAreRefusedByName) {
+  EXPECT_EQ(error_id(kData + "/gguf/variants/q4_0.v1.gguf"), "E-GGUF-VERSION");
+  EXPECT_EQ(error_id(kData + "/gguf/variants/q4_K.be.gguf"), "E-GGUF-ENDIAN");
+  EXPECT_EQ(error_id(kData + "/gguf/variants/mxfp4.be.gguf"), "E-GGUF-ENDIAN");
+  EXPECT_EQ(error_id(kData + "/gguf/variants/moe.imatrix.gguf"), "E-GGUF-KIND");
+  EXPECT_EQ(error_id(kData + "/gguf/full"), "E-FOLDER-SEVERAL");
+  EXPECT_EQ(error_id(kData + "/moe/config.json"), "E-FILE-JSON");
+  EXPECT_EQ(error_id(kData + "/README.md"), "E-FILE-TEXT");
+}
+
+TEST_F(RealFilesTest, EveryOtherFileOpensAndItsTensorsLieInside) {
+  std::size_t opened = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kData)) {
+    const std::string path = entry.path().string();
+    const std::string suffix = entry.path().extension().string();
+    const bool variant = path.find("/variants/") != std::string::npos;
+    if ((suffix != ".gguf" && suffix != ".safetensors") ||
+        (variant && path.find(".v2.") == std::string::npos)) {
+      continue;
+    }
+    const ModelFiles model = open_model(path);
+    ++opened;
+    EXPECT_FALSE(model.tensors.empty()) << path;
+    for (const StoredTensor& tensor : model.tensors) {
+      ByteSource& source = *model.shards[static_cast<std::size_t>(tensor.shard)].source;
+      EXPECT_LE(tensor.offset + tensor.bytes, source.size()) << path << " " << tensor.name;
+    }
+  }
+  EXPECT_GT(opened, 60U);
+}
+
+TEST_F(RealFilesTest, ConfigurationsLieBesideSingleFiles) {
+  EXPECT_TRUE(open_model(kData + "/moe/model-00001-of-00003.safetensors").config.has_value());
+  EXPECT_TRUE(open_model(kData + "/st_quant/bnb_nf4.safetensors").config.has_value());
+  EXPECT_FALSE(open_model(kData + "/silero/silero_vad_16k.safetensors").config.has_value());
+}
+
+}  // namespace
+}  // namespace vindex::shard
