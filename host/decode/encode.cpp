@@ -1,0 +1,281 @@
+// Owns the encoders: per block or group one pass for the largest magnitude, one for codes and loss.
+#include "encode_scalar.hpp"
+
+#include <vindex/core/checked.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/decode/encode.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vindex::decode {
+namespace {
+
+constexpr std::int64_t kLanes = 8;
+constexpr std::int64_t kQ8Block = 32;
+constexpr std::int64_t kQ8BlockBytes = 34;
+
+// Sums over fixed lanes: vector code without reassociation, so the same result everywhere.
+struct LossLanes {
+  double norm[kLanes] = {};
+  double error[kLanes] = {};
+  double step = 0.0;
+
+  void add(std::int64_t lane, float value, float decoded) {
+    const double wide = value;
+    const double difference = static_cast<double>(decoded) - wide;
+    norm[lane] += wide * wide;
+    error[lane] += difference * difference;
+  }
+  EncodingLoss total() const {
+    EncodingLoss loss;
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      loss.squared_norm += norm[lane];
+      loss.squared_error += error[lane];
+    }
+    loss.largest_step = step;
+    return loss;
+  }
+};
+
+float magnitude_of(float value) {
+  return bits_as<float>(bits_as<std::uint32_t>(value) & 0x7FFFFFFFU);
+}
+
+// Largest magnitude of `count` values; NaN is passed over (the norm shows it).
+float largest_magnitude(const float* values, std::int64_t count) {
+  float lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const float magnitude = magnitude_of(values[i + lane]);
+      lanes[lane] = magnitude > lanes[lane] ? magnitude : lanes[lane];
+    }
+  }
+  for (; i < count; ++i) {
+    lanes[0] = std::max(lanes[0], magnitude_of(values[i]));
+  }
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+// Calls convert(i) -> decoded value for every i < count, in lanes.
+template <typename Convert>
+void convert_row(const float* values, std::int64_t count, LossLanes& loss, Convert convert) {
+  const std::int64_t whole = count - count % kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    float decoded[kLanes];
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      decoded[lane] = convert(i + lane);
+    }
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      loss.add(lane, values[i + lane], decoded[lane]);
+    }
+  }
+  for (std::int64_t i = whole; i < count; ++i) {
+    loss.add(i - whole, values[i], convert(i));
+  }
+}
+
+// Gap between neighbours at the magnitude of the largest value, for `bits` kept mantissa bits.
+double step_at(float largest, int bits) {
+  return largest > 0.0F ? std::ldexp(1.0, std::ilogb(largest) - bits) : 0.0;
+}
+
+// Where the codes of a fp8 block and their decoded values pass on their way.
+void encode_fp8_row(const float* values, std::int64_t count, float scale, std::uint8_t* codes,
+                    LossLanes& loss) {
+  convert_row(values, count, loss, [&](std::int64_t i) {
+    const std::uint8_t code = scalar::to_e4m3(values[i] / scale);
+    codes[i] = code;
+    return scalar::from_e4m3(code) * scale;
+  });
+}
+
+void encode_fp8(const Encoding& encoding, const float* values, std::int64_t rows, std::int64_t cols,
+                std::int64_t stride, std::byte* codes, std::byte* scales, LossLanes& loss) {
+  const std::int64_t block_columns = (cols + encoding.block_cols - 1) / encoding.block_cols;
+  auto* const out = reinterpret_cast<std::uint8_t*>(codes);
+  for (std::int64_t row = 0; row < rows; row += encoding.block_rows) {
+    const std::int64_t row_end = std::min<std::int64_t>(rows, row + encoding.block_rows);
+    for (std::int64_t block = 0; block < block_columns; ++block) {
+      const std::int64_t col = block * encoding.block_cols;
+      const std::int64_t width = std::min<std::int64_t>(encoding.block_cols, cols - col);
+      float largest = 0.0F;
+      for (std::int64_t r = row; r < row_end; ++r) {
+        largest = std::max(largest, largest_magnitude(values + r * stride + col, width));
+      }
+      // A zero block keeps scale 1: any scale decodes it, none divides by zero. So does one whose
+      // scale would underflow.
+      const float wanted = largest / 448.0F;
+      const float scale = wanted > 0.0F ? wanted : 1.0F;
+      for (std::int64_t r = row; r < row_end; ++r) {
+        encode_fp8_row(values + r * stride + col, width, scale, out + r * cols + col, loss);
+      }
+      loss.step = std::max(loss.step, 32.0 * static_cast<double>(wanted));
+      const std::int64_t index = row / encoding.block_rows * block_columns + block;
+      std::memcpy(scales + index * 4, &scale, 4);
+    }
+  }
+}
+
+void encode_int4(const Encoding& encoding, const float* values, std::int64_t rows,
+                 std::int64_t cols, std::int64_t stride, std::byte* codes, std::byte* scales,
+                 LossLanes& loss) {
+  const std::int64_t group = encoding.block_cols;
+  std::int64_t index = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t col = 0; col < cols; col += group, ++index) {
+      const float* const from = values + row * stride + col;
+      const std::uint16_t code = scalar::to_bf16(largest_magnitude(from, group) / 7.0F);
+      const float scale = scalar::from_bf16(code);
+      const float divisor = scale > 0.0F ? scale : 1.0F;
+      std::memcpy(scales + index * 2, &code, 2);
+      loss.step = std::max(loss.step, static_cast<double>(scale));
+      for (std::int64_t first = 0; first < group; first += 8) {
+        std::uint32_t word = 0;
+        for (std::int64_t i = 0; i < 8; ++i) {
+          const float value = from[first + i];
+          const std::int32_t q = std::clamp(scalar::nearest_even(value / divisor), -7, 7);
+          word |= static_cast<std::uint32_t>(q + 8) << (4U * static_cast<std::uint32_t>(i));
+          loss.add(i, value, static_cast<float>(q) * scale);
+        }
+        std::memcpy(codes + (row * cols + col + first) / 2, &word, 4);
+      }
+    }
+  }
+}
+
+void encode_q8_0(const float* values, std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                 std::byte* codes, LossLanes& loss) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t col = 0; col < cols; col += kQ8Block, codes += kQ8BlockBytes) {
+      const float* const from = values + row * stride + col;
+      const float scale = largest_magnitude(from, kQ8Block) / 127.0F;
+      // The code comes from the unrounded scale, as in ggml; only the stored one is a half.
+      const float inverse = scale > 0.0F ? 1.0F / scale : 0.0F;
+      const std::uint16_t stored = scalar::to_f16(scale);
+      const float decoded_scale = scalar::from_f16(stored);
+      std::int8_t block[kQ8Block];
+      convert_row(from, kQ8Block, loss, [&](std::int64_t i) {
+        const std::int32_t q = scalar::nearest_away(from[i] * inverse);
+        block[i] = static_cast<std::int8_t>(q);
+        return static_cast<float>(q) * decoded_scale;
+      });
+      std::memcpy(codes, &stored, 2);
+      std::memcpy(codes + 2, block, kQ8Block);
+      loss.step = std::max(loss.step, static_cast<double>(decoded_scale));
+    }
+  }
+}
+
+void encode_plain(ElementType type, const float* values, std::int64_t rows, std::int64_t cols,
+                  std::int64_t stride, std::byte* codes, LossLanes& loss) {
+  float largest = 0.0F;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* const from = values + row * stride;
+    if (type == ElementType::kF32) {
+      convert_row(from, cols, loss, [&](std::int64_t i) { return from[i]; });
+      std::memcpy(codes + row * cols * 4, from, static_cast<std::size_t>(cols) * 4);
+      continue;
+    }
+    largest = std::max(largest, largest_magnitude(from, cols));
+    auto* const out = reinterpret_cast<char*>(codes) + row * cols * 2;
+    const bool half = type == ElementType::kF16;
+    convert_row(from, cols, loss, [&](std::int64_t i) {
+      const std::uint16_t code = half ? scalar::to_f16(from[i]) : scalar::to_bf16(from[i]);
+      std::memcpy(out + i * 2, &code, 2);
+      return half ? scalar::from_f16(code) : scalar::from_bf16(code);
+    });
+  }
+  if (type != ElementType::kF32) {
+    loss.step = step_at(largest, type == ElementType::kF16 ? 10 : 7);
+  }
+}
+
+}  // namespace
+
+std::uint16_t encode_bf16(float value) { return scalar::to_bf16(value); }
+std::uint16_t encode_f16(float value) { return scalar::to_f16(value); }
+std::uint8_t encode_e4m3(float value) { return scalar::to_e4m3(value); }
+
+void EncodingLoss::add(const EncodingLoss& other) {
+  squared_norm += other.squared_norm;
+  squared_error += other.squared_error;
+  largest_step = std::max(largest_step, other.largest_step);
+}
+
+double EncodingLoss::relative_error() const {
+  return squared_norm == 0.0 ? 0.0 : std::sqrt(squared_error / squared_norm);
+}
+
+bool is_encodable(const Encoding& encoding) {
+  switch (encoding.scheme) {
+    case Scheme::kPlain:
+      return encoding.type == ElementType::kF32 || encoding.type == ElementType::kBF16 ||
+             encoding.type == ElementType::kF16 || encoding.type == ElementType::kQ8_0;
+    case Scheme::kFp8Block:
+      return encoding.type == ElementType::kF8E4M3 && encoding.block_rows > 0 &&
+             encoding.block_cols > 0;
+    case Scheme::kPackedInt:
+      return encoding.bits == 4 && encoding.block_cols > 0 && encoding.block_cols % 8 == 0;
+    default:
+      return false;
+  }
+}
+
+std::optional<EncodedSize> encoded_size(const Encoding& encoding, std::int64_t rows,
+                                        std::int64_t cols) {
+  if (!is_encodable(encoding) || rows < 1 || cols < 1) {
+    return std::nullopt;
+  }
+  const auto weights =
+      checked_multiply(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols));
+  const auto bytes = weights ? checked_multiply(*weights, 4) : std::nullopt;
+  if (!bytes || !checked_count(*bytes)) {
+    return std::nullopt;
+  }
+  if (encoding.scheme == Scheme::kFp8Block) {
+    const std::int64_t block_rows = (rows + encoding.block_rows - 1) / encoding.block_rows;
+    const std::int64_t block_columns = (cols + encoding.block_cols - 1) / encoding.block_cols;
+    return EncodedSize{*weights, static_cast<std::uint64_t>(block_rows * block_columns) * 4};
+  }
+  if (encoding.scheme == Scheme::kPackedInt) {
+    const auto group = static_cast<std::uint64_t>(encoding.block_cols);
+    return cols % encoding.block_cols != 0
+               ? std::nullopt
+               : std::optional(EncodedSize{*weights / 2, *weights / group * 2});
+  }
+  switch (encoding.type) {
+    case ElementType::kF32:
+      return EncodedSize{*weights * 4, 0};
+    case ElementType::kQ8_0:
+      return cols % kQ8Block != 0
+                 ? std::nullopt
+                 : std::optional(EncodedSize{*weights / kQ8Block * kQ8BlockBytes, 0});
+    default:
+      return EncodedSize{*weights * 2, 0};
+  }
+}
+
+EncodingLoss encode_matrix(const Encoding& encoding, const float* values, std::int64_t rows,
+                           std::int64_t cols, std::int64_t stride, std::span<std::byte> codes,
+                           std::span<std::byte> scales) {
+  const auto size = encoded_size(encoding, rows, cols);
+  expects(size && codes.size() == size->code_bytes && scales.size() == size->scale_bytes &&
+              stride >= cols,
+          "encode_matrix: shapes and buffers that fit the encoding");
+  LossLanes loss;
+  if (encoding.scheme == Scheme::kFp8Block) {
+    encode_fp8(encoding, values, rows, cols, stride, codes.data(), scales.data(), loss);
+  } else if (encoding.scheme == Scheme::kPackedInt) {
+    encode_int4(encoding, values, rows, cols, stride, codes.data(), scales.data(), loss);
+  } else if (encoding.type == ElementType::kQ8_0) {
+    encode_q8_0(values, rows, cols, stride, codes.data(), loss);
+  } else {
+    encode_plain(encoding.type, values, rows, cols, stride, codes.data(), loss);
+  }
+  return loss.total();
+}
+
+}  // namespace vindex::decode
