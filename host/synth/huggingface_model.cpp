@@ -1,0 +1,178 @@
+#include "huggingface_model.hpp"
+
+#include "parallel.hpp"
+#include "truth.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/decode/encode.hpp>
+#include <vindex/synth/safetensors_writer.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace vindex::synth {
+namespace {
+
+// Where one stored tensor goes.
+struct Place {
+  std::size_t shard = 0;
+  std::size_t index = 0;  // within the shard's list
+};
+
+// The stored tensors of one logical tensor: codes, then scale and shape where it has them.
+struct StoredSet {
+  std::vector<SafetensorsTensor> tensors;
+  std::vector<Place> places;
+};
+
+StoredSet stored_set(const PlannedTensor& planned) {
+  const decode::Encoding& encoding = planned.encoding;
+  const std::int64_t rows = planned.recipe.rows;
+  const std::int64_t cols = planned.recipe.cols;
+  using decode::ElementType;
+  StoredSet set;
+  if (encoding.scheme == decode::Scheme::kFp8Block) {
+    set.tensors = {{planned.name, ElementType::kF8E4M3, {rows, cols}},
+                   {planned.name + "_scale_inv",
+                    ElementType::kF32,
+                    {(rows + encoding.block_rows - 1) / encoding.block_rows,
+                     (cols + encoding.block_cols - 1) / encoding.block_cols}}};
+  } else if (encoding.scheme == decode::Scheme::kPackedInt) {
+    set.tensors = {
+        {planned.name + "_packed", ElementType::kI32, {rows, cols / 8}},
+        {planned.name + "_scale", ElementType::kBF16, {rows, cols / encoding.block_cols}},
+        {planned.name + "_shape", ElementType::kI32, {2}}};
+  } else if (planned.is_vector) {
+    set.tensors = {{planned.name, encoding.type, {cols}}};
+  } else {
+    set.tensors = {{planned.name, encoding.type, {rows, cols}}};
+  }
+  return set;
+}
+
+using Shards = std::vector<std::vector<SafetensorsTensor>>;
+
+// Fills shards in the plan's order.
+Shards assign_shards(const ModelPlan& plan, std::vector<StoredSet>& sets) {
+  Shards shards(1);
+  std::uint64_t filled = 0;
+  const auto& breaks = plan.break_after_codes_of;
+  for (std::size_t t = 0; t < sets.size(); ++t) {
+    for (std::size_t part = 0; part < sets[t].tensors.size(); ++part) {
+      const SafetensorsTensor& tensor = sets[t].tensors[part];
+      const std::uint64_t bytes = stored_bytes(tensor);
+      if (filled > 0 && filled + bytes > plan.shard_bytes) {
+        shards.emplace_back();
+        filled = 0;
+      }
+      sets[t].places.push_back({shards.size() - 1, shards.back().size()});
+      shards.back().push_back(tensor);
+      filled += bytes;
+      if (part == 0 &&
+          std::find(breaks.begin(), breaks.end(), plan.tensors[t].name) != breaks.end()) {
+        shards.emplace_back();
+        filled = 0;
+      }
+    }
+  }
+  return shards;
+}
+
+std::string shard_name(std::size_t shard, std::size_t count) {
+  return count == 1 ? std::string("model.safetensors")
+                    : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, count);
+}
+
+std::string index_text(const Shards& shards) {
+  std::uint64_t total = 0;
+  nlohmann::json names = nlohmann::json::object();  // sorted by name, as transformers writes it
+  for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+    for (const SafetensorsTensor& tensor : shards[shard]) {
+      total += stored_bytes(tensor);
+      names[tensor.name] = shard_name(shard, shards.size());
+    }
+  }
+  const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}},
+                                        {"weight_map", names}};
+  return index.dump(2) + "\n";
+}
+
+unsigned worker_count(const ModelPlan& plan) {
+  // Each worker holds one matrix as floats and codes; a gigabyte of them is enough.
+  std::int64_t largest = 1;
+  for (const PlannedTensor& tensor : plan.tensors) {
+    largest = std::max(largest, tensor.recipe.rows * tensor.recipe.cols);
+  }
+  const std::int64_t room = std::max<std::int64_t>((std::int64_t{1} << 30) / (largest * 6), 1);
+  const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
+  return static_cast<unsigned>(std::min<std::int64_t>({room, cores, 8}));
+}
+
+}  // namespace
+
+void write_huggingface_model(const ModelPlan& plan, OutputFolder& folder) {
+  std::vector<StoredSet> sets;
+  for (const PlannedTensor& tensor : plan.tensors) {
+    sets.push_back(stored_set(tensor));
+  }
+  const Shards shards = assign_shards(plan, sets);
+  std::vector<std::unique_ptr<SafetensorsWriter>> writers;
+  for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+    OutputFile& file = folder.create(shard_name(shard, shards.size()));
+    writers.push_back(std::make_unique<SafetensorsWriter>(
+        file, shards[shard], std::map<std::string, std::string>{{"format", "pt"}}));
+  }
+
+  std::vector<TruthRow> truth(plan.tensors.size());
+  for_each_index(plan.tensors.size(), worker_count(plan), [&](std::size_t t) {
+    const PlannedTensor& tensor = plan.tensors[t];
+    const Recipe& recipe = tensor.recipe;
+    const auto size = decode::encoded_size(tensor.encoding, recipe.rows, recipe.cols);
+    expects(size.has_value(), "write_huggingface_model: a plan whose encodings fit");
+    std::vector<float> weights(static_cast<std::size_t>(recipe.rows * recipe.cols));
+    draw_weights(recipe, weights);
+    std::vector<std::byte> codes(size->code_bytes);
+    std::vector<std::byte> scales(size->scale_bytes);
+    const auto loss = decode::encode_matrix(tensor.encoding, weights.data(), recipe.rows,
+                                            recipe.cols, recipe.cols, codes, scales);
+    const auto write = [&](std::size_t part, std::span<const std::byte> bytes) {
+      const Place place = sets[t].places[part];
+      writers[place.shard]->write(place.index, 0, bytes);
+    };
+    write(0, codes);
+    if (size->scale_bytes > 0) {
+      write(1, scales);
+    }
+    if (sets[t].tensors.size() > 2) {
+      const std::array<std::int32_t, 2> shape = {static_cast<std::int32_t>(recipe.rows),
+                                                 static_cast<std::int32_t>(recipe.cols)};
+      write(2, std::as_bytes(std::span(shape)));
+    }
+    truth[t] = {tensor.name, -1, tensor.encoding.label, recipe, loss, "", recipe.rows, recipe.cols};
+  });
+
+  for (const auto& writer : writers) {
+    writer->finish();
+  }
+  folder.write_text("config.json", plan.config);
+  if (shards.size() > 1) {
+    folder.write_text("model.safetensors.index.json", index_text(shards));
+  }
+  std::vector<TruthRow> matrices;
+  for (std::size_t t = 0; t < truth.size(); ++t) {
+    if (!plan.tensors[t].is_vector) {
+      matrices.push_back(std::move(truth[t]));
+    }
+  }
+  folder.write_text("truth.json", truth_text(plan.spec, plan.seed, matrices));
+  folder.publish();
+}
+
+}  // namespace vindex::synth

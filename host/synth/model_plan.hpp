@@ -1,0 +1,72 @@
+// Owns the description of a model to be written: its tensors under their logical names, how each is
+// stored and what is planted in it.
+#pragma once
+
+#include "weights.hpp"
+
+#include <vindex/decode/encoding.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::synth {
+
+/// One tensor. A vector has recipe.rows 1 and is stored with one dimension.
+struct PlannedTensor {
+  std::string name;  ///< logical: "model.layers.1.mlp.experts.0.down_proj.weight"
+  decode::Encoding encoding;
+  Recipe recipe;
+  bool is_vector = false;
+};
+
+/// A model in the Hugging Face layout.
+struct ModelPlan {
+  std::string spec;
+  std::uint64_t seed = 0;
+  std::string config;  ///< text of config.json
+  std::vector<PlannedTensor> tensors;
+  std::uint64_t shard_bytes = 5'000'000'000;  ///< a shard holds at most this much (or one tensor)
+  /// A new shard begins right after the codes of these, so that their scales lie in the next.
+  std::vector<std::string> break_after_codes_of;
+};
+
+/// Encodings of the quantised matrices of a variant.
+enum class Variant : std::uint8_t { kFp8, kInt4, kBf16, kQ8_0 };
+
+/// The miniature Kimi-K2.
+ModelPlan plan_kimi_k2_mini(Variant variant, const std::string& spec, std::uint64_t seed);
+
+/// One layer's down_proj experts under the deepseek_v3 names. Errors: UsageError where the encoding
+/// cannot store rows of `cols`.
+ModelPlan plan_layer(std::int64_t experts, std::int64_t rows, std::int64_t cols, Variant variant,
+                     Kind kind, const std::string& spec, std::uint64_t seed);
+
+/// Sizes of the miniature, for config.json and GGUF keys.
+struct MiniSizes {
+  std::int64_t hidden = 256;
+  std::int64_t layers = 4;
+  std::int64_t dense_layers = 1;
+  std::int64_t heads = 8;
+  std::int64_t query_rank = 96;
+  std::int64_t key_value_rank = 64;
+  std::int64_t nope = 32;
+  std::int64_t rope = 16;
+  std::int64_t value = 32;
+  std::int64_t dense_width = 640;
+  std::int64_t expert_width = 192;
+  std::int64_t experts = 16;
+  std::int64_t active = 4;
+  std::int64_t shared = 1;
+  std::int64_t vocabulary = 320;
+};
+
+/// quantization_config of config.json for a variant; null for kBf16 and kQ8_0.
+nlohmann::ordered_json quantization_config(Variant variant);
+
+/// The encoding that `variant` gives to matrices it quantises.
+decode::Encoding variant_encoding(Variant variant);
+
+}  // namespace vindex::synth
