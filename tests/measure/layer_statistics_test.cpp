@@ -75,7 +75,7 @@ TEST(LayerGroupsTest, SpreadAndExtremeExpertsOfOneGroup) {
 
 TEST(LayerGroupsTest, OfEqualValuesTheFirstIsNamed) {
   const std::vector<LayerRow> rows = {row_of(0, 7, 0.1), row_of(0, 8, 0.1)};
-  const Statistic& ratio = layer_groups(rows)[0].statistics[4];
+  const Statistic ratio = layer_groups(rows)[0].statistics[4];
   EXPECT_EQ(ratio.argmin, 7);
   EXPECT_EQ(ratio.argmax, 7);
 }

@@ -148,8 +148,9 @@ TEST(NullMetricsTest, OneRowHasTheExactValues) {
   EXPECT_TRUE(std::isnan(null_metrics(1, 1)[Metric::kConditionNumber]));
 }
 
-// Singular values of a p x n Gaussian matrix: eigenvalues of its float64 Gram.
-MatrixReport noise(int p, int n, std::uint32_t seed) {
+// Singular values of a p x n Gaussian matrix: eigenvalues of its float64 Gram. Row i has
+// spikes[i] sqrt(n) added along a direction of its own (column i).
+MatrixReport noise(int p, int n, std::uint32_t seed, const std::vector<double>& spikes = {}) {
   openblas_set_num_threads(1);
   std::mt19937_64 engine(seed);
   std::normal_distribution<double> normal;
@@ -157,6 +158,11 @@ MatrixReport noise(int p, int n, std::uint32_t seed) {
   MatrixReport report;
   for (double& weight : weights) {
     weight = normal(engine);
+  }
+  for (std::size_t i = 0; i < spikes.size(); ++i) {
+    weights[i * static_cast<std::size_t>(n) + i] += spikes[i] * std::sqrt(n);
+  }
+  for (const double weight : weights) {
     report.moments.sum_squares += weight * weight;
   }
   std::vector<double> gram(static_cast<std::size_t>(p) * static_cast<std::size_t>(p));
@@ -214,6 +220,31 @@ TEST(NullMetricsTest, DrawnNoiseComesOutAsPredicted) {
       EXPECT_GT(values[Metric::kMpKs], 0.5 / p);
       EXPECT_LT(values[Metric::kMpKs], 7.0 / p);
     }
+  }
+}
+
+// Position of an outlier: n (1 + t^2)(g + t^2)/t^2 (Benaych-Georges and Nadakuditi 2011); none
+// below t = g^(1/4) (Baik, Ben Arous and Peche 2005).
+TEST(NullMetricsTest, DirectionsAboveTheThresholdAreOutliers) {
+  const int p = 256;
+  const int n = 896;
+  const double g = static_cast<double>(p) / n;
+  const std::vector<double> strong = {3.0, 2.5, 2.0};
+  for (std::uint32_t seed = 11; seed <= 14; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::string reason;
+    const MatrixReport report = noise(p, n, seed, strong);
+    const MetricValues values = derive_metrics(p, n, report, Mode::kDefault, reason);
+    EXPECT_EQ(values[Metric::kMpOutliers], 3.0);
+    EXPECT_EQ(values[Metric::kMpLowerOutliers], 0.0);
+    EXPECT_NEAR(values[Metric::kMpScale], 1.0, 0.02) << "the bulk sets the scale";
+    for (std::size_t i = 0; i < strong.size(); ++i) {
+      const double square = strong[i] * strong[i];
+      const double predicted = n * (1.0 + square) * (g + square) / square;
+      EXPECT_NEAR(report.sigma[i] * report.sigma[i] / predicted, 1.0, 0.1);
+    }
+    const MatrixReport hidden = noise(p, n, seed, {0.4, 0.4, 0.4});
+    EXPECT_EQ(derive_metrics(p, n, hidden, Mode::kDefault, reason)[Metric::kMpOutliers], 0.0);
   }
 }
 

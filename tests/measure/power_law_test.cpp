@@ -1,5 +1,7 @@
 #include "power_law.hpp"
 
+#include <vindex/measure/marchenko_pastur.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -146,6 +148,22 @@ TEST(PowerLawTest, EqualsTheFullSearchOnSmoothSpectra) {
     expect_same(linear);
     expect_same(spiked);
   }
+}
+
+// The size that matters: an expert of 2048 x 7168, noise with and without strong directions.
+TEST(PowerLawTest, EqualsTheFullSearchOnAWholeExpert) {
+  const MarchenkoPastur law(2048.0 / 7168.0);
+  std::mt19937_64 engine(20);
+  std::normal_distribution<double> normal;
+  std::vector<double> noise;
+  std::vector<double> directed;
+  for (int i = 0; i < 2048; ++i) {
+    const double value = law.quantile((i + 0.5) / 2048.0) * (1.0 + 1e-4 * normal(engine));
+    noise.push_back(value);
+    directed.push_back(value * (1.0 + 20.0 * std::exp((i - 2047) / 50.0)));
+  }
+  expect_same(noise);
+  expect_same(directed);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,15 +72,23 @@ struct MetricValues {
   double operator[](Metric m) const { return scalar[static_cast<std::size_t>(m)]; }
 };
 
-/// Metrics of a rows x cols matrix from its report. Sets `reason` where a value of a measured
-/// matrix is NaN for a reason
-/// ("zero matrix", "tail not reliable", "fast mode: no tail"). Cost under 2 ms for p = 2048 on one
-/// core.
+/// Metrics of a rows x cols matrix from its report; all NaN unless its status is measured.
+///
+/// Adds to `reason` (after "; " where it holds a text already) why values are NaN: "zero matrix"
+/// (norms, sigma, ranks are 0), "one singular value", "zero singular value" (condition_number,
+/// trace_log), "tail not reliable", "fast mode: no tail", "no tail to fit" (hill_alpha, pl_*).
+/// Fast mode gives spectral_norm, frobenius_norm, sigma_ratio_1_2, stable_rank, the checks and
+/// var_at_k as far as the 64 values or k >= p decide it; all else is NaN, for a short side below 64
+/// too.
+///
+/// Cost: 0.2 ms for p = 2048, 0.7 ms for p = 7168 on one core (noise, EPYC at 2.6 GHz).
+/// Errors: expects() on a report whose sigma has not min(rows, cols) values (fast: 64 at most).
 MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
                             Mode mode, std::string& reason);
 
-/// Values for iid noise of that shape (Marchenko-Pastur quadrature); entries without a null are
-/// NaN. Pure; the caller caches (NullCache).
+/// Values for iid noise of that shape in the limit of large matrices; metrics without a null are
+/// NaN, and so is condition_number of a square shape. One row or column: the exact values of any
+/// such matrix. Pure, 0.04 ms; the caller caches (NullCache).
 MetricValues null_metrics(std::int64_t rows, std::int64_t cols);
 
 /// Thread-safe cache of null_metrics by shape (order of the two sides does not matter).
