@@ -1,0 +1,56 @@
+// Owns what tensor names mean: the table of families (architectures and their conventions) and the
+// table of name patterns. docs/families.md shows how to add one.
+#pragma once
+
+#include "tensor_name.hpp"
+
+#include <vindex/model/model_index.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace vindex::model {
+
+/// How a tensor of this name is laid out.
+enum class Layout : std::uint8_t {
+  kMatrix,                 ///< 2-D out x in
+  kTransposed,             ///< 2-D in x out
+  kExpertStack,            ///< 3-D [expert, out, in]
+  kExpertStackTransposed,  ///< 3-D [expert, in, out]
+  kHeadStack,              ///< 3-D [head, rows, cols], as stored
+  kLookupTable,            ///< numbers that index something: never a weight
+};
+
+/// What a name means.
+struct Meaning {
+  Block block = Block::kOther;
+  std::string_view role;  ///< empty: the last part of the name
+  Layout layout = Layout::kMatrix;
+  bool has_expert = false;  ///< the first number outside the layer's is an expert
+};
+
+/// The names of one dialect under one family's convention.
+class NameTable {
+ public:
+  /// `convention` as known_family() gives it; rows of other conventions are left out.
+  NameTable(Dialect dialect, std::string_view convention);
+
+  /// The meaning of `name`, or null where the table has none.
+  const Meaning* find(const TensorName& name) const;
+
+ private:
+  std::unordered_map<std::string, Meaning> meanings_;
+  mutable std::string scratch_;
+};
+
+/// The convention of the family called `architecture` (model_type or general.architecture; '-' and
+/// '_' are the same), or nothing where the table does not know it.
+std::optional<std::string_view> known_family(Dialect dialect, std::string_view architecture);
+
+/// True for `norm`, `input_layernorm`, `ln_1`, `attn_q_a_norm`.
+bool is_norm_name(std::string_view last);
+
+}  // namespace vindex::model

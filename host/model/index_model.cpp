@@ -1,0 +1,69 @@
+#include "families.hpp"
+#include "logical_tensor.hpp"
+#include "model_config.hpp"
+#include "model_shape.hpp"
+#include "records.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/model/model_index.hpp>
+
+#include <fmt/format.h>
+
+namespace vindex::model {
+
+namespace {
+
+/// Files that hold tensors of a model but no model. Errors: FormatError naming the type.
+void refuse_other_files(const shard::ModelFiles& files, const Claims& claims) {
+  const std::string& type = claims.file_type();
+  const bool projector = type == "mmproj" || claims.architecture() == "clip";
+  if (projector || type == "imatrix" || type == "adapter" || claims.architecture() == "imatrix") {
+    throw FormatError(
+        "E-MODEL-TYPE", printable(files.path),
+        fmt::format("this GGUF file is no model but of type {}", projector      ? "mmproj"
+                                                                 : type.empty() ? "imatrix"
+                                                                                : type));
+  }
+}
+
+}  // namespace
+
+ModelIndex index_model(const shard::ModelFiles& files) {
+  ModelIndex index;
+  Claims claims(files, index.warnings);
+  refuse_other_files(files, claims);
+  const QuantClaims quant = read_quant_claims(files, index.warnings);
+
+  Naming naming;
+  const bool gguf = files.format == shard::ContainerFormat::kGguf;
+  naming.dialect = gguf ? Dialect::kGguf : Dialect::kHuggingFace;
+  const std::string& declared = claims.architecture();
+  auto family = known_family(naming.dialect, declared);
+  if (!family && !claims.inner_architecture().empty()) {
+    family = known_family(naming.dialect, claims.inner_architecture());
+  }
+  // A safetensors file without a configuration declares nothing; Hugging Face's names are the same
+  // in every family, so they still say what is what.
+  const bool names_alone = !gguf && declared.empty() && claims.inner_architecture().empty();
+  if (!family && !names_alone) {
+    index.warnings.push_back(
+        {"W-ARCHITECTURE-UNKNOWN",
+         declared.empty() ? std::string("no architecture is named; every block is `other`")
+                          : fmt::format("architecture {} is unknown; every block is `other`",
+                                        printable(declared))});
+  }
+  std::optional<NameTable> table;
+  if (family || names_alone) {
+    table.emplace(naming.dialect, family.value_or(std::string_view()));
+    naming.table = &*table;
+    naming.layout_declared = family.has_value();
+  }
+
+  const std::vector<LogicalTensor> logicals = bind_companions(files, quant, index.warnings);
+  build_records(files, logicals, naming, index);
+  index.shape.architecture = declared.empty() ? "unknown" : declared;
+  derive_shape(files, claims, quant, index);
+  return index;
+}
+
+}  // namespace vindex::model

@@ -1,0 +1,237 @@
+#include <vindex/core/error.hpp>
+#include <vindex/model/inspect.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace vindex::model {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A row of by_block: matrices of one kind and shape.
+struct Group {
+  std::int64_t matrices = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Ordered as the results are: block, role's rank, then the names and sides.
+using GroupKey =
+    std::tuple<Block, std::int32_t, std::string, std::string, std::int64_t, std::int64_t>;
+
+std::map<GroupKey, Group> groups_of(const ModelIndex& index) {
+  std::map<GroupKey, Group> groups;
+  for (const MatrixRecord& matrix : index.matrices) {
+    Group& group = groups[{matrix.block, role_rank(matrix.role), matrix.role, matrix.encoding.label,
+                           matrix.rows, matrix.cols}];
+    ++group.matrices;
+    group.bytes += matrix.codes.bytes;
+    for (const CompanionPart& companion : matrix.companions) {
+      group.bytes += companion.part.bytes;
+    }
+  }
+  return groups;
+}
+
+struct Totals {
+  std::uint64_t parameters = 0;
+  std::uint64_t bytes = 0;
+};
+
+Totals totals_of(const shard::ModelFiles& files, const ModelIndex& index) {
+  Totals totals;
+  for (const TensorRecord& tensor : index.tensors) {
+    totals.parameters += static_cast<std::uint64_t>(tensor.count);
+  }
+  for (const shard::StoredTensor& tensor : files.tensors) {
+    totals.bytes += tensor.bytes;
+  }
+  return totals;
+}
+
+std::string_view format_name(const shard::ModelFiles& files) {
+  return files.format == shard::ContainerFormat::kGguf ? "gguf" : "safetensors";
+}
+
+/// `text` where it is valid UTF-8, so that scripts see the name itself; else what people see.
+std::string json_text(const std::string& text) {
+  try {
+    static_cast<void>(Json(text).dump());
+    return text;
+  } catch (const nlohmann::json::exception&) {
+    return printable(text);
+  }
+}
+
+Json number_or_null(const std::optional<std::int64_t>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
+
+Json tensor_list(const shard::ModelFiles& files, const ModelIndex& index) {
+  Json list = Json::array();
+  for (const TensorRecord& tensor : index.tensors) {
+    Json stored = Json::array();
+    std::uint64_t bytes = 0;
+    for (const std::int32_t i : tensor.stored) {
+      const shard::StoredTensor& part = files.tensors[static_cast<std::size_t>(i)];
+      stored.push_back(json_text(part.name));
+      bytes += part.bytes;
+    }
+    list.push_back({{"name", json_text(tensor.name)},
+                    {"stored", std::move(stored)},
+                    {"block", block_name(tensor.block)},
+                    {"role", json_text(tensor.role)},
+                    {"layer", tensor.layer},
+                    {"shape", tensor.shape},
+                    {"encoding", tensor.encoding},
+                    {"count", tensor.count},
+                    {"bytes", bytes},
+                    {"in_matrix", tensor.in_matrix},
+                    {"reason", json_text(tensor.reason)}});
+  }
+  return list;
+}
+
+/// "1.23 GiB", three digits.
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
+    value /= 1024.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string optional_text(const std::optional<std::int64_t>& number) {
+  return number ? fmt::format("{}", *number) : "-";
+}
+
+/// Rows with every column as wide as its widest cell; the columns in `right` are right-aligned.
+std::string table_text(const std::vector<std::vector<std::string>>& rows,
+                       const std::vector<bool>& right) {
+  std::vector<std::size_t> widths(right.size(), 0);
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += i == 0 ? "  " : "  ";
+      line += right[i] ? fmt::format("{:>{}}", row[i], widths[i])
+                       : fmt::format("{:<{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string sides_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+}  // namespace
+
+std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index,
+                         bool with_tensor_list) {
+  const Totals totals = totals_of(files, index);
+  Json document = {{"schema", "vindex-inspect/1"},
+                   {"model", json_text(files.path)},
+                   {"format", format_name(files)},
+                   {"architecture", json_text(index.shape.architecture)},
+                   {"layers", number_or_null(index.shape.layers)},
+                   {"experts", number_or_null(index.shape.experts)},
+                   {"experts_per_token", number_or_null(index.shape.experts_per_token)},
+                   {"shared_experts", number_or_null(index.shape.shared_experts)},
+                   {"dense_first_layers", number_or_null(index.shape.dense_first_layers)},
+                   {"quantisation", json_text(index.shape.quantisation)},
+                   {"tensors", index.tensors.size()},
+                   {"matrices", index.matrices.size()},
+                   {"parameters", totals.parameters},
+                   {"bytes", totals.bytes}};
+  Json by_block = Json::array();
+  for (const auto& [key, group] : groups_of(index)) {
+    const auto& [block, rank, role, encoding, rows, cols] = key;
+    by_block.push_back({{"block", block_name(block)},
+                        {"role", json_text(role)},
+                        {"encoding", encoding},
+                        {"matrices", group.matrices},
+                        {"rows", rows},
+                        {"cols", cols},
+                        {"bytes", group.bytes}});
+  }
+  document["by_block"] = std::move(by_block);
+  Json warnings = Json::array();
+  for (const auto* list : {&files.warnings, &index.warnings}) {
+    for (const Warning& warning : *list) {
+      warnings.push_back({{"id", warning.id}, {"text", json_text(warning.text)}});
+    }
+  }
+  document["warnings"] = std::move(warnings);
+  if (with_tensor_list) {
+    document["tensor_list"] = tensor_list(files, index);
+  }
+  return document.dump(2) + '\n';
+}
+
+std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index,
+                         bool with_tensor_list) {
+  const Totals totals = totals_of(files, index);
+  const ModelShape& shape = index.shape;
+  std::string out = fmt::format("{}\n", printable(files.path));
+  out += table_text(
+      {{"format", fmt::format("{}, {} file{}", format_name(files), files.shards.size(),
+                              files.shards.size() == 1 ? "" : "s")},
+       {"architecture", printable(shape.architecture)},
+       {"layers", optional_text(shape.layers)},
+       {"experts", shape.experts
+                       ? fmt::format("{}, {} per token, {} shared, {} dense layers first",
+                                     *shape.experts, optional_text(shape.experts_per_token),
+                                     optional_text(shape.shared_experts),
+                                     optional_text(shape.dense_first_layers))
+                       : std::string("-")},
+       {"quantisation", printable(shape.quantisation)},
+       {"parameters", fmt::format("{}", totals.parameters)},
+       {"size", size_text(totals.bytes)},
+       {"tensors", fmt::format("{}", index.tensors.size())},
+       {"matrices", fmt::format("{}", index.matrices.size())}},
+      {false, false});
+
+  std::vector<std::vector<std::string>> rows = {
+      {"block", "role", "encoding", "matrices", "rows", "cols", "size"}};
+  for (const auto& [key, group] : groups_of(index)) {
+    const auto& [block, rank, role, encoding, height, width] = key;
+    rows.push_back({std::string(block_name(block)), printable(role), encoding,
+                    fmt::format("{}", group.matrices), fmt::format("{}", height),
+                    fmt::format("{}", width), size_text(group.bytes)});
+  }
+  out += '\n' + table_text(rows, {false, false, false, true, true, true, true});
+
+  if (with_tensor_list) {
+    rows = {{"tensor", "block", "role", "encoding", "shape", "note"}};
+    for (const TensorRecord& tensor : index.tensors) {
+      rows.push_back({printable(tensor.name), std::string(block_name(tensor.block)),
+                      printable(tensor.role), tensor.encoding, sides_text(tensor.shape),
+                      printable(tensor.reason)});
+    }
+    out += '\n' + table_text(rows, {false, false, false, false, false, false});
+  }
+  for (const auto* list : {&files.warnings, &index.warnings}) {
+    for (const Warning& warning : *list) {
+      out += fmt::format("warning {}: {}\n", warning.id, printable(warning.text));
+    }
+  }
+  return out;
+}
+
+}  // namespace vindex::model

@@ -1,0 +1,41 @@
+// Owns putting stored tensors together: which are codes, which are companions of which codes (also
+// across shards), and what one logical weight they make.
+#pragma once
+
+#include "model_config.hpp"
+
+#include <vindex/decode/encoding.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::model {
+
+struct BoundCompanion {
+  decode::CompanionRole role = decode::CompanionRole::kScale;
+  std::int32_t tensor = -1;
+};
+
+/// One logical tensor: codes, and what belongs to them.
+struct LogicalTensor {
+  std::string name;
+  std::int32_t codes = -1;                 ///< index into ModelFiles::tensors
+  std::vector<std::int32_t> stored;        ///< codes first, then every companion
+  std::vector<BoundCompanion> companions;  ///< those that decoding needs
+  std::vector<std::int64_t> shape;         ///< logical, outermost first; empty where unknown
+  decode::Encoding encoding;
+  std::string unsupported;  ///< why it cannot be decoded
+  bool quantised = false;   ///< a scheme of several tensors: always out x in
+  bool orphan = false;      ///< a companion whose codes are not in the model
+  bool shape_known = true;  ///< false: a scheme whose logical shape could not be told
+};
+
+/// All logical tensors, in bytewise order of name. Reads nothing but the values of `weight_shape`
+/// tensors (16 bytes each, neighbours in one read). Errors: those of the sources.
+std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
+                                           const QuantClaims& claims,
+                                           std::vector<Warning>& warnings);
+
+}  // namespace vindex::model

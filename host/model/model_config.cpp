@@ -1,0 +1,204 @@
+#include "model_config.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+namespace vindex::model {
+
+namespace {
+
+// Where wrappers keep the language model's own configuration.
+constexpr std::array<std::string_view, 5> kInnerSections = {
+    "text_config", "language_config", "llm_config", "thinker_config", "ffn_config"};
+
+std::string string_member(const JsonValue* object, std::string_view key) {
+  const JsonValue* value = object == nullptr ? nullptr : object->find(key);
+  const std::string* text = value == nullptr ? nullptr : value->as_string();
+  return text == nullptr ? std::string() : *text;
+}
+
+/// A small positive number, or 0 where `key` is absent or anything else.
+std::int32_t small_member(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = object.find(key);
+  const std::uint64_t* number = value == nullptr ? nullptr : value->as_unsigned();
+  constexpr std::uint64_t kMost = 1U << 20U;
+  return number == nullptr || *number > kMost ? 0 : static_cast<std::int32_t>(*number);
+}
+
+const std::string* key_text(const std::vector<shard::GgufKey>& keys, std::string_view name) {
+  for (const shard::GgufKey& key : keys) {
+    if (key.name == name && key.type == shard::GgufType::kString) {
+      return std::get_if<std::string>(&key.value);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Claims::Claims(const shard::ModelFiles& files, std::vector<Warning>& warnings)
+    : files_(files), warnings_(warnings) {
+  if (files.config) {
+    architecture_ = string_member(&*files.config, "model_type");
+    for (const std::string_view section : kInnerSections) {
+      const JsonValue* inner = files.config->find(section);
+      if (inner == nullptr || inner->as_object() == nullptr) {
+        continue;
+      }
+      sections_.push_back(inner);
+      if (inner_architecture_.empty()) {
+        inner_architecture_ = string_member(inner, "model_type");
+      }
+    }
+    sections_.push_back(&*files.config);
+  }
+  if (const std::string* text = key_text(files.keys, "general.architecture")) {
+    architecture_ = *text;
+  }
+  if (const std::string* text = key_text(files.keys, "general.type")) {
+    file_type_ = *text;
+  }
+}
+
+void Claims::warn_type(const std::string& key) {
+  warnings_.push_back(
+      {"W-CONFIG-TYPE", fmt::format("{} is no non-negative integer; not used", printable(key))});
+}
+
+std::optional<Claim> Claims::config_number(std::string_view key) {
+  for (const JsonValue* section : sections_) {
+    const JsonValue* value = section->find(key);
+    if (value == nullptr || value->is_null() || value->as_bool() != nullptr) {
+      continue;
+    }
+    if (const std::uint64_t* number = value->as_unsigned()) {
+      return Claim{std::string(key), *number};
+    }
+    // Some models give one number per layer.
+    if (value->as_array() == nullptr) {
+      warn_type(fmt::format("config.json: {}", key));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Claim> Claims::gguf_number(std::string_view suffix) {
+  const std::string name = architecture_ + '.' + std::string(suffix);
+  for (const shard::GgufKey& key : files_.keys) {
+    if (key.name != name) {
+      continue;
+    }
+    if (const auto* number = std::get_if<std::uint64_t>(&key.value);
+        number != nullptr && key.type != shard::GgufType::kArray &&
+        key.type != shard::GgufType::kBool) {
+      return Claim{name, *number};
+    }
+    if (const auto* number = std::get_if<std::int64_t>(&key.value);
+        number != nullptr && key.type != shard::GgufType::kArray && *number >= 0) {
+      return Claim{name, static_cast<std::uint64_t>(*number)};
+    }
+    if (key.type != shard::GgufType::kArray) {
+      warn_type(name);
+    }
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<Claim> Claims::number(std::initializer_list<std::string_view> config_keys,
+                                    std::initializer_list<std::string_view> gguf_keys) {
+  if (files_.format == shard::ContainerFormat::kGguf) {
+    for (const std::string_view key : gguf_keys) {
+      if (auto claim = gguf_number(key)) {
+        return claim;
+      }
+    }
+    return std::nullopt;
+  }
+  for (const std::string_view key : config_keys) {
+    if (auto claim = config_number(key)) {
+      return claim;
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+void read_block(const JsonValue& quantisation, QuantClaims& claims,
+                std::vector<Warning>& warnings) {
+  const JsonValue* block = quantisation.find("weight_block_size");
+  if (block == nullptr || block->is_null()) {
+    return;
+  }
+  const JsonValue::Array* sides = block->as_array();
+  if (sides != nullptr && sides->size() == 2) {
+    const std::uint64_t* rows = (*sides)[0].as_unsigned();
+    const std::uint64_t* cols = (*sides)[1].as_unsigned();
+    constexpr std::uint64_t kMost = 1U << 20U;
+    if (rows != nullptr && cols != nullptr && *rows >= 1 && *cols >= 1 && *rows <= kMost &&
+        *cols <= kMost) {
+      claims.block = {static_cast<std::int32_t>(*rows), static_cast<std::int32_t>(*cols)};
+      return;
+    }
+  }
+  warnings.push_back(
+      {"W-CONFIG-TYPE", "config.json: weight_block_size is not two positive integers; not used"});
+}
+
+void read_groups(const JsonValue& quantisation, QuantClaims& claims) {
+  const JsonValue* groups = quantisation.find("config_groups");
+  const JsonValue::Object* members = groups == nullptr ? nullptr : groups->as_object();
+  if (members == nullptr) {
+    return;
+  }
+  for (const auto& [name, group] : *members) {
+    const JsonValue* weights = group.find("weights");
+    if (weights == nullptr || weights->as_object() == nullptr) {
+      continue;
+    }
+    const JsonValue* symmetric = weights->find("symmetric");
+    const bool* flag = symmetric == nullptr ? nullptr : symmetric->as_bool();
+    claims.groups.push_back({small_member(*weights, "num_bits"),
+                             small_member(*weights, "group_size"), flag == nullptr || *flag});
+  }
+}
+
+}  // namespace
+
+QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
+  QuantClaims claims;
+  if (!files.config) {
+    return claims;
+  }
+  std::vector<const JsonValue*> sections = {&*files.config};
+  for (const std::string_view section : kInnerSections) {
+    if (const JsonValue* inner = files.config->find(section)) {
+      sections.push_back(inner);
+    }
+  }
+  for (const JsonValue* section : sections) {
+    const JsonValue* quantisation = section->find("quantization_config");
+    if (quantisation == nullptr) {
+      quantisation = section->find("quantization");  // MLX
+    }
+    if (quantisation == nullptr || quantisation->as_object() == nullptr) {
+      continue;
+    }
+    claims.present = true;
+    claims.method = string_member(quantisation, "quant_method");
+    claims.format = string_member(quantisation, "format");
+    claims.bits = small_member(*quantisation, "bits");
+    claims.group = small_member(*quantisation, "group_size");
+    read_block(*quantisation, claims, warnings);
+    read_groups(*quantisation, claims);
+    return claims;
+  }
+  return claims;
+}
+
+}  // namespace vindex::model

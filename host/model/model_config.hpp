@@ -1,0 +1,77 @@
+// Owns reading of what config.json or the GGUF keys CLAIM. Claims may be of a wrong type, absurd or
+// absent; nothing here throws for that, and nothing downstream computes with a claim before the
+// tensors' shapes have confirmed it.
+#pragma once
+
+#include <vindex/core/warning.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace vindex::model {
+
+/// A number found under one of several keys.
+struct Claim {
+  std::string key;
+  std::uint64_t value = 0;
+};
+
+/// Claims of one model, whatever its container.
+class Claims {
+ public:
+  Claims(const shard::ModelFiles& files, std::vector<Warning>& warnings);
+
+  /// model_type or general.architecture; empty if none.
+  const std::string& architecture() const { return architecture_; }
+  /// model_type of the language model inside a wrapper; empty if none.
+  const std::string& inner_architecture() const { return inner_architecture_; }
+  /// general.type of a GGUF file; empty if none.
+  const std::string& file_type() const { return file_type_; }
+
+  /// The first of `config_keys` (config.json, the language model's section before the wrapper's),
+  /// or of `gguf_keys` (without the architecture's prefix), that holds a non-negative integer. A
+  /// value of another type gives a warning. Booleans and nulls count as absent.
+  std::optional<Claim> number(std::initializer_list<std::string_view> config_keys,
+                              std::initializer_list<std::string_view> gguf_keys);
+
+ private:
+  std::optional<Claim> config_number(std::string_view key);
+  std::optional<Claim> gguf_number(std::string_view key);
+  void warn_type(const std::string& key);
+
+  const shard::ModelFiles& files_;
+  std::vector<Warning>& warnings_;
+  std::vector<const JsonValue*> sections_;  ///< where numbers are looked for, in order
+  std::string architecture_;
+  std::string inner_architecture_;
+  std::string file_type_;
+};
+
+/// One group of compressed-tensors' config_groups.
+struct QuantGroup {
+  std::int32_t bits = 0;
+  std::int32_t group = 0;  ///< 0: none given
+  bool symmetric = true;
+};
+
+/// quantization_config, as claimed.
+struct QuantClaims {
+  bool present = false;
+  std::string method;
+  std::string format;
+  std::optional<std::pair<std::int32_t, std::int32_t>> block;  ///< rows, columns
+  std::vector<QuantGroup> groups;
+  std::int32_t bits = 0;
+  std::int32_t group = 0;
+};
+
+/// Reads quantization_config, at the top or within text_config.
+QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings);
+
+}  // namespace vindex::model

@@ -1,0 +1,352 @@
+#include "records.hpp"
+
+#include <vindex/core/checked.hpp>
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace vindex::model {
+
+namespace {
+
+using shard::StoredTensor;
+
+// Bounds that no model comes near, so that a few hostile bytes cannot become gigabytes of rows.
+constexpr std::int64_t kMostSlices = 65'536;
+constexpr std::size_t kMostMatrices = 4'000'000;
+
+/// The product of `shape`. Errors: FormatError where it does not fit.
+std::int64_t element_count(const LogicalTensor& logical) {
+  std::uint64_t count = 1;
+  for (const std::int64_t side : logical.shape) {
+    const auto next =
+        side < 0 ? std::nullopt
+                 : checked_multiply(count, static_cast<std::uint64_t>(side == 0 ? 1 : side));
+    if (!next || !checked_count(*next)) {
+      throw FormatError("E-MODEL-TENSOR-SIZE", printable(logical.name),
+                        "its number of elements does not fit 63 bits");
+    }
+    count = *next;
+  }
+  const bool empty =
+      std::find(logical.shape.begin(), logical.shape.end(), 0) != logical.shape.end();
+  return empty ? 0 : static_cast<std::int64_t>(count);
+}
+
+bool is_stack(Layout layout) {
+  return layout == Layout::kExpertStack || layout == Layout::kExpertStackTransposed ||
+         layout == Layout::kHeadStack;
+}
+
+/// Whether a fused pair is stored in x out, where its sibling's shape decides that: gate_up is
+/// [.., 2I, H] beside down [.., H, I], or [.., H, 2I] beside [.., I, H]; never both.
+std::optional<bool> transposed_pair(const std::vector<std::int64_t>& gate_up,
+                                    const std::vector<std::int64_t>& down) {
+  if (gate_up.size() != 3 || down.size() != 3 || gate_up[0] != down[0]) {
+    return std::nullopt;
+  }
+  const auto halves = [](std::int64_t whole, std::int64_t half) {
+    return whole % 2 == 0 && whole / 2 == half;
+  };
+  if (gate_up[2] == down[1] && halves(gate_up[1], down[2])) {
+    return false;
+  }
+  if (gate_up[1] == down[2] && halves(gate_up[2], down[1])) {
+    return true;
+  }
+  return std::nullopt;
+}
+
+class Builder {
+ public:
+  Builder(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+          const Naming& naming, ModelIndex& index)
+      : files_(files), logicals_(logicals), naming_(naming), index_(index) {}
+
+  void build() {
+    index_.tensors.reserve(logicals_.size());
+    index_.matrices.reserve(logicals_.size());
+    for (const LogicalTensor& logical : logicals_) {
+      add(logical);
+    }
+    sort_matrices();
+  }
+
+ private:
+  const StoredTensor& stored(std::int32_t tensor) const {
+    return files_.tensors[static_cast<std::size_t>(tensor)];
+  }
+
+  void add(const LogicalTensor& logical) {
+    read_tensor_name(logical.name, naming_.dialect, name_);
+    const Meaning* known =
+        naming_.table == nullptr || name_.tower ? nullptr : naming_.table->find(name_);
+    Meaning meaning = known == nullptr ? Meaning{} : *known;
+
+    TensorRecord record;
+    record.name = logical.name;
+    record.stored = logical.stored;
+    record.block = meaning.block;
+    record.role = std::string(meaning.role.empty() || name_.bias ? name_.last : meaning.role);
+    record.layer = name_.tower ? -1 : name_.layer;
+    record.shape = logical.shape;
+    record.encoding = logical.encoding.label;
+    record.count = logical.shape_known ? element_count(logical) : 0;
+    record.reason = reason_for_no_matrix(logical, meaning, record.count);
+    record.in_matrix = record.reason.empty();
+    index_.tensors.push_back(std::move(record));
+    if (!index_.tensors.back().in_matrix) {
+      return;
+    }
+
+    if (meaning.has_expert && name_.number_count > 0) {
+      name_.expert = name_.numbers[0];
+    }
+    const bool stacked = logical.shape_known && logical.shape.size() == 3;
+    bool transposed =
+        meaning.layout == Layout::kTransposed || meaning.layout == Layout::kExpertStackTransposed;
+    if (logical.quantised) {
+      transposed = false;  // packed schemes pack along the inputs
+    } else if (stacked && meaning.layout != Layout::kHeadStack) {
+      transposed = orientation(logical, transposed);
+    }
+    const std::int64_t slices = stacked ? logical.shape[0] : 1;
+    if (index_.matrices.size() + static_cast<std::size_t>(slices) > kMostMatrices) {
+      throw FormatError("E-MODEL-MATRICES", printable(files_.path),
+                        fmt::format("more than {} matrices", kMostMatrices));
+    }
+    for (std::int64_t slice = 0; slice < slices; ++slice) {
+      add_matrix(logical, meaning, transposed, stacked ? slice : -1, slices);
+    }
+  }
+
+  /// Empty for a weight; else why this tensor makes no matrix.
+  std::string reason_for_no_matrix(const LogicalTensor& logical, const Meaning& meaning,
+                                   std::int64_t count) const {
+    if (logical.orphan) {
+      return "companion without its weight";
+    }
+    if (!logical.shape_known) {
+      return "";  // a known scheme: one row, unsupported
+    }
+    if (logical.shape.empty()) {
+      return "rank 0";
+    }
+    if (count == 0) {
+      return "zero size";
+    }
+    if (logical.shape.size() == 1) {
+      return "1-D";
+    }
+    if (name_.bias) {
+      return "bias";
+    }
+    if (meaning.layout == Layout::kLookupTable) {
+      return "lookup table";
+    }
+    if (!logical.quantised && logical.encoding.type == decode::ElementType::kBool) {
+      return "BOOL";
+    }
+    if (logical.shape.size() == 2) {
+      return "";
+    }
+    if (logical.shape.size() == 3 && is_stack(meaning.layout)) {
+      return logical.shape[0] <= kMostSlices
+                 ? ""
+                 : fmt::format("a stack of more than {} slices", kMostSlices);
+    }
+    if (logical.name.find("conv") != std::string::npos) {
+      return "convolution";
+    }
+    return fmt::format("{}-D, no known stack", logical.shape.size());
+  }
+
+  const LogicalTensor* find(const std::string& name) const {
+    const auto found =
+        std::lower_bound(logicals_.begin(), logicals_.end(), name,
+                         [](const LogicalTensor& logical, const std::string& wanted) {
+                           return logical.name < wanted;
+                         });
+    return found != logicals_.end() && found->name == name ? &*found : nullptr;
+  }
+
+  /// `declared`, unless the shapes of a fused pair say otherwise: then those are believed.
+  bool orientation(const LogicalTensor& logical, bool declared) {
+    constexpr std::string_view kGateUp = "gate_up_proj";
+    constexpr std::string_view kDown = "down_proj";
+    const bool is_gate_up = name_.last == kGateUp;
+    if (!is_gate_up && name_.last != kDown) {
+      return declared;
+    }
+    const std::string_view own = is_gate_up ? kGateUp : kDown;
+    std::string sibling_name = logical.name;
+    const std::size_t at = sibling_name.rfind(own);
+    sibling_name.replace(at, own.size(), is_gate_up ? kDown : kGateUp);
+    const LogicalTensor* sibling = find(sibling_name);
+    if (sibling == nullptr || !sibling->shape_known) {
+      return declared;
+    }
+    const auto shown = is_gate_up ? transposed_pair(logical.shape, sibling->shape)
+                                  : transposed_pair(sibling->shape, logical.shape);
+    if (!shown || *shown == declared) {
+      return declared;
+    }
+    if (naming_.layout_declared && !layout_warned_) {
+      layout_warned_ = true;
+      index_.warnings.push_back(
+          {"W-LAYOUT", fmt::format("{} is stored {}, unlike its architecture's own files; the "
+                                   "shapes are believed",
+                                   printable(logical.name), *shown ? "in x out" : "out x in")});
+    }
+    return *shown;
+  }
+
+  TensorPart whole(std::int32_t tensor) const {
+    const StoredTensor& part = stored(tensor);
+    TensorPart out;
+    out.tensor = tensor;
+    out.offset = part.offset;
+    out.bytes = part.bytes;
+    out.rows = part.shape.empty() ? 1 : part.shape[0];
+    out.cols = 1;
+    for (std::size_t i = 1; i < part.shape.size(); ++i) {
+      out.cols *= part.shape[i];
+    }
+    return out;
+  }
+
+  /// Slice `slice` of `slices` equal parts of `tensor`, rows x cols each; nothing where the bytes
+  /// do not divide.
+  std::optional<TensorPart> slice_of(std::int32_t tensor, std::int64_t slice,
+                                     std::int64_t slices) const {
+    TensorPart out = whole(tensor);
+    const StoredTensor& part = stored(tensor);
+    const auto count = static_cast<std::uint64_t>(slices);
+    if (part.bytes % count != 0 || part.shape.empty() || part.shape[0] != slices) {
+      return std::nullopt;
+    }
+    out.bytes = part.bytes / count;
+    const auto distance = checked_multiply(out.bytes, static_cast<std::uint64_t>(slice));
+    const auto offset = distance ? checked_add(part.offset, *distance) : std::nullopt;
+    if (!offset) {
+      return std::nullopt;
+    }
+    out.offset = *offset;
+    out.rows = part.shape.size() > 1 ? part.shape[1] : 1;
+    out.cols = part.shape.size() > 2 ? part.shape[2] : 1;
+    return out;
+  }
+
+  void add_matrix(const LogicalTensor& logical, const Meaning& meaning, bool transposed,
+                  std::int64_t slice, std::int64_t slices) {
+    MatrixRecord matrix;
+    matrix.tensor = logical.name;
+    matrix.slice = static_cast<std::int32_t>(slice);
+    matrix.layer = index_.tensors.back().layer;
+    matrix.expert = name_.tower ? -1 : name_.expert;
+    if (slice >= 0 && meaning.layout != Layout::kHeadStack) {
+      matrix.expert = matrix.slice;
+    }
+    matrix.block = meaning.block;
+    matrix.role = index_.tensors.back().role;
+    matrix.shard =
+        files_.shards.empty()
+            ? std::string()
+            : files_.shards[static_cast<std::size_t>(stored(logical.codes).shard)].file_name;
+    matrix.transposed = transposed;
+    matrix.encoding = logical.encoding;
+    matrix.unsupported = logical.unsupported;
+    matrix.tensor_record = static_cast<std::int32_t>(index_.tensors.size() - 1);
+    if (logical.shape_known) {
+      const std::size_t rank = logical.shape.size();
+      matrix.rows = logical.shape[rank - (transposed ? 1 : 2)];
+      matrix.cols = logical.shape[rank - (transposed ? 2 : 1)];
+    }
+    set_parts(logical, slice, slices, matrix);
+    index_.matrices.push_back(std::move(matrix));
+  }
+
+  void set_parts(const LogicalTensor& logical, std::int64_t slice, std::int64_t slices,
+                 MatrixRecord& matrix) const {
+    const auto part = [&](std::int32_t tensor) {
+      return slice < 0 ? std::optional(whole(tensor)) : slice_of(tensor, slice, slices);
+    };
+    const auto fail = [&](std::string why) {
+      if (matrix.unsupported.empty()) {
+        matrix.unsupported = std::move(why);
+      }
+    };
+    if (const auto codes = part(logical.codes)) {
+      matrix.codes = *codes;
+    } else {
+      fail(fmt::format("slices of {} are not of equal size", printable(logical.name)));
+    }
+    for (const BoundCompanion& bound : logical.companions) {
+      if (const auto companion = part(bound.tensor)) {
+        matrix.companions.push_back({bound.role, stored(bound.tensor).type, *companion});
+      } else {
+        fail(fmt::format("slices of {} are not of equal size",
+                         printable(stored(bound.tensor).name)));
+      }
+    }
+    if (!matrix.unsupported.empty()) {
+      return;
+    }
+    if (!decode::is_decodable(matrix.encoding)) {
+      fail(fmt::format("encoding not supported: {}", matrix.encoding.label));
+      return;
+    }
+    const auto row =
+        decode::row_bytes(matrix.encoding, static_cast<std::uint64_t>(matrix.stored_cols()));
+    const auto all = row ? checked_multiply(*row, static_cast<std::uint64_t>(matrix.stored_rows()))
+                         : std::nullopt;
+    if (!all || *all != matrix.codes.bytes) {
+      fail(fmt::format("size contradicts the shape: {} has {} bytes for {} x {} of {}",
+                       printable(logical.name), matrix.codes.bytes, matrix.stored_rows(),
+                       matrix.stored_cols(), matrix.encoding.label));
+    }
+  }
+
+  void sort_matrices() {
+    std::vector<MatrixRecord>& matrices = index_.matrices;
+    std::vector<std::int32_t> ranks(matrices.size());
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      ranks[i] = role_rank(matrices[i].role);
+    }
+    std::vector<std::size_t> order(matrices.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto key = [&](std::size_t i) {
+      const MatrixRecord& m = matrices[i];
+      return std::make_tuple(m.layer, m.block, ranks[i], std::string_view(m.role), m.expert,
+                             m.slice, std::string_view(m.tensor));
+    };
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    std::vector<MatrixRecord> sorted;
+    sorted.reserve(matrices.size());
+    for (const std::size_t i : order) {
+      sorted.push_back(std::move(matrices[i]));
+    }
+    matrices = std::move(sorted);
+  }
+
+  const shard::ModelFiles& files_;
+  const std::vector<LogicalTensor>& logicals_;
+  const Naming& naming_;
+  ModelIndex& index_;
+  TensorName name_;
+  bool layout_warned_ = false;
+};
+
+}  // namespace
+
+void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+                   const Naming& naming, ModelIndex& index) {
+  Builder(files, logicals, naming, index).build();
+}
+
+}  // namespace vindex::model

@@ -1,0 +1,37 @@
+// Owns choosing matrices: --layers, --blocks, --roles and --tensors of the command line.
+#pragma once
+
+#include <vindex/model/model_index.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vindex::model {
+
+/// A regular expression over names, checked and compiled once.
+class NamePattern;
+
+/// Which matrices are wanted. An empty list asks for all; filled ones must all hold.
+struct Selection {
+  std::vector<std::pair<std::int32_t, std::int32_t>> layers;  ///< closed ranges; -1: no layer
+  std::vector<Block> blocks;
+  std::vector<std::string> roles;
+  std::shared_ptr<const NamePattern> tensors;  ///< against the whole logical name; null: all
+};
+
+/// Reads the texts of the command line; empty ones ask for all. `layers` "0,1,15-20" (-1: what is
+/// in no layer), `blocks` and `roles` lists of names as the results file spells them, `tensors` an
+/// ECMAScript regular expression that must match the WHOLE logical name. Errors: UsageError naming
+/// the option and the part that is wrong; for the expression also where it is longer than 1024
+/// bytes, refers back, or repeats more than 255 times.
+Selection parse_selection(const std::string& layers, const std::string& blocks,
+                          const std::string& roles, const std::string& tensors);
+
+/// Indices into `index.matrices` of what `selection` wants, ascending. Names longer than 1024 bytes
+/// match no expression.
+std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selection);
+
+}  // namespace vindex::model
