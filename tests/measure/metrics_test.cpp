@@ -274,6 +274,19 @@ TEST(DeriveMetricsTest, ValuesBelowTheNoiseEdgeAreLowerOutliers) {
   EXPECT_EQ(derive(100, 105, report_of(sigma))[Metric::kMpLowerOutliers], 0.0) << "p > 0.95 n";
 }
 
+// Golden: metrics_golden.py, values 3 - 2.9 i/999 of a 1000 x 2500 matrix.
+TEST(DeriveMetricsTest, DenseValuesTellBothOutlierThresholds) {
+  std::vector<double> sigma;
+  for (int i = 0; i < 1000; ++i) {
+    sigma.push_back(3.0 - 2.9 * i / 999.0);
+  }
+  const MetricValues values = derive(1000, 2500, report_of(sigma));
+  EXPECT_NEAR(values[Metric::kMpScale], 0.03333353511968104, 1e-13);
+  EXPECT_EQ(values[Metric::kMpOutliers], 92.0);
+  EXPECT_EQ(values[Metric::kMpLowerOutliers], 174.0);
+  EXPECT_NEAR(values[Metric::kMpKs], 0.185649786569794, 1e-12);
+}
+
 TEST(DeriveMetricsTest, UnmeasuredMatricesHaveNoValues) {
   MatrixReport report = golden_report();
   report.status = Status::kNotFinite;
