@@ -2,6 +2,7 @@
 
 #include "cpu_tiles.hpp"
 #include "gram.hpp"
+#include "simd_gram_bf16.hpp"
 #include "stopwatch.hpp"
 #include "strict_qr.hpp"
 #include "tridiagonal.hpp"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace vindex::measure {
@@ -19,9 +21,10 @@ constexpr double kCheckAlarm = 3e-6;
 constexpr double kEscalationCondition = 100.0;
 /// A float64 Gram holds the promise of `strict` up to this many times p.
 constexpr double kStrictConditionPerSize = 10.0;
-/// Weights whose largest magnitude is within 2^-40 .. 2^40 give a float32 Gram that neither
-/// overflows (n < 2^27) nor loses to underflow (2^27 2^-149 against 2^-80).
-constexpr int kSafeExponent = 40;
+/// Weights whose largest magnitude is within 2^-30 .. 2^30 give a float32 Gram that neither
+/// overflows (n < 2^27) nor loses to underflow (2^27 2^-149 against 2^-60); the bfloat16 kernel,
+/// which flushes subnormals, asks for 2^-32 .. 2^32.
+constexpr int kSafeExponent = 30;
 
 /// Singular values by one route, and what decides whether they are good enough.
 struct Outcome {
@@ -46,20 +49,49 @@ int gram_scale_exponent(double max_abs) {
   return std::abs(exponent) <= kSafeExponent ? 0 : std::clamp(-exponent, -126, 126);
 }
 
+/// Fills the upper triangle of `gram`. `library` true keeps to OpenBLAS; otherwise weights that are
+/// exact in bfloat16 take the faster kernel in a pass that changes nothing.
 template <typename Real>
-void form_gram(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+void form_gram(TileReader& reader, const SvdPlan& plan, const TileChange& change, bool library,
                Workspace& workspace, Real* gram, double& seconds) {
-  WorkArray<double> wide(workspace,
-                         sizeof(Real) == sizeof(double) ? plan.chunk * plan.short_side : 0,
-                         "weights as doubles");
-  reader.pass(change, [&](const Tile& tile) {
-    const Stopwatch watch(seconds);
-    if constexpr (sizeof(Real) == sizeof(double)) {
-      add_to_gram(tile, plan.row_slabs, tile.first == 0, wide.data(), gram);
-    } else {
-      add_to_gram(tile, plan.row_slabs, tile.first == 0, gram);
+  constexpr bool kWide = sizeof(Real) == sizeof(double);
+  const std::int64_t p = plan.short_side;
+  std::fill_n(gram, p * p, Real{0});
+  WorkArray<double> wide(workspace, kWide ? plan.chunk * p : 0, "weights as doubles");
+  WorkArray<std::byte> packed;
+  std::optional<bool> exact_in_bf16;
+  if (kWide || library || change.flip_signs || change.scale_exponent != 0 || !gram_bf16_is_fast()) {
+    exact_in_bf16 = false;
+  }
+  const auto use_tile = [&](const Tile& tile) {
+    if (tile.encoded == nullptr) {
+      exact_in_bf16 = false;
+    } else if (!exact_in_bf16.has_value()) {
+      exact_in_bf16 = gram_bf16_takes(*tile.encoded, plan.row_slabs);
     }
-  });
+    if (*exact_in_bf16) {
+      return;
+    }
+    const Stopwatch watch(seconds);
+    if constexpr (kWide) {
+      add_to_gram(tile, plan.row_slabs, wide.data(), gram);
+    } else {
+      add_to_gram(tile, plan.row_slabs, gram);
+    }
+  };
+  const auto use_slab = [&](const decode::EncodedMatrix& slab) {
+    if constexpr (!kWide) {
+      if (exact_in_bf16.value_or(false)) {
+        const Stopwatch watch(seconds);
+        if (packed.size() == 0) {
+          packed = WorkArray<std::byte>(
+              workspace, static_cast<std::int64_t>(gram_bf16_workspace_bytes(p)), "packed weights");
+        }
+        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p, packed.span());
+      }
+    }
+  };
+  reader.pass(change, use_tile, use_slab);
 }
 
 /// Route by a Gram in `Real`. The outcome is empty where a weight is not finite.
@@ -70,7 +102,7 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   Outcome outcome;
   outcome.method = sizeof(Real) == sizeof(double) ? "gram64+trd64+cpu" : "gram32+trd32+cpu";
   WorkArray<Real> gram(workspace, p * p, "the Gram matrix");
-  form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+  form_gram(reader, plan, change, plan.library_only, workspace, gram.data(), report.seconds_gram);
   if (!reader.finite()) {
     return outcome;
   }
@@ -78,7 +110,8 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
     // The largest weight is known only now; out of the safe range the pass is done again.
     if (const int exponent = gram_scale_exponent(reader.moments().max_abs()); exponent != 0) {
       change.scale_exponent = exponent;
-      form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+      form_gram(reader, plan, change, plan.library_only, workspace, gram.data(),
+                report.seconds_gram);
     }
   }
   const Stopwatch watch(report.seconds_eigen);
@@ -92,7 +125,7 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   WorkArray<double> d(workspace, left, "eigenvalues");
   WorkArray<double> e(workspace, left, "tridiagonal form");
   reduce_to_tridiagonal(gram.data(), left, d.data(), e.data(), workspace);
-  if (!tridiagonal_eigenvalues(d.data(), e.data(), left)) {
+  if (!solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace)) {
     outcome.sigma.clear();
     return outcome;
   }

@@ -17,7 +17,8 @@ TileReader::TileReader(MatrixInput& input, const SvdPlan& plan, Workspace& works
       kept_(workspace, plan.keep_decoded ? plan.long_side * plan.short_side : 0,
             "all decoded weights") {}
 
-void TileReader::pass(const TileChange& change, const std::function<void(const Tile&)>& use) {
+void TileReader::pass(const TileChange& change, const UseTile& use, const UseSlab& use_slab) {
+  const bool changes = change.flip_signs || change.scale_exponent != 0;
   const bool from_kept = plan_.keep_decoded && first_pass_done_;
   for (std::int64_t first = 0; first < plan_.long_side; first += plan_.slab) {
     const std::int64_t count = std::min(plan_.slab, plan_.long_side - first);
@@ -36,13 +37,15 @@ void TileReader::pass(const TileChange& change, const std::function<void(const T
                                                          : decode::column_slab(slab, start, length);
       use_chunk(&view, first + start, length, change, use);
     }
+    if (use_slab && !from_kept && !changes && finite()) {
+      use_slab(slab);
+    }
   }
   first_pass_done_ = true;
 }
 
 void TileReader::use_chunk(const decode::EncodedMatrix* encoded, std::int64_t first,
-                           std::int64_t count, const TileChange& change,
-                           const std::function<void(const Tile&)>& use) {
+                           std::int64_t count, const TileChange& change, const UseTile& use) {
   const std::int64_t rows = plan_.row_slabs ? count : plan_.short_side;
   const std::int64_t cols = plan_.row_slabs ? plan_.short_side : count;
   float* const kept = plan_.keep_decoded ? kept_.data() + first * plan_.short_side : nullptr;
@@ -79,7 +82,7 @@ void TileReader::use_chunk(const decode::EncodedMatrix* encoded, std::int64_t fi
       }
     }
   }
-  use({.values = values, .rows = rows, .cols = cols, .first = first});
+  use({.values = values, .rows = rows, .cols = cols, .encoded = encoded, .first = first});
 }
 
 }  // namespace vindex::measure

@@ -17,6 +17,7 @@ struct Tile {
   const float* values = nullptr;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  const decode::EncodedMatrix* encoded = nullptr;  ///< null where the weights were kept
   std::int64_t first = 0;  ///< position of its first row (row slabs) or column in the long side
 };
 
@@ -30,9 +31,14 @@ class TileReader {
  public:
   TileReader(MatrixInput& input, const SvdPlan& plan, Workspace& workspace);
 
-  /// Calls `use` on every chunk in order. A first pass that meets a weight that is not finite goes
-  /// on for the moments alone. Errors of the input pass through.
-  void pass(const TileChange& change, const std::function<void(const Tile&)>& use);
+  using UseTile = std::function<void(const Tile&)>;
+  using UseSlab = std::function<void(const decode::EncodedMatrix&)>;
+
+  /// Calls `use` on every chunk in order, and `use_slab` on every slab as encoded after its chunks
+  /// (never in a pass over kept weights, nor where `change` asks for something). A first pass that
+  /// meets a weight that is not finite goes on for the moments alone. Errors of the input pass
+  /// through.
+  void pass(const TileChange& change, const UseTile& use, const UseSlab& use_slab = {});
 
   bool finite() const { return moments_.nonfinite == 0; }
   /// Of the weights as decoded; complete after the first pass.
@@ -41,7 +47,7 @@ class TileReader {
 
  private:
   void use_chunk(const decode::EncodedMatrix* encoded, std::int64_t first, std::int64_t count,
-                 const TileChange& change, const std::function<void(const Tile&)>& use);
+                 const TileChange& change, const UseTile& use);
 
   MatrixInput& input_;
   const SvdPlan plan_;

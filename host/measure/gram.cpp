@@ -16,22 +16,22 @@ double norm_squared(const T* gram, std::int64_t p) {
   for (std::int64_t j = 0; j < p; ++j) {
     const T* const column = gram + j * p;
     diagonal += static_cast<double>(column[j]) * static_cast<double>(column[j]);
-    std::int64_t i = j + 1;
-    for (; i + kLanes <= p; i += kLanes) {
+    std::int64_t i = 0;
+    for (; i + kLanes <= j; i += kLanes) {
       for (std::int64_t lane = 0; lane < kLanes; ++lane) {
         const auto value = static_cast<double>(column[i + lane]);
         lanes[static_cast<std::size_t>(lane)] += value * value;
       }
     }
-    for (; i < p; ++i) {
+    for (; i < j; ++i) {
       lanes[0] += static_cast<double>(column[i]) * static_cast<double>(column[i]);
     }
   }
-  double below = 0.0;
+  double above = 0.0;
   for (const double lane : lanes) {
-    below += lane;
+    above += lane;
   }
-  return 2.0 * below + diagonal;
+  return 2.0 * above + diagonal;
 }
 
 template <typename T>
@@ -51,7 +51,7 @@ std::int64_t drop_zeros(T* gram, std::int64_t p) {
   for (std::int64_t j = 0; j < left; ++j) {
     const T* const from = gram + kept[static_cast<std::size_t>(j)] * p;
     T* const to = gram + j * left;
-    for (std::int64_t i = j; i < left; ++i) {
+    for (std::int64_t i = 0; i <= j; ++i) {
       to[i] = from[kept[static_cast<std::size_t>(i)]];
     }
   }
@@ -62,23 +62,22 @@ int as_int(std::int64_t value) { return static_cast<int>(value); }
 
 }  // namespace
 
-void add_to_gram(const Tile& tile, bool row_slabs, bool first, float* gram) {
+void add_to_gram(const Tile& tile, bool row_slabs, float* gram) {
   // A row-major tile is its transpose in the column-major order of the library.
   const std::int64_t p = row_slabs ? tile.cols : tile.rows;
   const std::int64_t depth = row_slabs ? tile.rows : tile.cols;
-  cblas_ssyrk(CblasColMajor, CblasLower, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
-              as_int(depth), 1.0F, tile.values, as_int(tile.cols), first ? 0.0F : 1.0F, gram,
-              as_int(p));
+  cblas_ssyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
+              as_int(depth), 1.0F, tile.values, as_int(tile.cols), 1.0F, gram, as_int(p));
 }
 
-void add_to_gram(const Tile& tile, bool row_slabs, bool first, double* wide, double* gram) {
+void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram) {
   const std::int64_t p = row_slabs ? tile.cols : tile.rows;
   const std::int64_t depth = row_slabs ? tile.rows : tile.cols;
   for (std::int64_t i = 0; i < tile.rows * tile.cols; ++i) {
     wide[i] = static_cast<double>(tile.values[i]);
   }
-  cblas_dsyrk(CblasColMajor, CblasLower, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
-              as_int(depth), 1.0, wide, as_int(tile.cols), first ? 0.0 : 1.0, gram, as_int(p));
+  cblas_dsyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
+              as_int(depth), 1.0, wide, as_int(tile.cols), 1.0, gram, as_int(p));
 }
 
 double symmetric_norm_squared(const float* gram, std::int64_t p) { return norm_squared(gram, p); }

@@ -1,5 +1,5 @@
 // Owns the Gram matrix over the short side: G = sum over tiles of T^T T (row slabs) or T T^T
-// (column slabs), p x p, column-major, lower triangle only.
+// (column slabs), p x p, column-major, upper triangle only (element (i, j), i <= j, at j p + i).
 #pragma once
 
 #include "cpu_tiles.hpp"
@@ -8,14 +8,14 @@
 
 namespace vindex::measure {
 
-/// Adds one tile to `gram` (overwrites it where `first` is true). float32: products and sums of one
+/// Adds one tile to `gram`. float32: products and sums of one
 /// chunk in float32, then one rounding per chunk, so the error does not grow with the long side.
-void add_to_gram(const Tile& tile, bool row_slabs, bool first, float* gram);
+void add_to_gram(const Tile& tile, bool row_slabs, float* gram);
 
 /// The same in float64; `wide` takes the tile's weights as doubles.
-void add_to_gram(const Tile& tile, bool row_slabs, bool first, double* wide, double* gram);
+void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram);
 
-/// ||G||_F^2 of a symmetric matrix given by its lower triangle, float64 sums in a fixed order.
+/// ||G||_F^2 of a symmetric matrix given by its upper triangle, float64 sums in a fixed order.
 double symmetric_norm_squared(const float* gram, std::int64_t p);
 double symmetric_norm_squared(const double* gram, std::int64_t p);
 

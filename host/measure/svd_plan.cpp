@@ -1,3 +1,4 @@
+#include "simd_gram_bf16.hpp"
 #include "workspace.hpp"
 
 #include <vindex/core/error.hpp>
@@ -12,6 +13,8 @@ namespace {
 /// Long-side elements summed in one float32 product before rounding into the Gram: a multiple of
 /// every block in use (fp8 128, K-quants 256), and about the depth OpenBLAS blocks by anyway.
 constexpr std::int64_t kChunk = 256;
+/// Least slab: the depth that the bfloat16 Gram kernel packs at a time.
+constexpr std::int64_t kLeastSlab = 1024;
 /// Above this ratio QR first is cheaper than bidiagonalising the tall matrix itself.
 constexpr double kDirectAspect = 1.2;
 /// Streamed slabs grow to this many encoded bytes, so that one read is worth its latency.
@@ -21,10 +24,10 @@ constexpr std::int64_t kBlock = 64;
 /// Packing buffers of OpenBLAS that one thread touches beside a depth of 512 rows of the operand.
 constexpr std::uint64_t kLibraryBytes = 4U << 20U;
 
-/// Encoded bytes of `chunk` long-side elements, an upper bound (8 bytes is the widest element).
+/// Encoded bytes of one slab, an upper bound (8 bytes is the widest element).
 std::uint64_t encoded_bytes(const decode::Encoding& encoding, const SvdPlan& plan) {
-  const auto row_length = static_cast<std::uint64_t>(plan.row_slabs ? plan.short_side : plan.chunk);
-  const auto row_count = static_cast<std::uint64_t>(plan.row_slabs ? plan.chunk : plan.short_side);
+  const auto row_length = static_cast<std::uint64_t>(plan.row_slabs ? plan.short_side : plan.slab);
+  const auto row_count = static_cast<std::uint64_t>(plan.row_slabs ? plan.slab : plan.short_side);
   return decode::row_bytes(encoding, row_length).value_or(row_length * 8) * row_count;
 }
 
@@ -66,13 +69,14 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   // Rows may be cut anywhere, columns at a block of codes.
   const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
   plan.chunk = std::min(std::lcm(kChunk, std::max<std::int64_t>(block, 1)), plan.long_side);
-  plan.slab = plan.chunk;
+  plan.slab = std::min(std::lcm(kLeastSlab, plan.chunk), plan.long_side);
 
   const Mode mode = request.options.mode;
   plan.route = wanted == "qr"           ? SvdRoute::kQr
                : mode == Mode::kStrict  ? SvdRoute::kGram64
                : mode == Mode::kDefault ? SvdRoute::kGram32
                                         : SvdRoute::kChebyshev;
+  plan.library_only = wanted == "library";
   plan.may_escalate = plan.route == SvdRoute::kGram32 && request.options.escalate;
 
   const std::int64_t p = plan.short_side;
@@ -90,6 +94,9 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
   plan.least_workspace_bytes = solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes +
                                static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
+  if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
+    plan.least_workspace_bytes += gram_bf16_workspace_bytes(p);
+  }
   plan.workspace_bytes = plan.least_workspace_bytes;
   if (request.workspace_limit != 0 && plan.least_workspace_bytes > request.workspace_limit) {
     throw OutOfMemory("the smallest workspace of one matrix", plan.least_workspace_bytes);
@@ -108,13 +115,13 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     plan.keep_decoded = true;
     plan.workspace_bytes += decoded;
   }
-  const auto chunks = static_cast<std::uint64_t>((plan.long_side + plan.chunk - 1) / plan.chunk);
+  const auto slabs = static_cast<std::uint64_t>((plan.long_side + plan.slab - 1) / plan.slab);
   std::uint64_t in_slab =
-      std::clamp<std::uint64_t>(kSlabBytes / std::max<std::uint64_t>(slab_bytes, 1), 1, chunks);
+      std::clamp<std::uint64_t>(kSlabBytes / std::max<std::uint64_t>(slab_bytes, 1), 1, slabs);
   while (in_slab > 1 && !fits((in_slab - 1) * slab_bytes)) {
     in_slab /= 2;
   }
-  plan.slab = std::min(plan.long_side, plan.chunk * static_cast<std::int64_t>(in_slab));
+  plan.slab = std::min(plan.long_side, plan.slab * static_cast<std::int64_t>(in_slab));
   plan.workspace_bytes += (in_slab - 1) * slab_bytes;
   return plan;
 }

@@ -1,6 +1,7 @@
 #include "tridiagonal.hpp"
 
 #include "lapack.hpp"
+#include "simd_bisection.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -22,7 +23,7 @@ void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e,
   const auto n = static_cast<lapack_int>(p);
   const auto work_size = static_cast<lapack_int>(p * kBlock);
   lapack_int info = 0;
-  LAPACK_ssytrd("L", &n, matrix, &n, narrow_d.data(), narrow_e.data(), tau.data(), work.data(),
+  LAPACK_ssytrd("U", &n, matrix, &n, narrow_d.data(), narrow_e.data(), tau.data(), work.data(),
                 &work_size, &info);
   expects(info == 0, "ssytrd accepts its arguments");
   std::copy_n(narrow_d.data(), p, d);
@@ -36,11 +37,18 @@ void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e,
   const auto n = static_cast<lapack_int>(p);
   const auto work_size = static_cast<lapack_int>(p * kBlock);
   lapack_int info = 0;
-  LAPACK_dsytrd("L", &n, matrix, &n, d, e, tau.data(), work.data(), &work_size, &info);
+  LAPACK_dsytrd("U", &n, matrix, &n, d, e, tau.data(), work.data(), &work_size, &info);
   expects(info == 0, "dsytrd accepts its arguments");
 }
 
-bool tridiagonal_eigenvalues(double* d, double* e, std::int64_t p) {
+bool solve_tridiagonal(double* d, double* e, std::int64_t p, bool library, Workspace& workspace) {
+  if (!library) {
+    WorkArray<double> values(workspace, p, "eigenvalues");
+    tridiagonal_eigenvalues({d, static_cast<std::size_t>(p)}, {e, static_cast<std::size_t>(p - 1)},
+                            values.span());
+    std::copy_n(values.data(), p, d);
+    return true;
+  }
   const auto n = static_cast<lapack_int>(p);
   lapack_int info = 0;
   LAPACK_dsterf(&n, d, e, &info);

@@ -9,7 +9,7 @@
 
 namespace vindex::measure {
 
-/// Reduces the p x p matrix whose lower triangle is in `matrix` (column-major, destroyed) to
+/// Reduces the p x p matrix whose upper triangle is in `matrix` (column-major, destroyed) to
 /// diagonal d[p] and subdiagonal e[p - 1]. Source: LAPACK ssytrd, dsytrd.
 void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e,
                            Workspace& workspace);
@@ -17,7 +17,7 @@ void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e,
                            Workspace& workspace);
 
 /// Eigenvalues, ascending, in `d`; `e` is destroyed. False where the iteration did not converge.
-/// Source: LAPACK dsterf (QL/QR without square roots).
-bool tridiagonal_eigenvalues(double* d, double* e, std::int64_t p);
+/// `library` true: LAPACK dsterf (QL/QR without square roots); else simd_bisection.hpp.
+bool solve_tridiagonal(double* d, double* e, std::int64_t p, bool library, Workspace& workspace);
 
 }  // namespace vindex::measure

@@ -37,6 +37,7 @@ struct SvdPlan {
   std::int64_t slab = 0;   ///< of the long side: asked of the input at a time, a multiple of chunk
   bool keep_decoded = false;  ///< float32 weights stay for a second pass
   bool may_escalate = false;
+  bool library_only = false;  ///< OpenBLAS and LAPACK alone, none of our kernels
   std::uint64_t workspace_bytes = 0;        ///< upper bound for this plan
   std::uint64_t least_workspace_bytes = 0;  ///< the same with keep_decoded = false
 };
