@@ -49,7 +49,7 @@ struct Q4_KBlock {
     const int code = (block.qs[sub_block / 2 * 32 + index % 32] >> (sub_block % 2 * 4)) & 15;
     return scale * static_cast<float>(code) - minimum;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q4_KBlock*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     const float dmin = half_to_float(load_as<std::uint16_t>(block.dmin));
@@ -92,7 +92,7 @@ struct Q5_KBlock {
     const int code = low | (((block.qh[index % 32] >> sub_block) & 1) << 4);
     return scale * static_cast<float>(code) - minimum;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q5_KBlock*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     const float dmin = half_to_float(load_as<std::uint16_t>(block.dmin));
@@ -136,7 +136,7 @@ struct Q6_KBlock {
     const float scale = d * static_cast<float>(static_cast<std::int8_t>(block.scales[index / 16]));
     return scale * static_cast<float>((low | (high << 4)) - 32);
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q6_KBlock*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     // Sixteen weights share a scale: one step of `part` writes four runs of sixteen.

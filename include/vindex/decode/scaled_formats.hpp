@@ -14,10 +14,19 @@
 
 namespace vindex::decode {
 
-/// Columns from `col` on that share its scale, at most to the end of the view's row.
-VINDEX_HD inline std::int64_t columns_of_one_scale(const DecodeView& view, std::int64_t col) {
-  const std::int64_t left = view.block_cols - (view.first_col + col) % view.block_cols;
-  return left < view.cols - col ? left : view.cols - col;
+/// Calls `decode_run(col, count, scale)` for each run of a row's columns that share a scale.
+/// Divides once per row: a division per run would cost as much as decoding a group of 32.
+template <typename DecodeRun>
+VINDEX_HD inline void for_each_scale(const DecodeView& view, std::int64_t row,
+                                     DecodeRun&& decode_run) {
+  std::int64_t index = scale_index(view, row, 0);
+  std::int64_t count = view.block_cols - view.first_col % view.block_cols;
+  for (std::int64_t col = 0; col < view.cols; ++index) {
+    count = count < view.cols - col ? count : view.cols - col;
+    decode_run(col, count, load_scale(view, index));
+    col += count;
+    count = view.block_cols;
+  }
 }
 
 struct Fp8BlockDecoder {
@@ -32,14 +41,11 @@ struct Fp8BlockDecoder {
   }
   VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
     const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
-    for (std::int64_t col = 0; col < view.cols;) {
-      const std::int64_t count = columns_of_one_scale(view, col);
-      const float scale = load_scale(view, scale_index(view, row, col));
-      for (std::int64_t i = 0; i < count; ++i) {
-        out[col + i] = e4m3_to_float(codes[col + i]) * scale;
+    for_each_scale(view, row, [=](std::int64_t col, std::int64_t count, float scale) {
+      for (std::int64_t i = col; i < col + count; ++i) {
+        out[i] = e4m3_to_float(codes[i]) * scale;
       }
-      col += count;
-    }
+    });
   }
 };
 
@@ -57,25 +63,22 @@ struct PackedIntDecoder {
   }
   VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
     const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
-    for (std::int64_t col = 0; col < view.cols;) {
-      const std::int64_t count = columns_of_one_scale(view, col);
-      const float scale = load_scale(view, scale_index(view, row, col));
-      std::int64_t i = 0;
-      // A word at a time where the run of one scale begins at a word, as it does for every group
-      // size in use.
-      if (col % kElements == 0) {
-        for (; i + kElements <= count; i += kElements) {
-          const std::uint8_t* word = codes + (col + i) * Bits / 8;
-          for (int j = 0; j < kElements; ++j) {
-            out[col + i + j] = static_cast<float>(code_at(word, j)) * scale;
+    for_each_scale(view, row, [=](std::int64_t col, std::int64_t count, float scale) {
+      std::int64_t i = col;
+      // A word at a time where the run begins at a word, as it does for every group size in use.
+      if (Bits == 4 && col % 8 == 0) {
+        for (; i + 8 <= col + count; i += 8) {
+          const auto word = load_as<std::uint32_t>(codes + i / 2);
+          for (int j = 0; j < 8; ++j) {
+            const auto code = static_cast<int>((word >> static_cast<unsigned>(4 * j)) & 15U);
+            out[i + j] = static_cast<float>(code - 8) * scale;
           }
         }
       }
-      for (; i < count; ++i) {
-        out[col + i] = static_cast<float>(code_at(codes, col + i)) * scale;
+      for (; i < col + count; ++i) {
+        out[i] = static_cast<float>(code_at(codes, i)) * scale;
       }
-      col += count;
-    }
+    });
   }
 
  private:

@@ -36,11 +36,13 @@ struct Q4_0Block {
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     return static_cast<float>(nibble_of_halves(block.qs, index) - 8) * d;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q4_0Block*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     for (int j = 0; j < 16; ++j) {
       out[j] = static_cast<float>((block.qs[j] & 15) - 8) * d;
+    }
+    for (int j = 0; j < 16; ++j) {
       out[j + 16] = static_cast<float>((block.qs[j] >> 4) - 8) * d;
     }
   }
@@ -61,12 +63,14 @@ struct Q4_1Block {
     const float m = half_to_float(load_as<std::uint16_t>(block.m));
     return static_cast<float>(nibble_of_halves(block.qs, index)) * d + m;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q4_1Block*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     const float m = half_to_float(load_as<std::uint16_t>(block.m));
     for (int j = 0; j < 16; ++j) {
       out[j] = static_cast<float>(block.qs[j] & 15) * d + m;
+    }
+    for (int j = 0; j < 16; ++j) {
       out[j + 16] = static_cast<float>(block.qs[j] >> 4) * d + m;
     }
   }
@@ -88,12 +92,14 @@ struct Q5_0Block {
     return static_cast<float>((nibble_of_halves(block.qs, index) | fifth_bit(high, index)) - 16) *
            d;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q5_0Block*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     const auto high = load_as<std::uint32_t>(block.qh);
     for (int j = 0; j < 16; ++j) {
       out[j] = static_cast<float>(((block.qs[j] & 15) | fifth_bit(high, j)) - 16) * d;
+    }
+    for (int j = 0; j < 16; ++j) {
       out[j + 16] = static_cast<float>(((block.qs[j] >> 4) | fifth_bit(high, j + 16)) - 16) * d;
     }
   }
@@ -116,13 +122,15 @@ struct Q5_1Block {
     const auto high = load_as<std::uint32_t>(block.qh);
     return static_cast<float>(nibble_of_halves(block.qs, index) | fifth_bit(high, index)) * d + m;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q5_1Block*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     const float m = half_to_float(load_as<std::uint16_t>(block.m));
     const auto high = load_as<std::uint32_t>(block.qh);
     for (int j = 0; j < 16; ++j) {
       out[j] = static_cast<float>((block.qs[j] & 15) | fifth_bit(high, j)) * d + m;
+    }
+    for (int j = 0; j < 16; ++j) {
       out[j + 16] = static_cast<float>((block.qs[j] >> 4) | fifth_bit(high, j + 16)) * d + m;
     }
   }
@@ -141,7 +149,7 @@ struct Q8_0Block {
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     return static_cast<float>(static_cast<std::int8_t>(block.qs[index])) * d;
   }
-  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* out) {
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const Q8_0Block*>(bytes);
     const float d = half_to_float(load_as<std::uint16_t>(block.d));
     for (int j = 0; j < 32; ++j) {
