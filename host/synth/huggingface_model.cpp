@@ -14,7 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <thread>
 #include <vector>
 
 namespace vindex::synth {
@@ -104,15 +103,19 @@ std::string index_text(const Shards& shards) {
   return index.dump(2) + "\n";
 }
 
-unsigned worker_count(const ModelPlan& plan) {
-  // Each worker holds one matrix as floats and codes; a gigabyte of them is enough.
-  std::int64_t largest = 1;
+// What one thread holds: the largest matrix as floats and as codes with scales.
+struct Buffers {
+  std::vector<float> weights;
+  std::vector<std::byte> codes;
+  std::vector<std::byte> scales;
+};
+
+std::uint64_t largest_buffers(const ModelPlan& plan) {
+  std::int64_t most = 1;
   for (const PlannedTensor& tensor : plan.tensors) {
-    largest = std::max(largest, tensor.recipe.rows * tensor.recipe.cols);
+    most = std::max(most, tensor.recipe.rows * tensor.recipe.cols);
   }
-  const std::int64_t room = std::max<std::int64_t>((std::int64_t{1} << 30) / (largest * 6), 1);
-  const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
-  return static_cast<unsigned>(std::min<std::int64_t>({room, cores, 8}));
+  return static_cast<std::uint64_t>(most) * 6;
 }
 
 }  // namespace
@@ -131,15 +134,17 @@ void write_huggingface_model(const ModelPlan& plan, OutputFolder& folder) {
   }
 
   std::vector<TruthRow> truth(plan.tensors.size());
-  for_each_index(plan.tensors.size(), worker_count(plan), [&](std::size_t t) {
+  std::vector<Buffers> buffers(thread_count(largest_buffers(plan)));
+  for_each_index(plan.tensors.size(), buffers.size(), [&](std::size_t worker, std::size_t t) {
     const PlannedTensor& tensor = plan.tensors[t];
     const Recipe& recipe = tensor.recipe;
     const auto size = decode::encoded_size(tensor.encoding, recipe.rows, recipe.cols);
     expects(size.has_value(), "write_huggingface_model: a plan whose encodings fit");
-    std::vector<float> weights(static_cast<std::size_t>(recipe.rows * recipe.cols));
+    auto& [weights, codes, scales] = buffers[worker];
+    weights.resize(static_cast<std::size_t>(recipe.rows * recipe.cols));
+    codes.resize(size->code_bytes);
+    scales.resize(size->scale_bytes);
     draw_weights(recipe, weights);
-    std::vector<std::byte> codes(size->code_bytes);
-    std::vector<std::byte> scales(size->scale_bytes);
     const auto loss = decode::encode_matrix(tensor.encoding, weights.data(), recipe.rows,
                                             recipe.cols, recipe.cols, codes, scales);
     const auto write = [&](std::size_t part, std::span<const std::byte> bytes) {

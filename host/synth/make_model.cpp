@@ -1,4 +1,5 @@
 // Owns the specs: which text names which model.
+#include "gguf_model.hpp"
 #include "huggingface_model.hpp"
 #include "model_plan.hpp"
 
@@ -54,7 +55,7 @@ std::optional<Variant> mini_variant(std::string_view suffix) {
   if (suffix == "-bf16") {
     return Variant::kBf16;
   }
-  return std::nullopt;
+  return suffix == "-q8_0" ? std::optional(Variant::kQ8_0) : std::nullopt;
 }
 
 ModelPlan parse_layer(const std::string& spec, std::uint64_t seed) {
@@ -91,7 +92,7 @@ ModelPlan parse_layer(const std::string& spec, std::uint64_t seed) {
 }  // namespace
 
 std::vector<std::string> known_specs() {
-  return {"kimi-k2-mini", "kimi-k2-mini-int4", "kimi-k2-mini-bf16",
+  return {"kimi-k2-mini", "kimi-k2-mini-int4", "kimi-k2-mini-bf16", "kimi-k2-mini-q8_0",
           "layer:EXPERTSxROWSxCOLS:fp8|int4|bf16[:gaussian|powerlaw|spiked|rowscale]"};
 }
 
@@ -107,7 +108,11 @@ void make_model(const std::string& spec, std::uint64_t seed, const std::string& 
     refuse(spec, "not known");
   }
   OutputFolder output(folder);
-  write_huggingface_model(plan, output);
+  if (variant == Variant::kQ8_0) {
+    write_gguf_model(plan, output);
+  } else {
+    write_huggingface_model(plan, output);
+  }
 }
 
 }  // namespace vindex::synth
