@@ -43,8 +43,8 @@ template <int kBytes, int kVectors, bool kCounting>
   for (std::int64_t start = 0; start < block.size; start += kRowsBetweenRescales) {
     const std::int64_t end = std::min(block.size, start + kRowsBetweenRescales);
     for (std::int64_t row = start; row < end; ++row) {
-      const Real diagonal = Real{} + block.diagonal[row];
-      const Real off_squared = Real{} + block.off_squared[row];
+      const double diagonal = block.diagonal[row];
+      const double off_squared = block.off_squared[row];
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         const Real next = (diagonal - shift[v]) * minor[v] - off_squared * previous[v];

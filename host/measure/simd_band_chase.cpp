@@ -1,0 +1,322 @@
+#include "simd_band_chase.hpp"
+
+#include "simd_lanes.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::measure {
+namespace {
+
+// I - tau v v^T with v[0] = 1, acting on kBand neighbouring rows.
+template <typename T>
+struct Reflector {
+  alignas(64) T v[kBand];
+  T tau;
+};
+
+template <typename T, int kRegisterBytes>
+class Chase {
+  using Register = Lanes<T, kRegisterBytes>;
+  using Vector = typename Register::Vector;
+  static constexpr int kCount = Register::kCount;
+  static constexpr int kVectors = static_cast<int>(kBand) / kCount;
+  // Independent sums that hide the latency of one multiply-add.
+  static constexpr int kChains = 8 / kVectors > 0 ? 8 / kVectors : 1;
+
+ public:
+  [[gnu::always_inline]] inline Chase(T* band, std::int64_t n) : band_(band), order_(n) {}
+
+  [[gnu::always_inline]] inline void run() {
+    for (std::int64_t column = 0; column + 2 < order_; ++column) {
+      Reflector<T> reflector;
+      Vector x[kVectors];
+      load(at(column + 1, column), x);
+      const T beta = reflect(x, reflector);
+      store_pivot(beta, at(column + 1, column));
+      for (std::int64_t row = column + 1;; row += kBand) {
+        apply_both_sides(row, reflector);
+        if (row + kBand >= order_) {
+          break;
+        }
+        move_bulge(row, reflector);
+      }
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] inline T* at(std::int64_t row, std::int64_t column) {
+    return band_ + column * kBandStride + row;
+  }
+
+  [[gnu::always_inline]] static inline void load(const T* from, Vector* to) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Register::load(from + v * kCount, to[v]);
+    }
+  }
+
+  [[gnu::always_inline]] static inline void store(const Vector* from, T* to) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Register::store(from[v], to + v * kCount);
+    }
+  }
+
+  [[gnu::always_inline]] static inline void store_pivot(T beta, T* to) {
+    std::fill_n(to, kBand, T{0});
+    to[0] = beta;
+  }
+
+  [[gnu::always_inline]] static inline T dot(const Vector* a, const Vector* b) {
+    Vector total = a[0] * b[0];
+#pragma GCC unroll 16
+    for (int v = 1; v < kVectors; ++v) {
+      total += a[v] * b[v];
+    }
+    return Register::sum(total);
+  }
+
+  // Makes the reflector that maps x to beta e_0; returns beta.
+  [[gnu::always_inline]] static inline T reflect(Vector* x, Reflector<T>& reflector) {
+    const T alpha = x[0][0];
+    Register::clear_below(1, x[0]);
+    const T rest = dot(x, x);
+    T beta = alpha;
+    T inverse = T{0};
+    reflector.tau = T{0};
+    if (rest > T{0}) {
+      const T length = std::sqrt(alpha * alpha + rest);
+      beta = alpha > T{0} ? -length : length;
+      inverse = T{1} / (alpha - beta);
+      reflector.tau = (beta - alpha) / beta;
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Register::store(x[v] * inverse, reflector.v + v * kCount);
+    }
+    reflector.v[0] = T{1};
+    return beta;
+  }
+
+  // D := H D H on the diagonal window at `row`, lower triangle only. Above the diagonal lie other
+  // columns' elements: they are read, multiplied by zero and stored back as they were.
+  [[gnu::always_inline]] inline void apply_both_sides(std::int64_t row,
+                                                      const Reflector<T>& reflector) {
+    T* window = at(row, row);
+    Vector u[kVectors];
+    load(reflector.v, u);
+    Vector product[kVectors];
+    multiply_symmetric(window, reflector.v, u, product);
+    // K = tau D u - (tau^2 u^T D u / 2) u, so that H D H = D - u K^T - K u^T.
+    const T tau = reflector.tau;
+    const T half = T{0.5} * tau * tau * dot(product, u);
+    alignas(64) T k_values[kBand];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      product[v] = tau * product[v] - half * u[v];
+    }
+    store(product, k_values);
+#pragma GCC unroll 16
+    for (int g = 0; g < kVectors; ++g) {
+      for (int l = 0; l < kCount; ++l) {
+        const int j = g * kCount + l;
+        T* column = window + j * kBandStride;
+        const T u_j = reflector.v[j];
+        const T k_j = k_values[j];
+        Vector u_low = u[g];
+        Vector k_low = product[g];
+        Register::clear_below(l, u_low);
+        Register::clear_below(l, k_low);
+        update(u_low, k_low, u_j, k_j, column + g * kCount);
+#pragma GCC unroll 16
+        for (int v = g + 1; v < kVectors; ++v) {
+          update(u[v], product[v], u_j, k_j, column + v * kCount);
+        }
+      }
+    }
+  }
+
+  [[gnu::always_inline]] static inline void update(const Vector& u, const Vector& k, T u_j, T k_j,
+                                                   T* values) {
+    Vector value;
+    Register::load(values, value);
+    value -= u * k_j;
+    value -= k * u_j;
+    Register::store(value, values);
+  }
+
+  // product = D u from the lower triangle.
+  [[gnu::always_inline]] static inline void multiply_symmetric(const T* window, const T* u_values,
+                                                               const Vector* u, Vector* product) {
+    Vector sums[kVectors][2] = {};
+    Vector across[kVectors];
+#pragma GCC unroll 16
+    for (int g = 0; g < kVectors; ++g) {
+      Vector partial[kCount];
+#pragma GCC unroll 16
+      for (int l = 0; l < kCount; ++l) {
+        const int j = g * kCount + l;
+        const T* column = window + j * kBandStride;
+        const T u_j = u_values[j];
+        Vector value;
+        Register::load(column + g * kCount, value);
+        Vector strict = u[g];
+        Register::clear_below(l + 1, strict);
+        Vector total = value * strict;
+        Register::clear_below(l, value);
+        sums[g][l % 2] += value * u_j;
+#pragma GCC unroll 16
+        for (int v = g + 1; v < kVectors; ++v) {
+          Register::load(column + v * kCount, value);
+          total += value * u[v];
+          sums[v][l % 2] += value * u_j;
+        }
+        partial[l] = total;
+      }
+      Register::sums_across(partial);
+      across[g] = partial[0];
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      product[v] = sums[v][0] + sums[v][1] + across[v];
+    }
+  }
+
+  // Applies `reflector` to the columns of the window below its own, which makes the bulge, and the
+  // reflector that clears the bulge's first column to the rows; that one becomes `reflector`.
+  [[gnu::always_inline]] inline void move_bulge(std::int64_t row, Reflector<T>& reflector) {
+    T* window = at(row + kBand, row);
+    // w = tau B v.
+    Vector w_sums[kChains][kVectors] = {};
+    for (std::int64_t j = 0; j < kBand; j += kChains) {
+#pragma GCC unroll 16
+      for (int c = 0; c < kChains; ++c) {
+        const T v_j = reflector.v[j + c];
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) {
+          Vector value;
+          Register::load(window + (j + c) * kBandStride + v * kCount, value);
+          w_sums[c][v] += value * v_j;
+        }
+      }
+    }
+    Vector w[kVectors];
+    Vector x[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      w[v] = w_sums[0][v];
+      for (int c = 1; c < kChains; ++c) {
+        w[v] += w_sums[c][v];
+      }
+      w[v] *= reflector.tau;
+      Register::load(window + v * kCount, x[v]);
+      x[v] -= w[v];
+    }
+    Reflector<T> next;
+    const T beta = reflect(x, next);
+    Vector u[kVectors];
+    load(next.v, u);
+
+    // z = tau' (B - w v^T)^T u, with B as it was.
+    const T overlap = dot(u, w);
+    alignas(64) T z[kBand];
+#pragma GCC unroll 16
+    for (int g = 0; g < kVectors; ++g) {
+      Vector partial[kCount];
+#pragma GCC unroll 16
+      for (int l = 0; l < kCount; ++l) {
+        const T* column = window + (g * kCount + l) * kBandStride;
+        Vector value;
+        Register::load(column, value);
+        partial[l] = value * u[0];
+#pragma GCC unroll 16
+        for (int v = 1; v < kVectors; ++v) {
+          Register::load(column + v * kCount, value);
+          partial[l] += value * u[v];
+        }
+      }
+      Register::sums_across(partial);
+      Vector v_part;
+      Register::load(reflector.v + g * kCount, v_part);
+      Register::store(next.tau * (partial[0] - overlap * v_part), z + g * kCount);
+    }
+    for (std::int64_t j = 1; j < kBand; ++j) {
+      const T v_j = reflector.v[j];
+      const T z_j = z[j];
+      T* column = window + j * kBandStride;
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        Vector value;
+        Register::load(column + v * kCount, value);
+        value -= w[v] * v_j;
+        value -= u[v] * z_j;
+        Register::store(value, column + v * kCount);
+      }
+    }
+    store_pivot(beta, window);
+    reflector = next;
+  }
+
+  T* band_;
+  std::int64_t order_;
+};
+
+template <typename T>
+void chase_portable(T* band, std::int64_t n) {
+  Chase<T, 16>(band, n).run();
+}
+
+#if defined(__x86_64__)
+template <typename T>
+__attribute__((target("avx2,fma"))) void chase_avx2(T* band, std::int64_t n) {
+  Chase<T, 32>(band, n).run();
+}
+
+template <typename T>
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512"))) void
+chase_avx512(T* band, std::int64_t n) {
+  Chase<T, 64>(band, n).run();
+}
+#endif
+
+template <typename T>
+void dispatch(std::span<T> band, std::int64_t n, std::span<double> diagonal,
+              std::span<double> off_diagonal, SimdLevel level) {
+  expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
+  expects(static_cast<std::int64_t>(diagonal.size()) == n &&
+              static_cast<std::int64_t>(off_diagonal.size()) == n,
+          "length of the diagonals");
+#if defined(__x86_64__)
+  if (level >= SimdLevel::kAvx512) {
+    chase_avx512(band.data(), n);
+  } else if (level == SimdLevel::kAvx2) {
+    chase_avx2(band.data(), n);
+  } else {
+    chase_portable(band.data(), n);
+  }
+#else
+  (void)level;
+  chase_portable(band.data(), n);
+#endif
+  for (std::int64_t i = 0; i < n; ++i) {
+    diagonal[i] = static_cast<double>(band[i * kBandStride + i]);
+    off_diagonal[i] = i + 1 < n ? static_cast<double>(band[i * kBandStride + i + 1]) : 0.0;
+  }
+}
+
+}  // namespace
+
+void chase_band(std::span<float> band, std::int64_t n, std::span<double> diagonal,
+                std::span<double> off_diagonal, SimdLevel level) {
+  dispatch(band, n, diagonal, off_diagonal, level);
+}
+
+void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
+                std::span<double> off_diagonal, SimdLevel level) {
+  dispatch(band, n, diagonal, off_diagonal, level);
+}
+
+}  // namespace vindex::measure

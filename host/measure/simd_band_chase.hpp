@@ -1,0 +1,24 @@
+// Owns the second stage of tridiagonalisation: band storage of half bandwidth kBand to a
+// tridiagonal matrix by chasing bulges, the band staying in the second-level cache.
+#pragma once
+
+#include "simd_band_reduction.hpp"
+#include "simd_level.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace vindex::measure {
+
+/// Reduces `band` (layout of reduce_to_band(), destroyed) to a symmetric tridiagonal matrix with
+/// the same eigenvalues.
+///
+/// Shapes    diagonal: n; off_diagonal: n, the last one zero.
+/// Source    Haidar, Ltaief, Dongarra 2011 (column-wise bulge chasing by reflectors), each
+///           32 x 32 window with vector instructions.
+void chase_band(std::span<float> band, std::int64_t n, std::span<double> diagonal,
+                std::span<double> off_diagonal, SimdLevel level);
+void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
+                std::span<double> off_diagonal, SimdLevel level);
+
+}  // namespace vindex::measure
