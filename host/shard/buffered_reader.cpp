@@ -5,10 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace vindex::shard {
 
 namespace {
+static_assert(std::endian::native == std::endian::little, "fields are copied as they are stored");
+
 /// Holds the longest name (64 KiB) whole, and most headers up to their token list in one read.
 constexpr std::size_t kWindow = std::size_t{256} << 10U;
 }  // namespace
@@ -52,9 +56,7 @@ const char* BufferedReader::window(std::size_t bytes) {
 std::uint64_t BufferedReader::number(std::size_t bytes, std::string_view what) {
   const std::string_view raw = view(bytes, what);
   std::uint64_t value = 0;
-  for (std::size_t i = bytes; i-- > 0;) {
-    value = value << 8U | static_cast<unsigned char>(raw[i]);
-  }
+  std::memcpy(&value, raw.data(), raw.size());
   return value;
 }
 
@@ -77,6 +79,31 @@ std::string BufferedReader::text(std::uint64_t bytes, std::string_view what) {
 void BufferedReader::skip(std::uint64_t bytes, std::string_view what) {
   demand(bytes, what);
   position_ += bytes;
+}
+
+// A vocabulary has hundreds of thousands of strings, a hostile file 64 million: one pass over the
+// window without a call each.
+bool BufferedReader::skip_strings(std::uint64_t count, std::uint64_t longest, std::uint64_t limit) {
+  constexpr std::uint64_t kLengthBytes = 8;
+  const std::uint64_t end = std::min(size_, limit);
+  while (count > 0) {
+    if (position_ > end || end - position_ < kLengthBytes) {
+      return false;
+    }
+    const char* data = window(kLengthBytes);
+    const std::uint64_t window_end = std::min(window_begin_ + window_bytes_, end);
+    for (; count > 0 && position_ <= window_end && window_end - position_ >= kLengthBytes;
+         --count) {
+      std::uint64_t length = 0;
+      std::memcpy(&length, data, kLengthBytes);
+      if (length > longest || length > end - position_ - kLengthBytes) {
+        return false;
+      }
+      position_ += kLengthBytes + length;
+      data += kLengthBytes + length;
+    }
+  }
+  return true;
 }
 
 }  // namespace vindex::shard

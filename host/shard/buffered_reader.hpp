@@ -32,6 +32,10 @@ class BufferedReader {
   /// The next `bytes` bytes, copied.
   std::string text(std::uint64_t bytes, std::string_view what);
   void skip(std::uint64_t bytes, std::string_view what);
+  /// Skips `count` strings (length u64, bytes) of at most `longest` bytes each, not going beyond
+  /// absolute position `limit`. False where one is longer or does not fit: position() is then that
+  /// of its length.
+  bool skip_strings(std::uint64_t count, std::uint64_t longest, std::uint64_t limit);
 
   /// "file at byte N" for messages.
   std::string where(std::uint64_t position) const;

@@ -252,8 +252,11 @@ void HeaderPass::read_array(GgufKey& key) {
                     key.array_count, kLongestArray, reader_.left()));
   }
   if (strings) {
-    for (std::uint64_t i = 0; i < key.array_count; ++i) {
-      reader_.skip(string_length(kLongestString, "an array's string"), "an array's string");
+    if (!reader_.skip_strings(key.array_count, kLongestString, kLargestHeader)) {
+      check_size();
+      string_length(kLongestString, "an array's string");
+      reader_.fail(reader_.position(), "E-GGUF-LIMIT",
+                   fmt::format("the header exceeds {} bytes", kLargestHeader));
     }
   } else if (keep_ && is_integer(key.element_type) && key.array_count <= kMostIntegers &&
              kept_integers_ + key.array_count <= kKeptIntegers) {

@@ -109,7 +109,6 @@ void append(OpenedFile file, ModelFiles& model) {
   std::vector<GgufTensor>& tensors = file.header.tensors;
   std::stable_sort(tensors.begin(), tensors.end(),
                    [](const GgufTensor& a, const GgufTensor& b) { return a.offset < b.offset; });
-  model.tensors.reserve(model.tensors.size() + tensors.size());
   for (GgufTensor& tensor : tensors) {
     StoredTensor stored;
     stored.name = std::move(tensor.name);
@@ -178,7 +177,8 @@ void append_set(const std::string& folder, const SplitName& name, ModelFiles& mo
   for (OpenedFile& file : files) {
     append(std::move(file), model);
   }
-  refuse_doubled_tensors(model);
+  const std::vector<std::string_view> names = tensor_names(model);
+  refuse_doubled_tensors(model, NameIndex(names));
 }
 
 /// The first file of the set that is absent, or nothing.

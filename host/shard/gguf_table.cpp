@@ -3,13 +3,12 @@
 #include "gguf_types.hpp"
 
 #include <vindex/core/checked.hpp>
-#include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 #include <tuple>
 
 namespace vindex::shard {
@@ -22,19 +21,22 @@ constexpr std::size_t kMostPaddingsRead = 4096;
 }  // namespace
 
 void FingerprintList::add(std::string_view name, std::uint64_t position) {
-  const Sha256Digest digest = sha256(name);
-  Entry entry{{}, position};
-  std::copy_n(digest.begin(), entry.fingerprint.size(), entry.fingerprint.begin());
-  entries_.push_back(entry);
+  std::uint64_t fnv = 0xcbf29ce484222325U;  // FNV-1a, 64 bits
+  for (const char c : name) {
+    fnv = (fnv ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  entries_.push_back({std::hash<std::string_view>()(name), fnv, position});
 }
 
 std::optional<std::uint64_t> FingerprintList::duplicate() {
   std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return std::tie(a.fingerprint, a.position) < std::tie(b.fingerprint, b.position);
+    return std::tie(a.first_hash, a.second_hash, a.position) <
+           std::tie(b.first_hash, b.second_hash, b.position);
   });
   std::optional<std::uint64_t> found;
   for (std::size_t i = 1; i < entries_.size(); ++i) {
-    const bool same = entries_[i].fingerprint == entries_[i - 1].fingerprint;
+    const bool same = entries_[i].first_hash == entries_[i - 1].first_hash &&
+                      entries_[i].second_hash == entries_[i - 1].second_hash;
     if (same && (!found || entries_[i].position < *found)) {
       found = entries_[i].position;
     }
@@ -42,31 +44,31 @@ std::optional<std::uint64_t> FingerprintList::duplicate() {
   return found;
 }
 
-decode::ElementType TensorTable::read_type() {
+decode::ElementType TensorTable::read_type(const std::string& name) {
   const std::uint64_t position = reader_.position();
   const std::uint32_t id = reader_.u32("a tensor's type");
-  if (bitnet_ && id == kMxfp4Id) {
-    reader_.fail(
-        position, "E-GGUF-TYPE",
-        "type 39 in a bitnet file is TL2 of the fork bitnet.cpp, not MXFP4; not supported");
-  }
   const auto type = decode::element_type_of_ggml(id);
-  if (!type) {
+  const bool tl2 = bitnet_ && id == kMxfp4Id;
+  if (!type || tl2) {
     reader_.fail(position, "E-GGUF-TYPE",
-                 fmt::format("tensor type {} is {}", id, describe_refused_type(id)));
+                 fmt::format("tensor \"{}\": type {} is {}", printable(name.substr(0, 200)), id,
+                             tl2 ? "TL2 of the fork bitnet.cpp in a bitnet file, not MXFP4"
+                                 : describe_refused_type(id)));
   }
   return *type;
 }
 
 void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::uint64_t alignment) {
   names_.add(tensor.name, position);
-  const std::string name = printable(tensor.name.substr(0, 200));
+  const auto fail = [&](std::uint64_t at, const char* id, const std::string& message) {
+    reader_.fail(at, id,
+                 fmt::format("tensor \"{}\": {}", printable(tensor.name.substr(0, 200)), message));
+  };
   const std::uint64_t rank_position = reader_.position();
   const std::uint32_t rank = reader_.u32("a tensor's dimension count");
   if (rank > kHighestRank) {
-    reader_.fail(
-        rank_position, "E-GGUF-DIMENSIONS",
-        fmt::format("tensor \"{}\" has {} dimensions, at most {} exist", name, rank, kHighestRank));
+    fail(rank_position, "E-GGUF-DIMENSIONS",
+         fmt::format("{} dimensions, at most {} exist", rank, kHighestRank));
   }
   tensor.dimensions.reserve(rank);
   for (std::uint32_t i = 0; i < rank; ++i) {
@@ -77,31 +79,27 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
       std::all_of(tensor.dimensions.begin(), tensor.dimensions.end(),
                   [](std::uint64_t dimension) { return checked_count(dimension).has_value(); });
   if (!elements || !checked_count(*elements) || !each_fits) {
-    reader_.fail(rank_position + 4, "E-GGUF-SHAPE",
-                 fmt::format("tensor \"{}\": the product of the dimensions exceeds 2^63-1", name));
+    fail(rank_position + 4, "E-GGUF-SHAPE", "the product of the dimensions exceeds 2^63-1");
   }
-  tensor.type = read_type();
+  tensor.type = read_type(tensor.name);
   const decode::ElementTypeRow& row = decode::element_type_row(tensor.type);
   const std::uint64_t first = rank == 0 ? 1 : tensor.dimensions.front();
   if (first % static_cast<std::uint64_t>(row.block_elements) != 0) {
-    reader_.fail(
-        rank_position + 4, "E-GGUF-BLOCK",
-        fmt::format("tensor \"{}\": its first dimension {} is no multiple of the {} weights "
-                    "in a block of {}",
-                    name, first, row.block_elements, row.name));
+    fail(rank_position + 4, "E-GGUF-BLOCK",
+         fmt::format("its first dimension {} is no multiple of the {} weights "
+                     "in a block of {}",
+                     first, row.block_elements, row.name));
   }
   const auto bytes = decode::stored_bytes(tensor.type, *elements);
   if (!bytes) {
-    reader_.fail(rank_position + 4, "E-GGUF-SHAPE",
-                 fmt::format("tensor \"{}\": its size in bytes exceeds 64 bits", name));
+    fail(rank_position + 4, "E-GGUF-SHAPE", "its size in bytes exceeds 64 bits");
   }
   tensor.bytes = *bytes;
   const std::uint64_t offset_position = reader_.position();
   tensor.offset = reader_.u64("a tensor's offset");
   if (tensor.offset % alignment != 0) {
-    reader_.fail(offset_position, "E-GGUF-OFFSET",
-                 fmt::format("tensor \"{}\": offset {} is no multiple of the alignment {}", name,
-                             tensor.offset, alignment));
+    fail(offset_position, "E-GGUF-OFFSET",
+         fmt::format("offset {} is no multiple of the alignment {}", tensor.offset, alignment));
   }
   extents_.push_back({tensor.offset, tensor.bytes, position});
 }

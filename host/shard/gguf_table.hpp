@@ -7,15 +7,16 @@
 #include <vindex/core/warning.hpp>
 #include <vindex/shard/gguf.hpp>
 
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace vindex::shard {
 
-/// Tells whether a name occurred before, without keeping names: 128 bits of their SHA-256.
+/// Tells whether a name occurred before, without keeping names: by two independent 64-bit hashes.
+/// Names that nobody crafted do not collide in both; a crafted pair makes a crafted file refused.
 class FingerprintList {
  public:
   void add(std::string_view name, std::uint64_t position);
@@ -24,7 +25,8 @@ class FingerprintList {
 
  private:
   struct Entry {
-    std::array<std::uint8_t, 16> fingerprint;
+    std::uint64_t first_hash;
+    std::uint64_t second_hash;
     std::uint64_t position;
   };
   std::vector<Entry> entries_;
@@ -50,7 +52,7 @@ class TensorTable {
     std::uint64_t entry;  ///< position of the table entry
   };
 
-  decode::ElementType read_type();
+  decode::ElementType read_type(const std::string& name);
   void check_range(std::uint64_t data_offset) const;
   void check_layout(std::uint64_t data_offset, std::uint64_t alignment,
                     std::vector<Warning>& warnings);

@@ -5,7 +5,6 @@
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/name_index.hpp>
 #include <vindex/shard/safetensors.hpp>
 
 #include <fmt/format.h>
@@ -31,7 +30,6 @@ void append_shard(const std::string& path, ModelFiles& model) {
   SafetensorsHeader header = read_safetensors_header(*shard.source);
   shard.header_sha256 = std::move(header.header_sha256);
   const auto number = static_cast<std::int32_t>(model.shards.size());
-  model.tensors.reserve(model.tensors.size() + header.tensors.size());
   for (SafetensorsTensor& tensor : header.tensors) {
     model.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.shape), number,
                              tensor.offset, tensor.bytes});
@@ -55,12 +53,9 @@ void check_total_size(const SafetensorsIndex& index, ModelFiles& model) {
 }
 
 void check_weight_map(const SafetensorsIndex& index, const std::string& where, ModelFiles& model) {
-  std::vector<std::string_view> names;
-  names.reserve(model.tensors.size());
-  for (const StoredTensor& tensor : model.tensors) {
-    names.emplace_back(tensor.name);
-  }
+  const std::vector<std::string_view> names = tensor_names(model);
   const NameIndex stored(names);
+  refuse_doubled_tensors(model, stored);
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
     const auto found = stored.find(index.tensors[i]);
     const Shard* shard =
@@ -103,7 +98,6 @@ void open_indexed(const std::string& folder, const std::string& index_name,
   for (const std::string& path : paths) {
     append_shard(path, model);
   }
-  refuse_doubled_tensors(model);
   check_weight_map(index, printable(index_path), model);
   check_total_size(index, model);
   std::vector<std::string> others;
@@ -113,6 +107,18 @@ void open_indexed(const std::string& folder, const std::string& index_name,
         [&](const std::string& name) { return name != index_name && mapped.count(name) == 0; });
   }
   warn_of_others(others, model);
+}
+
+/// PREFIX-%05d-of-%05d.safetensors, with more than one of.
+bool is_shard_name(const std::string& name) {
+  constexpr std::string_view kPattern = "-ddddd-of-ddddd.safetensors";
+  if (name.size() < kPattern.size() || name.ends_with("-of-00001.safetensors")) {
+    return false;
+  }
+  const std::string_view tail = std::string_view(name).substr(name.size() - kPattern.size());
+  return std::equal(tail.begin(), tail.end(), kPattern.begin(), [](char c, char wanted) {
+    return wanted == 'd' ? c >= '0' && c <= '9' : c == wanted;
+  });
 }
 
 /// Whether `files` are exactly PREFIX-00001-of-N.safetensors to PREFIX-N-of-N.safetensors.
@@ -136,6 +142,11 @@ bool is_complete_set(const std::vector<std::string>& files) {
 void open_safetensors_file(const std::string& path, ModelFiles& model) {
   model.format = ContainerFormat::kSafetensors;
   append_shard(path, model);
+  if (is_shard_name(model.shards.front().file_name)) {
+    model.warnings.push_back({"W-SHARD-ALONE", fmt::format("{} is one shard of a model: give the "
+                                                           "folder for the whole",
+                                                           printable(path))});
+  }
 }
 
 void open_safetensors_folder(const std::string& folder, const FolderListing& listing,
@@ -160,8 +171,9 @@ void open_safetensors_folder(const std::string& folder, const FolderListing& lis
   for (const std::string& file : models) {
     append_shard(member_path(folder, file), model);
   }
-  refuse_doubled_tensors(model);
   if (set) {
+    const std::vector<std::string_view> names = tensor_names(model);
+    refuse_doubled_tensors(model, NameIndex(names));
     model.warnings.push_back(
         {"W-INDEX-MISSING", fmt::format("no {}: the {} shards are put together by their names",
                                         kCanonicalIndex, models.size())});

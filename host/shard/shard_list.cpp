@@ -1,7 +1,6 @@
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/name_index.hpp>
 
 #include <fmt/format.h>
 
@@ -23,13 +22,17 @@ Shard open_shard(const std::string& path) {
   return shard;
 }
 
-void refuse_doubled_tensors(const ModelFiles& model) {
+std::vector<std::string_view> tensor_names(const ModelFiles& model) {
   std::vector<std::string_view> names;
   names.reserve(model.tensors.size());
   for (const StoredTensor& tensor : model.tensors) {
     names.emplace_back(tensor.name);
   }
-  if (const auto twice = NameIndex(names).duplicate()) {
+  return names;
+}
+
+void refuse_doubled_tensors(const ModelFiles& model, const NameIndex& index) {
+  if (const auto twice = index.duplicate()) {
     const StoredTensor& first = model.tensors[twice->first];
     const StoredTensor& second = model.tensors[twice->second];
     const auto file = [&](const StoredTensor& tensor) {

@@ -1,9 +1,11 @@
 // Owns what both containers share when a model is put together from files.
 #pragma once
 
+#include <vindex/core/name_index.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vindex::shard {
@@ -11,8 +13,12 @@ namespace vindex::shard {
 /// Opens one file; the header is the caller's business.
 Shard open_shard(const std::string& path);
 
-/// Errors: FormatError E-TENSOR-TWICE where two shards hold a tensor of the same name.
-void refuse_doubled_tensors(const ModelFiles& model);
+/// The names of all tensors, in their order.
+std::vector<std::string_view> tensor_names(const ModelFiles& model);
+
+/// Errors: FormatError E-TENSOR-TWICE where two shards hold a tensor of the same name. `index` is
+/// over tensor_names(model).
+void refuse_doubled_tensors(const ModelFiles& model, const NameIndex& index);
 
 /// Throws FormatError E-FOLDER-SEVERAL listing the models of the folder.
 [[noreturn]] void throw_several_models(const std::string& folder,
