@@ -1,0 +1,37 @@
+// Owns what the two halves of the HDF5 wrapper share: checking of return codes, type identifiers.
+#pragma once
+
+#include "hdf5.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <hdf5.h>
+
+namespace vindex::results::h5 {
+
+/// Opens the library's quiet mode on this thread: no error stack on stderr, no plugins.
+void quiet();
+
+/// `id` unless the library refused; then an error. Writing: internal (70); reading: FormatError.
+inline std::int64_t written(std::int64_t result, const std::string& what) {
+  if (result < 0) {
+    throw Error(ExitCode::kInternal, "E-HDF5", "the HDF5 library failed to write " + what);
+  }
+  return result;
+}
+
+inline std::int64_t was_read(std::int64_t result, const std::string& label,
+                             const std::string& what) {
+  if (result < 0) {
+    throw FormatError("E-RESULTS-HDF5", printable(label),
+                      "cannot read " + printable(what) + " (damaged, or no results file)");
+  }
+  return result;
+}
+
+/// In memory (native byte order).
+hid_t memory_type(Type type);
+/// In the file: little-endian, whatever the host; vlen UTF-8 strings.
+Handle file_type(Type type);
+
+}  // namespace vindex::results::h5

@@ -1,0 +1,307 @@
+#include "hdf5.hpp"
+#include "hdf5_common.hpp"
+
+#include <vindex/core/checked.hpp>
+
+#include <hdf5_hl.h>
+
+#include <algorithm>
+
+namespace vindex::results::h5 {
+
+File File::open(Storage& storage, std::string label) {
+  quiet();
+  File file;
+  file.storage_ = &storage;
+  file.label_ = std::move(label);
+  Handle access(written(H5Pcreate(H5P_FILE_ACCESS), "an access list"));
+  Storage* info = &storage;
+  written(H5Pset_driver(access.id(), storage_driver(), &info), "an access list");
+  written(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "an access list");
+  const hid_t id = H5Fopen("vindex", H5F_ACC_RDONLY, access.id());
+  storage.rethrow_failure();
+  if (id < 0) {
+    throw FormatError("E-RESULTS-HDF5", printable(file.label_),
+                      "no HDF5 file, or a damaged or truncated one");
+  }
+  file.handle_ = Handle(id);
+  return file;
+}
+
+bool File::exists(const std::string& path) const {
+  std::size_t end = 0;
+  while (end != std::string::npos) {
+    end = path.find('/', end + 1);
+    const std::string prefix = path.substr(0, end);
+    if (prefix.empty() || prefix == "/") {
+      continue;
+    }
+    const htri_t found = H5Lexists(handle_.id(), prefix.c_str(), H5P_DEFAULT);
+    was_read(found, label_, prefix);
+    if (found == 0) {
+      return false;
+    }
+    H5L_info_t info = {};
+    was_read(H5Lget_info(handle_.id(), prefix.c_str(), &info, H5P_DEFAULT), label_, prefix);
+    if (info.type != H5L_TYPE_HARD) {
+      throw FormatError("E-RESULTS-LINK", printable(label_ + " " + prefix),
+                        "a soft or external link; those are not followed");
+    }
+  }
+  return true;
+}
+
+std::vector<std::string> File::list(const std::string& group) const {
+  std::vector<std::string> names;
+  if (!exists(group)) {
+    return names;
+  }
+  const auto collect = [](hid_t /*group*/, const char* name, const H5L_info_t* /*info*/,
+                          void* out) -> herr_t {
+    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+  const Handle object(was_read(H5Gopen2(handle_.id(), group.c_str(), H5P_DEFAULT), label_, group));
+  was_read(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), label_,
+           group);
+  return names;
+}
+
+namespace {
+
+/// The type of ours that `id` is, in the file's byte order or another one.
+bool classify(hid_t id, Type& type) {
+  const std::size_t size = H5Tget_size(id);
+  switch (H5Tget_class(id)) {
+    case H5T_INTEGER:
+      if (H5Tget_sign(id) != H5T_SGN_2) {
+        return false;
+      }
+      type = size == 1 ? Type::kInt8 : (size == 4 ? Type::kInt32 : Type::kInt64);
+      return size == 1 || size == 4 || size == 8;
+    case H5T_FLOAT:
+      type = size == 4 ? Type::kFloat32 : Type::kFloat64;
+      return size == 4 || size == 8;
+    case H5T_STRING:
+      type = Type::kString;
+      return H5Tis_variable_str(id) > 0;
+    default:
+      return false;
+  }
+}
+
+bool stored_plainly(hid_t create) {
+  const H5D_layout_t layout = H5Pget_layout(create);
+  if (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) {
+    return false;
+  }
+  if (H5Pget_external_count(create) != 0) {
+    return false;
+  }
+  const int filters = H5Pget_nfilters(create);
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    unsigned config = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(create, static_cast<unsigned>(i), &flags, &values,
+                                               nullptr, 0, nullptr, &config);
+    if (filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_DEFLATE &&
+        filter != H5Z_FILTER_FLETCHER32) {
+      return false;
+    }
+  }
+  return filters >= 0;
+}
+
+/// Chunks are inflated whole, so a file's claim about their size is a claim on memory.
+constexpr std::uint64_t kMaxChunkElements = 1ULL << 27U;
+
+bool chunks_are_modest(hid_t create, const Shape& shape) {
+  if (H5Pget_layout(create) != H5D_CHUNKED) {
+    return true;
+  }
+  std::vector<hsize_t> chunk(shape.size());
+  if (H5Pget_chunk(create, static_cast<int>(chunk.size()), chunk.data()) !=
+      static_cast<int>(chunk.size())) {
+    return false;
+  }
+  std::uint64_t elements = 1;
+  for (const hsize_t side : chunk) {
+    const auto product = checked_multiply(elements, side);
+    if (!product || *product > kMaxChunkElements) {
+      return false;
+    }
+    elements = *product;
+  }
+  return true;
+}
+
+}  // namespace
+
+Dataset File::open_dataset(const std::string& path) const {
+  if (!exists(path)) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(path) + " is missing");
+  }
+  Dataset dataset;
+  dataset.where_ = label_ + " " + path;
+  Handle access(was_read(H5Pcreate(H5P_DATASET_ACCESS), label_, path));
+  // One chunk of ours is at most 1 MiB; neighbours are read in order.
+  H5Pset_chunk_cache(access.id(), 521, 4U << 20U, 1.0);
+  dataset.handle_ = Handle(H5Dopen2(handle_.id(), path.c_str(), access.id()));
+  was_read(dataset.id(), label_, path);
+  const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
+  const Handle create(was_read(H5Dget_create_plist(dataset.id()), label_, path));
+  const Handle type(was_read(H5Dget_type(dataset.id()), label_, path));
+  if (!stored_plainly(create.id())) {
+    throw FormatError("E-RESULTS-LAYOUT", printable(dataset.where_),
+                      "a virtual or external dataset, or a filter other than shuffle, deflate, "
+                      "fletcher32");
+  }
+  if (!classify(type.id(), dataset.type_)) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(dataset.where_), "unexpected data type");
+  }
+  const int rank = H5Sget_simple_extent_ndims(space.id());
+  if (rank < 0 || rank > 4) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(dataset.where_), "unexpected rank");
+  }
+  std::vector<hsize_t> sizes(static_cast<std::size_t>(rank));
+  if (rank > 0) {
+    was_read(H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr), label_, path);
+  }
+  dataset.shape_.assign(sizes.begin(), sizes.end());
+  const auto elements = checked_product(dataset.shape_);
+  if (!elements || *elements > (1ULL << 48U) || !chunks_are_modest(create.id(), dataset.shape_)) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(dataset.where_), "impossible size");
+  }
+  for (std::size_t i = 1; i < dataset.shape_.size(); ++i) {
+    dataset.row_elements_ *= dataset.shape_[i];
+  }
+  return dataset;
+}
+
+std::uint64_t Dataset::stored_bytes() const { return H5Dget_storage_size(id()); }
+
+void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
+                       std::size_t elements) const {
+  if (type != type_) {
+    throw FormatError(
+        "E-RESULTS-SCHEMA", printable(where_),
+        std::string(type_name(type_)) + " where " + std::string(type_name(type)) + " belongs");
+  }
+  expects(!shape_.empty() && first <= shape_[0] && count <= shape_[0] - first &&
+              elements == count * row_elements_,
+          "a transfer outside a dataset");
+  if (elements == 0) {
+    return;
+  }
+  std::vector<hsize_t> start(shape_.size(), 0);
+  std::vector<hsize_t> size(shape_.begin(), shape_.end());
+  start[0] = first;
+  size[0] = count;
+  const Handle file_space(was_read(H5Dget_space(id()), where_, ""));
+  was_read(H5Sselect_hyperslab(file_space.id(), H5S_SELECT_SET, start.data(), nullptr, size.data(),
+                               nullptr),
+           where_, "");
+  const Handle memory_space(
+      was_read(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), where_, ""));
+  if (write) {
+    written(
+        H5Dwrite(id(), memory_type(type), memory_space.id(), file_space.id(), H5P_DEFAULT, data),
+        where_);
+  } else if (H5Dread(id(), memory_type(type), memory_space.id(), file_space.id(), H5P_DEFAULT,
+                     data) < 0) {
+    throw FormatError("E-RESULTS-DATA", printable(where_),
+                      "cannot be read: a checksum is wrong or the file is damaged");
+  }
+}
+
+std::vector<std::string> File::read_strings(const std::string& path) const {
+  const Dataset dataset = open_dataset(path);
+  if (dataset.type() != Type::kString || dataset.shape().size() > 1) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path),
+                      "no list of strings where one belongs");
+  }
+  const std::uint64_t count = dataset.shape().empty() ? 1 : dataset.shape()[0];
+  // Strings are stored unfiltered, 16 bytes of reference each: a claim beyond the file is a lie.
+  if (count > storage_->size() / 16 + 1) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "impossible size");
+  }
+  std::vector<char*> pointers(count, nullptr);
+  const Handle memory = file_type(Type::kString);
+  const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
+  std::vector<std::string> out;
+  if (count > 0) {
+    const herr_t result =
+        H5Dread(dataset.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
+    if (result < 0) {
+      H5Dvlen_reclaim(memory.id(), space.id(), H5P_DEFAULT, pointers.data());
+      throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), "cannot be read");
+    }
+    out.reserve(count);
+    for (const char* pointer : pointers) {
+      out.emplace_back(pointer == nullptr ? "" : pointer);
+    }
+    H5Dvlen_reclaim(memory.id(), space.id(), H5P_DEFAULT, pointers.data());
+  }
+  return out;
+}
+
+std::string File::read_text(const std::string& path) const {
+  const Dataset dataset = open_dataset(path);
+  if (!dataset.shape().empty()) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "no single text");
+  }
+  return read_strings(path).at(0);
+}
+
+bool File::has_attribute(const std::string& path, const std::string& name) const {
+  return was_read(H5Aexists_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT), label_,
+                  path) > 0;
+}
+
+std::string File::text_attribute(const std::string& path, const std::string& name) const {
+  const std::string where = path + " attribute " + name;
+  const Handle attribute(
+      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+               label_, where));
+  const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
+  const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
+  if (H5Tget_class(stored.id()) != H5T_STRING || H5Tis_variable_str(stored.id()) <= 0 ||
+      H5Sget_simple_extent_npoints(space.id()) != 1) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is no text");
+  }
+  const Handle memory = file_type(Type::kString);
+  char* pointer = nullptr;
+  was_read(H5Aread(attribute.id(), memory.id(), &pointer), label_, where);
+  std::string value = pointer == nullptr ? "" : pointer;
+  H5free_memory(pointer);
+  return value;
+}
+
+std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {
+  const std::string where = path + " attribute " + name;
+  const Handle attribute(
+      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+               label_, where));
+  const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
+  const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
+  if (H5Tget_class(stored.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is no integer");
+  }
+  std::int64_t value = 0;
+  was_read(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), label_, where);
+  return value;
+}
+
+bool File::is_scale(const std::string& path) const {
+  const Dataset dataset = open_dataset(path);
+  return H5DSis_scale(dataset.id()) > 0;
+}
+
+bool File::has_scale(const std::string& path, unsigned dimension, const std::string& scale) const {
+  const Dataset dataset = open_dataset(path);
+  const Dataset other = open_dataset(scale);
+  return H5DSis_attached(dataset.id(), other.id(), dimension) > 0;
+}
+
+}  // namespace vindex::results::h5
