@@ -1,0 +1,84 @@
+#include "results_file.hpp"
+
+#include "publish.hpp"
+#include "results_reader.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <climits>
+
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <sys/stat.h>
+
+namespace vindex::results {
+
+bool file_exists(const std::string& path) {
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0;
+}
+
+std::string resolve_output(const std::string& path) {
+  if (path.empty() || path.back() == '/') {
+    throw OutputError("E-OUT-PATH", "'" + printable(path) + "' names no file");
+  }
+  struct stat status = {};
+  if (stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) {
+      throw OutputError("E-OUT-PATH", printable(path) + " is a folder; name a file in it");
+    }
+    if (!S_ISREG(status.st_mode)) {
+      throw OutputError("E-OUT-PATH", printable(path) + " is no regular file");
+    }
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
+                                                           &std::free);
+    return real ? std::string(real.get()) : path;
+  }
+  const std::string folder = folder_of(path);
+  if (stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    throw OutputError("E-OUT-PATH", "folder " + printable(folder) + " does not exist");
+  }
+  return path;
+}
+
+void require_replaceable(const std::string& path) {
+  if (!file_exists(path)) {
+    return;
+  }
+  try {
+    const ResultsReader reader(path);
+    if (!reader.header().part) {
+      return;
+    }
+  } catch (const FormatError& error) {
+    if (error.id() == "E-RESULTS-VERSION") {
+      throw ConfigurationError(error.id(), error.what());
+    }
+  }
+  throw OutputError("E-OUT-FOREIGN", printable(path) +
+                                         " exists and is no readable results file; it is not "
+                                         "replaced, choose another name or remove it");
+}
+
+std::string joined_history(const std::string& before, const std::string& now) {
+  constexpr std::size_t kBytes = 32U << 10U;
+  if (before.empty() || before == now || before.ends_with("\n" + now)) {
+    return now.empty() || before.ends_with(now) ? before : now;
+  }
+  std::string all = before + "\n" + now;
+  while (all.size() > kBytes && all.find('\n') != std::string::npos) {
+    all.erase(0, all.find('\n') + 1);
+  }
+  return all;
+}
+
+std::int64_t number_after(const std::string& name, const std::string& prefix) {
+  std::int64_t number = 0;
+  if (name.starts_with(prefix)) {
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+  }
+  return number;
+}
+
+}  // namespace vindex::results
