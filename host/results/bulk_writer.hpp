@@ -1,0 +1,20 @@
+// Owns /spectra/ and /vectors/: one dataset per length, rows in the file's order, a chunk at a
+// time.
+#pragma once
+
+#include "hdf5.hpp"
+#include "results_writer.hpp"
+
+namespace vindex::results {
+
+/// Rows per chunk of a dataset with `row_bytes` per row: about half a mebibyte, so that a chunk
+/// fits the library's default cache of one.
+std::uint64_t rows_per_chunk(std::uint64_t row_bytes);
+
+/// `part`: one row per chunk, unfiltered but for the checksum, since parts are written once and
+/// read row by row when they are merged.
+void write_spectra(h5::File& file, bool part, bool fast, std::span<const StoredRow* const> rows,
+                   BulkSource& bulk);
+void write_vectors(h5::File& file, std::span<const StoredRow* const> rows, BulkSource& bulk);
+
+}  // namespace vindex::results

@@ -1,0 +1,266 @@
+#include "columns.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace vindex::results {
+
+namespace {
+
+using measure::Metric;
+using measure::MetricValues;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kKs = measure::kVarAtK.size();
+
+Column make_column(std::string name, h5::Type type, std::string long_name) {
+  Column column;
+  column.name = std::move(name);
+  column.type = type;
+  column.long_name = std::move(long_name);
+  return column;
+}
+
+Column text_column(std::string name, std::string long_name, std::string StoredRow::*member) {
+  Column column = make_column(std::move(name), h5::Type::kString, std::move(long_name));
+  column.text = [member](const StoredRow& row) { return row.*member; };
+  column.set_text = [member](StoredRow& row, const std::string& value) { row.*member = value; };
+  return column;
+}
+
+template <typename T>
+Column integer_column(std::string name, std::string long_name, T StoredRow::*member) {
+  Column column = make_column(std::move(name), h5::type_of<T>(), std::move(long_name));
+  column.number = [member](const StoredRow& row, std::size_t) {
+    return static_cast<double>(row.*member);
+  };
+  column.set_number = [member](StoredRow& row, std::size_t, double value) {
+    row.*member = static_cast<T>(value);
+  };
+  return column;
+}
+
+Column number_column(std::string name, std::string long_name) {
+  Column column = make_column(std::move(name), h5::Type::kFloat64, std::move(long_name));
+  column.units = std::string(1, '1');
+  return column;
+}
+
+Column block_column() {
+  Column column =
+      make_column("block", h5::Type::kString, "part of the transformer that the matrix belongs to");
+  column.text = [](const StoredRow& row) { return std::string(model::block_name(row.block)); };
+  column.set_text = [](StoredRow& row, const std::string& value) {
+    const auto block = model::block_of_name(value);
+    if (!block) {
+      throw FormatError("E-RESULTS-SCHEMA", "/matrix/block",
+                        "unknown block '" + printable(value) + "'");
+    }
+    row.block = *block;
+  };
+  return column;
+}
+
+Column status_column() {
+  Column column = make_column("status", h5::Type::kInt8, "outcome of the measurement");
+  column.number = [](const StoredRow& row, std::size_t) { return static_cast<double>(row.status); };
+  column.set_number = [](StoredRow& row, std::size_t, double value) {
+    if (value < 0 || value > static_cast<double>(measure::Status::kSkipped)) {
+      throw FormatError("E-RESULTS-SCHEMA", "/matrix/status",
+                        fmt::format("{} is no status", value));
+    }
+    row.status = static_cast<measure::Status>(value);
+  };
+  return column;
+}
+
+Column escalated_column() {
+  Column column =
+      make_column("escalated", h5::Type::kInt8, "1 where a stricter route replaced the first one");
+  column.number = [](const StoredRow& row, std::size_t) { return row.escalated ? 1.0 : 0.0; };
+  column.set_number = [](StoredRow& row, std::size_t, double value) {
+    row.escalated = value != 0.0;
+  };
+  return column;
+}
+
+Column var_at_k_column(const char* name, const char* long_name, MetricValues StoredRow::*member) {
+  Column column = number_column(name, long_name);
+  column.width = kKs;
+  column.number = [member](const StoredRow& row, std::size_t i) {
+    return (row.*member).var_at_k[i];
+  };
+  column.set_number = [member](StoredRow& row, std::size_t i, double value) {
+    (row.*member).var_at_k[i] = value;
+  };
+  return column;
+}
+
+Column metric_column(const measure::MetricRow& metric, MetricValues StoredRow::*member,
+                     bool is_null) {
+  Column column = number_column(
+      fmt::format("{}{}", metric.name, is_null ? "_null" : ""),
+      fmt::format("{}{}", metric.long_name, is_null ? ", of iid noise of that shape" : ""));
+  if (metric.is_integer && !is_null) {
+    column.type = h5::Type::kInt32;
+    column.missing_is_minus_one = true;
+  }
+  const Metric which = metric.metric;
+  column.number = [member, which](const StoredRow& row, std::size_t) {
+    return (row.*member)[which];
+  };
+  column.set_number = [member, which](StoredRow& row, std::size_t, double value) {
+    (row.*member)[which] = value;
+  };
+  return column;
+}
+
+Column sign_flip_column() {
+  Column column =
+      number_column("var_at_k_signflip",
+                    "share of the squared norm in the first k values after random sign flips");
+  column.width = kKs;
+  column.number = [](const StoredRow& row, std::size_t i) {
+    return i < row.sign_flip.size() ? row.sign_flip[i] : kNaN;
+  };
+  column.set_number = [](StoredRow& row, std::size_t i, double value) {
+    row.sign_flip.resize(kKs, kNaN);
+    row.sign_flip[i] = value;
+  };
+  return column;
+}
+
+measure::SpectrumBounds& bounds_of(StoredRow& row) {
+  if (!row.bounds) {
+    row.bounds.emplace();
+    row.bounds->var_at_k_lower.assign(kKs, kNaN);
+    row.bounds->var_at_k_upper.assign(kKs, kNaN);
+  }
+  return *row.bounds;
+}
+
+Column bound_column(const char* name, const char* long_name,
+                    std::vector<double> measure::SpectrumBounds::*member) {
+  Column column = number_column(name, long_name);
+  column.width = kKs;
+  column.number = [member](const StoredRow& row, std::size_t i) {
+    return row.bounds && i < ((*row.bounds).*member).size() ? ((*row.bounds).*member)[i] : kNaN;
+  };
+  column.set_number = [member](StoredRow& row, std::size_t i, double value) {
+    (bounds_of(row).*member).at(i) = value;
+  };
+  return column;
+}
+
+Column bound_column(const char* name, const char* long_name,
+                    double measure::SpectrumBounds::*member) {
+  Column column = number_column(name, long_name);
+  column.number = [member](const StoredRow& row, std::size_t) {
+    return row.bounds ? (*row.bounds).*member : kNaN;
+  };
+  column.set_number = [member](StoredRow& row, std::size_t, double value) {
+    bounds_of(row).*member = value;
+  };
+  return column;
+}
+
+double moment(const StoredRow& row, std::size_t i) {
+  const decode::Moments& m = row.moments;
+  const double values[kMomentCount] = {static_cast<double>(m.count),
+                                       static_cast<double>(m.zeros),
+                                       static_cast<double>(m.nonfinite),
+                                       m.mean,
+                                       m.m2,
+                                       m.m3,
+                                       m.m4,
+                                       m.sum_squares,
+                                       m.min,
+                                       m.max};
+  return row.has_moments ? values[i] : kNaN;
+}
+
+void set_moment(StoredRow& row, std::size_t i, double value) {
+  decode::Moments& m = row.moments;
+  if (i < 3) {
+    // NaN marks a row that was never decoded; a count beyond 2^53 was never written.
+    if (!(value >= 0.0 && value <= 9007199254740992.0)) {
+      row.has_moments = false;
+      return;
+    }
+    row.has_moments = true;
+    (i == 0 ? m.count : (i == 1 ? m.zeros : m.nonfinite)) = static_cast<std::int64_t>(value);
+    return;
+  }
+  double* const members[] = {&m.mean, &m.m2, &m.m3, &m.m4, &m.sum_squares, &m.min, &m.max};
+  *members[i - 3] = value;
+}
+
+}  // namespace
+
+std::vector<Column> matrix_columns(const ColumnOptions& options) {
+  std::vector<Column> columns;
+  columns.push_back(
+      text_column("tensor", "logical name of the tensor in the model", &StoredRow::tensor));
+  columns.push_back(
+      integer_column("slice", "index within a stacked tensor, -1 if none", &StoredRow::slice));
+  columns.push_back(
+      integer_column("layer", "layer number in the tensor's name, -1 if none", &StoredRow::layer));
+  columns.push_back(integer_column("expert", "expert number, -1 if none", &StoredRow::expert));
+  columns.push_back(block_column());
+  columns.push_back(text_column("role", "what the matrix does in its block", &StoredRow::role));
+  columns.push_back(text_column("shard", "file the bytes came from", &StoredRow::shard));
+  columns.push_back(integer_column("rows", "outputs of the matrix", &StoredRow::rows));
+  columns.push_back(integer_column("cols", "inputs of the matrix", &StoredRow::cols));
+  columns.push_back(text_column("encoding", "how the weights are stored", &StoredRow::encoding));
+  columns.push_back(status_column());
+  columns.push_back(text_column("reason", "why a value is missing or the row was not measured",
+                                &StoredRow::reason));
+  columns.push_back(text_column("method", "route to the singular values", &StoredRow::method));
+  columns.push_back(escalated_column());
+  columns.push_back(var_at_k_column(
+      "var_at_k", "share of the squared norm in the first k singular values", &StoredRow::values));
+  columns.push_back(var_at_k_column("var_at_k_null",
+                                    "var_at_k of iid noise of that shape (Marchenko-Pastur)",
+                                    &StoredRow::nulls));
+  if (options.sign_flip) {
+    columns.push_back(sign_flip_column());
+  }
+  if (options.fast) {
+    using measure::SpectrumBounds;
+    columns.push_back(bound_column("var_at_k_lower", "certified lower bound of var_at_k",
+                                   &SpectrumBounds::var_at_k_lower));
+    columns.push_back(bound_column("var_at_k_upper", "certified upper bound of var_at_k",
+                                   &SpectrumBounds::var_at_k_upper));
+    columns.push_back(bound_column("stable_rank_lower", "certified lower bound of stable_rank",
+                                   &SpectrumBounds::stable_rank_lower));
+    columns.push_back(bound_column("stable_rank_upper", "certified upper bound of stable_rank",
+                                   &SpectrumBounds::stable_rank_upper));
+  }
+  for (const measure::MetricRow& metric : measure::metric_rows()) {
+    columns.push_back(metric_column(metric, &StoredRow::values, false));
+    if (metric.has_null) {
+      columns.push_back(metric_column(metric, &StoredRow::nulls, true));
+    }
+  }
+  return columns;
+}
+
+std::vector<Column> resume_columns() {
+  std::vector<Column> columns;
+  columns.push_back(
+      text_column("error_class", "exit code that a failed row leads to", &StoredRow::error_class));
+  Column moments = number_column(
+      "moments", "count zeros nonfinite mean m2 m3 m4 sum_squares min max of the decoded weights");
+  moments.width = kMomentCount;
+  moments.number = moment;
+  moments.set_number = set_moment;
+  columns.push_back(std::move(moments));
+  return columns;
+}
+
+}  // namespace vindex::results

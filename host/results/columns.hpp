@@ -1,0 +1,47 @@
+// Owns the table of columns of /matrix/ and /resume/ (results contract, schema 1.0): name, type,
+// width, meaning, and the way to and from a StoredRow. Writer, reader, validation and exports
+// iterate over it, so a column is added here and nowhere else.
+#pragma once
+
+#include "hdf5.hpp"
+#include "stored_row.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+inline constexpr const char* kSchemaName = "vindex-results";
+inline constexpr const char* kSchemaVersion = "1.0";
+inline constexpr std::int64_t kSchemaMajor = 1;
+inline constexpr const char* kStatusMeanings =
+    "measured not_converged not_finite unsupported failed skipped";
+inline constexpr std::size_t kMomentCount = 10;
+
+struct Column {
+  std::string name;
+  h5::Type type = h5::Type::kFloat64;
+  std::size_t width = 1;  ///< 9: [matrix, k]
+  std::string long_name;
+  std::string units;                  ///< "1" for pure numbers, empty for labels and indices
+  bool missing_is_minus_one = false;  ///< integer metrics: NaN is -1, declared as `_FillValue`
+  std::function<std::string(const StoredRow&)> text;  ///< strings
+  std::function<void(StoredRow&, const std::string&)> set_text;
+  std::function<double(const StoredRow&, std::size_t)> number;  ///< the rest; exact below 2^53
+  std::function<void(StoredRow&, std::size_t, double)> set_number;
+};
+
+/// What decides which columns a file has.
+struct ColumnOptions {
+  bool fast = false;
+  bool sign_flip = false;
+};
+
+/// /matrix/ in order, without the scales `matrix` and `k`.
+std::vector<Column> matrix_columns(const ColumnOptions& options);
+
+/// /resume/: what a later run needs beside /matrix/ (not part of the contract; may change).
+std::vector<Column> resume_columns();
+
+}  // namespace vindex::results

@@ -1,0 +1,19 @@
+// Owns /tensor/ and /layer/: what follows from the rows of /matrix/ and the model's tensor list.
+#pragma once
+
+#include "description.hpp"
+#include "hdf5.hpp"
+#include "stored_row.hpp"
+
+#include <span>
+
+namespace vindex::results {
+
+/// Statistics of a tensor are the merged moments of its matrices, in row order, where every slice
+/// is in the file; else NaN with the reason.
+void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
+                   std::span<const StoredRow* const> rows);
+
+void write_layers(h5::File& file, std::span<const StoredRow* const> rows);
+
+}  // namespace vindex::results

@@ -1,0 +1,79 @@
+#include "description.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+namespace vindex::results {
+
+FileDescription describe(const RunDescription& run) {
+  FileDescription out;
+  out.model = printable(run.model);
+  out.mode = run.mode;
+  out.backend = run.backend;
+  out.title = printable(run.title);
+  out.history = printable(run.history);
+  out.store_spectra = run.store_spectra;
+  out.sign_flip = run.sign_flip_null;
+  out.vectors = run.vectors;
+  for (const auto& [name, value] : run.fingerprint) {
+    out.fingerprint.emplace_back(printable(name), printable(value));
+  }
+  // What rows hold must be alike too, whatever the run thinks of.
+  out.fingerprint.emplace_back("stored.mode", run.mode);
+  out.fingerprint.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
+  out.fingerprint.emplace_back("stored.vectors", std::to_string(run.vectors));
+  out.fingerprint.emplace_back("stored.null", run.sign_flip_null ? "signflip" : "none");
+  out.command = run.command_json;
+  out.settings = run.settings_json;
+  out.inputs = run.inputs_json;
+  out.environment = run.environment_json;
+  out.config = run.config_json;
+  for (std::size_t i = 0; i < run.tensors.size(); ++i) {
+    const model::TensorRecord& record = run.tensors[i];
+    TensorEntry entry;
+    entry.name = printable(record.name);
+    entry.stored =
+        i < run.tensor_stored_names.size() ? printable(run.tensor_stored_names[i]) : entry.name;
+    entry.block = model::block_name(record.block);
+    entry.role = printable(record.role);
+    entry.layer = record.layer;
+    entry.shape = fmt::format("{}", fmt::join(record.shape, "x"));
+    entry.encoding = printable(record.encoding);
+    entry.count = record.count;
+    entry.in_matrix = record.in_matrix;
+    entry.reason = printable(record.reason);
+    out.tensors.push_back(std::move(entry));
+  }
+  return out;
+}
+
+void require_same_fingerprint(const Fingerprint& wanted, const Fingerprint& found,
+                              const std::string& path, const std::string& advice) {
+  const std::map<std::string, std::string> before(found.begin(), found.end());
+  const std::map<std::string, std::string> now(wanted.begin(), wanted.end());
+  const auto differ = [&](const std::string& name, const std::string& was, const std::string& is) {
+    throw ConfigurationError("E-RESUME-FINGERPRINT",
+                             fmt::format("{} belongs to another run: {} was {}, now {}; {}",
+                                         printable(path), name, was, is, advice));
+  };
+  for (const auto& [name, value] : wanted) {
+    const auto other = before.find(name);
+    if (other == before.end()) {
+      differ(name, "not recorded", "'" + value + "'");
+    } else if (other->second != value) {
+      differ(name, "'" + other->second + "'", "'" + value + "'");
+    }
+  }
+  for (const auto& [name, value] : found) {
+    if (!now.contains(name)) {
+      differ(name, "'" + value + "'", "not recorded");
+    }
+  }
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,43 @@
+// Owns what a results file says of its run as a whole, in the form that is stored: the run's
+// description without its matrices, names safe to store, tensors flattened.
+#pragma once
+
+#include <vindex/results/run_store.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vindex::results {
+
+/// One row of /tensor/ before its statistics.
+struct TensorEntry {
+  std::string name, stored, block, role, shape, encoding, reason;
+  std::int32_t layer = -1;
+  std::int64_t count = 0;
+  bool in_matrix = false;
+};
+
+using Fingerprint = std::vector<std::pair<std::string, std::string>>;
+
+struct FileDescription {
+  std::string model, mode, backend, title, history;
+  bool store_spectra = true;
+  bool sign_flip = false;
+  std::int32_t vectors = 0;
+  Fingerprint fingerprint;  ///< with the lines of the results layer (spectra, vectors, sign flip)
+  std::string command, settings, inputs, environment, config;
+  std::vector<TensorEntry> tensors;
+
+  bool fast() const { return mode == "fast"; }
+};
+
+FileDescription describe(const RunDescription& run);
+
+/// Throws ConfigurationError E-RESUME-FINGERPRINT naming the first line in which `found` (in file
+/// `path`) differs from `wanted`.
+void require_same_fingerprint(const Fingerprint& wanted, const Fingerprint& found,
+                              const std::string& path, const std::string& advice);
+
+}  // namespace vindex::results

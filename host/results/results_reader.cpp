@@ -1,0 +1,336 @@
+#include "results_reader.hpp"
+
+#include "columns.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace vindex::results {
+
+namespace {
+
+FileHeader read_header(const h5::File& file) {
+  const std::string where = printable(file.label());
+  if (!file.has_attribute("/", "schema_name") ||
+      file.text_attribute("/", "schema_name") != kSchemaName) {
+    throw FormatError("E-RESULTS-SCHEMA", where, "an HDF5 file, but no vindex results file");
+  }
+  FileHeader header;
+  header.schema_version = file.text_attribute("/", "schema_version");
+  std::int64_t major = 0;
+  const char* first = header.schema_version.data();
+  const char* last = first + header.schema_version.size();
+  const auto [end, error] = std::from_chars(first, last, major);
+  if (error != std::errc() || end == last || *end != '.' || major < 1) {
+    throw FormatError("E-RESULTS-VERSION", where,
+                      "schema version '" + printable(header.schema_version) + "' is no version");
+  }
+  if (major > kSchemaMajor) {
+    throw FormatError("E-RESULTS-VERSION", where,
+                      fmt::format("written in schema {}, this program knows {}; use a newer vindex",
+                                  printable(header.schema_version), kSchemaVersion));
+  }
+  header.status = file.text_attribute("/", "status");
+  if (header.status != "complete" && header.status != "partial") {
+    throw FormatError("E-RESULTS-SCHEMA", where,
+                      "status '" + printable(header.status) + "' is unknown");
+  }
+  header.part = file.exists("/resume") && file.integer_attribute("/resume", "part") != 0;
+  return header;
+}
+
+template <typename T>
+std::vector<T> read_all(const h5::File& file, const std::string& path, std::uint64_t rows,
+                        std::size_t width) {
+  const h5::Dataset dataset = file.open_dataset(path);
+  const h5::Shape wanted = width == 1 ? h5::Shape{rows} : h5::Shape{rows, width};
+  if (dataset.shape() != wanted) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
+  }
+  std::vector<T> values(rows * width);
+  dataset.read<T>(0, rows, values);
+  return values;
+}
+
+template <typename T>
+void fill(const h5::File& file, const std::string& path, const Column& column,
+          std::vector<StoredRow>& rows) {
+  const std::vector<T> values = read_all<T>(file, path, rows.size(), column.width);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < column.width; ++j) {
+      const T value = values[i * column.width + j];
+      const bool missing = column.missing_is_minus_one && value == T{-1};
+      column.set_number(
+          rows[i], j,
+          missing ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(value));
+    }
+  }
+}
+
+void fill_column(const h5::File& file, const std::string& group, const Column& column,
+                 std::vector<StoredRow>& rows) {
+  const std::string path = group + "/" + column.name;
+  switch (column.type) {
+    case h5::Type::kString: {
+      const std::vector<std::string> values = file.read_strings(path);
+      if (values.size() != rows.size()) {
+        throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
+      }
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        column.set_text(rows[i], values[i]);
+      }
+      break;
+    }
+    case h5::Type::kInt8:
+      return fill<std::int8_t>(file, path, column, rows);
+    case h5::Type::kInt32:
+      return fill<std::int32_t>(file, path, column, rows);
+    case h5::Type::kInt64:
+      return fill<std::int64_t>(file, path, column, rows);
+    case h5::Type::kFloat32:
+      return fill<float>(file, path, column, rows);
+    case h5::Type::kFloat64:
+      return fill<double>(file, path, column, rows);
+  }
+}
+
+}  // namespace
+
+ResultsReader::ResultsReader(const std::string& path)
+    : storage_(std::make_unique<FileStorage>(FileStorage::open(path))),
+      file_(h5::File::open(*storage_, path)),
+      header_(read_header(file_)) {}
+
+Fingerprint ResultsReader::fingerprint() const {
+  const std::vector<std::string> names = file_.read_strings("/resume/fingerprint_name");
+  const std::vector<std::string> values = file_.read_strings("/resume/fingerprint_value");
+  if (names.size() != values.size()) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()), "the fingerprint is damaged");
+  }
+  Fingerprint out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out.emplace_back(names[i], values[i]);
+  }
+  return out;
+}
+
+FileDescription ResultsReader::description() const {
+  FileDescription out;
+  out.model = file_.text_attribute("/", "model");
+  out.mode = file_.text_attribute("/", "mode");
+  out.backend = file_.text_attribute("/", "backend");
+  out.title = file_.text_attribute("/", "title");
+  out.history = file_.text_attribute("/", "history");
+  out.store_spectra = file_.integer_attribute("/resume", "spectra") != 0;
+  out.sign_flip = file_.integer_attribute("/resume", "sign_flip") != 0;
+  const std::int64_t vectors = file_.integer_attribute("/resume", "vectors");
+  out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
+  out.fingerprint = fingerprint();
+  if (!file_.exists("/run")) {
+    return out;
+  }
+  out.command = file_.read_text("/run/command");
+  out.settings = file_.read_text("/run/settings");
+  out.inputs = file_.read_text("/run/inputs");
+  out.environment = file_.read_text("/run/environment");
+  out.config = file_.read_text("/run/config");
+  const std::vector<std::string> names = file_.read_strings("/tensor/name");
+  out.tensors.resize(names.size());
+  const auto text = [&](const char* name, std::string TensorEntry::*member) {
+    const std::vector<std::string> values = file_.read_strings(std::string("/tensor/") + name);
+    if (values.size() != names.size()) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()),
+                        std::string("/tensor/") + name + " has the wrong length");
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      out.tensors[i].*member = values[i];
+    }
+  };
+  text("name", &TensorEntry::name);
+  text("stored", &TensorEntry::stored);
+  text("block", &TensorEntry::block);
+  text("role", &TensorEntry::role);
+  text("shape", &TensorEntry::shape);
+  text("encoding", &TensorEntry::encoding);
+  text("reason", &TensorEntry::reason);
+  const auto layer = read_all<std::int32_t>(file_, "/tensor/layer", names.size(), 1);
+  const auto count = read_all<std::int64_t>(file_, "/tensor/count", names.size(), 1);
+  const auto in_matrix = read_all<std::int8_t>(file_, "/tensor/in_matrix", names.size(), 1);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out.tensors[i].layer = layer[i];
+    out.tensors[i].count = count[i];
+    out.tensors[i].in_matrix = in_matrix[i] != 0;
+  }
+  return out;
+}
+
+std::vector<StoredRow> ResultsReader::rows(std::int32_t source) {
+  const std::vector<std::string> tensors = file_.read_strings("/matrix/tensor");
+  std::vector<StoredRow> rows(tensors.size());
+  const bool sign_flip = file_.exists("/matrix/var_at_k_signflip");
+  const bool fast = file_.text_attribute("/", "mode") == "fast";
+  for (const Column& column : matrix_columns({.fast = fast, .sign_flip = sign_flip})) {
+    fill_column(file_, "/matrix", column, rows);
+  }
+  if (file_.exists("/resume/moments")) {
+    for (const Column& column : resume_columns()) {
+      fill_column(file_, "/resume", column, rows);
+    }
+  }
+  index_bulk();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    StoredRow& row = rows[i];
+    row.bulk = {.memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
+    if (const auto place = spectra_.find(row.bulk.row); place != spectra_.end()) {
+      row.sigma_count = static_cast<std::int64_t>(groups_[place->second.group].width);
+    }
+    if (const auto place = vectors_.find(row.bulk.row); place != vectors_.end()) {
+      row.vector_count = static_cast<std::int32_t>(groups_[place->second.group].width);
+    }
+  }
+  return rows;
+}
+
+std::vector<std::int64_t> ResultsReader::members_of(const std::string& group) const {
+  const h5::Dataset dataset = file_.open_dataset(group + "/matrix");
+  const std::uint64_t total = file_.open_dataset("/matrix/tensor").shape().at(0);
+  if (dataset.shape().size() != 1 || dataset.shape()[0] > total) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
+  }
+  std::vector<std::int64_t> members(dataset.shape()[0]);
+  dataset.read<std::int64_t>(0, members.size(), members);
+  for (const std::int64_t member : members) {
+    if (member < 0 || static_cast<std::uint64_t>(member) >= total) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group),
+                        fmt::format("row {} does not exist", member));
+    }
+  }
+  return members;
+}
+
+void ResultsReader::index_bulk() {
+  if (indexed_) {
+    return;
+  }
+  const auto index = [&](const std::string& parent, const char* data, std::size_t rank,
+                         std::unordered_map<std::int64_t, Place>& places) {
+    for (const std::string& name : file_.list(parent)) {
+      const std::string group = parent + "/" + name;
+      const std::vector<std::int64_t> members = members_of(group);
+      const h5::Shape shape = file_.open_dataset(group + data).shape();
+      if (shape.size() != rank || shape[0] != members.size() || shape[1] > (1U << 28U)) {
+        throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group),
+                          "wrong shape");
+      }
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        if (!places.emplace(members[i], Place{groups_.size(), i}).second) {
+          throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group),
+                            fmt::format("row {} appears twice", members[i]));
+        }
+      }
+      groups_.push_back({group, shape[1], std::nullopt});
+    }
+  };
+  index("/spectra", "/sigma", 2, spectra_);
+  index("/vectors", "/right", 3, vectors_);
+  indexed_ = true;
+}
+
+void ResultsReader::read_sigma(std::int64_t row, std::span<double> out) {
+  index_bulk();
+  const auto place = spectra_.find(row);
+  expects(place != spectra_.end(), "a spectrum that the file does not hold");
+  Group& group = groups_[place->second.group];
+  if (!group.data) {
+    group.data = file_.open_dataset(group.path + "/sigma");
+  }
+  expects(out.size() == group.width, "a spectrum of another length");
+  group.data->read<double>(place->second.row, 1, out);
+}
+
+measure::SingularVectors ResultsReader::read_vectors(std::int64_t row) {
+  index_bulk();
+  const auto found = vectors_.find(row);
+  expects(found != vectors_.end(), "singular vectors that the file does not hold");
+  const Group& group = groups_[found->second.group];
+  const std::uint64_t at = found->second.row;
+  measure::SingularVectors out;
+  out.count = static_cast<std::int32_t>(group.width);
+  const auto floats = [&](const char* name, std::vector<float>& values) {
+    const h5::Dataset dataset = file_.open_dataset(group.path + name);
+    if (dataset.shape().size() != 3 || dataset.shape()[1] != group.width) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(group.path + name), "wrong shape");
+    }
+    values.resize(dataset.shape()[1] * dataset.shape()[2]);
+    dataset.read<float>(at, 1, values);
+  };
+  const auto doubles = [&](const char* name, std::vector<double>& values) {
+    const h5::Dataset dataset = file_.open_dataset(group.path + name);
+    if (dataset.shape().size() != 2 || dataset.shape()[1] != group.width) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(group.path + name), "wrong shape");
+    }
+    values.resize(group.width);
+    dataset.read<double>(at, 1, values);
+  };
+  floats("/right", out.right);
+  floats("/left", out.left);
+  doubles("/sigma", out.sigma);
+  doubles("/residual", out.residual);
+  doubles("/gap", out.gap);
+  return out;
+}
+
+std::int32_t SourcePool::add(const std::string& path) {
+  entries_.push_back({path, nullptr, 0});
+  return static_cast<std::int32_t>(entries_.size()) - 1;
+}
+
+ResultsReader& SourcePool::reader(std::int32_t source) {
+  constexpr std::size_t kOpen = 32;
+  Entry& entry = entries_.at(static_cast<std::size_t>(source));
+  entry.last_use = ++clock_;
+  if (entry.reader) {
+    return *entry.reader;
+  }
+  std::size_t open = 0;
+  Entry* oldest = nullptr;
+  for (Entry& other : entries_) {
+    if (other.reader) {
+      ++open;
+      oldest = oldest == nullptr || other.last_use < oldest->last_use ? &other : oldest;
+    }
+  }
+  if (open >= kOpen) {
+    oldest->reader.reset();
+  }
+  entry.reader = std::make_unique<ResultsReader>(entry.path);
+  return *entry.reader;
+}
+
+void SourcePool::close_all() {
+  for (Entry& entry : entries_) {
+    entry.reader.reset();
+  }
+}
+
+void SourcePool::sigma(const StoredRow& row, std::span<double> out) {
+  if (row.bulk.memory) {
+    std::copy(row.bulk.memory->sigma.begin(), row.bulk.memory->sigma.end(), out.begin());
+    return;
+  }
+  reader(row.bulk.source).read_sigma(row.bulk.row, out);
+}
+
+measure::SingularVectors SourcePool::vectors(const StoredRow& row) {
+  if (row.bulk.memory) {
+    return row.bulk.memory->vectors.value();
+  }
+  return reader(row.bulk.source).read_vectors(row.bulk.row);
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,85 @@
+// Owns the reading of a results file or part: header first (schema, version), then rows, then bulk
+// on demand. Whatever a file claims is checked before it is believed.
+#pragma once
+
+#include "description.hpp"
+#include "hdf5.hpp"
+#include "results_writer.hpp"
+#include "storage.hpp"
+#include "stored_row.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace vindex::results {
+
+struct FileHeader {
+  std::string schema_version;
+  std::string status;
+  bool part = false;  ///< a part or a run description, not a published file
+};
+
+/// One open file. Not thread-safe.
+class ResultsReader {
+ public:
+  /// Errors: MissingInputError, SystemError; FormatError E-RESULTS-* where it is no results file;
+  /// FormatError E-RESULTS-VERSION for a newer major version.
+  explicit ResultsReader(const std::string& path);
+
+  const FileHeader& header() const { return header_; }
+  const h5::File& file() const { return file_; }
+  /// All but `tensors` and the texts of /run/, which only whole files and run descriptions have.
+  FileDescription description() const;
+  Fingerprint fingerprint() const;
+  /// Every row with its metrics; sigma_count and vector_count say what bulk there is, and
+  /// `bulk.row` is the row's number. `source` becomes bulk.source.
+  std::vector<StoredRow> rows(std::int32_t source);
+  void read_sigma(std::int64_t row, std::span<double> out);
+  measure::SingularVectors read_vectors(std::int64_t row);
+
+ private:
+  struct Place {
+    std::size_t group = 0;
+    std::uint64_t row = 0;
+  };
+  struct Group {
+    std::string path;
+    std::uint64_t width = 0;
+    std::optional<h5::Dataset> data;  ///< opened on first use
+  };
+  void index_bulk();
+  std::vector<std::int64_t> members_of(const std::string& group) const;
+
+  std::unique_ptr<FileStorage> storage_;
+  h5::File file_;
+  FileHeader header_;
+  bool indexed_ = false;
+  std::vector<Group> groups_;
+  std::unordered_map<std::int64_t, Place> spectra_;
+  std::unordered_map<std::int64_t, Place> vectors_;
+};
+
+/// Files that rows come from, by number, a few open at a time.
+class SourcePool final : public BulkSource {
+ public:
+  std::int32_t add(const std::string& path);
+  /// The file of that number, opened if need be; valid until the next call.
+  ResultsReader& reader(std::int32_t source);
+  void close_all();
+  void sigma(const StoredRow& row, std::span<double> out) override;
+  measure::SingularVectors vectors(const StoredRow& row) override;
+
+ private:
+  struct Entry {
+    std::string path;
+    std::unique_ptr<ResultsReader> reader;
+    std::uint64_t last_use = 0;
+  };
+  std::vector<Entry> entries_;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace vindex::results

@@ -1,0 +1,167 @@
+#include "results_writer.hpp"
+
+#include "bulk_writer.hpp"
+#include "columns.hpp"
+#include "derived_tables.hpp"
+#include "table_writer.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <array>
+#include <cmath>
+
+namespace vindex::results {
+
+namespace {
+
+template <typename T>
+void write_numbers(TableWriter& table, const Column& column, std::span<const StoredRow* const> rows,
+                   const std::string& second) {
+  std::vector<T> values(rows.size() * column.width);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < column.width; ++j) {
+      const double value = column.number(*rows[i], j);
+      if constexpr (std::is_integral_v<T>) {
+        values[i * column.width + j] = std::isnan(value) ? T{-1} : static_cast<T>(value);
+      } else {
+        values[i * column.width + j] = static_cast<T>(value);
+      }
+    }
+  }
+  table.numbers<T>(column.name, values, column.long_name, column.units, column.width,
+                   column.width > 1 ? second : "");
+}
+
+void write_column(h5::File& file, TableWriter& table, const Column& column,
+                  std::span<const StoredRow* const> rows, const std::string& second, bool bare) {
+  switch (column.type) {
+    case h5::Type::kString: {
+      std::vector<std::string> values;
+      values.reserve(rows.size());
+      for (const StoredRow* row : rows) {
+        values.push_back(column.text(*row));
+      }
+      table.strings(column.name, values, column.long_name);
+      break;
+    }
+    case h5::Type::kInt8:
+      write_numbers<std::int8_t>(table, column, rows, second);
+      break;
+    case h5::Type::kInt32:
+      write_numbers<std::int32_t>(table, column, rows, second);
+      break;
+    case h5::Type::kInt64:
+      write_numbers<std::int64_t>(table, column, rows, second);
+      break;
+    case h5::Type::kFloat32:
+      write_numbers<float>(table, column, rows, second);
+      break;
+    case h5::Type::kFloat64:
+      write_numbers<double>(table, column, rows, second);
+      break;
+  }
+  if (column.missing_is_minus_one && !bare) {
+    file.set_fill_value(table.path(column.name), -1);
+  }
+  file.check_storage();
+}
+
+void write_matrix(h5::File& file, FileKind kind, const FileDescription& description,
+                  std::span<const StoredRow* const> rows) {
+  const bool bare = kind != FileKind::kWhole;
+  TableWriter table(file, "/matrix", "matrix", rows.size(), "row number", bare);
+  table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
+  const ColumnOptions options = {.fast = description.fast(), .sign_flip = description.sign_flip};
+  for (const Column& column : matrix_columns(options)) {
+    write_column(file, table, column, rows, "k", bare);
+  }
+  constexpr std::array<std::int8_t, 6> kFlags = {0, 1, 2, 3, 4, 5};
+  file.set_attribute("/matrix/status", "flag_values", kFlags);
+  file.set_attribute("/matrix/status", "flag_meanings", std::string(kStatusMeanings));
+}
+
+void write_resume(h5::File& file, FileKind kind, const FileDescription& description,
+                  std::span<const StoredRow* const> rows) {
+  const bool bare = kind != FileKind::kWhole;
+  TableWriter table(file, "/resume", "matrix", rows.size(), "row of /matrix/", bare);
+  std::vector<std::int32_t> moments(kMomentCount);
+  std::iota(moments.begin(), moments.end(), 0);
+  table.scale<std::int32_t>("moment", moments, "number of the moment");
+  for (const Column& column : resume_columns()) {
+    write_column(file, table, column, rows, "moment", bare);
+  }
+  std::vector<std::string> names, values;
+  for (const auto& [name, value] : description.fingerprint) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  file.write_strings("/resume/fingerprint_name", names);
+  file.write_strings("/resume/fingerprint_value", values);
+  file.set_attribute("/resume", "part", std::int64_t{kind == FileKind::kWhole ? 0 : 1});
+  file.set_attribute("/resume", "spectra", std::int64_t{description.store_spectra});
+  file.set_attribute("/resume", "sign_flip", std::int64_t{description.sign_flip});
+  file.set_attribute("/resume", "vectors", std::int64_t{description.vectors});
+}
+
+void write_run(h5::File& file, const FileDescription& description) {
+  file.make_group("/run");
+  file.write_text("/run/command", description.command);
+  file.write_text("/run/settings", description.settings);
+  file.write_text("/run/inputs", description.inputs);
+  file.write_text("/run/environment", description.environment);
+  file.write_text("/run/config", description.config);
+}
+
+void write_root(h5::File& file, FileKind kind, const FileDescription& description,
+                const StatusCounts& counts) {
+  const bool complete = kind == FileKind::kWhole && counts.skipped == 0;
+  file.set_attribute("/", "Conventions", std::string("CF-1.11"));
+  file.set_attribute("/", "title", description.title);
+  file.set_attribute("/", "history", description.history);
+  file.set_attribute("/", "schema_name", std::string(kSchemaName));
+  file.set_attribute("/", "schema_version", std::string(kSchemaVersion));
+  file.set_attribute("/", "status", std::string(complete ? "complete" : "partial"));
+  file.set_attribute("/", "matrices_total", counts.total);
+  file.set_attribute("/", "matrices_measured", counts.measured);
+  file.set_attribute("/", "matrices_failed", counts.failed);
+  file.set_attribute("/", "matrices_escalated", counts.escalated);
+  file.set_attribute("/", "model", description.model);
+  file.set_attribute("/", "mode", description.mode);
+  file.set_attribute("/", "backend", description.backend);
+}
+
+}  // namespace
+
+StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
+  StatusCounts counts;
+  counts.total = static_cast<std::int64_t>(rows.size());
+  for (const StoredRow* row : rows) {
+    counts.measured += row->status == measure::Status::kMeasured ? 1 : 0;
+    counts.not_finite += row->status == measure::Status::kNotFinite ? 1 : 0;
+    counts.skipped += row->status == measure::Status::kSkipped ? 1 : 0;
+    counts.failed += is_failure(row->status) ? 1 : 0;
+    counts.escalated += row->escalated ? 1 : 0;
+  }
+  return counts;
+}
+
+void write_results(Storage& storage, const std::string& label, FileKind kind,
+                   const FileDescription& description, std::span<const StoredRow* const> rows,
+                   BulkSource& bulk) {
+  h5::File file = h5::File::create(storage, label);
+  write_root(file, kind, description, count_statuses(rows));
+  write_matrix(file, kind, description, rows);
+  write_spectra(file, kind != FileKind::kWhole, description.fast(), rows, bulk);
+  write_vectors(file, rows, bulk);
+  if (kind != FileKind::kPart) {
+    write_tensors(file, description.tensors, rows);
+    write_run(file, description);
+  }
+  if (kind == FileKind::kWhole) {
+    write_layers(file, rows);
+  }
+  write_resume(file, kind, description, rows);
+  file.close();
+}
+
+}  // namespace vindex::results

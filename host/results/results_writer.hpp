@@ -1,0 +1,46 @@
+// Owns the writing of one results file or part of one (results contract, schema 1.0) into a
+// Storage.
+#pragma once
+
+#include "description.hpp"
+#include "storage.hpp"
+#include "stored_row.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+/// Bulk data of rows, wherever it is. Not thread-safe.
+class BulkSource {
+ public:
+  virtual ~BulkSource() = default;
+  /// The stored singular values of `row` into `out` (row.sigma_count of them).
+  virtual void sigma(const StoredRow& row, std::span<double> out) = 0;
+  virtual measure::SingularVectors vectors(const StoredRow& row) = 0;
+};
+
+enum class FileKind : std::uint8_t {
+  kWhole,        ///< OUT.h5
+  kPart,         ///< rows only: no /tensor/, /layer/, /run/
+  kDescription,  ///< what merging needs beside parts: every row `skipped`, /tensor/, /run/
+};
+
+/// Writes `rows` (in the file's row order) and everything derived from them. Memory: the columns of
+/// /matrix/ and one chunk of a spectrum. Errors: those of `bulk` and of `storage`; Error
+/// (internal) if the library fails otherwise.
+void write_results(Storage& storage, const std::string& label, FileKind kind,
+                   const FileDescription& description, std::span<const StoredRow* const> rows,
+                   BulkSource& bulk);
+
+StatusCounts count_statuses(std::span<const StoredRow* const> rows);
+
+/// "p2048", "p2048_top64": the group of a row's spectrum under /spectra/.
+std::string spectrum_group(const StoredRow& row, bool fast);
+
+/// Lower bound of the bytes that write_results() needs on disk: bulk data alone, as far as it does
+/// not compress.
+std::uint64_t least_bytes(std::span<const StoredRow* const> rows);
+
+}  // namespace vindex::results

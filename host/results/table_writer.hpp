@@ -1,0 +1,97 @@
+// Owns the writing of one group of equally long columns along one dimension scale.
+#pragma once
+
+#include "hdf5.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+class TableWriter {
+ public:
+  /// Makes `group` with the scale `dimension` = 0 .. rows-1. `bare`: numbers alone, without
+  /// filters, scales and attributes, for parts, whose digest protects them and which nobody
+  /// browses.
+  TableWriter(h5::File& file, std::string group, std::string dimension, std::uint64_t rows,
+              const std::string& long_name, bool bare = false)
+      : file_(file),
+        group_(std::move(group)),
+        dimension_(std::move(dimension)),
+        rows_(rows),
+        bare_(bare) {
+    file_.make_group(group_);
+    std::vector<std::int64_t> numbers(rows_);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    scale(dimension_, std::span<const std::int64_t>(numbers), long_name);
+  }
+
+  /// A further scale of this group (`k`).
+  template <typename T>
+  void scale(const std::string& name, std::span<const T> values, const std::string& long_name) {
+    put<T>(name, {values.size()}, values);
+    if (bare_) {
+      return;
+    }
+    file_.set_attribute(path(name), "long_name", long_name);
+    file_.make_scale(path(name), name);
+  }
+
+  template <typename T>
+  void numbers(const std::string& name, std::span<const T> values, const std::string& long_name,
+               const std::string& units, std::size_t width = 1, const std::string& second = "") {
+    h5::Shape shape = {rows_};
+    if (!second.empty()) {
+      shape.push_back(width);
+    }
+    put<T>(name, shape, values);
+    finish(name, long_name, units);
+    if (!second.empty() && !bare_) {
+      file_.attach_scale(path(name), 1, path(second));
+    }
+  }
+
+  void strings(const std::string& name, std::span<const std::string> values,
+               const std::string& long_name) {
+    file_.write_strings(path(name), values);
+    finish(name, long_name, "");
+  }
+
+  std::string path(const std::string& name) const { return group_ + "/" + name; }
+
+ private:
+  template <typename T>
+  void put(const std::string& name, const h5::Shape& shape, std::span<const T> values) {
+    constexpr std::uint64_t kRows = 16384;
+    h5::Layout layout;
+    if (shape[0] > 0 && !bare_) {
+      layout.chunk = shape;
+      layout.chunk[0] = std::min(shape[0], kRows);
+      layout.deflate = 1;
+    }
+    h5::Dataset dataset = file_.make_dataset(path(name), h5::type_of<T>(), shape, layout);
+    dataset.write<T>(0, shape[0], values);
+  }
+
+  void finish(const std::string& name, const std::string& long_name, const std::string& units) {
+    if (bare_) {
+      return;
+    }
+    file_.attach_scale(path(name), 0, path(dimension_));
+    file_.set_attribute(path(name), "long_name", long_name);
+    if (!units.empty()) {
+      file_.set_attribute(path(name), "units", units);
+    }
+  }
+
+  h5::File& file_;
+  std::string group_;
+  std::string dimension_;
+  std::uint64_t rows_;
+  bool bare_;
+};
+
+}  // namespace vindex::results
