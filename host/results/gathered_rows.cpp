@@ -1,0 +1,58 @@
+#include "gathered_rows.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+
+namespace vindex::results {
+
+std::size_t GatheredRows::add(StoredRow row) {
+  const auto [place, is_new] = by_key_.emplace(row_key(row), rows_.size());
+  if (is_new) {
+    rows_.push_back(std::move(row));
+  }
+  return place->second;
+}
+
+void GatheredRows::add_file(const std::string& path) {
+  const std::int32_t source = pool_.add(path);
+  for (StoredRow& row : pool_.reader(source).rows(source)) {
+    const std::size_t number = add(row);
+    StoredRow& present = rows_[number];
+    if (present.rows != row.rows || present.cols != row.cols) {
+      throw ConfigurationError("E-MERGE-SHAPE",
+                               printable(path) + ": matrix " + printable(row_key(row)) +
+                                   " has another shape than elsewhere; these are different models");
+    }
+    if (outcome_rank(row.status) > 0 && outcome_rank(row.status) >= outcome_rank(present.status)) {
+      present = std::move(row);
+    }
+  }
+}
+
+std::vector<const StoredRow*> GatheredRows::sorted() const {
+  std::vector<const StoredRow*> rows;
+  rows.reserve(rows_.size());
+  for (const StoredRow& row : rows_) {
+    rows.push_back(&row);
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const StoredRow* a, const StoredRow* b) { return row_before(*a, *b); });
+  return rows;
+}
+
+void GatheredRows::relocate(const std::string& path) {
+  pool_.close_all();
+  const std::int32_t source = pool_.add(path);
+  std::vector<StoredRow*> rows;
+  for (StoredRow& row : rows_) {
+    rows.push_back(&row);
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const StoredRow* a, const StoredRow* b) { return row_before(*a, *b); });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i]->bulk = {.memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
+  }
+}
+
+}  // namespace vindex::results

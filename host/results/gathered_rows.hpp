@@ -1,0 +1,36 @@
+// Owns the union of rows from a selection, an earlier results file and parts: one row per matrix,
+// the best outcome of each.
+#pragma once
+
+#include "results_reader.hpp"
+#include "stored_row.hpp"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace vindex::results {
+
+class GatheredRows {
+ public:
+  /// Adds a matrix without an outcome; its number. A matrix already there keeps its outcome.
+  std::size_t add(StoredRow row);
+  /// Adds every row of file `path`, whose fingerprint the caller has checked. Where a matrix is
+  /// there already the better outcome stays, of equal ones the later given. Errors:
+  /// ConfigurationError where shapes of one matrix differ.
+  void add_file(const std::string& path);
+  StoredRow& operator[](std::size_t i) { return rows_[i]; }
+  std::size_t size() const { return rows_.size(); }
+  SourcePool& pool() { return pool_; }
+  /// Rows in the file's order; pointers hold until the next add.
+  std::vector<const StoredRow*> sorted() const;
+  /// Says that the bulk of every row is in results file `path`, which holds them all in order.
+  void relocate(const std::string& path);
+
+ private:
+  std::vector<StoredRow> rows_;
+  std::unordered_map<std::string, std::size_t> by_key_;
+  SourcePool pool_;
+};
+
+}  // namespace vindex::results

@@ -1,0 +1,131 @@
+#include "gathered_rows.hpp"
+#include "parts_folder.hpp"
+#include "publish.hpp"
+#include "results_file.hpp"
+#include "run_lock.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <sys/stat.h>
+
+namespace vindex::results {
+
+namespace {
+
+struct MergeInputs {
+  std::vector<std::string> runs;     ///< descriptions: tensors, selection, texts
+  std::vector<std::string> parts;    ///< rows
+  std::vector<std::string> files;    ///< published results files
+  std::vector<std::string> folders;  ///< as given
+};
+
+void add_folder(MergeInputs& inputs, const std::string& folder) {
+  const PartFiles files = list_parts(folder);
+  if (files.runs.empty() && files.parts.empty()) {
+    throw MissingInputError("E-MERGE-EMPTY", printable(folder) + " holds no parts of a vindex run");
+  }
+  inputs.runs.insert(inputs.runs.end(), files.runs.begin(), files.runs.end());
+  inputs.parts.insert(inputs.parts.end(), files.parts.begin(), files.parts.end());
+  inputs.folders.push_back(folder);
+}
+
+/// Orders and drops repetitions.
+void tidy(std::vector<std::string>& paths) {
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+}
+
+MergeInputs sort_inputs(const std::vector<std::string>& given) {
+  MergeInputs inputs;
+  for (std::string path : given) {
+    while (path.size() > 1 && path.back() == '/') {
+      path.pop_back();
+    }
+    struct stat status = {};
+    if (stat(path.c_str(), &status) != 0) {
+      throw MissingInputError("E-MERGE-MISSING", printable(path) + " does not exist");
+    }
+    if (S_ISDIR(status.st_mode)) {
+      add_folder(inputs, path);
+      continue;
+    }
+    const ResultsReader reader(path);
+    if (!reader.header().part) {
+      inputs.files.push_back(path);
+    } else if (name_of(path).starts_with("part-")) {
+      inputs.parts.push_back(path);
+      // A part alone does not say what else there was to measure; its run does.
+      const PartFiles beside = list_parts(folder_of(path));
+      inputs.runs.insert(inputs.runs.end(), beside.runs.begin(), beside.runs.end());
+    } else {
+      inputs.runs.push_back(path);
+    }
+  }
+  tidy(inputs.runs);
+  tidy(inputs.parts);
+  tidy(inputs.files);
+  return inputs;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat first = {};
+  struct stat second = {};
+  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+void merge_parts(const std::vector<std::string>& parts, const std::string& path) {
+  if (parts.empty()) {
+    throw UsageError("E-MERGE-EMPTY", "no parts given");
+  }
+  const std::string output = resolve_output(path);
+  require_replaceable(output);
+  MergeInputs inputs = sort_inputs(parts);
+  for (const std::string& file : inputs.files) {
+    if (same_file(file, output)) {
+      throw OutputError("E-OUT-INPUT", printable(path) + " is also an input of the merge");
+    }
+  }
+  // What an earlier run of the same fingerprint published stays.
+  if (file_exists(output)) {
+    inputs.files.push_back(output);
+  }
+  std::vector<std::string> described = inputs.runs;
+  described.insert(described.end(), inputs.files.begin(), inputs.files.end());
+  if (described.empty()) {
+    throw MissingInputError(
+        "E-MERGE-RUN", "no run-*.h5 beside the parts: they do not say what was to be measured");
+  }
+  const FileDescription description = ResultsReader(described.front()).description();
+  std::vector<std::string> sources = described;
+  sources.insert(sources.end(), inputs.parts.begin(), inputs.parts.end());
+  for (const std::string& source : sources) {
+    require_same_fingerprint(description.fingerprint, ResultsReader(source).fingerprint(), source,
+                             "parts of different runs do not go together");
+  }
+  GatheredRows gathered;
+  for (const std::string& source : sources) {
+    if (name_of(source).starts_with("part-")) {
+      verify_part(source);
+    }
+    gathered.add_file(source);
+  }
+  remove_leftovers(folder_of(output), name_of(output) + ".tmp.");
+  const std::vector<const StoredRow*> rows = gathered.sorted();
+  publish_results(output, description, rows, gathered.pool());
+  gathered.pool().close_all();
+  const std::string own = parts_folder(output);
+  const bool complete = count_statuses(rows).skipped == 0;
+  for (const std::string& folder : inputs.folders) {
+    if (complete && same_file(folder, own) && !is_locked(own)) {
+      remove_parts(own);
+    }
+  }
+}
+
+}  // namespace vindex::results

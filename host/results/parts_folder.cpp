@@ -1,0 +1,161 @@
+#include "parts_folder.hpp"
+
+#include "publish.hpp"
+
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <dirent.h>
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::results {
+
+namespace {
+
+constexpr std::size_t kDigestLength = 16;
+constexpr const char* kExtension = ".h5";
+
+/// The first digits of the SHA-256 of what `path` holds.
+std::string digest_of_file(const std::string& path) {
+  FileStorage file = FileStorage::open(path);
+  Sha256 sha;
+  std::vector<std::byte> block(1U << 20U);
+  for (std::uint64_t at = 0; at < file.size(); at += block.size()) {
+    const std::size_t count = std::min<std::uint64_t>(block.size(), file.size() - at);
+    const std::span<std::byte> piece = std::span(block).first(count);
+    if (!file.read(at, piece)) {
+      file.rethrow_failure();
+    }
+    sha.update(piece);
+  }
+  return hex(sha.finish()).substr(0, kDigestLength);
+}
+
+/// Writes the image `memory` as `path` and checks that it is what the disk holds.
+void publish_image(const std::string& path, const MemoryStorage& memory,
+                   const std::string& digest) {
+  TemporaryFile file(path);
+  file.storage().write(0, memory.bytes());
+  file.publish([&](const std::string& temporary) {
+    if (digest_of_file(temporary) != digest) {
+      throw SystemError("E-OUT-WRITE", 0,
+                        printable(temporary) + " does not hold what was written to it");
+    }
+    const ResultsReader reader(temporary);
+  });
+}
+
+class NoBulk final : public BulkSource {
+ public:
+  void sigma(const StoredRow& /*row*/, std::span<double> /*out*/) override {
+    expects(false, "a run description has no spectra");
+  }
+  measure::SingularVectors vectors(const StoredRow& /*row*/) override { return {}; }
+};
+
+}  // namespace
+
+std::string parts_folder(const std::string& path) { return path + ".parts"; }
+
+std::string worker_tag(std::int32_t index, std::int32_t count) {
+  return fmt::format("{}of{}", index, count);
+}
+
+PartFiles list_parts(const std::string& folder) {
+  PartFiles files;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  if (!listing) {
+    if (errno == ENOENT) {
+      return files;
+    }
+    throw SystemError("E-PART-FOLDER", errno, "cannot list " + printable(folder));
+  }
+  while (const dirent* entry = readdir(listing.get())) {
+    const std::string name = entry->d_name;
+    if (!name.ends_with(kExtension)) {
+      continue;
+    }
+    if (name.starts_with("run-")) {
+      files.runs.push_back(folder + "/" + name);
+    } else if (name.starts_with("part-")) {
+      files.parts.push_back(folder + "/" + name);
+    }
+  }
+  std::sort(files.runs.begin(), files.runs.end());
+  std::sort(files.parts.begin(), files.parts.end());
+  return files;
+}
+
+void verify_part(const std::string& path) {
+  const std::string name = name_of(path);
+  const std::size_t dash = name.rfind('-');
+  const std::string promised =
+      dash == std::string::npos ? "" : name.substr(dash + 1, name.size() - dash - 4);
+  if (promised.size() != kDigestLength) {
+    throw FormatError("E-PART-NAME", printable(path), "a part without a digest in its name");
+  }
+  if (digest_of_file(path) != promised) {
+    throw FormatError("E-PART-DIGEST", printable(path),
+                      "the part is damaged; remove it and its rows are measured again");
+  }
+}
+
+std::string publish_rows(const std::string& folder, const std::string& tag, std::int64_t& sequence,
+                         const FileDescription& description, std::span<const StoredRow* const> rows,
+                         BulkSource& bulk) {
+  MemoryStorage memory;
+  write_results(memory, "a part", FileKind::kPart, description, rows, bulk);
+  Sha256 sha;
+  sha.update(memory.bytes());
+  const std::string digest = hex(sha.finish()).substr(0, kDigestLength);
+  const std::string path =
+      fmt::format("{}/part-{}-{:06}-{}{}", folder, tag, sequence, digest, kExtension);
+  publish_image(path, memory, digest);
+  ++sequence;
+  return path;
+}
+
+void publish_run(const std::string& folder, const std::string& tag,
+                 const FileDescription& description, std::span<const StoredRow* const> rows) {
+  NoBulk none;
+  MemoryStorage memory;
+  write_results(memory, "a run description", FileKind::kDescription, description, rows, none);
+  Sha256 sha;
+  sha.update(memory.bytes());
+  publish_image(folder + "/run-" + tag + kExtension, memory,
+                hex(sha.finish()).substr(0, kDigestLength));
+}
+
+void publish_results(const std::string& path, const FileDescription& description,
+                     std::span<const StoredRow* const> rows, BulkSource& bulk) {
+  require_free_space(path, least_bytes(rows));
+  TemporaryFile file(path);
+  write_results(file.storage(), file.path(), FileKind::kWhole, description, rows, bulk);
+  file.publish([&](const std::string& temporary) {
+    const std::vector<std::string> wrong = validate_file(temporary);
+    if (!wrong.empty()) {
+      throw Error(ExitCode::kInternal, "E-RESULTS-WRITTEN",
+                  "the file just written is not valid: " + wrong.front());
+    }
+  });
+}
+
+void remove_parts(const std::string& folder) {
+  const PartFiles files = list_parts(folder);
+  // Parts go first: what is left after a kill in between is a run without rows.
+  for (const std::string& path : files.parts) {
+    remove_file(path);
+  }
+  for (const std::string& path : files.runs) {
+    remove_file(path);
+  }
+  ::rmdir(folder.c_str());
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,46 @@
+// Owns OUT.h5.parts/: its file names and what they promise.
+//   run-<i>of<n>.h5                 the run of worker i: selection, tensors, texts; no outcomes
+//   part-<i>of<n>-<seq>-<digest>.h5 rows published by worker i; digest = first 16 hex digits of the
+//                                   file's SHA-256, since HDF5's own checksums cover data only
+//   <i>of<n>.lock                   see run_lock.hpp
+#pragma once
+
+#include "results_reader.hpp"
+#include "results_writer.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+std::string parts_folder(const std::string& path);  ///< "OUT.h5.parts"
+std::string worker_tag(std::int32_t index, std::int32_t count);
+
+struct PartFiles {
+  std::vector<std::string> runs;   ///< run descriptions, by name
+  std::vector<std::string> parts;  ///< by name
+};
+/// What is in `folder`; nothing if it does not exist. Errors: SystemError.
+PartFiles list_parts(const std::string& folder);
+
+/// Errors: FormatError E-PART-DIGEST where the bytes of a part are not those that were written.
+void verify_part(const std::string& path);
+
+/// Publishes `rows` as the next part of worker `tag`; returns its path. `sequence` counts up.
+std::string publish_rows(const std::string& folder, const std::string& tag, std::int64_t& sequence,
+                         const FileDescription& description, std::span<const StoredRow* const> rows,
+                         BulkSource& bulk);
+
+/// Publishes the run description of worker `tag`.
+void publish_run(const std::string& folder, const std::string& tag,
+                 const FileDescription& description, std::span<const StoredRow* const> rows);
+
+/// Publishes the results file `path` of `rows`, re-read and validated before it appears.
+void publish_results(const std::string& path, const FileDescription& description,
+                     std::span<const StoredRow* const> rows, BulkSource& bulk);
+
+/// Removes parts, run descriptions and the folder itself if nothing else is in it.
+void remove_parts(const std::string& folder);
+
+}  // namespace vindex::results

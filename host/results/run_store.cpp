@@ -1,0 +1,257 @@
+#include "gathered_rows.hpp"
+#include "parts_folder.hpp"
+#include "publish.hpp"
+#include "results_file.hpp"
+#include "run_lock.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/results/run_store.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace vindex::results {
+
+namespace {
+
+constexpr std::size_t kPendingBytes = 64U << 20U;
+constexpr const char* kAdvice = "use --restart to discard it, or another output name";
+
+class Store final : public RunStore {
+ public:
+  Store(const std::string& path, const RunDescription& run, const WorkerShare& share, bool restart)
+      : path_(resolve_output(path)),
+        folder_(parts_folder(path_)),
+        tag_(worker_tag(share.index, share.count)),
+        single_(share.count == 1),
+        description_(describe(run)) {
+    expects(share.count >= 1 && share.index >= 0 && share.index < share.count,
+            "a worker's share out of range");
+    require_replaceable(path_);
+    if (!restart) {
+      check_fingerprints();
+    }
+    make_folder();
+    try {
+      lock_.emplace(folder_, tag_);
+      remove_leftovers(folder_of(path_), name_of(path_) + ".tmp.");
+      remove_leftovers(folder_, "");
+      if (restart) {
+        discard();
+      } else {
+        check_fingerprints();
+      }
+      load(run);
+    } catch (...) {
+      lock_.reset();
+      leave_folder();
+      throw;
+    }
+  }
+
+  ~Store() override {
+    gathered_.pool().close_all();
+    lock_.reset();
+    leave_folder();
+  }
+
+  const std::vector<bool>& done() const override { return done_; }
+
+  void add(ResultRow row) override {
+    expects(row.index >= 0 && static_cast<std::size_t>(row.index) < selected_.size(),
+            "a result of a matrix that was not selected");
+    if (!lock_) {  // published complete before, and measuring on
+      make_folder();
+      lock_.emplace(folder_, tag_);
+    }
+    const std::size_t number = selected_[static_cast<std::size_t>(row.index)];
+    done_[static_cast<std::size_t>(row.index)] = is_settled(row.status);
+    pending_bytes_ += row.sigma.size() * sizeof(double) + sizeof(StoredRow);
+    if (row.vectors) {
+      pending_bytes_ += (row.vectors->left.size() + row.vectors->right.size()) * sizeof(float);
+    }
+    set_outcome(gathered_[number], std::move(row), description_.store_spectra);
+    if (std::find(pending_.begin(), pending_.end(), number) == pending_.end()) {
+      pending_.push_back(number);
+    }
+    dirty_ = true;
+    lock_->refresh();
+    if (pending_bytes_ > kPendingBytes) {
+      publish_part();
+    }
+  }
+
+  void publish_part() override {
+    if (lock_) {
+      lock_->refresh();
+    }
+    if (pending_.empty()) {
+      return;
+    }
+    std::sort(pending_.begin(), pending_.end(), [this](std::size_t a, std::size_t b) {
+      return row_before(gathered_[a], gathered_[b]);
+    });
+    std::vector<const StoredRow*> rows;
+    for (const std::size_t number : pending_) {
+      rows.push_back(&gathered_[number]);
+    }
+    const std::string part =
+        publish_rows(folder_, tag_, sequence_, description_, rows, gathered_.pool());
+    const std::int32_t source = gathered_.pool().add(part);
+    for (std::size_t i = 0; i < pending_.size(); ++i) {
+      gathered_[pending_[i]].bulk = {
+          .memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
+    }
+    pending_.clear();
+    pending_bytes_ = 0;
+  }
+
+  void publish_file() override {
+    publish_part();
+    if (!single_) {
+      return;
+    }
+    const std::vector<const StoredRow*> rows = gathered_.sorted();
+    if (dirty_ || !file_is_current_) {
+      publish_results(path_, description_, rows, gathered_.pool());
+      dirty_ = false;
+      file_is_current_ = true;
+    }
+    if (count_statuses(rows).skipped == 0) {
+      // Rows now come from the file itself, should more be asked for.
+      gathered_.relocate(path_);
+      lock_.reset();
+      remove_parts(folder_);
+    }
+  }
+
+ private:
+  void check_fingerprints() const {
+    const auto check = [&](const std::string& file) {
+      const ResultsReader reader(file);
+      require_same_fingerprint(description_.fingerprint, reader.fingerprint(), file, kAdvice);
+    };
+    try {
+      if (file_exists(path_)) {
+        check(path_);
+      }
+      for (const std::string& file : list_parts(folder_).runs) {
+        check(file);
+      }
+    } catch (const FormatError& error) {
+      if (error.id() == "E-RESULTS-VERSION") {
+        throw ConfigurationError(error.id(), error.what());
+      }
+      throw;
+    }
+  }
+
+  void make_folder() {
+    if (::mkdir(folder_.c_str(), 0777) == 0) {
+      return;
+    }
+    struct stat status = {};
+    if (errno != EEXIST) {
+      throw_output_error("E-OUT-CREATE", errno, "cannot create folder " + printable(folder_));
+    }
+    if (stat(folder_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+      throw OutputError("E-OUT-CREATE", printable(folder_) + " is in the way: not a folder");
+    }
+  }
+
+  void discard() {
+    remove_file(path_);
+    for (const std::string& part : list_parts(folder_).parts) {
+      remove_file(part);
+    }
+    for (const std::string& run : list_parts(folder_).runs) {
+      remove_file(run);
+    }
+  }
+
+  void load(const RunDescription& run) {
+    for (const model::MatrixRecord& record : run.matrices) {
+      selected_.push_back(gathered_.add(row_of(record)));
+    }
+    // Skeletons of the selection: outcomes have not been loaded yet.
+    std::vector<StoredRow> skeletons;
+    for (const StoredRow* row : gathered_.sorted()) {
+      skeletons.push_back(*row);
+    }
+    if (file_exists(path_)) {
+      const ResultsReader reader(path_);
+      description_.history = joined_history(reader.description().history, description_.history);
+      complete_before_ = reader.header().status == "complete";
+    }
+    const PartFiles files = list_parts(folder_);
+    if (file_exists(path_)) {
+      gathered_.add_file(path_);
+    }
+    std::size_t in_file = 0;
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
+      in_file += gathered_[i].bulk.source >= 0 ? 1 : 0;
+    }
+    for (const std::string& part : files.parts) {
+      verify_part(part);
+      gathered_.add_file(part);
+      const std::string prefix = "part-" + tag_ + "-";
+      if (name_of(part).starts_with(prefix)) {
+        sequence_ = std::max(sequence_, number_after(name_of(part), prefix) + 1);
+      }
+    }
+    file_is_current_ = complete_before_ && files.parts.empty() && in_file == gathered_.size();
+    done_.resize(selected_.size());
+    bool work_left = false;
+    for (std::size_t i = 0; i < selected_.size(); ++i) {
+      done_[i] = is_settled(gathered_[selected_[i]].status);
+      work_left = work_left || !done_[i];
+    }
+    if (work_left || !file_is_current_) {
+      std::vector<const StoredRow*> pointers;
+      for (const StoredRow& row : skeletons) {
+        pointers.push_back(&row);
+      }
+      publish_run(folder_, tag_, description_, pointers);
+    }
+  }
+
+  /// Leaves nothing behind where no row was published: a refused or idle run is no run.
+  void leave_folder() noexcept {
+    try {
+      if (list_parts(folder_).parts.empty() && !is_locked(folder_)) {
+        remove_parts(folder_);
+      }
+    } catch (const std::exception&) {
+      // What stays is found and used, or removed, by the next run.
+    }
+  }
+
+  std::string path_, folder_, tag_;
+  bool single_ = true;
+  FileDescription description_;
+  std::optional<RunLock> lock_;
+  GatheredRows gathered_;
+  std::vector<std::size_t> selected_;  ///< per matrix of the run: its number in gathered_
+  std::vector<bool> done_;
+  std::vector<std::size_t> pending_;
+  std::size_t pending_bytes_ = 0;
+  std::int64_t sequence_ = 0;
+  bool complete_before_ = false;
+  bool file_is_current_ = false;
+  bool dirty_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
+                                         const WorkerShare& share, bool restart) {
+  return std::make_unique<Store>(path, run, share, restart);
+}
+
+}  // namespace vindex::results

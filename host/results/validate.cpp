@@ -1,0 +1,353 @@
+// Owns the check of a file against the results contract: every dataset, its type, shape, scale and
+// attributes, the order of rows, the counts, and that all data can be read.
+#include "columns.hpp"
+#include "results_reader.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/layer_statistics.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace vindex::results {
+
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(ResultsReader& reader) : reader_(reader), file_(reader.file()) {}
+
+  std::vector<std::string> run() {
+    for (const char* name : {"Conventions", "title", "history", "model", "mode", "backend"}) {
+      require_attribute("/", name);
+    }
+    if (file_.has_attribute("/", "mode")) {
+      const std::string mode = file_.text_attribute("/", "mode");
+      fast_ = mode == "fast";
+      require(fast_ || mode == "default" || mode == "strict", "/: mode '" + mode + "' is unknown");
+    }
+    matrix();
+    if (!wrong_.empty()) {
+      return wrong_;  // rows cannot be interpreted
+    }
+    rows_ = reader_.rows(0);
+    order();
+    counts();
+    bulk();
+    table("/tensor", "tensor",
+          {{"name", h5::Type::kString},
+           {"stored", h5::Type::kString},
+           {"block", h5::Type::kString},
+           {"role", h5::Type::kString},
+           {"layer", h5::Type::kInt32},
+           {"shape", h5::Type::kString},
+           {"encoding", h5::Type::kString},
+           {"count", h5::Type::kInt64},
+           {"in_matrix", h5::Type::kInt8},
+           {"reason", h5::Type::kString},
+           {"mean", h5::Type::kFloat64},
+           {"std", h5::Type::kFloat64},
+           {"min", h5::Type::kFloat64},
+           {"max", h5::Type::kFloat64},
+           {"zeros", h5::Type::kInt64},
+           {"nonfinite", h5::Type::kInt64},
+           {"excess_kurtosis", h5::Type::kFloat64},
+           {"frobenius_norm", h5::Type::kFloat64}});
+    layer();
+    for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {
+      attempt([&] { file_.read_text(std::string("/run/") + name); });
+    }
+    return wrong_;
+  }
+
+ private:
+  using Names = std::vector<std::pair<std::string, h5::Type>>;
+
+  void require(bool condition, const std::string& what) {
+    if (!condition) {
+      wrong_.push_back(printable(what));
+    }
+  }
+  void require_attribute(const std::string& path, const char* name) {
+    require(file_.has_attribute(path, name), path + ": attribute " + name + " is missing");
+  }
+  /// Runs `check`; what the reader objects to is a line of the report.
+  template <typename F>
+  void attempt(F check) {
+    try {
+      check();
+    } catch (const FormatError& error) {
+      wrong_.emplace_back(error.what());
+    }
+  }
+
+  /// Type and shape of `path`, its scale, its long_name; reads it all.
+  void column(const std::string& path, h5::Type type, const h5::Shape& shape,
+              const std::string& scale) {
+    attempt([&] {
+      const h5::Dataset dataset = file_.open_dataset(path);
+      if (dataset.type() != type || dataset.shape() != shape) {
+        require(false, fmt::format("{}: {} of another shape or type than {}", path,
+                                   h5::type_name(dataset.type()), h5::type_name(type)));
+        return;
+      }
+      require_attribute(path, "long_name");
+      if (!scale.empty()) {
+        require(file_.has_scale(path, 0, scale), path + ": no dimension scale " + scale);
+      } else {
+        require(file_.is_scale(path), path + " is no dimension scale");
+      }
+      read_all(dataset, path);
+    });
+  }
+
+  void read_all(const h5::Dataset& dataset, const std::string& path) {
+    switch (dataset.type()) {
+      case h5::Type::kString:
+        file_.read_strings(path);
+        break;
+      case h5::Type::kInt8:
+        read_blocks<std::int8_t>(dataset);
+        break;
+      case h5::Type::kInt32:
+        read_blocks<std::int32_t>(dataset);
+        break;
+      case h5::Type::kInt64:
+        read_blocks<std::int64_t>(dataset);
+        break;
+      case h5::Type::kFloat32:
+        read_blocks<float>(dataset);
+        break;
+      case h5::Type::kFloat64:
+        read_blocks<double>(dataset);
+        break;
+    }
+  }
+
+  template <typename T>
+  void read_blocks(const h5::Dataset& dataset) {
+    const h5::Shape& shape = dataset.shape();
+    std::uint64_t width = 1;
+    for (std::size_t i = 1; i < shape.size(); ++i) {
+      width *= shape[i];
+    }
+    const std::uint64_t step = rows_per_block(width * sizeof(T));
+    std::vector<T> block;
+    for (std::uint64_t first = 0; first < shape[0]; first += step) {
+      const std::uint64_t count = std::min(step, shape[0] - first);
+      block.resize(count * width);
+      dataset.read<T>(first, count, block);
+    }
+  }
+
+  static std::uint64_t rows_per_block(std::uint64_t row_bytes) {
+    constexpr std::uint64_t kBlockBytes = 4U << 20U;
+    return std::max<std::uint64_t>(1, kBlockBytes / std::max<std::uint64_t>(row_bytes, 1));
+  }
+
+  void matrix() {
+    attempt([&] { total_ = file_.open_dataset("/matrix/tensor").shape().at(0); });
+    column("/matrix/matrix", h5::Type::kInt64, {total_}, "");
+    column("/matrix/k", h5::Type::kInt32, {measure::kVarAtK.size()}, "");
+    attempt([&] {
+      std::vector<std::int32_t> k(measure::kVarAtK.size());
+      const h5::Dataset dataset = file_.open_dataset("/matrix/k");
+      require(dataset.shape() == h5::Shape{k.size()}, "/matrix/k: wrong shape");
+      if (dataset.shape() == h5::Shape{k.size()}) {
+        dataset.read<std::int32_t>(0, k.size(), k);
+        require(std::equal(k.begin(), k.end(), measure::kVarAtK.begin()),
+                "/matrix/k: wrong values");
+      }
+    });
+    bool sign_flip = false;
+    attempt([&] { sign_flip = file_.exists("/matrix/var_at_k_signflip"); });
+    for (const Column& wanted : matrix_columns({.fast = fast_, .sign_flip = sign_flip})) {
+      const std::string path = "/matrix/" + wanted.name;
+      h5::Shape shape = {total_};
+      if (wanted.width > 1) {
+        shape.push_back(wanted.width);
+      }
+      column(path, wanted.type, shape, "/matrix/matrix");
+      attempt([&] {
+        require(wanted.width == 1 || file_.has_scale(path, 1, "/matrix/k"),
+                path + ": no dimension scale /matrix/k");
+        require(wanted.units.empty() || file_.has_attribute(path, "units"),
+                path + ": attribute units is missing");
+      });
+    }
+    require_attribute("/matrix/status", "flag_values");
+    attempt([&] {
+      require(file_.has_attribute("/matrix/status", "flag_meanings") &&
+                  file_.text_attribute("/matrix/status", "flag_meanings") == kStatusMeanings,
+              "/matrix/status: flag_meanings missing or different");
+    });
+  }
+
+  void order() {
+    std::set<std::string> keys;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (i > 0 && !row_before(rows_[i - 1], rows_[i])) {
+        require(false, fmt::format("/matrix: row {} is out of order", i));
+        break;
+      }
+    }
+    for (const StoredRow& row : rows_) {
+      require(keys.insert(row_key(row)).second, "/matrix: " + row_key(row) + " appears twice");
+      require(row.rows >= 0 && row.cols >= 0, "/matrix: a negative shape");
+      const bool measured = row.status == measure::Status::kMeasured;
+      require(!measured || !row.method.empty(),
+              "/matrix: " + row_key(row) + " is measured but names no method");
+      require(measured || !row.reason.empty(),
+              "/matrix: " + row_key(row) + " is not measured and says no reason");
+    }
+  }
+
+  void counts() {
+    std::vector<const StoredRow*> pointers;
+    for (const StoredRow& row : rows_) {
+      pointers.push_back(&row);
+    }
+    const StatusCounts counts = count_statuses(pointers);
+    const auto same = [&](const char* name, std::int64_t value) {
+      attempt([&] {
+        const std::int64_t found = file_.integer_attribute("/", name);
+        require(found == value, fmt::format("/: {} is {}, the rows say {}", name, found, value));
+      });
+    };
+    same("matrices_total", counts.total);
+    same("matrices_measured", counts.measured);
+    same("matrices_failed", counts.failed);
+    same("matrices_escalated", counts.escalated);
+    require((reader_.header().status == "complete") == (counts.skipped == 0),
+            "/: status does not agree with the rows");
+  }
+
+  void bulk() {
+    for (const std::string& name : file_.list("/spectra")) {
+      attempt([&] { spectra("/spectra/" + name); });
+    }
+    for (const std::string& name : file_.list("/vectors")) {
+      attempt([&] { vectors("/vectors/" + name); });
+    }
+  }
+
+  std::vector<std::int64_t> members(const std::string& group) {
+    const h5::Dataset dataset = file_.open_dataset(group + "/matrix");
+    std::vector<std::int64_t> values(dataset.shape().at(0));
+    dataset.read<std::int64_t>(0, values.size(), values);
+    require(std::is_sorted(values.begin(), values.end()), group + "/matrix is not ascending");
+    return values;
+  }
+
+  void spectra(const std::string& group) {
+    const std::vector<std::int64_t> rows = members(group);
+    const h5::Dataset sigma = file_.open_dataset(group + "/sigma");
+    const std::uint64_t width = sigma.shape().at(1);
+    require(file_.has_scale(group + "/sigma", 0, group + "/matrix"),
+            group + "/sigma: no dimension scale matrix");
+    const std::uint64_t step = rows_per_block(width * sizeof(double));
+    std::vector<double> block;
+    for (std::uint64_t first = 0; first < rows.size(); first += step) {
+      const std::uint64_t count = std::min<std::uint64_t>(step, rows.size() - first);
+      block.resize(count * width);
+      sigma.read<double>(first, count, block);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const StoredRow& row = rows_[static_cast<std::size_t>(rows[first + i])];
+        const auto values = std::span(block).subspan(i * width, width);
+        require(group == "/spectra/" + spectrum_group(row, fast_) &&
+                    width == static_cast<std::uint64_t>(
+                                 fast_ ? std::min<std::int64_t>(64, row.shorter()) : row.shorter()),
+                group + ": " + row_key(row) + " does not belong here");
+        require(std::is_sorted(values.begin(), values.end(), std::greater<>()) &&
+                    !std::isnan(values.front()),
+                group + ": the spectrum of " + row_key(row) + " does not descend");
+      }
+    }
+  }
+
+  void vectors(const std::string& group) {
+    const std::vector<std::int64_t> rows = members(group);
+    for (const char* name : {"/right", "/left", "/sigma", "/residual", "/gap"}) {
+      const h5::Dataset dataset = file_.open_dataset(group + name);
+      require(dataset.shape().at(0) == rows.size(), group + name + ": wrong shape");
+      require(file_.has_scale(group + name, 0, group + "/matrix"),
+              group + name + ": no dimension scale matrix");
+      read_all(dataset, group + name);
+    }
+    const h5::Shape right = file_.open_dataset(group + "/right").shape();
+    const h5::Shape left = file_.open_dataset(group + "/left").shape();
+    for (const std::int64_t number : rows) {
+      const StoredRow& row = rows_[static_cast<std::size_t>(number)];
+      require(right.size() == 3 && left.size() == 3 &&
+                  right[2] == static_cast<std::uint64_t>(row.cols) &&
+                  left[2] == static_cast<std::uint64_t>(row.rows),
+              group + ": " + row_key(row) + " does not belong here");
+    }
+  }
+
+  void table(const std::string& group, const std::string& dimension, const Names& names) {
+    std::uint64_t rows = 0;
+    attempt([&] { rows = file_.open_dataset(group + "/" + dimension).shape().at(0); });
+    column(group + "/" + dimension, h5::Type::kInt64, {rows}, "");
+    for (const auto& [name, type] : names) {
+      column(group + "/" + name, type, {rows}, group + "/" + dimension);
+    }
+  }
+
+  void layer() {
+    Names names = {{"layer", h5::Type::kInt32},
+                   {"block", h5::Type::kString},
+                   {"role", h5::Type::kString},
+                   {"count", h5::Type::kInt64},
+                   {"var_at_64_null", h5::Type::kFloat64}};
+    for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
+      const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+      for (const char* suffix : {"_median", "_q25", "_q75", "_min", "_max"}) {
+        names.emplace_back(name + suffix, h5::Type::kFloat64);
+      }
+      names.emplace_back(name + "_argmin", h5::Type::kInt32);
+      names.emplace_back(name + "_argmax", h5::Type::kInt32);
+    }
+    table("/layer", "group", names);
+    attempt([&] {
+      const h5::Dataset dataset = file_.open_dataset("/layer/count");
+      std::vector<std::int64_t> counts(dataset.shape().at(0));
+      dataset.read<std::int64_t>(0, counts.size(), counts);
+      std::int64_t measured = 0;
+      for (const StoredRow& row : rows_) {
+        measured += row.status == measure::Status::kMeasured ? 1 : 0;
+      }
+      std::int64_t sum = 0;
+      for (const std::int64_t count : counts) {
+        sum += count;
+      }
+      require(sum == measured, "/layer/count does not sum to the measured rows");
+    });
+  }
+
+  ResultsReader& reader_;
+  const h5::File& file_;
+  std::vector<StoredRow> rows_;
+  std::vector<std::string> wrong_;
+  std::uint64_t total_ = 0;
+  bool fast_ = false;
+};
+
+}  // namespace
+
+std::vector<std::string> validate_file(const std::string& path) {
+  ResultsReader reader(path);
+  if (reader.header().part) {
+    return {printable(path) + " is a part of a run, not a results file"};
+  }
+  try {
+    return Checker(reader).run();
+  } catch (const FormatError& error) {
+    return {error.what()};
+  }
+}
+
+}  // namespace vindex::results
