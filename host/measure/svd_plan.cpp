@@ -1,3 +1,4 @@
+#include "cpu_fast.hpp"
 #include "simd_gram_bf16.hpp"
 #include "workspace.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 /// Long-side elements summed in one float32 product before rounding into the Gram: a multiple of
 /// every block in use (fp8 128, K-quants 256), and about the depth OpenBLAS blocks by anyway.
 constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kFastChunk = 128;
 /// Least slab: the depth that the bfloat16 Gram kernel packs at a time.
 constexpr std::int64_t kLeastSlab = 1024;
 /// Above this ratio QR first is cheaper than bidiagonalising the tall matrix itself.
@@ -66,9 +68,12 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   plan.row_slabs = request.rows >= request.cols;
   plan.short_side = std::min(request.rows, request.cols);
   plan.long_side = std::max(request.rows, request.cols);
+  // Short sums keep the proved error of a float32 Gram small, which `fast` needs.
+  const bool fast = request.options.mode == Mode::kFast && wanted != "qr";
+  const std::int64_t depth = fast ? kFastChunk : kChunk;
   // Rows may be cut anywhere, columns at a block of codes.
   const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
-  plan.chunk = std::min(std::lcm(kChunk, std::max<std::int64_t>(block, 1)), plan.long_side);
+  plan.chunk = std::min(std::lcm(depth, std::max<std::int64_t>(block, 1)), plan.long_side);
   plan.slab = std::min(std::lcm(kLeastSlab, plan.chunk), plan.long_side);
 
   const Mode mode = request.options.mode;
@@ -84,12 +89,15 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
     solver = eigen_bytes(p, sizeof(float));
   }
-  if (plan.route == SvdRoute::kGram64 || plan.may_escalate) {
+  if (plan.route == SvdRoute::kGram64 || plan.route == SvdRoute::kChebyshev || plan.may_escalate) {
     solver = std::max(solver,
                       eigen_bytes(p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)));
   }
   if (plan.route != SvdRoute::kGram32 || plan.may_escalate) {
     solver = std::max(solver, qr_bytes(plan));
+  }
+  if (plan.route == SvdRoute::kChebyshev) {
+    solver = std::max(solver, fast_bytes(plan));
   }
   const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
   plan.least_workspace_bytes = solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes +

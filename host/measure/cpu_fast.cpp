@@ -1,0 +1,91 @@
+#include "cpu_fast.hpp"
+
+#include "certificate.hpp"
+#include "chebyshev.hpp"
+#include "gram.hpp"
+#include "projection.hpp"
+#include "stopwatch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::measure {
+namespace {
+
+constexpr std::int64_t kValues = 64;
+/// Ritz vectors that enter the proof, and those that only guard them. Noise needs the distance from
+/// the 64th to the 112th eigenvalue, since the error bound of a float32 Gram eats a part of it.
+constexpr std::int64_t kProved = 112;
+constexpr std::int64_t kWidth = 128;
+/// What the iteration aims at, a third of what is promised.
+constexpr double kAim = 3e-6;
+
+}  // namespace
+
+std::uint64_t fast_bytes(const SvdPlan& plan) {
+  const std::int64_t p = plan.short_side;
+  if (p <= kFullSpectrumSize) {
+    return 0;
+  }
+  return array_bytes(p * p, sizeof(float)) + array_bytes(p * kWidth, sizeof(float)) +
+         std::max(top_subspace_bytes(p, kWidth),
+                  projection_bytes(plan, kProved, false) + certificate_bytes(p, kProved));
+}
+
+FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& first_change,
+                         bool certify, Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  TileChange change = first_change;
+  FastOutcome fast;
+  fast.outcome.method = "gram32+chebyshev+cpu";
+  WorkArray<float> gram(workspace, p * p, "the Gram matrix");
+  form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+  if (!reader.finite() || reader.moments().max_abs() == 0.0) {
+    return fast;
+  }
+  fast.outcome.gram_norm_squared =
+      std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
+  const double sum_squares = std::ldexp(reader.moments().sum_squares, 2 * change.scale_exponent);
+  const double gram_error = gram32_error_bound(plan.long_side, plan.chunk, sum_squares);
+
+  TopSubspace top;
+  {
+    const Stopwatch watch(report.seconds_eigen);
+    const auto enough = [&](std::span<const double> values, std::span<const double> residuals) {
+      const double gap = values[kValues - 1] - values[kProved] - gram_error;
+      if (gap <= 0.0) {
+        return false;
+      }
+      double excess = 0.0;
+      for (std::size_t i = 0; i < kValues; ++i) {
+        excess += residuals[i] * residuals[i];
+      }
+      const double first = residuals[0] * residuals[0] / (values[0] - values[kProved]);
+      return excess / gap <= kAim * sum_squares && first <= kAim * values[0];
+    };
+    top = top_subspace(gram.data(), p, kWidth, enough, workspace);
+  }
+  const Projection projection = project(reader, plan, change, top.basis.data(), kProved, false,
+                                        workspace, report.seconds_eigen);
+  for (std::int64_t i = 0; i < kValues; ++i) {
+    const double value = std::max(projection.values[static_cast<std::size_t>(i)], 0.0);
+    fast.outcome.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));
+  }
+  if (certify) {
+    const Stopwatch watch(report.seconds_eigen);
+    const double next = top.values[kProved] + top.residuals[kProved];
+    fast.bounds = certified_bounds(gram.data(), projection, next, gram_error, sum_squares,
+                                   plan.long_side, workspace);
+  }
+  return fast;
+}
+
+double full_error_bound(const SvdPlan& plan, double sum_squares, double largest) {
+  constexpr double kEps64 = 0x1p-52;
+  const auto terms =
+      static_cast<double>(plan.chunk + (plan.long_side + plan.chunk - 1) / plan.chunk + 8);
+  return kEps64 *
+         (terms * sum_squares + 100.0 * static_cast<double>(plan.short_side) * largest * largest);
+}
+
+}  // namespace vindex::measure

@@ -1,0 +1,115 @@
+// The promise of `fast`: var_at_k for k <= 64 and the stable rank to 1e-5, between bounds that
+// hold.
+#include "measure/backend_fixture.hpp"
+
+#include <vindex/measure/metrics.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace vindex::test {
+namespace {
+
+using measure::MatrixReport;
+using measure::Mode;
+
+double sum_of_squares(const std::vector<double>& sigma, std::size_t k) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < std::min(k, sigma.size()); ++i) {
+    sum += sigma[i] * sigma[i];
+  }
+  return sum;
+}
+
+class Fast : public BackendTest {
+ protected:
+  /// Largest distance between a bound and the exact var_at_k.
+  double expect_bounds_hold(const FloatMatrix& matrix) {
+    const MatrixReport report = measure_floats(matrix, with_mode(Mode::kFast));
+    EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    const auto reference = reference_singular_values(matrix);
+    EXPECT_EQ(report.sigma.size(), std::min<std::size_t>(64, reference.size()));
+    if (!report.bounds.has_value()) {
+      ADD_FAILURE() << "no bounds by " << report.method;
+      return 0.0;
+    }
+    double total = 0.0;
+    for (const float value : matrix.values) {
+      total += static_cast<double>(value) * static_cast<double>(value);
+    }
+    double widest = 0.0;
+    for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+      const auto k = static_cast<std::size_t>(measure::kVarAtK[i]);
+      if (k > 64) {
+        EXPECT_TRUE(std::isnan(report.bounds->var_at_k_lower[i]));
+        continue;
+      }
+      const double exact = sum_of_squares(reference, k) / total;
+      const double lower = report.bounds->var_at_k_lower[i];
+      const double upper = report.bounds->var_at_k_upper[i];
+      EXPECT_LE(lower, exact + 1e-13) << "k " << k << " by " << report.method;
+      EXPECT_GE(upper, exact - 1e-13) << "k " << k << " by " << report.method;
+      EXPECT_LE(upper - lower, 1e-5) << "k " << k << " by " << report.method;
+      EXPECT_NEAR(sum_of_squares(report.sigma, k) / total, exact, 1e-5);
+      widest = std::max(widest, upper - lower);
+    }
+    const double stable_rank = total / (reference[0] * reference[0]);
+    EXPECT_LE(report.bounds->stable_rank_lower, stable_rank * (1 + 1e-13));
+    EXPECT_GE(report.bounds->stable_rank_upper, stable_rank * (1 - 1e-13));
+    EXPECT_LE(report.bounds->stable_rank_upper - report.bounds->stable_rank_lower,
+              1e-5 * stable_rank);
+    std::printf("fast %lld x %lld: bounds %.1e apart, %s\n", static_cast<long long>(matrix.rows),
+                static_cast<long long>(matrix.cols), widest, report.method.c_str());
+    return widest;
+  }
+};
+
+TEST_P(Fast, BoundsHoldOnSmallMatrices) {
+  for (const NamedMatrix& one : spectrum_suite()) {
+    SCOPED_TRACE(one.name);
+    expect_bounds_hold(one.matrix);
+  }
+}
+
+TEST_P(Fast, BoundsHoldOnNoise) {
+  expect_bounds_hold(gaussian_matrix(560, 1500, 1));
+  expect_bounds_hold(gaussian_matrix(700, 540, 2));
+}
+
+TEST_P(Fast, BoundsHoldOnASteepSpectrum) {
+  std::vector<double> values(540);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 1.0 / (1.0 + static_cast<double>(i));
+  }
+  expect_bounds_hold(matrix_with_spectrum(540, 800, values, 3));
+}
+
+TEST_P(Fast, BoundsHoldOnSpikesAndAnyScale) {
+  FloatMatrix matrix = spiked_matrix(1100, 530, 8, 3.0, 4);
+  expect_bounds_hold(matrix);
+  for (float& value : matrix.values) {
+    value *= 1e-15F;
+  }
+  expect_bounds_hold(matrix);
+}
+
+TEST_P(Fast, BoundsHoldAtLowRank) {
+  std::vector<double> values(530, 0.0);
+  std::fill(values.begin(), values.begin() + 20, 1.0);
+  expect_bounds_hold(matrix_with_spectrum(530, 800, values, 5));
+}
+
+TEST_P(Fast, ClusterAcrossTheSixtyFourthValue) {
+  std::vector<double> values(530, 0.5);
+  std::fill(values.begin(), values.begin() + 40, 1.0);
+  expect_bounds_hold(matrix_with_spectrum(530, 700, values, 6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Fast, ::testing::Values("cpu", "cuda"),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace vindex::test
