@@ -65,8 +65,9 @@ FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChan
     };
     top = top_subspace(gram.data(), p, kWidth, enough, workspace);
   }
-  const Projection projection = project(reader, plan, change, top.basis.data(), kProved, false,
-                                        workspace, report.seconds_eigen);
+  const Projection projection =
+      project(reader, plan, change, widened(top.basis.data(), p, kProved, workspace), kProved,
+              false, workspace, report.seconds_eigen);
   for (std::int64_t i = 0; i < kValues; ++i) {
     const double value = std::max(projection.values[static_cast<std::size_t>(i)], 0.0);
     fast.outcome.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));

@@ -4,6 +4,7 @@
 #include "cpu_fast.hpp"
 #include "cpu_routes.hpp"
 #include "cpu_tiles.hpp"
+#include "cpu_vectors.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,9 +29,14 @@ double condition(const std::vector<double>& sigma) {
 /// One matrix on its way into a report.
 class Measurement {
  public:
-  Measurement(TileReader& reader, const SvdPlan& plan, const MeasureOptions& options,
-              Workspace& workspace, MatrixReport& report)
-      : reader_(reader), plan_(plan), options_(options), workspace_(workspace), report_(report) {}
+  Measurement(TileReader& reader, bool transposed, const SvdPlan& plan,
+              const MeasureOptions& options, Workspace& workspace, MatrixReport& report)
+      : reader_(reader),
+        transposed_(transposed),
+        plan_(plan),
+        options_(options),
+        workspace_(workspace),
+        report_(report) {}
 
   void run() {
     if (plan_.route == SvdRoute::kChebyshev) {
@@ -40,6 +46,13 @@ class Measurement {
     }
     if (report_.status == Status::kMeasured && options_.sign_flip_null) {
       run_sign_flip();
+    }
+    if (report_.status == Status::kMeasured && options_.vectors > 0) {
+      report_.vectors = SingularVectors{};
+      if (report_.moments.max_abs() > 0.0) {
+        report_.vectors =
+            singular_vectors(reader_, plan_, options_.vectors, transposed_, workspace_, report_);
+      }
     }
     report_.seconds_decode = reader_.seconds();
   }
@@ -182,6 +195,7 @@ class Measurement {
   }
 
   TileReader& reader_;
+  bool transposed_;
   const SvdPlan& plan_;
   const MeasureOptions& options_;
   Workspace& workspace_;
@@ -193,7 +207,7 @@ class Measurement {
 void measure_on_cpu(MatrixInput& input, const SvdPlan& plan, const MeasureOptions& options,
                     Workspace& workspace, MatrixReport& report) {
   TileReader reader(input, plan, workspace);
-  Measurement(reader, plan, options, workspace, report).run();
+  Measurement(reader, input.transposed(), plan, options, workspace, report).run();
 }
 
 }  // namespace vindex::measure

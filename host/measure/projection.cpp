@@ -8,6 +8,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace vindex::measure {
 namespace {
@@ -46,6 +47,13 @@ void rotate(double* matrix, std::int64_t rows, std::int64_t count, const double*
 
 }  // namespace
 
+WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t count,
+                          Workspace& workspace) {
+  WorkArray<double> out(workspace, p * count, "singular vectors");
+  std::copy_n(columns, p * count, out.data());
+  return out;
+}
+
 std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool with_image) {
   const std::int64_t p = plan.short_side;
   return 2 * array_bytes(p * count, sizeof(double)) +
@@ -57,19 +65,19 @@ std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool wit
 }
 
 Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                   const float* start, std::int64_t count, bool with_image, Workspace& workspace,
-                   double& seconds) {
+                   WorkArray<double> start, std::int64_t count, bool with_image,
+                   Workspace& workspace, double& seconds) {
   const std::int64_t p = plan.short_side;
   const std::int64_t n = plan.long_side;
   Projection out;
   out.count = count;
-  out.basis = WorkArray<double>(workspace, p * count, "singular vectors");
+  expects(start.size() == p * count, "project: a start of the stated size");
+  out.basis = std::move(start);
   out.residual = WorkArray<double>(workspace, p * count, "residual vectors");
   out.image = WorkArray<double>(workspace, with_image ? n * count : 0, "left singular vectors");
   WorkArray<double> scratch(workspace, plan.chunk * count, "weights times vectors");
   {
     const Stopwatch watch(seconds);
-    std::copy_n(start, p * count, out.basis.data());
     orthonormalise(out.basis.data(), p, count, workspace);
     std::fill_n(out.residual.data(), p * count, 0.0);
   }

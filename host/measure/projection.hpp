@@ -25,10 +25,14 @@ struct Projection {
 /// Bytes that project() takes, its result included.
 std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool with_image);
 
-/// `start`: p x count floats, column-major, independent columns (orthonormalised here). `seconds`
-/// grows by the time spent in products.
+/// `start`: p x count, column-major, independent columns (orthonormalised here). `seconds` grows by
+/// the time spent in products.
 Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                   const float* start, std::int64_t count, bool with_image, Workspace& workspace,
-                   double& seconds);
+                   WorkArray<double> start, std::int64_t count, bool with_image,
+                   Workspace& workspace, double& seconds);
+
+/// The first `count` columns of length p as doubles.
+WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t count,
+                          Workspace& workspace);
 
 }  // namespace vindex::measure

@@ -1,4 +1,5 @@
 #include "cpu_fast.hpp"
+#include "cpu_vectors.hpp"
 #include "simd_gram_bf16.hpp"
 #include "workspace.hpp"
 
@@ -98,6 +99,9 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   }
   if (plan.route == SvdRoute::kChebyshev) {
     solver = std::max(solver, fast_bytes(plan));
+  }
+  if (request.options.vectors > 0) {
+    solver = std::max(solver, vectors_bytes(plan, request.options.vectors));
   }
   const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
   plan.least_workspace_bytes = solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes +
