@@ -1,9 +1,11 @@
 #include "logical_tensor.hpp"
 
+#include "companion_table.hpp"
 #include "schemes.hpp"
-#include "shape_values.hpp"
+#include "small_values.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/name_index.hpp>
 
 #include <fmt/format.h>
 
@@ -11,7 +13,6 @@
 #include <array>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 
 namespace vindex::model {
 
@@ -21,84 +22,10 @@ using decode::CompanionRole;
 using decode::ElementType;
 using shard::StoredTensor;
 
-/// How sure a suffix is: a strong one is a companion even where its codes are absent; a weak one
-/// only beside codes of a packed or 8-bit type.
-enum class Strength : std::uint8_t { kStrong, kWeak };
-
-/// A companion `base + suffix` belongs to codes `base + codes`.
-struct CompanionRow {
-  std::string_view suffix;
-  std::string_view codes;
-  std::optional<CompanionRole> role;  ///< none: belongs to the weight, not needed for decoding
-  Hint hint = Hint::kNone;
-  Strength strength = Strength::kStrong;
-};
-
-constexpr auto kScale = CompanionRole::kScale;
-constexpr auto kZero = CompanionRole::kZeroPoint;
-constexpr auto kGroupIndex = CompanionRole::kGroupIndex;
-constexpr auto kGlobal = CompanionRole::kGlobalScale;
-constexpr auto kShape = CompanionRole::kShape;
-constexpr std::nullopt_t kUnused = std::nullopt;
-
-// Source: the schemes' own packages, as gathered in docs/families.md.
-constexpr CompanionRow kSafetensorsCompanions[] = {
-    {"_scale_inv", "", kScale, Hint::kScaleInverse},
-    {".weight_scale", ".weight_packed", kScale},
-    {".weight_scale", ".weight", kScale, Hint::kScale},
-    {".weight_shape", ".weight_packed", kShape},
-    {".weight_zero_point", ".weight_packed", kZero},
-    {".weight_zero_point", ".weight", kZero, Hint::kScale},
-    {".weight_g_idx", ".weight_packed", kGroupIndex},
-    {".weight_g_idx", ".weight", kGroupIndex, Hint::kScale},
-    {".weight_global_scale", ".weight_packed", kGlobal, Hint::kNvfp4},
-    {".weight_global_scale", ".weight", kGlobal, Hint::kNvfp4},
-    {".weight_scale_2", ".weight", kGlobal, Hint::kNvfp4},
-    {".input_global_scale", ".weight_packed", kUnused},
-    {".input_global_scale", ".weight", kUnused},
-    {".input_scale", ".weight_packed", kUnused, Hint::kNone, Strength::kWeak},
-    {".input_scale", ".weight", kUnused, Hint::kNone, Strength::kWeak},
-    {".qscale_weight", ".weight", kScale, Hint::kScale},
-    {".qscale_act", ".weight", kUnused},
-    {".qzeros", ".qweight", kZero},
-    {".scales", ".qweight", kScale},
-    {".g_idx", ".qweight", kGroupIndex},
-    {".scales", ".weight", kScale, Hint::kMlx, Strength::kWeak},
-    {".biases", ".weight", kZero, Hint::kMlx, Strength::kWeak},
-    {".SCB", ".weight", kScale, Hint::kBnb8},
-    {".weight_format", ".weight", kUnused, Hint::kNone, Strength::kWeak},
-    {".absmax", "", kScale, Hint::kBnb4},
-    {".nested_absmax", "", kUnused, Hint::kBnb4},
-    {".quant_map", "", kUnused, Hint::kBnb4},
-    {".nested_quant_map", "", kUnused, Hint::kBnb4},
-    {".quant_state.bitsandbytes__nf4", "", kUnused, Hint::kBnb4},
-    {".quant_state.bitsandbytes__fp4", "", kUnused, Hint::kBnb4},
-    {".scale", ".W_q", kScale},
-    {".zero", ".W_q", kZero, Hint::kNone, Strength::kWeak},
-    {".shape", ".W_q", kShape, Hint::kNone, Strength::kWeak},
-    {".nbits", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".group_size", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".axis", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".packing", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".view_as_float", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".unpack_view_dtype", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".compute_dtype", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".channel_wise", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".optimize", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".round_zero", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".stores_quant_config", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".encoded_state_dict", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".offload_meta", ".W_q", kUnused, Hint::kNone, Strength::kWeak},
-    {".scale", ".weight", kScale, Hint::kScale, Strength::kWeak},
-    {"_scales", "_blocks", kScale},
-    {"_scale", "", kScale, Hint::kScale, Strength::kWeak},
-};
-
-// NVFP4 blocks are not the whole weight: a float32 factor stands beside them.
-constexpr CompanionRow kGgufCompanions[] = {
-    {".scale", ".weight", kGlobal, Hint::kNone, Strength::kWeak},
-    {".input_scale", ".weight", kUnused, Hint::kNone, Strength::kWeak},
-};
+bool is_float8(ElementType type) {
+  return type == ElementType::kF8E4M3 || type == ElementType::kF8E5M2 ||
+         type == ElementType::kF8E4M3FNUZ || type == ElementType::kF8E5M2FNUZ;
+}
 
 /// True for types that are codes of something else more often than weights themselves.
 bool is_code_type(ElementType type) {
@@ -107,41 +34,42 @@ bool is_code_type(ElementType type) {
     case ElementType::kU8:
     case ElementType::kI32:
     case ElementType::kU32:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF8E5M2FNUZ:
     case ElementType::kF4:
     case ElementType::kNVFP4:
       return true;
     default:
-      return false;
+      return is_float8(type);
   }
 }
 
-bool is_float8(ElementType type) {
-  return type == ElementType::kF8E4M3 || type == ElementType::kF8E5M2 ||
-         type == ElementType::kF8E4M3FNUZ || type == ElementType::kF8E5M2FNUZ;
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+std::vector<std::string_view> names_of(const shard::ModelFiles& files) {
+  std::vector<std::string_view> names;
+  names.reserve(files.tensors.size());
+  for (const StoredTensor& tensor : files.tensors) {
+    names.emplace_back(tensor.name);
+  }
+  return names;
 }
 
 /// Companions of all codes, as singly linked lists over the stored tensors.
 class Binding {
  public:
-  Binding(const shard::ModelFiles& files, std::vector<Warning>& warnings)
+  explicit Binding(const shard::ModelFiles& files)
       : files_(files),
+        names_(names_of(files)),
+        by_name_(names_),
         first_(files.tensors.size(), -1),
         next_(files.tensors.size(), -1),
         row_(files.tensors.size(), nullptr),
         codes_of_(files.tensors.size(), -1) {
-    rows_ = files.format == shard::ContainerFormat::kGguf
-                ? std::span<const CompanionRow>(kGgufCompanions)
-                : std::span<const CompanionRow>(kSafetensorsCompanions);
-    by_name_.reserve(files.tensors.size());
-    for (std::size_t i = 0; i < files.tensors.size(); ++i) {
-      by_name_.emplace(files.tensors[i].name, static_cast<std::int32_t>(i));
+    for (const CompanionRow& row : companion_rows(files.format)) {
+      rows_[static_cast<unsigned char>(row.suffix.back())].push_back(&row);
     }
-    for (std::size_t i = 0; i < files.tensors.size(); ++i) {
-      bind(static_cast<std::int32_t>(i), warnings);
+    // Backwards, so that the lists are in the order of the file.
+    for (std::size_t i = files.tensors.size(); i-- > 0;) {
+      bind(static_cast<std::int32_t>(i));
     }
   }
 
@@ -150,134 +78,107 @@ class Binding {
     return is_companion(tensor) && codes_of_[at(tensor)] < 0;
   }
   bool has_companions(std::int32_t codes) const { return first_[at(codes)] >= 0; }
-  std::int32_t find(const std::string& name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? -1 : found->second;
-  }
+  bool has_tensor(std::string_view name) const { return by_name_.find(name).has_value(); }
   /// Some 8-bit float of this model has a scale: those without one lost theirs.
   bool has_float8_scales() const { return has_float8_scales_; }
-  std::vector<std::int32_t> shape_tensors() const { return shape_tensors_; }
 
-  /// Companions of `codes` in the order of the file; appends them to `stored`.
+  /// Tensors whose values the schemes need.
+  std::vector<std::int32_t> small_tensors() const {
+    std::vector<std::int32_t> tensors;
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      if (row_[i] == nullptr || codes_of_[i] < 0) {
+        continue;
+      }
+      const Part part = row_[i]->part;
+      if (part == Part::kShape || part == Part::kBits || part == Part::kGroupSize ||
+          part == Part::kState) {
+        tensors.push_back(static_cast<std::int32_t>(i));
+      }
+    }
+    return tensors;
+  }
+
+  /// Companions of `codes`; appends all of them to `stored`, in the order of the file.
   Found companions_of(std::int32_t codes, std::vector<std::int32_t>& stored) const {
     Found found;
-    const std::size_t begin = stored.size();
     for (std::int32_t i = first_[at(codes)]; i >= 0; i = next_[at(i)]) {
       stored.push_back(i);
       const CompanionRow& row = *row_[at(i)];
-      if (row.hint > found.hint) {
-        found.hint = row.hint;
-      }
-      if (!row.role) {
-        continue;
-      }
-      switch (*row.role) {
-        case CompanionRole::kScale:
-          found.scale = i;
-          break;
-        case CompanionRole::kZeroPoint:
-          found.zero_point = i;
-          break;
-        case CompanionRole::kGroupIndex:
-          found.group_index = i;
-          break;
-        case CompanionRole::kGlobalScale:
-          found.global_scale = i;
-          break;
-        case CompanionRole::kShape:
-          found.shape = i;
-          break;
-      }
+      found.hint = std::max(found.hint, row.hint);
+      found.parts[static_cast<std::size_t>(row.part)] = i;
     }
-    std::sort(stored.begin() + static_cast<std::ptrdiff_t>(begin), stored.end());
     return found;
   }
 
  private:
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-  void bind(std::int32_t companion, std::vector<Warning>& warnings) {
-    const std::string& name = files_.tensors[at(companion)].name;
-    const CompanionRow* orphan_row = nullptr;
-    for (const CompanionRow& row : rows_) {
-      if (!name.ends_with(row.suffix)) {
+  void bind(std::int32_t companion) {
+    const std::string_view name = names_[at(companion)];
+    if (name.empty()) {
+      return;
+    }
+    for (const CompanionRow* row : rows_[static_cast<unsigned char>(name.back())]) {
+      if (!name.ends_with(row->suffix)) {
         continue;
       }
-      scratch_.assign(name, 0, name.size() - row.suffix.size());
-      scratch_ += row.codes;
-      const auto found = by_name_.find(scratch_);
-      if (found == by_name_.end()) {
-        if (row.strength == Strength::kStrong && orphan_row == nullptr) {
-          orphan_row = &row;
+      scratch_.assign(name.substr(0, name.size() - row->suffix.size()));
+      scratch_ += row->codes;
+      const auto codes = by_name_.find(scratch_);
+      if (!codes) {
+        if (row->strength == Strength::kStrong && row_[at(companion)] == nullptr) {
+          row_[at(companion)] = row;
         }
         continue;
       }
-      const ElementType type = files_.tensors[at(found->second)].type;
-      if (row.strength == Strength::kWeak && !is_code_type(type)) {
+      if (row->strength == Strength::kWeak && !is_code_type(files_.tensors[*codes].type)) {
         continue;
       }
-      attach(companion, found->second, row);
+      row_[at(companion)] = row;
+      codes_of_[at(companion)] = static_cast<std::int32_t>(*codes);
+      next_[at(companion)] = first_[*codes];
+      first_[*codes] = companion;
+      if (row->part == Part::kScale && is_float8(files_.tensors[*codes].type)) {
+        has_float8_scales_ = true;
+      }
       return;
-    }
-    if (orphan_row != nullptr) {
-      row_[at(companion)] = orphan_row;
-      warnings.push_back({"W-COMPANION-ORPHAN", fmt::format("{} belongs to a weight that is not in "
-                                                            "the model",
-                                                            printable(name))});
-    }
-  }
-
-  void attach(std::int32_t companion, std::int32_t codes, const CompanionRow& row) {
-    row_[at(companion)] = &row;
-    codes_of_[at(companion)] = codes;
-    next_[at(companion)] = first_[at(codes)];
-    first_[at(codes)] = companion;
-    if (row.role == kShape) {
-      shape_tensors_.push_back(companion);
-    }
-    if (row.role == kScale && is_float8(files_.tensors[at(codes)].type)) {
-      has_float8_scales_ = true;
     }
   }
 
   const shard::ModelFiles& files_;
-  std::span<const CompanionRow> rows_;
-  std::unordered_map<std::string_view, std::int32_t> by_name_;
+  std::vector<std::string_view> names_;
+  NameIndex by_name_;
+  std::array<std::vector<const CompanionRow*>, 256> rows_;  ///< by the suffix's last byte
   std::vector<std::int32_t> first_;
   std::vector<std::int32_t> next_;
   std::vector<const CompanionRow*> row_;
   std::vector<std::int32_t> codes_of_;
-  std::vector<std::int32_t> shape_tensors_;
   std::string scratch_;
   bool has_float8_scales_ = false;
 };
 
-/// What kind of codes `tensor` is by its name, and the logical name. Nothing: a plain tensor.
+/// What kind of codes `tensor` is by its name, with the logical name. Nothing: a plain tensor.
 std::optional<CodeName> code_name_of(const StoredTensor& tensor, bool has_companions,
                                      std::string& logical) {
   const std::string& name = tensor.name;
-  const auto base = [&](std::size_t suffix) { return name.substr(0, name.size() - suffix); };
+  const auto base = [&](std::string_view suffix) {
+    return name.substr(0, name.size() - suffix.size());
+  };
   if (name.ends_with(".weight_packed")) {
-    logical = base(14) + ".weight";
+    logical = base("_packed");
     return CodeName::kPacked;
   }
   if (name.ends_with(".qweight")) {
-    logical = base(8) + ".weight";
+    logical = base("qweight") + "weight";
     return CodeName::kQweight;
   }
   if (name.ends_with(".W_q")) {
-    logical = base(4) + ".weight";
+    logical = base("W_q") + "weight";
     return CodeName::kHqq;
   }
   if (name.ends_with("_blocks") && tensor.type == ElementType::kU8) {
-    logical = base(7);
+    logical = base("_blocks");
     return CodeName::kBlocks;
   }
-  logical = name;
-  if (has_companions) {
-    return CodeName::kWeight;
-  }
-  return std::nullopt;
+  return has_companions ? std::optional(CodeName::kWeight) : std::nullopt;
 }
 
 LogicalTensor plain(const StoredTensor& tensor, std::int32_t index) {
@@ -290,61 +191,81 @@ LogicalTensor plain(const StoredTensor& tensor, std::int32_t index) {
   return logical;
 }
 
+/// NVFP4 blocks with a float32 factor beside them, which the block decoder does not apply.
+void bind_gguf_factor(const Binding& binding, LogicalTensor& logical) {
+  const Found found = binding.companions_of(logical.codes, logical.stored);
+  if (found[Part::kGlobalScale] < 0) {
+    return;
+  }
+  logical.companions.push_back({CompanionRole::kGlobalScale, found[Part::kGlobalScale]});
+  logical.unsupported =
+      fmt::format("scheme not supported: {} with a factor beside it", logical.encoding.label);
+}
+
+void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<Warning>& warnings) {
+  const auto is_orphan = [](const LogicalTensor& logical) { return logical.orphan; };
+  const auto first = std::find_if(logicals.begin(), logicals.end(), is_orphan);
+  if (first != logicals.end()) {
+    warnings.push_back(
+        {"W-COMPANION-ORPHAN",
+         fmt::format("{} companions belong to weights that are not in the model, the first is {}",
+                     std::count_if(first, logicals.end(), is_orphan), printable(first->name))});
+  }
+}
+
 }  // namespace
 
 std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
                                            const QuantClaims& claims,
                                            std::vector<Warning>& warnings) {
-  const Binding binding(files, warnings);
-  const ShapeValues shape_values = read_shape_values(files, binding.shape_tensors());
+  const Binding binding(files);
+  const SmallValues values(files, binding.small_tensors());
   const bool gguf = files.format == shard::ContainerFormat::kGguf;
-  const bool scales_expected =
-      binding.has_float8_scales() || claims.block.has_value() || claims.method == "fp8";
+  const bool inverse = claims.block.has_value() || claims.method == "fp8";
+  const bool scales_expected = !gguf && (binding.has_float8_scales() || inverse);
 
   std::vector<LogicalTensor> logicals;
   logicals.reserve(files.tensors.size());
   for (std::size_t i = 0; i < files.tensors.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
     const StoredTensor& tensor = files.tensors[i];
+    if (binding.is_companion(index) && !binding.is_orphan(index)) {
+      continue;
+    }
+    LogicalTensor& logical = logicals.emplace_back(plain(tensor, index));
     if (binding.is_orphan(index)) {
-      logicals.push_back(plain(tensor, index));
-      logicals.back().orphan = true;
-      continue;
-    }
-    if (binding.is_companion(index)) {
-      continue;
-    }
-    LogicalTensor logical = plain(tensor, index);
-    if (gguf) {
-      if (binding.has_companions(index)) {
-        const Found found = binding.companions_of(index, logical.stored);
-        if (found.global_scale >= 0) {
-          logical.companions.push_back({CompanionRole::kGlobalScale, found.global_scale});
-        }
+      logical.orphan = true;
+    } else if (gguf) {
+      bind_gguf_factor(binding, logical);
+    } else if (const auto code_name =
+                   code_name_of(tensor, binding.has_companions(index), logical.name)) {
+      logical.quantised = true;
+      apply_scheme(files, claims, values, *code_name, binding.companions_of(index, logical.stored),
+                   logical);
+      if (logical.name != tensor.name && binding.has_tensor(logical.name)) {
+        logical.unsupported =
+            fmt::format("ambiguous: {} is stored both plainly and packed", printable(logical.name));
       }
-    } else {
-      const auto code_name = code_name_of(tensor, binding.has_companions(index), logical.name);
-      if (code_name) {
-        Found found = binding.companions_of(index, logical.stored);
-        found.shape_value = shape_values.find(found.shape);
-        logical.quantised = true;
-        apply_scheme(files, claims, *code_name, found, logical);
-        if (logical.name != tensor.name && binding.find(logical.name) >= 0) {
-          logical.unsupported =
-              fmt::format("ambiguous: {} is stored both plainly and packed", logical.name);
-        }
-      } else if (is_float8(tensor.type) && scales_expected && tensor.shape.size() >= 2) {
-        logical.unsupported = fmt::format(
-            "scale missing: {}_scale{}", tensor.name,
-            claims.method.empty() || claims.method == "fp8" || claims.block ? "_inv" : "");
-      }
+    } else if (scales_expected && is_float8(tensor.type) && tensor.shape.size() >= 2) {
+      logical.unsupported =
+          fmt::format("scale missing: {}_scale{}", printable(tensor.name), inverse ? "_inv" : "");
     }
-    logicals.push_back(std::move(logical));
   }
-  std::sort(logicals.begin(), logicals.end(), [](const LogicalTensor& a, const LogicalTensor& b) {
-    return a.name != b.name ? a.name < b.name : a.codes < b.codes;
+  std::vector<LogicalTensor> sorted;
+  sorted.reserve(logicals.size());
+  std::vector<std::int32_t> order(logicals.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<std::int32_t>(i);
+  }
+  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    const int compared = logicals[at(a)].name.compare(logicals[at(b)].name);
+    return compared != 0 ? compared < 0 : a < b;
   });
-  return logicals;
+  for (const std::int32_t i : order) {
+    sorted.push_back(std::move(logicals[at(i)]));
+  }
+  warn_of_orphans(sorted, warnings);
+  return sorted;
 }
 
 }  // namespace vindex::model

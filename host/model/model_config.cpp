@@ -69,6 +69,17 @@ void Claims::warn_type(const std::string& key) {
       {"W-CONFIG-TYPE", fmt::format("{} is no non-negative integer; not used", printable(key))});
 }
 
+bool Claims::flag(std::string_view key) const {
+  for (const JsonValue* section : sections_) {
+    const JsonValue* value = section->find(key);
+    const bool* set = value == nullptr ? nullptr : value->as_bool();
+    if (set != nullptr) {
+      return *set;
+    }
+  }
+  return false;
+}
+
 std::optional<Claim> Claims::config_number(std::string_view key) {
   for (const JsonValue* section : sections_) {
     const JsonValue* value = section->find(key);

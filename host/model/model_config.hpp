@@ -39,6 +39,8 @@ class Claims {
   /// value of another type gives a warning. Booleans and nulls count as absent.
   std::optional<Claim> number(std::initializer_list<std::string_view> config_keys,
                               std::initializer_list<std::string_view> gguf_keys);
+  /// True where config.json holds `key` as true.
+  bool flag(std::string_view key) const;
 
  private:
   std::optional<Claim> config_number(std::string_view key);

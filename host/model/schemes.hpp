@@ -1,18 +1,32 @@
 // Owns the rules by which codes and companions make a logical weight: shapes, types and block
-// geometry of every scheme of quantised safetensors (docs/families.md, "Schemes").
+// geometry of every scheme of quantised safetensors. docs/families.md lists them.
 #pragma once
 
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
+#include "small_values.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string_view>
 
 namespace vindex::model {
 
-/// What a companion suffix says about the scheme.
+/// What a companion is to its weight.
+enum class Part : std::uint8_t {
+  kScale,
+  kZeroPoint,
+  kGroupIndex,
+  kGlobalScale,
+  kShape,      // value: the logical rows and columns
+  kBits,       // value: bits per weight
+  kGroupSize,  // value: weights per scale
+  kState,      // value: JSON
+  kUnused,     // belongs to the weight, says nothing about it (activation scales, code books)
+  kCount
+};
+
+/// What a companion's name says about the scheme; where several do, the largest counts.
 enum class Hint : std::uint8_t {
   kNone,
   kScaleInverse,  // _scale_inv
@@ -23,22 +37,21 @@ enum class Hint : std::uint8_t {
   kNvfp4,         // weight_scale_2, weight_global_scale
 };
 
-/// The companions found beside one tensor of codes; -1 where absent.
+/// The companions found beside one tensor of codes.
 struct Found {
-  std::int32_t scale = -1;
-  std::int32_t zero_point = -1;
-  std::int32_t group_index = -1;
-  std::int32_t global_scale = -1;
-  std::int32_t shape = -1;
+  std::array<std::int32_t, static_cast<std::size_t>(Part::kCount)> parts;  ///< -1 where absent
   Hint hint = Hint::kNone;
-  std::optional<std::array<std::int64_t, 2>> shape_value;  ///< of weight_shape, where it was read
+
+  Found() { parts.fill(-1); }
+  std::int32_t operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }
 };
 
-/// Which tensor name the codes have.
+/// Which name the codes have.
 enum class CodeName : std::uint8_t { kWeight, kPacked, kQweight, kHqq, kBlocks };
 
 /// Fills shape, encoding, companions and `unsupported` of `logical`, whose codes are set.
-void apply_scheme(const shard::ModelFiles& files, const QuantClaims& claims, CodeName code_name,
-                  const Found& found, LogicalTensor& logical);
+void apply_scheme(const shard::ModelFiles& files, const QuantClaims& claims,
+                  const SmallValues& values, CodeName code_name, const Found& found,
+                  LogicalTensor& logical);
 
 }  // namespace vindex::model

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vindex/core/checked.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/model/model_index.hpp>
 
 #include <gtest/gtest.h>

@@ -1,0 +1,112 @@
+#include "small_values.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vindex::model {
+
+namespace {
+
+using decode::ElementType;
+using shard::StoredTensor;
+
+// A page: reading across a smaller gap costs less than a second request.
+constexpr std::uint64_t kLargestGap = 4096;
+constexpr std::uint64_t kLargestValue = 4096;
+constexpr std::uint64_t kLargestRun = 1U << 20U;
+
+}  // namespace
+
+SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors)
+    : files_(&files) {
+  const auto stored = [&](std::int32_t i) -> const StoredTensor& {
+    return files.tensors[static_cast<std::size_t>(i)];
+  };
+  std::erase_if(tensors, [&](std::int32_t i) {
+    const StoredTensor& tensor = stored(i);
+    return tensor.bytes == 0 || tensor.bytes > kLargestValue ||
+           files.shards[static_cast<std::size_t>(tensor.shard)].source == nullptr;
+  });
+  std::sort(tensors.begin(), tensors.end(), [&](std::int32_t a, std::int32_t b) {
+    return stored(a).shard != stored(b).shard ? stored(a).shard < stored(b).shard
+                                              : stored(a).offset < stored(b).offset;
+  });
+
+  std::vector<shard::ReadRequest> requests;
+  for (std::size_t begin = 0; begin < tensors.size();) {
+    const std::int32_t shard = stored(tensors[begin]).shard;
+    const std::size_t first_run = runs_.size();
+    std::vector<std::uint64_t> offsets;
+    std::size_t end = begin;
+    for (; end < tensors.size() && stored(tensors[end]).shard == shard; ++end) {
+      const StoredTensor& tensor = stored(tensors[end]);
+      const std::uint64_t distance = offsets.empty() ? 0 : tensor.offset - offsets.back();
+      if (offsets.empty() || distance > runs_.back().size() + kLargestGap ||
+          distance + tensor.bytes > kLargestRun) {
+        runs_.emplace_back();
+        offsets.push_back(tensor.offset);
+      }
+      std::vector<std::byte>& run = runs_.back();
+      const auto at = static_cast<std::size_t>(tensor.offset - offsets.back());
+      const auto size = static_cast<std::size_t>(tensor.bytes);
+      run.resize(std::max(run.size(), at + size));
+      places_.push_back({tensors[end], runs_.size() - 1, at, size});
+    }
+    requests.clear();
+    for (std::size_t i = first_run; i < runs_.size(); ++i) {
+      requests.push_back({offsets[i - first_run], runs_[i]});
+    }
+    files.shards[static_cast<std::size_t>(shard)].source->read_many(requests);
+    begin = end;
+  }
+  std::sort(places_.begin(), places_.end(),
+            [](const Place& a, const Place& b) { return a.tensor < b.tensor; });
+}
+
+std::span<const std::byte> SmallValues::bytes(std::int32_t tensor) const {
+  const auto found = std::lower_bound(
+      places_.begin(), places_.end(), tensor,
+      [](const Place& place, std::int32_t wanted) { return place.tensor < wanted; });
+  if (tensor < 0 || found == places_.end() || found->tensor != tensor) {
+    return {};
+  }
+  return std::span(runs_[found->run]).subspan(found->begin, found->size);
+}
+
+std::optional<std::int64_t> SmallValues::element(std::int32_t tensor, std::size_t index) const {
+  const std::span<const std::byte> data = bytes(tensor);
+  if (data.empty()) {
+    return std::nullopt;
+  }
+  const ElementType type = files_->tensors[static_cast<std::size_t>(tensor)].type;
+  if (type == ElementType::kI64 && data.size() >= 8 * (index + 1)) {
+    std::int64_t value = 0;
+    std::memcpy(&value, data.data() + 8 * index, 8);
+    return value;
+  }
+  if (type == ElementType::kI32 && data.size() >= 4 * (index + 1)) {
+    std::int32_t value = 0;
+    std::memcpy(&value, data.data() + 4 * index, 4);
+    return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> SmallValues::number(std::int32_t tensor) const {
+  return element(tensor, 0);
+}
+
+std::optional<std::array<std::int64_t, 2>> SmallValues::pair(std::int32_t tensor) const {
+  if (tensor < 0 || files_ == nullptr) {
+    return std::nullopt;
+  }
+  const std::vector<std::int64_t>& shape = files_->tensors[static_cast<std::size_t>(tensor)].shape;
+  const auto first = element(tensor, 0);
+  const auto second = element(tensor, 1);
+  if (shape.size() != 1 || shape[0] != 2 || !first || !second) {
+    return std::nullopt;
+  }
+  return std::array<std::int64_t, 2>{*first, *second};
+}
+
+}  // namespace vindex::model

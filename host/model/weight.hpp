@@ -1,0 +1,95 @@
+// Owns a quantised weight under construction: its codes, what was found beside them, and the
+// wording of what is wrong. One function per scheme fills it.
+#pragma once
+
+#include "schemes.hpp"
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace vindex::model {
+
+/// Sides beyond this are refused before they are multiplied.
+inline constexpr std::int64_t kMostSide = std::numeric_limits<std::int32_t>::max();
+
+std::string_view type_name(decode::ElementType type);
+std::string shape_text(const std::vector<std::int64_t>& shape);
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b);
+bool is_float_scale(decode::ElementType type);
+/// Powers of two: E8M0, also where it is stored as U8.
+bool is_power_scale(decode::ElementType type);
+decode::Encoding unsupported_encoding(std::string label, decode::ElementType type);
+
+class Weight {
+ public:
+  Weight(const shard::ModelFiles& files, const QuantClaims& quant, const SmallValues& small_values,
+         const Found& companions, LogicalTensor& out)
+      : claims(quant), values(small_values), found(companions), logical(out), files_(files) {}
+
+  const shard::StoredTensor& stored(std::int32_t tensor) const {
+    return files_.tensors[static_cast<std::size_t>(tensor)];
+  }
+  const shard::StoredTensor& codes() const { return stored(logical.codes); }
+  /// The companion `part`, or null.
+  const shard::StoredTensor* companion(Part part) const {
+    return found[part] < 0 ? nullptr : &stored(found[part]);
+  }
+
+  /// The last two sides of the codes as stored, or 0 where they have fewer.
+  std::int64_t code_rows() const { return side(2); }
+  std::int64_t code_cols() const { return side(1); }
+  /// 2-D, or a stack of 2-D.
+  bool is_matrix_or_stack() const { return codes().shape.size() == 2 || codes().shape.size() == 3; }
+
+  /// Logical shape: the codes' leading side, then rows x cols.
+  void set_shape(std::int64_t rows, std::int64_t cols);
+  void forget_shape();
+  /// Whether `scale` has the codes' leading side, then rows x cols. A vector of `rows` counts as
+  /// rows x 1, one element in any form as 1 x 1. The codes must be a matrix or a stack.
+  bool has_shape(const shard::StoredTensor& scale, std::int64_t rows, std::int64_t cols) const;
+  void use(decode::CompanionRole role, Part part) {
+    logical.companions.push_back({role, found[part]});
+  }
+
+  /// The first failure stands.
+  void fail(std::string why);
+  /// A scheme that is known by name only.
+  void name_only(std::string label);
+  void misshapen(const shard::StoredTensor& scale, std::string_view wanted);
+  void mistyped(const shard::StoredTensor& scale);
+  void missing(std::string_view suffix);
+  void codes_misshapen();
+
+  const QuantClaims& claims;
+  const SmallValues& values;
+  const Found& found;
+  LogicalTensor& logical;
+
+ private:
+  std::int64_t side(std::size_t from_end) const {
+    const std::vector<std::int64_t>& shape = codes().shape;
+    return shape.size() < from_end ? 0 : shape[shape.size() - from_end];
+  }
+
+  const shard::ModelFiles& files_;
+};
+
+/// fp8 codes with a scale per block: DeepSeek-V3's weight_scale_inv.
+void apply_float8_block(Weight& weight);
+/// fp8 codes with one scale, one per row, one per 32 columns, or one per block (weight_scale).
+void apply_float8_scale(Weight& weight);
+/// compressed-tensors pack-quantized.
+void apply_packed_int(Weight& weight);
+/// GPTQ and AWQ.
+void apply_gptq_or_awq(Weight& weight);
+/// FP4 codes, two per byte along the rows.
+void apply_fp4_pairs(Weight& weight, std::string label);
+/// gpt-oss: blocks [.., rows, groups, 16 bytes of 32 codes].
+void apply_blocks(Weight& weight);
+void apply_bnb4(Weight& weight);
+void apply_hqq(Weight& weight);
+void apply_mlx(Weight& weight);
+
+}  // namespace vindex::model
