@@ -22,6 +22,17 @@ struct LossLanes {
   double error[kLanes] = {};
   double step = 0.0;
 
+  void add(const float* values, const float* decoded, std::int64_t count) {
+    const std::int64_t whole = count - count % kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        add(lane, values[i + lane], decoded[i + lane]);
+      }
+    }
+    for (std::int64_t i = whole; i < count; ++i) {
+      add(i - whole, values[i], decoded[i]);
+    }
+  }
   void add(std::int64_t lane, float value, float decoded) {
     const double wide = value;
     const double difference = static_cast<double>(decoded) - wide;
@@ -39,41 +50,28 @@ struct LossLanes {
   }
 };
 
-float magnitude_of(float value) {
-  return bits_as<float>(bits_as<std::uint32_t>(value) & 0x7FFFFFFFU);
-}
-
-// Largest magnitude of `count` values; NaN is passed over (the norm shows it).
+// Largest magnitude of `count` values. Magnitudes compare like their bits, and a largest integer
+// may be sought in any order. A NaN comes out as NaN.
 float largest_magnitude(const float* values, std::int64_t count) {
-  float lanes[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const float magnitude = magnitude_of(values[i + lane]);
-      lanes[lane] = magnitude > lanes[lane] ? magnitude : lanes[lane];
-    }
+  std::int32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = static_cast<std::int32_t>(bits_as<std::uint32_t>(values[i]) & 0x7FFFFFFFU);
+    largest = bits > largest ? bits : largest;
   }
-  for (; i < count; ++i) {
-    lanes[0] = std::max(lanes[0], magnitude_of(values[i]));
-  }
-  return *std::max_element(lanes, lanes + kLanes);
+  return bits_as<float>(largest);
 }
 
-// Calls convert(i) -> decoded value for every i < count, in lanes.
+// Sets decoded[i] = convert(i), which also stores the code, for every i < count, and adds the loss.
 template <typename Convert>
 void convert_row(const float* values, std::int64_t count, LossLanes& loss, Convert convert) {
-  const std::int64_t whole = count - count % kLanes;
-  for (std::int64_t i = 0; i < whole; i += kLanes) {
-    float decoded[kLanes];
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      decoded[lane] = convert(i + lane);
+  constexpr std::int64_t kChunk = 128;
+  float decoded[kChunk];
+  for (std::int64_t start = 0; start < count; start += kChunk) {
+    const std::int64_t length = std::min(kChunk, count - start);
+    for (std::int64_t i = 0; i < length; ++i) {
+      decoded[i] = convert(start + i);
     }
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      loss.add(lane, values[i + lane], decoded[lane]);
-    }
-  }
-  for (std::int64_t i = whole; i < count; ++i) {
-    loss.add(i - whole, values[i], convert(i));
+    loss.add(values + start, decoded, length);
   }
 }
 

@@ -25,6 +25,7 @@ ModelPlan plan_layer(std::int64_t experts, std::int64_t rows, std::int64_t cols,
   ModelPlan plan;
   plan.spec = spec;
   plan.seed = seed;
+  // No num_hidden_layers: one layer of a model is no number that its tensors would confirm.
   nlohmann::ordered_json config = {{"architectures", {"DeepseekV3ForCausalLM"}},
                                    {"first_k_dense_replace", 1},
                                    {"hidden_size", rows},
@@ -33,7 +34,7 @@ ModelPlan plan_layer(std::int64_t experts, std::int64_t rows, std::int64_t cols,
                                    {"moe_layer_freq", 1},
                                    {"n_routed_experts", experts},
                                    {"num_experts_per_tok", std::min<std::int64_t>(8, experts)},
-                                   {"num_hidden_layers", 2},
+
                                    {"torch_dtype", "bfloat16"}};
   const auto quantisation = quantization_config(variant);
   if (!quantisation.is_null()) {

@@ -26,8 +26,9 @@ struct Mix {
 
   Mix(std::uint64_t key, Stream stream, std::int64_t n)
       : length(n), block(static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)))) {
-    // Three transforms of everything where the blocks coincide, else two of each range.
-    passes = block == length ? 3 : 4;
+    // Three rounds leave every direction spread over all elements, also where the blocks overlap
+    // little.
+    passes = block == length ? 3 : 6;
     sign_words.resize(static_cast<std::size_t>((passes * block + 31) / 32));
     fill_words(key, stream, sign_words);
   }

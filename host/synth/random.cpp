@@ -58,7 +58,8 @@ float minus_two_log(float u) {
 
 // Two normals from two words: the radius from `a`; the angle in a quarter circle from `b`, whose
 // two lowest bits (worth nothing to a float) choose the quarter.
-void box_muller(std::uint32_t a, std::uint32_t b, float& first, float& second) {
+[[gnu::always_inline]] inline void box_muller(std::uint32_t a, std::uint32_t b, float& first,
+                                              float& second) {
   const float u = (static_cast<float>(static_cast<std::int32_t>(a >> 1U)) + 0.5F) * 0x1p-31F;
   const float radius = std::sqrt(minus_two_log(u));
   const float angle = static_cast<float>(static_cast<std::int32_t>(b)) * (0.785398163F * 0x1p-31F);
@@ -66,11 +67,13 @@ void box_muller(std::uint32_t a, std::uint32_t b, float& first, float& second) {
   const float sine =
       ((((z * (1.0F / 362880) - 1.0F / 5040) * z + 1.0F / 120) * z - 1.0F / 6) * z + 1.0F) * angle;
   const float cosine = (((z * (1.0F / 40320) - 1.0F / 720) * z + 1.0F / 24) * z - 0.5F) * z + 1.0F;
-  const std::uint32_t sign = (b & 2U) << 30U;
-  const float along = bits_as<float>(bits_as<std::uint32_t>(cosine * radius) ^ sign);
-  const float across = sine * radius;
-  first = (b & 1U) != 0U ? across : along;
-  second = (b & 1U) != 0U ? along : across;
+  // Masks instead of selections: compilers turn them into vector code.
+  const std::uint32_t swap = 0U - (b & 1U);
+  const std::uint32_t along = bits_as<std::uint32_t>(cosine * radius) ^ ((b & 2U) << 30U);
+  const auto across = bits_as<std::uint32_t>(sine * radius);
+  const std::uint32_t exchanged = (along ^ across) & swap;
+  first = bits_as<float>(along ^ exchanged);
+  second = bits_as<float>(across ^ exchanged);
 }
 
 }  // namespace
