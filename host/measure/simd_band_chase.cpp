@@ -29,24 +29,40 @@ class Chase {
  public:
   [[gnu::always_inline]] inline Chase(T* band, std::int64_t n) : band_(band), order_(n) {}
 
+  // A sweep may do its step k once the sweep before has done step k + 1; a group of sweeps in that
+  // staircase order works on neighbouring windows, so the band passes by once per group.
   [[gnu::always_inline]] inline void run() {
-    for (std::int64_t column = 0; column + 2 < order_; ++column) {
-      Reflector<T> reflector;
-      Vector x[kVectors];
-      load(at(column + 1, column), x);
-      const T beta = reflect(x, reflector);
-      store_pivot(beta, at(column + 1, column));
-      for (std::int64_t row = column + 1;; row += kBand) {
-        apply_both_sides(row, reflector);
-        if (row + kBand >= order_) {
-          break;
+    const std::int64_t sweeps = order_ - 2;
+    for (std::int64_t first = 0; first < sweeps; first += kGroup) {
+      const std::int64_t members = std::min(kGroup, sweeps - first);
+      const std::int64_t steps = (order_ - first - 1 + kBand - 1) / kBand;
+      for (std::int64_t time = 0; time < steps + 2 * (members - 1); ++time) {
+        for (std::int64_t member = 0; member < members; ++member) {
+          step(first + member, time - 2 * member, reflectors_[member]);
         }
-        move_bulge(row, reflector);
       }
     }
   }
 
  private:
+  // Step 0 of a sweep clears its column below the subdiagonal; each later one moves the bulge down
+  // by kBand rows.
+  [[gnu::always_inline]] inline void step(std::int64_t column, std::int64_t index,
+                                          Reflector<T>& reflector) {
+    const std::int64_t row = column + 1 + index * kBand;
+    if (index < 0 || row >= order_) {
+      return;
+    }
+    if (index == 0) {
+      Vector x[kVectors];
+      load(at(row, column), x);
+      store_pivot(reflect(x, reflector), at(row, column));
+    } else {
+      move_bulge(row - kBand, reflector);
+    }
+    apply_both_sides(row, reflector);
+  }
+
   [[gnu::always_inline]] inline T* at(std::int64_t row, std::int64_t column) {
     return band_ + column * kBandStride + row;
   }
@@ -83,15 +99,30 @@ class Chase {
   [[gnu::always_inline]] static inline T reflect(Vector* x, Reflector<T>& reflector) {
     const T alpha = x[0][0];
     Register::clear_below(1, x[0]);
-    const T rest = dot(x, x);
+    store(x, reflector.v);
+    // The length in float64: 2,048 sweeps pass over every row, and I - tau v v^T must be orthogonal
+    // to the last bit of tau for their errors not to add up.
+    constexpr std::int64_t kSums = 8;
+    double sums[kSums] = {};
+    for (std::int64_t i = 0; i < kBand; i += kSums) {
+      for (std::int64_t l = 0; l < kSums; ++l) {
+        const auto value = static_cast<double>(reflector.v[i + l]);
+        sums[l] += value * value;
+      }
+    }
+    const double rest =
+        ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
     T beta = alpha;
     T inverse = T{0};
     reflector.tau = T{0};
-    if (rest > T{0}) {
-      const T length = std::sqrt(alpha * alpha + rest);
-      beta = alpha > T{0} ? -length : length;
-      inverse = T{1} / (alpha - beta);
-      reflector.tau = (beta - alpha) / beta;
+    if (rest > 0.0) {
+      const auto wide_alpha = static_cast<double>(alpha);
+      const double length = std::sqrt(wide_alpha * wide_alpha + rest);
+      const double wide_beta = wide_alpha > 0.0 ? -length : length;
+      const double inverse_beta = 1.0 / wide_beta;
+      beta = static_cast<T>(wide_beta);
+      inverse = static_cast<T>(1.0 / (wide_alpha - wide_beta));
+      reflector.tau = static_cast<T>((wide_beta - wide_alpha) * inverse_beta);
     }
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
@@ -260,8 +291,11 @@ class Chase {
     reflector = next;
   }
 
+  static constexpr std::int64_t kGroup = 4;
+
   T* band_;
   std::int64_t order_;
+  Reflector<T> reflectors_[kGroup];
 };
 
 template <typename T>

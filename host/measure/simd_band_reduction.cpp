@@ -238,8 +238,8 @@ class Reduction {
   [[gnu::always_inline]] inline void transposed_product(const T* x, const T* y, std::int64_t rows,
                                                         Square& out) {
     std::fill_n(&out[0][0], kBand * kBand, T{0});
-    for (std::int64_t first = 0; first < rows; first += 4 * kRowChunk) {
-      const std::int64_t depth = std::min(4 * kRowChunk, rows - first);
+    for (std::int64_t first = 0; first < rows; first += kRowChunk) {
+      const std::int64_t depth = std::min(kRowChunk, rows - first);
       Product::add(x + first * kBand, 1, kBand, y + first * kBand, kBand, kBand, depth, &out[0][0],
                    kBand);
     }
