@@ -33,15 +33,6 @@ void set_scales(const EncodedMatrix& matrix, DecodeView& view) {
   view.scale_cols = scale->cols;
 }
 
-// CPUID leaf 1, ECX bit 29 (clang 14's __builtin_cpu_supports does not know the name).
-bool has_f16c() {
-  unsigned eax = 0;
-  unsigned ebx = 0;
-  unsigned ecx = 0;
-  unsigned edx = 0;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & (1U << 29U)) != 0;
-}
-
 }  // namespace
 
 DecodeView decode_view(const EncodedMatrix& matrix) {
@@ -94,11 +85,10 @@ bool is_supported(SimdLevel level) {
     case SimdLevel::kBaseline:
       return true;
     case SimdLevel::kAvx2:
-      return __builtin_cpu_supports("avx2") != 0 && has_f16c();
+      return __builtin_cpu_supports("avx2") != 0;
     case SimdLevel::kAvx512:
       return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-             __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-             has_f16c();
+             __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
     default:
       return false;
   }

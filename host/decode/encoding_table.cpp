@@ -17,25 +17,20 @@ template <typename Decoder>
 }
 
 template <typename Decoder>
-[[gnu::flatten, gnu::target("avx2,f16c")]] void decode_avx2(const DecodeView& view, float* out,
-                                                            std::int64_t out_stride) {
+[[gnu::flatten, gnu::target("avx2")]] void decode_avx2(const DecodeView& view, float* out,
+                                                       std::int64_t out_stride) {
   for (std::int64_t row = 0; row < view.rows; ++row) {
     Decoder::row(view, row, out + row * out_stride);
   }
 }
 
 template <typename Decoder>
-[[gnu::flatten, gnu::target("avx512f,avx512bw,avx512dq,avx512vl,f16c")]] void decode_avx512(
+[[gnu::flatten, gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void decode_avx512(
     const DecodeView& view, float* out, std::int64_t out_stride) {
   for (std::int64_t row = 0; row < view.rows; ++row) {
     Decoder::row(view, row, out + row * out_stride);
   }
 }
-
-// The encoder of a decoder's format. An encoder is added by specialising this beside the others,
-// from include/vindex/decode/encode.hpp.
-template <typename Decoder>
-constexpr EncodeFunction kEncoder = nullptr;
 
 template <typename Decoder>
 constexpr FormatRow row_of() {
@@ -43,8 +38,7 @@ constexpr FormatRow row_of() {
           Decoder::kType,
           Decoder::kBits,
           Decoder::kElements,
-          {decode_baseline<Decoder>, decode_avx2<Decoder>, decode_avx512<Decoder>},
-          kEncoder<Decoder>};
+          {decode_baseline<Decoder>, decode_avx2<Decoder>, decode_avx512<Decoder>}};
 }
 
 template <typename... Decoders>

@@ -1,6 +1,6 @@
 // Owns the shape of the host's table of decodable formats: one row per decoder of AllDecoders
-// (decode/visit_encoding.hpp), with its loops per SIMD level and, where one is written, its
-// encoder.
+// (decode/visit_encoding.hpp), with its loops per SIMD level. Encoders are apart
+// (decode/encode.hpp): few formats are written.
 #pragma once
 
 #include <vindex/decode/decode_view.hpp>
@@ -16,18 +16,12 @@ namespace vindex::decode {
 /// Writes view.rows x view.cols floats, `out_stride` floats from row to row.
 using DecodeFunction = void (*)(const DecodeView& view, float* out, std::int64_t out_stride);
 
-/// Encodes rows x cols floats (row-major, contiguous) to `codes` (row_bytes() per row) and, where
-/// the format has them, `scales` (row-major, of the companion's type and geometry in `encoding`).
-using EncodeFunction = void (*)(const Encoding& encoding, const float* values, std::int64_t rows,
-                                std::int64_t cols, std::byte* codes, std::byte* scales);
-
 struct FormatRow {
   Scheme scheme = Scheme::kPlain;
   ElementType type = ElementType::kF32;
   std::int32_t bits = 0;
   std::int32_t elements = 1;  ///< columns stored together: column_granularity()
   std::array<DecodeFunction, static_cast<std::size_t>(SimdLevel::kCount)> decode{};
-  EncodeFunction encode = nullptr;  ///< null where the format is only read
 };
 
 /// One row per decodable format.
