@@ -6,30 +6,6 @@
 namespace vindex::decode::testing {
 namespace {
 
-constexpr std::uint8_t kHalfOne[2] = {0x00, 0x3C};       // 1.0
-constexpr std::uint8_t kHalfMinusTwo[2] = {0x00, 0xC0};  // -2.0
-
-std::vector<float> decoded_block(ElementType type, const std::vector<std::uint8_t>& bytes) {
-  const Encoding encoding = plain_encoding(type);
-  EncodedMatrix matrix;
-  matrix.encoding = &encoding;
-  matrix.rows = 1;
-  matrix.cols = element_type_row(type).block_elements;
-  matrix.codes = reinterpret_cast<const std::byte*>(bytes.data());
-  matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
-  return decoded(matrix);
-}
-
-std::vector<std::uint8_t> zero_block(ElementType type) {
-  return std::vector<std::uint8_t>(static_cast<std::size_t>(element_type_row(type).block_bytes),
-                                   std::uint8_t{0});
-}
-
-void put_half(std::vector<std::uint8_t>& bytes, std::size_t at, const std::uint8_t (&half)[2]) {
-  bytes[at] = half[0];
-  bytes[at + 1] = half[1];
-}
-
 TEST(SimpleBlocks, Q4_0LowNibblesComeFirstAndScalesMayBeNegative) {
   auto bytes = zero_block(ElementType::kQ4_0);
   put_half(bytes, 0, kHalfMinusTwo);

@@ -124,6 +124,32 @@ class RandomMatrix {
   EncodedMatrix matrix_;
 };
 
+inline constexpr std::uint8_t kHalfOne[2] = {0x00, 0x3C};       // 1.0
+inline constexpr std::uint8_t kHalfMinusTwo[2] = {0x00, 0xC0};  // -2.0
+
+/// One block of a plain type, decoded.
+inline std::vector<float> decoded_block(ElementType type, const std::vector<std::uint8_t>& bytes) {
+  const Encoding encoding = plain_encoding(type);
+  EncodedMatrix matrix;
+  matrix.encoding = &encoding;
+  matrix.rows = 1;
+  matrix.cols = element_type_row(type).block_elements;
+  matrix.codes = reinterpret_cast<const std::byte*>(bytes.data());
+  matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
+  return decoded(matrix);
+}
+
+inline std::vector<std::uint8_t> zero_block(ElementType type) {
+  return std::vector<std::uint8_t>(static_cast<std::size_t>(element_type_row(type).block_bytes),
+                                   std::uint8_t{0});
+}
+
+inline void put_half(std::vector<std::uint8_t>& bytes, std::size_t at,
+                     const std::uint8_t (&half)[2]) {
+  bytes[at] = half[0];
+  bytes[at + 1] = half[1];
+}
+
 /// One encoding per decodable format.
 inline std::vector<Encoding> decodable_encodings() {
   std::vector<Encoding> encodings;

@@ -5,9 +5,12 @@
 //   visit_encoding(encoding, [&]<typename Decoder>(Decoder) { kernel<Decoder><<<...>>>(view); });
 #pragma once
 
+#include <vindex/decode/four_bit_blocks.hpp>
 #include <vindex/decode/k_blocks.hpp>
 #include <vindex/decode/scaled_formats.hpp>
 #include <vindex/decode/simple_blocks.hpp>
+#include <vindex/decode/small_k_blocks.hpp>
+#include <vindex/decode/ternary_blocks.hpp>
 
 namespace vindex::decode {
 
@@ -22,7 +25,10 @@ using AllDecoders =
                 PlainDecoder<F8E4M3Format>, PlainDecoder<F8E5M2Format>, PlainDecoder<Q4_0Block>,
                 PlainDecoder<Q4_1Block>, PlainDecoder<Q5_0Block>, PlainDecoder<Q5_1Block>,
                 PlainDecoder<Q8_0Block>, PlainDecoder<Q4_KBlock>, PlainDecoder<Q5_KBlock>,
-                PlainDecoder<Q6_KBlock>, Fp8BlockDecoder, PackedIntDecoder<4>, PackedIntDecoder<8>>;
+                PlainDecoder<Q6_KBlock>, PlainDecoder<Q2_KBlock>, PlainDecoder<Q3_KBlock>,
+                PlainDecoder<IQ4_NLBlock>, PlainDecoder<IQ4_XSBlock>, PlainDecoder<MXFP4Block>,
+                PlainDecoder<TQ1_0Block>, PlainDecoder<TQ2_0Block>, PlainDecoder<Q1_0Block>,
+                PlainDecoder<Q2_0Block>, Fp8BlockDecoder, PackedIntDecoder<4>, PackedIntDecoder<8>>;
 
 /// True where `Decoder` decodes `encoding`.
 template <typename Decoder>
