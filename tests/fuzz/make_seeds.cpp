@@ -1,0 +1,87 @@
+// Writes the seed corpora: make_seeds FOLDER fills FOLDER/{gguf,safetensors,json,decode}. Run by
+// hand after a format is added; the result is kept in the tree.
+#include "support/gguf_builder.hpp"
+#include "support/safetensors_builder.hpp"
+
+#include <vindex/decode/encoding_table.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+namespace {
+using namespace vindex::testing;
+
+std::string root;
+
+void write(const std::string& target, const std::string& name, const std::string& content) {
+  const std::filesystem::path folder = std::filesystem::path(root) / target;
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / name, std::ios::binary) << content;
+}
+
+void write_gguf() {
+  write("gguf", "small", small_gguf().bytes());
+  GgufBuilder values;
+  for (const std::uint32_t type : {0U, 1U, 7U}) {
+    values.key("one" + std::to_string(type), type, std::string(1, '\1'));
+  }
+  values.key("two", 3, std::string(2, '\2')).key("four", 6, std::string(4, '\3'));
+  values.key("eight", 12, std::string(8, '\4')).key_u32("general.alignment", 64);
+  values.alignment = 64;
+  values.key_array("integers", 4, 2, std::string(8, '\5'));
+  values.key_array("strings", 8, 2, gguf_string("a") + gguf_string(""));
+  write("gguf", "values", values.bytes());
+  GgufBuilder split;
+  split.key_u16("split.no", 0).key_u16("split.count", 2).key_i32("split.tensors.count", 9);
+  write("gguf", "split", split.bytes());
+  GgufBuilder odd;
+  odd.key_string("general.architecture", "bitnet");
+  odd.tensor("late", {32, 1, 1, 1}, 8, 64).tensor("early", {256}, 12, 96).tensor("none", {0}, 0, 0);
+  odd.data = std::string(300, '\x7f');
+  write("gguf", "odd", odd.bytes());
+}
+
+void write_safetensors() {
+  write("safetensors", "small", small_safetensors());
+  write("safetensors", "empty", safetensors_file("{}", 0));
+  write("safetensors", "metadata",
+        safetensors_file(R"({"__metadata__":{"format":"pt","\u00e9":""},"s":{"shape":[],)"
+                         R"("dtype":"F8_E8M0","data_offsets":[0,1]},"z":{"dtype":"F4",)"
+                         R"("shape":[0,3],"data_offsets":[1,1]}}   )",
+                         1));
+}
+
+void write_json() {
+  write("json", "values",
+        R"({"a":[1,-2.5e+3,true,false,null,"\u00e9\ud83d\ude00\n"],"b":{"c":{}}})");
+  write("json", "index", R"({"metadata":{"total_size":8},"weight_map":{"x":"a.safetensors"}})");
+  write("json", "numbers", "[0,18446744073709551615,-9223372036854775808,1e-06,0.5E10]");
+  write("json", "nested", "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]");
+}
+
+void write_decode() {
+  std::mt19937 random(1);
+  const std::size_t formats = vindex::decode::format_rows().size();
+  for (std::size_t format = 0; format < formats; ++format) {
+    std::string bytes{static_cast<char>(format), '\3', '\1', '\1', '\1'};
+    while (bytes.size() < 600) {
+      bytes.push_back(static_cast<char>(random()));
+    }
+    write("decode", "format" + std::to_string(format), bytes);
+  }
+}
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    return 64;
+  }
+  root = arguments[1];
+  write_gguf();
+  write_safetensors();
+  write_json();
+  write_decode();
+  return 0;
+}
