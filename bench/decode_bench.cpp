@@ -218,7 +218,7 @@ int main(int argc, char** argv) {
   document["host"] = {{"cpu", cpu_name()},
                       {"cores", std::thread::hardware_concurrency()},
                       {"memory_gib", memory_gib()},
-                      {"blas", nullptr}};
+                      {"blas", "none"}};
   document["gpu"] = nullptr;
   document["command"] = fmt::format("decode_bench --rows {} --cols {} --repeats {} --level {}",
                                     rows, cols, repeats, level_name);
