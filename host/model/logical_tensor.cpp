@@ -117,7 +117,7 @@ class Binding {
       return;
     }
     for (const CompanionRow* row : rows_[static_cast<unsigned char>(name.back())]) {
-      if (!name.ends_with(row->suffix)) {
+      if (!name.ends_with(row->suffix) || name.size() == row->suffix.size()) {
         continue;
       }
       scratch_.assign(name.substr(0, name.size() - row->suffix.size()));

@@ -23,11 +23,12 @@ UsageError refusal(std::string_view option, std::string_view part, std::string_v
 
 /// The comma-separated parts of `text`. Errors: UsageError on an empty part.
 std::vector<std::string_view> parts_of(std::string_view option, std::string_view text) {
+  const std::string_view whole = text;
   std::vector<std::string_view> parts;
   while (true) {
     const std::string_view part = text.substr(0, text.find(','));
     if (part.empty()) {
-      throw refusal(option, text, "has an empty part; write a list like a,b");
+      throw refusal(option, whole, "has an empty part; write a list like a,b");
     }
     parts.push_back(part);
     if (part.size() == text.size()) {

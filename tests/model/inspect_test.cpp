@@ -1,0 +1,96 @@
+#include "model_fixture.hpp"
+
+#include <vindex/model/inspect.hpp>
+
+#include <nlohmann/json.hpp>
+
+namespace vindex::model {
+namespace {
+
+using decode::ElementType;
+
+TEST(InspectJsonTest, HoldsExactlyTheContractsMembersInOrder) {
+  ModelFixture fixture;
+  fixture.config("model_type", "mixtral");
+  fixture.config("num_experts_per_tok", 1);
+  fixture.bf16("model.embed_tokens.weight", {9, 4});
+  fixture.bf16("model.layers.0.block_sparse_moe.experts.0.w1.weight", {6, 4});
+  fixture.bf16("model.layers.0.block_sparse_moe.experts.1.w1.weight", {6, 4});
+  fixture.bf16("model.norm.weight", {4});
+  fixture.files().warnings.push_back({"W-INDEX-TOTAL-SIZE", "of the files"});
+  const ModelIndex index = fixture.index();
+  const auto document = nlohmann::ordered_json::parse(inspect_json(fixture.files(), index, false));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : document.items()) {
+    keys.push_back(key);
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{
+                      "schema", "model", "format", "architecture", "layers", "experts",
+                      "experts_per_token", "shared_experts", "dense_first_layers", "quantisation",
+                      "tensors", "matrices", "parameters", "bytes", "by_block", "warnings"}));
+  EXPECT_EQ(document["schema"], "vindex-inspect/1");
+  EXPECT_EQ(document["format"], "safetensors");
+  EXPECT_EQ(document["architecture"], "mixtral");
+  EXPECT_EQ(document["layers"], 1);
+  EXPECT_EQ(document["experts"], 2);
+  EXPECT_EQ(document["tensors"], 4);
+  EXPECT_EQ(document["matrices"], 3);
+  EXPECT_EQ(document["parameters"], 36 + 24 + 24 + 4);
+  EXPECT_EQ(document["bytes"], 2 * (36 + 24 + 24 + 4));
+  ASSERT_EQ(document["by_block"].size(), 2U);
+  EXPECT_EQ(document["by_block"][1].dump(),
+            R"({"block":"routed_expert","role":"gate_proj","encoding":"BF16","matrices":2,)"
+            R"("rows":6,"cols":4,"bytes":96})");
+  EXPECT_EQ(document["warnings"].dump(), R"([{"id":"W-INDEX-TOTAL-SIZE","text":"of the files"}])");
+}
+
+TEST(InspectJsonTest, UnknownNumbersAreNull) {
+  const ModelFixture fixture = ModelFixture();
+  const auto document = nlohmann::json::parse(
+      inspect_json(const_cast<ModelFixture&>(fixture).files(), fixture.index(), false));
+  EXPECT_TRUE(document["layers"].is_null());
+  EXPECT_TRUE(document["experts"].is_null());
+  EXPECT_EQ(document["architecture"], "unknown");
+}
+
+TEST(InspectJsonTest, NamesOfAnyBytesStayValidJson) {
+  ModelFixture fixture;
+  fixture.config("model_type", "llama");
+  fixture.bf16("quote\" back\\slash \n.weight", {2, 3});
+  fixture.bf16("\xC3\xA9t\xC3\xA9.weight", {2, 3});
+  fixture.bf16("bad \xFF\xC0\x80.weight", {2, 3});
+  const ModelIndex index = fixture.index();
+  const auto document = nlohmann::json::parse(inspect_json(fixture.files(), index, true));
+  std::vector<std::string> names;
+  for (const auto& tensor : document["tensor_list"]) {
+    names.push_back(tensor["name"]);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"bad \\xff\\xc0\\x80.weight", "quote\" back\\slash \n.weight",
+                                      "\xC3\xA9t\xC3\xA9.weight"}));
+}
+
+TEST(InspectTextTest, ControlCharactersOfNamesNeverReachTheTerminal) {
+  ModelFixture fixture;
+  fixture.config("model_type", "llama");
+  fixture.bf16("red \x1b[31m.weight", {2, 3});
+  const std::string text = inspect_text(fixture.files(), fixture.index(), true);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.find("red \\x1b[31m.weight"), std::string::npos);
+}
+
+TEST(InspectTextTest, ColumnsAreAligned) {
+  ModelFixture fixture;
+  fixture.config("model_type", "llama");
+  fixture.bf16("model.layers.0.self_attn.q_proj.weight", {6, 4});
+  fixture.bf16("model.layers.0.mlp.gate_proj.weight", {1200, 4});
+  const std::string text = inspect_text(fixture.files(), fixture.index(), false);
+  EXPECT_NE(text.find("  block      role       encoding  matrices  rows  cols      size\n"
+                      "  attention  q_proj     BF16             1     6     4      48 B\n"
+                      "  dense_mlp  gate_proj  BF16             1  1200     4  9.38 KiB\n"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace vindex::model

@@ -1,0 +1,104 @@
+#include "model_fixture.hpp"
+
+#include <vindex/model/selection.hpp>
+
+#include <chrono>
+
+namespace vindex::model {
+namespace {
+
+ModelIndex small_model() {
+  ModelFixture fixture;
+  fixture.config("model_type", "llama");
+  fixture.bf16("model.embed_tokens.weight", {9, 4});
+  for (const std::string layer : {"0", "1", "2", "10"}) {
+    fixture.bf16("model.layers." + layer + ".self_attn.q_proj.weight", {6, 4});
+    fixture.bf16("model.layers." + layer + ".mlp.down_proj.weight", {4, 8});
+  }
+  return fixture.index();
+}
+
+std::vector<std::string> names(const ModelIndex& index, const Selection& selection) {
+  std::vector<std::string> out;
+  for (const std::int64_t i : select(index, selection)) {
+    out.push_back(index.matrices[static_cast<std::size_t>(i)].tensor);
+  }
+  return out;
+}
+
+TEST(SelectionTest, NothingGivenSelectsAll) {
+  const ModelIndex index = small_model();
+  EXPECT_EQ(select(index, Selection{}).size(), 9U);
+  EXPECT_EQ(select(index, parse_selection("", "", "", "")).size(), 9U);
+}
+
+TEST(SelectionTest, LayersAreNumbersAndClosedRanges) {
+  const ModelIndex index = small_model();
+  EXPECT_EQ(select(index, parse_selection("0,2-10", "", "", "")).size(), 6U);
+  EXPECT_EQ(names(index, parse_selection("-1", "", "", "")),
+            std::vector<std::string>{"model.embed_tokens.weight"});
+  EXPECT_TRUE(select(index, parse_selection("3-9", "", "", "")).empty());
+}
+
+TEST(SelectionTest, ConditionsHoldTogether) {
+  const ModelIndex index = small_model();
+  EXPECT_EQ(names(index, parse_selection("1,2", "attention,router", "q_proj", "")),
+            (std::vector<std::string>{"model.layers.1.self_attn.q_proj.weight",
+                                      "model.layers.2.self_attn.q_proj.weight"}));
+  EXPECT_TRUE(select(index, parse_selection("1", "attention", "down_proj", "")).empty());
+}
+
+TEST(SelectionTest, ExpressionMatchesTheWholeName) {
+  const ModelIndex index = small_model();
+  EXPECT_TRUE(select(index, parse_selection("", "", "", "down_proj")).empty());
+  EXPECT_EQ(select(index, parse_selection("", "", "", ".*down_proj.*")).size(), 4U);
+  EXPECT_EQ(names(index, parse_selection("", "", "", R"(model\.layers\.1\..*)")).size(), 2U);
+  EXPECT_EQ(select(index, parse_selection("", "", "", R"(.*\.(0|10)\.(self|mlp).*)")).size(), 4U);
+}
+
+TEST(SelectionTest, WrongTextsNameTheOptionAndThePart) {
+  struct Case {
+    std::vector<std::string> texts;
+    std::string part;
+  };
+  for (const Case& c :
+       {Case{{"1,,2", "", "", ""}, "--layers: '1,,2'"}, Case{{"1,", "", "", ""}, "--layers"},
+        Case{{"5-3", "", "", ""}, "--layers: '5-3' ends before it begins"},
+        Case{{"x", "", "", ""}, "--layers: 'x' is no layer"},
+        Case{{"1-2-3", "", "", ""}, "--layers: '1-2-3' is no layer"},
+        Case{{"99999999999", "", "", ""}, "--layers: '99999999999'"},
+        Case{{"", "experts", "", ""}, "--blocks: 'experts' is no block"},
+        Case{{"", "", "a,,b", ""}, "--roles"},
+        Case{{"", "", "", "(a"}, "--tensors: '(a' is no regular expression"},
+        Case{{"", "", "", R"((a)\1)"}, "refers back"},
+        Case{{"", "", "", "a{1000}"}, "repeats more than 255 times"},
+        Case{{"", "", "", "a{99999999999999999999}"}, "repeats more"},
+        Case{{"", "", "", std::string(1025, 'a')}, "longer than 1024"}}) {
+    SCOPED_TRACE(c.part);
+    try {
+      parse_selection(c.texts[0], c.texts[1], c.texts[2], c.texts[3]);
+      FAIL();
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(c.part), std::string::npos) << error.what();
+      EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
+    }
+  }
+}
+
+TEST(SelectionTest, ExpressionsThatMakeOthersBacktrackEndSoon) {
+  ModelFixture fixture;
+  fixture.config("model_type", "llama");
+  fixture.bf16(std::string(1024, 'a'), {2, 3});
+  fixture.bf16(std::string(1025, 'a'), {2, 3});
+  const ModelIndex index = fixture.index();
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* pattern : {"(a+)+b", "(a|a)*b", "a*a*a*a*a*a*a*a*b", "((a{1,20}){1,20})b"}) {
+    EXPECT_TRUE(select(index, parse_selection("", "", "", pattern)).empty());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  // Names longer than 1024 bytes match nothing.
+  EXPECT_EQ(select(index, parse_selection("", "", "", "a*")).size(), 1U);
+}
+
+}  // namespace
+}  // namespace vindex::model
