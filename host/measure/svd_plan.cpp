@@ -104,8 +104,9 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     solver = std::max(solver, vectors_bytes(plan, request.options.vectors));
   }
   const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
-  plan.least_workspace_bytes = solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes +
-                               static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
+  plan.library_bytes = static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
+  plan.least_workspace_bytes =
+      solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes + plan.library_bytes;
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
     plan.least_workspace_bytes += gram_bf16_workspace_bytes(p);
   }

@@ -37,9 +37,10 @@ struct SvdPlan {
   std::int64_t slab = 0;   ///< of the long side: asked of the input at a time, a multiple of chunk
   bool keep_decoded = false;  ///< float32 weights stay for a second pass
   bool may_escalate = false;
-  bool library_only = false;  ///< OpenBLAS and LAPACK alone, none of our kernels
-  std::uint64_t workspace_bytes = 0;        ///< upper bound for this plan
-  std::uint64_t least_workspace_bytes = 0;  ///< the same with keep_decoded = false
+  bool library_only = false;          ///< OpenBLAS and LAPACK alone, none of our kernels
+  std::uint64_t workspace_bytes = 0;  ///< upper bound for this plan, slabs and library included
+  std::uint64_t least_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
+  std::uint64_t library_bytes = 0;          ///< of these: packing buffers inside OpenBLAS
 };
 
 /// The plan for one matrix. Source of the crossovers: gpu-algorithms reference, section 4 (CPU).
