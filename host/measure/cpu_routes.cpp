@@ -72,7 +72,13 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
                 MatrixReport& report) {
   const std::int64_t p = plan.short_side;
   Outcome outcome;
-  outcome.method = sizeof(Real) == sizeof(double) ? "gram64+trd64+cpu" : "gram32+trd32+cpu";
+  constexpr bool kWide = sizeof(Real) == sizeof(double);
+  const auto name = [&](std::int64_t order) {
+    const bool band = is_reduced_by_band(order, plan.library_only);
+    return kWide ? (band ? "gram64+band64+cpu" : "gram64+trd64+cpu")
+                 : (band ? "gram32+band32+cpu" : "gram32+trd32+cpu");
+  };
+  outcome.method = name(p);
   WorkArray<Real> gram(workspace, p * p, "the Gram matrix");
   form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
   if (!reader.finite()) {
@@ -88,8 +94,10 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   }
   WorkArray<double> d(workspace, left, "eigenvalues");
   WorkArray<double> e(workspace, left, "tridiagonal form");
-  reduce_to_tridiagonal(gram.data(), left, d.data(), e.data(), workspace);
-  if (!solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace)) {
+  reduce_to_tridiagonal(gram.data(), left, d.data(), e.data(), plan.library_only, workspace);
+  outcome.method = name(left);
+  if (!solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace) ||
+      !std::isfinite(d[0])) {
     outcome.sigma.clear();
     return outcome;
   }

@@ -1,6 +1,7 @@
 #include "cpu_fast.hpp"
 #include "cpu_vectors.hpp"
 #include "simd_gram_bf16.hpp"
+#include "tridiagonal.hpp"
 #include "workspace.hpp"
 
 #include <vindex/core/error.hpp>
@@ -34,10 +35,10 @@ std::uint64_t encoded_bytes(const decode::Encoding& encoding, const SvdPlan& pla
   return decode::row_bytes(encoding, row_length).value_or(row_length * 8) * row_count;
 }
 
-std::uint64_t eigen_bytes(std::int64_t p, std::size_t size) {
-  // matrix, then d, e, tau and work of sytrd, then d and e in float64.
-  return array_bytes(p * p, size) + 3 * array_bytes(p, size) + array_bytes(p * kBlock, size) +
-         2 * array_bytes(p, sizeof(double));
+std::uint64_t eigen_bytes(std::int64_t p, std::size_t size, bool library) {
+  // matrix, its reduction, d, e and the values in float64.
+  return array_bytes(p * p, size) + tridiagonal_bytes(p, size, library) +
+         3 * array_bytes(p, sizeof(double));
 }
 
 std::uint64_t qr_bytes(const SvdPlan& plan) {
@@ -88,11 +89,11 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   const std::int64_t p = plan.short_side;
   std::uint64_t solver = 0;
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
-    solver = eigen_bytes(p, sizeof(float));
+    solver = eigen_bytes(p, sizeof(float), plan.library_only);
   }
   if (plan.route == SvdRoute::kGram64 || plan.route == SvdRoute::kChebyshev || plan.may_escalate) {
-    solver = std::max(solver,
-                      eigen_bytes(p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)));
+    solver = std::max(solver, eigen_bytes(p, sizeof(double), plan.library_only) +
+                                  array_bytes(plan.chunk * p, sizeof(double)));
   }
   if (plan.route != SvdRoute::kGram32 || plan.may_escalate) {
     solver = std::max(solver, qr_bytes(plan));

@@ -2,6 +2,7 @@
 
 #include "lapack.hpp"
 #include "simd_bisection.hpp"
+#include "simd_tridiagonal.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -11,11 +12,37 @@ namespace vindex::measure {
 namespace {
 
 constexpr std::int64_t kBlock = 32;
+/// Below this order the band is the matrix and two stages gain nothing.
+constexpr std::int64_t kLeastBandOrder = 128;
+
+template <typename Real>
+void reduce_by_band(const Real* matrix, std::int64_t p, double* d, double* e,
+                    Workspace& workspace) {
+  WorkArray<std::byte> work(
+      workspace, static_cast<std::int64_t>(tridiagonalise_workspace_bytes(p, sizeof(Real))),
+      "tridiagonal reduction");
+  const auto count = static_cast<std::size_t>(p);
+  tridiagonalise(matrix, p, p, {d, count}, {e, count}, work.span());
+}
 
 }  // namespace
 
-void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e,
+bool is_reduced_by_band(std::int64_t p, bool library) {
+  return !library && p >= kLeastBandOrder && tridiagonalise_is_fast();
+}
+
+std::uint64_t tridiagonal_bytes(std::int64_t p, std::size_t size, bool library) {
+  return is_reduced_by_band(p, library)
+             ? array_bytes(static_cast<std::int64_t>(tridiagonalise_workspace_bytes(p, size)), 1)
+             : 3 * array_bytes(p, size) + array_bytes(p * kBlock, size);
+}
+
+void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e, bool library,
                            Workspace& workspace) {
+  if (is_reduced_by_band(p, library)) {
+    reduce_by_band(matrix, p, d, e, workspace);
+    return;
+  }
   WorkArray<float> narrow_d(workspace, p, "tridiagonal form");
   WorkArray<float> narrow_e(workspace, p, "tridiagonal form");
   WorkArray<float> tau(workspace, p, "Householder factors");
@@ -30,8 +57,12 @@ void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e,
   std::copy_n(narrow_e.data(), p - 1, e);
 }
 
-void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e,
+void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e, bool library,
                            Workspace& workspace) {
+  if (is_reduced_by_band(p, library)) {
+    reduce_by_band(matrix, p, d, e, workspace);
+    return;
+  }
   WorkArray<double> tau(workspace, p, "Householder factors");
   WorkArray<double> work(workspace, p * kBlock, "tridiagonal reduction");
   const auto n = static_cast<lapack_int>(p);

@@ -9,11 +9,18 @@
 
 namespace vindex::measure {
 
-/// Reduces the p x p matrix whose upper triangle is in `matrix` (column-major, destroyed) to
-/// diagonal d[p] and subdiagonal e[p - 1]. Source: LAPACK ssytrd, dsytrd.
-void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e,
+/// True where reduce_to_tridiagonal() takes the two-stage kernel rather than LAPACK.
+bool is_reduced_by_band(std::int64_t p, bool library);
+
+/// Bytes that reduce_to_tridiagonal() takes for elements of `size` bytes.
+std::uint64_t tridiagonal_bytes(std::int64_t p, std::size_t size, bool library);
+
+/// Reduces the p x p matrix whose upper triangle is in `matrix` (column-major, may be destroyed) to
+/// diagonal d[p] and subdiagonal e[p]. `library` true: LAPACK ssytrd, dsytrd; else
+/// simd_tridiagonal.hpp where that is faster.
+void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e, bool library,
                            Workspace& workspace);
-void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e,
+void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e, bool library,
                            Workspace& workspace);
 
 /// Eigenvalues, ascending, in `d`; `e` is destroyed. False where the iteration did not converge.
