@@ -1,5 +1,7 @@
 // The models as the rest of the project sees them: opened, indexed, decoded and held against their
 // truth.json and LAPACK.
+#include "huggingface_model.hpp"
+#include "model_plan.hpp"
 #include "singular_values.hpp"
 #include "temporary_folder.hpp"
 
@@ -202,6 +204,21 @@ TEST(LayerModel, EveryEncodingTakesEveryKind) {
       EXPECT_EQ(check_against_truth(folder, 0.06), kind == ":powerlaw" ? 2 : 0);
     }
   }
+}
+
+TEST(LayerModel, ShardsStayBelowTheirLimit) {
+  const TemporaryFolder scratch;
+  ModelPlan plan = plan_layer(5, 96, 64, Variant::kFp8, Kind::kPowerlaw, "five", 1);
+  plan.shard_bytes = 13'000;  // two matrices of 6144 bytes and their scales
+  OutputFolder folder(scratch / "m");
+  write_huggingface_model(plan, folder);
+  const auto files = shard::open_model(scratch / "m");
+  ASSERT_EQ(files.shards.size(), 3U);
+  EXPECT_EQ(files.shards[2].file_name, "model-00003-of-00003.safetensors");
+  for (const auto& shard : files.shards) {
+    EXPECT_LE(shard.identity.bytes, 13'000U + 1000U);
+  }
+  EXPECT_EQ(check_against_truth(scratch / "m", 0.03), 5);
 }
 
 TEST(LayerModel, HasPartialBlocksAtBothEdges) {

@@ -1,5 +1,6 @@
 #include "temporary_folder.hpp"
 
+#include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/synth/synth.hpp>
 
@@ -8,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
@@ -40,6 +42,36 @@ TEST(MakeModel, SameSpecAndSeedGiveTheSameBytes) {
   const auto a = read_folder(scratch / "a");
   EXPECT_EQ(a, read_folder(scratch / "b"));
   EXPECT_NE(a.at("model.safetensors"), read_folder(scratch / "c").at("model.safetensors"));
+}
+
+// One digest over the names and contents of all files.
+std::string digest_of(const std::string& folder) {
+  Sha256 digest;
+  for (const auto& [name, text] : read_folder(folder)) {
+    digest.update(name);
+    digest.update(text);
+  }
+  return hex(digest.finish());
+}
+
+// Pinned: a change here changes every published figure that names a spec and a seed. The same
+// bytes come from g++ -O3 and clang++ -O1.
+TEST(MakeModel, BytesAreThoseOfEveryMachine) {
+  const std::map<std::string, std::string> pinned = {
+      {"kimi-k2-mini", "31f56660de795fe942a015dee644801e4aca8a3ec6ff59a1578dd66eae54e24d"},
+      {"kimi-k2-mini-int4", "e32b2090244e6f1724ddb791c8811ddb191ad99317b5f493edfde417dad5a487"},
+      {"kimi-k2-mini-q8_0", "ff3dab9bd7785b69c8f10e909e9ed2af22986206298b5b47609a10bbdc1ad36f"},
+      {"layer:2x300x4100:bf16:powerlaw",
+       "00344291ae1b73238225faac1233d3a6d035d3338f7062085161ac11e6286242"},
+      {"layer:1x96x64:fp8:rowscale",
+       "85e93ff302452a199500cd4bc0f6ffaf0681b4ae1bde130729d75b569a405e80"},
+  };
+  const TemporaryFolder scratch;
+  for (const auto& [spec, digest] : pinned) {
+    const std::string folder = scratch / std::to_string(std::hash<std::string>()(spec));
+    make_model(spec, 0, folder);
+    EXPECT_EQ(digest_of(folder), digest) << spec;
+  }
 }
 
 TEST(MakeModel, ScalesOfTwoWeightsLieInTheNextShard) {
