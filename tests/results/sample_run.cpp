@@ -103,7 +103,7 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   decode::Moments& moments = report.moments;
   moments.count = matrix.rows * matrix.cols;
   moments.sum_squares = norm;
-  moments.mean = 0.01 * static_cast<double>(index + 1);
+  moments.mean = 1e-4 * static_cast<double>(index + 1);
   moments.m2 = norm - static_cast<double>(moments.count) * moments.mean * moments.mean;
   moments.m4 = 3.0 * moments.m2 * moments.m2 / static_cast<double>(moments.count);
   moments.min = -1.0 - static_cast<double>(index);

@@ -1,0 +1,31 @@
+// Owns the list of export formats; each is one file beside this one.
+#pragma once
+
+#include "results_reader.hpp"
+
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+/// A results file with its rows read.
+struct ExportInput {
+  ResultsReader reader;
+  std::vector<StoredRow> rows;
+  explicit ExportInput(const std::string& path) : reader(path), rows(reader.rows(0)) {}
+};
+
+inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
+                                               "unsupported", "failed",        "skipped"};
+
+/// var_at_64 of a row, and of noise of its shape.
+inline double var_at_64(const StoredRow& row) { return row.values.var_at_k[6]; }
+inline double var_at_64_null(const StoredRow& row) { return row.nulls.var_at_k[6]; }
+
+void export_csv(ExportInput& input, const std::string& target);
+void export_json(ExportInput& input, const std::string& target);
+void export_weightwatcher(ExportInput& input, const std::string& target);
+void export_phase_json(ExportInput& input, const std::string& folder);
+void export_gate_vectors(ExportInput& input, const std::string& folder);
+
+}  // namespace vindex::results

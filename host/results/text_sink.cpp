@@ -1,0 +1,98 @@
+#include "text_sink.hpp"
+
+#include "results_file.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cmath>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace vindex::results {
+
+namespace {
+constexpr std::size_t kBufferBytes = 1U << 20U;
+}
+
+TextSink::TextSink(const std::string& target) {
+  if (target != "-") {
+    file_.emplace(resolve_output(target));
+  }
+}
+
+void TextSink::write(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() >= kBufferBytes) {
+    flush();
+  }
+}
+
+void TextSink::flush() {
+  if (file_) {
+    file_->storage().write(written_, std::as_bytes(std::span(buffer_)));
+    file_->storage().rethrow_failure();
+    written_ += buffer_.size();
+    buffer_.clear();
+    return;
+  }
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t count = ::write(STDOUT_FILENO, buffer_.data() + done, buffer_.size() - done);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      throw SystemError("E-OUT-WRITE", errno, "cannot write to standard output");
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  buffer_.clear();
+}
+
+void TextSink::finish() {
+  flush();
+  if (file_) {
+    file_->publish([](const std::string& /*path*/) {});
+  }
+}
+
+void make_output_folder(const std::string& folder) {
+  struct stat status = {};
+  if (stat(folder.c_str(), &status) == 0) {
+    if (!S_ISDIR(status.st_mode)) {
+      throw OutputError("E-OUT-PATH", printable(folder) + " is no folder; this format writes one");
+    }
+    return;
+  }
+  if (::mkdir(folder.c_str(), 0777) != 0) {
+    throw_output_error("E-OUT-CREATE", errno, "cannot create folder " + printable(folder));
+  }
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) {
+    return text;
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    out += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+std::string csv_number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+
+std::string json_number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+std::string json_string(const std::string& text) {
+  // What is no UTF-8 was escaped before it was stored; a foreign file may still hold any bytes.
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,108 @@
+"""Reads sample results files with h5py and xarray alone, as a researcher would.
+
+Usage: read_with_python.py WRITE_SAMPLE FOLDER. Exit 77 (skipped) where a package is missing."""
+
+import os
+import subprocess
+import sys
+
+try:
+    import h5py
+    import h5netcdf  # noqa: F401
+    import numpy as np
+    import xarray as xr
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+WRITE_SAMPLE, FOLDER = sys.argv[1:3]
+os.makedirs(FOLDER, exist_ok=True)
+ALLOWED = {"shuffle", "gzip", "fletcher32"}
+
+
+def sample(mode):
+    path = os.path.join(FOLDER, f"{mode}.h5")
+    if os.path.exists(path):
+        os.remove(path)
+    subprocess.run([WRITE_SAMPLE, path, mode], check=True)
+    return path
+
+
+def check_filters(name, dataset):
+    if not isinstance(dataset, h5py.Dataset):
+        return
+    plist = dataset.id.get_create_plist()
+    filters = {plist.get_filter(i)[0] for i in range(plist.get_nfilters())}
+    assert filters <= {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE,
+                       h5py.h5z.FILTER_FLETCHER32}, name
+    assert not dataset.is_virtual and dataset.external is None, name
+
+
+def check_h5py(path):
+    with h5py.File(path, "r") as f:
+        assert f.attrs["Conventions"] == "CF-1.11"
+        assert f.attrs["schema_name"] == "vindex-results"
+        assert f.attrs["schema_version"] == "1.0"
+        assert f.attrs["status"] == "complete"
+        matrix = f["matrix"]
+        n = int(f.attrs["matrices_total"])
+        assert n == matrix["matrix"].shape[0] == 14
+        assert list(matrix["k"][:]) == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+        assert matrix["var_at_k"].dims[0][0] == matrix["matrix"]
+        assert matrix["var_at_k"].dims[1][0] == matrix["k"]
+        status = matrix["status"]
+        assert status.dtype == np.int8
+        assert list(status.attrs["flag_values"]) == [0, 1, 2, 3, 4, 5]
+        assert status.attrs["flag_meanings"].split()[0] == "measured"
+        assert h5py.check_string_dtype(matrix["tensor"].dtype).encoding == "utf-8"
+        assert matrix["tensor"].asstr()[0] == "model.layers.0.mlp.gate.weight"
+        assert matrix["rank_90"].dtype == np.int32
+        for name, dataset in matrix.items():
+            assert "long_name" in dataset.attrs, name
+        f.visititems(check_filters)
+        spectra = f["spectra"]
+        seen = 0
+        for name, group in spectra.items():
+            sigma, rows = group["sigma"], group["matrix"][:]
+            assert sigma.shape[0] == len(rows)
+            assert np.all(np.diff(sigma[:], axis=1) <= 0)
+            p = np.minimum(matrix["rows"][:], matrix["cols"][:])[rows]
+            assert name == f"p{p[0]}" + ("_top64" if f.attrs["mode"] == "fast" else "")
+            seen += len(rows)
+        assert seen == n
+        # What the file says of itself follows from what it holds.
+        if f.attrs["mode"] == "default":
+            sigma = spectra["p80/sigma"][:]
+            rows = spectra["p80/matrix"][:]
+            share = (sigma[:, :64] ** 2).sum(1) / (sigma**2).sum(1)
+            assert np.allclose(matrix["var_at_k"][:, 6][rows], share, atol=1e-12)
+            assert f["vectors/p80_n96/right"].shape == (6, 4, 96)
+            assert f["vectors/p80_n96_tall/right"].shape == (6, 4, 80)
+
+
+def check_xarray(path):
+    matrix = xr.open_dataset(path, engine="h5netcdf", group="/matrix")
+    assert dict(matrix.sizes) == {"matrix": 14, "k": 9}
+    assert matrix.var_at_k.dims == ("matrix", "k")
+    experts = matrix.where(matrix.block == "routed_expert", drop=True)
+    assert experts.sizes["matrix"] == 12
+    assert float(matrix.var_at_k.sel(k=64).max()) <= 1.0
+    tensor = xr.open_dataset(path, engine="h5netcdf", group="/tensor")
+    assert dict(tensor.sizes) == {"tensor": 15}
+    assert np.isfinite(tensor["std"].values[:14]).all() and np.isnan(tensor["std"].values[14])
+    layer = xr.open_dataset(path, engine="h5netcdf", group="/layer")
+    assert dict(layer.sizes) == {"group": 6}
+    assert (layer.var_at_64_q25 <= layer.var_at_64_q75).all()
+    name = "p80_top64" if "fast" in path else "p80"
+    spectra = xr.open_dataset(path, engine="h5netcdf", group=f"/spectra/{name}")
+    assert spectra.sigma.dims == ("matrix", "i")
+    return layer
+
+
+for mode in ("default", "fast"):
+    file = sample(mode)
+    check_h5py(file)
+    check_xarray(file)
+dump = subprocess.run(["h5dump", "-H", file], capture_output=True, text=True, check=False)
+assert dump.returncode == 0 and "var_at_k_lower" in dump.stdout
+print("read with h5py", h5py.__version__, "and xarray", xr.__version__)
