@@ -11,15 +11,14 @@ namespace vindex::measure {
 namespace {
 
 // I - tau v v^T with v[0] = 1, acting on kBand neighbouring rows.
-template <typename T>
 struct Reflector {
-  alignas(64) T v[kBand];
-  T tau;
+  alignas(64) double v[kBand];
+  double tau;
 };
 
-template <typename T, int kRegisterBytes>
+template <int kRegisterBytes>
 class Chase {
-  using Register = Lanes<T, kRegisterBytes>;
+  using Register = Lanes<double, kRegisterBytes>;
   using Vector = typename Register::Vector;
   static constexpr int kCount = Register::kCount;
   static constexpr int kVectors = static_cast<int>(kBand) / kCount;
@@ -27,7 +26,7 @@ class Chase {
   static constexpr int kChains = 8 / kVectors > 0 ? 8 / kVectors : 1;
 
  public:
-  [[gnu::always_inline]] inline Chase(T* band, std::int64_t n) : band_(band), order_(n) {}
+  [[gnu::always_inline]] inline Chase(double* band, std::int64_t n) : band_(band), order_(n) {}
 
   // A sweep may do its step k once the sweep before has done step k + 1; a group of sweeps in that
   // staircase order works on neighbouring windows, so the band passes by once per group.
@@ -48,7 +47,7 @@ class Chase {
   // Step 0 of a sweep clears its column below the subdiagonal; each later one moves the bulge down
   // by kBand rows.
   [[gnu::always_inline]] inline void step(std::int64_t column, std::int64_t index,
-                                          Reflector<T>& reflector) {
+                                          Reflector& reflector) {
     const std::int64_t row = column + 1 + index * kBand;
     if (index < 0 || row >= order_) {
       return;
@@ -63,30 +62,30 @@ class Chase {
     apply_both_sides(row, reflector);
   }
 
-  [[gnu::always_inline]] inline T* at(std::int64_t row, std::int64_t column) {
+  [[gnu::always_inline]] inline double* at(std::int64_t row, std::int64_t column) {
     return band_ + column * kBandStride + row;
   }
 
-  [[gnu::always_inline]] static inline void load(const T* from, Vector* to) {
+  [[gnu::always_inline]] static inline void load(const double* from, Vector* to) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       Register::load(from + v * kCount, to[v]);
     }
   }
 
-  [[gnu::always_inline]] static inline void store(const Vector* from, T* to) {
+  [[gnu::always_inline]] static inline void store(const Vector* from, double* to) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       Register::store(from[v], to + v * kCount);
     }
   }
 
-  [[gnu::always_inline]] static inline void store_pivot(T beta, T* to) {
-    std::fill_n(to, kBand, T{0});
+  [[gnu::always_inline]] static inline void store_pivot(double beta, double* to) {
+    std::fill_n(to, kBand, 0.0);
     to[0] = beta;
   }
 
-  [[gnu::always_inline]] static inline T dot(const Vector* a, const Vector* b) {
+  [[gnu::always_inline]] static inline double dot(const Vector* a, const Vector* b) {
     Vector total = a[0] * b[0];
 #pragma GCC unroll 16
     for (int v = 1; v < kVectors; ++v) {
@@ -96,55 +95,40 @@ class Chase {
   }
 
   // Makes the reflector that maps x to beta e_0; returns beta.
-  [[gnu::always_inline]] static inline T reflect(Vector* x, Reflector<T>& reflector) {
-    const T alpha = x[0][0];
+  [[gnu::always_inline]] static inline double reflect(Vector* x, Reflector& reflector) {
+    const double alpha = x[0][0];
     Register::clear_below(1, x[0]);
-    store(x, reflector.v);
-    // The length in float64: 2,048 sweeps pass over every row, and I - tau v v^T must be orthogonal
-    // to the last bit of tau for their errors not to add up.
-    constexpr std::int64_t kSums = 8;
-    double sums[kSums] = {};
-    for (std::int64_t i = 0; i < kBand; i += kSums) {
-      for (std::int64_t l = 0; l < kSums; ++l) {
-        const auto value = static_cast<double>(reflector.v[i + l]);
-        sums[l] += value * value;
-      }
-    }
-    const double rest =
-        ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-    T beta = alpha;
-    T inverse = T{0};
-    reflector.tau = T{0};
+    const double rest = dot(x, x);
+    double beta = alpha;
+    double inverse = 0.0;
+    reflector.tau = 0.0;
     if (rest > 0.0) {
-      const auto wide_alpha = static_cast<double>(alpha);
-      const double length = std::sqrt(wide_alpha * wide_alpha + rest);
-      const double wide_beta = wide_alpha > 0.0 ? -length : length;
-      const double inverse_beta = 1.0 / wide_beta;
-      beta = static_cast<T>(wide_beta);
-      inverse = static_cast<T>(1.0 / (wide_alpha - wide_beta));
-      reflector.tau = static_cast<T>((wide_beta - wide_alpha) * inverse_beta);
+      const double length = std::sqrt(alpha * alpha + rest);
+      beta = alpha > 0.0 ? -length : length;
+      inverse = 1.0 / (alpha - beta);
+      reflector.tau = (beta - alpha) / beta;
     }
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       Register::store(x[v] * inverse, reflector.v + v * kCount);
     }
-    reflector.v[0] = T{1};
+    reflector.v[0] = 1.0;
     return beta;
   }
 
   // D := H D H on the diagonal window at `row`, lower triangle only. Above the diagonal lie other
   // columns' elements: they are read, multiplied by zero and stored back as they were.
   [[gnu::always_inline]] inline void apply_both_sides(std::int64_t row,
-                                                      const Reflector<T>& reflector) {
-    T* window = at(row, row);
+                                                      const Reflector& reflector) {
+    double* window = at(row, row);
     Vector u[kVectors];
     load(reflector.v, u);
     Vector product[kVectors];
     multiply_symmetric(window, reflector.v, u, product);
     // K = tau D u - (tau^2 u^T D u / 2) u, so that H D H = D - u K^T - K u^T.
-    const T tau = reflector.tau;
-    const T half = T{0.5} * tau * tau * dot(product, u);
-    alignas(64) T k_values[kBand];
+    const double tau = reflector.tau;
+    const double half = 0.5 * tau * tau * dot(product, u);
+    alignas(64) double k_values[kBand];
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       product[v] = tau * product[v] - half * u[v];
@@ -154,9 +138,9 @@ class Chase {
     for (int g = 0; g < kVectors; ++g) {
       for (int l = 0; l < kCount; ++l) {
         const int j = g * kCount + l;
-        T* column = window + j * kBandStride;
-        const T u_j = reflector.v[j];
-        const T k_j = k_values[j];
+        double* column = window + j * kBandStride;
+        const double u_j = reflector.v[j];
+        const double k_j = k_values[j];
         Vector u_low = u[g];
         Vector k_low = product[g];
         Register::clear_below(l, u_low);
@@ -170,8 +154,8 @@ class Chase {
     }
   }
 
-  [[gnu::always_inline]] static inline void update(const Vector& u, const Vector& k, T u_j, T k_j,
-                                                   T* values) {
+  [[gnu::always_inline]] static inline void update(const Vector& u, const Vector& k, double u_j,
+                                                   double k_j, double* values) {
     Vector value;
     Register::load(values, value);
     value -= u * k_j;
@@ -180,7 +164,8 @@ class Chase {
   }
 
   // product = D u from the lower triangle.
-  [[gnu::always_inline]] static inline void multiply_symmetric(const T* window, const T* u_values,
+  [[gnu::always_inline]] static inline void multiply_symmetric(const double* window,
+                                                               const double* u_values,
                                                                const Vector* u, Vector* product) {
     Vector sums[kVectors][2] = {};
     Vector across[kVectors];
@@ -190,8 +175,8 @@ class Chase {
 #pragma GCC unroll 16
       for (int l = 0; l < kCount; ++l) {
         const int j = g * kCount + l;
-        const T* column = window + j * kBandStride;
-        const T u_j = u_values[j];
+        const double* column = window + j * kBandStride;
+        const double u_j = u_values[j];
         Vector value;
         Register::load(column + g * kCount, value);
         Vector strict = u[g];
@@ -218,14 +203,14 @@ class Chase {
 
   // Applies `reflector` to the columns of the window below its own, which makes the bulge, and the
   // reflector that clears the bulge's first column to the rows; that one becomes `reflector`.
-  [[gnu::always_inline]] inline void move_bulge(std::int64_t row, Reflector<T>& reflector) {
-    T* window = at(row + kBand, row);
+  [[gnu::always_inline]] inline void move_bulge(std::int64_t row, Reflector& reflector) {
+    double* window = at(row + kBand, row);
     // w = tau B v.
     Vector w_sums[kChains][kVectors] = {};
     for (std::int64_t j = 0; j < kBand; j += kChains) {
 #pragma GCC unroll 16
       for (int c = 0; c < kChains; ++c) {
-        const T v_j = reflector.v[j + c];
+        const double v_j = reflector.v[j + c];
 #pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) {
           Vector value;
@@ -246,20 +231,20 @@ class Chase {
       Register::load(window + v * kCount, x[v]);
       x[v] -= w[v];
     }
-    Reflector<T> next;
-    const T beta = reflect(x, next);
+    Reflector next;
+    const double beta = reflect(x, next);
     Vector u[kVectors];
     load(next.v, u);
 
     // z = tau' (B - w v^T)^T u, with B as it was.
-    const T overlap = dot(u, w);
-    alignas(64) T z[kBand];
+    const double overlap = dot(u, w);
+    alignas(64) double z[kBand];
 #pragma GCC unroll 16
     for (int g = 0; g < kVectors; ++g) {
       Vector partial[kCount];
 #pragma GCC unroll 16
       for (int l = 0; l < kCount; ++l) {
-        const T* column = window + (g * kCount + l) * kBandStride;
+        const double* column = window + (g * kCount + l) * kBandStride;
         Vector value;
         Register::load(column, value);
         partial[l] = value * u[0];
@@ -275,9 +260,9 @@ class Chase {
       Register::store(next.tau * (partial[0] - overlap * v_part), z + g * kCount);
     }
     for (std::int64_t j = 1; j < kBand; ++j) {
-      const T v_j = reflector.v[j];
-      const T z_j = z[j];
-      T* column = window + j * kBandStride;
+      const double v_j = reflector.v[j];
+      const double z_j = z[j];
+      double* column = window + j * kBandStride;
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         Vector value;
@@ -293,32 +278,28 @@ class Chase {
 
   static constexpr std::int64_t kGroup = 4;
 
-  T* band_;
+  double* band_;
   std::int64_t order_;
-  Reflector<T> reflectors_[kGroup];
+  Reflector reflectors_[kGroup];
 };
 
-template <typename T>
-void chase_portable(T* band, std::int64_t n) {
-  Chase<T, 16>(band, n).run();
-}
+void chase_portable(double* band, std::int64_t n) { Chase<16>(band, n).run(); }
 
 #if defined(__x86_64__)
-template <typename T>
-__attribute__((target("avx2,fma"))) void chase_avx2(T* band, std::int64_t n) {
-  Chase<T, 32>(band, n).run();
+__attribute__((target("avx2,fma"))) void chase_avx2(double* band, std::int64_t n) {
+  Chase<32>(band, n).run();
 }
 
-template <typename T>
 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512"))) void
-chase_avx512(T* band, std::int64_t n) {
-  Chase<T, 64>(band, n).run();
+chase_avx512(double* band, std::int64_t n) {
+  Chase<64>(band, n).run();
 }
 #endif
 
-template <typename T>
-void dispatch(std::span<T> band, std::int64_t n, std::span<double> diagonal,
-              std::span<double> off_diagonal, SimdLevel level) {
+}  // namespace
+
+void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
+                std::span<double> off_diagonal, SimdLevel level) {
   expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
   expects(static_cast<std::int64_t>(diagonal.size()) == n &&
               static_cast<std::int64_t>(off_diagonal.size()) == n,
@@ -336,21 +317,9 @@ void dispatch(std::span<T> band, std::int64_t n, std::span<double> diagonal,
   chase_portable(band.data(), n);
 #endif
   for (std::int64_t i = 0; i < n; ++i) {
-    diagonal[i] = static_cast<double>(band[i * kBandStride + i]);
-    off_diagonal[i] = i + 1 < n ? static_cast<double>(band[i * kBandStride + i + 1]) : 0.0;
+    diagonal[i] = band[i * kBandStride + i];
+    off_diagonal[i] = i + 1 < n ? band[i * kBandStride + i + 1] : 0.0;
   }
-}
-
-}  // namespace
-
-void chase_band(std::span<float> band, std::int64_t n, std::span<double> diagonal,
-                std::span<double> off_diagonal, SimdLevel level) {
-  dispatch(band, n, diagonal, off_diagonal, level);
-}
-
-void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
-                std::span<double> off_diagonal, SimdLevel level) {
-  dispatch(band, n, diagonal, off_diagonal, level);
 }
 
 }  // namespace vindex::measure

@@ -53,7 +53,7 @@ class Reduction {
   }
 
   [[gnu::always_inline]] inline void run(const T* matrix, std::int64_t n, std::int64_t stride,
-                                         T scale, T* band) {
+                                         T scale, double* band) {
     copy_in(matrix, n, stride, scale);
     for (std::int64_t start = 0; start < order_; start += kBand) {
       if (start > 0) {
@@ -101,17 +101,18 @@ class Reduction {
     Product::add(left_, kStrip, 1, right_, kBand, order_ - start, kStrip, at(start, start), kStrip);
   }
 
-  [[gnu::always_inline]] inline void store_diagonal_block(std::int64_t start, T* band) {
+  [[gnu::always_inline]] inline void store_diagonal_block(std::int64_t start, double* band) {
     for (std::int64_t j = 0; j < kBand; ++j) {
       for (std::int64_t i = j; i < kBand; ++i) {
-        band[(start + j) * kBandStride + start + i] = at(start + i, start)[j];
+        band[(start + j) * kBandStride + start + i] = static_cast<double>(at(start + i, start)[j]);
       }
     }
   }
 
   // Householder QR of the block column below the diagonal block. One pass over the rows per
   // reflector: it applies reflector k and forms the products that reflector k + 1 needs.
-  [[gnu::always_inline]] inline void factor_panel(std::int64_t start, std::int64_t rows, T* band) {
+  [[gnu::always_inline]] inline void factor_panel(std::int64_t start, std::int64_t rows,
+                                                  double* band) {
     T* panel = at(start + kBand, start);
     alignas(64) T sums[kBand];
     T inverses[kBand];
@@ -220,10 +221,11 @@ class Reduction {
 
   // R goes to the band, the reflectors (unit lower trapezoid) to reflectors_.
   [[gnu::always_inline]] inline void store_panel(std::int64_t start, std::int64_t rows,
-                                                 const T* panel, const T* inverses, T* band) {
+                                                 const T* panel, const T* inverses, double* band) {
     for (std::int64_t j = 0; j < kBand; ++j) {
       for (std::int64_t i = 0; i <= j; ++i) {
-        band[(start + j) * kBandStride + start + kBand + i] = panel[i * kStrip + j];
+        band[(start + j) * kBandStride + start + kBand + i] =
+            static_cast<double>(panel[i * kStrip + j]);
       }
     }
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -347,13 +349,13 @@ class Reduction {
 
 template <typename T, int kRegisterBytes>
 [[gnu::always_inline]] inline void reduce(const T* matrix, std::int64_t n, std::int64_t stride,
-                                          T scale, T* band, T* workspace) {
+                                          T scale, double* band, T* workspace) {
   Reduction<T, kRegisterBytes> reduction(n, workspace);
   reduction.run(matrix, n, stride, scale, band);
 }
 
 template <typename T>
-void reduce_portable(const T* matrix, std::int64_t n, std::int64_t stride, T scale, T* band,
+void reduce_portable(const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band,
                      T* workspace) {
   reduce<T, 16>(matrix, n, stride, scale, band, workspace);
 }
@@ -361,27 +363,27 @@ void reduce_portable(const T* matrix, std::int64_t n, std::int64_t stride, T sca
 #if defined(__x86_64__)
 template <typename T>
 __attribute__((target("avx2,fma"))) void reduce_avx2(const T* matrix, std::int64_t n,
-                                                     std::int64_t stride, T scale, T* band,
+                                                     std::int64_t stride, T scale, double* band,
                                                      T* workspace) {
   reduce<T, 32>(matrix, n, stride, scale, band, workspace);
 }
 
 template <typename T>
 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512"))) void
-reduce_avx512(const T* matrix, std::int64_t n, std::int64_t stride, T scale, T* band,
+reduce_avx512(const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band,
               T* workspace) {
   reduce<T, 64>(matrix, n, stride, scale, band, workspace);
 }
 #endif
 
 template <typename T>
-void dispatch(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std::span<T> band,
+void dispatch(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std::span<double> band,
               std::span<T> workspace, SimdLevel level) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
   expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
           "band workspace too small");
-  std::fill(band.begin(), band.end(), T{0});
+  std::fill(band.begin(), band.end(), 0.0);
 #if defined(__x86_64__)
   if (level >= SimdLevel::kAvx512) {
     reduce_avx512(matrix, n, stride, scale, band.data(), workspace.data());
@@ -400,7 +402,7 @@ void dispatch(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std
 std::int64_t band_workspace_elements(std::int64_t n) { return Layout(n).total(); }
 
 void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
-                    std::span<float> band, std::span<float> workspace, SimdLevel level) {
+                    std::span<double> band, std::span<float> workspace, SimdLevel level) {
   dispatch(matrix, n, stride, scale, band, workspace, level);
 }
 

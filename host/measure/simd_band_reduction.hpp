@@ -31,13 +31,14 @@ std::int64_t band_workspace_elements(std::int64_t n);
 /// Reduces the symmetric matrix A to band form with the same eigenvalues.
 ///
 /// Shapes    lower triangle A(i, j), j <= i, at matrix[i * stride + j]; not changed. `band` gets
-///           band_elements(n) values; rows and columns beyond n are zero.
+///           band_elements(n) values; rows and columns beyond n are zero. It is float64 whatever A
+///           is: see chase_band().
 /// Scale     entries of magnitude about 1 at most: squares must neither overflow nor all underflow.
 /// Errors    expects() on sizes.
 /// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
 ///           update). The update of one panel and the product with the next share one pass.
 void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
-                    std::span<float> band, std::span<float> workspace, SimdLevel level);
+                    std::span<double> band, std::span<float> workspace, SimdLevel level);
 void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
                     std::span<double> band, std::span<double> workspace, SimdLevel level);
 

@@ -51,6 +51,7 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
   expects(static_cast<std::int64_t>(diagonal.size()) == n &&
               static_cast<std::int64_t>(off_diagonal.size()) == n,
           "length of the diagonals");
+  expects(reinterpret_cast<std::uintptr_t>(workspace.data()) % 64 == 0, "workspace alignment");
   expects(workspace.size() >= tridiagonalise_workspace_bytes(n, sizeof(T)),
           "tridiagonalisation workspace too small");
   if (n == 0) {
@@ -66,9 +67,9 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
   // below any rounding error.
   const int exponent = std::clamp(std::ilogb(largest) + 1, std::numeric_limits<T>::min_exponent,
                                   std::numeric_limits<T>::max_exponent);
-  auto* elements = reinterpret_cast<T*>(workspace.data());
-  const std::span<T> band(elements, static_cast<std::size_t>(band_elements(n)));
-  const std::span<T> rest(elements + band.size(),
+  const std::span<double> band(reinterpret_cast<double*>(workspace.data()),
+                               static_cast<std::size_t>(band_elements(n)));
+  const std::span<T> rest(reinterpret_cast<T*>(workspace.data() + band.size_bytes()),
                           static_cast<std::size_t>(band_workspace_elements(n)));
   reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band, rest, level);
   chase_band(band, n, diagonal, off_diagonal, level);
@@ -83,7 +84,8 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
 bool tridiagonalise_is_fast(SimdLevel level) { return level >= SimdLevel::kAvx2; }
 
 std::size_t tridiagonalise_workspace_bytes(std::int64_t n, std::size_t element_bytes) {
-  return static_cast<std::size_t>(band_elements(n) + band_workspace_elements(n)) * element_bytes;
+  return static_cast<std::size_t>(band_elements(n)) * sizeof(double) +
+         static_cast<std::size_t>(band_workspace_elements(n)) * element_bytes;
 }
 
 void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,

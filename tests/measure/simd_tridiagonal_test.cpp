@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -93,10 +94,14 @@ std::vector<double> eigenvalues_of(const std::vector<double>& matrix, std::int64
       lower[i * stride + j] = static_cast<T>(matrix[i * n + j]);
     }
   }
-  std::vector<T> workspace(tridiagonalise_workspace_bytes(n, sizeof(T)) / sizeof(T));
+  const std::size_t bytes = tridiagonalise_workspace_bytes(n, sizeof(T));
+  std::vector<std::byte> buffer(bytes + 64);
+  void* start = buffer.data();
+  std::size_t room = buffer.size();
+  std::align(64, bytes, start, room);
   std::vector<double> diagonal(n), off_diagonal(n), values(n);
   tridiagonalise(lower.data(), n, stride, diagonal, off_diagonal,
-                 std::as_writable_bytes(std::span(workspace)), level);
+                 {static_cast<std::byte*>(start), bytes}, level);
   tridiagonal_eigenvalues(diagonal, off_diagonal, values);
   return values;
 }
