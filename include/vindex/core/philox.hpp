@@ -1,0 +1,53 @@
+// Owns the counter-based random generator Philox4x32-10, for host and device: the sign-flip null
+// and synthetic models draw from it, so the same element gets the same number whoever computes it
+// and in whatever order. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011.
+#pragma once
+
+#include <vindex/core/portable.hpp>
+
+#include <cstdint>
+
+namespace vindex {
+
+/// 128 random bits; word 0 comes first.
+struct PhiloxBlock {
+  std::uint32_t word[4];
+};
+
+/// The block of a 128-bit counter (word 0 is the low one) under a 64-bit key (low 32 bits are key
+/// word 0).
+VINDEX_HD inline PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint64_t key) {
+  constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
+  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
+  constexpr std::uint32_t kWeyl0 = 0x9E3779B9;
+  constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
+  auto key0 = static_cast<std::uint32_t>(key);
+  auto key1 = static_cast<std::uint32_t>(key >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = kMultiplier0 * counter.word[0];
+    const std::uint64_t product1 = kMultiplier1 * counter.word[2];
+    counter = {{static_cast<std::uint32_t>(product1 >> 32U) ^ counter.word[1] ^ key0,
+                static_cast<std::uint32_t>(product1),
+                static_cast<std::uint32_t>(product0 >> 32U) ^ counter.word[3] ^ key1,
+                static_cast<std::uint32_t>(product0)}};
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return counter;
+}
+
+/// The block number `index` of the stream `key`.
+VINDEX_HD inline PhiloxBlock philox_block(std::uint64_t key, std::uint64_t index) {
+  return philox4x32_10(
+      {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32U), 0, 0}}, key);
+}
+
+/// Bit `index` of the stream: bit index mod 128 of block index div 128, least significant bits
+/// first.
+VINDEX_HD inline bool philox_bit(std::uint64_t key, std::uint64_t index) {
+  const PhiloxBlock block = philox_block(key, index / 128);
+  return (block.word[index % 128 / 32] >> (index % 32) & 1U) != 0;
+}
+
+}  // namespace vindex
