@@ -1,0 +1,34 @@
+// Owns decoding on the device: one kernel over the decoders that the host uses too, and the small
+// kernels that prepare weights for the libraries. All are ordered on `stream` and do not
+// synchronise; sources must stay until it has.
+#pragma once
+
+#include <vindex/decode/decode_view.hpp>
+#include <vindex/decode/encoding.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace vindex::kernels {
+
+/// Decodes `view` (pointers on the device) to `out`, row-major with `out_stride` floats between
+/// rows. Grid    a thread per weight, rows x cols of them, grid-stride. Errors: DeviceError;
+/// UsageError for an encoding without decoder.
+void decode_matrix(const decode::Encoding& encoding, const decode::DecodeView& view, float* out,
+                   std::int64_t out_stride, cudaStream_t stream);
+
+/// Where the signs of a rectangle come from (metrics contract, sign-flip null).
+struct SignFlip {
+  std::uint64_t key = 0;
+  bool transposed = false;
+  std::int64_t whole_rows = 0, whole_cols = 0;  ///< of the matrix as stored
+  std::int64_t first_row = 0, first_col = 0;    ///< of the rectangle
+};
+void flip_signs(float* values, std::int64_t rows, std::int64_t cols, const SignFlip& flip,
+                cudaStream_t stream);
+
+/// out[i] = double(values[i]).
+void widen(const float* values, std::int64_t count, double* out, cudaStream_t stream);
+
+}  // namespace vindex::kernels

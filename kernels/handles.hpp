@@ -1,0 +1,110 @@
+// Owns the owners: streams, library handles and device memory, each move-only and released without
+// throwing.
+#pragma once
+
+#include "check.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace vindex::kernels {
+
+struct StreamDeleter {
+  using pointer = cudaStream_t;
+  void operator()(cudaStream_t stream) const noexcept { (void)cudaStreamDestroy(stream); }
+};
+struct BlasDeleter {
+  using pointer = cublasHandle_t;
+  void operator()(cublasHandle_t handle) const noexcept { (void)cublasDestroy(handle); }
+};
+struct SolverDeleter {
+  using pointer = cusolverDnHandle_t;
+  void operator()(cusolverDnHandle_t handle) const noexcept { (void)cusolverDnDestroy(handle); }
+};
+struct SolverParametersDeleter {
+  using pointer = cusolverDnParams_t;
+  void operator()(cusolverDnParams_t parameters) const noexcept {
+    (void)cusolverDnDestroyParams(parameters);
+  }
+};
+using Stream = std::unique_ptr<cudaStream_t, StreamDeleter>;
+using BlasHandle = std::unique_ptr<cublasHandle_t, BlasDeleter>;
+using SolverHandle = std::unique_ptr<cusolverDnHandle_t, SolverDeleter>;
+using SolverParameters = std::unique_ptr<cusolverDnParams_t, SolverParametersDeleter>;
+
+inline Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return Stream(stream);
+}
+
+/// Works on `stream`, which must outlive it.
+inline BlasHandle make_blas(cudaStream_t stream) {
+  cublasHandle_t raw = nullptr;
+  check(cublasCreate(&raw));
+  BlasHandle handle(raw);
+  check(cublasSetStream(raw, stream));
+  check(cublasSetMathMode(raw, CUBLAS_DEFAULT_MATH));  // float32 stays float32: no TF32
+  return handle;
+}
+
+inline SolverHandle make_solver(cudaStream_t stream) {
+  cusolverDnHandle_t raw = nullptr;
+  check(cusolverDnCreate(&raw));
+  SolverHandle handle(raw);
+  check(cusolverDnSetStream(raw, stream));
+  return handle;
+}
+
+inline SolverParameters make_solver_parameters() {
+  cusolverDnParams_t raw = nullptr;
+  check(cusolverDnCreateParams(&raw));
+  return SolverParameters(raw);
+}
+
+/// Device memory that grows and is kept between calls. `purpose` names it when memory runs out. Not
+/// stream-ordered: growing waits for the device, which happens in the first calls only.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(std::string purpose) : purpose_(std::move(purpose)) {}
+  ~DeviceBuffer() { (void)cudaFree(data_); }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  /// At least `bytes`, contents undefined after growth. Errors: OutOfMemory naming the purpose.
+  void* reserve(std::size_t bytes) {
+    if (bytes > bytes_) {
+      (void)cudaFree(data_);
+      data_ = nullptr;
+      bytes_ = 0;
+      const cudaError_t status = cudaMalloc(&data_, bytes);
+      if (status == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        data_ = nullptr;
+        throw OutOfMemory("device memory: " + purpose_, bytes);
+      }
+      check(status);
+      bytes_ = bytes;
+    }
+    return data_;
+  }
+  template <typename T>
+  T* reserve_array(std::size_t count) {
+    return static_cast<T*>(reserve(count * sizeof(T)));
+  }
+  void release() noexcept {
+    (void)cudaFree(data_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+
+ private:
+  std::string purpose_;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace vindex::kernels
