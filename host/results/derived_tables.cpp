@@ -118,7 +118,7 @@ void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
   table.numbers("nonfinite", view(nonfinite), "weights not finite, -1 if not measured", "1");
 }
 
-void write_layers(h5::File& file, std::span<const StoredRow* const> rows) {
+std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> rows) {
   constexpr std::size_t kVarAt64 = 6;
   static_assert(measure::kVarAtK[kVarAt64] == 64);
   std::vector<measure::LayerRow> input;
@@ -139,7 +139,11 @@ void write_layers(h5::File& file, std::span<const StoredRow* const> rows) {
     one.sigma_ratio_1_2 = row->values[measure::Metric::kSigmaRatio12];
     input.push_back(one);
   }
-  const std::vector<measure::LayerGroup> groups = measure::layer_groups(input);
+  return measure::layer_groups(input);
+}
+
+void write_layers(h5::File& file, std::span<const StoredRow* const> rows) {
+  const std::vector<measure::LayerGroup> groups = groups_of(rows);
   const std::size_t n = groups.size();
   TableWriter table(file, "/layer", "group", n, "number of the (layer, block, role)");
   std::vector<std::int32_t> layer(n);

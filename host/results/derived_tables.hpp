@@ -5,7 +5,10 @@
 #include "hdf5.hpp"
 #include "stored_row.hpp"
 
+#include <vindex/measure/layer_statistics.hpp>
+
 #include <span>
+#include <vector>
 
 namespace vindex::results {
 
@@ -13,6 +16,9 @@ namespace vindex::results {
 /// is in the file; else NaN with the reason.
 void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
                    std::span<const StoredRow* const> rows);
+
+/// The rows of /layer/. Roles are views of `rows`, which must outlive the result.
+std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> rows);
 
 void write_layers(h5::File& file, std::span<const StoredRow* const> rows);
 
