@@ -1,0 +1,96 @@
+// Choosing back ends, and what memory the process may take.
+#include <vindex/core/error.hpp>
+#include <vindex/run/measure_run.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+namespace vindex::run {
+
+namespace {
+
+/// Devices looked for with `--device all`.
+constexpr std::int32_t kMaxDevices = 64;
+
+std::uint64_t meminfo_available() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) {
+      return static_cast<std::uint64_t>(kib) * 1024;
+    }
+  }
+  return 4ULL << 30U;
+}
+
+std::uint64_t read_number(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? value : std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace
+
+std::uint64_t default_ram_budget() {
+  std::uint64_t available = meminfo_available();
+  const std::uint64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max" is no number
+  if (limit != std::numeric_limits<std::uint64_t>::max()) {
+    const std::uint64_t used = read_number("/sys/fs/cgroup/memory.current");
+    available = std::min(available, used < limit ? limit - used : 0);
+  }
+  return available / 4 * 3;
+}
+
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             std::string& note) {
+  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::string why;
+  if (settings.backend != BackendChoice::kCpu) {
+    if (settings.devices.empty()) {
+      for (std::int32_t device = 0; device < kMaxDevices; ++device) {
+        std::string reason;
+        auto backend = measure::make_cuda_backend(device, reason);
+        if (backend == nullptr) {
+          why = device == 0 ? reason : why;
+          break;
+        }
+        backends.push_back(std::move(backend));
+      }
+    } else {
+      for (const std::int32_t device : settings.devices) {
+        auto backend = measure::make_cuda_backend(device, why);
+        if (backend == nullptr) {
+          backends.clear();
+          break;
+        }
+        backends.push_back(std::move(backend));
+      }
+    }
+    if (backends.empty() && settings.backend == BackendChoice::kCuda) {
+      throw DeviceError(
+          "E-NO-GPU",
+          fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
+    }
+  }
+  if (backends.empty()) {
+    backends.push_back(measure::make_cpu_backend(settings.threads));
+    const measure::BackendInfo info = backends.front()->info();
+    note = fmt::format("back end: cpu ({}, {} workers)", info.device,
+                       backends.front()->limits().concurrent_calls);
+    if (settings.backend == BackendChoice::kAuto) {
+      note += fmt::format("; no GPU is used: {}", why);
+    }
+  } else {
+    note = "back end: cuda (";
+    for (std::size_t i = 0; i < backends.size(); ++i) {
+      note += (i == 0 ? "" : ", ") + backends[i]->info().device;
+    }
+    note += ")";
+  }
+  return backends;
+}
+
+}  // namespace vindex::run

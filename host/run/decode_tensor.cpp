@@ -1,0 +1,114 @@
+#include "output_file.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/run/decode_tensor.hpp>
+#include <vindex/run/matrix_loader.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <vector>
+
+namespace vindex::run {
+
+static_assert(std::endian::native == std::endian::little,
+              "values are written as they lie in memory");
+
+namespace {
+
+constexpr std::int64_t kSlabValues = 4 << 20;  ///< 16 MiB of float32
+
+/// A plainly stored tensor that is no matrix (a norm, a convolution) as rows of its last dimension.
+model::MatrixRecord plain_record(const shard::ModelFiles& files,
+                                 const model::TensorRecord& tensor) {
+  const shard::StoredTensor& stored =
+      files.tensors[static_cast<std::size_t>(tensor.stored.front())];
+  model::MatrixRecord record;
+  record.tensor = tensor.name;
+  record.encoding = decode::plain_encoding(stored.type);
+  record.cols = stored.shape.empty() ? 1 : stored.shape.back();
+  record.rows = record.cols == 0 ? 0 : tensor.count / record.cols;
+  record.codes = {.tensor = tensor.stored.front(), .offset = stored.offset, .bytes = stored.bytes};
+  return record;
+}
+
+std::int64_t write_values(const shard::ModelFiles& files, const model::MatrixRecord& record,
+                          OutputFile& out) {
+  const std::int64_t rows = record.stored_rows();
+  const std::int64_t cols = record.stored_cols();
+  if (rows == 0 || cols == 0) {
+    return 0;
+  }
+  const auto input = make_streamed_input(files, record);
+  // Whole blocks of rows: a scale's rows may cover several.
+  const std::int64_t unit = std::max<std::int64_t>(1, record.encoding.block_rows);
+  const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / cols / unit * unit);
+  std::vector<float> values;
+  for (std::int64_t first = 0; first < rows; first += step) {
+    const std::int64_t count = std::min(step, rows - first);
+    values.resize(static_cast<std::size_t>(count * cols));
+    decode::decode_matrix(input->row_slab(first, count), values.data(), cols);
+    out.write(std::as_bytes(std::span(values)));
+  }
+  return rows * cols;
+}
+
+}  // namespace
+
+std::int64_t decode_tensor(const std::string& path, const std::string& model_config,
+                           const std::string& name, std::optional<std::int32_t> slice,
+                           const std::string& output) {
+  const shard::ModelFiles files = shard::open_model(path, {.model_config = model_config});
+  const model::ModelIndex index = model::index_model(files);
+  const auto tensor =
+      std::find_if(index.tensors.begin(), index.tensors.end(),
+                   [&](const model::TensorRecord& record) { return record.name == name; });
+  if (tensor == index.tensors.end()) {
+    throw UsageError("E-TENSOR",
+                     fmt::format("{}: no tensor `{}`; `vindex inspect --tensors` lists the names",
+                                 printable(path), printable(name)));
+  }
+  const auto tensor_record = static_cast<std::int32_t>(tensor - index.tensors.begin());
+  std::vector<model::MatrixRecord> parts;
+  for (const model::MatrixRecord& matrix : index.matrices) {
+    if (matrix.tensor_record == tensor_record) {
+      parts.push_back(matrix);
+    }
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.slice < b.slice; });
+  if (parts.empty()) {
+    parts.push_back(plain_record(files, *tensor));
+  }
+  if (slice) {
+    const auto found = std::find_if(parts.begin(), parts.end(),
+                                    [&](const auto& part) { return part.slice == *slice; });
+    if (found == parts.end()) {
+      throw UsageError("E-SLICE", fmt::format("{}: no slice {}; it has {}", printable(name), *slice,
+                                              parts.front().slice < 0 ? 0 : parts.size()));
+    }
+    parts = {*found};
+  }
+  for (const model::MatrixRecord& part : parts) {
+    if (!part.unsupported.empty() || !decode::is_decodable(part.encoding)) {
+      throw FormatError("E-UNSUPPORTED", printable(name),
+                        part.unsupported.empty()
+                            ? fmt::format("encoding {} cannot be decoded", part.encoding.label)
+                            : part.unsupported);
+    }
+  }
+  OutputFile out(output);
+  std::int64_t count = 0;
+  for (const model::MatrixRecord& part : parts) {
+    count += write_values(files, part, out);
+  }
+  out.commit();
+  return count;
+}
+
+}  // namespace vindex::run

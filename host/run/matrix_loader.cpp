@@ -1,0 +1,203 @@
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/run/matrix_loader.hpp>
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <span>
+
+namespace vindex::run {
+
+namespace {
+
+constexpr std::size_t kPartAlignment = 64;
+
+std::size_t padded(std::uint64_t bytes) {
+  return (static_cast<std::size_t>(bytes) + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
+
+shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor) {
+  const auto& stored = files.tensors.at(static_cast<std::size_t>(tensor));
+  return *files.shards.at(static_cast<std::size_t>(stored.shard)).source;
+}
+
+void read_part(const shard::ModelFiles& files, const model::TensorPart& part,
+               std::span<std::byte> into) {
+  source_of(files, part.tensor).read(part.offset, into);
+  check_unchanged(files, part.tensor);
+}
+
+/// The whole matrix over bytes in memory, in the stored orientation.
+decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std::byte* codes,
+                                   std::span<const std::span<const std::byte>> companion_bytes) {
+  decode::EncodedMatrix view;
+  view.encoding = &matrix.encoding;
+  view.rows = matrix.stored_rows();
+  view.cols = matrix.stored_cols();
+  view.codes = codes;
+  const auto stride = decode::row_bytes(matrix.encoding, static_cast<std::uint64_t>(view.cols));
+  expects(stride.has_value(), "a matrix record whose row does not fit its encoding");
+  view.row_stride_bytes = static_cast<std::int64_t>(*stride);
+  for (std::size_t i = 0; i < matrix.companions.size(); ++i) {
+    const model::CompanionPart& companion = matrix.companions[i];
+    view.companions.at(i) = {.role = companion.role,
+                             .type = companion.type,
+                             .rows = companion.part.rows,
+                             .cols = companion.part.cols,
+                             .bytes = companion_bytes[i]};
+  }
+  view.companion_count = static_cast<std::int32_t>(matrix.companions.size());
+  return view;
+}
+
+/// Codes stay in the file; each slab call reads its bytes into one reused buffer.
+class StreamedInput final : public measure::MatrixInput {
+ public:
+  StreamedInput(const shard::ModelFiles& files, const model::MatrixRecord& matrix)
+      : files_(files), matrix_(matrix), key_(run::sign_flip_key(matrix)) {
+    std::vector<std::span<const std::byte>> spans;
+    for (const model::CompanionPart& companion : matrix.companions) {
+      companions_.emplace_back(companion.part.bytes);
+      read_part(files, companion.part, companions_.back());
+      spans.emplace_back(companions_.back());
+    }
+    whole_ = encoded_view(matrix, nullptr, spans);
+  }
+
+  const decode::Encoding& encoding() const override { return matrix_.encoding; }
+  std::int64_t rows() const override { return whole_.rows; }
+  std::int64_t cols() const override { return whole_.cols; }
+  bool transposed() const override { return matrix_.transposed; }
+  std::uint64_t sign_flip_key() const override { return key_; }
+  bool in_memory() const override { return false; }
+
+  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
+    expects(first >= 0 && count >= 0 && first + count <= whole_.rows,
+            "row slab outside the matrix");
+    const auto stride = static_cast<std::uint64_t>(whole_.row_stride_bytes);
+    slab_.resize(static_cast<std::size_t>(stride * static_cast<std::uint64_t>(count)));
+    source().read(matrix_.codes.offset + stride * static_cast<std::uint64_t>(first), slab_);
+    check_unchanged(files_, matrix_.codes.tensor);
+    decode::EncodedMatrix view = whole_;
+    view.rows = count;
+    view.first_row = first;
+    view.codes = slab_.data();
+    return view;
+  }
+
+  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
+    expects(first >= 0 && count >= 0 && first + count <= whole_.cols &&
+                first % decode::column_granularity(matrix_.encoding) == 0,
+            "column slab outside the matrix or off a block boundary");
+    const auto stride = static_cast<std::uint64_t>(whole_.row_stride_bytes);
+    const auto skipped = decode::row_bytes(matrix_.encoding, static_cast<std::uint64_t>(first));
+    const auto width = decode::row_bytes(matrix_.encoding, static_cast<std::uint64_t>(count));
+    expects(skipped.has_value() && width.has_value(), "column slab off a block boundary");
+    slab_.resize(static_cast<std::size_t>(*width) * static_cast<std::size_t>(whole_.rows));
+    std::vector<shard::ReadRequest> requests(static_cast<std::size_t>(whole_.rows));
+    for (std::size_t r = 0; r < requests.size(); ++r) {
+      requests[r] = {.offset = matrix_.codes.offset + stride * r + *skipped,
+                     .into = std::span(slab_).subspan(r * static_cast<std::size_t>(*width),
+                                                      static_cast<std::size_t>(*width))};
+    }
+    source().read_many(requests);
+    check_unchanged(files_, matrix_.codes.tensor);
+    decode::EncodedMatrix view = whole_;
+    view.cols = count;
+    view.first_col = first;
+    view.codes = slab_.data();
+    view.row_stride_bytes = static_cast<std::int64_t>(*width);
+    return view;
+  }
+
+ private:
+  shard::ByteSource& source() const { return source_of(files_, matrix_.codes.tensor); }
+
+  const shard::ModelFiles& files_;
+  const model::MatrixRecord& matrix_;
+  std::uint64_t key_;
+  std::vector<std::vector<std::byte>> companions_;
+  std::vector<std::byte> slab_;
+  decode::EncodedMatrix whole_;
+};
+
+}  // namespace
+
+void check_unchanged(const shard::ModelFiles& files, std::int32_t tensor) {
+  const auto& stored = files.tensors.at(static_cast<std::size_t>(tensor));
+  const shard::Shard& shard = files.shards.at(static_cast<std::size_t>(stored.shard));
+  const shard::SourceIdentity now = shard.source->identity();
+  if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
+    throw SystemError(
+        "E-INPUT-CHANGED", 0,
+        fmt::format(
+            "{}: the file changed while it was read (size {} then, {} now); measure again when "
+            "nothing writes to it",
+            shard.source->name(), shard.identity.bytes, now.bytes));
+  }
+}
+
+std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
+  const Sha256Digest digest = sha256(fmt::format("{}#{}", matrix.tensor, matrix.slice));
+  std::uint64_t key = 0;
+  for (int i = 7; i >= 0; --i) {
+    key = key << 8U | digest[static_cast<std::size_t>(i)];
+  }
+  return key;
+}
+
+std::unique_ptr<measure::MatrixInput> make_streamed_input(const shard::ModelFiles& files,
+                                                          const model::MatrixRecord& matrix) {
+  return std::make_unique<StreamedInput>(files, matrix);
+}
+
+LoadedUnit load_unit(const shard::ModelFiles& files, const model::ModelIndex& index,
+                     const WorkUnit& unit, measure::Backend& backend) {
+  LoadedUnit loaded;
+  loaded.unit = &unit;
+  loaded.inputs.resize(unit.matrices.size());
+  loaded.errors.resize(unit.matrices.size());
+  const auto record = [&](std::size_t i) -> const model::MatrixRecord& {
+    return index.matrices[static_cast<std::size_t>(unit.matrices[i])];
+  };
+  std::size_t bytes = 0;
+  if (!unit.streamed) {
+    for (std::size_t i = 0; i < unit.matrices.size(); ++i) {
+      bytes += padded(record(i).codes.bytes);
+      for (const model::CompanionPart& companion : record(i).companions) {
+        bytes += padded(companion.part.bytes);
+      }
+    }
+    loaded.staging = backend.make_staging(bytes);
+  }
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < unit.matrices.size(); ++i) {
+    const model::MatrixRecord& matrix = record(i);
+    try {
+      if (unit.streamed) {
+        loaded.inputs[i] = make_streamed_input(files, matrix);
+        continue;
+      }
+      const auto place = [&](const model::TensorPart& part) {
+        const std::span<std::byte> into =
+            loaded.staging->bytes().subspan(used, static_cast<std::size_t>(part.bytes));
+        used += padded(part.bytes);
+        read_part(files, part, into);
+        return std::span<const std::byte>(into);
+      };
+      const std::span<const std::byte> codes = place(matrix.codes);
+      std::vector<std::span<const std::byte>> companions;
+      for (const model::CompanionPart& companion : matrix.companions) {
+        companions.push_back(place(companion.part));
+      }
+      loaded.inputs[i] = measure::make_memory_input(encoded_view(matrix, codes.data(), companions),
+                                                    matrix.transposed, sign_flip_key(matrix));
+    } catch (const Error&) {
+      loaded.errors[i] = std::current_exception();
+    }
+  }
+  return loaded;
+}
+
+}  // namespace vindex::run

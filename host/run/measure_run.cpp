@@ -1,0 +1,412 @@
+#include <vindex/run/measure_run.hpp>
+#include <vindex/run/run_description.hpp>
+#include <vindex/run/worker_pool.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <random>
+
+namespace vindex::run {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxTroubles = 20;
+constexpr double kPartSeconds = 30.0;         ///< work lost to a kill at most
+constexpr double kPublishSeconds = 9.0 * 60;  ///< the contract says ten minutes
+constexpr std::size_t kResultQueue = 256;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string code_text(ExitCode code) { return std::to_string(static_cast<int>(code)); }
+
+/// The row of a matrix that could not be measured because of `error`.
+results::ResultRow failed_row(std::int64_t index, const std::exception_ptr& error) {
+  results::ResultRow row;
+  row.index = index;
+  row.status = measure::Status::kFailed;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    row.reason = e.what();
+    row.error_class = code_text(e.exit_code());
+  } catch (const std::exception& e) {
+    row.reason = e.what();
+    row.error_class = code_text(ExitCode::kInternal);
+  }
+  return row;
+}
+
+/// A finished row with what progress needs of its matrix.
+struct Delivery {
+  results::ResultRow row;
+  std::uint64_t bytes = 0;
+  double cost = 0.0;
+};
+
+/// Everything the threads of a run touch; it outlives them.
+struct RunState {
+  SelectedModel model;
+  std::vector<std::unique_ptr<measure::Backend>> backends;
+  measure::MeasureOptions options;
+  WorkPlan plan;
+  std::vector<std::int64_t> row_of_matrix;  ///< index in the index -> row, -1 where not selected
+  measure::NullCache nulls;
+  BoundedQueue<Delivery> finished{kResultQueue};
+  std::unique_ptr<WorkerPool> pool;
+
+  void deliver(std::int64_t matrix, results::ResultRow row) {
+    const model::MatrixRecord& record = model.index.matrices[static_cast<std::size_t>(matrix)];
+    row.index = row_of_matrix[static_cast<std::size_t>(matrix)];
+    finished.push({.row = std::move(row),
+                   .bytes = encoded_bytes(record),
+                   .cost = measuring_cost(record.rows, record.cols, options.mode)});
+  }
+
+  void deliver_report(std::int64_t matrix, measure::MatrixReport& report) {
+    const model::MatrixRecord& record = model.index.matrices[static_cast<std::size_t>(matrix)];
+    results::ResultRow row;
+    row.status = report.status;
+    row.reason = report.reason;
+    row.method = report.method;
+    row.escalated = report.escalated;
+    row.moments = report.moments;
+    row.nulls = nulls.of(record.rows, record.cols);
+    if (report.status == measure::Status::kFailed) {
+      row.error_class = code_text(ExitCode::kInternal);
+    } else if (report.status == measure::Status::kUnsupported) {
+      row.error_class = code_text(ExitCode::kMalformedInput);
+    }
+    if (report.status == measure::Status::kMeasured) {
+      row.values =
+          measure::derive_metrics(record.rows, record.cols, report, options.mode, row.reason);
+      if (options.sign_flip_null) {
+        measure::MatrixReport flipped = report;
+        flipped.sigma = report.sign_flip_sigma;
+        std::string unused;
+        const auto values =
+            measure::derive_metrics(record.rows, record.cols, flipped, options.mode, unused);
+        row.var_at_k_signflip.assign(values.var_at_k.begin(), values.var_at_k.end());
+      }
+      row.sigma = std::move(report.sigma);
+      row.bounds = std::move(report.bounds);
+      row.vectors = std::move(report.vectors);
+    }
+    deliver(matrix, std::move(row));
+  }
+
+  /// Measures part [first, first + count) of a unit. Memory trouble halves the batch; trouble of
+  /// one matrix is a row.
+  void measure_part(LoadedUnit& loaded, measure::Backend& backend,
+                    const std::vector<std::size_t>& members) {
+    std::vector<measure::MatrixInput*> batch;
+    for (const std::size_t member : members) {
+      batch.push_back(loaded.inputs[member].get());
+    }
+    std::vector<measure::MatrixReport> reports(batch.size());
+    std::exception_ptr trouble;
+    try {
+      backend.measure(batch, options, loaded.unit->workspace_limit, reports);
+    } catch (const DeviceError&) {
+      throw;
+    } catch (const std::exception&) {
+      trouble = std::current_exception();
+    }
+    if (trouble == nullptr) {
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        deliver_report(loaded.unit->matrices[members[i]], reports[i]);
+      }
+    } else if (members.size() == 1) {
+      deliver(loaded.unit->matrices[members[0]], failed_row(0, trouble));
+    } else {
+      const auto middle = members.begin() + static_cast<std::ptrdiff_t>(members.size() / 2);
+      measure_part(loaded, backend, {members.begin(), middle});
+      measure_part(loaded, backend, {middle, members.end()});
+    }
+  }
+
+  void process(LoadedUnit& loaded, measure::Backend& backend) {
+    std::vector<std::size_t> members;
+    for (std::size_t i = 0; i < loaded.inputs.size(); ++i) {
+      if (loaded.inputs[i] != nullptr) {
+        members.push_back(i);
+      } else {
+        deliver(loaded.unit->matrices[i], failed_row(0, loaded.errors[i]));
+      }
+    }
+    if (!members.empty()) {
+      measure_part(loaded, backend, members);
+    }
+  }
+};
+
+/// Counts one finished row into the outcome.
+void count_row(const results::ResultRow& row, const model::MatrixRecord& record,
+               RunOutcome& outcome) {
+  ++outcome.measured_now;
+  outcome.escalated += row.escalated ? 1 : 0;
+  if (row.status == measure::Status::kMeasured) {
+    return;
+  }
+  const bool not_finite = row.status == measure::Status::kNotFinite;
+  const bool unsupported = row.status == measure::Status::kUnsupported;
+  outcome.not_finite += not_finite ? 1 : 0;
+  outcome.unsupported += unsupported ? 1 : 0;
+  outcome.failed += not_finite || unsupported ? 0 : 1;
+  if (outcome.troubles.size() < kMaxTroubles) {
+    const std::string slice = record.slice < 0 ? "" : fmt::format("[{}]", record.slice);
+    outcome.troubles.push_back(
+        fmt::format("{}{}: {}", printable(record.tensor), slice, printable(row.reason)));
+  }
+}
+
+/// The exit code that the first failed or unsupported row in row order asks for.
+struct FirstFailure {
+  std::int64_t index = -1;
+  ExitCode code = ExitCode::kOk;
+  void see(const results::ResultRow& row) {
+    if (!row.error_class.empty() && (index < 0 || row.index < index)) {
+      index = row.index;
+      code = static_cast<ExitCode>(std::stoi(row.error_class));
+    }
+  }
+};
+
+std::uint64_t workspace_of(const void* context, const decode::Encoding& encoding, std::int64_t rows,
+                           std::int64_t cols, bool least) {
+  const auto* asked =
+      static_cast<const std::pair<const measure::Backend*, const measure::MeasureOptions*>*>(
+          context);
+  return asked->first->workspace_bytes(encoding, rows, cols, *asked->second, least);
+}
+
+}  // namespace
+
+SelectedModel open_selected(const RunSettings& settings) {
+  SelectedModel model;
+  model.files = shard::open_model(settings.model, {.model_config = settings.model_config});
+  model.index = model::index_model(model.files);
+  if (model.index.matrices.empty()) {
+    throw MissingInputError("E-NOTHING",
+                            fmt::format("{}: nothing to measure: the model has no weight matrix",
+                                        printable(settings.model)));
+  }
+  model.selected = model::select(model.index, settings.selection);
+  if (model.selected.empty()) {
+    throw UsageError("E-SELECTION",
+                     fmt::format("--layers, --blocks, --roles and --tensors together name none of "
+                                 "the {} matrices of {}; "
+                                 "`vindex inspect --tensors` lists them",
+                                 model.index.matrices.size(), printable(settings.model)));
+  }
+  return model;
+}
+
+WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
+                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                  const std::vector<std::int64_t>& remaining) {
+  const measure::BackendLimits limits = backends.front()->limits();
+  const std::pair<const measure::Backend*, const measure::MeasureOptions*> context(
+      backends.front().get(), &settings.options);
+  const PlanLimits plan_limits{
+      .ram_budget = settings.ram_budget == 0 ? default_ram_budget() : settings.ram_budget,
+      .workers = limits.concurrent_calls * static_cast<std::int32_t>(backends.size()),
+      .batch = limits.batch};
+  WorkPlan plan = plan_work(model.index, remaining, settings.options, plan_limits, &workspace_of,
+                            &context, settings.store_spectra);
+  if (plan.least_ram_bytes > plan_limits.ram_budget) {
+    throw ConfigurationError(
+        "E-BUDGET",
+        fmt::format("--ram-budget of {} bytes is too small: {} needs {} bytes at least",
+                    plan_limits.ram_budget, printable(plan.largest), plan.least_ram_bytes));
+  }
+  return plan;
+}
+
+double expected_seconds(const WorkPlan& plan, const RunSettings& settings,
+                        const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  // Large enough that the arithmetic outweighs the overheads, small enough to take a moment.
+  constexpr std::int64_t kRows = 1536;
+  constexpr std::int64_t kCols = 512;
+  std::mt19937 random(1);
+  std::vector<float> weights(static_cast<std::size_t>(kRows * kCols));
+  for (float& weight : weights) {
+    weight = static_cast<float>(random()) * 4.6e-10F - 1.0F;
+  }
+  const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
+  decode::EncodedMatrix matrix;
+  matrix.encoding = &encoding;
+  matrix.rows = kRows;
+  matrix.cols = kCols;
+  matrix.codes = reinterpret_cast<const std::byte*>(weights.data());
+  matrix.row_stride_bytes = kCols * 4;
+  double rate = 0.0;
+  for (const auto& backend : backends) {
+    const auto input = measure::make_memory_input(matrix);
+    const std::vector<measure::MatrixInput*> batch = {input.get()};
+    std::vector<measure::MatrixReport> report(1);
+    backend->measure(batch, settings.options, 0, report);  // the first call pays for start-up
+    const Clock::time_point start = Clock::now();
+    backend->measure(batch, settings.options, 0, report);
+    rate += measuring_cost(kRows, kCols, settings.options.mode) / seconds_since(start) *
+            backend->limits().concurrent_calls;
+  }
+  return plan.cost / rate;
+}
+
+RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
+  const Clock::time_point start = Clock::now();
+  const auto say = [&](const std::string& line) {
+    if (hooks.message) {
+      hooks.message(line);
+    }
+  };
+  auto state = std::make_unique<RunState>();
+  state->model = open_selected(settings);
+  for (const Warning& warning : state->model.files.warnings) {
+    say(fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+  for (const Warning& warning : state->model.index.warnings) {
+    say(fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+  std::string note;
+  state->backends = open_backends(settings, note);
+  say(note);
+  state->options = settings.options;
+
+  const results::RunDescription description = describe_run(settings, state->model, state->backends);
+  // The budget is judged for the whole selection, so that a resumed run refuses what the first one
+  // would have refused.
+  (void)plan_run(settings, state->model, state->backends, state->model.selected);
+  const auto store =
+      results::open_run_store(settings.output, description, settings.worker, settings.restart);
+
+  RunOutcome outcome;
+  outcome.total = static_cast<std::int64_t>(state->model.selected.size());
+  FirstFailure first_failure;
+  std::vector<std::int64_t> remaining;
+  state->row_of_matrix.assign(state->model.index.matrices.size(), -1);
+  for (std::size_t row = 0; row < state->model.selected.size(); ++row) {
+    const std::int64_t matrix = state->model.selected[row];
+    state->row_of_matrix[static_cast<std::size_t>(matrix)] = static_cast<std::int64_t>(row);
+    const bool mine =
+        static_cast<std::int64_t>(row) % settings.worker.count == settings.worker.index;
+    const model::MatrixRecord& record =
+        state->model.index.matrices[static_cast<std::size_t>(matrix)];
+    if (!record.unsupported.empty()) {
+      // Nothing is read for these; they are told again on every run so that the exit code stays the
+      // same.
+      results::ResultRow unsupported;
+      unsupported.index = static_cast<std::int64_t>(row);
+      unsupported.status = measure::Status::kUnsupported;
+      unsupported.reason = record.unsupported;
+      unsupported.error_class = code_text(ExitCode::kMalformedInput);
+      if (mine) {
+        first_failure.see(unsupported);
+        count_row(unsupported, record, outcome);
+        if (!store->done()[row]) {
+          store->add(std::move(unsupported));
+        }
+      }
+    } else if (store->done()[row]) {
+      ++outcome.done_before;
+    } else if (mine) {
+      remaining.push_back(matrix);
+    }
+  }
+  if (outcome.done_before > 0) {
+    say(fmt::format("resuming: {} of {} matrices are done already", outcome.done_before,
+                    outcome.total));
+  }
+  state->plan = plan_run(settings, state->model, state->backends, remaining);
+
+  ProgressSnapshot snapshot;
+  snapshot.total = static_cast<std::int64_t>(remaining.size());
+  snapshot.bytes_total = state->plan.read_bytes;
+  snapshot.cost_total = state->plan.cost;
+  const std::uint64_t budget =
+      settings.ram_budget == 0 ? default_ram_budget() : settings.ram_budget;
+  RunState* shared = state.get();
+  shared->pool = std::make_unique<WorkerPool>(
+      shared->plan.units, std::max(budget, shared->plan.least_ram_bytes), shared->backends,
+      [shared](const WorkUnit& unit) {
+        return load_unit(shared->model.files, shared->model.index, unit, *shared->backends.front());
+      },
+      [shared](LoadedUnit& loaded, measure::Backend& backend) { shared->process(loaded, backend); },
+      [shared] { shared->finished.close(); });
+
+  double last_part = 0.0;
+  double last_publish = 0.0;
+  std::int64_t unpublished = 0;
+  try {
+    while (!shared->finished.finished()) {
+      if (hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
+        outcome.stopped = true;
+        break;
+      }
+      auto delivery = shared->finished.pop_for(std::chrono::milliseconds(100));
+      const double now = seconds_since(start);
+      if (delivery) {
+        const std::int64_t matrix =
+            shared->model.selected[static_cast<std::size_t>(delivery->row.index)];
+        const model::MatrixRecord& record =
+            shared->model.index.matrices[static_cast<std::size_t>(matrix)];
+        first_failure.see(delivery->row);
+        count_row(delivery->row, record, outcome);
+        snapshot.done += 1;
+        snapshot.failed = outcome.failed;
+        snapshot.bytes_done += delivery->bytes;
+        snapshot.cost_done += delivery->cost;
+        snapshot.current = printable(record.tensor);
+        store->add(std::move(delivery->row));
+        ++unpublished;
+      }
+      snapshot.elapsed_seconds = now;
+      if (hooks.progress) {
+        hooks.progress(snapshot);
+      }
+      if (unpublished > 0 && now - last_part > kPartSeconds) {
+        store->publish_part();
+        last_part = seconds_since(start);
+        unpublished = 0;
+      }
+      if (now - last_publish > kPublishSeconds) {
+        store->publish_file();
+        last_publish = seconds_since(start);
+      }
+    }
+    if (const std::exception_ptr failure = shared->pool->failure(); failure != nullptr) {
+      std::rethrow_exception(failure);
+    }
+    store->publish_file();
+  } catch (...) {
+    // What was finished is kept as far as the disk allows; the first error is the one to tell.
+    const std::exception_ptr error = std::current_exception();
+    try {
+      store->publish_part();
+    } catch (const std::exception& second) {
+      say(fmt::format("what was finished could not be published either: {}", second.what()));
+    }
+    shared->pool->abandon();
+    (void)state.release();
+    std::rethrow_exception(error);
+  }
+  outcome.seconds = seconds_since(start);
+  if (outcome.stopped) {
+    shared->pool->abandon();
+    (void)state.release();
+    outcome.exit_code = ExitCode::kStoppedEarly;
+    return outcome;
+  }
+  shared->pool->join();
+  outcome.exit_code = first_failure.code;
+  return outcome;
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,32 @@
+#include <vindex/core/error.hpp>
+#include <vindex/run/memory_budget.hpp>
+
+namespace vindex::run {
+
+bool MemoryBudget::acquire(std::uint64_t bytes) {
+  expects(bytes <= total_, "a unit of work was admitted that exceeds the memory budget");
+  std::unique_lock lock(mutex_);
+  const std::uint64_t ticket = next_ticket_++;
+  changed_.wait(lock, [&] { return stopped_ || (ticket == serving_ && bytes <= free_); });
+  if (stopped_) {
+    return false;
+  }
+  free_ -= bytes;
+  ++serving_;
+  changed_.notify_all();
+  return true;
+}
+
+void MemoryBudget::release(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  free_ += bytes;
+  changed_.notify_all();
+}
+
+void MemoryBudget::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace vindex::run

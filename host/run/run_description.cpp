@@ -1,0 +1,142 @@
+#include <vindex/run/run_description.hpp>
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <ctime>
+
+namespace vindex::run {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+/// The part of a source's version that survives a copy of the folder to another disk: modification
+/// time, no inode.
+std::string modification_time(const std::string& version) {
+  const std::size_t colon = version.find(':');
+  return colon == std::string::npos ? version : version.substr(colon + 1);
+}
+
+Json optional_number(const std::optional<std::int64_t>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string mode_name(measure::Mode mode) {
+  switch (mode) {
+    case measure::Mode::kFast:
+      return "fast";
+    case measure::Mode::kStrict:
+      return "strict";
+    case measure::Mode::kDefault:
+      break;
+  }
+  return "default";
+}
+
+results::RunDescription describe_run(
+    const RunSettings& settings, const SelectedModel& model,
+    const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  results::RunDescription run;
+  run.model = settings.model;
+  run.mode = mode_name(settings.options.mode);
+  run.backend = backends.front()->info().name;
+  run.store_spectra = settings.store_spectra;
+  run.sign_flip_null = settings.options.sign_flip_null;
+  run.vectors = settings.options.vectors;
+
+  std::string command;
+  for (const std::string& word : settings.command) {
+    command += (command.empty() ? "" : " ") + printable(word);
+  }
+  run.title = fmt::format("Singular-value spectra of {}", printable(settings.model));
+  run.history = fmt::format("{} {}", utc_now(), command);
+  run.command_json = Json{
+      {"argv", settings.command.empty() ? Json::array() : Json(command)},
+      {"started",
+       utc_now()}}.dump();
+
+  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
+  run.fingerprint.emplace_back("mode", run.mode);
+  run.fingerprint.emplace_back("escalate", settings.options.escalate ? "yes" : "no");
+  run.fingerprint.emplace_back("null", run.sign_flip_null ? "signflip" : "none");
+  run.fingerprint.emplace_back("vectors", std::to_string(run.vectors));
+  run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
+  Json inputs = Json::array();
+  for (const shard::Shard& shard : model.files.shards) {
+    run.fingerprint.emplace_back(
+        "file " + shard.file_name,
+        fmt::format("{} bytes, modified {}, header {}", shard.identity.bytes,
+                    modification_time(shard.identity.version), shard.header_sha256));
+    inputs.push_back({{"path", printable(shard.path)},
+                      {"bytes", shard.identity.bytes},
+                      {"version", printable(shard.identity.version)},
+                      {"header_sha256", shard.header_sha256}});
+  }
+  run.inputs_json = inputs.dump(1);
+
+  const measure::MeasureOptions& options = settings.options;
+  run.settings_json = Json{{"mode", run.mode},
+                           {"escalate", options.escalate},
+                           {"svd_route", options.svd_route},
+                           {"null", run.sign_flip_null ? "signflip" : "none"},
+                           {"vectors", options.vectors},
+                           {"spectra", settings.store_spectra},
+                           {"threads", settings.threads},
+                           {"ram_budget_bytes", settings.ram_budget},
+                           {"worker", {settings.worker.index, settings.worker.count}}}
+                          .dump(1);
+
+  Json devices = Json::array();
+  for (const auto& backend : backends) {
+    const measure::BackendInfo info = backend->info();
+    devices.push_back({{"backend", info.name},
+                       {"device", info.device},
+                       {"libraries", info.libraries},
+                       {"concurrent_calls", backend->limits().concurrent_calls}});
+  }
+  run.environment_json = Json{
+      {"program", "vindex"},
+      {"version", program_version()},
+      {"commit", program_commit()},
+      {"compiler", compiler_text()},
+      {"back_ends", devices}}.dump(1);
+
+  const model::ModelShape& shape = model.index.shape;
+  run.config_json = Json{{"architecture", printable(shape.architecture)},
+                         {"layers", optional_number(shape.layers)},
+                         {"experts", optional_number(shape.experts)},
+                         {"experts_per_token", optional_number(shape.experts_per_token)},
+                         {"shared_experts", optional_number(shape.shared_experts)},
+                         {"dense_first_layers", optional_number(shape.dense_first_layers)},
+                         {"quantisation", printable(shape.quantisation)}}
+                        .dump(1);
+
+  for (const std::int64_t i : model.selected) {
+    run.matrices.push_back(model.index.matrices[static_cast<std::size_t>(i)]);
+  }
+  run.tensors = model.index.tensors;
+  for (const model::TensorRecord& tensor : run.tensors) {
+    std::string names;
+    for (const std::int32_t stored : tensor.stored) {
+      names +=
+          (names.empty() ? "" : " ") + model.files.tensors[static_cast<std::size_t>(stored)].name;
+    }
+    run.tensor_stored_names.push_back(names);
+  }
+  return run;
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,98 @@
+// Owns a measuring run from settings to results file: open, plan, read ahead, measure on every
+// worker, derive, store, publish; resume and early stop.
+#pragma once
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/backend.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/model/selection.hpp>
+#include <vindex/results/run_store.hpp>
+#include <vindex/run/progress.hpp>
+#include <vindex/run/work_plan.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vindex::run {
+
+enum class BackendChoice : std::uint8_t { kAuto, kCpu, kCuda };
+
+/// What the command line asks for.
+struct RunSettings {
+  std::string model;
+  std::string model_config;
+  std::string output;
+  model::Selection selection;
+  measure::MeasureOptions options;
+  BackendChoice backend = BackendChoice::kAuto;
+  std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
+  std::int32_t threads = 0;                 ///< CPU workers; 0: every core
+  std::uint64_t ram_budget = 0;             ///< bytes; 0: default_ram_budget()
+  bool store_spectra = true;
+  results::WorkerShare worker;
+  bool restart = false;
+  std::vector<std::string> command;  ///< argv, for the file's history
+};
+
+/// A model opened and understood, with what was selected of it.
+struct SelectedModel {
+  shard::ModelFiles files;
+  model::ModelIndex index;
+  std::vector<std::int64_t> selected;  ///< indices into index.matrices, in row order
+};
+
+/// Opens and selects. Errors: those of open_model/index_model; MissingInputError E-NOTHING (66)
+/// where the model has no matrix; UsageError E-SELECTION (64) where the selection names none of
+/// them.
+SelectedModel open_selected(const RunSettings& settings);
+
+/// The back ends chosen, one object per device. `note` receives one line on what was chosen and
+/// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent.
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             std::string& note);
+
+/// Three quarters of the memory this process may still take (cgroup limit and MemAvailable).
+std::uint64_t default_ram_budget();
+
+/// The plan of `settings` on `backends`. Errors: ConfigurationError E-BUDGET (78) where the budget
+/// is too small.
+WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
+                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                  const std::vector<std::int64_t>& remaining);
+
+/// Seconds that `plan` would take: a small matrix is measured on each back end and scaled by
+/// arithmetic.
+double expected_seconds(const WorkPlan& plan, const RunSettings& settings,
+                        const std::vector<std::unique_ptr<measure::Backend>>& backends);
+
+/// How a run ended.
+struct RunOutcome {
+  ExitCode exit_code = ExitCode::kOk;
+  std::int64_t total = 0, measured_now = 0, done_before = 0, failed = 0, unsupported = 0,
+               not_finite = 0, escalated = 0;
+  bool stopped = false;
+  double seconds = 0.0;
+  std::vector<std::string>
+      troubles;  ///< one line per row that is not measured, at most kMaxTroubles
+  std::string first_failure_reason;
+};
+
+/// How a run talks while it works; every member may be empty.
+struct RunHooks {
+  const std::atomic<int>* stop_signal = nullptr;          ///< non-zero: stop early
+  std::function<void(const std::string&)> message;        ///< one line for people
+  std::function<void(const ProgressSnapshot&)> progress;  ///< at most every 100 ms
+};
+
+/// Runs to the end or to a stop. After a stop workers may still be computing on state that stays
+/// alive with them: the caller is expected to end the process without running destructors. Errors:
+/// as the exit codes of the contract say, for whatever prevents the run as a whole; troubles of
+/// single matrices are in the outcome.
+RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks);
+
+}  // namespace vindex::run

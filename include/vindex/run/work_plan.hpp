@@ -1,0 +1,62 @@
+// Owns the plan of a run: which matrices are handed over together, in which order, how much memory
+// each hand-over takes and whether its bytes are held whole or streamed. A pure function of shapes
+// and limits.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+#include <vindex/model/model_index.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::run {
+
+/// One hand-over to a back end.
+struct WorkUnit {
+  std::vector<std::int64_t>
+      matrices;                     ///< indices into ModelIndex::matrices; one shape and encoding
+  std::uint64_t encoded_bytes = 0;  ///< codes and companions, all of them
+  std::uint64_t memory_bytes =
+      0;  ///< to be acquired from the budget: encoded (if held) + workspace
+  std::uint64_t workspace_limit = 0;  ///< passed to Backend::measure; 0: free
+  bool streamed = false;              ///< codes are read slab by slab during the measurement
+  double cost = 0.0;                  ///< arithmetic, in flop; only ratios matter
+};
+
+struct WorkPlan {
+  std::vector<WorkUnit>
+      units;  ///< in the order of working: dearest outliers first, then the model's order
+  std::int64_t matrices = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t least_ram_bytes = 0;  ///< the smallest budget that plan_work() accepts
+  std::uint64_t ram_bytes = 0;        ///< what keeps every worker busy
+  std::uint64_t output_bytes = 0;     ///< estimate of the results file
+  double cost = 0.0;
+  std::string largest;  ///< tensor that decides least_ram_bytes
+};
+
+struct PlanLimits {
+  std::uint64_t ram_budget = 0;  ///< bytes
+  std::int32_t workers = 1;      ///< concurrent hand-overs
+  std::int64_t batch = 1;        ///< matrices per hand-over at most
+};
+
+/// What the plan asks of a back end: its workspace, without needing one in tests.
+using WorkspaceModel = std::uint64_t (*)(const void* context, const decode::Encoding& encoding,
+                                         std::int64_t rows, std::int64_t cols, bool least);
+
+/// Plans the measurement of `selected` (indices into index.matrices, in row order; unsupported ones
+/// are left out). Never throws for a budget that is too small: compare limits.ram_budget with
+/// least_ram_bytes (units are then empty).
+WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_t>& selected,
+                   const measure::MeasureOptions& options, const PlanLimits& limits,
+                   WorkspaceModel workspace, const void* context, bool store_spectra);
+
+/// Bytes of codes and companions of one matrix.
+std::uint64_t encoded_bytes(const model::MatrixRecord& matrix);
+
+/// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one.
+double measuring_cost(std::int64_t rows, std::int64_t cols, measure::Mode mode);
+
+}  // namespace vindex::run

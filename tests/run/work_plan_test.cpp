@@ -1,0 +1,105 @@
+// The plan is a pure function of shapes and limits, so its rules are tested with tables and no back
+// end.
+#include <vindex/run/work_plan.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace vindex::run {
+namespace {
+
+constexpr std::uint64_t kMiB = 1ULL << 20U;
+
+/// rows x cols stored as float32.
+model::MatrixRecord matrix_of(std::int64_t rows, std::int64_t cols) {
+  model::MatrixRecord matrix;
+  matrix.tensor = "t";
+  matrix.rows = rows;
+  matrix.cols = cols;
+  matrix.encoding.label = "F32";
+  matrix.codes.bytes = static_cast<std::uint64_t>(rows * cols * 4);
+  return matrix;
+}
+
+/// Free workspace: a decoded copy and a Gram matrix; least: the Gram matrix and 1 MiB of tile.
+std::uint64_t workspace(const void* /*context*/, const decode::Encoding& /*encoding*/,
+                        std::int64_t rows, std::int64_t cols, bool least) {
+  const auto p = static_cast<std::uint64_t>(std::min(rows, cols));
+  return 4 * p * p + (least ? kMiB : static_cast<std::uint64_t>(rows * cols * 4));
+}
+
+WorkPlan plan_of(const model::ModelIndex& index, std::uint64_t budget, std::int32_t workers,
+                 std::int64_t batch) {
+  std::vector<std::int64_t> all(index.matrices.size());
+  std::iota(all.begin(), all.end(), 0);
+  return plan_work(index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch},
+                   &workspace, nullptr, true);
+}
+
+model::ModelIndex some_model() {
+  model::ModelIndex index;
+  for (int i = 0; i < 20; ++i) {
+    index.matrices.push_back(matrix_of(512, 256));
+  }
+  index.matrices.push_back(matrix_of(16384, 512));  // 32 MiB
+  index.matrices[7].unsupported = "scale missing";
+  return index;
+}
+
+TEST(WorkPlanTest, EverySupportedMatrixIsInExactlyOneUnit) {
+  const model::ModelIndex index = some_model();
+  for (const std::uint64_t budget : {8 * kMiB, 40 * kMiB, 4096 * kMiB}) {
+    for (const std::int64_t batch : {1, 6, 64}) {
+      const WorkPlan plan = plan_of(index, budget, 2, batch);
+      std::multiset<std::int64_t> seen;
+      for (const WorkUnit& unit : plan.units) {
+        EXPECT_LE(unit.memory_bytes, budget);
+        EXPECT_LE(static_cast<std::int64_t>(unit.matrices.size()), batch);
+        seen.insert(unit.matrices.begin(), unit.matrices.end());
+      }
+      EXPECT_EQ(seen.size(), 20U);
+      EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 20U);
+      EXPECT_EQ(seen.count(7), 0U);
+      EXPECT_EQ(plan.matrices, 20);
+    }
+  }
+}
+
+TEST(WorkPlanTest, UnitsHoldOneShapeOnly) {
+  const model::ModelIndex index = some_model();
+  for (const WorkUnit& unit : plan_of(index, 4096 * kMiB, 1, 64).units) {
+    const std::int64_t rows = index.matrices[static_cast<std::size_t>(unit.matrices.front())].rows;
+    for (const std::int64_t i : unit.matrices) {
+      EXPECT_EQ(index.matrices[static_cast<std::size_t>(i)].rows, rows);
+    }
+  }
+}
+
+TEST(WorkPlanTest, AMatrixLargerThanTheBudgetIsStreamed) {
+  const model::ModelIndex index = some_model();
+  const WorkPlan plan = plan_of(index, 8 * kMiB, 2, 1);
+  const auto large = std::find_if(plan.units.begin(), plan.units.end(),
+                                  [](const WorkUnit& unit) { return unit.matrices.front() == 20; });
+  ASSERT_NE(large, plan.units.end());
+  EXPECT_TRUE(large->streamed);
+  EXPECT_GT(large->encoded_bytes, 8 * kMiB);
+  EXPECT_GT(large->workspace_limit, 0U);
+}
+
+TEST(WorkPlanTest, ABudgetThatIsTooSmallPlansNothingAndNamesTheLeast) {
+  const model::ModelIndex index = some_model();
+  const WorkPlan plan = plan_of(index, kMiB, 1, 1);
+  EXPECT_TRUE(plan.units.empty());
+  EXPECT_GT(plan.least_ram_bytes, kMiB);
+  EXPECT_FALSE(plan_of(index, plan.least_ram_bytes, 1, 1).units.empty());
+}
+
+TEST(WorkPlanTest, ADearMatrixIsBegunFirst) {
+  EXPECT_EQ(plan_of(some_model(), 4096 * kMiB, 2, 1).units.front().matrices.front(), 20);
+}
+
+}  // namespace
+}  // namespace vindex::run
