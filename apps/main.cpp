@@ -1,1 +1,87 @@
-int main() { return 0; }
+// The program: verbs, errors to one line on standard error, exit codes. The only place that prints
+// an error.
+#include "verbs.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/run/version.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+namespace {
+
+using vindex::ExitCode;
+
+constexpr const char* kAbout =
+    R"(vindex: singular-value spectra of every weight matrix of a language model.
+
+Examples:
+  vindex inspect MODEL                          what is in it
+  vindex measure MODEL -o spectra.h5            every matrix: spectrum, statistics, and what noise would give
+  vindex measure MODEL -o k2.h5 --blocks routed_expert --roles down_proj --layers 1-60
+  vindex export spectra.h5 --format csv -o spectra.csv
+  vindex synth kimi-k2-mini -o mini             a small model with known spectra
+
+MODEL is a Hugging Face folder, one .safetensors, or one .gguf (any split finds the rest).)";
+
+int fail(const std::string& text, ExitCode code) {
+  fmt::print(stderr, "vindex: {}\n", text);
+  return static_cast<int>(code);
+}
+
+int run(int argc, char** argv) {
+  vindex::apps::Session session;
+  session.arguments.assign(argv, argv + argc);
+  CLI::App app(kAbout, "vindex");
+  app.set_version_flag("--version",
+                       fmt::format("vindex {} ({}, {})", vindex::run::program_version(),
+                                   vindex::run::program_commit(), vindex::run::compiler_text()));
+  app.add_flag("-q,--quiet", session.quiet, "Say nothing but results and errors");
+  app.require_subcommand(1);
+  app.fallthrough();
+  vindex::apps::add_inspect(app, session);
+  vindex::apps::add_decode(app, session);
+  vindex::apps::add_plan(app, session);
+  vindex::apps::add_measure(app, session);
+  vindex::apps::add_results_verbs(app, session);
+  vindex::apps::add_synth(app, session);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::FileError& error) {
+    return fail(fmt::format("E-CONFIG: {}", error.what()), ExitCode::kMissingInput);
+  } catch (const CLI::ParseError& error) {
+    return fail(fmt::format("E-USAGE: {}; `vindex --help` and `vindex VERB --help` tell more",
+                            error.what()),
+                ExitCode::kUsage);
+  }
+  return static_cast<int>(session.chosen());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int code = 0;
+  try {
+    code = run(argc, argv);
+  } catch (const vindex::Error& error) {
+    code = fail(error.what(), error.exit_code());
+  } catch (const std::bad_alloc&) {
+    code = fail("E-MEMORY: out of memory; a smaller --ram-budget or fewer --threads may help",
+                ExitCode::kInternal);
+  } catch (const std::exception& error) {
+    code = fail(fmt::format("E-INTERNAL: {}", error.what()), ExitCode::kInternal);
+  }
+  std::fflush(nullptr);
+  // Workers of a run that was stopped early may still compute: no destructor may pull memory from
+  // under them.
+  std::_Exit(code);
+}

@@ -1,0 +1,35 @@
+#include "verbs.hpp"
+
+#include <vindex/model/inspect.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <memory>
+
+namespace vindex::apps {
+
+void add_inspect(CLI::App& app, Session& session) {
+  struct Options {
+    std::string model, model_config;
+    bool tensors = false, json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "inspect",
+      "Tell what a model is made of; reads headers only\n\n"
+      "Examples:\n  vindex inspect MODEL\n  vindex inspect MODEL --tensors --json");
+  verb->add_option("model", options->model, "Model folder or file")->required();
+  verb->add_flag("--tensors", options->tensors, "List every tensor");
+  verb->add_flag("--json", options->json, "One JSON document");
+  verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
+  on_choice(*verb, session, [options] {
+    const shard::ModelFiles files =
+        shard::open_model(options->model, {.model_config = options->model_config});
+    const model::ModelIndex index = model::index_model(files);
+    print_result(options->json ? model::inspect_json(files, index, options->tensors) + "\n"
+                               : model::inspect_text(files, index, options->tensors));
+    return ExitCode::kOk;
+  });
+}
+
+}  // namespace vindex::apps

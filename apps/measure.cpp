@@ -1,0 +1,228 @@
+// The verbs plan and measure: one set of flags, so that a plan is about the run that follows it.
+#include "verbs.hpp"
+
+#include <vindex/results/read_layers.hpp>
+#include <vindex/run/measure_run.hpp>
+#include <vindex/run/progress.hpp>
+#include <vindex/run/summary.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <memory>
+#include <sstream>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+constexpr std::size_t kMostTableLines = 120;
+
+/// Flags as typed; settings() turns them into what the run layer understands.
+struct Flags {
+  run::RunSettings settings;
+  std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
+                                              ram_budget, null = "none", worker, progress = "auto";
+  bool no_escalate = false, no_spectra = false, json = false;
+};
+
+std::vector<std::int32_t> parse_devices(const std::string& text) {
+  std::vector<std::int32_t> devices;
+  if (text == "all") {
+    return devices;
+  }
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word.empty() || word.size() > 3 ||
+        word.find_first_not_of("0123456789") != std::string::npos) {
+      throw UsageError(
+          "E-DEVICE",
+          fmt::format("--device `{}`: write all, a number, or numbers with commas", text));
+    }
+    devices.push_back(std::stoi(word));
+  }
+  if (devices.empty()) {
+    throw UsageError("E-DEVICE", "--device names no device");
+  }
+  return devices;
+}
+
+results::WorkerShare parse_worker(const std::string& text) {
+  results::WorkerShare share;
+  int end = 0;
+  if (!text.empty() &&
+      (std::sscanf(text.c_str(), "%d/%d%n", &share.index, &share.count, &end) != 2 ||
+       static_cast<std::size_t>(end) != text.size() || share.count < 1 || share.index < 0 ||
+       share.index >= share.count)) {
+    throw UsageError("E-WORKER",
+                     fmt::format("--worker `{}`: write i/n with 0 <= i < n", printable(text)));
+  }
+  return share;
+}
+
+run::RunSettings settings_of(const Flags& flags, const Session& session) {
+  static const std::map<std::string, measure::Mode> kModes = {{"fast", measure::Mode::kFast},
+                                                              {"default", measure::Mode::kDefault},
+                                                              {"strict", measure::Mode::kStrict}};
+  static const std::map<std::string, run::BackendChoice> kBackends = {
+      {"auto", run::BackendChoice::kAuto},
+      {"cpu", run::BackendChoice::kCpu},
+      {"cuda", run::BackendChoice::kCuda}};
+  run::RunSettings settings = flags.settings;
+  settings.selection =
+      model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
+  settings.options.mode = kModes.at(flags.mode);
+  settings.options.escalate = !flags.no_escalate;
+  settings.options.sign_flip_null = flags.null == "signflip";
+  settings.backend = kBackends.at(flags.backend);
+  settings.devices = parse_devices(flags.device);
+  settings.ram_budget =
+      flags.ram_budget.empty() ? run::default_ram_budget() : parse_size(flags.ram_budget);
+  settings.store_spectra = !flags.no_spectra;
+  settings.worker = parse_worker(flags.worker);
+  settings.command = session.arguments;
+  return settings;
+}
+
+void add_flags(CLI::App& verb, Flags& flags) {
+  run::RunSettings& settings = flags.settings;
+  verb.add_option("model", settings.model, "Model folder or file")->required();
+  verb.add_option("--layers", flags.layers, "Layers, for example 0,1,15-20");
+  verb.add_option("--blocks", flags.blocks, "Blocks, for example routed_expert,router");
+  verb.add_option("--roles", flags.roles, "Roles, for example down_proj,gate_up_proj");
+  verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
+  verb.add_option("--mode", flags.mode,
+                  "fast: top 64 with bounds; default; strict: float64 throughout")
+      ->check(CLI::IsMember({"fast", "default", "strict"}))
+      ->capture_default_str();
+  verb.add_flag("--no-escalate", flags.no_escalate,
+                "Keep the first route; what the tail decides becomes NaN");
+  verb.add_option("--backend", flags.backend, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb.add_option("--device", flags.device, "all, or numbers of CUDA devices")
+      ->capture_default_str();
+  verb.add_option("--svd-route", settings.options.svd_route, "auto, or a route of the back end")
+      ->capture_default_str();
+  verb.add_option("--threads", settings.threads, "CPU workers (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  verb.add_option("--ram-budget", flags.ram_budget,
+                  "Memory, for example 8GiB (default: three quarters of what is free)");
+  verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb.add_option("--null", flags.null, "signflip: a second null that keeps every magnitude")
+      ->check(CLI::IsMember({"none", "signflip"}))
+      ->capture_default_str();
+  verb.add_flag("--no-spectra", flags.no_spectra,
+                "Leave the singular values themselves out of the file");
+  verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+  verb.set_config("--config", "", "File with the same flags");
+}
+
+ExitCode show_plan(const Flags& flags, const Session& session) {
+  const run::RunSettings settings = settings_of(flags, session);
+  const run::SelectedModel model = run::open_selected(settings);
+  std::string note;
+  const auto backends = run::open_backends(settings, note);
+  const run::WorkPlan plan = run::plan_run(settings, model, backends, model.selected);
+  const double seconds = run::expected_seconds(plan, settings, backends);
+  if (flags.json) {
+    print_result(nlohmann::ordered_json{{"schema", "vindex-plan/1"},
+                                        {"units", plan.units.size()},
+                                        {"matrices", plan.matrices},
+                                        {"read_bytes", plan.read_bytes},
+                                        {"least_ram_bytes", plan.least_ram_bytes},
+                                        {"ram_bytes", plan.ram_bytes},
+                                        {"output_bytes", plan.output_bytes},
+                                        {"expected_seconds", seconds}}
+                     .dump() +
+                 "\n");
+    return ExitCode::kOk;
+  }
+  say(session, note);
+  print_result(fmt::format(
+      "matrices          {}\nhand-overs        {}\nto read           {}\n"
+      "memory            {} suggested, {} at least, {} allowed\n"
+      "results file      about {}\nexpected time     about {}\n",
+      plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
+      size_text(plan.least_ram_bytes), size_text(settings.ram_budget), size_text(plan.output_bytes),
+      run::clock_text(seconds)));
+  return ExitCode::kOk;
+}
+
+ExitCode run_measure(const Flags& flags, const Session& session) {
+  static const std::map<std::string, run::ProgressMode> kProgress = {
+      {"auto", run::ProgressMode::kAuto},
+      {"plain", run::ProgressMode::kPlain},
+      {"json", run::ProgressMode::kJson},
+      {"none", run::ProgressMode::kNone}};
+  const run::RunSettings settings = settings_of(flags, session);
+  const bool silent = session.quiet && flags.progress == "auto";
+  run::ProgressReporter reporter(silent ? run::ProgressMode::kNone : kProgress.at(flags.progress),
+                                 stderr, ::isatty(STDERR_FILENO) == 1);
+  run::ProgressSnapshot last;
+  run::RunHooks hooks;
+  hooks.stop_signal = &catch_stop_signals();
+  hooks.message = [&](const std::string& line) { say(session, line); };
+  hooks.progress = [&](const run::ProgressSnapshot& snapshot) {
+    last = snapshot;
+    reporter.update(snapshot);
+  };
+  const run::RunOutcome outcome = run::measure_model(settings, hooks);
+  if (last.total > 0) {
+    reporter.finish(last);
+  }
+  if (outcome.stopped) {
+    say(session,
+        fmt::format(
+            "stopped early: {} of {} matrices are kept; run the same command again to go on",
+            outcome.done_before + outcome.measured_now, outcome.total));
+    return outcome.exit_code;
+  }
+  if (!session.quiet && settings.worker.count == 1) {
+    const results::LayerTable table = results::read_layers(settings.output);
+    print_result(run::layer_table(table.groups, kMostTableLines));
+    print_result(run::outcome_text(outcome));
+    print_result(
+        fmt::format("results: {} (back end {})\n", printable(settings.output), table.backend));
+  }
+  return outcome.exit_code;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* verb =
+      app.add_subcommand("plan",
+                         "Tell what a measurement would read, take and last; touches no weights\n\n"
+                         "Example:\n  vindex plan MODEL --blocks routed_expert");
+  add_flags(*verb, *flags);
+  verb->add_flag("--json", flags->json, "One JSON document");
+  on_choice(*verb, session, [&session, flags] { return show_plan(*flags, session); });
+}
+
+void add_measure(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* verb = app.add_subcommand(
+      "measure",
+      "Measure every matrix: singular values, statistics, and what noise would give\n\n"
+      "Examples:\n  vindex measure MODEL -o spectra.h5\n"
+      "  vindex measure MODEL -o k2.h5 --blocks routed_expert --roles down_proj "
+      "--layers 1-60\nThe same command again resumes.");
+  add_flags(*verb, *flags);
+  verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();
+  verb->add_option("--worker", flags->worker,
+                   "i/n: measure every n-th matrix from i; then `vindex merge`");
+  verb->add_option("--progress", flags->progress, "auto, plain, json or none")
+      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->capture_default_str();
+  verb->add_flag("--restart", flags->settings.restart, "Discard what an earlier run left");
+  on_choice(*verb, session, [&session, flags] { return run_measure(*flags, session); });
+}
+
+}  // namespace vindex::apps

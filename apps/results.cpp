@@ -1,0 +1,113 @@
+// The verbs that work on results files: merge, status, validate, export.
+#include "verbs.hpp"
+
+#include <vindex/results/export.hpp>
+#include <vindex/results/run_store.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace vindex::apps {
+
+namespace {
+
+void add_merge(CLI::App& app, Session& session) {
+  struct Options {
+    std::vector<std::string> parts;
+    std::string output;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("merge",
+                                      "Join the parts of many workers into one results file\n\n"
+                                      "Example:\n  vindex merge OUT.h5.parts -o OUT.h5");
+  verb->add_option("parts", options->parts, "Folders of parts, or part files")->required();
+  verb->add_option("-o,--output", options->output, "Results file to write")->required();
+  on_choice(*verb, session, [&session, options] {
+    results::merge_parts(options->parts, options->output);
+    const results::RunStatus status = results::read_status(options->output);
+    say(session, fmt::format("{}: {} of {} matrices ({})", printable(options->output), status.done,
+                             status.matrices_total, status.state));
+    return ExitCode::kOk;
+  });
+}
+
+void add_status(CLI::App& app, Session& session) {
+  struct Options {
+    std::string path;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("status",
+                                      "Tell what is done, left and failed\n\n"
+                                      "Example:\n  vindex status OUT.h5");
+  verb->add_option("file", options->path, "Results file (its parts count too)")->required();
+  verb->add_flag("--json", options->json, "One JSON document");
+  on_choice(*verb, session, [options] {
+    const results::RunStatus status = results::read_status(options->path);
+    if (options->json) {
+      print_result(nlohmann::ordered_json{{"schema", "vindex-status/1"},
+                                          {"state", status.state},
+                                          {"matrices_total", status.matrices_total},
+                                          {"done", status.done},
+                                          {"failed", status.failed},
+                                          {"left", status.left}}
+                       .dump() +
+                   "\n");
+    } else {
+      print_result(fmt::format("{}: {} done, {} failed, {} left of {} matrices\n", status.state,
+                               status.done, status.failed, status.left, status.matrices_total));
+    }
+    return ExitCode::kOk;
+  });
+}
+
+void add_validate(CLI::App& app, Session& session) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("validate",
+                                      "Check a results file against the schema\n\n"
+                                      "Example:\n  vindex validate OUT.h5");
+  verb->add_option("file", *path, "Results file")->required();
+  on_choice(*verb, session, [path] {
+    const std::vector<std::string> faults = results::validate_file(*path);
+    std::string text;
+    for (const std::string& fault : faults) {
+      text += fault + "\n";
+    }
+    print_result(faults.empty() ? fmt::format("{}: valid\n", printable(*path)) : text);
+    return faults.empty() ? ExitCode::kOk : ExitCode::kMalformedInput;
+  });
+}
+
+void add_export(CLI::App& app, Session& session) {
+  struct Options {
+    std::string path, format, target;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("export",
+                                      "Translate a results file\n\nExamples:\n"
+                                      "  vindex export OUT.h5 --format csv -o OUT.csv\n"
+                                      "  vindex export OUT.h5 --format phase-json -o folder");
+  verb->add_option("file", options->path, "Results file")->required();
+  verb->add_option("--format", options->format,
+                   "csv, json, phase-json, weightwatcher or gate-vectors")
+      ->required()
+      ->check(CLI::IsMember({"csv", "json", "phase-json", "weightwatcher", "gate-vectors"}));
+  verb->add_option("-o,--output", options->target, "File or folder to write")->required();
+  on_choice(*verb, session, [options] {
+    results::export_file(options->path, options->format, options->target);
+    return ExitCode::kOk;
+  });
+}
+
+}  // namespace
+
+void add_results_verbs(CLI::App& app, Session& session) {
+  add_merge(app, session);
+  add_status(app, session);
+  add_validate(app, session);
+  add_export(app, session);
+}
+
+}  // namespace vindex::apps

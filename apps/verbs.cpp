@@ -1,0 +1,102 @@
+#include "verbs.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+#include <utility>
+
+namespace vindex::apps {
+
+namespace {
+
+std::atomic<int> stop_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "written by a signal handler");
+
+extern "C" void note_stop(int signal) {
+  if (signal == SIGINT && stop_signal != 0) {
+    _exit(130);
+  }
+  stop_signal = signal;
+}
+
+}  // namespace
+
+const std::atomic<int>& catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = note_stop;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    sigaction(signal, &action, nullptr);
+  }
+  return stop_signal;
+}
+
+void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run) {
+  app.callback([&session, run = std::move(run)] { session.chosen = run; });
+}
+
+std::uint64_t parse_size(const std::string& text) {
+  struct Unit {
+    const char* name;
+    double bytes;
+  };
+  static constexpr std::array<Unit, 11> kUnits = {{{"", 1.0},
+                                                   {"B", 1.0},
+                                                   {"kB", 1e3},
+                                                   {"KB", 1e3},
+                                                   {"MB", 1e6},
+                                                   {"GB", 1e9},
+                                                   {"TB", 1e12},
+                                                   {"KiB", 1024.0},
+                                                   {"MiB", 1048576.0},
+                                                   {"GiB", 1073741824.0},
+                                                   {"TiB", 1099511627776.0}}};
+  char* end = nullptr;
+  errno = 0;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end == nullptr ? "?" : end;
+  for (const Unit& known : kUnits) {
+    const double bytes = value * known.bytes;
+    if (unit == known.name && end != text.c_str() && errno == 0 && std::isfinite(bytes) &&
+        bytes >= 1.0 && bytes < 9e18) {
+      return static_cast<std::uint64_t>(bytes);
+    }
+  }
+  throw UsageError(
+      "E-SIZE",
+      fmt::format("`{}` is no size; write bytes or a number with kB, MB, GB, KiB, MiB or GiB",
+                  printable(text)));
+}
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr std::array<const char*, 5> kNames = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t name = 0;
+  while (value >= 1024.0 && name + 1 < kNames.size()) {
+    value /= 1024.0;
+    ++name;
+  }
+  return name == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kNames.at(name));
+}
+
+void print_result(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw SystemError("E-STDOUT", errno, "standard output cannot be written");
+  }
+}
+
+void say(const Session& session, const std::string& line) {
+  if (!session.quiet) {
+    fmt::print(stderr, "{}\n", line);
+    std::fflush(stderr);
+  }
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,51 @@
+// Owns what the verbs share: how a verb joins the command line, and how sizes, lists and streams
+// are spoken.
+#pragma once
+
+#include <vindex/core/error.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vindex::apps {
+
+/// What main() hands to a verb and takes back from it.
+struct Session {
+  std::vector<std::string> arguments;  ///< argv
+  bool quiet = false;
+  std::function<ExitCode()> chosen;  ///< set by the verb the user named
+  const std::atomic<int>* stop_signal = nullptr;
+};
+
+void add_inspect(CLI::App& app, Session& session);
+void add_decode(CLI::App& app, Session& session);
+void add_plan(CLI::App& app, Session& session);
+void add_measure(CLI::App& app, Session& session);
+void add_results_verbs(CLI::App& app, Session& session);
+void add_synth(CLI::App& app, Session& session);
+
+/// Makes `app` (a verb) choose `run` when the user names it.
+void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run);
+
+/// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE.
+std::uint64_t parse_size(const std::string& text);
+
+/// "7.2 GiB".
+std::string size_text(std::uint64_t bytes);
+
+/// Writes to standard output; a closed or full stream is a SystemError (74).
+void print_result(const std::string& text);
+
+/// One line on standard error, unless --quiet.
+void say(const Session& session, const std::string& line);
+
+/// From here on SIGTERM, SIGINT and SIGUSR1 set the returned flag; a second SIGINT ends the process
+/// at once.
+const std::atomic<int>& catch_stop_signals();
+
+}  // namespace vindex::apps

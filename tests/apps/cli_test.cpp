@@ -1,0 +1,103 @@
+// The command line as a contract: streams, exit codes, help, refusals.
+#include "support/program.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+
+namespace vindex::testing {
+namespace {
+
+class CliTest : public ::testing::Test {
+ protected:
+  ProgramResult run(const std::vector<std::string>& arguments) {
+    return RunningProgram(VINDEX_PROGRAM, arguments, folder_.file("stream")).finish();
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_.file(name), std::ios::binary) << text;
+    return folder_.file(name);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(CliTest, HelpStartsWithExamplesAndGoesToStandardOutput) {
+  const ProgramResult help = run({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_LT(help.out.find("Examples:"), help.out.find("Options:"));
+  EXPECT_EQ(help.err, "");
+  for (const char* verb :
+       {"inspect", "decode", "plan", "measure", "merge", "status", "validate", "export", "synth"}) {
+    EXPECT_NE(help.out.find(verb), std::string::npos) << verb;
+    EXPECT_EQ(run({verb, "--help"}).exit_code, 0) << verb;
+  }
+}
+
+TEST_F(CliTest, VersionNamesProgramCommitAndCompiler) {
+  const ProgramResult version = run({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(version.out.rfind("vindex 0.", 0), 0U);
+}
+
+TEST_F(CliTest, UsageErrorsAreOneLineAnd64) {
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"frobnicate"},
+           {"measure"},
+           {"measure", "x"},
+           {"measure", "x", "-o", "y", "--mode", "sloppy"},
+           {"measure", "x", "-o", "y", "--worker", "2/2"},
+           {"measure", "x", "-o", "y", "--layers", "a"},
+           {"measure", "x", "-o", "y", "--ram-budget", "8 apples"},
+           {"synth", "no-such-model", "-o", folder_.file("z")}}) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 64);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_EQ(result.err.rfind("vindex: E-", 0), 0U) << result.err;
+  }
+}
+
+TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
+  const std::string fifo = folder_.file("fifo.gguf");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::filesystem::create_directory(folder_.file("empty"));
+  struct Case {
+    std::string model;
+    int exit_code;
+  };
+  const std::vector<Case> cases = {
+      {folder_.file("absent"), 66},
+      {folder_.file("empty"), 66},
+      {fifo, 66},
+      {"/dev/zero", 66},
+      {write("magic.gguf", "GGUF"), 65},
+      {write("page.safetensors", "<!DOCTYPE html><html>"), 65},
+      {write("pointer.safetensors",
+             "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+       65},
+      {write("lie.safetensors", std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10)), 65},
+  };
+  const long baseline = run({"--version"}).peak_kib;
+  for (const Case& refused : cases) {
+    for (const std::string& verb : {"inspect", "measure"}) {
+      std::vector<std::string> arguments = {verb, refused.model};
+      if (verb == std::string("measure")) {
+        arguments.insert(arguments.end(), {"-o", folder_.file("out.h5")});
+      }
+      const ProgramResult result = run(arguments);
+      EXPECT_EQ(result.exit_code, refused.exit_code) << refused.model << result.err;
+      EXPECT_EQ(result.out, "");
+      EXPECT_EQ(result.err.rfind("vindex: E-", 0), 0U) << result.err;
+      EXPECT_LT(result.peak_kib, baseline + 200 * 1024);
+      EXPECT_LT(result.seconds, 2.0);
+      EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
+      EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5.parts")));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vindex::testing

@@ -1,0 +1,184 @@
+// The main job through the program: synthetic models of every layout, resume, kills, budgets,
+// workers.
+#include "support/program.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+namespace vindex::testing {
+namespace {
+
+class MeasureCliTest : public ::testing::Test {
+ protected:
+  ProgramResult run(const std::vector<std::string>& arguments) {
+    return RunningProgram(VINDEX_PROGRAM, arguments, folder_.file("stream")).finish();
+  }
+  void must(const std::vector<std::string>& arguments, int exit_code = 0) {
+    const ProgramResult result = run(arguments);
+    ASSERT_EQ(result.exit_code, exit_code) << result.out << result.err;
+  }
+  nlohmann::json status(const std::string& path) {
+    const ProgramResult result = run({"status", path, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  }
+  /// The results as CSV text: every column of /matrix/.
+  std::string csv(const std::string& path) {
+    must({"export", path, "--format", "csv", "-o", folder_.file("table.csv")});
+    return file_text(folder_.file("table.csv"));
+  }
+  std::string mini(const std::string& kind = "kimi-k2-mini") {
+    must({"synth", kind, "-o", folder_.file(kind)});
+    return folder_.file(kind);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(MeasureCliTest, EveryLayoutIsMeasuredWholeAndValid) {
+  for (const char* kind :
+       {"kimi-k2-mini", "kimi-k2-mini-int4", "kimi-k2-mini-bf16", "kimi-k2-mini-q8_0"}) {
+    const std::string model = mini(kind);
+    const std::string out = folder_.file(std::string(kind) + ".h5");
+    must({"measure", model, "-o", out});
+    must({"validate", out});
+    const auto state = status(out);
+    EXPECT_EQ(state["state"], "complete") << kind;
+    EXPECT_GT(state["matrices_total"], 100) << kind;
+    EXPECT_EQ(state["failed"], 0) << kind;
+    EXPECT_FALSE(std::filesystem::exists(out + ".parts")) << kind;
+  }
+}
+
+TEST_F(MeasureCliTest, TheSameCommandAgainHasNothingToDoAndASelectionCanGrow) {
+  const std::string model = mini();
+  const std::string out = folder_.file("out.h5");
+  must({"measure", model, "-o", out, "--blocks", "router"});
+  const int routers = status(out)["matrices_total"];
+  must({"measure", model, "-o", out, "--blocks", "router"});
+  must({"measure", model, "-o", out, "--blocks", "router,shared_expert"});
+  EXPECT_GT(status(out)["matrices_total"], routers);
+  must({"validate", out});
+}
+
+TEST_F(MeasureCliTest, AnotherModeIsRefusedByNameAndRestartDiscards) {
+  const std::string model = mini();
+  const std::string out = folder_.file("out.h5");
+  must({"measure", model, "-o", out, "--blocks", "router"});
+  const ProgramResult refused =
+      run({"measure", model, "-o", out, "--blocks", "router", "--mode", "strict"});
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_NE(refused.err.find("mode"), std::string::npos) << refused.err;
+  must({"measure", model, "-o", out, "--blocks", "router", "--mode", "strict", "--restart"});
+}
+
+TEST_F(MeasureCliTest, WorkersTogetherEqualOneRun) {
+  const std::string model = mini();
+  must({"measure", model, "-o", folder_.file("one.h5"), "--layers", "0-2"});
+  for (const char* worker : {"0/3", "1/3", "2/3"}) {
+    must({"measure", model, "-o", folder_.file("many.h5"), "--layers", "0-2", "--worker", worker});
+  }
+  must({"merge", folder_.file("many.h5.parts"), "-o", folder_.file("many.h5")});
+  must({"validate", folder_.file("many.h5")});
+  EXPECT_EQ(csv(folder_.file("one.h5")), csv(folder_.file("many.h5")));
+}
+
+TEST_F(MeasureCliTest, ThreadsAndBudgetDoNotChangeABit) {
+  const std::string model = mini();
+  must({"measure", model, "-o", folder_.file("a.h5"), "--threads", "1"});
+  must({"measure", model, "-o", folder_.file("b.h5"), "--threads", "2", "--ram-budget", "64MiB"});
+  EXPECT_EQ(csv(folder_.file("a.h5")), csv(folder_.file("b.h5")));
+}
+
+TEST_F(MeasureCliTest, ABudgetTooSmallNamesTheLeast) {
+  const ProgramResult refused =
+      run({"measure", mini(), "-o", folder_.file("out.h5"), "--ram-budget", "10kB"});
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_NE(refused.err.find("at least"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
+}
+
+TEST_F(MeasureCliTest, ASignalKeepsWhatIsFinishedAndTheRunGoesOn) {
+  must({"synth", "layer:60x1024x512:bf16", "-o", folder_.file("layer")});
+  const std::string out = folder_.file("out.h5");
+  const std::vector<std::string> command = {"measure", folder_.file("layer"), "-o",
+                                            out,       "--progress",          "json"};
+  RunningProgram running(VINDEX_PROGRAM, command, folder_.file("stream"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  running.signal(SIGTERM);
+  const ProgramResult stopped = running.finish();
+  if (stopped.exit_code == 0) {
+    GTEST_SKIP() << "the run was over before the signal";
+  }
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
+  EXPECT_LT(stopped.seconds, 20.0);
+  must(command);
+  must({"validate", out});
+  EXPECT_EQ(status(out)["state"], "complete");
+}
+
+TEST_F(MeasureCliTest, AKillLosesNothingThatWasPublishedAndTheResultIsTheSame) {
+  must({"synth", "layer:40x768x512:bf16", "-o", folder_.file("layer")});
+  must({"measure", folder_.file("layer"), "-o", folder_.file("whole.h5")});
+  const std::string out = folder_.file("out.h5");
+  const std::vector<std::string> command = {"measure", folder_.file("layer"), "-o", out};
+  for (const int milliseconds : {20, 120, 300}) {
+    RunningProgram running(VINDEX_PROGRAM, command, folder_.file("stream"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    running.signal(SIGKILL);
+    running.finish();
+    if (std::filesystem::exists(out)) {
+      must({"validate", out});
+    }
+  }
+  must(command);
+  EXPECT_EQ(csv(out), csv(folder_.file("whole.h5")));
+}
+
+TEST_F(MeasureCliTest, PlanTouchesNoWeightsAndSpeaksJson) {
+  const std::string model = mini();
+  const ProgramResult plan = run({"plan", model, "--json"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const auto document = nlohmann::json::parse(plan.out);
+  EXPECT_EQ(document["schema"], "vindex-plan/1");
+  EXPECT_GT(document["least_ram_bytes"], 0);
+  EXPECT_LE(document["least_ram_bytes"], document["ram_bytes"]);
+  must({"measure", model, "-o", folder_.file("out.h5"), "--ram-budget",
+        std::to_string(document["least_ram_bytes"].get<std::uint64_t>())});
+}
+
+TEST_F(MeasureCliTest, ATruncatedShardFailsItsRowsOnlyAndTheExitCodeSaysSo) {
+  must({"synth", "layer:4x256x128:bf16", "-o", folder_.file("layer")});
+  // A companion that is gone is the same kind of trouble as bytes that are gone: one row, exit 65.
+  const std::string model = mini();
+  const std::string out = folder_.file("out.h5");
+  std::filesystem::path shard;
+  for (const auto& entry : std::filesystem::directory_iterator(model)) {
+    if (entry.path().extension() == ".safetensors") {
+      shard = entry.path();
+    }
+  }
+  ASSERT_FALSE(shard.empty());
+  std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 1);
+  const ProgramResult refused = run({"measure", model, "-o", out});
+  EXPECT_EQ(refused.exit_code, 65)
+      << refused.err;  // the container itself is malformed: refused whole
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+TEST_F(MeasureCliTest, TheOutputIsNeverAFolderOrAnInput) {
+  const std::string model = mini();
+  EXPECT_EQ(run({"measure", model, "-o", folder_.path().string()}).exit_code, 73);
+  const std::string input = model + "/config.json";
+  EXPECT_NE(run({"measure", model, "-o", input}).exit_code, 0);
+  EXPECT_EQ(file_text(input).front(), '{');
+}
+
+}  // namespace
+}  // namespace vindex::testing
