@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Prints the folder of nvcc where one of at least 12.4 is found; fails with a reason otherwise.
+set -euo pipefail
+
+nvcc="$(command -v nvcc || true)"
+[[ -n "$nvcc" ]] || nvcc=/usr/local/cuda/bin/nvcc
+if [[ ! -x "$nvcc" ]]; then
+  echo "no nvcc on PATH or in /usr/local/cuda/bin" >&2
+  exit 1
+fi
+version="$("$nvcc" --version | sed -n 's/.*release \([0-9]*\.[0-9]*\).*/\1/p')"
+if [[ "$(printf '%s\n12.4\n' "$version" | sort -V | head -n 1)" != 12.4 ]]; then
+  echo "nvcc $version is older than 12.4" >&2
+  exit 1
+fi
+dirname "$nvcc"

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian 12 (or a release like it). Never installs CUDA: the preset `cuda` is built wherever
+# nvcc >= 12.4 is found. Usage: scripts/setup.sh [--development]
+set -euo pipefail
+
+packages=(g++ cmake ninja-build git python3 libcli11-dev libhdf5-dev libopenblas-dev liblapacke-dev
+          nlohmann-json3-dev libfmt-dev libssl-dev libgtest-dev libbenchmark-dev)
+if [[ "${1:-}" == "--development" ]]; then
+  packages+=(clang libclang-rt-14-dev clang-format clang-tidy hdf5-tools python3-h5py)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  if ! dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed'; then
+    missing+=("$package")
+  fi
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+as_root=()
+if [[ "$(id -u)" != 0 ]]; then
+  command -v sudo >/dev/null || { echo "setup: install as root: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}" >&2
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
