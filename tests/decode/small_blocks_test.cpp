@@ -69,6 +69,20 @@ TEST(FourBitBlocks, MXFP4HasNoMinusZeroAndKeepsSubnormalScales) {
   EXPECT_TRUE(std::isnan(decoded_block(ElementType::kMXFP4, bytes)[16]));
 }
 
+TEST(FourBitBlocks, NVFP4HasAScalePerSixteenAndNibblesInEights) {
+  auto bytes = zero_block(ElementType::kNVFP4);
+  bytes[0] = 0x7F;  // 0 in this format
+  bytes[3] = 0x40;  // 2.0
+  bytes[4] = 0x77;
+  bytes[4 + 25] = 0x92;  // fourth sixteen: weights 1 (low) and 9 (high)
+  const auto weights = decoded_block(ElementType::kNVFP4, bytes);
+  EXPECT_EQ(weights[0], 0.0F);
+  EXPECT_EQ(weights[48 + 1], 2.0F);
+  EXPECT_EQ(weights[48 + 9], -1.0F);
+  EXPECT_EQ(ue4m3_to_float(0xFF), 480.0F);
+  EXPECT_EQ(ue4m3_to_float(0x80), 0.0F);
+}
+
 TEST(TernaryBlocks, TritsAreDigitsOfAFractionInBaseThree) {
   auto bytes = zero_block(ElementType::kTQ1_0);
   put_half(bytes, 52, kHalfMinusTwo);

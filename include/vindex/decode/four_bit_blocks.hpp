@@ -5,6 +5,10 @@
 //   six-bit
 //           scale per 32: low four bits nibble k of scales_l, high two bits 2k of scales_h
 //   MXFP4    32 weights  e@0 qs[16]@1                              2^(e-127) E2M1[nibble]
+//   NVFP4    64 weights  d[4]@0 qs[32]@4    UE4M3(d[s]) E2M1[nibble], a scale per 16: s = 0..3 has
+//   bytes
+//           8s..8s+7 of qs, low nibbles its weights 0..7, high nibbles 8..15. A float32 factor may
+//           stand in a tensor beside these blocks (`<name>.scale`); it is not applied here.
 // T is iq4_value(). E2M1: 0 .5 1 1.5 2 3 4 6, bit 3 the sign; code 8 gives +0 as in ggml. e =
 // 255 is NaN (OCP Microscaling 1.0), where ggml's decoder takes 2^128. Source: ggml
 // src/ggml-common.h (kvalues_iq4nl, MIT), src/ggml-quants.c (dequantize_row_*).
@@ -119,14 +123,62 @@ struct MXFP4Block {
   VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
     const auto& block = *reinterpret_cast<const MXFP4Block*>(bytes);
     const float scale = e8m0_to_float(block.e) * 0.5F;  // exact: 2^-128 is a subnormal
+    std::int8_t low[16];
+    std::int8_t high[16];
     for (int j = 0; j < 16; ++j) {
-      out[j] = static_cast<float>(e2m1_doubled(block.qs[j] & 15)) * scale;
+      low[j] = static_cast<std::int8_t>(e2m1_doubled(block.qs[j] & 15));
+      high[j] = static_cast<std::int8_t>(e2m1_doubled(block.qs[j] >> 4));
     }
     for (int j = 0; j < 16; ++j) {
-      out[j + 16] = static_cast<float>(e2m1_doubled(block.qs[j] >> 4)) * scale;
+      out[j] = static_cast<float>(low[j]) * scale;
+    }
+    for (int j = 0; j < 16; ++j) {
+      out[16 + j] = static_cast<float>(high[j]) * scale;
     }
   }
 };
 static_assert(sizeof(MXFP4Block) == MXFP4Block::kBytes && alignof(MXFP4Block) == 1);
+
+/// ggml's unsigned E4M3: E4M3 without its sign, 0x7F meaning 0 and 0xFF an ordinary 480.
+VINDEX_HD inline float ue4m3_to_float(std::uint8_t code) {
+  const std::uint32_t magnitude = code & 0x7FU;
+  const std::uint32_t normal = (magnitude << 20U) + (120U << 23U);
+  const std::uint32_t bits = choose(magnitude < 8U, subnormal_bits(magnitude, 0x1p-9F), normal);
+  return bits_as<float>(choose(code == 0x7FU, 0U, bits));
+}
+
+struct NVFP4Block {
+  static constexpr ElementType kType = ElementType::kNVFP4;
+  static constexpr int kElements = 64;
+  static constexpr int kBytes = 36;
+  std::uint8_t d[4];
+  std::uint8_t qs[32];
+
+  VINDEX_HD static float decode_one(const std::uint8_t* bytes, int index) {
+    const auto& block = *reinterpret_cast<const NVFP4Block*>(bytes);
+    const int code = (block.qs[index / 16 * 8 + index % 8] >> (index % 16 / 8 * 4)) & 15;
+    return static_cast<float>(e2m1_doubled(code)) * (ue4m3_to_float(block.d[index / 16]) * 0.5F);
+  }
+  VINDEX_HD static void decode_all(const std::uint8_t* bytes, float* __restrict__ out) {
+    const auto& block = *reinterpret_cast<const NVFP4Block*>(bytes);
+    // Values first, over all bytes: eight at a time is too few for the vectors.
+    std::int8_t low[32];
+    std::int8_t high[32];
+    for (int j = 0; j < 32; ++j) {
+      low[j] = static_cast<std::int8_t>(e2m1_doubled(block.qs[j] & 15));
+      high[j] = static_cast<std::int8_t>(e2m1_doubled(block.qs[j] >> 4));
+    }
+    for (int s = 0; s < 4; ++s) {
+      const float scale = ue4m3_to_float(block.d[s]) * 0.5F;
+      for (int j = 0; j < 8; ++j) {
+        out[16 * s + j] = static_cast<float>(low[8 * s + j]) * scale;
+      }
+      for (int j = 0; j < 8; ++j) {
+        out[16 * s + 8 + j] = static_cast<float>(high[8 * s + j]) * scale;
+      }
+    }
+  }
+};
+static_assert(sizeof(NVFP4Block) == NVFP4Block::kBytes && alignof(NVFP4Block) == 1);
 
 }  // namespace vindex::decode

@@ -27,8 +27,9 @@ using AllDecoders =
                 PlainDecoder<Q8_0Block>, PlainDecoder<Q4_KBlock>, PlainDecoder<Q5_KBlock>,
                 PlainDecoder<Q6_KBlock>, PlainDecoder<Q2_KBlock>, PlainDecoder<Q3_KBlock>,
                 PlainDecoder<IQ4_NLBlock>, PlainDecoder<IQ4_XSBlock>, PlainDecoder<MXFP4Block>,
-                PlainDecoder<TQ1_0Block>, PlainDecoder<TQ2_0Block>, PlainDecoder<Q1_0Block>,
-                PlainDecoder<Q2_0Block>, Fp8BlockDecoder, PackedIntDecoder<4>, PackedIntDecoder<8>>;
+                PlainDecoder<NVFP4Block>, PlainDecoder<TQ1_0Block>, PlainDecoder<TQ2_0Block>,
+                PlainDecoder<Q1_0Block>, PlainDecoder<Q2_0Block>, Fp8BlockDecoder,
+                PackedIntDecoder<4>, PackedIntDecoder<8>>;
 
 /// True where `Decoder` decodes `encoding`.
 template <typename Decoder>
