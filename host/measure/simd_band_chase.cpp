@@ -290,8 +290,8 @@ __attribute__((target("avx2,fma"))) void chase_avx2(double* band, std::int64_t n
   Chase<32>(band, n).run();
 }
 
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512"))) void
-chase_avx512(double* band, std::int64_t n) {
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))) void chase_avx512(
+    double* band, std::int64_t n) {
   Chase<64>(band, n).run();
 }
 #endif

@@ -369,9 +369,8 @@ __attribute__((target("avx2,fma"))) void reduce_avx2(const T* matrix, std::int64
 }
 
 template <typename T>
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,prefer-vector-width=512"))) void
-reduce_avx512(const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band,
-              T* workspace) {
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))) void reduce_avx512(
+    const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band, T* workspace) {
   reduce<T, 64>(matrix, n, stride, scale, band, workspace);
 }
 #endif

@@ -70,8 +70,7 @@ void tile_portable(const PackedSlab& slab, std::int64_t row_panel, std::int64_t 
 }
 
 #if defined(__x86_64__)
-#define VINDEX_TARGET_BF16 \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,prefer-vector-width=512")))
+#define VINDEX_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 
 VINDEX_TARGET_BF16 void tile_bf16(const PackedSlab& slab, std::int64_t row_panel,
                                   std::int64_t column_panel, Tile& tile) {

@@ -57,8 +57,7 @@ void pack_portable(const PackSource& source, std::uint32_t* panels) {
 }
 
 #if defined(__x86_64__)
-#define VINDEX_TARGET_PACK \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define VINDEX_TARGET_PACK __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 // Float values of 16 codes, one per 32-bit lane. bfloat16 products by a power of two and E4M3
 // values are exact, so the low 16 bits are zero.

@@ -113,9 +113,9 @@ __attribute__((target("avx2"))) void minors_avx2(const TridiagonalBlock& block,
   minors_of_all<32, 4>(block, shift_count, shifts, mantissas, exponents, counts);
 }
 
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))) void
-minors_avx512(const TridiagonalBlock& block, std::int64_t shift_count, const double* shifts,
-              double* mantissas, std::int64_t* exponents, std::int64_t* counts) {
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"))) void minors_avx512(
+    const TridiagonalBlock& block, std::int64_t shift_count, const double* shifts,
+    double* mantissas, std::int64_t* exponents, std::int64_t* counts) {
   minors_of_all<64, 4>(block, shift_count, shifts, mantissas, exponents, counts);
 }
 #endif
