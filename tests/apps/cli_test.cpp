@@ -82,9 +82,9 @@ TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
   };
   const long baseline = run({"--version"}).peak_kib;
   for (const Case& refused : cases) {
-    for (const std::string& verb : {"inspect", "measure"}) {
+    for (const std::string verb : {"inspect", "measure"}) {
       std::vector<std::string> arguments = {verb, refused.model};
-      if (verb == std::string("measure")) {
+      if (verb == "measure") {
         arguments.insert(arguments.end(), {"-o", folder_.file("out.h5")});
       }
       const ProgramResult result = run(arguments);
