@@ -123,6 +123,7 @@ const char* kind_of(mode_t mode) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
+    case ENAMETOOLONG:
       throw MissingInputError("E-FILE-MISSING", fmt::format("{}: no such file", name));
     case ENXIO:
       throw MissingInputError("E-FILE-KIND",

@@ -223,7 +223,7 @@ void open_gguf_model(const std::string& path, ModelFiles& model) {
   const auto name = parse_split_name(file.shard.file_name);
   const std::uint64_t count = file.count.value_or(1);
   if (count <= 1) {
-    if (name && name->count > 1) {
+    if (name && name->count > 1 && !file.count) {
       throw FormatError("E-SPLIT-KEYS", printable(path),
                         fmt::format("split {} of {} by its name, without the key split.count",
                                     name->number, name->count));

@@ -94,9 +94,9 @@ std::string member_path(const std::string& folder, const std::string& name) {
                       fmt::format("cannot resolve {}", printable(path.string())));
   }
   if (!is_inside(home, target) && !is_cache_blob(home, target)) {
-    throw FormatError(
-        "E-LINK-OUTSIDE", printable(path.string()),
-        fmt::format("a link that leaves the model's folder, to {}", printable(target.string())));
+    throw FormatError("E-LINK-OUTSIDE", printable(path.string()),
+                      fmt::format("a link that leaves the model's folder, to {}: give that folder",
+                                  printable(target.string())));
   }
   return path.string();
 }

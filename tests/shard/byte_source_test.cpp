@@ -77,6 +77,7 @@ TEST(ByteSourceTest, ManyRequestsAreFilledInOneCall) {
 TEST(ByteSourceTest, WhatIsNoFileIsNamedAsWhatItIs) {
   const TemporaryFolder folder;
   EXPECT_EQ(exit_code_of(folder / "absent"), ExitCode::kMissingInput);
+  EXPECT_EQ(exit_code_of(folder / std::string(300, 'n')), ExitCode::kMissingInput);
   EXPECT_NE(message_of(folder.path()).find("a folder"), std::string::npos);
   EXPECT_EQ(exit_code_of(folder.path()), ExitCode::kMissingInput);
   EXPECT_NE(message_of("/dev/zero").find("a device"), std::string::npos);

@@ -171,6 +171,7 @@ TEST(GgufModelTest, AWholeFileThatStillCarriesSplitKeysIsAccepted) {
             "W-SPLIT-LEFTOVER");
   EXPECT_EQ(error_of(folder.write("renamed.gguf", split(0, 3, 3, {"a", "b"}))), "E-SPLIT-NAME");
   EXPECT_EQ(error_of(folder.write("x-00001-of-00002.gguf", small_gguf().bytes())), "E-SPLIT-KEYS");
+  EXPECT_EQ(error_of(folder.write("y-00001-of-00002.gguf", split(0, 0, 1, {"a"}))), "none");
   EXPECT_EQ(error_of(folder.write("x-00001-of-00001.gguf", split(0, 1, 1, {"a"}))), "none");
 }
 

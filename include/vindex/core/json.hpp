@@ -1,6 +1,7 @@
-// Owns strict reading of JSON from untrusted files: a SAX handler with limits builds a small value
-// tree. No duplicate keys, no byte-order mark, strict UTF-8, bounded depth and size, exact
-// integers. (nlohmann's DOM accepts duplicate keys and turns -1 into 2^64-1; see CONTRIBUTING,
+// Owns strict reading of JSON from untrusted files into a small value tree: no duplicate keys, no
+// byte-order mark, strict UTF-8, bounded depth and size, exact integers. The text is read by
+// json_scanner.hpp, which large lists (headers, indexes) use without a tree. (nlohmann's DOM
+// accepts duplicate keys and turns -1 into 2^64-1, its lexer copies every token; see CONTRIBUTING,
 // Decisions.)
 #pragma once
 

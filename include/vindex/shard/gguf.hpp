@@ -37,7 +37,8 @@ enum class GgufType : std::uint32_t {
   kF64 = 12,
 };
 
-/// A scalar value: unsigned and bool as u64, signed as i64, floats as double, strings as bytes.
+/// A scalar value: unsigned and bool as u64, signed as i64, floats as double, strings as bytes
+/// (left empty once a file's strings exceed 64 MiB together: their byte range is known).
 using GgufScalar = std::variant<std::uint64_t, std::int64_t, double, std::string>;
 
 /// One key, in file order. Byte ranges are kept so that a writer can copy what it does not
