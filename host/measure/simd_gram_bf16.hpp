@@ -34,6 +34,7 @@ std::size_t gram_bf16_workspace_bytes(std::int64_t n);
 ///           length: |error_ij| <= (128 + K/128) eps32 sum_k |w_ki w_kj|, typically 10 times less
 ///           than one running float32 sum. fp8: code * scale is not rounded to float32.
 /// Memory    `workspace` aligned to 64 bytes, gram_bf16_workspace_bytes(n) at least.
+/// Speed     slabs of 1,024 contracted indices or more: each slab reads and writes all of `gram`.
 /// Errors    expects() on what gram_bf16_takes() refuses. NaN and infinity spread as in a product.
 /// Source    Intel SDM, VDPBF16PS; block promotion after DeepGEMM's sm90 kernels.
 void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scale, float* gram,
