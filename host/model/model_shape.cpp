@@ -12,8 +12,9 @@ namespace vindex::model {
 namespace {
 
 struct LayerFacts {
-  std::int64_t experts = 0;  ///< highest expert number + 1
+  std::int64_t experts = 0;  ///< most different experts under one role
   std::int64_t router_rows = 0;
+  bool unnumbered = false;  ///< experts that no name or slice tells apart (dbrx)
 };
 
 /// What the tensors show. Widths are of the first tensor that has one, 0 where none has.
@@ -46,6 +47,8 @@ Facts gather(const ModelIndex& index) {
       ++facts.prediction_layers;
     }
   }
+  const MatrixRecord* previous = nullptr;
+  std::int64_t run = 0;  // experts of one layer and role stand together, ascending
   for (const MatrixRecord& matrix : index.matrices) {
     const bool down = matrix.role == "down_proj";
     switch (matrix.block) {
@@ -66,10 +69,20 @@ Facts gather(const ModelIndex& index) {
         }
         break;
       case Block::kRoutedExpert: {
+        const bool same_run = previous != nullptr && previous->block == matrix.block &&
+                              previous->layer == matrix.layer && previous->role == matrix.role;
+        if (matrix.expert < 0) {
+          facts.layers[matrix.layer].unnumbered = true;
+          break;
+        }
+        if (!same_run) {
+          run = 0;
+        }
+        run += same_run && previous->expert == matrix.expert ? 0 : 1;
         std::int64_t& experts = facts.layers[matrix.layer].experts;
-        experts = std::max(experts, std::int64_t{matrix.expert} + 1);
+        experts = std::max(experts, run);
         facts.experts = std::max(facts.experts, experts);
-        if (down && matrix.expert >= 0) {
+        if (down) {
           set_once(facts.expert_width, matrix.cols);
         }
         break;
@@ -82,6 +95,13 @@ Facts gather(const ModelIndex& index) {
         break;
       default:
         break;
+    }
+    previous = &matrix;
+  }
+  for (auto& [layer, own] : facts.layers) {
+    if (own.unnumbered && own.experts == 0) {
+      own.experts = own.router_rows;
+      facts.experts = std::max(facts.experts, own.experts);
     }
   }
   return facts;

@@ -107,7 +107,7 @@ TEST(ShapeTest, RouterOfAnotherHeightIsWarnedOf) {
   fixture.config("num_hidden_layers", 4);
   EXPECT_EQ(
       texts(fixture.index()),
-      std::vector<std::string>{"W-ROUTER-ROWS: layer 3: the router has 5 rows, the experts are 4"});
+      std::vector<std::string>{"W-ROUTER-ROWS: layer 3: the router has 5 rows, the experts are 1"});
 }
 
 TEST(ShapeTest, GgufKeysAreComparedAndCountPredictionLayers) {
@@ -145,6 +145,28 @@ TEST(ShapeTest, AModelWithoutExpertsClaimsNone) {
   EXPECT_FALSE(index.shape.shared_experts);
   EXPECT_FALSE(index.shape.dense_first_layers);
   EXPECT_EQ(index.shape.layers, 1);
+}
+
+TEST(ShapeTest, ExpertsAreCountedAndNotReadOffTheHighestNumber) {
+  ModelFixture fixture;
+  fixture.config("model_type", "mixtral");
+  fixture.config("num_local_experts", 2);
+  fixture.bf16("model.layers.0.block_sparse_moe.experts.7.w1.weight", {12, 40});
+  fixture.bf16("model.layers.0.block_sparse_moe.experts.999999999.w1.weight", {12, 40});
+  const ModelIndex index = fixture.index();
+  EXPECT_EQ(index.shape.experts, 2);
+  EXPECT_TRUE(index.warnings.empty());
+}
+
+TEST(ShapeTest, ExpertsStoredTogetherAreCountedByTheirRouter) {
+  ModelFixture fixture;
+  fixture.config("model_type", "dbrx");
+  fixture.config("ffn_config.moe_num_experts", 3);
+  fixture.bf16("transformer.blocks.0.ffn.experts.mlp.w1", {72, 40});
+  fixture.bf16("transformer.blocks.0.ffn.router.layer.weight", {3, 40});
+  const ModelIndex index = fixture.index();
+  EXPECT_EQ(index.shape.experts, 3);
+  EXPECT_TRUE(index.warnings.empty());
 }
 
 TEST(ShapeTest, AnEmptyModelHasAnEmptyIndex) {
