@@ -214,7 +214,10 @@ class Builder {
     out.rows = part.shape.empty() ? 1 : part.shape[0];
     out.cols = 1;
     for (std::size_t i = 1; i < part.shape.size(); ++i) {
-      out.cols *= part.shape[i];
+      // Only hand-made records overflow here; 0 columns fail every later size check.
+      const auto cols = checked_multiply(static_cast<std::uint64_t>(out.cols),
+                                         static_cast<std::uint64_t>(part.shape[i]));
+      out.cols = cols ? checked_count(*cols).value_or(0) : 0;
     }
     return out;
   }
