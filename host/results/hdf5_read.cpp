@@ -299,9 +299,33 @@ bool File::is_scale(const std::string& path) const {
 }
 
 bool File::has_scale(const std::string& path, unsigned dimension, const std::string& scale) const {
-  const Dataset dataset = open_dataset(path);
-  const Dataset other = open_dataset(scale);
-  return H5DSis_attached(dataset.id(), other.id(), dimension) > 0;
+  if (!exists(path) || !exists(scale)) {
+    return false;
+  }
+  const Handle dataset(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT));
+  was_read(dataset.id(), label_, path);
+  struct Search {
+    haddr_t wanted;
+    bool found;
+  };
+  H5O_info_t info = {};
+  was_read(H5Oget_info_by_name2(handle_.id(), scale.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
+           label_, scale);
+  Search search = {info.addr, false};
+  // Not H5DSis_attached: that follows the scale's references to every one of its users.
+  const auto visit = [](hid_t /*dataset*/, unsigned /*dimension*/, hid_t candidate,
+                        void* data) -> herr_t {
+    auto* sought = static_cast<Search*>(data);
+    H5O_info_t found = {};
+    if (H5Oget_info2(candidate, &found, H5O_INFO_BASIC) < 0) {
+      return -1;
+    }
+    sought->found = found.addr == sought->wanted;
+    return sought->found ? 1 : 0;
+  };
+  const int rank = H5DSget_num_scales(dataset.id(), dimension);
+  return rank > 0 && H5DSiterate_scales(dataset.id(), dimension, nullptr, visit, &search) >= 0 &&
+         search.found;
 }
 
 }  // namespace vindex::results::h5
