@@ -145,8 +145,8 @@ Dataset File::open_dataset(const std::string& path) const {
   Dataset dataset;
   dataset.where_ = label_ + " " + path;
   Handle access(was_read(H5Pcreate(H5P_DATASET_ACCESS), label_, path));
-  // One chunk of ours is at most 1 MiB; neighbours are read in order.
-  H5Pset_chunk_cache(access.id(), 521, 4U << 20U, 1.0);
+  // One chunk of ours is about half a MiB; neighbours are read in order.
+  H5Pset_chunk_cache(access.id(), 521, 1U << 20U, 1.0);
   dataset.handle_ = Handle(H5Dopen2(handle_.id(), path.c_str(), access.id()));
   was_read(dataset.id(), label_, path);
   const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
@@ -255,12 +255,16 @@ std::string File::read_text(const std::string& path) const {
 }
 
 bool File::has_attribute(const std::string& path, const std::string& name) const {
+  if (!exists(path)) {
+    return false;
+  }
   return was_read(H5Aexists_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT), label_,
                   path) > 0;
 }
 
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
   const std::string where = path + " attribute " + name;
+  exists(path);  // throws where the way there is no hard link
   const Handle attribute(
       was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
                label_, where));
@@ -280,6 +284,7 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
 
 std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {
   const std::string where = path + " attribute " + name;
+  exists(path);  // throws where the way there is no hard link
   const Handle attribute(
       was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
                label_, where));

@@ -52,6 +52,9 @@ MergeInputs sort_inputs(const std::vector<std::string>& given) {
       add_folder(inputs, path);
       continue;
     }
+    if (name_of(path).starts_with("part-")) {
+      verify_part(path);
+    }
     const ResultsReader reader(path);
     if (!reader.header().part) {
       inputs.files.push_back(path);
@@ -105,14 +108,14 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   std::vector<std::string> sources = described;
   sources.insert(sources.end(), inputs.parts.begin(), inputs.parts.end());
   for (const std::string& source : sources) {
+    if (name_of(source).starts_with("part-")) {
+      verify_part(source);
+    }
     require_same_fingerprint(description.fingerprint, ResultsReader(source).fingerprint(), source,
                              "parts of different runs do not go together");
   }
   GatheredRows gathered;
   for (const std::string& source : sources) {
-    if (name_of(source).starts_with("part-")) {
-      verify_part(source);
-    }
     gathered.add_file(source);
   }
   remove_leftovers(folder_of(output), name_of(output) + ".tmp.");

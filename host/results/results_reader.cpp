@@ -291,7 +291,7 @@ std::int32_t SourcePool::add(const std::string& path) {
 }
 
 ResultsReader& SourcePool::reader(std::int32_t source) {
-  constexpr std::size_t kOpen = 32;
+  constexpr std::size_t kOpen = 8;
   Entry& entry = entries_.at(static_cast<std::size_t>(source));
   entry.last_use = ++clock_;
   if (entry.reader) {

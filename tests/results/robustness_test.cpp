@@ -1,0 +1,350 @@
+// Kills, full disks, damaged and hostile files: after each a clear error and the earlier good
+// state.
+#include "results_reader.hpp"
+#include "sample_run.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace vindex::results::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Outcome {
+  std::string id;
+  ExitCode code = ExitCode::kOk;
+};
+
+Outcome outcome_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return {error.id(), error.exit_code()};
+  }
+  return {};
+}
+
+/// Runs `action` in a child that may die; its exit status as wait() gives it.
+int in_child(const std::function<void()>& action, useconds_t kill_after = 0) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      action();
+    } catch (const Error& error) {
+      _exit(static_cast<int>(error.exit_code()));
+    } catch (...) {
+      _exit(99);
+    }
+    _exit(0);
+  }
+  if (kill_after > 0) {
+    usleep(kill_after);
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(Robustness, KillAtAnyMomentLeavesAValidStateToResumeFrom) {
+  const RunDescription run = sample_run();
+  std::mt19937 generator(7);
+  std::uniform_int_distribution<useconds_t> moment(1000, 250000);
+  for (int trial = 0; trial < 12; ++trial) {
+    const TestFolder folder;
+    const std::string path = folder / "out.h5";
+    const useconds_t after = moment(generator);
+    SCOPED_TRACE(after);
+    in_child(
+        [&] {
+          const auto store = open_run_store(path, run, {}, false);
+          for (std::int64_t i = 0; i < 14; ++i) {
+            store->add(sample_row(run, i));
+            store->publish_part();
+            if (i % 4 == 3) {
+              store->publish_file();
+            }
+          }
+          store->publish_file();
+        },
+        after);
+    if (fs::exists(path)) {
+      EXPECT_EQ(validate_file(path), std::vector<std::string>{});
+    }
+    const auto store = open_run_store(path, run, {}, false);
+    for (std::int64_t i = 0; i < 14; ++i) {
+      if (!store->done()[static_cast<std::size_t>(i)]) {
+        store->add(sample_row(run, i));
+      }
+    }
+    store->publish_file();
+    EXPECT_EQ(validate_file(path), std::vector<std::string>{});
+    EXPECT_EQ(files_in(folder.path()), std::vector<std::string>{"out.h5"});
+  }
+}
+
+/// Writing beyond `bytes` fails with EFBIG in this process, as a full disk would with ENOSPC.
+void limit_file_size(rlim_t bytes) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit = {bytes, bytes};
+  setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+TEST(Robustness, DiskFullWhilePublishingTheFileIs74AndKeepsTheEarlierFile) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  {
+    const auto store = open_run_store(path, run, {}, false);
+    measure_rows(*store, run, 0, 5);
+    store->publish_file();
+  }
+  const std::string before = read_file(path);
+  // From refusing almost at once to refusing only the last bytes.
+  for (const std::size_t bytes : {std::size_t{150'000}, std::size_t{200'000}, before.size() / 2,
+                                  before.size() - 4096, before.size() - 100}) {
+    SCOPED_TRACE(bytes);
+    const int status = in_child([&] {
+      const auto store = open_run_store(path, run, {}, false);
+      limit_file_size(bytes);
+      measure_rows(*store, run, 5, 9);
+      store->publish_file();
+    });
+    ASSERT_TRUE(WIFEXITED(status)) << "died of signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 74);
+    EXPECT_EQ(read_file(path), before);
+    EXPECT_EQ(validate_file(path), std::vector<std::string>{});
+  }
+  EXPECT_EQ(read_status(path).done, 9);
+  for (const std::string& name : files_in(folder.path())) {
+    EXPECT_EQ(name.find(".tmp."), std::string::npos) << name;
+  }
+}
+
+TEST(Robustness, DiskFullWhilePublishingAPartLosesNothingPublished) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  const int status = in_child([&] {
+    const auto store = open_run_store(path, run, {}, false);
+    measure_rows(*store, run, 0, 5);
+    store->publish_part();
+    limit_file_size(4096);
+    measure_rows(*store, run, 5, 9);
+    store->publish_part();
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 74);
+  EXPECT_EQ(read_status(path).done, 5);
+}
+
+TEST(Robustness, OutputsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
+  const TestFolder folder;
+  const RunDescription run = sample_run();
+  write_file(folder / "plain", "text");
+  write_file(folder / "model.safetensors", std::string(200, 'x'));
+  const auto open = [&](const std::string& path, bool restart = false) {
+    return outcome_of([&] { open_run_store(path, run, {}, restart); });
+  };
+  const std::vector<std::string> before = files_in(folder.path());
+  EXPECT_EQ(open(folder / "plain/out.h5").code, ExitCode::kCannotCreate);
+  EXPECT_EQ(open(folder / "absent/out.h5").code, ExitCode::kCannotCreate);
+  EXPECT_EQ(open(folder.path()).code, ExitCode::kCannotCreate);
+  EXPECT_EQ(open("/dev/null").code, ExitCode::kCannotCreate);
+  EXPECT_EQ(open(folder / "model.safetensors").id, "E-OUT-FOREIGN");
+  EXPECT_EQ(open(folder / "model.safetensors", true).id, "E-OUT-FOREIGN");
+  // A folder that nobody may write to, root included.
+  EXPECT_NE(open("/proc/self/out.h5").code, ExitCode::kOk);
+  EXPECT_EQ(files_in(folder.path()), before);
+}
+
+TEST(Robustness, DamagedPartIsNamed) {
+  const RunDescription run = sample_run();
+  for (const double where : {0.01, 0.3, 0.6, 0.99}) {
+    const TestFolder folder;
+    const std::string path = folder / "out.h5";
+    {
+      const auto store = open_run_store(path, run, {}, false);
+      measure_rows(*store, run, 0, 5);
+      store->publish_part();
+    }
+    for (const auto& entry : fs::directory_iterator(path + ".parts")) {
+      if (entry.path().filename().string().starts_with("part-")) {
+        std::string bytes = read_file(entry.path());
+        bytes[static_cast<std::size_t>(where * static_cast<double>(bytes.size()))] ^= 0x10;
+        write_file(entry.path(), bytes);
+      }
+    }
+    EXPECT_EQ(outcome_of([&] { open_run_store(path, run, {}, false); }).id, "E-PART-DIGEST");
+    EXPECT_EQ(outcome_of([&] { merge_parts({path + ".parts"}, path); }).id, "E-PART-DIGEST");
+    EXPECT_FALSE(fs::exists(path));
+    EXPECT_NO_THROW(open_run_store(path, run, {}, true));
+  }
+}
+
+TEST(Robustness, LeftoversOfKilledRunsAreRemoved) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  std::array<char, 256> host = {};
+  ASSERT_EQ(gethostname(host.data(), host.size()), 0);
+  write_file(path + ".tmp." + host.data() + ".999999999.0", "half");
+  write_file(path + ".tmp.elsewhere.12.0", "another machine's, and fresh");
+  write_file(path + ".tmp", "not ours");
+  write_sample(path, sample_run());
+  EXPECT_EQ(files_in(folder.path()),
+            (std::vector<std::string>{"out.h5", "out.h5.tmp", "out.h5.tmp.elsewhere.12.0"}));
+}
+
+bool some_line_has(const std::vector<std::string>& lines, const std::string& text) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+/// Changes an attribute of `path` through the library.
+void set_version(const std::string& path, const char* version) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Adelete(file, "schema_version");
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t attribute = H5Acreate2(file, "schema_version", type, space, H5P_DEFAULT, H5P_DEFAULT);
+  H5Awrite(attribute, type, &version);
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Tclose(type);
+  H5Fclose(file);
+}
+
+TEST(Robustness, NewerMajorSchemaIsRefusedNewerMinorIsRead) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  write_sample(path, run);
+  set_version(path, "1.7");
+  EXPECT_EQ(validate_file(path), std::vector<std::string>{});
+  set_version(path, "2.0");
+  const Outcome validated = outcome_of([&] { validate_file(path); });
+  EXPECT_EQ(validated.id, "E-RESULTS-VERSION");
+  EXPECT_EQ(validated.code, ExitCode::kMalformedInput);
+  const Outcome opened = outcome_of([&] { open_run_store(path, run, {}, false); });
+  EXPECT_EQ(opened.id, "E-RESULTS-VERSION");
+  EXPECT_EQ(opened.code, ExitCode::kBadConfiguration);
+}
+
+TEST(Robustness, ExternalLinksAndVirtualDatasetsAreNotFollowed) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const std::string other = folder / "other.h5";
+  const RunDescription run = sample_run();
+  write_sample(other, run);
+  write_sample(path, run);
+  hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/matrix/status", H5P_DEFAULT);
+  H5Lcreate_external(other.c_str(), "/matrix/status", file, "/matrix/status", H5P_DEFAULT,
+                     H5P_DEFAULT);
+  H5Fclose(file);
+  EXPECT_TRUE(some_line_has(validate_file(path), "E-RESULTS-LINK"));
+  write_sample(folder / "third.h5", run);
+  file = H5Fopen((folder / "third.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/matrix/rank_90", H5P_DEFAULT);
+  const hsize_t rows = 14;
+  const hid_t space = H5Screate_simple(1, &rows, nullptr);
+  const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_virtual(create, space, other.c_str(), "/matrix/rank_90", space);
+  H5Dclose(
+      H5Dcreate2(file, "/matrix/rank_90", H5T_STD_I32LE, space, H5P_DEFAULT, create, H5P_DEFAULT));
+  H5Pclose(create);
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_TRUE(some_line_has(validate_file(folder / "third.h5"), "E-RESULTS-LAYOUT"));
+}
+
+/// True where reading `path` in every way ends in a result or an Error; run in a child, since
+/// the library itself may crash on what it believes.
+bool reading_is_safe(const std::string& path) {
+  const int status = in_child([&] {
+    alarm(20);
+    const rlimit memory = {2ULL << 30U, 2ULL << 30U};
+    setrlimit(RLIMIT_AS, &memory);
+    for (int way = 0; way < 2; ++way) {
+      try {
+        way == 0 ? static_cast<void>(validate_file(path)) : static_cast<void>(read_status(path));
+      } catch (const Error&) {
+      }
+    }
+  });
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Robustness, TruncatedFilesAreErrors) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  write_sample(path, sample_run());
+  const std::string bytes = read_file(path);
+  const std::string cut = folder / "cut.h5";
+  std::vector<std::size_t> lengths = {0, 1, 8, 47, 48, 96, 512, 2048};
+  for (std::size_t i = 1; i < 40; ++i) {
+    lengths.push_back(bytes.size() * i / 40);
+  }
+  lengths.push_back(bytes.size() - 1);
+  for (const std::size_t length : lengths) {
+    write_file(cut, bytes.substr(0, length));
+    const Outcome outcome = outcome_of([&] { validate_file(cut); });
+    EXPECT_EQ(outcome.code, ExitCode::kMalformedInput) << length;
+  }
+}
+
+TEST(Robustness, FlippedBytesNeverCrashTheReader) {
+  const TestFolder folder;
+  SampleOptions options;
+  options.layers = 1;
+  options.experts = 1;
+  const std::string path = folder / "out.h5";
+  write_sample(path, sample_run(options));
+  const std::string bytes = read_file(path);
+  std::mt19937 generator(11);
+  std::uniform_int_distribution<std::size_t> place(0, bytes.size() - 1);
+  std::uniform_int_distribution<int> value(1, 255);
+  const char* trials = std::getenv("VINDEX_FLIP_TRIALS");
+  for (int trial = 0; trial < (trials != nullptr ? std::atoi(trials) : 24); ++trial) {
+    std::string damaged = bytes;
+    const std::size_t at = place(generator);
+    damaged[at] = static_cast<char>(damaged[at] ^ value(generator));
+    const std::string other = folder / "damaged.h5";
+    write_file(other, damaged);
+    EXPECT_TRUE(reading_is_safe(other)) << "byte " << at << " trial " << trial;
+  }
+}
+
+}  // namespace
+}  // namespace vindex::results::testing
