@@ -4,6 +4,7 @@
 #include "simd_gram_bf16.hpp"
 #include "stopwatch.hpp"
 #include "strict_qr.hpp"
+#include "strict_tail.hpp"
 #include "tridiagonal.hpp"
 
 #include <algorithm>
@@ -89,6 +90,7 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
       std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
   outcome.sigma.assign(static_cast<std::size_t>(p), 0.0);
   const std::int64_t left = drop_zero_columns(gram.data(), p);
+  outcome.dead = p - left;
   if (left == 0) {
     return outcome;
   }
@@ -107,6 +109,24 @@ Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
         std::ldexp(std::sqrt(std::max(d[left - 1 - i], 0.0)), -change.scale_exponent);
   }
   return outcome;
+}
+
+/// False where the tail found by iteration cannot be the tail of this spectrum: a value was missed.
+/// Both are squares known to about p eps64 s_1^2.
+bool agrees_with_gram(const std::vector<double>& tail, const std::vector<double>& sigma,
+                      double largest) {
+  if (tail.empty()) {
+    return false;
+  }
+  const double allowed = 50.0 * static_cast<double>(sigma.size()) * 0x1p-52 * largest * largest;
+  for (std::size_t i = 0; i < tail.size(); ++i) {
+    const double from_gram = sigma[sigma.size() - tail.size() + i];
+    if (!(std::abs(tail[i] * tail[i] - from_gram * from_gram) <= allowed)) {
+      return false;
+    }
+  }
+  return sigma.size() == tail.size() ||
+         tail.front() <= sigma[sigma.size() - tail.size() - 1] + allowed / largest;
 }
 
 }  // namespace
@@ -150,30 +170,52 @@ Outcome by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& cha
 
 Outcome by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
               Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
   Outcome outcome;
   outcome.method = "qr+bidiag64+cpu";
-  outcome.sigma = singular_values_by_qr(reader, plan, change, workspace, report.seconds_gram,
-                                        report.seconds_eigen);
+  WorkArray<double> r(workspace, p * p, "the triangular factor");
+  triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
+  if (reader.finite()) {
+    const Stopwatch watch(report.seconds_eigen);
+    outcome.sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
+  }
   return outcome;
 }
 
 Outcome by_strict(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report) {
-  Outcome outcome = by_gram<double>(reader, plan, change, workspace, report);
+  const std::int64_t p = plan.short_side;
+  Outcome outcome = by_gram64(reader, plan, change, workspace, report);
   if (outcome.sigma.empty() || outcome.sigma.front() == 0.0) {
     return outcome;
   }
   // Values that are exactly zero (dead neurons) were taken out beforehand and are exact.
-  const auto smallest =
-      std::find_if(outcome.sigma.rbegin(), outcome.sigma.rend(), [](double s) { return s > 0.0; });
-  const double ratio = outcome.sigma.front() / *smallest;
-  if (!outcome.negative &&
-      ratio <= kStrictConditionPerSize * static_cast<double>(plan.short_side)) {
+  std::vector<double>& sigma = outcome.sigma;
+  const auto dead = outcome.dead;
+  const double smallest = sigma[static_cast<std::size_t>(p - dead - 1)];
+  const double largest = sigma.front();
+  if (!outcome.negative && largest <= kStrictConditionPerSize * static_cast<double>(p) * smallest) {
     return outcome;
   }
-  const double norm = outcome.gram_norm_squared;
-  outcome = by_qr(reader, plan, change, workspace, report);
-  outcome.gram_norm_squared = norm;
+  WorkArray<double> r(workspace, p * p, "the triangular factor");
+  triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
+  const Stopwatch watch(report.seconds_eigen);
+  // A margin of two, so that what stays with the Gram is well inside its reach.
+  const double reach = 2.0 * largest / (kStrictConditionPerSize * static_cast<double>(p));
+  const auto tail = std::count_if(sigma.begin(), sigma.end(), [&](double s) { return s < reach; });
+  if (tail <= most_tail_values(p)) {
+    const std::vector<double> values =
+        smallest_singular_values(r.data(), p, tail, largest, workspace);
+    if (agrees_with_gram(values, sigma, largest)) {
+      std::copy(values.begin(), values.end(), sigma.end() - tail);
+      outcome.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
+      outcome.negative = false;
+      return outcome;
+    }
+  }
+  sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
+  outcome.method = "qr+bidiag64+cpu";
+  outcome.negative = false;
   return outcome;
 }
 

@@ -17,6 +17,7 @@ namespace vindex::measure {
 struct Outcome {
   std::vector<double> sigma;  ///< descending; empty where an iteration did not converge
   bool negative = false;      ///< an eigenvalue of the Gram came out negative
+  std::int64_t dead = 0;  ///< values that are zero because a row or column is, taken out exactly
   double gram_norm_squared = std::numeric_limits<double>::quiet_NaN();
   const char* method = "";
 };

@@ -33,7 +33,8 @@ void copy_tall(const Tile& tile, bool row_slabs, double* to, std::int64_t stride
   }
 }
 
-/// Upper triangle R (p x p, column-major, zero below) with R^T R = W^T W.
+}  // namespace
+
 void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                        Workspace& workspace, double* r, double& seconds) {
   const std::int64_t p = plan.short_side;
@@ -57,25 +58,18 @@ void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange
   });
 }
 
-/// Singular values of the column-major m x n matrix `a` (m >= n, destroyed), descending.
-std::vector<double> by_bidiagonal_form(double* a, std::int64_t rows, std::int64_t cols,
-                                       Workspace& workspace) {
-  const auto m = static_cast<lapack_int>(rows);
-  const auto n = static_cast<lapack_int>(cols);
-  std::vector<double> d(static_cast<std::size_t>(cols));
-  WorkArray<double> e(workspace, cols, "bidiagonal form");
-  WorkArray<double> tau_left(workspace, cols, "Householder factors");
-  WorkArray<double> tau_right(workspace, cols, "Householder factors");
-  const std::int64_t work_count = (rows + cols) * kPanel;
+std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Workspace& workspace) {
+  const auto n = static_cast<lapack_int>(p);
+  std::vector<double> d(static_cast<std::size_t>(p));
+  WorkArray<double> e(workspace, p, "bidiagonal form");
+  WorkArray<double> tau_left(workspace, p, "Householder factors");
+  WorkArray<double> tau_right(workspace, p, "Householder factors");
+  WorkArray<double> work(workspace, 2 * p * kPanel, "bidiagonal reduction");
+  const auto work_size = static_cast<lapack_int>(work.size());
   lapack_int info = 0;
-  {
-    WorkArray<double> work(workspace, work_count, "bidiagonal reduction");
-    const auto work_size = static_cast<lapack_int>(work_count);
-    LAPACK_dgebrd(&m, &n, a, &m, d.data(), e.data(), tau_left.data(), tau_right.data(), work.data(),
-                  &work_size, &info);
-    expects(info == 0, "dgebrd accepts its arguments");
-  }
-  WorkArray<double> work(workspace, 4 * cols, "bidiagonal singular values");
+  LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(), work.data(),
+                &work_size, &info);
+  expects(info == 0, "dgebrd accepts its arguments");
   const lapack_int none = 0;
   const lapack_int one = 1;
   double unused = 0.0;
@@ -88,27 +82,13 @@ std::vector<double> by_bidiagonal_form(double* a, std::int64_t rows, std::int64_
   return d;
 }
 
-}  // namespace
-
-std::vector<double> singular_values_by_qr(TileReader& reader, const SvdPlan& plan,
-                                          const TileChange& change, Workspace& workspace,
-                                          double& seconds_reduce, double& seconds_eigen) {
+std::uint64_t qr_bytes(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
-  const std::int64_t tall = takes_whole_matrix(plan) ? plan.long_side : p;
-  WorkArray<double> matrix(workspace, tall * p, "the triangular factor");
-  if (takes_whole_matrix(plan)) {
-    reader.pass(change, [&](const Tile& tile) {
-      const Stopwatch watch(seconds_reduce);
-      copy_tall(tile, plan.row_slabs, matrix.data() + tile.first, tall);
-    });
-  } else {
-    triangular_factor(reader, plan, change, workspace, matrix.data(), seconds_reduce);
-  }
-  if (!reader.finite()) {
-    return {};
-  }
-  const Stopwatch watch(seconds_eigen);
-  return by_bidiagonal_form(matrix.data(), tall, p, workspace);
+  const std::uint64_t factor = array_bytes(plan.chunk * p, sizeof(double)) +
+                               2 * array_bytes(std::min(kPanel, p) * p, sizeof(double));
+  const std::uint64_t values =
+      3 * array_bytes(p, sizeof(double)) + array_bytes(2 * p * kPanel, sizeof(double));
+  return std::max(factor, values);
 }
 
 }  // namespace vindex::measure

@@ -12,12 +12,18 @@
 
 namespace vindex::measure {
 
-/// Singular values of the matrix behind `reader`, descending, min(rows, cols) of them; empty where
-/// the bidiagonal iteration did not converge. `seconds_reduce` and `seconds_eigen` grow by the time
-/// spent. Accuracy: |s_i - exact| <= c p eps64 s_1 with c of order 1 (backward stable throughout).
-/// Source: LAPACK dtpqrt (Demmel, Grigori, Hoemmen, Langou 2012, "TSQR"), dgebrd, dbdsqr.
-std::vector<double> singular_values_by_qr(TileReader& reader, const SvdPlan& plan,
-                                          const TileChange& change, Workspace& workspace,
-                                          double& seconds_reduce, double& seconds_eigen);
+/// R (p x p upper triangle, column-major, zero below) with R^T R = W^T W over the short side, to
+/// backward error of order eps64. `seconds` grows by the time spent. Leaves rubbish where a weight
+/// is not finite. Source: LAPACK dtpqrt (Demmel, Grigori, Hoemmen, Langou 2012, "TSQR").
+void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                       Workspace& workspace, double* r, double& seconds);
+
+/// Singular values, descending, of the p x p column-major matrix `a` (destroyed); empty where the
+/// iteration did not converge. Accuracy: |s_i - exact| <= c p eps64 s_1 with c of order 1 (backward
+/// stable). Source: LAPACK dgebrd, dbdsqr (without vectors: dqds).
+std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Workspace& workspace);
+
+/// Bytes that either takes beside its matrix.
+std::uint64_t qr_bytes(const SvdPlan& plan);
 
 }  // namespace vindex::measure

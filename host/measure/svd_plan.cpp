@@ -1,6 +1,8 @@
 #include "cpu_fast.hpp"
 #include "cpu_vectors.hpp"
 #include "simd_gram_bf16.hpp"
+#include "strict_qr.hpp"
+#include "strict_tail.hpp"
 #include "tridiagonal.hpp"
 #include "workspace.hpp"
 
@@ -19,12 +21,8 @@ constexpr std::int64_t kChunk = 256;
 constexpr std::int64_t kFastChunk = 128;
 /// Least slab: the depth that the bfloat16 Gram kernel packs at a time.
 constexpr std::int64_t kLeastSlab = 1024;
-/// Above this ratio QR first is cheaper than bidiagonalising the tall matrix itself.
-constexpr double kDirectAspect = 1.2;
 /// Streamed slabs grow to this many encoded bytes, so that one read is worth its latency.
 constexpr std::uint64_t kSlabBytes = 32U << 20U;
-/// LAPACK block size (ilaenv) bounded from above, for its work arrays.
-constexpr std::int64_t kBlock = 64;
 /// Packing buffers of OpenBLAS that one thread touches beside a depth of 512 rows of the operand.
 constexpr std::uint64_t kLibraryBytes = 4U << 20U;
 
@@ -41,20 +39,7 @@ std::uint64_t eigen_bytes(std::int64_t p, std::size_t size, bool library) {
          3 * array_bytes(p, sizeof(double));
 }
 
-std::uint64_t qr_bytes(const SvdPlan& plan) {
-  const std::int64_t p = plan.short_side;
-  const std::int64_t tall = takes_whole_matrix(plan) ? plan.long_side : p;
-  return array_bytes(tall * p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)) +
-         3 * array_bytes(p * kBlock, sizeof(double)) +
-         array_bytes((tall + p) * kBlock, sizeof(double)) + 8 * array_bytes(p, sizeof(double));
-}
-
 }  // namespace
-
-bool takes_whole_matrix(const SvdPlan& plan) {
-  return static_cast<double>(plan.long_side) <=
-         kDirectAspect * static_cast<double>(plan.short_side);
-}
 
 SvdPlan plan_svd(const SvdPlanRequest& request) {
   expects(request.rows > 0 && request.cols > 0 && request.encoding != nullptr,
@@ -96,7 +81,8 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
                                   array_bytes(plan.chunk * p, sizeof(double)));
   }
   if (plan.route != SvdRoute::kGram32 || plan.may_escalate) {
-    solver = std::max(solver, qr_bytes(plan));
+    solver = std::max(solver,
+                      array_bytes(p * p, sizeof(double)) + std::max(qr_bytes(plan), tail_bytes(p)));
   }
   if (plan.route == SvdRoute::kChebyshev) {
     solver = std::max(solver, fast_bytes(plan));

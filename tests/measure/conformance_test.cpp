@@ -160,6 +160,35 @@ TEST_P(Accuracy, StrictKeepsTinyValuesBeyondTheReachOfAGram) {
   }
 }
 
+TEST_P(Accuracy, StrictFindsAFewTinyValuesOfSquareAndTallMatrices) {
+  const std::vector<std::vector<double>> tails = {
+      {1e-6}, {3e-5, 1e-9, 0.0}, {1e-8, 1e-8, 1e-8, 1e-8}, {0.0, 0.0, 0.0, 0.0, 0.0}, {1e-17}};
+  std::string methods;
+  for (const std::vector<double>& tail : tails) {
+    for (const std::int64_t rows : {200, 230, 700}) {
+      std::vector<double> values = dlatm1_values(4, 50.0, 200, 1);
+      std::copy(tail.begin(), tail.end(), values.end() - static_cast<std::ptrdiff_t>(tail.size()));
+      const FloatMatrix exact = matrix_with_spectrum(rows, 200, values, 9);
+      // float32 rounding lifts a zero to 1e-7: doubling a column keeps the matrix singular.
+      FloatMatrix matrix = exact;
+      if (tail.front() == 0.0) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t c = 0; c < 5; ++c) {
+            matrix.at(r, 190 + c) = 2.0F * matrix.at(r, c);
+          }
+        }
+      }
+      const MatrixReport report = measure_floats(matrix, with_mode(Mode::kStrict));
+      const auto reference = reference_singular_values(matrix);
+      EXPECT_LE(strict_ratio(report.sigma, reference), 50.0) << rows << " rows, " << report.method;
+      EXPECT_TRUE(std::is_sorted(report.sigma.rbegin(), report.sigma.rend()));
+      EXPECT_GE(report.sigma.back(), 0.0);
+      methods += report.method + " ";
+    }
+  }
+  EXPECT_NE(methods.find("qr+"), std::string::npos) << methods;
+}
+
 TEST_P(Accuracy, DefaultEscalatesWhereTheTailIsBeyondFloat32) {
   const FloatMatrix hard = matrix_with_spectrum(200, 80, dlatm1_values(3, 1e3, 80, 1), 5);
   const MatrixReport escalated = measure_floats(hard);

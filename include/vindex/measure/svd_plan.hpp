@@ -48,7 +48,4 @@ struct SvdPlan {
 /// OutOfMemory where even the least workspace exceeds workspace_limit.
 SvdPlan plan_svd(const SvdPlanRequest& request);
 
-/// True where the QR route bidiagonalises the matrix itself: nearly square, QR first would not pay.
-bool takes_whole_matrix(const SvdPlan& plan);
-
 }  // namespace vindex::measure
