@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
 
 namespace vindex::test {
 namespace {
@@ -131,6 +134,115 @@ TEST_P(Accuracy, DefaultIsSharperOnSpectraWithoutTightClusters) {
   }
   std::printf("default: var_at_k %.1e, top 64 %.1e, above s_1/100 %.1e, effective ranks %.1e\n",
               worst_var, worst_top, worst_upper, worst_rank);
+}
+
+/// Weights as a checkpoint stores them; decoded by the back end itself for the reference.
+struct EncodedWeights {
+  decode::Encoding encoding;
+  std::vector<std::byte> codes;
+  std::vector<float> scales;
+  decode::EncodedMatrix view;
+};
+
+std::unique_ptr<EncodedWeights> as_bf16(const FloatMatrix& matrix) {
+  auto out = std::make_unique<EncodedWeights>();
+  out->encoding = decode::plain_encoding(decode::ElementType::kBF16);
+  for (const float value : rounded_to_bf16(matrix).values) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    out->codes.push_back(static_cast<std::byte>(bits >> 16U));
+    out->codes.push_back(static_cast<std::byte>(bits >> 24U));
+  }
+  out->view.encoding = &out->encoding;
+  out->view.rows = matrix.rows;
+  out->view.cols = matrix.cols;
+  out->view.codes = out->codes.data();
+  out->view.row_stride_bytes = 2 * matrix.cols;
+  return out;
+}
+
+/// e4m3 codes of the weights over the largest of each 128 x 128 block, scales no powers of two.
+std::unique_ptr<EncodedWeights> as_e4m3(const FloatMatrix& matrix) {
+  constexpr std::int64_t kSide = 128;
+  auto out = std::make_unique<EncodedWeights>();
+  out->encoding = decode::fp8_block_encoding(kSide, kSide);
+  const std::int64_t block_rows = (matrix.rows + kSide - 1) / kSide;
+  const std::int64_t block_cols = (matrix.cols + kSide - 1) / kSide;
+  out->scales.assign(static_cast<std::size_t>(block_rows * block_cols), 0.0F);
+  const auto scale_of = [&](std::int64_t r, std::int64_t c) -> float& {
+    return out->scales[static_cast<std::size_t>(r / kSide * block_cols + c / kSide)];
+  };
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.cols; ++c) {
+      scale_of(r, c) = std::max(scale_of(r, c), std::abs(matrix.at(r, c)) / 448.0F);
+    }
+  }
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.cols; ++c) {
+      const float value = matrix.at(r, c) / scale_of(r, c);
+      int exponent = 0;
+      std::frexp(value, &exponent);
+      const int step = std::max(exponent - 4, -9);
+      const auto units = static_cast<int>(std::nearbyint(std::ldexp(std::abs(value), -step)));
+      // units of 2^step: 8..16 with exponent field step + 10, or a subnormal below 8
+      const int code = units < 8 ? units : units + 8 * (step + 9);
+      out->codes.push_back(static_cast<std::byte>((value < 0.0F ? 0x80 : 0) | code));
+    }
+  }
+  out->view.encoding = &out->encoding;
+  out->view.rows = matrix.rows;
+  out->view.cols = matrix.cols;
+  out->view.codes = out->codes.data();
+  out->view.row_stride_bytes = matrix.cols;
+  out->view.companions[0] = {.role = decode::CompanionRole::kScale,
+                             .type = decode::ElementType::kF32,
+                             .rows = block_rows,
+                             .cols = block_cols,
+                             .bytes = std::as_bytes(std::span(out->scales))};
+  out->view.companion_count = 1;
+  return out;
+}
+
+TEST_P(Accuracy, EveryModeHoldsItsPromiseOnStoredEncodings) {
+  double worst_default = 0.0;
+  double worst_strict = 0.0;
+  for (const NamedMatrix& one : spectrum_suite()) {
+    for (const auto& weights : {as_bf16(one.matrix), as_e4m3(one.matrix)}) {
+      SCOPED_TRACE(one.name + " as " + weights->encoding.label);
+      FloatMatrix decoded = one.matrix;
+      backend_->decode(weights->view, decoded.values);
+      const auto reference = reference_singular_values(decoded);
+      // The encoding is near the original, else this test is of something else.
+      ASSERT_NEAR(reference[0], reference_singular_values(one.matrix)[0], 0.1 * reference[0]);
+      const auto input = measure::make_memory_input(weights->view);
+      measure::MatrixInput* const batch[] = {input.get()};
+      std::vector<MatrixReport> out(1);
+      backend_->measure(batch, with_mode(Mode::kDefault, false), 0, out);
+      ASSERT_EQ(out[0].status, Status::kMeasured) << out[0].reason;
+      worst_default = std::max(worst_default, default_ratio(out[0].sigma, reference));
+      EXPECT_LE(default_ratio(out[0].sigma, reference), 1.0);
+      EXPECT_LE(worst_var_error(out[0].sigma, reference, total_squares(decoded)),
+                one.clustered ? 1e-5 : 1e-6);
+      backend_->measure(batch, with_mode(Mode::kStrict), 0, out);
+      worst_strict = std::max(worst_strict, strict_ratio(out[0].sigma, reference));
+      EXPECT_LE(strict_ratio(out[0].sigma, reference), 50.0) << out[0].method;
+    }
+  }
+  std::printf("stored encodings: default %.3f of the allowed, strict %.2f of 50\n", worst_default,
+              worst_strict);
+}
+
+TEST_P(Accuracy, ExpertSizedNoiseIsMarchenkoPastur) {
+  // var@64 of 2048 x 7168 noise: 0.06871 (Marchenko-Pastur), 0.06874 +- 0.00006 (Monte Carlo).
+  const auto weights = as_bf16(gaussian_matrix(2048, 7168, 77));
+  const auto input = measure::make_memory_input(weights->view);
+  measure::MatrixInput* const batch[] = {input.get()};
+  std::vector<MatrixReport> out(1);
+  backend_->measure(batch, {}, 0, out);
+  ASSERT_EQ(out[0].status, Status::kMeasured) << out[0].reason;
+  EXPECT_FALSE(out[0].escalated);
+  EXPECT_NEAR(share(out[0].sigma, 64, out[0].moments.sum_squares), 0.06874, 2e-4);
+  EXPECT_LT(out[0].check_trace, 3e-6);
+  EXPECT_LT(out[0].check_gram, 3e-6);
 }
 
 TEST_P(Accuracy, StrictIsWithinFiftyTimesSizeTimesRounding) {
