@@ -1,20 +1,17 @@
 #!/usr/bin/env bash
-# The same set-up as quickstart.sh, then every test: the CUDA build wherever nvcc >= 12.4 is found, and the CPU build.
+# The same set-up as quickstart.sh, then every test. Where nvcc >= 12.4 is found the build includes the CUDA back end,
+# whose tests skip with a reason where there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/setup.sh
-jobs="$(nproc)"
+preset=cpu
 if folder="$(scripts/find_nvcc.sh)"; then
-  echo "== CUDA build"
+  preset=cuda
   export PATH="$folder:$PATH"
-  cmake --preset cuda >/dev/null
-  cmake --build --preset cuda -j "$jobs"
-  ctest --preset cuda -j "$jobs"
 else
-  echo "== no CUDA toolkit: the CUDA back end is not compiled here"
+  echo "no CUDA toolkit: the CUDA back end is not compiled here" >&2
 fi
-echo "== CPU build"
-cmake --preset cpu >/dev/null
-cmake --build --preset cpu -j "$jobs"
-ctest --preset cpu -j "$jobs"
+cmake --preset "$preset" >/dev/null
+cmake --build --preset "$preset" -j "$(nproc)"
+ctest --preset "$preset" -j "$(nproc)"
