@@ -59,11 +59,7 @@ OutOfMemory::OutOfMemory(const std::string& purpose, std::uint64_t wanted_bytes)
             fmt::format("out of memory: {} bytes wanted for {}", wanted_bytes, purpose)),
       wanted_bytes_(wanted_bytes) {}
 
-void expects(bool condition, const char* what) {
-  if (!condition) {
-    throw Error(ExitCode::kInternal, "E-INTERNAL", what);
-  }
-}
+void fail_expectation(const char* what) { throw Error(ExitCode::kInternal, "E-INTERNAL", what); }
 
 namespace {
 /// Length of the valid UTF-8 sequence at `text[i]`, or 0. Overlong forms and surrogates are

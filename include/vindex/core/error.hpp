@@ -97,9 +97,16 @@ class OutOfMemory : public Error {
   std::uint64_t wanted_bytes_;
 };
 
-/// Throws an internal error (exit 70) naming `what` unless `condition` holds. For programmer errors
-/// only: never reachable from input.
-void expects(bool condition, const char* what);
+/// Throws an internal error (exit 70) naming `what`.
+[[noreturn]] void fail_expectation(const char* what);
+
+/// Fails unless `condition` holds. For programmer errors only: never reachable from input. Inline,
+/// so that compilers and analysers see that nothing goes on after a failure.
+inline void expects(bool condition, const char* what) {
+  if (!condition) {
+    fail_expectation(what);
+  }
+}
 
 /// `text` with control characters and invalid UTF-8 shown as \xNN: names from files are printed
 /// through this.

@@ -9,9 +9,10 @@
 
 namespace vindex::run {
 
-/// One line per (layer, block, role): count, median [q25, q75] of var@64, its null and their ratio. `groups` carry
-/// model::Block numbers in `block`. Where a model has more groups than `most_lines`, those of routed experts, routers and
-/// dense MLPs are shown and a last line tells how many are not.
+/// One line per (layer, block, role): count, median [q25, q75] of var@64, its null and their ratio.
+/// `groups` carry model::Block numbers in `block`. Where a model has more groups than `most_lines`,
+/// those of routed experts, routers and dense MLPs are shown and a last line tells how many are
+/// not.
 std::string layer_table(std::span<const measure::LayerGroup> groups, std::size_t most_lines);
 
 /// What failed and why, what was escalated, how long it took.
