@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an ordinary error of write()
   int code = 0;
   try {
     code = run(argc, argv);
