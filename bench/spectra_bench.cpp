@@ -1,6 +1,6 @@
-// spectra_bench: milliseconds per matrix of the CPU back end by shape, encoding and mode, in the
-// form "vindex-bench/1" (command-line contract). Several workers measure one matrix each at a time,
-// as the work queue does; a sample is the wall time of one such round over the number of workers.
+// spectra_bench: milliseconds per matrix of a back end by shape, encoding and mode, in the form
+// "vindex-bench/1" (command-line contract). Several workers measure a batch each at a time, as the
+// work queue does; a sample is the wall time of one such round over the number of matrices.
 #include <vindex/measure/backend.hpp>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 #include <ctime>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -92,14 +93,28 @@ measure::Mode mode_of(const std::string& name) {
                             : measure::Mode::kDefault;
 }
 
+double memory_gib() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
+         (1024.0 * 1024.0 * 1024.0);
+}
+
 double thread_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-nlohmann::json run_case(const Case& one, measure::Backend& backend, int workers, int samples,
-                        const std::string& route) {
+/// How often, by how many, and by which route.
+struct Rounds {
+  int workers = 2;
+  int batch = 1;
+  int samples = 3;
+  std::string route = "auto";
+};
+
+nlohmann::json run_case(const Case& one, measure::Backend& backend, const Rounds& rounds) {
+  const int workers = rounds.workers;
+  const auto batch_size = static_cast<std::size_t>(rounds.batch);
   std::vector<std::unique_ptr<Weights>> weights;
   for (int w = 0; w < workers; ++w) {
     weights.push_back(std::make_unique<Weights>(one.rows, one.cols, one.encoding,
@@ -107,20 +122,26 @@ nlohmann::json run_case(const Case& one, measure::Backend& backend, int workers,
   }
   measure::MeasureOptions options;
   options.mode = mode_of(one.mode);
-  options.svd_route = route;
-  std::vector<measure::MatrixReport> reports(static_cast<std::size_t>(workers));
+  options.svd_route = rounds.route;
+  std::vector<measure::MatrixReport> reports(static_cast<std::size_t>(workers) * batch_size);
   std::vector<double> busy(static_cast<std::size_t>(workers));
   std::vector<double> milliseconds;
-  for (int sample = 0; sample <= samples; ++sample) {  // the first warms caches and is dropped
+  for (int sample = 0; sample <= rounds.samples;
+       ++sample) {  // the first warms caches and is dropped
     const auto start = std::chrono::steady_clock::now();
     std::vector<std::thread> threads;
     for (int w = 0; w < workers; ++w) {
       threads.emplace_back([&, w] {
         const auto index = static_cast<std::size_t>(w);
         const double before = thread_seconds();
-        const auto input = measure::make_memory_input(weights[index]->matrix());
-        measure::MatrixInput* const batch[] = {input.get()};
-        backend.measure(batch, options, 0, std::span(reports).subspan(index, 1));
+        std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
+        std::vector<measure::MatrixInput*> batch;
+        for (std::size_t i = 0; i < batch_size; ++i) {
+          inputs.push_back(measure::make_memory_input(weights[index]->matrix()));
+          batch.push_back(inputs.back().get());
+        }
+        backend.measure(batch, options, 0,
+                        std::span(reports).subspan(index * batch_size, batch_size));
         busy[index] = thread_seconds() - before;
       });
     }
@@ -129,7 +150,7 @@ nlohmann::json run_case(const Case& one, measure::Backend& backend, int workers,
     }
     const std::chrono::duration<double, std::milli> wall = std::chrono::steady_clock::now() - start;
     if (sample > 0) {
-      milliseconds.push_back(wall.count() / workers);
+      milliseconds.push_back(wall.count() / (workers * rounds.batch));
       std::fprintf(
           stderr,
           "%s %lldx%lld %s: %.1f ms per matrix, one worker busy %.1f ms (decode %.1f, gram "
@@ -141,11 +162,11 @@ nlohmann::json run_case(const Case& one, measure::Backend& backend, int workers,
     }
   }
   return {{"name", "spectra." + one.mode},
-          {"route", route + ": " + reports[0].method},
-          {"backend", "cpu"},
+          {"route", rounds.route + ": " + reports[0].method},
+          {"backend", backend.info().name},
           {"rows", one.rows},
           {"cols", one.cols},
-          {"batch", workers},
+          {"batch", workers * rounds.batch},
           {"encoding", one.encoding == "F8" ? "F8_E4M3/128x128" : one.encoding},
           {"unit", "ms_per_matrix"},
           {"samples", milliseconds},
@@ -156,15 +177,16 @@ nlohmann::json run_case(const Case& one, measure::Backend& backend, int workers,
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("milliseconds per matrix of the CPU back end");
-  int workers = 2;
-  int samples = 3;
-  std::string route = "auto";
+  CLI::App app("milliseconds per matrix of a back end");
+  Rounds rounds;
+  std::string backend_name = "cpu";
   std::string commit = "unknown";
   std::vector<std::string> wanted;
-  app.add_option("--workers", workers, "matrices at a time")->check(CLI::Range(1, 256));
-  app.add_option("--samples", samples, "timed rounds per case")->check(CLI::Range(1, 1000));
-  app.add_option("--route", route, "SVD route of the back end");
+  app.add_option("--workers", rounds.workers, "concurrent calls")->check(CLI::Range(1, 256));
+  app.add_option("--batch", rounds.batch, "matrices per call")->check(CLI::Range(1, 4096));
+  app.add_option("--backend", backend_name, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--samples", rounds.samples, "timed rounds per case")->check(CLI::Range(1, 1000));
+  app.add_option("--route", rounds.route, "SVD route of the back end");
   app.add_option("--commit", commit, "noted in the output");
   app.add_option("--case", wanted, "mode:rows:cols:encoding, encoding F32, BF16 or F8; repeatable");
   CLI11_PARSE(app, argc, argv);
@@ -180,8 +202,19 @@ int main(int argc, char** argv) {
     }
   }
 
-  const auto backend = measure::make_cpu_backend(workers);
-  const measure::BackendInfo info = backend->info();
+  std::string why;
+  const auto backend = backend_name == "cpu" ? measure::make_cpu_backend(rounds.workers)
+                                             : measure::make_cuda_backend(0, why);
+  if (backend == nullptr) {
+    std::fprintf(stderr, "spectra_bench: %s\n", why.c_str());
+    return 70;
+  }
+  const measure::BackendInfo host = measure::make_cpu_backend(1)->info();
+  nlohmann::json gpu = nullptr;
+  if (backend_name == "cuda") {
+    const measure::BackendInfo info = backend->info();
+    gpu = {{"name", info.device}, {"driver", info.libraries.at(0)}, {"cuda", info.libraries.at(1)}};
+  }
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string& text : wanted) {
     const auto parts = CLI::detail::split(text, ':');
@@ -191,7 +224,7 @@ int main(int argc, char** argv) {
       return 64;
     }
     rows.push_back(run_case({parts[0], std::stoll(parts[1]), std::stoll(parts[2]), parts[3]},
-                            *backend, workers, samples, route));
+                            *backend, rounds));
   }
   char date[32] = {};
   const std::time_t now = std::time(nullptr);
@@ -204,11 +237,11 @@ int main(int argc, char** argv) {
                               {"commit", commit},
                               {"date", date},
                               {"host",
-                               {{"cpu", info.device},
+                               {{"cpu", host.device},
                                 {"cores", std::thread::hardware_concurrency()},
-                                {"memory_gib", nullptr},
-                                {"blas", info.libraries.at(0)}}},
-                              {"gpu", nullptr},
+                                {"memory_gib", memory_gib()},
+                                {"blas", host.libraries.at(0)}}},
+                              {"gpu", gpu},
                               {"command", command},
                               {"rows", rows}};
   std::printf("%s\n", out.dump(1).c_str());
