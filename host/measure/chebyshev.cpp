@@ -2,9 +2,9 @@
 
 #include "gram.hpp"
 #include "lapack.hpp"
-#include "sign_flip.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/philox.hpp>
 
 #include <cblas.h>
 
@@ -48,9 +48,9 @@ class BlockIteration {
       diagonal_[j] = gram[j * p + j];
     }
     for (std::int64_t i = 0; i < p * width; i += 4) {
-      const auto words = philox4x32_10({static_cast<std::uint32_t>(i / 4), 0, 0, 1}, {0, 0});
+      const PhiloxBlock words = philox4x32_10({{static_cast<std::uint32_t>(i / 4), 0, 0, 1}}, 0);
       for (std::int64_t k = 0; k < std::min<std::int64_t>(4, p * width - i); ++k) {
-        block_[i + k] = static_cast<float>(words[static_cast<std::size_t>(k)]) * 0x1p-31F - 1.0F;
+        block_[i + k] = static_cast<float>(words.word[k]) * 0x1p-31F - 1.0F;
       }
     }
   }

@@ -27,8 +27,8 @@ std::uint64_t top_subspace_bytes(std::int64_t p, std::int64_t width);
 /// columns, more than are wanted: the rest guards. Stops when enough(values, residuals) or after 8
 /// rounds. Deterministic: the start is a fixed pseudo-random block.
 /// Source: Zhou, Saad, Tiago, Chelikowsky 2006, "Self-consistent-field calculations using
-/// Chebyshev-filtered subspace iteration" (scaled recurrence); degree capped as measured in the
-/// gpu-algorithms reference, 1.6.
+/// Chebyshev-filtered subspace iteration" (scaled recurrence); degree capped so that
+/// the filter's range stays within the working precision.
 TopSubspace top_subspace(
     float* gram, std::int64_t p, std::int64_t width,
     const std::function<bool(std::span<const double>, std::span<const double>)>& enough,

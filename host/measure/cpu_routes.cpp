@@ -7,6 +7,8 @@
 #include "strict_tail.hpp"
 #include "tridiagonal.hpp"
 
+#include <vindex/measure/spectrum_checks.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -14,8 +16,6 @@
 namespace vindex::measure {
 namespace {
 
-/// A float64 Gram holds the promise of `strict` up to this many times p.
-constexpr double kStrictConditionPerSize = 10.0;
 /// Weights whose largest magnitude is within 2^-30 .. 2^30 give a float32 Gram that neither
 /// overflows (n < 2^27) nor loses to underflow (2^27 2^-149 against 2^-60); the bfloat16 kernel,
 /// which flushes subnormals, asks for 2^-32 .. 2^32.

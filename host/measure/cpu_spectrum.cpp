@@ -6,6 +6,8 @@
 #include "cpu_tiles.hpp"
 #include "cpu_vectors.hpp"
 
+#include <vindex/measure/spectrum_checks.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,16 +17,8 @@
 namespace vindex::measure {
 namespace {
 
-/// Alarm of both self-checks, and condition above which `default` hands over to `strict`.
-constexpr double kCheckAlarm = 3e-6;
-constexpr double kEscalationCondition = 100.0;
 /// What `fast` keeps.
 constexpr std::int64_t kFastValues = 64;
-
-double condition(const std::vector<double>& sigma) {
-  return sigma.back() > 0.0 ? sigma.front() / sigma.back()
-                            : std::numeric_limits<double>::infinity();
-}
 
 /// One matrix on its way into a report.
 class Measurement {
@@ -63,8 +57,9 @@ class Measurement {
     if (!keep(outcome)) {
       return;
     }
-    const bool doubtful = report_.status != Status::kMeasured || outcome.negative || alarms() ||
-                          condition(report_.sigma) > kEscalationCondition;
+    const bool doubtful = report_.status != Status::kMeasured || outcome.negative ||
+                          checks_alarm(report_) ||
+                          condition_of(report_.sigma) > kEscalationCondition;
     if (plan_.route != SvdRoute::kGram32 || !doubtful) {
       return;
     }
@@ -131,25 +126,9 @@ class Measurement {
     report_.status = Status::kMeasured;
     report_.reason.clear();
     if (static_cast<std::int64_t>(report_.sigma.size()) == plan_.short_side) {
-      check();
+      set_checks(report_);
     }
     return true;
-  }
-
-  void check() {
-    double trace = 0.0;
-    double norm = 0.0;
-    for (auto s = report_.sigma.rbegin(); s != report_.sigma.rend(); ++s) {
-      const double lambda = *s * *s;
-      trace += lambda;
-      norm += lambda * lambda;
-    }
-    const double sum_squares = report_.moments.sum_squares;
-    report_.check_trace = std::abs(trace - sum_squares) / sum_squares;
-    report_.check_gram = std::abs(norm - report_.gram_norm_squared) / report_.gram_norm_squared;
-  }
-  bool alarms() const {
-    return report_.check_trace > kCheckAlarm || report_.check_gram > kCheckAlarm;
   }
 
   void keep_full_bounds() {

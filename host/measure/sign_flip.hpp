@@ -1,16 +1,10 @@
-// Owns the random signs of the sign-flip null (metrics contract): Philox4x32-10 keyed by the
-// matrix, one bit per weight. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
-// as 1, 2, 3", SC 2011; constants and known answers of Random123 (philox.h, kat_vectors).
+// Owns the random signs of the sign-flip null (metrics contract): Philox4x32-10 (core/philox.hpp)
+// keyed by the matrix, one bit per weight.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 namespace vindex::measure {
-
-/// One block of Philox4x32 with 10 rounds.
-std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
-                                           std::array<std::uint32_t, 2> key);
 
 /// Where the signs of a rectangle come from.
 struct SignFlipPlace {

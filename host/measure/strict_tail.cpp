@@ -1,9 +1,9 @@
 #include "strict_tail.hpp"
 
 #include "lapack.hpp"
-#include "sign_flip.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/philox.hpp>
 
 #include <cblas.h>
 
@@ -46,8 +46,8 @@ class InverseIteration {
       diagonal_[j] = r[j * p + j];
     }
     for (std::int64_t i = 0; i < p * width; ++i) {
-      const auto words = philox4x32_10({static_cast<std::uint32_t>(i), 0, 0, 2}, {0, 0});
-      basis_[i] = static_cast<double>(words[0]) * 0x1p-31 - 1.0;
+      const PhiloxBlock words = philox4x32_10({{static_cast<std::uint32_t>(i), 0, 0, 2}}, 0);
+      basis_[i] = static_cast<double>(words.word[0]) * 0x1p-31 - 1.0;
     }
   }
 

@@ -1,6 +1,6 @@
 // Owns the eigenvalues of a symmetric matrix: reduction to tridiagonal form in the matrix's own
 // precision, eigenvalues of that form in float64. float64 for the second stage costs little and
-// gains 10 to 60 times in accuracy (gpu-algorithms reference, 2.4).
+// gains 10 to 60 times in accuracy.
 #pragma once
 
 #include "workspace.hpp"

@@ -43,7 +43,7 @@ struct SvdPlan {
   std::uint64_t library_bytes = 0;          ///< of these: packing buffers inside OpenBLAS
 };
 
-/// The plan for one matrix. Source of the crossovers: gpu-algorithms reference, section 4 (CPU).
+/// The plan for one matrix.
 /// Errors: UsageError E-SVD-ROUTE for an options.svd_route other than auto, library and qr;
 /// OutOfMemory where even the least workspace exceeds workspace_limit.
 SvdPlan plan_svd(const SvdPlanRequest& request);
