@@ -97,7 +97,8 @@ UpperSums upper_sums(const Projection& projection, const WorkArray<double>& resi
 }  // namespace
 
 double gram32_error_bound(std::int64_t long_side, std::int64_t length, double sum_squares) {
-  const auto terms = static_cast<double>(length + (long_side + length - 1) / length + 4);
+  const std::int64_t chunks = (long_side + length - 1) / length;
+  const auto terms = static_cast<double>(length + chunks + 4);
   return terms * kEps32 * sum_squares;
 }
 

@@ -83,8 +83,8 @@ FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChan
 
 double full_error_bound(const SvdPlan& plan, double sum_squares, double largest) {
   constexpr double kEps64 = 0x1p-52;
-  const auto terms =
-      static_cast<double>(plan.chunk + (plan.long_side + plan.chunk - 1) / plan.chunk + 8);
+  const std::int64_t chunks = (plan.long_side + plan.chunk - 1) / plan.chunk;
+  const auto terms = static_cast<double>(plan.chunk + chunks + 8);
   return kEps64 *
          (terms * sum_squares + 100.0 * static_cast<double>(plan.short_side) * largest * largest);
 }

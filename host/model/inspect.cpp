@@ -126,7 +126,7 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows,
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      line += i == 0 ? "  " : "  ";
+      line += "  ";
       line += right[i] ? fmt::format("{:>{}}", row[i], widths[i])
                        : fmt::format("{:<{}}", row[i], widths[i]);
     }

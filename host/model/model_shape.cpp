@@ -273,7 +273,7 @@ std::string quantisation_text(const ModelIndex& index) {
     if (encoding.scheme == decode::Scheme::kFp8Block) {
       text = "fp8" + text.substr(std::min(text.find(' '), text.size()));
     } else if (encoding.scheme == decode::Scheme::kPackedInt) {
-      text = "compressed-tensors " + text;
+      text.insert(0, "compressed-tensors ");
     }
     bytes_of[text] += matrix.codes.bytes;
   }
