@@ -17,7 +17,7 @@ for target in build/fuzz/tests/fuzz/fuzz_*; do
   log="$work.log"
   echo "== $name for $seconds s"
   "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
-    -artifact_prefix="$findings/$name-" "$work" "tests/fuzz/corpus/$name" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
+    -artifact_prefix="$findings/$name-" "$work" "tests/fuzz/corpus/${name#fuzz_}" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
   grep -E 'stat::number_of_executed' "$log"
   rm -rf "$work" "$log"
   count=$((count + 1))

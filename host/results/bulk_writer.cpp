@@ -84,7 +84,7 @@ struct VectorGroup {
 };
 
 template <typename T>
-h5::Dataset vector_dataset(h5::File& file, const std::string& path, h5::Shape shape,
+h5::Dataset vector_dataset(h5::File& file, const std::string& path, const h5::Shape& shape,
                            const std::string& long_name) {
   h5::Shape chunk = shape;
   chunk[0] = 1;

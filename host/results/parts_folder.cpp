@@ -114,7 +114,7 @@ std::string publish_rows(const std::string& folder, const std::string& tag, std:
   Sha256 sha;
   sha.update(memory.bytes());
   const std::string digest = hex(sha.finish()).substr(0, kDigestLength);
-  const std::string path =
+  std::string path =
       fmt::format("{}/part-{}-{:06}-{}{}", folder, tag, sequence, digest, kExtension);
   publish_image(path, memory, digest);
   ++sequence;
