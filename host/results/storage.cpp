@@ -47,7 +47,8 @@ bool MemoryStorage::resize(std::uint64_t size) noexcept {
 }
 
 FileStorage FileStorage::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK the opening of a FIFO waits for a writer that may never come.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     const int error = errno;
     if (error == ENOENT || error == ENOTDIR) {

@@ -2,6 +2,7 @@
 // state.
 #include "results_reader.hpp"
 #include "sample_run.hpp"
+#include "storage.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <random>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -308,6 +310,15 @@ std::string outcome_of_reading(const std::string& path) {
     return WEXITSTATUS(status) == 0 ? "ok" : "exit " + std::to_string(WEXITSTATUS(status));
   }
   return std::string("signal ") + strsignal(WTERMSIG(status));
+}
+
+TEST(Robustness, AFifoIsRefusedWithoutWaitingForAWriter) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  ::alarm(10);  // an open that waits would never return
+  EXPECT_THROW((void)FileStorage::open(path), MissingInputError);
+  ::alarm(0);
 }
 
 TEST(Robustness, TruncatedFilesAreErrors) {
