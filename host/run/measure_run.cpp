@@ -269,15 +269,8 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   };
   auto state = std::make_unique<RunState>();
   state->model = open_selected(settings);
-  for (const Warning& warning : state->model.files.warnings) {
-    say(fmt::format("warning {}: {}", warning.id, warning.text));
-  }
-  for (const Warning& warning : state->model.index.warnings) {
-    say(fmt::format("warning {}: {}", warning.id, warning.text));
-  }
   std::string note;
   state->backends = open_backends(settings, note);
-  say(note);
   state->options = settings.options;
 
   const results::RunDescription description = describe_run(settings, state->model, state->backends);
@@ -286,6 +279,14 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   (void)plan_run(settings, state->model, state->backends, state->model.selected);
   const auto store =
       results::open_run_store(settings.output, description, settings.worker, settings.restart);
+  // Said only now: a refusal is one line, and everything above may refuse.
+  for (const Warning& warning : state->model.files.warnings) {
+    say(fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+  for (const Warning& warning : state->model.index.warnings) {
+    say(fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+  say(note);
 
   RunOutcome outcome;
   outcome.total = static_cast<std::int64_t>(state->model.selected.size());
