@@ -120,7 +120,7 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_flag("--no-spectra", flags.no_spectra,
                 "Leave the singular values themselves out of the file");
   verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
-  verb.set_config("--config", "", "File with the same flags");
+  verb.set_config("--config", "", "File with the same flags")->check(CLI::ExistingFile);
 }
 
 ExitCode show_plan(const Flags& flags, const Session& session) {
