@@ -39,6 +39,19 @@ void add_reason(std::string& reason, std::string_view text) {
   reason += text;
 }
 
+// A certified bound may be sharper than the rounding of the value it bounds.
+void keep_within(const SpectrumBounds& bounds, MetricValues& values) {
+  const auto keep = [](double lower, double upper, double& value) {
+    if (lower <= upper) {  // NaN where nothing is certified
+      value = std::clamp(value, lower, upper);
+    }
+  };
+  for (std::size_t i = 0; i < kVarAtK.size() && i < bounds.var_at_k_lower.size(); ++i) {
+    keep(bounds.var_at_k_lower[i], bounds.var_at_k_upper[i], values.var_at_k[i]);
+  }
+  keep(bounds.stable_rank_lower, bounds.stable_rank_upper, values[Metric::kStableRank]);
+}
+
 void set_zero_matrix(MetricValues& values) {
   for (const Metric metric :
        {Metric::kSpectralNorm, Metric::kSigmaMin, Metric::kFrobeniusNorm, Metric::kNuclearNorm,
@@ -234,6 +247,9 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
                  [](double sigma) { return sigma * sigma; });
   values[Metric::kFrobeniusNorm] = std::sqrt(norm_squared);
   set_head(spectrum, values);
+  if (report.bounds) {
+    keep_within(*report.bounds, values);
+  }
   if (p == 1) {
     add_reason(reason, "one singular value");
   }

@@ -89,6 +89,7 @@ struct RunState {
       if (options.sign_flip_null) {
         measure::MatrixReport flipped = report;
         flipped.sigma = report.sign_flip_sigma;
+        flipped.bounds.reset();
         std::string unused;
         const auto values =
             measure::derive_metrics(record.rows, record.cols, flipped, options.mode, unused);

@@ -325,5 +325,24 @@ TEST(DeriveMetricsTest, RatiosDoNotDependOnTheScale) {
   }
 }
 
+TEST(DeriveMetrics, FastValuesStayWithinTheirCertifiedBounds) {
+  MatrixReport report;
+  report.status = Status::kMeasured;
+  report.sigma.assign(64, 0.0);
+  report.sigma[0] = 2.0000000000000009;  // a rank-one matrix, one rounding too large
+  report.moments.count = 100 * 80;
+  report.moments.sum_squares = 4.0;
+  SpectrumBounds bounds;
+  bounds.var_at_k_lower.assign(9, 0.999);
+  bounds.var_at_k_upper.assign(9, 1.0);
+  bounds.stable_rank_lower = 1.0;
+  bounds.stable_rank_upper = 1.001;
+  report.bounds = bounds;
+  std::string reason;
+  const MetricValues values = derive_metrics(100, 80, report, Mode::kFast, reason);
+  EXPECT_EQ(values.var_at_k[0], 1.0);
+  EXPECT_EQ(values[Metric::kStableRank], 1.0);
+}
+
 }  // namespace
 }  // namespace vindex::measure
