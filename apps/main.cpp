@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -51,12 +52,14 @@ int run(int argc, char** argv) {
   vindex::apps::add_measure(app, session);
   vindex::apps::add_results_verbs(app, session);
   vindex::apps::add_synth(app, session);
+  std::vector<std::string> arguments = vindex::apps::with_configuration(session.arguments);
+  // CLI11 takes a vector from its end, without the program's name.
+  std::reverse(arguments.begin(), arguments.end());
+  arguments.pop_back();
   try {
-    app.parse(argc, argv);
+    app.parse(arguments);
   } catch (const CLI::Success& help) {
     return app.exit(help);
-  } catch (const CLI::FileError& error) {
-    return fail(fmt::format("E-CONFIG: {}", error.what()), ExitCode::kMissingInput);
   } catch (const CLI::ParseError& error) {
     return fail(fmt::format("E-USAGE: {}; `vindex --help` and `vindex VERB --help` tell more",
                             error.what()),

@@ -24,7 +24,8 @@ constexpr std::size_t kMostTableLines = 120;
 struct Flags {
   run::RunSettings settings;
   std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
-                                              ram_budget, null = "none", worker, progress = "auto";
+                                              ram_budget, null = "none", config, worker,
+                                              progress = "auto";
   bool no_escalate = false, no_spectra = false, json = false;
 };
 
@@ -120,7 +121,9 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_flag("--no-spectra", flags.no_spectra,
                 "Leave the singular values themselves out of the file");
   verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
-  verb.set_config("--config", "", "File with the same flags")->check(CLI::ExistingFile);
+  verb.add_option(
+      "--config", flags.config,
+      "File of the same flags, one `name = value` a line; the command line outranks it");
 }
 
 ExitCode show_plan(const Flags& flags, const Session& session) {

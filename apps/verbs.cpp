@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <unistd.h>
 #include <utility>
 
@@ -40,6 +42,53 @@ const std::atomic<int>& catch_stop_signals() {
 
 void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run) {
   app.callback([&session, run = std::move(run)] { session.chosen = run; });
+}
+
+std::vector<std::string> with_configuration(std::vector<std::string> arguments) {
+  const std::string flag = "--config";
+  std::string path;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i] == flag && i + 1 < arguments.size()) {
+      path = arguments[i + 1];
+    } else if (arguments[i].rfind(flag + "=", 0) == 0) {
+      path = arguments[i].substr(flag.size() + 1);
+    }
+  }
+  if (path.empty() || arguments.size() < 2) {
+    return arguments;
+  }
+  std::ifstream file(path);
+  if (!file) {
+    throw MissingInputError("E-CONFIG",
+                            fmt::format("{}: no such configuration file", printable(path)));
+  }
+  const auto is_given = [&](const std::string& name) {
+    return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+      return argument == "--" + name || argument.rfind("--" + name + "=", 0) == 0 ||
+             (name == "output" && argument.rfind("-o", 0) == 0);
+    });
+  };
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigBase().from_config(file);
+  } catch (const CLI::Error& error) {
+    throw UsageError("E-CONFIG", fmt::format("{}: {}", printable(path), error.what()));
+  }
+  std::vector<std::string> flags;
+  for (const CLI::ConfigItem& item : items) {
+    std::string value;
+    for (const std::string& input : item.inputs) {
+      value += (value.empty() ? "" : ",") + input;
+    }
+    if (item.name == "model") {
+      flags.push_back(value);
+    } else if (!is_given(item.name) && value != "false") {
+      flags.push_back(value == "true" ? "--" + item.name
+                                      : fmt::format("--{}={}", item.name, value));
+    }
+  }
+  arguments.insert(arguments.begin() + 2, flags.begin(), flags.end());
+  return arguments;
 }
 
 std::uint64_t parse_size(const std::string& text) {

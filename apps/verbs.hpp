@@ -32,6 +32,12 @@ void add_synth(CLI::App& app, Session& session);
 /// Makes `app` (a verb) choose `run` when the user names it.
 void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run);
 
+/// `arguments` (argv) with the flags of `--config FILE` put in behind the verb, where the command
+/// line does not give them itself. The file holds `name = value` lines (TOML or INI); `model` and
+/// `output` may stand there too. Errors: MissingInputError E-CONFIG where there is no such file,
+/// UsageError E-CONFIG where it cannot be read.
+std::vector<std::string> with_configuration(std::vector<std::string> arguments);
+
 /// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE.
 std::uint64_t parse_size(const std::string& text);
 

@@ -180,5 +180,21 @@ TEST_F(MeasureCliTest, TheOutputIsNeverAFolderOrAnInput) {
   EXPECT_EQ(file_text(input).front(), '{');
 }
 
+TEST_F(MeasureCliTest, AConfigurationFileEqualsFlags) {
+  const std::string model = mini();
+  std::ofstream(folder_.file("flags.toml"))
+      << "mode=\"strict\"\nblocks=\"router\"\nno-spectra=true\n";
+  must({"measure", model, "-o", folder_.file("file.h5"), "--config", folder_.file("flags.toml")});
+  must({"measure", model, "-o", folder_.file("flags.h5"), "--mode", "strict", "--blocks", "router",
+        "--no-spectra"});
+  EXPECT_EQ(status(folder_.file("file.h5"))["matrices_total"], 3);
+  EXPECT_EQ(csv(folder_.file("file.h5")), csv(folder_.file("flags.h5")));
+  EXPECT_NE(csv(folder_.file("file.h5")).find("gram64"), std::string::npos);
+  // The command line outranks the file.
+  must({"measure", model, "-o", folder_.file("both.h5"), "--config", folder_.file("flags.toml"),
+        "--mode", "default"});
+  EXPECT_NE(csv(folder_.file("both.h5")).find("gram32"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace vindex::testing
