@@ -6,7 +6,7 @@
 //   type u32 | offset u64 } zero padding to general.alignment (default 32) | data: tensor bytes
 //   start at data start + offset string = length u64 + bytes; array = element type u32 + count u64
 //   + elements
-// Source: ggml include/gguf.h, docs/gguf.md; limits of docs/input-policy.
+// Source: ggml include/gguf.h, docs/gguf.md; limits beyond ggml's own are in the readers.
 #pragma once
 
 #include <vindex/core/warning.hpp>
