@@ -95,11 +95,6 @@ class DeviceBuffer {
   T* reserve_array(std::size_t count) {
     return static_cast<T*>(reserve(count * sizeof(T)));
   }
-  void release() noexcept {
-    (void)cudaFree(data_);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
 
  private:
   std::string purpose_;
