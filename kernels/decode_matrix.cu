@@ -1,5 +1,5 @@
-#include "check.hpp"
 #include "decode_matrix.hpp"
+#include "launch.hpp"
 
 #include <vindex/core/philox.hpp>
 #include <vindex/decode/visit_encoding.hpp>
@@ -60,24 +60,21 @@ __global__ void widen_kernel(const float* values, std::int64_t count, double* ou
 void decode_matrix(const decode::Encoding& encoding, const decode::DecodeView& view, float* out,
                    std::int64_t out_stride, cudaStream_t stream) {
   const bool known = decode::visit_encoding(encoding, [&]<typename Decoder>(Decoder /*decoder*/) {
-    decode_kernel<Decoder>
-        <<<blocks_for(view.rows * view.cols), kThreads, 0, stream>>>(view, out, out_stride);
+    launch(decode_kernel<Decoder>, blocks_for(view.rows * view.cols), kThreads, 0, stream, view,
+           out, out_stride);
   });
   if (!known) {
     throw UsageError("E-ENCODING", "no device decoder for " + encoding.label);
   }
-  check(cudaGetLastError());
 }
 
 void flip_signs(float* values, std::int64_t rows, std::int64_t cols, const SignFlip& flip,
                 cudaStream_t stream) {
-  flip_kernel<<<blocks_for(rows * cols), kThreads, 0, stream>>>(values, rows, cols, flip);
-  check(cudaGetLastError());
+  launch(flip_kernel, blocks_for(rows * cols), kThreads, 0, stream, values, rows, cols, flip);
 }
 
 void widen(const float* values, std::int64_t count, double* out, cudaStream_t stream) {
-  widen_kernel<<<blocks_for(count), kThreads, 0, stream>>>(values, count, out);
-  check(cudaGetLastError());
+  launch(widen_kernel, blocks_for(count), kThreads, 0, stream, values, count, out);
 }
 
 }  // namespace vindex::kernels

@@ -60,6 +60,11 @@ class MatrixInput {
   /// ByteSource::read_many pass through).
   virtual decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) = 0;
   virtual decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) = 0;
+  /// Said once by a back end that needs the host bytes no more (it holds a copy, or the matrix is
+  /// done): the owner may hand their memory to the next matrix while measure() still runs. Views
+  /// given out before are dead from here on, and no slab is asked for again. A slab function may
+  /// block until its bytes have arrived; release() never blocks. Not every back end calls it.
+  virtual void release() {}
 };
 
 /// A MatrixInput over bytes already in memory. `matrix` is the whole matrix (first_row = first_col

@@ -1,0 +1,125 @@
+// Owns every piece of inline PTX of the project: tensor-core products, asynchronous copies and what
+// else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
+// functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
+// Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64", "cvt".
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace vindex::kernels::device {
+
+/// The block's dynamic shared memory, aligned to 1024 bytes (what the widest swizzle wants).
+__device__ inline unsigned char* dynamic_shared() {
+  extern __shared__ __align__(1024) unsigned char vindex_dynamic_shared[];
+  return vindex_dynamic_shared;
+}
+
+/// `pointer` into shared memory as the 32-bit address that PTX takes.
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Copies 16 bytes, both sides 16-byte aligned, past the L1 cache. Lands at the copy_async_wait
+/// that covers its group, for this thread; for others after a barrier behind that.
+__device__ inline void copy_async_16(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
+               "l"(__cvta_generic_to_global(global))
+               : "memory");
+}
+
+/// The same; writes zeros without reading `global` where `copy` is false. `global` stays a valid
+/// pointer all the same.
+__device__ inline void copy_async_16_or_zero(void* shared, const void* global, bool copy) {
+  const int source_bytes = copy ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+               "l"(__cvta_generic_to_global(global)), "r"(source_bytes)
+               : "memory");
+}
+
+/// Closes the group of this thread's copies issued since the last one.
+__device__ inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Waits until at most `Pending` of this thread's latest groups are still under way.
+template <int Pending>
+__device__ inline void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// The products D += A B of a warp; every lane takes part. With g = lane / 4 and t = lane % 4 a lane
+// holds, of the m16n8k16 products, A rows {g, g+8, g, g+8} at columns 2t and 2t+1 (registers 0, 1)
+// and 2t+8 and 2t+9 (registers 2, 3), B columns g at rows 2t, 2t+1 and 2t+8, 2t+9, lower index in
+// the lower half; D rows g (0, 1) and g+8 (2, 3) at columns 2t and 2t+1.
+
+/// binary16 operands, float32 sums.
+__device__ inline void mma_f16(float (&d)[4], const std::uint32_t (&a)[4],
+                               const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// bfloat16 operands, float32 sums.
+__device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4],
+                                const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// m16n8k8 with tf32 operands (to_tf32), float32 sums: A rows {g, g+8, g, g+8} at columns
+/// {t, t, t+4, t+4}, B column g at rows t and t+4, D as above.
+__device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4],
+                                const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// m8n8k4 in float64: A row g at column t, B column g at row t, D row g at columns 2t and 2t+1.
+__device__ inline void mma_f64(double (&d)[2], double a, double b) {
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+               : "+d"(d[0]), "+d"(d[1])
+               : "d"(a), "d"(b));
+}
+
+/// Four 8 x 8 matrices of 16-bit elements. Lane l names row l % 8 of matrix l / 8 (16 bytes,
+/// 16-byte aligned, in shared memory) and gets, of matrix i in r[i], elements 2t and 2t+1 of row g.
+__device__ inline void load_matrix_x4(std::uint32_t (&r)[4], const void* row_in_shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row_in_shared))
+               : "memory");
+}
+
+/// The same, each matrix transposed: r[i] holds element g of rows 2t and 2t+1.
+__device__ inline void load_matrix_x4_transposed(std::uint32_t (&r)[4], const void* row_in_shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row_in_shared))
+               : "memory");
+}
+
+/// `value` rounded to the 11 significant bits of tf32, to nearest, ties away from zero, as float32
+/// bits.
+__device__ inline std::uint32_t to_tf32(float value) {
+  std::uint32_t bits = 0;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+}
+
+/// 1 / value to about 20 bits; subnormal arguments give infinity, subnormal results zero.
+__device__ inline double reciprocal_approx(double value) {
+  double result = 0.0;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(result) : "d"(value));
+  return result;
+}
+
+}  // namespace vindex::kernels::device

@@ -1,0 +1,223 @@
+#include <cblas.h>
+#include <cublas_v2.h>
+
+#include <algorithm>
+#include <emulated/device.hpp>
+
+namespace vindex::emulated {
+
+struct Blas {
+  cudaStream_t stream = nullptr;
+};
+
+namespace {
+
+CBLAS_TRANSPOSE transpose_of(cublasOperation_t operation) {
+  return operation == CUBLAS_OP_N ? CblasNoTrans : CblasTrans;
+}
+CBLAS_UPLO triangle_of(cublasFillMode_t fill) {
+  return fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper;
+}
+
+void syrk(CBLAS_UPLO uplo, CBLAS_TRANSPOSE t, int n, int k, float alpha, const float* a, int lda,
+          float beta, float* c, int ldc) {
+  cblas_ssyrk(CblasColMajor, uplo, t, n, k, alpha, a, lda, beta, c, ldc);
+}
+void syrk(CBLAS_UPLO uplo, CBLAS_TRANSPOSE t, int n, int k, double alpha, const double* a, int lda,
+          double beta, double* c, int ldc) {
+  cblas_dsyrk(CblasColMajor, uplo, t, n, k, alpha, a, lda, beta, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, float alpha, const float* a,
+          int lda, const float* b, int ldb, float beta, float* c, int ldc) {
+  cblas_sgemm(CblasColMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha,
+          const double* a, int lda, const double* b, int ldb, double beta, double* c, int ldc) {
+  cblas_dgemm(CblasColMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE t, CBLAS_DIAG diagonal, int m, int n,
+          float alpha, const float* a, int lda, float* b, int ldb) {
+  cblas_strsm(CblasColMajor, side, uplo, t, diagonal, m, n, alpha, a, lda, b, ldb);
+}
+void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE t, CBLAS_DIAG diagonal, int m, int n,
+          double alpha, const double* a, int lda, double* b, int ldb) {
+  cblas_dtrsm(CblasColMajor, side, uplo, t, diagonal, m, n, alpha, a, lda, b, ldb);
+}
+
+/// Leading dimension against the rows of the stored operand.
+bool fits(cublasOperation_t operation, int rows, int cols, int leading) {
+  return leading >= std::max(1, operation == CUBLAS_OP_N ? rows : cols);
+}
+
+template <typename T>
+cublasStatus_t run_syrk(Blas* handle, cublasFillMode_t fill, cublasOperation_t operation, int n,
+                        int k, const T* alpha, const T* a, int lda, const T* beta, T* c, int ldc) {
+  if (handle == nullptr) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
+  if (n < 0 || k < 0 || alpha == nullptr || beta == nullptr || !fits(operation, n, k, lda) ||
+      ldc < std::max(1, n)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  submit(handle->stream, [=, alpha_value = *alpha, beta_value = *beta] {
+    syrk(triangle_of(fill), transpose_of(operation), n, k, alpha_value, a, lda, beta_value, c, ldc);
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T>
+cublasStatus_t run_gemm(Blas* handle, cublasOperation_t operation_a, cublasOperation_t operation_b,
+                        int m, int n, int k, const T* alpha, const T* a, int lda,
+                        long long stride_a, const T* b, int ldb, long long stride_b, const T* beta,
+                        T* c, int ldc, long long stride_c, int batch) {
+  if (handle == nullptr) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
+  if (m < 0 || n < 0 || k < 0 || batch < 0 || alpha == nullptr || beta == nullptr ||
+      !fits(operation_a, m, k, lda) || !fits(operation_b, k, n, ldb) || ldc < std::max(1, m)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  submit(handle->stream, [=, alpha_value = *alpha, beta_value = *beta] {
+    for (int i = 0; i < batch; ++i) {
+      gemm(transpose_of(operation_a), transpose_of(operation_b), m, n, k, alpha_value,
+           a + i * stride_a, lda, b + i * stride_b, ldb, beta_value, c + i * stride_c, ldc);
+    }
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/// C = alpha op(A) + beta op(B); in place only for an operand that is not transposed.
+template <typename T>
+cublasStatus_t run_geam(Blas* handle, cublasOperation_t operation_a, cublasOperation_t operation_b,
+                        int m, int n, const T* alpha, const T* a, int lda, const T* beta,
+                        const T* b, int ldb, T* c, int ldc) {
+  if (handle == nullptr) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
+  if (m < 0 || n < 0 || alpha == nullptr || beta == nullptr || !fits(operation_a, m, n, lda) ||
+      !fits(operation_b, m, n, ldb) || ldc < std::max(1, m) ||
+      (a == c && (operation_a != CUBLAS_OP_N || lda != ldc)) ||
+      (b == c && (operation_b != CUBLAS_OP_N || ldb != ldc))) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  submit(handle->stream, [=, alpha_value = *alpha, beta_value = *beta] {
+    const auto at = [](const T* matrix, int leading, cublasOperation_t operation, std::int64_t row,
+                       std::int64_t col) {
+      return operation == CUBLAS_OP_N ? matrix[row + col * leading] : matrix[col + row * leading];
+    };
+    for (std::int64_t col = 0; col < n; ++col) {
+      for (std::int64_t row = 0; row < m; ++row) {
+        T sum = 0;  // an operand with factor 0 is not read
+        if (alpha_value != 0) {
+          sum += alpha_value * at(a, lda, operation_a, row, col);
+        }
+        if (beta_value != 0) {
+          sum += beta_value * at(b, ldb, operation_b, row, col);
+        }
+        c[row + col * ldc] = sum;
+      }
+    }
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T>
+cublasStatus_t run_trsm(Blas* handle, cublasSideMode_t side, cublasFillMode_t fill,
+                        cublasOperation_t operation, cublasDiagType_t diagonal, int m, int n,
+                        const T* alpha, const T* a, int lda, T* b, int ldb) {
+  if (handle == nullptr) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
+  const int order = side == CUBLAS_SIDE_LEFT ? m : n;
+  if (m < 0 || n < 0 || alpha == nullptr || lda < std::max(1, order) || ldb < std::max(1, m)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  submit(handle->stream, [=, alpha_value = *alpha] {
+    trsm(side == CUBLAS_SIDE_LEFT ? CblasLeft : CblasRight, triangle_of(fill),
+         transpose_of(operation), diagonal == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n,
+         alpha_value, a, lda, b, ldb);
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+}  // namespace vindex::emulated
+
+namespace emulated = vindex::emulated;
+
+const char* cublasGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+  }
+  return "unknown cuBLAS status";
+}
+cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  *handle = new emulated::Blas;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetMathMode(cublasHandle_t /*handle*/, cublasMath_t mode) {
+  // OpenBLAS has no TF32: what asks for it must not be told that it got it.
+  return mode == CUBLAS_TF32_TENSOR_OP_MATH ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetWorkspace(cublasHandle_t /*handle*/, void* workspace, std::size_t bytes) {
+  return emulated::is_device_memory(workspace, bytes) ? CUBLAS_STATUS_SUCCESS
+                                                      : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+// NOLINTBEGIN(bugprone-macro-parentheses): types and names
+#define VINDEX_EMULATED_BLAS(letter, type)                                                         \
+  cublasStatus_t cublas##letter##syrk(                                                             \
+      cublasHandle_t handle, cublasFillMode_t fill, cublasOperation_t operation, int n, int k,     \
+      const type* alpha, const type* a, int lda, const type* beta, type* c, int ldc) {             \
+    return emulated::run_syrk(handle, fill, operation, n, k, alpha, a, lda, beta, c, ldc);         \
+  }                                                                                                \
+  cublasStatus_t cublas##letter##gemm(cublasHandle_t handle, cublasOperation_t operation_a,        \
+                                      cublasOperation_t operation_b, int m, int n, int k,          \
+                                      const type* alpha, const type* a, int lda, const type* b,    \
+                                      int ldb, const type* beta, type* c, int ldc) {               \
+    return emulated::run_gemm(handle, operation_a, operation_b, m, n, k, alpha, a, lda, 0LL, b,    \
+                              ldb, 0LL, beta, c, ldc, 0LL, 1);                                     \
+  }                                                                                                \
+  cublasStatus_t cublas##letter##gemmStridedBatched(                                               \
+      cublasHandle_t handle, cublasOperation_t operation_a, cublasOperation_t operation_b, int m,  \
+      int n, int k, const type* alpha, const type* a, int lda, long long stride_a, const type* b,  \
+      int ldb, long long stride_b, const type* beta, type* c, int ldc, long long stride_c,         \
+      int batch) {                                                                                 \
+    return emulated::run_gemm(handle, operation_a, operation_b, m, n, k, alpha, a, lda, stride_a,  \
+                              b, ldb, stride_b, beta, c, ldc, stride_c, batch);                    \
+  }                                                                                                \
+  cublasStatus_t cublas##letter##geam(cublasHandle_t handle, cublasOperation_t operation_a,        \
+                                      cublasOperation_t operation_b, int m, int n,                 \
+                                      const type* alpha, const type* a, int lda, const type* beta, \
+                                      const type* b, int ldb, type* c, int ldc) {                  \
+    return emulated::run_geam(handle, operation_a, operation_b, m, n, alpha, a, lda, beta, b, ldb, \
+                              c, ldc);                                                             \
+  }                                                                                                \
+  cublasStatus_t cublas##letter##trsm(cublasHandle_t handle, cublasSideMode_t side,                \
+                                      cublasFillMode_t fill, cublasOperation_t operation,          \
+                                      cublasDiagType_t diagonal, int m, int n, const type* alpha,  \
+                                      const type* a, int lda, type* b, int ldb) {                  \
+    return emulated::run_trsm(handle, side, fill, operation, diagonal, m, n, alpha, a, lda, b,     \
+                              ldb);                                                                \
+  }
+VINDEX_EMULATED_BLAS(S, float)
+VINDEX_EMULATED_BLAS(D, double)
+// NOLINTEND(bugprone-macro-parentheses)

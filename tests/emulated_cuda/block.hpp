@@ -1,0 +1,92 @@
+// Owns the threads of one block: who may run, who waits for whom, and the shared memory.
+#pragma once
+
+#include "fiber.hpp"
+
+#include <array>
+#include <deque>
+#include <emulated/execution.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vindex::emulated {
+
+/// Permutes `order` by a generator whose state is `random`.
+void shuffle(std::vector<std::uint32_t>& order, std::uint64_t& random);
+
+class Block {
+ public:
+  void run(uint3 index, dim3 size, std::size_t shared_bytes, const std::function<void()>& body,
+           std::uint64_t& random);
+
+  // Called by the thread that runs.
+  [[noreturn]] void fail(const std::string& what, std::source_location where);
+  void barrier(std::source_location where);
+  int count(bool predicate, std::source_location where);
+  void named_barrier(int id, int threads, bool wait, std::source_location where);
+  void warp_operation(const char* kind, std::uint32_t mask, void* argument,
+                      void (*complete)(void* const (&lanes)[32]), std::source_location where);
+  void issue_copy(void* shared, const void* source, std::size_t bytes);
+  void commit_copies();
+  void wait_copies(std::size_t pending_groups);
+  std::uint32_t current() const { return current_; }
+  std::uint32_t existing_lanes() const;
+  unsigned char* shared() { return shared_; }
+
+ private:
+  struct Copy {
+    void* shared;
+    const void* source;
+    std::size_t bytes;
+  };
+  struct Thread {
+    std::unique_ptr<Fiber> fiber;
+    std::uint32_t number = 0;
+    Block* block = nullptr;
+    bool finished = false;
+    const char* waits_for = nullptr;  ///< null: may run
+    std::source_location waits_at;
+    std::vector<Copy> open_copies;
+    std::deque<std::vector<Copy>> copy_groups;
+  };
+  /// Lanes of a warp that wait for each other.
+  struct Meeting {
+    const char* kind = nullptr;
+    std::uint32_t mask = 0, arrived = 0;
+    void* arguments[32] = {};
+  };
+  struct Barrier {
+    std::vector<std::uint32_t> waiting;
+    std::uint32_t arrived = 0;
+    std::uint32_t threads = 0;
+    std::source_location where;
+  };
+
+  static void thread_main(void* thread);
+  void prepare_threads();
+  void schedule(std::uint64_t& random);
+  void wait(const char* what, std::source_location where);
+  void release(std::uint32_t thread);
+  [[noreturn]] void give_up();
+  std::string name_of(std::uint32_t thread) const;
+  void report_deadlock();
+
+  uint3 index_{};
+  dim3 size_{};
+  std::uint32_t thread_count_ = 0;
+  std::uint32_t current_ = 0;
+  std::uint32_t finished_ = 0;
+  const std::function<void()>* body_ = nullptr;
+  std::deque<Thread> threads_;  ///< never shrinks; their stacks are used again
+  std::vector<std::uint32_t> runnable_, next_;
+  std::array<Barrier, 16> barriers_;
+  int predicate_count_ = 0, counted_ = 0;
+  std::vector<std::vector<Meeting>> meetings_;  ///< by warp
+  std::vector<unsigned char> shared_store_;
+  unsigned char* shared_ = nullptr;
+  std::string failure_;
+  bool failed_ = false;
+};
+
+}  // namespace vindex::emulated

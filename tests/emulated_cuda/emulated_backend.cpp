@@ -1,0 +1,20 @@
+#include "emulated_backend.hpp"
+
+#include <stdexcept>
+#include <string>
+
+extern "C" vindex::measure::Backend* vindex_make_cuda_backend(std::int32_t device,
+                                                              std::string* why);
+
+namespace vindex::test {
+
+std::unique_ptr<measure::Backend> make_emulated_cuda_backend() {
+  std::string why;
+  std::unique_ptr<measure::Backend> backend(vindex_make_cuda_backend(0, &why));
+  if (backend == nullptr) {
+    throw std::logic_error("the emulated device was refused: " + why);
+  }
+  return backend;
+}
+
+}  // namespace vindex::test

@@ -1,0 +1,95 @@
+#include "block.hpp"
+
+#include <atomic>
+#include <numeric>
+
+constinit thread_local uint3 threadIdx{};
+constinit thread_local uint3 blockIdx{};
+constinit thread_local dim3 blockDim{};
+constinit thread_local dim3 gridDim{};
+
+namespace vindex::emulated {
+
+namespace {
+
+std::atomic<std::uint64_t> schedule_seed{0};
+std::atomic<std::uint64_t> launches{0};
+
+/// A small generator: SplitMix64 (Steele, Lea, Flood 2014).
+std::uint64_t next_random(std::uint64_t& state) {
+  state += 0x9E3779B97F4A7C15ULL;
+  std::uint64_t mixed = state;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94D049BB133111EBULL;
+  return mixed ^ (mixed >> 31U);
+}
+
+/// The block that this OS thread runs; one at a time.
+Block& current_block() {
+  thread_local Block block;
+  return block;
+}
+
+}  // namespace
+
+void shuffle(std::vector<std::uint32_t>& order, std::uint64_t& random) {
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[next_random(random) % i]);
+  }
+}
+
+void fault(const std::string& what, std::source_location where) {
+  current_block().fail(what, where);
+}
+void block_barrier(std::source_location where) { current_block().barrier(where); }
+int block_count(bool predicate, std::source_location where) {
+  return current_block().count(predicate, where);
+}
+void named_barrier(int id, int threads, bool wait, std::source_location where) {
+  current_block().named_barrier(id, threads, wait, where);
+}
+std::uint32_t lane_index() { return current_block().current() % 32; }
+std::uint32_t existing_lanes() { return current_block().existing_lanes(); }
+void warp_operation(const char* kind, std::uint32_t mask, void* argument,
+                    void (*complete)(void* const (&lanes)[32]), std::source_location where) {
+  current_block().warp_operation(kind, mask, argument, complete, where);
+}
+unsigned char* shared_memory() { return current_block().shared(); }
+void issue_copy(void* shared, const void* source, std::size_t bytes) {
+  current_block().issue_copy(shared, source, bytes);
+}
+void commit_copies() { current_block().commit_copies(); }
+void wait_copies(std::size_t pending_groups) { current_block().wait_copies(pending_groups); }
+
+void set_schedule_seed(std::uint64_t seed) { schedule_seed = seed; }
+std::uint64_t launch_count() { return launches; }
+
+void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
+              const std::function<void()>& body) {
+  const std::uint64_t launch = ++launches;
+  const std::uint64_t seed = schedule_seed;
+  std::uint64_t random = seed == 0 ? 0 : seed + launch * 0x1000003ULL;
+  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  std::vector<std::uint32_t> order(blocks);
+  std::iota(order.begin(), order.end(), 0U);
+  if (random != 0) {
+    shuffle(order, random);
+  }
+  blockDim = block;
+  gridDim = grid;
+  for (const std::uint32_t index : order) {
+    const uint3 at = {index % grid.x, index / grid.x % grid.y, index / grid.x / grid.y};
+    current_block().run(at, block, shared_bytes, body, random);
+  }
+}
+
+void poison(void* memory, std::size_t bytes) {
+  // float, half and bfloat16 (both halves): NaN; double: signalling NaN; int: about 2^31.
+  constexpr unsigned char kPattern[4] = {0xFF, 0xFF, 0xF7, 0x7F};
+  auto* out = static_cast<unsigned char*>(memory);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    out[i] = kPattern[i % 4];
+  }
+}
+
+}  // namespace vindex::emulated

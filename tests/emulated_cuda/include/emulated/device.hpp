@@ -1,0 +1,32 @@
+// Owns what tests may set of the emulated device, and the queues of its streams.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+
+namespace vindex::emulated {
+
+/// When work on a stream happens.
+enum class Ordering {
+  kAtOnce,  ///< when it is issued
+  kLate     ///< when something waits for it, and then only what that something needs: a missing
+            ///< event or synchronisation reads poison
+};
+void set_ordering(Ordering ordering);
+
+/// Memory of the device; what cudaMalloc refuses beyond. Default 8 GiB.
+void set_device_memory(std::size_t bytes);
+/// Bytes of device memory allocated now.
+std::size_t device_bytes_in_use();
+/// The most since the last call of this function.
+std::size_t take_peak_device_bytes();
+
+/// Runs `work` in `stream`'s order (null: the legacy stream, which waits for all and at once).
+void submit(cudaStream_t stream, std::function<void()> work);
+
+/// True where [memory, memory + bytes) lies in one allocation of cudaMalloc.
+bool is_device_memory(const void* memory, std::size_t bytes);
+
+}  // namespace vindex::emulated

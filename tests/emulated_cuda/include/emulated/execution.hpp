@@ -1,0 +1,77 @@
+// Owns what a kernel sees of its launch: indices, shared memory, barriers and warp operations. Each
+// thread of a block is a fiber; whatever waits suspends it. A broken rule (a barrier that not all
+// threads reach, a mask that does not hold) ends the launch with KernelFault naming block and
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <emulated/types.hpp>
+#include <functional>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+// What CUDA calls threadIdx and so on; set whenever a fiber is resumed.
+extern constinit thread_local uint3 threadIdx;
+extern constinit thread_local uint3 blockIdx;
+extern constinit thread_local dim3 blockDim;
+extern constinit thread_local dim3 gridDim;
+inline constexpr int warpSize = 32;
+
+namespace vindex::emulated {
+
+/// A kernel broke a rule of the programming model.
+class KernelFault : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+/// Ends the launch: KernelFault with block, thread and `what`. Call in a kernel only.
+[[noreturn]] void fault(const std::string& what,
+                        std::source_location where = std::source_location::current());
+
+/// Waits for every thread of the block; threads must wait at one place.
+void block_barrier(std::source_location where);
+/// The same, and the number of threads whose `predicate` holds.
+int block_count(bool predicate, std::source_location where);
+/// Waits for the first `threads` threads that arrive at barrier `id` (1 to 15); `wait` false:
+/// arrives only.
+void named_barrier(int id, int threads, bool wait, std::source_location where);
+
+/// The calling thread's position in its warp.
+std::uint32_t lane_index();
+/// The threads of the calling thread's warp that exist.
+std::uint32_t existing_lanes();
+
+/// Meets all lanes of `mask`. Each brings an argument on its own stack; the last to arrive calls
+/// `complete` with all of them (absent lanes null), which reads and writes them; then all continue.
+/// `kind` must be one text for all.
+void warp_operation(const char* kind, std::uint32_t mask, void* argument,
+                    void (*complete)(void* const (&lanes)[32]), std::source_location where);
+
+/// Dynamic shared memory of the block: NaN bytes when it starts.
+unsigned char* shared_memory();
+
+/// cp.async: the destination is poisoned at once and written when the wait that covers it comes.
+/// `source` null: zeros.
+void issue_copy(void* shared, const void* source, std::size_t bytes);
+void commit_copies();
+void wait_copies(std::size_t pending_groups);
+
+/// Runs `body` for every thread of the grid, in the calling OS thread. Errors: KernelFault; what
+/// a device refuses is found by the caller.
+void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
+              const std::function<void()>& body);
+
+/// Order in which threads of a block and blocks of a grid run; 0: by index. Any other seed permutes
+/// them anew at each launch, which shows races.
+void set_schedule_seed(std::uint64_t seed);
+
+/// How many launches have run, for tests that count them.
+std::uint64_t launch_count();
+
+/// Fills memory with bytes that are NaN in every float type and a wild index in every integer type.
+void poison(void* memory, std::size_t bytes);
+
+}  // namespace vindex::emulated

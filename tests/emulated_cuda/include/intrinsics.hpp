@@ -1,0 +1,77 @@
+// The twin of kernels/ptx/intrinsics.hpp for the CPU: the same functions, their meaning written out
+// (tensor_core.cpp holds the products). What each does is said there.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <emulated/execution.hpp>
+#include <source_location>
+
+namespace vindex::emulated {
+
+// A lane's share of a warp-wide product or load, with the results written back.
+void mma_f16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+             std::source_location where);
+void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+              std::source_location where);
+void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+              std::source_location where);
+void mma_f64(double (&d)[2], double a, double b, std::source_location where);
+void load_matrix_x4(std::uint32_t (&r)[4], const void* row, bool transposed,
+                    std::source_location where);
+
+/// How mma_f16, mma_bf16 and mma_tf32 add up.
+enum class Accumulation {
+  kTruncating,  ///< as Hopper's tensor cores: terms cut to 25 fractional bits of the largest
+  kExact,       ///< one rounding to nearest per product step: what the cut costs is the difference
+};
+void set_accumulation(Accumulation accumulation);
+
+}  // namespace vindex::emulated
+
+namespace vindex::kernels::device {
+
+inline unsigned char* dynamic_shared() { return emulated::shared_memory(); }
+
+void copy_async_16(void* shared, const void* global,
+                   std::source_location where = std::source_location::current());
+void copy_async_16_or_zero(void* shared, const void* global, bool copy,
+                           std::source_location where = std::source_location::current());
+inline void copy_async_commit() { emulated::commit_copies(); }
+template <int Pending>
+void copy_async_wait() {
+  static_assert(Pending >= 0);
+  emulated::wait_copies(Pending);
+}
+
+inline void mma_f16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                    std::source_location where = std::source_location::current()) {
+  emulated::mma_f16(d, a, b, where);
+}
+inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                     std::source_location where = std::source_location::current()) {
+  emulated::mma_bf16(d, a, b, where);
+}
+inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                     std::source_location where = std::source_location::current()) {
+  emulated::mma_tf32(d, a, b, where);
+}
+inline void mma_f64(double (&d)[2], double a, double b,
+                    std::source_location where = std::source_location::current()) {
+  emulated::mma_f64(d, a, b, where);
+}
+inline void load_matrix_x4(std::uint32_t (&r)[4], const void* row_in_shared,
+                           std::source_location where = std::source_location::current()) {
+  emulated::load_matrix_x4(r, row_in_shared, false, where);
+}
+inline void load_matrix_x4_transposed(
+    std::uint32_t (&r)[4], const void* row_in_shared,
+    std::source_location where = std::source_location::current()) {
+  emulated::load_matrix_x4(r, row_in_shared, true, where);
+}
+
+std::uint32_t to_tf32(float value);
+double reciprocal_approx(double value);
+
+}  // namespace vindex::kernels::device

@@ -1,0 +1,289 @@
+// Warp-wide products and loads, element by element as the PTX ISA lays out their fragments, with
+// the arithmetic of Hopper's tensor cores. Source of the arithmetic: arXiv 2511.10909 (MMA-Sim):
+// products are exact; all terms of a step and the accumulator are cut, not rounded, to 25
+// fractional bits of the largest exponent among them, added as integers, and the sum is cut to
+// float32.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <intrinsics.hpp>
+
+namespace vindex::emulated {
+
+namespace {
+
+constexpr int kFractionBits = 25;
+constexpr int kLanes = 32;
+
+std::atomic<Accumulation> accumulation{Accumulation::kTruncating};
+
+/// An operand: value = significand * 2^exponent with the significand in [1, 2), zero with exponent
+/// far below any other.
+struct Operand {
+  double value = 0.0;
+  int exponent = 0;
+};
+
+constexpr int kNoExponent = -100000;
+
+Operand operand_of(double value) {
+  if (value == 0.0 || !std::isfinite(value)) {
+    return {value, kNoExponent};
+  }
+  return {value, std::ilogb(value)};
+}
+
+double half_value(std::uint32_t bits) {
+  const std::uint32_t exponent = bits >> 10U & 31U;
+  const std::uint32_t mantissa = bits & 1023U;
+  double magnitude = 0.0;
+  if (exponent == 31) {
+    magnitude = mantissa == 0 ? HUGE_VAL : std::nan("");
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(mantissa, -24);
+  } else {
+    magnitude = std::ldexp(1024 + mantissa, static_cast<int>(exponent) - 25);
+  }
+  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
+}
+
+double bfloat_value(std::uint32_t bits) {
+  return static_cast<double>(std::bit_cast<float>((bits & 0xFFFFU) << 16U));
+}
+
+double tf32_value(std::uint32_t bits) {
+  return static_cast<double>(std::bit_cast<float>(bits & 0xFFFFE000U));
+}
+
+/// `value` as float32, excess bits cut off.
+float cut_to_float(double value) {
+  const auto rounded = static_cast<float>(value);
+  if (std::isfinite(value) && std::abs(static_cast<double>(rounded)) > std::abs(value)) {
+    return std::nextafter(rounded, 0.0F);
+  }
+  return rounded;
+}
+
+/// c + sum of a[k] b[k].
+float add_products(float c, const Operand* a, const Operand* b, int count) {
+  const Operand start = operand_of(static_cast<double>(c));
+  int largest = start.exponent;
+  bool ordinary = std::isfinite(c);
+  for (int k = 0; k < count; ++k) {
+    ordinary = ordinary && std::isfinite(a[k].value) && std::isfinite(b[k].value);
+    if (a[k].value != 0.0 && b[k].value != 0.0) {
+      largest = std::max(largest, a[k].exponent + b[k].exponent);
+    }
+  }
+  if (!ordinary || accumulation == Accumulation::kExact) {
+    auto sum = static_cast<long double>(c);
+    for (int k = 0; k < count; ++k) {
+      sum += static_cast<long double>(a[k].value) * static_cast<long double>(b[k].value);
+    }
+    return static_cast<float>(sum);
+  }
+  if (largest == kNoExponent) {
+    return 0.0F;
+  }
+  const double scale = std::ldexp(1.0, kFractionBits - largest);
+  auto sum = static_cast<std::int64_t>(start.value * scale);
+  for (int k = 0; k < count; ++k) {
+    sum += static_cast<std::int64_t>(a[k].value * b[k].value * scale);
+  }
+  return cut_to_float(std::ldexp(static_cast<double>(sum), largest - kFractionBits));
+}
+
+/// One lane's fragments.
+template <typename D, typename A, typename B>
+struct Share {
+  D* d;
+  const A* a;
+  const B* b;
+};
+using WordShare = Share<float, std::uint32_t, std::uint32_t>;
+
+/// D += A B for 16 x kDepth A and kDepth x 8 B, given the matrices in full.
+template <int kDepth>
+void multiply(void* const (&lanes)[kLanes], const Operand (&a)[16][kDepth],
+              const Operand (&b)[8][kDepth]) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share = static_cast<const WordShare*>(lanes[lane]);
+    const int group = lane / 4;
+    const int pair = lane % 4;
+    for (int i = 0; i < 4; ++i) {
+      share->d[i] = add_products(share->d[i], a[group + i / 2 * 8], b[2 * pair + i % 2], kDepth);
+    }
+  }
+}
+
+template <double (*value_of)(std::uint32_t)>
+void multiply_16_bit(void* const (&lanes)[kLanes]) {
+  Operand a[16][16];
+  Operand b[8][16];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share = static_cast<const WordShare*>(lanes[lane]);
+    const int group = lane / 4;
+    const int pair = lane % 4;
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < 4; ++i) {
+        a[group + i % 2 * 8][2 * pair + i / 2 * 8 + half] =
+            operand_of(value_of(share->a[i] >> (16 * half) & 0xFFFFU));
+      }
+      for (int i = 0; i < 2; ++i) {
+        b[group][2 * pair + i * 8 + half] =
+            operand_of(value_of(share->b[i] >> (16 * half) & 0xFFFFU));
+      }
+    }
+  }
+  multiply<16>(lanes, a, b);
+}
+
+void multiply_tf32(void* const (&lanes)[kLanes]) {
+  Operand a[16][8];
+  Operand b[8][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share = static_cast<const WordShare*>(lanes[lane]);
+    const int group = lane / 4;
+    const int pair = lane % 4;
+    for (int i = 0; i < 4; ++i) {
+      a[group + i % 2 * 8][pair + i / 2 * 4] = operand_of(tf32_value(share->a[i]));
+    }
+    for (int i = 0; i < 2; ++i) {
+      b[group][pair + i * 4] = operand_of(tf32_value(share->b[i]));
+    }
+  }
+  multiply<8>(lanes, a, b);
+}
+
+void multiply_f64(void* const (&lanes)[kLanes]) {
+  double a[8][4];
+  double b[4][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share = static_cast<const Share<double, double, double>*>(lanes[lane]);
+    a[lane / 4][lane % 4] = *share->a;
+    b[lane % 4][lane / 4] = *share->b;
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share = static_cast<const Share<double, double, double>*>(lanes[lane]);
+    for (int i = 0; i < 2; ++i) {
+      for (int k = 0; k < 4; ++k) {
+        share->d[i] = std::fma(a[lane / 4][k], b[k][2 * (lane % 4) + i], share->d[i]);
+      }
+    }
+  }
+}
+
+struct LoadShare {
+  std::uint32_t* r;
+  const unsigned char* row;
+};
+
+template <bool kTransposed>
+void load_matrices(void* const (&lanes)[kLanes]) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      std::uint32_t word = 0;
+      for (int half = 0; half < 2; ++half) {
+        const int row = kTransposed ? 2 * (lane % 4) + half : lane / 4;
+        const int col = kTransposed ? lane / 4 : 2 * (lane % 4) + half;
+        std::uint16_t element = 0;
+        std::memcpy(&element, static_cast<const LoadShare*>(lanes[8 * matrix + row])->row + 2 * col,
+                    sizeof element);
+        word |= static_cast<std::uint32_t>(element) << (16 * half);
+      }
+      static_cast<const LoadShare*>(lanes[lane])->r[matrix] = word;
+    }
+  }
+}
+
+constexpr std::uint32_t kAll = 0xFFFFFFFFU;
+
+/// What needs all 32 lanes of a warp must have them.
+void whole_warp(const char* kind, void* share, void (*complete)(void* const (&lanes)[kLanes]),
+                std::source_location where) {
+  if (existing_lanes() != kAll) {
+    fault(std::string(kind) + " in a warp of fewer than 32 threads", where);
+  }
+  warp_operation(kind, kAll, share, complete, where);
+}
+
+void require_aligned(const char* what, const void* pointer, std::source_location where) {
+  if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) {
+    fault(std::string(what) + " with an address that is not a multiple of 16", where);
+  }
+}
+
+}  // namespace
+
+void set_accumulation(Accumulation value) { accumulation = value; }
+
+void mma_f16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+             std::source_location where) {
+  WordShare share = {d, a, b};
+  whole_warp("mma_f16", &share, multiply_16_bit<half_value>, where);
+}
+
+void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+              std::source_location where) {
+  WordShare share = {d, a, b};
+  whole_warp("mma_bf16", &share, multiply_16_bit<bfloat_value>, where);
+}
+
+void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+              std::source_location where) {
+  WordShare share = {d, a, b};
+  whole_warp("mma_tf32", &share, multiply_tf32, where);
+}
+
+void mma_f64(double (&d)[2], double a, double b, std::source_location where) {
+  Share<double, double, double> share = {d, &a, &b};
+  whole_warp("mma_f64", &share, multiply_f64, where);
+}
+
+void load_matrix_x4(std::uint32_t (&r)[4], const void* row, bool transposed,
+                    std::source_location where) {
+  require_aligned("load_matrix", row, where);
+  LoadShare share = {r, static_cast<const unsigned char*>(row)};
+  whole_warp(transposed ? "load_matrix_x4_transposed" : "load_matrix_x4", &share,
+             transposed ? load_matrices<true> : load_matrices<false>, where);
+}
+
+}  // namespace vindex::emulated
+
+namespace vindex::kernels::device {
+
+void copy_async_16(void* shared, const void* global, std::source_location where) {
+  copy_async_16_or_zero(shared, global, true, where);
+}
+
+void copy_async_16_or_zero(void* shared, const void* global, bool copy,
+                           std::source_location where) {
+  emulated::require_aligned("copy_async_16", shared, where);
+  emulated::require_aligned("copy_async_16", global, where);
+  emulated::issue_copy(shared, copy ? global : nullptr, 16);
+}
+
+std::uint32_t to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (!std::isfinite(value)) {
+    return bits;
+  }
+  return (bits + 0x1000U) & 0xFFFFE000U;  // half a unit of bit 13, then cut: ties away from zero
+}
+
+double reciprocal_approx(double value) {
+  constexpr std::uint64_t kUpper = 0xFFFFFFFF00000000ULL;
+  constexpr double kLeast = 2.2250738585072014e-308;
+  const auto cut = [](double x) {
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & kUpper);
+  };
+  if (std::abs(value) < kLeast) {
+    return std::copysign(HUGE_VAL, value);
+  }
+  const double result = cut(1.0 / cut(value));
+  return std::abs(result) < kLeast ? std::copysign(0.0, value) : result;
+}
+
+}  // namespace vindex::kernels::device

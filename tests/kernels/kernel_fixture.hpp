@@ -1,0 +1,77 @@
+// Owns what kernel tests stand on: arrays on the device, and a fixture that skips where there is no
+// device and, in the emulation, runs each case under several fiber orders.
+#pragma once
+
+#include "handles.hpp"
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::test {
+
+/// Sets the order in which the emulation runs threads; nothing on a device. 0: by index.
+void set_thread_order(std::uint64_t seed);
+/// True in the emulation, where sizes must be small.
+bool is_emulated();
+
+/// An array of T in device memory.
+template <typename T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(std::size_t count) : count_(count) {
+    data_ = buffer_.reserve_array<T>(count == 0 ? 1 : count);
+  }
+  explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
+    kernels::check(
+        cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  }
+  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(std::span<const T>(values)) {}
+
+  T* data() { return data_; }
+  std::size_t size() const { return count_; }
+  /// Waits for the device.
+  std::vector<T> values() const {
+    std::vector<T> out(count_);
+    kernels::check(cudaDeviceSynchronize());
+    kernels::check(cudaMemcpy(out.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
+    return out;
+  }
+
+ private:
+  kernels::DeviceBuffer buffer_{"test"};
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+/// Parameterised over thread orders: INSTANTIATE_THREAD_ORDERS(MyTest).
+class KernelTest : public ::testing::TestWithParam<std::uint64_t> {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || count == 0) {
+      GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);
+    }
+    if (!is_emulated() && GetParam() != 0) {
+      GTEST_SKIP() << "a device has its own thread order";
+    }
+    set_thread_order(GetParam());
+    stream_ = kernels::make_stream();
+  }
+  void TearDown() override { set_thread_order(0); }
+  cudaStream_t stream() { return stream_.get(); }
+
+ private:
+  kernels::Stream stream_;
+};
+
+#define INSTANTIATE_THREAD_ORDERS(Fixture)                                       \
+  INSTANTIATE_TEST_SUITE_P(Orders, Fixture, ::testing::Values(0ULL, 1ULL, 2ULL), \
+                           [](const auto& instance) { return std::to_string(instance.param); })
+
+}  // namespace vindex::test
