@@ -6,6 +6,9 @@
 #pragma once
 
 #include <vindex/decode/four_bit_blocks.hpp>
+#include <vindex/decode/iq1_blocks.hpp>
+#include <vindex/decode/iq2_blocks.hpp>
+#include <vindex/decode/iq3_blocks.hpp>
 #include <vindex/decode/k_blocks.hpp>
 #include <vindex/decode/scaled_formats.hpp>
 #include <vindex/decode/simple_blocks.hpp>
@@ -28,8 +31,10 @@ using AllDecoders =
                 PlainDecoder<Q6_KBlock>, PlainDecoder<Q2_KBlock>, PlainDecoder<Q3_KBlock>,
                 PlainDecoder<IQ4_NLBlock>, PlainDecoder<IQ4_XSBlock>, PlainDecoder<MXFP4Block>,
                 PlainDecoder<NVFP4Block>, PlainDecoder<TQ1_0Block>, PlainDecoder<TQ2_0Block>,
-                PlainDecoder<Q1_0Block>, PlainDecoder<Q2_0Block>, Fp8BlockDecoder,
-                PackedIntDecoder<4>, PackedIntDecoder<8>>;
+                PlainDecoder<Q1_0Block>, PlainDecoder<Q2_0Block>, PlainDecoder<IQ1_SBlock>,
+                PlainDecoder<IQ1_MBlock>, PlainDecoder<IQ2_XXSBlock>, PlainDecoder<IQ2_XSBlock>,
+                PlainDecoder<IQ2_SBlock>, PlainDecoder<IQ3_XXSBlock>, PlainDecoder<IQ3_SBlock>,
+                Fp8BlockDecoder, PackedIntDecoder<4>, PackedIntDecoder<8>>;
 
 /// True where `Decoder` decodes `encoding`.
 template <typename Decoder>
