@@ -72,6 +72,7 @@ struct PlainDecoder {
   static constexpr ElementType kType = Format::kType;
   static constexpr int kBits = 0;
   static constexpr int kElements = Format::kElements;
+  static constexpr int kBytes = Format::kBytes;  ///< of kElements weights
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
     const std::uint8_t* block =
