@@ -171,7 +171,6 @@ void Block::barrier(std::source_location where) {
   Barrier& barrier = barriers_[0];
   if (barrier.arrived == 0) {
     barrier.where = where;
-    counted_ = 0;
   } else if (!same_place(barrier.where, where)) {
     fail("__syncthreads() while " + name_of(barrier.waiting.front()) + " is at that of " +
              place(barrier.where),

@@ -53,6 +53,20 @@ TEST_P(Emulation, BarriersMakeSharedMemoryVisible) {
   }
 }
 
+__global__ void count_then_meet(int* counts) {
+  const int odd = __syncthreads_count(static_cast<int>(threadIdx.x & 1U));
+  __syncthreads();  // a thread may get here before others have read their count
+  const int any = __syncthreads_or(static_cast<int>(threadIdx.x == 5));
+  __syncthreads();
+  counts[threadIdx.x] = 10 * odd + any;
+}
+
+TEST_P(Emulation, CountsStayUntilEveryThreadHasRead) {
+  DeviceArray<int> counts(64);
+  launch(count_then_meet, 1, 64, 0, stream(), counts.data());
+  EXPECT_EQ(counts.values(), std::vector<int>(64, 321));
+}
+
 __global__ void sum_of_warp(const float* values, float* out, int* votes) {
   float sum = values[threadIdx.x];
   for (int distance = 16; distance > 0; distance /= 2) {
