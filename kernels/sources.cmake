@@ -1,8 +1,10 @@
 # The kernel sources, listed once: nvcc builds them for the CUDA module, tests/emulated_cuda builds the same files with
 # the host's compiler.
 set(VINDEX_KERNEL_SOURCES
+  ${CMAKE_CURRENT_LIST_DIR}/band_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/moments.cu
-  ${CMAKE_CURRENT_LIST_DIR}/singular_values.cu)
+  ${CMAKE_CURRENT_LIST_DIR}/singular_values.cu
+  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal_values.cu)
 set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cu)

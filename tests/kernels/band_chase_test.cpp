@@ -1,0 +1,154 @@
+// Bulge chasing: the tridiagonal matrix has the band's eigenvalues (LAPACK dsbev), for every shape
+// of the pipeline and every pair of precisions.
+#include "band_chase.hpp"
+
+#include "kernels/kernel_fixture.hpp"
+#include "kernels/tridiagonal_reference.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <cmath>
+#include <limits>
+
+namespace vindex::test {
+namespace {
+
+using kernels::chase_shape;
+using kernels::ChaseShape;
+
+constexpr std::size_t kHopperShared = 232448;
+constexpr std::size_t kAmpereShared = 166912;
+constexpr std::size_t kAdaShared = 101376;
+constexpr double kEps64 = 0x1p-53;
+constexpr double kEps32 = 0x1p-24;
+
+class BandChase : public KernelTest {
+ protected:
+  template <typename Stored, typename Real>
+  std::vector<Tridiagonal> chase(const std::vector<std::vector<double>>& bands, std::int64_t n,
+                                 const ChaseShape& shape) {
+    const auto stride = static_cast<std::size_t>(kernels::chase_elements(n));
+    // What the first stage does not fill must not matter.
+    std::vector<Stored> stored(stride * bands.size(), std::numeric_limits<Stored>::quiet_NaN());
+    for (std::size_t b = 0; b < bands.size(); ++b) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (std::int64_t i = j; i < std::min(n, j + 33); ++i) {
+          stored[b * stride + static_cast<std::size_t>(kernels::band_index(i, j))] =
+              static_cast<Stored>(bands[b][static_cast<std::size_t>(j * 33 + i - j)]);
+        }
+      }
+    }
+    DeviceArray<Stored> device(stored);
+    DeviceArray<double> diagonal(bands.size() * static_cast<std::size_t>(n));
+    DeviceArray<double> off_diagonal(diagonal.size());
+    kernels::chase_bands<Stored, Real>(device.data(), n, static_cast<std::int64_t>(bands.size()),
+                                       shape, diagonal.data(), off_diagonal.data(), stream());
+    const std::vector<double> d = diagonal.values();
+    const std::vector<double> e = off_diagonal.values();
+    std::vector<Tridiagonal> out;
+    for (std::size_t b = 0; b < bands.size(); ++b) {
+      const auto begin = static_cast<std::ptrdiff_t>(b * static_cast<std::size_t>(n));
+      out.push_back(
+          {{d.begin() + begin, d.begin() + begin + n}, {e.begin() + begin, e.begin() + begin + n}});
+    }
+    return out;
+  }
+};
+
+TEST_P(BandChase, KeepsTheEigenvaluesInDouble) {
+  const ChaseShape shape = chase_shape(kHopperShared, sizeof(double));
+  for (const std::int64_t n : {1, 2, 3, 5, 31, 32, 33, 34, 40, 64, 65, 66, 97, 150, 300}) {
+    if (GetParam() != 0 && n != 2 && n != 66 && n != 150) {
+      continue;
+    }
+    const std::vector<double> band = band_of_noise(n, static_cast<std::uint64_t>(n));
+    const Tridiagonal got = chase<double, double>({band}, n, shape)[0];
+    EXPECT_EQ(got.off_diagonal.back(), 0.0);
+    EXPECT_LE(largest_difference(values_of(got), values_of_band(band, n)),
+              (8.0 + 0.3 * static_cast<double>(n)) * kEps64)
+        << "n = " << n;
+  }
+}
+
+TEST_P(BandChase, EveryShapeGivesTheSameBits) {
+  constexpr std::int64_t kN = 170;
+  const std::vector<double> band = band_of_noise(kN, 7);
+  const Tridiagonal hopper =
+      chase<double, double>({band}, kN, chase_shape(kHopperShared, sizeof(double)))[0];
+  const ChaseShape ampere_shape = chase_shape(kAmpereShared, sizeof(double));
+  EXPECT_EQ(chase_shape(kHopperShared, sizeof(double)).sweeps, 7);
+  EXPECT_EQ(ampere_shape.sweeps, 5);
+  const Tridiagonal ampere = chase<double, double>({band}, kN, ampere_shape)[0];
+  EXPECT_EQ(hopper.diagonal, ampere.diagonal);
+  EXPECT_EQ(hopper.off_diagonal, ampere.off_diagonal);
+}
+
+TEST_P(BandChase, KeepsTheEigenvaluesInFloat) {
+  for (const std::int64_t n : {4, 65, 200}) {
+    const std::vector<double> band = band_of_noise(n, static_cast<std::uint64_t>(n));
+    std::vector<double> rounded = band;
+    for (double& value : rounded) {
+      value = static_cast<float>(value);
+    }
+    const std::vector<double> reference = values_of_band(rounded, n);
+    const Tridiagonal mixed =
+        chase<float, double>({band}, n, chase_shape(kHopperShared, sizeof(double)))[0];
+    EXPECT_LE(largest_difference(values_of(mixed), reference), 2.0 * kEps32) << "n = " << n;
+    const Tridiagonal small =
+        chase<float, float>({band}, n, chase_shape(kAdaShared, sizeof(float)))[0];
+    EXPECT_LE(largest_difference(values_of(small), reference), 16.0 * kEps32) << "n = " << n;
+    const Tridiagonal large =
+        chase<float, float>({band}, n, chase_shape(kHopperShared, sizeof(float)))[0];
+    EXPECT_EQ(small.diagonal, large.diagonal);
+    EXPECT_EQ(small.off_diagonal, large.off_diagonal);
+  }
+}
+
+TEST_P(BandChase, ABatchGivesTheBitsOfItsMembers) {
+  constexpr std::int64_t kN = 75;
+  const ChaseShape shape = chase_shape(kHopperShared, sizeof(double));
+  std::vector<std::vector<double>> bands;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    bands.push_back(band_of_noise(kN, seed));
+  }
+  // One broken matrix stays alone with it; a zero one stays zero.
+  bands[1][40] = std::numeric_limits<double>::quiet_NaN();
+  bands[2].assign(bands[2].size(), 0.0);
+  const std::vector<Tridiagonal> all = chase<double, double>(bands, kN, shape);
+  for (const std::size_t b : {0U, 3U}) {
+    const Tridiagonal alone = chase<double, double>({bands[b]}, kN, shape)[0];
+    EXPECT_EQ(all[b].diagonal, alone.diagonal);
+    EXPECT_EQ(all[b].off_diagonal, alone.off_diagonal);
+  }
+  EXPECT_EQ(all[2].diagonal, std::vector<double>(kN, 0.0));
+  EXPECT_EQ(all[2].off_diagonal, std::vector<double>(kN, 0.0));
+  double sum = 0.0;
+  for (std::size_t i = 0; i < kN; ++i) {
+    sum += all[1].diagonal[i] + all[1].off_diagonal[i];
+  }
+  EXPECT_TRUE(std::isnan(sum));
+}
+
+TEST_P(BandChase, LeavesATridiagonalMatrixAsItIs) {
+  constexpr std::int64_t kN = 70;
+  std::vector<double> band(kN * 33, 0.0);
+  for (std::int64_t j = 0; j < kN; ++j) {
+    band[static_cast<std::size_t>(j * 33)] = 0.01 * static_cast<double>(j);
+    band[static_cast<std::size_t>(j * 33 + 1)] = j + 1 < kN ? 0.5 : 0.0;
+  }
+  const Tridiagonal got =
+      chase<double, double>({band}, kN, chase_shape(kHopperShared, sizeof(double)))[0];
+  for (std::size_t j = 0; j < kN; ++j) {
+    EXPECT_EQ(got.diagonal[j], band[j * 33]);
+    EXPECT_EQ(got.off_diagonal[j], band[j * 33 + 1]);
+  }
+}
+
+TEST(ChaseShape, IsRefusedWhereNothingFits) {
+  EXPECT_THROW((void)chase_shape(48U << 10U, sizeof(double)), UsageError);
+}
+
+INSTANTIATE_THREAD_ORDERS(BandChase);
+
+}  // namespace
+}  // namespace vindex::test
