@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_measure(app, session);
   vindex::apps::add_results_verbs(app, session);
   vindex::apps::add_synth(app, session);
+  vindex::apps::add_bench(app, session);
   std::vector<std::string> arguments = vindex::apps::with_configuration(session.arguments);
   // CLI11 takes a vector from its end, without the program's name.
   std::reverse(arguments.begin(), arguments.end());

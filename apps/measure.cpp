@@ -11,7 +11,6 @@
 
 #include <map>
 #include <memory>
-#include <sstream>
 #include <unistd.h>
 
 namespace vindex::apps {
@@ -29,27 +28,6 @@ struct Flags {
   bool no_escalate = false, no_spectra = false, json = false;
 };
 
-std::vector<std::int32_t> parse_devices(const std::string& text) {
-  std::vector<std::int32_t> devices;
-  if (text == "all") {
-    return devices;
-  }
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) {
-    if (word.empty() || word.size() > 3 ||
-        word.find_first_not_of("0123456789") != std::string::npos) {
-      throw UsageError(
-          "E-DEVICE",
-          fmt::format("--device `{}`: write all, a number, or numbers with commas", text));
-    }
-    devices.push_back(std::stoi(word));
-  }
-  if (devices.empty()) {
-    throw UsageError("E-DEVICE", "--device names no device");
-  }
-  return devices;
-}
-
 results::WorkerShare parse_worker(const std::string& text) {
   results::WorkerShare share;
   int end = 0;
@@ -64,20 +42,13 @@ results::WorkerShare parse_worker(const std::string& text) {
 }
 
 run::RunSettings settings_of(const Flags& flags, const Session& session) {
-  static const std::map<std::string, measure::Mode> kModes = {{"fast", measure::Mode::kFast},
-                                                              {"default", measure::Mode::kDefault},
-                                                              {"strict", measure::Mode::kStrict}};
-  static const std::map<std::string, run::BackendChoice> kBackends = {
-      {"auto", run::BackendChoice::kAuto},
-      {"cpu", run::BackendChoice::kCpu},
-      {"cuda", run::BackendChoice::kCuda}};
   run::RunSettings settings = flags.settings;
   settings.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
-  settings.options.mode = kModes.at(flags.mode);
+  settings.options.mode = mode_of(flags.mode);
   settings.options.escalate = !flags.no_escalate;
   settings.options.sign_flip_null = flags.null == "signflip";
-  settings.backend = kBackends.at(flags.backend);
+  settings.backend = backend_of(flags.backend);
   settings.devices = parse_devices(flags.device);
   settings.ram_budget =
       flags.ram_budget.empty() ? run::default_ram_budget() : parse_size(flags.ram_budget);

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <sstream>
 #include <unistd.h>
 #include <utility>
 
@@ -122,6 +124,42 @@ std::uint64_t parse_size(const std::string& text) {
       "E-SIZE",
       fmt::format("`{}` is no size; write bytes or a number with kB, MB, GB, KiB, MiB or GiB",
                   printable(text)));
+}
+
+std::vector<std::int32_t> parse_devices(const std::string& text) {
+  std::vector<std::int32_t> devices;
+  if (text == "all") {
+    return devices;
+  }
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word.empty() || word.size() > 3 ||
+        word.find_first_not_of("0123456789") != std::string::npos) {
+      throw UsageError(
+          "E-DEVICE",
+          fmt::format("--device `{}`: write all, a number, or numbers with commas", text));
+    }
+    devices.push_back(std::stoi(word));
+  }
+  if (devices.empty()) {
+    throw UsageError("E-DEVICE", "--device names no device");
+  }
+  return devices;
+}
+
+measure::Mode mode_of(const std::string& name) {
+  static const std::map<std::string, measure::Mode> kModes = {{"fast", measure::Mode::kFast},
+                                                              {"default", measure::Mode::kDefault},
+                                                              {"strict", measure::Mode::kStrict}};
+  return kModes.at(name);
+}
+
+run::BackendChoice backend_of(const std::string& name) {
+  static const std::map<std::string, run::BackendChoice> kBackends = {
+      {"auto", run::BackendChoice::kAuto},
+      {"cpu", run::BackendChoice::kCpu},
+      {"cuda", run::BackendChoice::kCuda}};
+  return kBackends.at(name);
 }
 
 std::string size_text(std::uint64_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
+#include <vindex/run/measure_run.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -28,6 +29,7 @@ void add_plan(CLI::App& app, Session& session);
 void add_measure(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
 void add_synth(CLI::App& app, Session& session);
+void add_bench(CLI::App& app, Session& session);
 
 /// Makes `app` (a verb) choose `run` when the user names it.
 void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run);
@@ -40,6 +42,13 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments);
 
 /// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE.
 std::uint64_t parse_size(const std::string& text);
+
+/// "all" (empty), "0", "0,2" as CUDA devices. Errors: UsageError E-DEVICE.
+std::vector<std::int32_t> parse_devices(const std::string& text);
+
+/// "fast", "default", "strict"; "auto", "cpu", "cuda": names that the command line has checked.
+measure::Mode mode_of(const std::string& name);
+run::BackendChoice backend_of(const std::string& name);
 
 /// "7.2 GiB".
 std::string size_text(std::uint64_t bytes);

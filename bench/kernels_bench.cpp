@@ -6,24 +6,23 @@
 #include "simd_gram_bf16.hpp"
 #include "simd_tridiagonal.hpp"
 
+#include <vindex/bench/report.hpp>
+#include <vindex/bench/sampling.hpp>
+#include <vindex/bench/weights.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/backend.hpp>
+#include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cblas.h>
 #include <fmt/format.h>
 #include <lapacke.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -38,7 +37,6 @@ struct Case {
   std::int64_t cols = 0;
   std::function<void()> prepare;  // not timed
   std::function<void()> run;
-  std::vector<double> samples;  // ms
 };
 
 // 64-byte aligned array whose pages are in place before anything is timed.
@@ -62,55 +60,6 @@ class Array {
   std::unique_ptr<T, decltype(&std::free)> values_;
 };
 
-// Weights in one encoding with the matrix they decode to.
-struct Weights {
-  Weights(const std::string& label, std::int64_t row_count, std::int64_t col_count)
-      : encoding(label == "BF16" ? decode::plain_encoding(decode::ElementType::kBF16)
-                                 : decode::fp8_block_encoding(128, 128)),
-        codes(row_count * col_count * (label == "BF16" ? 2 : 1)),
-        scales((row_count + 127) / 128 * ((col_count + 127) / 128)),
-        values(row_count * col_count) {
-    std::mt19937_64 random(1);
-    std::normal_distribution<float> normal(0.0F, 0.02F);
-    if (label == "BF16") {
-      for (std::size_t i = 0; i < codes.span().size(); i += 2) {
-        const float value = normal(random);
-        std::memcpy(codes.data() + i, reinterpret_cast<const char*>(&value) + 2, 2);
-      }
-    } else {
-      for (std::byte& code : codes.span()) {
-        const std::uint64_t bits = random();
-        code = static_cast<std::byte>((bits & 0x7FU) == 0x7FU ? 0U : bits & 0xFFU);
-      }
-      std::fill(scales.span().begin(), scales.span().end(), 0.01F);
-      matrix.companions[0] = {decode::CompanionRole::kScale, decode::ElementType::kF32,
-                              (row_count + 127) / 128, (col_count + 127) / 128,
-                              std::as_bytes(scales.span())};
-      matrix.companion_count = 1;
-    }
-    matrix.encoding = &encoding;
-    matrix.rows = row_count;
-    matrix.cols = col_count;
-    matrix.codes = codes.data();
-    matrix.row_stride_bytes = col_count * (label == "BF16" ? 2 : 1);
-    decode::decode_matrix(matrix, values.data(), col_count);
-  }
-  Weights(const Weights&) = delete;
-  Weights& operator=(const Weights&) = delete;
-
-  decode::Encoding encoding;
-  Array<std::byte> codes;
-  Array<float> scales;
-  Array<float> values;
-  decode::EncodedMatrix matrix;
-};
-
-double thread_milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
-
 lapack_int as_lapack(std::int64_t value) { return static_cast<lapack_int>(value); }
 
 void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cases) {
@@ -122,41 +71,27 @@ void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cas
       static_cast<std::int64_t>(measure::gram_bf16_workspace_bytes(n)));
   const auto clear = [gram] { std::fill(gram->span().begin(), gram->span().end(), 0.0F); };
   for (const std::string label : {"BF16", "F8_E4M3/128x128"}) {
-    const auto weights = std::make_shared<Weights>(label, rows, cols);
-    cases.push_back({"gram",
-                     label,
-                     "",
-                     rows,
-                     cols,
-                     clear,
-                     [=] {
-                       measure::gram_bf16(weights->matrix, contract_rows, 1.0F, gram->data(), n,
+    const auto weights =
+        std::make_shared<bench::EncodedWeights>(bench::encoding_of(label), rows, cols, 1);
+    const auto values = std::make_shared<Array<float>>(rows * cols);
+    decode::decode_matrix(weights->matrix(), values->data(), cols);
+    cases.push_back({"gram", label, "", rows, cols, clear, [=] {
+                       measure::gram_bf16(weights->matrix(), contract_rows, 1.0F, gram->data(), n,
                                           workspace->span());
-                     },
-                     {}});
-    cases.push_back({"gram",
-                     label,
-                     "openblas.ssyrk",
-                     rows,
-                     cols,
-                     clear,
-                     [=] {
+                     }});
+    cases.push_back({"gram", label, "openblas.ssyrk", rows, cols, clear, [=] {
                        cblas_ssyrk(CblasColMajor, CblasUpper,
                                    contract_rows ? CblasNoTrans : CblasTrans, as_lapack(n),
-                                   as_lapack(depth), 1.0F, weights->values.data(), as_lapack(cols),
-                                   1.0F, gram->data(), as_lapack(n));
-                     },
-                     {}});
+                                   as_lapack(depth), 1.0F, values->data(), as_lapack(cols), 1.0F,
+                                   gram->data(), as_lapack(n));
+                     }});
   }
 }
 
 // Gram matrix of n x 2n noise: a spectrum without clusters.
 template <typename T>
 std::shared_ptr<Array<T>> noise_gram(std::int64_t n) {
-  std::mt19937_64 random(2);
-  std::normal_distribution<float> normal(0.0F, 0.02F);
-  const Array<float> weights(2 * n * n);
-  std::generate(weights.span().begin(), weights.span().end(), [&] { return normal(random); });
+  const std::vector<float> weights = bench::noise(2 * n * n, 2);
   const Array<float> gram(n * n);
   cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_lapack(n), as_lapack(2 * n), 1.0F,
               weights.data(), as_lapack(n), 0.0F, gram.data(), as_lapack(n));
@@ -187,33 +122,22 @@ void add_tridiagonal_cases(std::int64_t n, std::vector<Case>& cases) {
       static_cast<std::int64_t>(measure::tridiagonalise_workspace_bytes(n, sizeof(T))));
   const auto diagonals = std::make_shared<Array<double>>(2 * n);
   const auto count = static_cast<std::size_t>(n);
-  cases.push_back({"probe.tridiagonal",
-                   type,
-                   "",
-                   n,
-                   n,
-                   [] {},
+  cases.push_back({"probe.tridiagonal", type, "", n, n, [] {},
                    [=] {
                      measure::tridiagonalise(
                          source->data(), n, n, diagonals->span().subspan(0, count),
                          diagonals->span().subspan(count, count), workspace->span());
-                   },
-                   {}});
+                   }});
   const auto copy = std::make_shared<Array<T>>(n * n);
   constexpr lapack_int kBlock = 32;
   const auto small = std::make_shared<Array<T>>(3 * n + kBlock * n);
-  cases.push_back({"probe.tridiagonal",
-                   type,
-                   sizeof(T) == 4 ? "openblas.ssytrd" : "openblas.dsytrd",
-                   n,
-                   n,
-                   [=] { std::copy(source->span().begin(), source->span().end(), copy->data()); },
-                   [=] {
-                     T* const d = small->data();
-                     library_sytrd(n, copy->data(), d, d + n, d + 2 * n, d + 3 * n,
-                                   as_lapack(n) * kBlock);
-                   },
-                   {}});
+  cases.push_back(
+      {"probe.tridiagonal", type, sizeof(T) == 4 ? "openblas.ssytrd" : "openblas.dsytrd", n, n,
+       [=] { std::copy(source->span().begin(), source->span().end(), copy->data()); },
+       [=] {
+         T* const d = small->data();
+         library_sytrd(n, copy->data(), d, d + n, d + 2 * n, d + 3 * n, as_lapack(n) * kBlock);
+       }});
 }
 
 void add_eigenvalue_cases(std::int64_t n, std::vector<Case>& cases) {
@@ -226,49 +150,29 @@ void add_eigenvalue_cases(std::int64_t n, std::vector<Case>& cases) {
                           form->span().subspan(count, count), workspace.span());
   const auto values = std::make_shared<Array<double>>(n);
   const auto copy = std::make_shared<Array<double>>(2 * n);
-  cases.push_back({"probe.eigenvalues",
-                   "F64",
-                   "",
-                   n,
-                   n,
-                   [] {},
+  cases.push_back({"probe.eigenvalues", "F64", "", n, n, [] {},
                    [=] {
                      measure::tridiagonal_eigenvalues(form->span().subspan(0, count),
                                                       form->span().subspan(count, count),
                                                       values->span());
-                   },
-                   {}});
-  cases.push_back({"probe.eigenvalues",
-                   "F64",
-                   "openblas.dsterf",
-                   n,
-                   n,
+                   }});
+  cases.push_back({"probe.eigenvalues", "F64", "openblas.dsterf", n, n,
                    [=] { std::copy(form->span().begin(), form->span().end(), copy->data()); },
                    [=] {
                      const lapack_int order = as_lapack(n);
                      lapack_int info = 0;
                      LAPACK_dsterf(&order, copy->data(), copy->data() + n, &info);
-                   },
-                   {}});
+                   }});
 }
 
-double best(const Case& item) {
-  return *std::min_element(item.samples.begin(), item.samples.end());
-}
-
-nlohmann::ordered_json row_of(const Case& item) {
-  return {{"name", item.name},
-          {"route", item.peer.empty() ? "simd" : "library"},
-          {"backend", "cpu"},
-          {"rows", item.rows},
-          {"cols", item.cols},
-          {"batch", 1},
-          {"encoding", item.encoding},
-          {"unit", "ms_per_matrix"},
-          {"samples", item.samples},
-          {"limit", nullptr},
-          {"peer", item.peer.empty() ? nlohmann::ordered_json(nullptr)
-                                     : nlohmann::ordered_json(item.peer)}};
+bench::Row row_of(const Case& item) {
+  return {.name = item.name,
+          .route = item.peer.empty() ? "simd" : "library",
+          .rows = item.rows,
+          .cols = item.cols,
+          .encoding = item.encoding,
+          .unit = "ms_per_matrix",
+          .peer = item.peer};
 }
 
 }  // namespace
@@ -278,12 +182,10 @@ int main(int argc, char** argv) {
   std::int64_t rows = 7168;
   std::int64_t cols = 2048;
   int repeats = 5;
-  std::string commit = "unknown";
   bool json = false;
   app.add_option("--rows", rows, "rows of the weights")->check(CLI::Range(2, 1 << 20));
   app.add_option("--cols", cols, "columns of the weights")->check(CLI::Range(2, 1 << 20));
   app.add_option("--repeats", repeats, "samples per case")->check(CLI::PositiveNumber);
-  app.add_option("--commit", commit, "commit to record with --json");
   app.add_flag("--json", json, "print vindex-bench/1 with all samples");
   CLI11_PARSE(app, argc, argv);
 
@@ -298,43 +200,24 @@ int main(int argc, char** argv) {
   add_tridiagonal_cases<double>(n, cases);
   add_eigenvalue_cases(n, cases);
 
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    for (Case& item : cases) {
-      item.prepare();
-      const double start = thread_milliseconds();
-      item.run();
-      item.samples.push_back(thread_milliseconds() - start);
-    }
-  }
-
-  if (!json) {
-    fmt::print("{}, {}, best of {}, one thread\n", info.device, info.libraries.at(0), repeats);
-    for (std::size_t i = 0; i + 1 < cases.size(); i += 2) {
-      fmt::print("{:<18} {:<16} {:>6}x{:<6} {:8.2f} ms  {:<16} {:8.2f} ms  {:5.2f} times\n",
-                 cases[i].name, cases[i].encoding, cases[i].rows, cases[i].cols, best(cases[i]),
-                 cases[i + 1].peer, best(cases[i + 1]), best(cases[i + 1]) / best(cases[i]));
-    }
-    return 0;
-  }
-  char date[32] = {};
-  const std::time_t now = std::time(nullptr);
-  std::strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  nlohmann::ordered_json document = {
-      {"schema", "vindex-bench/1"},
-      {"commit", commit},
-      {"date", date},
-      {"host",
-       {{"cpu", info.device},
-        {"cores", std::thread::hardware_concurrency()},
-        {"memory_gib", nullptr},
-        {"blas", info.libraries.at(0)}}},
-      {"gpu", nullptr},
-      {"command",
-       fmt::format("kernels_bench --rows {} --cols {} --repeats {} --json", rows, cols, repeats)},
-      {"rows", nlohmann::ordered_json::array()}};
+  bench::Report report{.commit = run::program_commit(),
+                       .command = bench::command_text({argv, argv + argc}),
+                       .host = bench::host_facts(info.libraries.at(0))};
   for (const Case& item : cases) {
-    document["rows"].push_back(row_of(item));
+    report.rows.push_back(row_of(item));
   }
-  fmt::print("{}\n", document.dump(1));
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      cases[i].prepare();
+      const double start = bench::thread_seconds();
+      cases[i].run();
+      report.rows[i].samples.push_back(1e3 * (bench::thread_seconds() - start));
+    }
+  }
+  // Ours and its peer are neighbours: the peer's best time is what ours is held against.
+  for (std::size_t i = 0; i + 1 < cases.size(); i += 2) {
+    report.rows[i].limit = bench::best_of(report.rows[i + 1]);
+  }
+  fmt::print("{}", json ? bench::report_json(report) : bench::report_table(report));
   return 0;
 }

@@ -24,7 +24,10 @@ const Allowed& allowed_includes() {
       {"results", {"results", "model", "measure", "decode", "core"}},
       {"synth", {"synth", "decode", "core"}},
       {"run", {"run", "results", "model", "measure", "shard", "decode", "core"}},
-      {"apps", {"run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
+      {"bench",
+       {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
+      {"apps",
+       {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
   };
   return table;
 }

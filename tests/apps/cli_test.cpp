@@ -28,8 +28,8 @@ TEST_F(CliTest, HelpStartsWithExamplesAndGoesToStandardOutput) {
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_LT(help.out.find("Examples:"), help.out.find("Options:"));
   EXPECT_EQ(help.err, "");
-  for (const char* verb :
-       {"inspect", "decode", "plan", "measure", "merge", "status", "validate", "export", "synth"}) {
+  for (const char* verb : {"inspect", "decode", "plan", "measure", "merge", "status", "validate",
+                           "export", "synth", "bench"}) {
     EXPECT_NE(help.out.find(verb), std::string::npos) << verb;
     EXPECT_EQ(run({verb, "--help"}).exit_code, 0) << verb;
   }

@@ -1,0 +1,183 @@
+// The verb bench: flags to cases, a table or one JSON document on standard output.
+#include "verbs.hpp"
+
+#include <vindex/bench/bench.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  std::vector<std::string> sections, shapes, encodings, modes, routes;
+  std::vector<std::int64_t> batches;
+  std::string backend = "auto", device = "0", model, folder, synth, simd;
+  std::int32_t threads = 0;
+  int samples = 3;
+  double case_seconds = 10.0;
+  bool json = false;
+};
+
+struct Shape {
+  std::int64_t rows = 0, cols = 0;
+};
+
+Shape parse_shape(const std::string& text) {
+  Shape shape;
+  long long rows = 0;
+  long long cols = 0;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%7lldx%7lld%n", &rows, &cols, &end) != 2 ||
+      static_cast<std::size_t>(end) != text.size() || rows < 2 || cols < 2) {
+    throw UsageError("E-SHAPE",
+                     fmt::format("`{}` is no shape; write ROWSxCOLS, as stored", printable(text)));
+  }
+  shape.rows = rows;
+  shape.cols = cols;
+  return shape;
+}
+
+/// What two cores measure in about a minute; a GPU gets the shapes of the contract's goals too.
+std::vector<bench::SpectraCase> usual_cases() {
+  using measure::Mode;
+  return {{Mode::kDefault, 7168, 2048, "F8_E4M3/128x128"},
+          {Mode::kDefault, 2048, 7168, "F8_E4M3/128x128"},
+          {Mode::kDefault, 7168, 2048, "BF16"},
+          {Mode::kDefault, 768, 2048, "BF16"},
+          {Mode::kFast, 7168, 2048, "F8_E4M3/128x128"},
+          {Mode::kStrict, 7168, 2048, "F8_E4M3/128x128"},
+          {Mode::kStrict, 4096, 4096, "BF16"}};
+}
+
+template <typename T>
+std::vector<T> or_else(const std::vector<T>& given, std::vector<T> otherwise) {
+  return given.empty() ? otherwise : given;
+}
+
+/// Every combination of what was given, or the usual cases where nothing was.
+std::vector<bench::SpectraCase> cases_of(const Flags& flags) {
+  const bool is_usual = flags.shapes.empty() && flags.encodings.empty() && flags.modes.empty();
+  std::vector<bench::SpectraCase> cases =
+      is_usual ? usual_cases() : std::vector<bench::SpectraCase>();
+  if (!is_usual) {
+    for (const std::string& mode : or_else(flags.modes, {"default"})) {
+      for (const std::string& text : or_else(flags.shapes, {"7168x2048", "2048x7168"})) {
+        const Shape shape = parse_shape(text);
+        for (const std::string& encoding : or_else(flags.encodings, {"F8_E4M3/128x128"})) {
+          cases.push_back({mode_of(mode), shape.rows, shape.cols, encoding});
+        }
+      }
+    }
+  }
+  std::vector<bench::SpectraCase> all;
+  for (const bench::SpectraCase& one : cases) {
+    for (const std::int64_t batch : or_else(flags.batches, {0})) {
+      for (const std::string& route : or_else(flags.routes, {"auto"})) {
+        all.push_back(one);
+        all.back().batch = batch;
+        all.back().route = route;
+      }
+    }
+  }
+  return all;
+}
+
+bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
+  bench::BenchSettings settings;
+  const auto wants = [&](const char* section) {
+    return flags.sections.empty() ||
+           std::find(flags.sections.begin(), flags.sections.end(), section) != flags.sections.end();
+  };
+  settings.sections = {.read = wants("read"),
+                       .decode = wants("decode"),
+                       .spectra = wants("spectra"),
+                       .end_to_end = wants("end-to-end")};
+  settings.cases = cases_of(flags);
+  settings.decode_encodings =
+      or_else(flags.encodings, {"F32", "BF16", "F16", "F8_E4M3/128x128", "INT4/g32", "Q8_0", "Q4_0",
+                                "Q4_K", "Q6_K", "IQ4_XS", "MXFP4"});
+  if (!flags.shapes.empty()) {
+    const Shape shape = parse_shape(flags.shapes.front());
+    settings.decode_rows = shape.rows;
+    settings.decode_cols = shape.cols;
+  }
+  settings.simd_level = flags.simd;
+  settings.backend = backend_of(flags.backend);
+  settings.devices = parse_devices(flags.device);
+  settings.threads = flags.threads;
+  settings.sampling = {.samples = flags.samples,
+                       .case_seconds = flags.case_seconds,
+                       .stop_signal = &catch_stop_signals()};
+  settings.model = flags.model;
+  settings.synth_spec = flags.synth;
+  settings.folder =
+      flags.folder.empty() ? std::filesystem::temp_directory_path().string() : flags.folder;
+  settings.mode = flags.modes.empty() ? measure::Mode::kDefault : mode_of(flags.modes.front());
+  settings.command = session.arguments;
+  return settings;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  flags->synth = "layer:12x7168x2048:fp8";
+  CLI::App* verb = app.add_subcommand(
+      "bench",
+      "Measure the speed of reading, decoding, spectra and whole runs here, beside limits taken in "
+      "the same run\n\nExamples:\n"
+      "  vindex bench                          about a minute on two cores\n"
+      "  vindex bench --sections spectra --shapes 7168x2048,4096x4096 --modes default,strict\n"
+      "  vindex bench --backend cuda --sections spectra --batch 1,16,64,384 --json > spectra.json\n"
+      "  vindex bench --sections read,end-to-end --model MODEL\n"
+      "  vindex bench --sections decode --encodings Q4_K,Q6_K");
+  verb->add_option("--sections", flags->sections, "read, decode, spectra, end-to-end; all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"read", "decode", "spectra", "end-to-end"}));
+  verb->add_option("--shapes", flags->shapes, "ROWSxCOLS as stored")->delimiter(',');
+  verb->add_option("--encodings", flags->encodings, "BF16, F8, INT4, Q8_0, ...")->delimiter(',');
+  verb->add_option("--modes", flags->modes, "fast, default, strict")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fast", "default", "strict"}));
+  verb->add_option("--routes,--svd-route", flags->routes, "auto, library, ...: SVD routes")
+      ->delimiter(',');
+  verb->add_option("--batch", flags->batches, "Matrices per call; as many as the back end asks for")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--device", flags->device, "CUDA devices: all, N or N,N")->capture_default_str();
+  verb->add_option("--threads", flags->threads, "CPU workers, or calls to a GPU at once")
+      ->check(CLI::Range(1, 4096));
+  verb->add_option("--samples", flags->samples, "Samples per case, after one warm-up")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  verb->add_option("--case-seconds", flags->case_seconds,
+                   "No further sample of a case is begun after this")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--simd", flags->simd, "Decoders for baseline, avx2 or avx512; the best here");
+  verb->add_option("--model", flags->model, "Read and measure this model end to end");
+  verb->add_option("--synth", flags->synth, "What to write and measure end to end without --model")
+      ->capture_default_str();
+  verb->add_option("--folder", flags->folder, "Where to write it; the folder for temporary files");
+  verb->add_flag("--json", flags->json, "One JSON document with every sample (vindex-bench/1)");
+  on_choice(*verb, session, [&session, flags] {
+    const bench::BenchOutcome outcome = bench::run_bench(
+        settings_of(*flags, session), [&session](const std::string& line) { say(session, line); });
+    print_result(flags->json ? bench::report_json(outcome.report)
+                             : bench::report_table(outcome.report));
+    return outcome.stopped  ? ExitCode::kStoppedEarly
+           : outcome.failed ? ExitCode::kInternal
+                            : ExitCode::kOk;
+  });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,123 @@
+// The disk as a limit: large aligned reads past the page cache, and the page cache emptied of some
+// files.
+#include "limits.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <memory>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace vindex::bench {
+
+namespace {
+
+constexpr std::uint64_t kPiece = 8ULL << 20U;
+constexpr std::size_t kAlignment = 4096;
+
+class File {
+ public:
+  File(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC)) {
+    struct stat status {};
+    if (descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0) {
+      bytes_ = static_cast<std::uint64_t>(status.st_size);
+    }
+  }
+  ~File() {
+    if (descriptor_ >= 0) {
+      ::close(descriptor_);
+    }
+  }
+  File(File&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), bytes_(other.bytes_) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int descriptor() const { return descriptor_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  int descriptor_ = -1;
+  std::uint64_t bytes_ = 0;
+};
+
+/// True where no more than a hundredth of the file's pages is in memory.
+bool is_uncached(const File& file) {
+  void* const view = ::mmap(nullptr, static_cast<std::size_t>(file.bytes()), PROT_READ, MAP_SHARED,
+                            file.descriptor(), 0);
+  if (view == MAP_FAILED) {
+    return false;
+  }
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(static_cast<std::size_t>((file.bytes() + page - 1) / page));
+  const bool known = ::mincore(view, static_cast<std::size_t>(file.bytes()), resident.data()) == 0;
+  ::munmap(view, static_cast<std::size_t>(file.bytes()));
+  const auto cached = std::count_if(resident.begin(), resident.end(),
+                                    [](unsigned char flags) { return (flags & 1U) != 0; });
+  return known && static_cast<std::size_t>(cached) <= resident.size() / 100;
+}
+
+struct Piece {
+  int descriptor;
+  std::uint64_t offset;
+};
+
+}  // namespace
+
+bool drop_from_page_cache(const std::vector<std::string>& paths) {
+  bool dropped = true;
+  for (const std::string& path : paths) {
+    const File file(path, O_RDONLY);
+    // Pages that are not yet on the disk cannot be dropped.
+    dropped = file.descriptor() >= 0 && ::fsync(file.descriptor()) == 0 &&
+              ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED) == 0 &&
+              (file.bytes() == 0 || is_uncached(file)) && dropped;
+  }
+  return dropped;
+}
+
+Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling& sampling) {
+  Row row{.name = "probe.disk",
+          .route = "O_DIRECT, 8 MiB, " + std::to_string(readers) + " threads",
+          .batch = readers,
+          .unit = "gb_per_s"};
+  std::vector<File> files;
+  std::vector<Piece> pieces;
+  std::uint64_t bytes = 0;
+  for (const std::string& path : paths) {
+    files.emplace_back(path, O_RDONLY | O_DIRECT);
+    if (files.back().descriptor() < 0) {
+      row.note = "the file system has no O_DIRECT";
+      return row;
+    }
+    for (std::uint64_t offset = 0; offset < files.back().bytes(); offset += kPiece) {
+      pieces.push_back({files.back().descriptor(), offset});
+    }
+    bytes += files.back().bytes();
+  }
+  const auto once = [&] {
+    std::atomic<std::size_t> next{0};
+    const double seconds = run_together(readers, [&](int) {
+      const std::unique_ptr<void, decltype(&std::free)> buffer(
+          std::aligned_alloc(kAlignment, kPiece), &std::free);
+      expects(buffer != nullptr, "memory for a piece of a file");
+      for (std::size_t i = next++; i < pieces.size(); i = next++) {
+        if (::pread(pieces[i].descriptor, buffer.get(), kPiece,
+                    static_cast<off_t>(pieces[i].offset)) <= 0) {
+          throw SystemError("E-READ", errno, "reading past the page cache failed");
+        }
+      }
+    });
+    return 1e-9 * static_cast<double>(bytes) / seconds;
+  };
+  row.samples = take_samples(sampling, once);
+  return row;
+}
+
+}  // namespace vindex::bench

@@ -1,0 +1,150 @@
+#include <vindex/bench/report.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <limits>
+#include <sched.h>
+#include <unistd.h>
+
+namespace vindex::bench {
+
+namespace {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return text.data();
+}
+
+std::string processor_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "unknown";
+}
+
+/// Four significant digits without an exponent where that stays short.
+std::string number_text(double value) { return fmt::format("{:.4g}", value); }
+
+}  // namespace
+
+HostFacts host_facts(std::string blas) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const bool known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
+  return {.cpu = processor_model(),
+          .cores = known ? CPU_COUNT(&cores) : 1,
+          .memory_gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<double>(sysconf(_SC_PAGESIZE)) / (1024.0 * 1024.0 * 1024.0),
+          .blas = std::move(blas)};
+}
+
+std::string gpu_driver_version() {
+  // "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build ..."
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    if (word.find_first_not_of("0123456789.") == std::string::npos &&
+        word.find('.') != std::string::npos) {
+      return word;
+    }
+  }
+  return "unknown";
+}
+
+std::string command_text(const std::vector<std::string>& arguments) {
+  return fmt::format("{}", fmt::join(arguments, " "));
+}
+
+bool is_duration(const std::string& unit) {
+  return unit == "ms_per_matrix" || unit == "seconds" || unit == "microseconds";
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+double best_of(const Row& row) {
+  if (row.samples.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return is_duration(row.unit) ? *std::min_element(row.samples.begin(), row.samples.end())
+                               : *std::max_element(row.samples.begin(), row.samples.end());
+}
+
+std::string report_json(const Report& report) {
+  nlohmann::ordered_json document = {{"schema", "vindex-bench/1"},
+                                     {"commit", report.commit},
+                                     {"date", utc_now()},
+                                     {"host",
+                                      {{"cpu", report.host.cpu},
+                                       {"cores", report.host.cores},
+                                       {"memory_gib", report.host.memory_gib},
+                                       {"blas", report.host.blas}}},
+                                     {"gpu", nullptr},
+                                     {"command", report.command},
+                                     {"rows", nlohmann::ordered_json::array()}};
+  if (report.gpu) {
+    document["gpu"] = {
+        {"name", report.gpu->name}, {"driver", report.gpu->driver}, {"cuda", report.gpu->cuda}};
+  }
+  for (const Row& row : report.rows) {
+    nlohmann::ordered_json entry = {
+        {"name", row.name},         {"route", row.route}, {"backend", row.backend},
+        {"rows", row.rows},         {"cols", row.cols},   {"batch", row.batch},
+        {"encoding", row.encoding}, {"unit", row.unit},   {"samples", row.samples},
+        {"limit", nullptr},         {"peer", nullptr}};
+    if (row.limit) {
+      entry["limit"] = *row.limit;
+    }
+    if (!row.peer.empty()) {
+      entry["peer"] = row.peer;
+    }
+    if (!row.note.empty()) {
+      entry["note"] = row.note;
+    }
+    document["rows"].push_back(std::move(entry));
+  }
+  return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string report_table(const Report& report) {
+  std::string text = fmt::format("{} ({} cores, {}){}\n", report.host.cpu, report.host.cores,
+                                 report.host.blas, report.gpu ? ", " + report.gpu->name : "");
+  text += fmt::format("{:<22} {:>13} {:<16} {:>5} {:<38} {:>10} {:>10} {:<13} {:>10} {:>6}\n",
+                      "name", "shape", "encoding", "batch", "back end: route", "median", "best",
+                      "unit", "limit", "share");
+  for (const Row& row : report.rows) {
+    const std::string shape = row.rows == 0 ? "-" : fmt::format("{}x{}", row.rows, row.cols);
+    const double best = best_of(row);
+    std::string limit = "-";
+    std::string share = "-";
+    if (row.limit) {
+      limit = number_text(*row.limit);
+      share = fmt::format("{:.2f}", is_duration(row.unit) ? *row.limit / best : best / *row.limit);
+    }
+    text += fmt::format("{:<22} {:>13} {:<16} {:>5} {:<38} {:>10} {:>10} {:<13} {:>10} {:>6}{}{}\n",
+                        row.name, shape, row.encoding, row.batch,
+                        (row.peer.empty() ? row.backend : row.peer) + ": " + row.route,
+                        row.samples.empty() ? "-" : number_text(median(row.samples)),
+                        row.samples.empty() ? "-" : number_text(best), row.unit, limit, share,
+                        row.note.empty() ? "" : "  ", row.note);
+  }
+  return text;
+}
+
+}  // namespace vindex::bench

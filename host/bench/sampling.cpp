@@ -1,0 +1,50 @@
+#include <vindex/bench/sampling.hpp>
+
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace vindex::bench {
+
+std::vector<double> take_samples(const Sampling& sampling, const std::function<double()>& once) {
+  std::vector<double> samples;
+  const double start = wall_seconds();
+  for (int sample = -1; sample < sampling.samples && !sampling.stopped(); ++sample) {
+    const double value = once();
+    if (sample >= 0) {
+      samples.push_back(value);
+    }
+    if (!samples.empty() && wall_seconds() - start > sampling.case_seconds) {
+      break;
+    }
+  }
+  return samples;
+}
+
+double run_together(int workers, const std::function<void(int)>& work) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::vector<std::thread> threads;
+  const double start = wall_seconds();
+  for (int worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      try {
+        work(worker);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (failure == nullptr) {
+          failure = std::current_exception();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  if (failure != nullptr) {
+    std::rethrow_exception(failure);
+  }
+  return wall_seconds() - start;
+}
+
+}  // namespace vindex::bench

@@ -1,0 +1,80 @@
+// Owns what the sections of a benchmark share: settings, back ends, limits, and the report they
+// write into.
+#pragma once
+
+#include "limits.hpp"
+
+#include <vindex/bench/bench.hpp>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace vindex::bench {
+
+/// Limits taken so far; a section that needs one it lacks takes it.
+class Limits {
+ public:
+  Limits(const BenchSettings& settings, Report& report) : settings_(settings), report_(report) {}
+
+  /// GB/s written by one copying thread, or by `workers` at once.
+  double memcpy_gb_per_s(int workers);
+  /// Flop per second and worker of float32 (float64: wide) matrix products on `workers` at once.
+  double flops(bool wide, int workers);
+  /// GB/s to the first CUDA device; nothing where there is none.
+  std::optional<double> bus_gb_per_s();
+
+ private:
+  /// Measures and reports what is not known yet.
+  double take(const std::string& key, const std::function<Row()>& measure,
+              const std::function<double(const Row&)>& value);
+
+  const BenchSettings& settings_;
+  Report& report_;
+  std::map<std::string, double> known_;
+};
+
+/// What run_bench() hands to a section.
+struct Section {
+  const BenchSettings& settings;
+  const std::function<void(const std::string&)>& say;
+  measure::Backend& backend;  ///< the first one
+  Limits& limits;
+  BenchOutcome& outcome;
+
+  bool is_cuda() const { return backend.info().name == "cuda"; }
+  /// Calls of measure() at once.
+  int workers() const;
+  /// Adds the row and says it.
+  void add(Row row);
+  /// Adds the row without samples, saying why.
+  void add_failure(Row row, const std::string& why);
+};
+
+/// Rows "decode": one thread of the CPU, every encoding asked for, in interleaved samples.
+void decode_section(Section& section);
+
+/// Rows "spectra.MODE" with "decode", "gram" and "probe.eigen" as the back end timed its stages.
+void spectra_section(Section& section);
+
+/// Rows "read" and "end_to_end", from the page cache and from the disk.
+void storage_section(Section& section);
+
+/// Least time for one matrix: the triangle of the Gram matrix and its reduction at the BLAS rate
+/// measured here (CPU), or its bytes over the bus (CUDA). Milliseconds; nothing where unknown.
+std::optional<double> spectra_limit_ms(Section& section, const SpectraCase& one,
+                                       std::size_t encoded_bytes);
+
+/// Samples of one case in milliseconds per matrix, stages beside them.
+struct SpectraSamples {
+  std::string method;
+  std::int64_t batch = 0;
+  std::size_t encoded_bytes = 0;  ///< of one matrix
+  std::vector<double> total, decode, gram, eigen;
+};
+/// Errors: Error where a matrix was not measured; what the back end throws.
+SpectraSamples measure_case(Section& section, const SpectraCase& one);
+
+}  // namespace vindex::bench

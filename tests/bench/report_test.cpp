@@ -1,0 +1,123 @@
+// Reports of benchmarks: the JSON form, the table, and the sampling behind them.
+#include <vindex/bench/report.hpp>
+#include <vindex/bench/sampling.hpp>
+#include <vindex/bench/weights.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace vindex::bench {
+namespace {
+
+Report sample_report() {
+  Report report{.commit = "abc", .command = "vindex bench", .host = host_facts("none")};
+  report.rows.push_back({.name = "spectra.default",
+                         .route = "auto: gram32",
+                         .rows = 7168,
+                         .cols = 2048,
+                         .unit = "ms_per_matrix",
+                         .samples = {4.0, 2.0, 3.0},
+                         .limit = 1.0});
+  report.rows.push_back({.name = "probe.h2d",
+                         .route = "pinned",
+                         .backend = "cuda",
+                         .unit = "gb_per_s",
+                         .note = "no driver"});
+  return report;
+}
+
+TEST(BenchReport, JsonHoldsEverySampleAndNoAverage) {
+  const auto document = nlohmann::json::parse(report_json(sample_report()));
+  EXPECT_EQ(document.at("schema"), "vindex-bench/1");
+  EXPECT_TRUE(document.at("gpu").is_null());
+  EXPECT_GE(document.at("host").at("cores"), 1);
+  EXPECT_GT(document.at("host").at("memory_gib"), 0.0);
+  const auto& row = document.at("rows").at(0);
+  EXPECT_EQ(row.at("samples"), nlohmann::json({4.0, 2.0, 3.0}));
+  EXPECT_EQ(row.at("limit"), 1.0);
+  EXPECT_TRUE(row.at("peer").is_null());
+  EXPECT_FALSE(row.contains("note"));
+  EXPECT_EQ(document.at("rows").at(1).at("note"), "no driver");
+  EXPECT_TRUE(document.at("rows").at(1).at("samples").empty());
+}
+
+TEST(BenchReport, TableShowsMedianBestAndShareOfTheLimit) {
+  const std::string table = report_table(sample_report());
+  const std::string line = table.substr(table.find("spectra.default"));
+  for (const char* part : {"7168x2048", " 3 ", " 2 ", "ms_per_matrix", "0.50"}) {
+    EXPECT_NE(line.find(part), std::string::npos) << part << "\n" << table;
+  }
+  EXPECT_NE(table.find("no driver"), std::string::npos);
+}
+
+TEST(BenchReport, BestIsTheShortestTimeAndTheLargestRate) {
+  Row row{.unit = "seconds", .samples = {2.0, 1.0}};
+  EXPECT_EQ(best_of(row), 1.0);
+  row.unit = "gb_per_s";
+  EXPECT_EQ(best_of(row), 2.0);
+  row.samples.clear();
+  EXPECT_TRUE(std::isnan(best_of(row)));
+}
+
+TEST(BenchReport, MedianByHand) {
+  EXPECT_EQ(median({3.0, 1.0, 2.0}), 2.0);
+  EXPECT_EQ(median({4.0, 1.0, 2.0, 3.0}), 2.5);
+  EXPECT_TRUE(std::isnan(median({})));
+}
+
+TEST(BenchSampling, TheWarmUpIsDroppedAndOneSampleIsAlwaysTaken) {
+  double calls = 0.0;
+  const auto once = [&calls] { return ++calls; };
+  EXPECT_EQ(take_samples({.samples = 3}, once), (std::vector<double>{2.0, 3.0, 4.0}));
+  EXPECT_EQ(take_samples({.samples = 3, .case_seconds = 0.0}, once).size(), 1U);
+}
+
+TEST(BenchSampling, AStopEndsACaseAtOnce) {
+  const std::atomic<int> stop{15};
+  EXPECT_TRUE(take_samples({.samples = 3, .stop_signal = &stop}, [] { return 1.0; }).empty());
+}
+
+TEST(BenchSampling, AnExceptionOfAWorkerComesBack) {
+  EXPECT_THROW(run_together(3,
+                            [](int worker) {
+                              if (worker == 1) {
+                                throw DeviceError("E-TEST", "broken");
+                              }
+                            }),
+               DeviceError);
+}
+
+TEST(BenchWeights, EveryKnownEncodingDecodesAndNoiseHasItsDeviation) {
+  constexpr std::int64_t kRows = 256;
+  constexpr std::int64_t kCols = 512;
+  int noisy = 0;
+  for (const decode::Encoding& encoding : known_encodings()) {
+    const EncodedWeights weights(encoding, kRows, kCols, 7);
+    std::vector<std::byte> place(weights.bytes());
+    std::vector<float> decoded(static_cast<std::size_t>(kRows * kCols), -1.0F);
+    decode::decode_matrix(weights.copied_to(place), decoded.data(), kCols);
+    if (weights.is_noise()) {
+      ++noisy;
+      const auto moments = decode::moments_of(decoded.data(), kRows, kCols, kCols);
+      EXPECT_EQ(moments.nonfinite, 0) << encoding.label;
+      EXPECT_NEAR(decode::standard_deviation(moments), 0.02, 0.001) << encoding.label;
+    }
+  }
+  EXPECT_GE(noisy, 6);
+}
+
+TEST(BenchWeights, SeedsGiveDifferentWeightsAndNamesAreChecked) {
+  EXPECT_EQ(noise(100, 1), noise(100, 1));
+  EXPECT_NE(noise(100, 1), noise(100, 2));
+  EXPECT_EQ(encoding_of("F8").label, "F8_E4M3/128x128");
+  EXPECT_EQ(encoding_of("INT4").label, "INT4/g32");
+  EXPECT_THROW(encoding_of("Q9_9"), UsageError);
+  EXPECT_THROW(EncodedWeights(encoding_of("Q4_K"), 4, 100, 1), UsageError);
+}
+
+}  // namespace
+}  // namespace vindex::bench
