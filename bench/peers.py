@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""vindex and its peers on the same matrices, in the form vindex-bench/1: milliseconds per matrix, and errors against float64
+LAPACK as rows `probe.error.*` (unit share; one sample per spectrum).
+
+    python3 bench/peers.py --program build/cpu/apps/vindex -o bench/results/cpu-NAME-peers.json
+    python3 bench/peers.py --program bundle/bin/vindex --device cuda --batch 16,64 -o peers-cuda.json
+
+`vindex synth` writes one layer per spectrum, `vindex decode` the float32 weights that the peers get for free. A peer that is
+not installed, fails or takes longer than its time is a row with a note; the others go on. The table goes to standard error.
+"""
+import argparse
+import datetime
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+# name, row it is a peer of, batches: "one" or "many"
+CPU_PEERS = (("scipy.svdvals", "spectra.default", "one"), ("scipy.gram+eigvalsh", "spectra.default", "one"),
+             ("numpy.svd", "spectra.default", "one"), ("numpy.gram+eigvalsh", "spectra.default", "one"),
+             ("torch.svdvals", "spectra.default", "one"), ("torch.gram32+eigvalsh", "spectra.default", "one"),
+             ("torch.svd_lowrank", "spectra.fast", "one"), ("weightwatcher-like", "end_to_end", "one"))
+CUDA_PEERS = (("cupy.gram32+eigvalsh", "spectra.default", "many"), ("cupy.gram64+eigvalsh", "spectra.strict", "many"),
+              ("torch.gram32+eigvalsh", "spectra.default", "many"), ("torch.gram64+eigvalsh", "spectra.strict", "many"),
+              ("torch.svdvals.gesvd", "spectra.default", "one"), ("torch.svdvals.gesvda", "spectra.default", "one"),
+              ("torch.svdvals", "spectra.default", "one"), ("cupy.svd", "spectra.default", "one"),
+              ("jax.gram32+eigvalsh", "spectra.default", "many"), ("jax.svd", "spectra.default", "one"),
+              ("torch.svd_lowrank", "spectra.fast", "one"), ("weightwatcher-like", "end_to_end", "one"),
+              ("torch.svdvals.gesvdj", "spectra.default", "one"))
+
+
+def clean_environment():
+    """OPENBLAS_* and their like choose kernels and threads: nobody gets any."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS_", "OMP_", "GOTO_", "MKL_"))}
+
+
+def run(command):
+    done = subprocess.run(command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise RuntimeError(f"{' '.join(command[:3])} ended with {done.returncode}: {last}")
+    return done.stdout
+
+
+class Child:
+    """The process of bench/peer_calls.py, started again after it was killed."""
+
+    def __init__(self, command, answer_seconds):
+        self.command, self.answer_seconds, self.process = command, answer_seconds, None
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=clean_environment(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.lines = queue.Queue()
+
+        def read(stream=self.process.stdout, lines=self.lines):
+            for line in stream:
+                lines.put(line)
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def ask(self, **wanted):
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        try:
+            self.process.stdin.write(json.dumps(wanted) + "\n")
+            self.process.stdin.flush()
+            line = self.lines.get(timeout=self.answer_seconds)
+            return json.loads(line) if line is not None else {"failure": "the peer's process ended"}
+        except BrokenPipeError:
+            return {"failure": "the peer's process ended"}
+        except ValueError:
+            return {"failure": f"no JSON: {line.strip()[:100]}"}
+        except queue.Empty:
+            self.stop()
+            return {"failure": f"no answer within {self.answer_seconds:.0f} s"}
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+class Bench:
+    """Inputs, our program and the peers of one shape."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.deadline = time.monotonic() + options.time_limit
+        self.models, self.rows, self.report, self.failed, self.blas = {}, [], None, False, "unknown"
+        self.encoding = {"fp8": "F8_E4M3/128x128", "bf16": "BF16", "int4": "INT4/g32"}[options.encoding]
+
+    def write_inputs(self):
+        shape = f"{self.options.rows}x{self.options.cols}:{self.options.encoding}"
+        os.mkdir(os.path.join(self.folder, "weights"))
+        for kind in self.options.spectra:
+            model = self.models[kind] = os.path.join(self.folder, kind)
+            run([self.options.program, "synth", f"layer:1x{shape}:{kind}", "-o", model])
+            run([self.options.program, "decode", model, "--tensor", "model.layers.1.mlp.experts.0.down_proj.weight",
+                 "-o", os.path.join(self.folder, "weights", kind + ".f32")])
+        # Most notebooks meet unquantised weights.
+        self.models["bf16"] = os.path.join(self.folder, "bf16")
+        run([self.options.program, "synth", f"layer:{self.options.files}x{self.options.rows}x{self.options.cols}:bf16",
+             "-o", self.models["bf16"]])
+
+    def peer_row(self, name, peer, batch, unit="ms_per_matrix"):
+        return {"name": name, "route": peer.split(".")[-1], "backend": self.options.device, "rows": self.options.rows,
+                "cols": self.options.cols, "batch": batch, "encoding": self.encoding, "unit": unit, "samples": [],
+                "limit": None, "peer": peer}
+
+    def ours(self, samples):
+        command = [self.options.program, "bench", "--json", "-q", "--backend", self.options.device, "--samples",
+                   str(samples), "--folder", self.folder]
+        shape = ["--shapes", f"{self.options.rows}x{self.options.cols}", "--encodings", self.encoding]
+        if self.options.device == "cuda":
+            shape += ["--batch", ",".join(map(str, self.options.batches))]
+        report = json.loads(run(command + ["--sections", "spectra", "--modes", "default,strict,fast"] + shape))
+        files = json.loads(run(command + ["--sections", "end-to-end", "--model", self.models["bf16"]]))
+        report["rows"] += [row for row in files["rows"] if row["name"] == "end_to_end"]
+        return report
+
+    def machine(self):
+        """A report without rows, where our own program cannot measure on this device."""
+        report = json.loads(run([self.options.program, "bench", "--json", "-q", "--backend", "cpu", "--sections", "decode",
+                                 "--shapes", "16x256", "--encodings", "F32", "--samples", "1"]))
+        query = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
+        said = subprocess.run(query.split(), stdout=subprocess.PIPE, text=True, check=False) \
+            if shutil.which("nvidia-smi") else None
+        if said is not None and said.returncode == 0:
+            name, driver = said.stdout.splitlines()[0].split(", ")
+            report["gpu"] = {"name": name, "driver": driver, "cuda": "unknown"}
+        return {**report, "rows": []}
+
+    def add_ours(self, samples):
+        try:
+            report = self.ours(samples)
+        except RuntimeError as error:
+            print(f"vindex is not measured: {error}", file=sys.stderr)
+            self.failed = True
+            report = self.report or self.machine()
+            self.report, self.rows = report, self.rows or report["rows"]
+            return
+        if self.report is None:
+            self.report = report
+            self.rows = report["rows"]
+        else:
+            for row, more in zip(self.rows, report["rows"]):
+                row["samples"] += more["samples"]
+
+    def add_our_errors(self, errors_of):
+        try:
+            import h5py
+            import numpy
+        except ImportError as error:
+            print(f"no errors of ours: {error}", file=sys.stderr)
+            return
+        for mode in ("default", "strict", "fast"):
+            found = []
+            for kind in self.options.spectra:
+                exact = numpy.load(os.path.join(self.folder, "weights", kind + ".f32.sigma.npy"))
+                out = os.path.join(self.folder, f"{kind}-{mode}.h5")
+                run([self.options.program, "measure", self.models[kind], "-o", out, "--mode", mode, "--backend",
+                     self.options.device, "--progress", "none"])
+                with h5py.File(out) as file:
+                    values = next(iter(file["spectra"].values()))["sigma"][0]  # one matrix, one length
+                found.append(errors_of(values.astype(float), exact, float((exact**2).sum())))
+            self.add_errors("spectra." + mode, None, found)
+
+    def add_errors(self, name, peer, found):
+        for error in found[0]:
+            self.rows.append({**self.peer_row("probe.error." + error, peer or name, 1, "share"), "route": name,
+                              "peer": peer, "samples": [one[error] for one in found],
+                              "note": "spectra " + ", ".join(self.options.spectra) + "; against float64 LAPACK"})
+
+    def time_peers(self, child, peers):
+        """Rounds over all peers and ours, so that a busy machine slows all alike; the first is a warm-up."""
+        wanted = [(self.peer_row(name, peer, batch), batch) for peer, name, kind in peers
+                  for batch in (self.options.batches if kind == "many" else [1])]
+        for row, _ in wanted:
+            if row["name"] == "end_to_end":
+                row["batch"], row["encoding"] = self.options.files, "BF16"
+        interleaved = self.options.device == "cpu"
+        if not interleaved:
+            self.add_ours(self.options.samples)
+        spent = [0.0] * len(wanted)
+        rounds = range(self.options.samples + 1)
+        # On a GPU each peer's rounds follow each other: its inputs are gigabytes.
+        order = [(r, i) for r in rounds for i in range(len(wanted))] if interleaved else \
+            [(r, i) for i in range(len(wanted)) for r in rounds]
+        for round_number, index in order:
+            if interleaved and index == 0 and round_number > 0:
+                self.add_ours(1)
+            row, batch = wanted[index]
+            if "note" in row or spent[index] > self.options.peer_seconds:
+                continue
+            if time.monotonic() > self.deadline:
+                if not row["samples"]:
+                    row["note"] = "not run: the time limit was reached"
+                continue
+            start = time.monotonic()
+            answer = child.ask(peer=row["peer"], batch=batch, what="time")
+            spent[index] += time.monotonic() - start
+            if "failure" in answer:
+                row["note"] = answer["failure"]
+                print(f"{row['peer']}: {answer['failure']}", file=sys.stderr)
+            elif round_number > 0 or spent[index] > self.options.peer_seconds:
+                self.blas = answer["blas"]
+                row["samples"].append(answer["ms"] / row["batch"])
+        self.rows += [row for row, _ in wanted]
+
+    def peer_errors(self, child, peers):
+        for peer, name, _ in peers:
+            rows = [row for row in self.rows if row["peer"] == peer]
+            if name == "end_to_end" or "note" in rows[0] or time.monotonic() > self.deadline:
+                continue
+            answer = child.ask(peer=peer, batch=1, what="errors")
+            if "failure" in answer:
+                print(f"{peer}: no errors: {answer['failure']}", file=sys.stderr)
+            else:
+                self.add_errors(name, peer, answer["errors"])
+
+
+def table(rows):
+    """Median and best of every timing, how often ours fits into it, and the errors of the same peer."""
+    def middle(samples):
+        ordered = sorted(samples)
+        return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+    errors = {(row["peer"], row["route"], row["name"][12:]): max(row["samples"])
+              for row in rows if row["name"].startswith("probe.error.")}
+    ours = {}
+    for row in rows:
+        if row["peer"] is None and row["samples"] and row["unit"] == "ms_per_matrix":
+            ours[row["name"]] = min(ours.get(row["name"], float("inf")), middle(row["samples"]))
+    lines = [f"{'row':<16} {'who':<24} {'batch':>5} {'median ms':>10} {'best ms':>10} {'/ ours':>7} "
+             f"{'var@64':>8} {'sigma max':>9}"]
+    for row in rows:
+        if not row["name"].startswith(("spectra.", "end_to_end")):
+            continue
+        head = f"{row['name']:<16} {row['peer'] or 'vindex':<24} {row['batch']:>5} "
+        if not row["samples"]:
+            lines.append(head + row.get("note", ""))
+            continue
+        value = middle(row["samples"])
+        ratio = f"{value / ours[row['name']]:7.1f}" if row["name"] in ours else "      -"
+        texts = [f"{errors[key]:.1e}" if key in errors else "-" for key in
+                 ((row["peer"], row["name"], "var_64"), (row["peer"], row["name"], "sigma_max_relative"))]
+        lines.append(head + f"{value:10.3f} {min(row['samples']):10.3f} {ratio} {texts[0]:>8} {texts[1]:>9}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True, help="vindex")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rows", type=int, default=7168)
+    parser.add_argument("--cols", type=int, default=2048)
+    parser.add_argument("--encoding", choices=("fp8", "bf16", "int4"), default="fp8")
+    parser.add_argument("--spectra", type=lambda text: text.split(","), default=["gaussian", "powerlaw", "spiked"])
+    parser.add_argument("--batch", dest="batches", type=lambda text: [int(word) for word in text.split(",")],
+                        default=[16, 64], help="matrices per call of the batched peers on a GPU, and of ours there")
+    parser.add_argument("--files", type=int, default=4, help="matrices of the model measured end to end")
+    parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of the peers on the host")
+    parser.add_argument("--peer-seconds", type=float, default=30.0, help="no further sample of a peer after this")
+    parser.add_argument("--answer-seconds", type=float, default=120.0, help="a call longer than this is given up")
+    parser.add_argument("--time-limit", type=float, default=3600.0, help="no further call after this")
+    parser.add_argument("--peers", type=lambda text: text.split(","), help="only these")
+    parser.add_argument("--no-errors", action="store_true", help="times only")
+    parser.add_argument("-o", "--output", help="standard output without it")
+    options = parser.parse_args()
+    options.program = os.path.abspath(options.program)
+    if options.device == "cpu":
+        options.batches = [1]
+    peers = [peer for peer in (CPU_PEERS if options.device == "cpu" else CUDA_PEERS)
+             if options.peers is None or peer[0] in options.peers]
+
+    with tempfile.TemporaryDirectory(prefix="vindex-peers-") as folder:
+        bench = Bench(options, folder)
+        bench.write_inputs()
+        here = os.path.dirname(os.path.abspath(__file__))
+        bf16 = [os.path.join(bench.models["bf16"], name) for name in sorted(os.listdir(bench.models["bf16"]))
+                if name.endswith(".safetensors")]
+        child = Child([sys.executable, os.path.join(here, "peer_calls.py"), "--folder", os.path.join(folder, "weights"),
+                       "--rows", str(options.rows), "--cols", str(options.cols), "--device", options.device,
+                       "--threads", str(options.threads)] + [word for path in bf16 for word in ("--model-file", path)],
+                      options.answer_seconds)
+        try:
+            bench.time_peers(child, peers)
+            if not options.no_errors:
+                bench.peer_errors(child, peers)
+                sys.path.insert(0, here)
+                from peer_calls import errors_of, reference_values, numpy
+                for kind in options.spectra:  # where no peer was there to ask for them
+                    weights = numpy.fromfile(os.path.join(folder, "weights", kind + ".f32"), dtype="<f4")
+                    reference_values(os.path.join(folder, "weights"), kind + ".f32",
+                                     weights.reshape(options.rows, options.cols))
+                if not bench.failed:
+                    bench.add_our_errors(errors_of)
+        finally:
+            child.stop()
+    report = bench.report
+    report["host"]["blas"] += "; peers " + bench.blas
+    report["command"] = " ".join(["bench/peers.py"] + sys.argv[1:])
+    report["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    report["rows"] = bench.rows
+    print(table(bench.rows), file=sys.stderr)
+    text = json.dumps(report, indent=1) + "\n"
+    if options.output:
+        with open(options.output, "w", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        sys.stdout.write(text)
+    return 1 if bench.failed or not any(row["peer"] and row["samples"] for row in bench.rows) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        sys.exit(f"peers: {error}")
