@@ -14,7 +14,7 @@ system_libraries='linux-vdso|ld-linux|libc\.so|libm\.so|libpthread|libdl|librt|l
 bundle() {
   export PATH="$(scripts/find_nvcc.sh):$PATH"
   cmake --preset cuda >/dev/null
-  cmake --build --preset cuda -j "$(nproc)" --target vindex vindex_cuda_module measure_tests decode_tests spectra_bench
+  cmake --build --preset cuda -j "$(nproc)" --target vindex vindex_cuda_module measure_tests decode_tests
   rm -rf bundle
   mkdir -p bundle/lib
   cp build/cuda/apps/vindex build/cuda/tests/measure/measure_tests build/cuda/tests/decode/decode_tests \
