@@ -18,11 +18,11 @@ bundle() {
   rm -rf bundle
   mkdir -p bundle/lib
   cp build/cuda/apps/vindex build/cuda/tests/measure/measure_tests build/cuda/tests/decode/decode_tests \
-    build/cuda/bench/spectra_bench build/cuda/kernels/libvindex_cuda_module.so bundle/
-  for file in bundle/vindex bundle/measure_tests bundle/decode_tests bundle/spectra_bench bundle/libvindex_cuda_module.so; do
+    build/cuda/kernels/libvindex_cuda_module.so bundle/
+  for file in bundle/vindex bundle/measure_tests bundle/decode_tests bundle/libvindex_cuda_module.so; do
     ldd "$file" | awk '/=> \// {print $3}'
   done | sort -u | grep -vE "$system_libraries" | while read -r library; do cp -L "$library" bundle/lib/; done
-  strip --strip-debug bundle/vindex bundle/*_tests bundle/spectra_bench bundle/libvindex_cuda_module.so
+  strip --strip-debug bundle/vindex bundle/*_tests bundle/libvindex_cuda_module.so
   git rev-parse HEAD >bundle/commit
   du -sh bundle
 }
@@ -48,9 +48,9 @@ run() {
     tail -n 2 "$out/sanitizer-$tool.log"
   done
   echo "== benchmark"
-  timeout 120 bundle/spectra_bench --backend cuda --batch 64 --samples 5 --commit "$commit" \
-    --case default:7168:2048:F8 --case default:2048:7168:F8 --case strict:4096:4096:BF16 >"$out/spectra-cuda.json" || failed=1
-  timeout 120 python3 bench/peers_gpu.py --batch 16 --samples 5 --commit "$commit" >"$out/peers-cuda.json" || failed=1
+  timeout 120 bundle/vindex bench --backend cuda --sections spectra --batch 64 --samples 5 --json --modes default,strict \
+    --shapes 7168x2048,2048x7168,4096x4096 >"$out/spectra-cuda.json" || failed=1
+  timeout 180 python3 bench/peers.py --program bundle/vindex --device cuda --time-limit 150 -o "$out/peers-cuda.json" || failed=1
   return "$failed"
 }
 

@@ -26,8 +26,7 @@ const Allowed& allowed_includes() {
       {"run", {"run", "results", "model", "measure", "shard", "decode", "core"}},
       {"bench",
        {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
-      {"apps",
-       {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
+      {"apps", {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
   };
   return table;
 }
