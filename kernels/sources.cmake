@@ -2,6 +2,11 @@
 # the host's compiler.
 set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band_chase.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band_panel.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band_reduction.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band_scale.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/singular_values.cu
