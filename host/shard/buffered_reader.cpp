@@ -11,7 +11,7 @@
 namespace vindex::shard {
 
 namespace {
-static_assert(std::endian::native == std::endian::little, "fields are copied as they are stored");
+static_assert(std::endian::native == std::endian::little, "numbers are copied as they are stored");
 
 /// Holds the longest name (64 KiB) whole, and most headers up to their token list in one read.
 constexpr std::size_t kWindow = std::size_t{256} << 10U;
@@ -54,10 +54,13 @@ const char* BufferedReader::window(std::size_t bytes) {
 }
 
 std::uint64_t BufferedReader::number(std::size_t bytes, std::string_view what) {
-  const std::string_view raw = view(bytes, what);
+  return number_at(view(bytes, what).data(), bytes);
+}
+
+std::uint64_t BufferedReader::number_at(const char* raw, std::size_t bytes) const {
   std::uint64_t value = 0;
-  std::memcpy(&value, raw.data(), raw.size());
-  return value;
+  std::memcpy(&value, raw, bytes);
+  return layout_.big_endian ? __builtin_bswap64(value) >> (64U - 8U * bytes) : value;
 }
 
 std::string_view BufferedReader::view(std::uint64_t bytes, std::string_view what) {
@@ -84,23 +87,22 @@ void BufferedReader::skip(std::uint64_t bytes, std::string_view what) {
 // A vocabulary has hundreds of thousands of strings, a hostile file 64 million: one pass over the
 // window without a call each.
 bool BufferedReader::skip_strings(std::uint64_t count, std::uint64_t longest, std::uint64_t limit) {
-  constexpr std::uint64_t kLengthBytes = 8;
+  const std::uint64_t length_bytes = layout_.length_bytes;
   const std::uint64_t end = std::min(size_, limit);
   while (count > 0) {
-    if (position_ > end || end - position_ < kLengthBytes) {
+    if (position_ > end || end - position_ < length_bytes) {
       return false;
     }
-    const char* data = window(kLengthBytes);
+    const char* data = window(length_bytes);
     const std::uint64_t window_end = std::min(window_begin_ + window_bytes_, end);
-    for (; count > 0 && position_ <= window_end && window_end - position_ >= kLengthBytes;
+    for (; count > 0 && position_ <= window_end && window_end - position_ >= length_bytes;
          --count) {
-      std::uint64_t length = 0;
-      std::memcpy(&length, data, kLengthBytes);
-      if (length > longest || length > end - position_ - kLengthBytes) {
+      const std::uint64_t length = number_at(data, length_bytes);
+      if (length > longest || length > end - position_ - length_bytes) {
         return false;
       }
-      position_ += kLengthBytes + length;
-      data += kLengthBytes + length;
+      position_ += length_bytes + length;
+      data += length_bytes + length;
     }
   }
   return true;

@@ -29,9 +29,10 @@ constexpr std::uint64_t kMostIntegers = 4096;
 constexpr std::uint64_t kKeptStringBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kKeptIntegers = std::uint64_t{4} << 20U;
 
-/// Shortest possible key (one-byte name, one-byte value) and tensor entry (empty name, rank 0).
-constexpr std::uint64_t kShortestKey = 8 + 1 + 4 + 1;
-constexpr std::uint64_t kShortestTensor = 8 + 4 + 4 + 8;
+/// Shortest possible key (one-byte name, one-byte value) and tensor entry (empty name, rank 0),
+/// beside the length of the name.
+constexpr std::uint64_t kShortestKey = 1 + 4 + 1;
+constexpr std::uint64_t kShortestTensor = 4 + 4 + 8;
 
 /// Bytes of a scalar of this type; 0 for strings and arrays, nothing for an unknown type.
 std::optional<std::size_t> scalar_bytes(std::uint32_t type) {
@@ -109,28 +110,29 @@ void HeaderPass::read_prefix() {
     reader_.fail(0, "E-GGUF-MAGIC", "does not begin with the bytes \"GGUF\": no GGUF file");
   }
   header_.version = reader_.u32("the version");
-  if (header_.version != 0 && (header_.version & 0xFFFFU) == 0) {
-    reader_.fail(4, "E-GGUF-ENDIAN",
-                 "a big-endian GGUF file, which is not supported: convert it to little-endian "
-                 "(gguf-py: gguf_convert_endian.py)");
+  // Byte order is not marked; no version number is so large that its low half is zero.
+  header_.big_endian = header_.version != 0 && (header_.version & 0xFFFFU) == 0;
+  if (header_.big_endian) {
+    header_.version = __builtin_bswap32(header_.version);
   }
-  if (header_.version == 1) {
+  if (header_.version < 1 || header_.version > 3) {
     reader_.fail(4, "E-GGUF-VERSION",
-                 "GGUF version 1 (August 2023) is not supported: convert the model again");
+                 fmt::format("GGUF version {}{} is unknown (1, 2 and 3 are read)", header_.version,
+                             header_.big_endian ? " (big-endian)" : ""));
   }
-  if (header_.version != 2 && header_.version != 3) {
-    reader_.fail(4, "E-GGUF-VERSION",
-                 fmt::format("GGUF version {} is unknown (2 and 3 are read)", header_.version));
-  }
-  tensor_count_ = reader_.u64("the tensor count");
-  key_count_ = reader_.u64("the key count");
-  if (tensor_count_ > kMostTensors || tensor_count_ > reader_.left() / kShortestTensor) {
+  const std::uint64_t length_bytes = header_.version == 1 ? 4 : 8;
+  reader_.set_layout({.big_endian = header_.big_endian, .length_bytes = length_bytes});
+  tensor_count_ = reader_.length("the tensor count");
+  const std::uint64_t key_count_position = reader_.position();
+  key_count_ = reader_.length("the key count");
+  if (tensor_count_ > kMostTensors ||
+      tensor_count_ > reader_.left() / (length_bytes + kShortestTensor)) {
     reader_.fail(8, "E-GGUF-COUNT",
                  fmt::format("{} tensors: more than {}, or than the {} bytes left can hold",
                              tensor_count_, kMostTensors, reader_.left()));
   }
-  if (key_count_ > kMostKeys || key_count_ > reader_.left() / kShortestKey) {
-    reader_.fail(16, "E-GGUF-COUNT",
+  if (key_count_ > kMostKeys || key_count_ > reader_.left() / (length_bytes + kShortestKey)) {
+    reader_.fail(key_count_position, "E-GGUF-COUNT",
                  fmt::format("{} keys: more than {}, or than the {} bytes left can hold",
                              key_count_, kMostKeys, reader_.left()));
   }
@@ -145,7 +147,7 @@ void HeaderPass::check_size() const {
 
 std::uint64_t HeaderPass::string_length(std::uint64_t limit, const char* what) {
   const std::uint64_t position = reader_.position();
-  const std::uint64_t length = reader_.u64(what);
+  const std::uint64_t length = reader_.length(what);
   if (length > limit || length > reader_.left()) {
     reader_.fail(position, "E-GGUF-STRING",
                  fmt::format("{} of {} bytes: more than the limit of {}, or than the {} bytes left",
@@ -204,8 +206,9 @@ void HeaderPass::note_key(const GgufKey& key, std::uint64_t position) {
     header_.alignment = *value;
   }
   if (key.name == "general.architecture" && key.type == GgufType::kString) {
-    reader_.seek(key.value_offset + 8);
-    const std::uint64_t length = key.value_bytes - 8;
+    const std::uint64_t length_bytes = reader_.layout().length_bytes;
+    reader_.seek(key.value_offset + length_bytes);
+    const std::uint64_t length = key.value_bytes - length_bytes;
     bitnet_ = reader_.view(std::min<std::uint64_t>(length, 6), "the architecture") == "bitnet";
     reader_.seek(key.value_offset + key.value_bytes);
   }
@@ -241,10 +244,10 @@ void HeaderPass::read_array(GgufKey& key) {
     reader_.fail(position, "E-GGUF-NESTED-ARRAY", "arrays of arrays are not supported");
   }
   const std::uint64_t count_position = reader_.position();
-  key.array_count = reader_.u64("an array's count");
+  key.array_count = reader_.length("an array's count");
   const bool strings = key.element_type == GgufType::kString;
-  const std::size_t each =
-      strings ? 8 : *scalar_bytes(static_cast<std::uint32_t>(key.element_type));
+  const std::size_t each = strings ? reader_.layout().length_bytes
+                                   : *scalar_bytes(static_cast<std::uint32_t>(key.element_type));
   if (key.array_count > kLongestArray || key.array_count > reader_.left() / each) {
     reader_.fail(
         count_position, "E-GGUF-ARRAY",

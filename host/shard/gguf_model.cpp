@@ -3,6 +3,7 @@
 #include "file_kind.hpp"
 #include "model_folder.hpp"
 #include "shard_list.hpp"
+#include "swapped_source.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -96,6 +97,9 @@ OpenedFile open_one(const std::string& path) {
     throw FormatError("E-SPLIT-KIND", printable(path), "is no GGUF file, as its set is");
   }
   file.header = read_gguf_header(*file.shard.source);
+  if (file.header.big_endian) {
+    file.shard.source = make_swapped_source(std::move(file.shard.source), file.header.tensors);
+  }
   file.shard.header_sha256 = file.header.header_sha256;
   const std::string name = printable(path);
   file.number = split_key(file.header, "split.no", name);

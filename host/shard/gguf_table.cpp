@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <tuple>
 
@@ -20,12 +21,25 @@ constexpr std::uint32_t kMxfp4Id = 39;
 constexpr std::size_t kMostPaddingsRead = 4096;
 }  // namespace
 
-void FingerprintList::add(std::string_view name, std::uint64_t position) {
-  std::uint64_t fnv = 0xcbf29ce484222325U;  // FNV-1a, 64 bits
-  for (const char c : name) {
-    fnv = (fnv ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+namespace {
+/// A hash independent of the library's. Eight bytes at a time: a header may hold a gibibyte of
+/// names. Each step is a bijection, so names that differ in one word never collide.
+std::uint64_t second_hash(std::string_view name) {
+  std::uint64_t hash = name.size();
+  while (!name.empty()) {
+    const std::size_t bytes = std::min<std::size_t>(8, name.size());
+    std::uint64_t word = 0;
+    std::memcpy(&word, name.data(), bytes);
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 29U;
+    name.remove_prefix(bytes);
   }
-  entries_.push_back({std::hash<std::string_view>()(name), fnv, position});
+  return hash;
+}
+}  // namespace
+
+void FingerprintList::add(std::string_view name, std::uint64_t position) {
+  entries_.push_back({std::hash<std::string_view>()(name), second_hash(name), position});
 }
 
 std::optional<std::uint64_t> FingerprintList::duplicate() {
@@ -52,8 +66,7 @@ decode::ElementType TensorTable::read_type(const std::string& name) {
   if (!type || tl2) {
     reader_.fail(position, "E-GGUF-TYPE",
                  fmt::format("tensor \"{}\": type {} is {}", printable(name.substr(0, 200)), id,
-                             tl2 ? "TL2 of the fork bitnet.cpp in a bitnet file, not MXFP4"
-                                 : describe_refused_type(id)));
+                             describe_refused_type(id, bitnet_)));
   }
   return *type;
 }
@@ -72,7 +85,7 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
   }
   tensor.dimensions.reserve(rank);
   for (std::uint32_t i = 0; i < rank; ++i) {
-    tensor.dimensions.push_back(reader_.u64("a tensor's dimension"));
+    tensor.dimensions.push_back(reader_.length("a tensor's dimension"));
   }
   const auto elements = checked_product(tensor.dimensions);
   const bool each_fits =
@@ -82,6 +95,7 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
     fail(rank_position + 4, "E-GGUF-SHAPE", "the product of the dimensions exceeds 2^63-1");
   }
   tensor.type = read_type(tensor.name);
+  mxfp4_ = mxfp4_ || tensor.type == decode::ElementType::kMXFP4;
   const decode::ElementTypeRow& row = decode::element_type_row(tensor.type);
   const std::uint64_t first = rank == 0 ? 1 : tensor.dimensions.front();
   if (first % static_cast<std::uint64_t>(row.block_elements) != 0) {
@@ -102,6 +116,11 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
          fmt::format("offset {} is no multiple of the alignment {}", tensor.offset, alignment));
   }
   extents_.push_back({tensor.offset, tensor.bytes, position});
+}
+
+const char* TensorTable::fork_hint() const {
+  return mxfp4_ ? " (or type 39 is TL2 of the fork bitnet.cpp here, not MXFP4: the sizes disagree)"
+                : "";
 }
 
 void TensorTable::warn(std::vector<Warning>& warnings, const char* id,
@@ -128,8 +147,8 @@ void TensorTable::check_range(std::uint64_t data_offset) const {
       reader_.fail(
           extent.entry, "E-GGUF-RANGE",
           fmt::format("this tensor's {} bytes at offset {} do not lie within the file of {} "
-                      "bytes: cut short or wrong, fetch it again",
-                      extent.bytes, extent.begin, reader_.size()));
+                      "bytes: cut short or wrong, fetch it again{}",
+                      extent.bytes, extent.begin, reader_.size(), fork_hint()));
     }
   }
 }
@@ -155,8 +174,8 @@ void TensorTable::check_layout(std::uint64_t data_offset, std::uint64_t alignmen
       reader_.fail(
           extent.entry, "E-GGUF-OVERLAP",
           fmt::format("this tensor's data at offset {} overlap those of another, which end "
-                      "at {}",
-                      extent.begin, end));
+                      "at {}{}",
+                      extent.begin, end, fork_hint()));
     }
     const std::uint64_t padded = *checked_round_up(end, alignment);
     gaps += extent.begin > padded ? 1 : 0;

@@ -57,10 +57,13 @@ class TensorTable {
   void check_layout(std::uint64_t data_offset, std::uint64_t alignment,
                     std::vector<Warning>& warnings);
   void check_padding(const std::vector<Extent>& paddings, std::vector<Warning>& warnings);
+  /// Added where sizes disagree: a fork's files may hold another type under MXFP4's id.
+  const char* fork_hint() const;
   void warn(std::vector<Warning>& warnings, const char* id, const std::string& text) const;
 
   BufferedReader& reader_;
   bool bitnet_;
+  bool mxfp4_ = false;  ///< some tensor has type 39
   FingerprintList names_;
   std::vector<Extent> extents_;
 };

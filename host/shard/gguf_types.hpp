@@ -7,9 +7,9 @@
 
 namespace vindex::shard {
 
-/// What is known of a type id that the table of element types does not hold, as the end of a
-/// sentence. Sources: ggml include/ggml.h (removed and run-time types), microsoft/BitNet and
-/// ikawrakow/ik_llama.cpp ggml.h.
-std::string describe_refused_type(std::uint32_t id);
+/// What is known of a type id that is refused, as the end of a sentence. `bitnet`: the file says
+/// general.architecture = bitnet*, whose fork reuses ids. Sources: ggml include/ggml.h (removed and
+/// run-time types), microsoft/BitNet and ikawrakow/ik_llama.cpp ggml.h.
+std::string describe_refused_type(std::uint32_t id, bool bitnet);
 
 }  // namespace vindex::shard

@@ -104,10 +104,40 @@ TEST(GgufTest, TheDigestCoversTheHeaderAndNotTheData) {
   EXPECT_NE(parse(builder.bytes()).header_sha256, before);
 }
 
-TEST(GgufTest, VersionTwoIsReadAsVersionThree) {
-  GgufBuilder builder = small_gguf();
-  builder.version = 2;
-  EXPECT_EQ(parse(builder.bytes()).tensors.size(), 2U);
+TEST(GgufTest, EveryContainerHoldsTheSameThings) {
+  const GgufHeader wanted = parse(small_gguf().bytes());
+  for (const std::uint32_t version : {1U, 2U, 3U}) {
+    for (const bool big_endian : {false, true}) {
+      SCOPED_TRACE(std::to_string(version) + (big_endian ? " big-endian" : ""));
+      GgufBuilder builder = small_gguf(version, big_endian);
+      builder.key_array("strings", 8, 3, builder.text("a") + builder.text("") + builder.text("bc"));
+      builder.key_array("integers", 5, 2, builder.number(-2) + builder.number(70'000));
+      builder.key("f32", 6, builder.number(std::bit_cast<std::uint32_t>(1.5F)));
+      builder.key("i64", 11, builder.number(std::int64_t{-5}));
+      const GgufHeader header = parse(builder.bytes());
+      EXPECT_EQ(header.version, version);
+      EXPECT_EQ(header.big_endian, big_endian);
+      EXPECT_EQ(header.data_offset, builder.data_position());
+      EXPECT_TRUE(header.warnings.empty());
+      ASSERT_EQ(header.tensors.size(), wanted.tensors.size());
+      for (std::size_t i = 0; i < wanted.tensors.size(); ++i) {
+        EXPECT_EQ(header.tensors[i].name, wanted.tensors[i].name);
+        EXPECT_EQ(header.tensors[i].type, wanted.tensors[i].type);
+        EXPECT_EQ(header.tensors[i].dimensions, wanted.tensors[i].dimensions);
+        EXPECT_EQ(header.tensors[i].bytes, wanted.tensors[i].bytes);
+        EXPECT_EQ(header.tensors[i].offset - header.data_offset,
+                  wanted.tensors[i].offset - wanted.data_offset);
+      }
+      const auto key = [&](const char* name) { return *find_key(header.keys, name); };
+      EXPECT_EQ(key("general.architecture").value, GgufScalar(std::string("llama")));
+      EXPECT_EQ(key("llama.block_count").value, GgufScalar(std::uint64_t{1}));
+      EXPECT_EQ(key("strings").array_count, 3U);
+      EXPECT_EQ(key("strings").value_bytes, 4 + 4 * builder.length_bytes + 3);
+      EXPECT_EQ(key("integers").integers, (std::vector<std::int64_t>{-2, 70'000}));
+      EXPECT_EQ(key("f32").value, GgufScalar(1.5));
+      EXPECT_EQ(key("i64").value, GgufScalar(std::int64_t{-5}));
+    }
+  }
 }
 
 TEST(GgufTest, AlignmentMayBeAnyPowerOfTwo) {

@@ -1,12 +1,18 @@
 // Containers as other programs write them: the shared data folder.
 #include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 namespace vindex::shard {
 namespace {
@@ -75,10 +81,7 @@ TEST_F(RealFilesTest, SplitAndSingleFilesHoldTheSameTensors) {
   }
 }
 
-TEST_F(RealFilesTest, OldForeignAndCompanionFilesAreRefusedByName) {
-  EXPECT_EQ(error_id(kData + "/gguf/variants/q4_0.v1.gguf"), "E-GGUF-VERSION");
-  EXPECT_EQ(error_id(kData + "/gguf/variants/q4_K.be.gguf"), "E-GGUF-ENDIAN");
-  EXPECT_EQ(error_id(kData + "/gguf/variants/mxfp4.be.gguf"), "E-GGUF-ENDIAN");
+TEST_F(RealFilesTest, CompanionAndOtherFilesAreRefusedByName) {
   EXPECT_EQ(error_id(kData + "/gguf/variants/moe.imatrix.gguf"), "E-GGUF-KIND");
   EXPECT_EQ(error_id(kData + "/gguf/full"), "E-FOLDER-SEVERAL");
   EXPECT_EQ(error_id(kData + "/moe/config.json"), "E-FILE-JSON");
@@ -90,9 +93,8 @@ TEST_F(RealFilesTest, EveryOtherFileOpensAndItsTensorsLieInside) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kData)) {
     const std::string path = entry.path().string();
     const std::string suffix = entry.path().extension().string();
-    const bool variant = path.find("/variants/") != std::string::npos;
     if ((suffix != ".gguf" && suffix != ".safetensors") ||
-        (variant && path.find(".v2.") == std::string::npos)) {
+        path.find(".imatrix.") != std::string::npos) {
       continue;
     }
     const ModelFiles model = open_model(path);
@@ -105,6 +107,59 @@ TEST_F(RealFilesTest, EveryOtherFileOpensAndItsTensorsLieInside) {
   }
   EXPECT_GT(opened, 60U);
 }
+
+/// A file of another container, whose tensors have ggml's values in gguf/conformance.
+class VariantTest : public RealFilesTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(VariantTest, GivesTheBitsOfGgml) {
+  const std::string file = GetParam();
+  const std::string path = kData + "/gguf/variants/" + file + ".gguf";
+  const std::string type = file.substr(0, file.find('.'));
+  if (!std::filesystem::exists(path)) {
+    GTEST_SKIP() << "no file " << path;
+  }
+  const ModelFiles model = open_model(path);
+  std::size_t compared = 0;
+  for (const StoredTensor& tensor : model.tensors) {
+    const std::string expected = kData + "/gguf/conformance/" + type + "." + tensor.name + ".f32";
+    if (!std::filesystem::exists(expected)) {
+      continue;
+    }
+    std::vector<std::byte> codes(tensor.bytes);
+    model.shards[static_cast<std::size_t>(tensor.shard)].source->read(tensor.offset, codes);
+    const decode::Encoding encoding = decode::plain_encoding(tensor.type);
+    decode::EncodedMatrix matrix;
+    matrix.encoding = &encoding;
+    matrix.cols = tensor.shape.back();
+    matrix.rows = static_cast<std::int64_t>(std::filesystem::file_size(expected) / 4) / matrix.cols;
+    matrix.codes = codes.data();
+    matrix.row_stride_bytes = static_cast<std::int64_t>(tensor.bytes) / matrix.rows;
+    std::vector<float> weights(static_cast<std::size_t>(matrix.rows * matrix.cols));
+    decode::decode_matrix(matrix, weights.data(), matrix.cols);
+    std::ifstream stream(expected, std::ios::binary);
+    const std::string wanted((std::istreambuf_iterator<char>(stream)), {});
+    ASSERT_EQ(wanted.size(), weights.size() * sizeof(float));
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      float value = 0.0F;
+      std::memcpy(&value, wanted.data() + 4 * i, sizeof value);
+      const bool same = std::memcmp(&value, &weights[i], sizeof value) == 0 ||
+                        (std::isnan(value) && std::isnan(weights[i]));
+      different += same ? 0 : 1;
+    }
+    EXPECT_EQ(different, 0U) << tensor.name;
+    ++compared;
+  }
+  EXPECT_GE(compared, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Containers, VariantTest,
+                         ::testing::Values("q4_0.v1", "q4_0.v2", "q4_K.be", "mxfp4.be"),
+                         [](const auto& file) {
+                           std::string name = file.param;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
 
 TEST_F(RealFilesTest, ConfigurationsLieBesideSingleFiles) {
   EXPECT_TRUE(open_model(kData + "/moe/model-00001-of-00003.safetensors").config.has_value());

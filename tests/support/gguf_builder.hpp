@@ -3,6 +3,7 @@
 // byte.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,55 +27,83 @@ inline std::string gguf_string(std::string_view text) {
   return little_endian(std::uint64_t{text.size()}) + std::string(text);
 }
 
+/// A number as a builder writes it: in the byte order of the file it is for.
+inline std::string in_order(std::string little_endian_number, bool big_endian) {
+  if (big_endian) {
+    std::reverse(little_endian_number.begin(), little_endian_number.end());
+  }
+  return little_endian_number;
+}
+
 class GgufBuilder {
  public:
+  GgufBuilder() = default;
+  /// Of another container: version 1 has 32-bit counts and lengths.
+  explicit GgufBuilder(std::uint32_t of_version, bool is_big_endian = false)
+      : version(of_version), big_endian(is_big_endian), length_bytes(of_version == 1 ? 4 : 8) {}
+
   std::string magic = "GGUF";
   std::uint32_t version = 3;
+  bool big_endian = false;
+  std::size_t length_bytes = 8;  ///< of counts, lengths and dimensions
   std::uint64_t alignment = 32;  ///< of the bytes; the key is the test's business
   std::optional<std::uint64_t> tensor_count;
   std::optional<std::uint64_t> key_count;
   std::string data;         ///< the data section
   std::string after_table;  ///< put right after the tensor table, before the padding
 
+  template <typename T>
+  std::string number(T value) const {
+    return in_order(little_endian(value), big_endian);
+  }
+  /// A count or length, cut to the width of this container's.
+  std::string length(std::uint64_t value) const {
+    return in_order(little_endian(value).substr(0, length_bytes), big_endian);
+  }
+  std::string text(std::string_view value) const {
+    return length(value.size()) + std::string(value);
+  }
+
   GgufBuilder& key(std::string_view name, std::uint32_t type, const std::string& value) {
-    keys_.push_back({gguf_string(name), little_endian(type) + value});
+    keys_.push_back({text(name), number(type) + value});
     return *this;
   }
   GgufBuilder& key_u32(std::string_view name, std::uint32_t value) {
-    return key(name, 4, little_endian(value));
+    return key(name, 4, number(value));
   }
   GgufBuilder& key_u16(std::string_view name, std::uint16_t value) {
-    return key(name, 2, little_endian(value));
+    return key(name, 2, number(value));
   }
   GgufBuilder& key_i32(std::string_view name, std::int32_t value) {
-    return key(name, 5, little_endian(value));
+    return key(name, 5, number(value));
   }
   GgufBuilder& key_string(std::string_view name, std::string_view value) {
-    return key(name, 8, gguf_string(value));
+    return key(name, 8, text(value));
   }
   /// An array whose count is `count` whatever `elements` holds.
   GgufBuilder& key_array(std::string_view name, std::uint32_t element_type, std::uint64_t count,
                          const std::string& elements) {
-    return key(name, 9, little_endian(element_type) + little_endian(count) + elements);
+    return key(name, 9, number(element_type) + length(count) + elements);
   }
 
   GgufBuilder& tensor(std::string_view name, const std::vector<std::uint64_t>& dimensions,
                       std::uint32_t type, std::uint64_t offset) {
     std::string dims;
     for (const std::uint64_t dimension : dimensions) {
-      dims += little_endian(dimension);
+      dims += length(dimension);
     }
     return raw_tensor(name, static_cast<std::uint32_t>(dimensions.size()), dims, type, offset);
   }
   GgufBuilder& raw_tensor(std::string_view name, std::uint32_t rank, const std::string& dims,
                           std::uint32_t type, std::uint64_t offset) {
-    tensors_.push_back({gguf_string(name),
-                        little_endian(rank) + dims + little_endian(type) + little_endian(offset)});
+    tensors_.push_back({text(name), number(rank) + dims + number(type) + number(offset)});
     dimension_bytes_.push_back(dims.size());
     return *this;
   }
 
-  std::uint64_t key_position(std::size_t i) const { return 24 + bytes_of(keys_, i); }
+  std::uint64_t key_position(std::size_t i) const {
+    return 8 + 2 * length_bytes + bytes_of(keys_, i);
+  }
   std::uint64_t key_type_position(std::size_t i) const {
     return key_position(i) + keys_[i].first.size();
   }
@@ -96,9 +125,8 @@ class GgufBuilder {
 
   /// The header alone, without padding.
   std::string header() const {
-    std::string out = magic + little_endian(version) +
-                      little_endian(tensor_count.value_or(tensors_.size())) +
-                      little_endian(key_count.value_or(keys_.size()));
+    std::string out = magic + number(version) + length(tensor_count.value_or(tensors_.size())) +
+                      length(key_count.value_or(keys_.size()));
     for (const auto* part : {&keys_, &tensors_}) {
       for (const auto& [name, rest] : *part) {
         out += name + rest;
@@ -130,8 +158,8 @@ class GgufBuilder {
 };
 
 /// Two keys and two tensors: F32 4 x 2 at 0, Q4_0 64 x 1 at 32; data padded to the alignment.
-inline GgufBuilder small_gguf() {
-  GgufBuilder builder;
+inline GgufBuilder small_gguf(std::uint32_t version = 3, bool big_endian = false) {
+  GgufBuilder builder(version, big_endian);
   builder.key_string("general.architecture", "llama").key_u32("llama.block_count", 1);
   builder.tensor("a.weight", {4, 2}, 0, 0).tensor("b.weight", {64}, 2, 32);
   builder.data = std::string(32, 'a') + std::string(36, 'b') + std::string(28, '\0');

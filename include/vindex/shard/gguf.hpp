@@ -1,11 +1,31 @@
-// Owns the GGUF container (versions 2 and 3, little-endian): header, typed key list, tensor table.
-// Byte layout:
-//   magic "GGUF" | version u32 | tensor count u64 | key count u64
-//   key count x { key string | value type u32 | value }
-//   tensor count x { name string | dimension count u32 | dimensions u64... (contiguous first) |
-//   type u32 | offset u64 } zero padding to general.alignment (default 32) | data: tensor bytes
-//   start at data start + offset string = length u64 + bytes; array = element type u32 + count u64
-//   + elements
+// Owns the GGUF container (versions 1 to 3, either byte order): header, typed key list, tensor
+// table. Byte layout, no padding between fields:
+// clang-format off
+//
+//   magic "GGUF" (the same bytes in either order)
+//   version u32
+//   tensor count u64
+//   key count u64
+//   key count x
+//     name string
+//     value type u32
+//     value
+//   tensor count x
+//     name string
+//     dimension count u32
+//     dimensions u64... (contiguous first)
+//     type u32
+//     offset u64
+//   zero padding to general.alignment (default 32)
+//   data: a tensor's bytes begin at the start of the data + its offset
+//
+//   string = length u64, bytes
+//   array  = element type u32, count u64, elements
+//
+// clang-format on
+// Version 1 (August 2023) has u32 for both counts, lengths, array counts and dimensions; offsets
+// stay u64. A big-endian file has every number reversed, also those inside tensor blocks
+// (decode/byte_order.hpp); nothing says so but the version, whose low half is then zero.
 // Source: ggml include/gguf.h, docs/gguf.md; limits beyond ggml's own are in the readers.
 #pragma once
 
@@ -42,7 +62,7 @@ enum class GgufType : std::uint32_t {
 using GgufScalar = std::variant<std::uint64_t, std::int64_t, double, std::string>;
 
 /// One key, in file order. Byte ranges are kept so that a writer can copy what it does not
-/// understand.
+/// understand (from a little-endian file of version 2 or 3).
 struct GgufKey {
   std::string name;
   GgufType type = GgufType::kU32;
@@ -67,6 +87,7 @@ struct GgufTensor {
 /// A parsed header.
 struct GgufHeader {
   std::uint32_t version = 0;
+  bool big_endian = false;  ///< tensor data too: open_model()'s sources reverse them
   std::uint64_t alignment = 32;
   std::uint64_t data_offset = 0;  ///< absolute start of the data section
   std::vector<GgufKey> keys;
