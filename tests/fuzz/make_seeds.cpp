@@ -21,6 +21,34 @@ void write(const std::string& target, const std::string& name, const std::string
   std::ofstream(folder / name, std::ios::binary) << content;
 }
 
+/// A mixture of experts in small: one tensor of each type that GGUF files store, a stack of NVFP4
+/// with its factors, keys of the kinds that the readers look at.
+std::string mixture(std::uint32_t version, bool big_endian) {
+  GgufBuilder builder(version, big_endian);
+  builder.key_string("general.architecture", "deepseek2").key_u32("deepseek2.block_count", 2);
+  builder.key_u32("deepseek2.expert_count", 2).key_u32("deepseek2.expert_used_count", 1);
+  builder.key_u32("deepseek2.leading_dense_block_count", 1);
+  builder.key_array("deepseek2.attention.head_count_kv", 4, 2,
+                    builder.number(1) + builder.number(1));
+  builder.key_array("tokenizer.ggml.tokens", 8, 2, builder.text("a") + builder.text("b"));
+  const auto add = [&](const std::string& name, const std::vector<std::uint64_t>& dimensions,
+                       std::uint32_t type, std::size_t bytes) {
+    builder.tensor(name, dimensions, type, builder.data.size());
+    builder.data.append((bytes + 31) / 32 * 32, static_cast<char>(bytes));
+  };
+  add("blk.1.ffn_up_exps.weight", {64, 3, 2}, 40, 36 * 6);
+  add("blk.1.ffn_up_exps.scale", {2}, 0, 8);
+  int number = 0;
+  for (const vindex::decode::ElementTypeRow& row : vindex::decode::element_type_rows()) {
+    if (row.ggml_id >= 0) {
+      add("blk." + std::to_string(number++ % 2) + "." + std::string(row.name) + ".weight",
+          {static_cast<std::uint64_t>(row.block_elements)}, static_cast<std::uint32_t>(row.ggml_id),
+          static_cast<std::size_t>(row.block_bytes));
+    }
+  }
+  return builder.bytes();
+}
+
 void write_gguf() {
   write("gguf", "small", small_gguf().bytes());
   GgufBuilder values;
@@ -41,6 +69,12 @@ void write_gguf() {
   odd.tensor("late", {32, 1, 1, 1}, 8, 64).tensor("early", {256}, 12, 96).tensor("none", {0}, 0, 0);
   odd.data = std::string(300, '\x7f');
   write("gguf", "odd", odd.bytes());
+  for (const bool big_endian : {false, true}) {
+    write("gguf", big_endian ? "version1-big" : "version1", small_gguf(1, big_endian).bytes());
+  }
+  write("gguf", "big", small_gguf(3, true).bytes());
+  write("gguf", "mixture", mixture(3, false));
+  write("gguf", "mixture-big", mixture(2, true));
 }
 
 void write_safetensors() {

@@ -1,0 +1,51 @@
+// Owns a GGUF file in memory as the reader of models gives it, for fuzz targets: read, every tensor
+// within the file, data of the other byte order reversed.
+#pragma once
+
+#include "swapped_source.hpp"
+
+#include <vindex/shard/gguf.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+
+namespace vindex::fuzz {
+
+/// The one-file model in `data`. Errors: those of read_gguf_header(). Aborts where a tensor or a
+/// key does not lie inside the file.
+inline shard::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
+  shard::ModelFiles model;
+  model.format = shard::ContainerFormat::kGguf;
+  model.path = "fuzz.gguf";
+  shard::Shard& file = model.shards.emplace_back();
+  file.file_name = model.path;
+  file.source = shard::make_memory_source(model.path, std::as_bytes(data));
+  shard::GgufHeader header = shard::read_gguf_header(*file.source);
+  for (const shard::GgufKey& key : header.keys) {
+    if (key.value_offset > data.size() || key.value_bytes > data.size() - key.value_offset) {
+      std::abort();
+    }
+  }
+  for (shard::GgufTensor& tensor : header.tensors) {
+    if (tensor.bytes > 0 &&
+        (tensor.offset > data.size() || tensor.bytes > data.size() - tensor.offset)) {
+      std::abort();
+    }
+    shard::StoredTensor& stored = model.tensors.emplace_back();
+    stored.name = tensor.name;
+    stored.type = tensor.type;
+    stored.shape.assign(tensor.dimensions.rbegin(), tensor.dimensions.rend());
+    stored.offset = tensor.offset;
+    stored.bytes = tensor.bytes;
+  }
+  if (header.big_endian) {
+    file.source = shard::make_swapped_source(std::move(file.source), header.tensors);
+  }
+  model.keys = std::move(header.keys);
+  return model;
+}
+
+}  // namespace vindex::fuzz

@@ -1,0 +1,18 @@
+// libFuzzer's hook: mostly whole fields of a GGUF file, sometimes bytes.
+#include "gguf_mutator.hpp"
+
+#include <cstring>
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned int seed) {
+  std::mt19937_64 random(seed);
+  if (random() % 8 == 0) {
+    return LLVMFuzzerMutate(data, size, most);
+  }
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  const std::string out = vindex::fuzz::mutated_gguf(bytes, random, most);
+  std::memcpy(data, out.data(), out.size());
+  return out.size();
+}
