@@ -122,4 +122,19 @@ __device__ inline double reciprocal_approx(double value) {
   return result;
 }
 
+/// Two float32 rounded to nearest as binary16, `low` in the lower half; what exceeds 65504 by half
+/// a unit becomes infinite.
+__device__ inline std::uint32_t to_half_pair(float low, float high) {
+  std::uint32_t bits = 0;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+/// The same as bfloat16.
+__device__ inline std::uint32_t to_bfloat_pair(float low, float high) {
+  std::uint32_t bits = 0;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
 }  // namespace vindex::kernels::device

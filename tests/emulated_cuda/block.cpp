@@ -81,6 +81,7 @@ void Block::run(uint3 index, dim3 size, std::size_t shared_bytes, const std::fun
     barrier.arrived = 0;
   }
   predicate_count_ = 0;
+  sleepers_.clear();
   meetings_.assign((thread_count_ + 31) / 32, {});
   shared_store_.resize(
       std::max(shared_store_.size(), shared_bytes + kSharedAlignment + kGuardBytes));
@@ -266,6 +267,20 @@ void Block::warp_operation(const char* kind, std::uint32_t mask, void* argument,
       release(first + other);
     }
   }
+}
+
+void Block::sleep_on(const void* word, const char* what, std::source_location where) {
+  sleepers_.push_back({word, current_});
+  wait(what, where);
+}
+
+void Block::wake(const void* word) {
+  std::erase_if(sleepers_, [&](const Sleeper& sleeper) {
+    if (sleeper.word == word) {
+      release(sleeper.thread);
+    }
+    return sleeper.word == word;
+  });
 }
 
 void Block::issue_copy(void* shared, const void* source, std::size_t bytes) {

@@ -30,6 +30,8 @@ class Block {
   void issue_copy(void* shared, const void* source, std::size_t bytes);
   void commit_copies();
   void wait_copies(std::size_t pending_groups);
+  void sleep_on(const void* word, const char* what, std::source_location where);
+  void wake(const void* word);
   std::uint32_t current() const { return current_; }
   std::uint32_t existing_lanes() const;
   unsigned char* shared() { return shared_; }
@@ -83,6 +85,11 @@ class Block {
   std::array<Barrier, 16> barriers_;
   int predicate_count_ = 0, counted_ = 0;
   std::vector<std::vector<Meeting>> meetings_;  ///< by warp
+  struct Sleeper {
+    const void* word;
+    std::uint32_t thread;
+  };
+  std::vector<Sleeper> sleepers_;
   std::vector<unsigned char> shared_store_;
   unsigned char* shared_ = nullptr;
   std::string failure_;

@@ -55,6 +55,10 @@ void warp_operation(const char* kind, std::uint32_t mask, void* argument,
   current_block().warp_operation(kind, mask, argument, complete, where);
 }
 unsigned char* shared_memory() { return current_block().shared(); }
+void sleep_on(const void* word, const char* what, std::source_location where) {
+  current_block().sleep_on(word, what, where);
+}
+void wake(const void* word) { current_block().wake(word); }
 void issue_copy(void* shared, const void* source, std::size_t bytes) {
   current_block().issue_copy(shared, source, bytes);
 }

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <emulated/narrow_float.hpp>
 #include <intrinsics.hpp>
 
 namespace vindex::emulated {
@@ -242,6 +243,26 @@ void mma_f64(double (&d)[2], double a, double b, std::source_location where) {
   whole_warp("mma_f64", &share, multiply_f64, where);
 }
 
+void add_warpgroup_products(float (&d)[64], const std::uint16_t (&a)[2][16],
+                            const std::uint16_t (&b)[32][16], bool bfloat16) {
+  const auto read = [bfloat16](std::uint16_t bits) {
+    const auto word = static_cast<std::uint32_t>(bits);
+    return operand_of(bfloat16 ? bfloat_value(word) : half_value(word));
+  };
+  Operand lines[2][16];
+  for (int line = 0; line < 2; ++line) {
+    std::transform(a[line], a[line] + 16, lines[line], read);
+  }
+  for (int column = 0; column < 32; ++column) {
+    Operand steps[16];
+    std::transform(b[column], b[column] + 16, steps, read);
+    for (int line = 0; line < 2; ++line) {
+      float& sum = d[column / 2 * 4 + 2 * line + column % 2];
+      sum = add_products(sum, lines[line], steps, 16);
+    }
+  }
+}
+
 void load_matrix_x4(std::uint32_t (&r)[4], const void* row, bool transposed,
                     std::source_location where) {
   require_aligned("load_matrix", row, where);
@@ -263,6 +284,15 @@ void copy_async_16_or_zero(void* shared, const void* global, bool copy,
   emulated::require_aligned("copy_async_16", shared, where);
   emulated::require_aligned("copy_async_16", global, where);
   emulated::issue_copy(shared, copy ? global : nullptr, 16);
+}
+
+std::uint32_t to_half_pair(float low, float high) {
+  return emulated::half_bits(low) | static_cast<std::uint32_t>(emulated::half_bits(high)) << 16U;
+}
+
+std::uint32_t to_bfloat_pair(float low, float high) {
+  return emulated::bfloat_bits(low) | static_cast<std::uint32_t>(emulated::bfloat_bits(high))
+                                          << 16U;
 }
 
 std::uint32_t to_tf32(float value) {

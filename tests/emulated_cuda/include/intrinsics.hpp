@@ -21,6 +21,11 @@ void mma_f64(double (&d)[2], double a, double b, std::source_location where);
 void load_matrix_x4(std::uint32_t (&r)[4], const void* row, bool transposed,
                     std::source_location where);
 
+/// One thread's share of a warpgroup product: two lines of A by 32 columns of B, 16 binary16 or
+/// bfloat16 numbers each, to d[4 j + 2 line + i] for column 2 j + i; added up as mma_f16 adds.
+void add_warpgroup_products(float (&d)[64], const std::uint16_t (&a)[2][16],
+                            const std::uint16_t (&b)[32][16], bool bfloat16);
+
 /// How mma_f16, mma_bf16 and mma_tf32 add up.
 enum class Accumulation {
   kTruncating,  ///< as Hopper's tensor cores: terms cut to 25 fractional bits of the largest
@@ -71,6 +76,8 @@ inline void load_matrix_x4_transposed(
   emulated::load_matrix_x4(r, row_in_shared, true, where);
 }
 
+std::uint32_t to_half_pair(float low, float high);
+std::uint32_t to_bfloat_pair(float low, float high);
 std::uint32_t to_tf32(float value);
 double reciprocal_approx(double value);
 

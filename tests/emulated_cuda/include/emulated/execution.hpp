@@ -53,6 +53,11 @@ void warp_operation(const char* kind, std::uint32_t mask, void* argument,
 /// Dynamic shared memory of the block: NaN bytes when it starts.
 unsigned char* shared_memory();
 
+/// Suspends the thread until another wakes `word`; the caller looks again at what it waits for.
+/// `what` names it in the report of a deadlock.
+void sleep_on(const void* word, const char* what, std::source_location where);
+void wake(const void* word);
+
 /// cp.async: the destination is poisoned at once and written when the wait that covers it comes.
 /// `source` null: zeros.
 void issue_copy(void* shared, const void* source, std::size_t bytes);

@@ -1,0 +1,173 @@
+// Owns the inline PTX of sm_90a: products of a warpgroup out of shared memory, barriers in shared
+// memory and the bulk copies that arrive at them. Twin: tests/emulated_cuda/include/warpgroup.hpp.
+// Other architectures compile to nothing; kHasWarpgroups says which, and the host asks
+// choose_product_kernel() before it launches. Source: PTX ISA 9.0, "wgmma", "mbarrier",
+// "cp.async.bulk", "Asynchronous warpgroup level matrix shared memory layout".
+#pragma once
+
+#include <cstdint>
+#include <intrinsics.hpp>
+
+namespace vindex::kernels::device {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+inline constexpr bool kHasWarpgroups = true;
+#define VINDEX_SM90(...) asm volatile(__VA_ARGS__)
+#else
+inline constexpr bool kHasWarpgroups = false;
+#define VINDEX_SM90(...) static_cast<void>(0)
+#endif
+
+/// A barrier in shared memory: a phase ends when `arrivals` have come and all announced bytes too.
+using SharedBarrier = std::uint64_t;
+
+/// By one thread; then barrier_init_fence() by it and a block barrier, before any other use.
+__device__ inline void barrier_init(SharedBarrier* barrier, int arrivals) {
+  VINDEX_SM90("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+              "r"(arrivals)
+              : "memory");
+}
+/// Makes initialised barriers known to copies.
+__device__ inline void barrier_init_fence() {
+  VINDEX_SM90("fence.mbarrier_init.release.cluster;" ::: "memory");
+  VINDEX_SM90("fence.proxy.async.shared::cta;" ::: "memory");
+}
+__device__ inline void barrier_arrive(SharedBarrier* barrier) {
+  VINDEX_SM90("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+/// One arrival, and `bytes` that copies will bring in this phase.
+__device__ inline void barrier_arrive_expecting(SharedBarrier* barrier, int bytes) {
+  VINDEX_SM90(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+/// Waits for the end of the phase of this parity; the phase before the first counts as parity 1 and
+/// as ended.
+__device__ inline void barrier_wait(SharedBarrier* barrier, int parity) {
+  VINDEX_SM90(
+      "{\n"
+      ".reg .pred ended;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
+      "@!ended bra again;\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+/// Copies `bytes`, a multiple of 16 as are both addresses, to shared memory; they arrive at
+/// `barrier`. By one thread.
+__device__ inline void copy_bulk(void* shared, const void* global, int bytes,
+                                 SharedBarrier* barrier) {
+  VINDEX_SM90(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(shared)),
+      "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
+/// Descriptor of an operand in shared memory with the 128-byte swizzle: rows of 128 bytes in groups
+/// of eight (1024-byte aligned), of which `stride_bytes` lead to the next group along the rows.
+/// Where a row runs along the contraction, rows are lines and `leading_bytes` is not used; where it
+/// runs along 64 lines, rows are steps and `leading_bytes` lead to the next 64 lines.
+__device__ inline std::uint64_t operand_descriptor(const void* shared, int leading_bytes,
+                                                   int stride_bytes) {
+  constexpr std::uint64_t kSwizzle128 = 1;
+  const auto field = [](std::uint32_t bytes) {
+    return static_cast<std::uint64_t>((bytes & 0x3FFFFU) >> 4U);
+  };
+  return field(shared_address(shared)) | field(static_cast<std::uint32_t>(leading_bytes)) << 16U |
+         field(static_cast<std::uint32_t>(stride_bytes)) << 32U | kSwizzle128 << 62U;
+}
+
+/// Before the first product, and again after registers of sums were touched.
+__device__ inline void warpgroup_fence() { VINDEX_SM90("wgmma.fence.sync.aligned;" ::: "memory"); }
+/// Closes the group of products issued since the last one.
+__device__ inline void warpgroup_commit() {
+  VINDEX_SM90("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until at most `Pending` groups are under way; sums are valid after 0.
+template <int Pending>
+__device__ inline void warpgroup_wait() {
+  VINDEX_SM90("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+/// Keeps the compiler from moving uses of `sums` over a fence or a wait.
+__device__ inline void hold_sums(float (&sums)[64]) {
+#pragma unroll
+  for (float& sum : sums) {
+    VINDEX_SM90("" : "+f"(sum)::"memory");
+  }
+}
+
+// D = A B, or D += A B where `accumulate`, for the four warps of an aligned warpgroup: A 64 x 16, B
+// 16 x 128, both by descriptor. Warp w (0 to 3) holds lines 16 w of D; with g = lane / 4 and
+// t = lane % 4, d[4 j + i] is line g + 8 (i / 2), column 8 j + 2 t + i % 2. `LinesAlongRows`: both
+// operands are stored with 64 lines in a row (PTX: transposed, "MN-major").
+
+/// binary16 operands, float32 sums.
+template <bool LinesAlongRows>
+__device__ inline void warpgroup_mma_f16(float (&d)[64], std::uint64_t a, std::uint64_t b,
+                                         bool accumulate) {
+  VINDEX_SM90(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, "
+      "%40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, "
+      "%56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, p, 1, 1, %67, %67;\n"
+      "}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63])
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(LinesAlongRows ? 1 : 0));
+}
+
+/// bfloat16 operands, float32 sums.
+template <bool LinesAlongRows>
+__device__ inline void warpgroup_mma_bf16(float (&d)[64], std::uint64_t a, std::uint64_t b,
+                                          bool accumulate) {
+  VINDEX_SM90(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, "
+      "%40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, "
+      "%56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, p, 1, 1, %67, %67;\n"
+      "}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63])
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(LinesAlongRows ? 1 : 0));
+}
+
+#undef VINDEX_SM90
+
+}  // namespace vindex::kernels::device

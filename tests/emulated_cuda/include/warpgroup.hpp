@@ -1,0 +1,63 @@
+// The twin of kernels/ptx/warpgroup.hpp for the CPU: barriers and bulk copies with their phases and
+// byte counts, products that find their operands in shared memory by descriptor and swizzle as the
+// PTX ISA defines them.
+#pragma once
+
+#include <cstdint>
+#include <intrinsics.hpp>
+#include <source_location>
+
+namespace vindex::emulated {
+
+void meet_warp(const char* kind, std::source_location where);
+void warpgroup_product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
+                       bool lines_along_rows, bool bfloat16, std::source_location where);
+
+}  // namespace vindex::emulated
+
+namespace vindex::kernels::device {
+
+inline constexpr bool kHasWarpgroups = true;
+
+using SharedBarrier = std::uint64_t;
+
+void barrier_init(SharedBarrier* barrier, int arrivals,
+                  std::source_location where = std::source_location::current());
+inline void barrier_init_fence() {}
+void barrier_arrive(SharedBarrier* barrier,
+                    std::source_location where = std::source_location::current());
+void barrier_arrive_expecting(SharedBarrier* barrier, int bytes,
+                              std::source_location where = std::source_location::current());
+void barrier_wait(SharedBarrier* barrier, int parity,
+                  std::source_location where = std::source_location::current());
+void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barrier,
+               std::source_location where = std::source_location::current());
+std::uint64_t operand_descriptor(const void* shared, int leading_bytes, int stride_bytes);
+
+// Products take effect when they are issued; of what orders them only the meeting of the warp is
+// left: no lane goes on before all have read their operands.
+inline void warpgroup_fence(std::source_location where = std::source_location::current()) {
+  emulated::meet_warp("warpgroup_fence", where);
+}
+inline void warpgroup_commit(std::source_location where = std::source_location::current()) {
+  emulated::meet_warp("warpgroup_commit", where);
+}
+template <int Pending>
+void warpgroup_wait(std::source_location where = std::source_location::current()) {
+  static_assert(Pending >= 0);
+  emulated::meet_warp("warpgroup_wait", where);
+}
+inline void hold_sums(float (&/*sums*/)[64]) {}
+
+template <bool LinesAlongRows>
+void warpgroup_mma_f16(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
+                       std::source_location where = std::source_location::current()) {
+  emulated::warpgroup_product(d, a, b, accumulate, LinesAlongRows, false, where);
+}
+template <bool LinesAlongRows>
+void warpgroup_mma_bf16(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
+                        std::source_location where = std::source_location::current()) {
+  emulated::warpgroup_product(d, a, b, accumulate, LinesAlongRows, true, where);
+}
+
+}  // namespace vindex::kernels::device
