@@ -8,6 +8,11 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band_scale.cu
   ${CMAKE_CURRENT_LIST_DIR}/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode_matrix.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram_batch.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram_operands.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram_plan.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/gram_products.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram_products_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/singular_values.cu
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal_values.cu)

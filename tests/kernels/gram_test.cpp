@@ -1,0 +1,318 @@
+// The Gram kernels against X^T X of the decoded weights in float64: every kind of operand, both
+// orientations, odd shapes, batches; and what they promise to be exact, exactly.
+#include "gram_fixture.hpp"
+
+#include <vindex/core/philox.hpp>
+
+#include <array>
+
+namespace vindex::test {
+namespace {
+
+using decode::ElementType;
+using kernels::OperandKind;
+using kernels::ProductKernel;
+
+class GramKernels : public KernelTest {
+ protected:
+  /// The multiplication kernels that run here.
+  static std::vector<ProductKernel> product_kernels() {
+    cudaDeviceProp properties{};
+    kernels::check(cudaGetDeviceProperties(&properties, 0));
+    const ProductKernel best = kernels::choose_product_kernel(properties.major, properties.minor);
+    std::vector<ProductKernel> all = {ProductKernel::kWarp};
+    if (is_emulated() || best == ProductKernel::kWarpgroup) {
+      all.push_back(ProductKernel::kWarpgroup);
+    }
+    return all;
+  }
+  Grams form_one(const HostMatrix& matrix, ProductKernel kernel, const FormOptions& options = {}) {
+    return form({&matrix}, kernel, stream(), options);
+  }
+  /// Expects G within `bound` of float64, and the facts to be those of the decoded weights.
+  void expect_gram(const HostMatrix& matrix, OperandKind kind, double bound,
+                   const FormOptions& options = {}) {
+    EXPECT_EQ(matrix.plan(options.may_round).kind, kind);
+    const std::vector<double> reference = matrix.gram();
+    for (const ProductKernel kernel : product_kernels()) {
+      const Grams grams = form_one(matrix, kernel, options);
+      EXPECT_LE(relative_error(grams, 0, reference), bound);
+      expect_facts(grams, matrix);
+    }
+  }
+  static void expect_facts(const Grams& grams, const HostMatrix& matrix) {
+    const decode::EncodedMatrix& encoded = matrix.matrix();
+    const decode::Moments got = kernels::moments_of(grams.facts[0]);
+    const decode::Moments wanted =
+        decode::moments_of(matrix.weights().data(), encoded.rows, encoded.cols, encoded.cols);
+    EXPECT_EQ(got.count, wanted.count);
+    EXPECT_EQ(got.zeros, wanted.zeros);
+    EXPECT_EQ(got.nonfinite, wanted.nonfinite);
+    EXPECT_EQ(got.min, wanted.min);
+    EXPECT_EQ(got.max, wanted.max);
+    const double deviation = decode::standard_deviation(wanted);
+    EXPECT_NEAR(got.sum_squares, wanted.sum_squares, 1e-13 * wanted.sum_squares);
+    EXPECT_NEAR(got.mean, wanted.mean, 1e-13 * (deviation + std::abs(wanted.mean)));
+    EXPECT_NEAR(got.m2, wanted.m2, 1e-12 * wanted.m2);
+    EXPECT_NEAR(got.m3, wanted.m3, 1e-12 * wanted.m2 * deviation);
+    EXPECT_NEAR(got.m4, wanted.m4, 1e-12 * wanted.m4);
+    EXPECT_EQ(grams.facts[0].exponent, wanted.max_abs() == 0.0 ? 0 : std::ilogb(wanted.max_abs()));
+    double norm = 0.0;
+    for (std::int64_t i = 0; i < grams.order; ++i) {
+      for (std::int64_t j = 0; j < grams.order; ++j) {
+        norm += grams.entry(0, i, j) * grams.entry(0, i, j);
+      }
+    }
+    EXPECT_NEAR(kernels::gram_norm_squared(grams.facts[0]), norm, 1e-13 * norm);
+  }
+};
+
+constexpr double kSumError = 1.5e-7;  // of the float32 sums; the operands are exact
+
+TEST_P(GramKernels, BlockScaledFp8ContractedOverRows) {
+  expect_gram(HostMatrix::encoded(decode::fp8_block_encoding(128, 128), 300, 160, gaussian(1)),
+              OperandKind::kBlockScaled, kSumError);
+}
+
+TEST_P(GramKernels, BlockScaledFp8ContractedOverColumns) {
+  expect_gram(HostMatrix::encoded(decode::fp8_block_encoding(128, 128), 144, 272, gaussian(2)),
+              OperandKind::kBlockScaled, kSumError);
+}
+
+TEST_P(GramKernels, OneScalePerTensor) {
+  expect_gram(HostMatrix::encoded(decode::fp8_block_encoding(200, 70), 200, 70, gaussian(3)),
+              OperandKind::kBlockScaled, kSumError);
+}
+
+TEST_P(GramKernels, NarrowFp8BlocksAreDecodedToPairs) {
+  expect_gram(HostMatrix::encoded(decode::fp8_block_encoding(64, 32), 160, 96, gaussian(4)),
+              OperandKind::kHalfPair, kSumError);
+}
+
+TEST_P(GramKernels, PlainFloats) {
+  const auto of = [](ElementType type, std::int64_t rows, std::int64_t cols) {
+    return HostMatrix::encoded(decode::plain_encoding(type), rows, cols, gaussian(5));
+  };
+  expect_gram(of(ElementType::kBF16, 150, 70), OperandKind::kBfloat16, kSumError);
+  expect_gram(of(ElementType::kBF16, 70, 150), OperandKind::kBfloat16, kSumError);
+  expect_gram(of(ElementType::kF16, 150, 70), OperandKind::kHalf, kSumError);
+  expect_gram(of(ElementType::kF16, 70, 150), OperandKind::kHalf, kSumError);
+  expect_gram(of(ElementType::kF32, 150, 70), OperandKind::kHalfPair, kSumError);
+  expect_gram(of(ElementType::kF32, 70, 150), OperandKind::kHalfPair, kSumError);
+}
+
+TEST_P(GramKernels, RoundingOnceIsWhatItCosts) {
+  const HostMatrix matrix =
+      HostMatrix::encoded(decode::plain_encoding(ElementType::kF32), 150, 70, gaussian(6));
+  expect_gram(matrix, OperandKind::kRoundedHalf, 2e-4, {.may_round = true});
+  const Grams rounded = form_one(matrix, ProductKernel::kWarp, {.may_round = true});
+  EXPECT_GE(relative_error(rounded, 0, matrix.gram()), 1e-6);
+}
+
+TEST_P(GramKernels, PackedIntegers) {
+  expect_gram(HostMatrix::encoded(decode::packed_int_encoding(4, 32), 150, 96, gaussian(7)),
+              OperandKind::kHalf, kSumError);
+  expect_gram(HostMatrix::encoded(decode::packed_int_encoding(4, 32), 70, 160, gaussian(8)),
+              OperandKind::kHalf, kSumError);
+}
+
+TEST_P(GramKernels, GgmlBlocks) {
+  expect_gram(HostMatrix::encoded(decode::plain_encoding(ElementType::kQ8_0), 150, 96, gaussian(9)),
+              OperandKind::kHalfPair, kSumError);
+  expect_gram(HostMatrix::encoded(decode::plain_encoding(ElementType::kQ8_0), 70, 160, gaussian(9)),
+              OperandKind::kHalfPair, kSumError);
+}
+
+TEST_P(GramKernels, CodesNeedNoAlignment) {
+  for (const decode::Encoding& encoding :
+       {decode::fp8_block_encoding(128, 128), decode::packed_int_encoding(4, 32),
+        decode::plain_encoding(ElementType::kF16), decode::plain_encoding(ElementType::kF32)}) {
+    const HostMatrix matrix = HostMatrix::encoded(encoding, 40, 32, gaussian(10));
+    EXPECT_LE(relative_error(form_one(matrix, ProductKernel::kWarp, {.misalignment = 1}), 0,
+                             matrix.gram()),
+              kSumError);
+  }
+}
+
+TEST_P(GramKernels, OddShapes) {
+  const decode::Encoding encoding = decode::plain_encoding(ElementType::kF16);
+  for (const auto& [rows, cols] :
+       {std::pair{1, 1}, {1, 200}, {200, 1}, {17, 17}, {33, 129}, {129, 130}}) {
+    const HostMatrix matrix = HostMatrix::encoded(encoding, rows, cols, gaussian(11));
+    for (const ProductKernel kernel : product_kernels()) {
+      EXPECT_LE(relative_error(form_one(matrix, kernel), 0, matrix.gram()), 2 * kSumError)
+          << rows << " x " << cols;
+    }
+  }
+}
+
+/// Sums of integers below 2^24 are exact in any order, so the whole matrix must be.
+TEST_P(GramKernels, IntegersAreExact) {
+  const auto small = [](std::int64_t row, std::int64_t col) {
+    return static_cast<float>((row * 7 + col * 3) % 9 - 4);
+  };
+  const auto wide = [](std::int64_t row, std::int64_t col) {  // 12 bits: the low part matters
+    return row % 64 == 5 ? static_cast<float>(2049 - 2 * (col % 5)) : 0.0F;
+  };
+  std::vector<HostMatrix> matrices;
+  for (const auto& [rows, cols] : {std::pair{200, 96}, {96, 192}}) {
+    for (const ElementType type : {ElementType::kF16, ElementType::kBF16, ElementType::kF32}) {
+      matrices.push_back(HostMatrix::encoded(decode::plain_encoding(type), rows, cols, small));
+    }
+  }
+  matrices.push_back(HostMatrix::encoded(decode::plain_encoding(ElementType::kF32), 192, 40, wide));
+  for (const HostMatrix& matrix : matrices) {
+    for (const ProductKernel kernel : product_kernels()) {
+      EXPECT_EQ(relative_error(form_one(matrix, kernel), 0, matrix.gram()), 0.0)
+          << matrix.encoding().label << " " << matrix.matrix().rows;
+    }
+  }
+}
+
+/// Codes of small integers, scales powers of two that differ by block.
+TEST_P(GramKernels, Fp8ProductsAndScalesAreExact) {
+  for (const auto& [rows, cols] : {std::pair{256, 144}, {144, 256}}) {
+    std::vector<std::byte> codes(static_cast<std::size_t>(rows * cols));
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      codes[i] = static_cast<std::byte>(
+          decode::encode_e4m3(static_cast<float>(static_cast<int>(i * 13 % 31) - 15)));
+    }
+    const std::array<float, 4> scales = {0x1p-7F, 0x1p-4F, 0x1p-6F, 0x1p-5F};
+    const auto* bytes = reinterpret_cast<const std::byte*>(scales.data());
+    const HostMatrix matrix(decode::fp8_block_encoding(128, 128), rows, cols, codes,
+                            {bytes, bytes + sizeof scales}, ElementType::kF32);
+    for (const ProductKernel kernel : product_kernels()) {
+      EXPECT_EQ(relative_error(form_one(matrix, kernel), 0, matrix.gram()), 0.0);
+    }
+  }
+}
+
+TEST_P(GramKernels, ScalesNearTheEndsOfFloat32) {
+  for (const float unit : {1e-30F, 1e+30F}) {
+    const auto tiny = gaussian(12, 1.0F);
+    const HostMatrix::Weight weight = [&](std::int64_t row, std::int64_t col) {
+      return tiny(row, col) * unit;
+    };
+    for (const decode::Encoding& encoding :
+         {decode::fp8_block_encoding(128, 128), decode::plain_encoding(ElementType::kBF16),
+          decode::plain_encoding(ElementType::kF32), decode::packed_int_encoding(4, 32)}) {
+      const HostMatrix matrix = HostMatrix::encoded(encoding, 150, 64, weight);
+      for (const ProductKernel kernel : product_kernels()) {
+        EXPECT_LE(relative_error(form_one(matrix, kernel), 0, matrix.gram()), kSumError)
+            << encoding.label << " " << unit;
+      }
+    }
+  }
+}
+
+TEST_P(GramKernels, ZeroMatrix) {
+  for (const decode::Encoding& encoding :
+       {decode::fp8_block_encoding(128, 128), decode::plain_encoding(ElementType::kF32)}) {
+    const HostMatrix matrix =
+        HostMatrix::encoded(encoding, 40, 40, [](std::int64_t, std::int64_t) { return 0.0F; });
+    const Grams grams = form_one(matrix, ProductKernel::kWarp);
+    EXPECT_EQ(relative_error(grams, 0, matrix.gram()), 0.0);
+    EXPECT_EQ(kernels::moments_of(grams.facts[0]).zeros, 1600);
+    EXPECT_EQ(grams.facts[0].scaled_norm_squared, 0.0);
+  }
+}
+
+TEST_P(GramKernels, WhatIsNotFiniteIsCountedAndLeftOut) {
+  const auto with = [](float odd) {
+    return [odd](std::int64_t row, std::int64_t col) {
+      return row == 3 && col == 5 ? odd : static_cast<float>(row % 3);
+    };
+  };
+  const HostMatrix infinite =
+      HostMatrix::encoded(decode::plain_encoding(ElementType::kF32), 40, 40, with(HUGE_VALF));
+  std::vector<std::byte> codes(40 * 40, static_cast<std::byte>(0x38));
+  codes[7] = static_cast<std::byte>(0x7F);
+  const float one = 1.0F;
+  const auto* bytes = reinterpret_cast<const std::byte*>(&one);
+  const HostMatrix nan(decode::fp8_block_encoding(128, 128), 40, 40, codes, {bytes, bytes + 4},
+                       ElementType::kF32);
+  for (const HostMatrix* matrix : {&infinite, &nan}) {
+    for (const ProductKernel kernel : product_kernels()) {
+      const Grams grams = form_one(*matrix, kernel);
+      EXPECT_EQ(kernels::moments_of(grams.facts[0]).nonfinite, 1);
+      for (const float value : grams.values) {
+        EXPECT_TRUE(std::isfinite(value));
+      }
+    }
+  }
+}
+
+/// A scale without weights behind it must not spoil the rest.
+TEST_P(GramKernels, ScalesOfEmptyBlocksMayBeAnything) {
+  std::vector<std::byte> codes(256 * 40, static_cast<std::byte>(0x38));
+  std::fill(codes.begin() + 128 * 40, codes.end(), std::byte{0});
+  const std::array<float, 2> scales = {1e-30F, 1e+38F};
+  const auto* bytes = reinterpret_cast<const std::byte*>(scales.data());
+  const HostMatrix matrix(decode::fp8_block_encoding(128, 128), 256, 40, codes,
+                          {bytes, bytes + sizeof scales}, ElementType::kF32);
+  EXPECT_LE(relative_error(form_one(matrix, ProductKernel::kWarp), 0, matrix.gram()), kSumError);
+}
+
+TEST_P(GramKernels, BatchAndWorkspaceChangeNoBit) {
+  for (const decode::Encoding& encoding :
+       {decode::fp8_block_encoding(128, 128), decode::plain_encoding(ElementType::kF32)}) {
+    std::vector<HostMatrix> matrices;
+    for (std::uint32_t seed = 0; seed < 3; ++seed) {
+      matrices.push_back(HostMatrix::encoded(encoding, 140, 40, gaussian(20 + seed, 0.5F)));
+    }
+    for (const ProductKernel kernel : product_kernels()) {
+      const Grams batch = form({&matrices[0], &matrices[1], &matrices[2]}, kernel, stream());
+      for (std::size_t i = 0; i < 3; ++i) {
+        const Grams alone = form_one(matrices[i], kernel, {.least_workspace = true});
+        EXPECT_LE(relative_error(batch, i, matrices[i].gram()), kSumError);
+        EXPECT_TRUE(std::equal(
+            alone.values.begin(), alone.values.end(),
+            batch.values.begin() + static_cast<std::ptrdiff_t>(i * alone.values.size())));
+        EXPECT_EQ(alone.facts[0].scaled_norm_squared, batch.facts[i].scaled_norm_squared);
+        EXPECT_EQ(alone.facts[0].sums.squares, batch.facts[i].sums.squares);
+        EXPECT_EQ(alone.facts[0].sums.power[3], batch.facts[i].sums.power[3]);
+      }
+    }
+  }
+}
+
+TEST_P(GramKernels, SignsAreFlippedByTheStreamOfTheMatrix) {
+  constexpr std::uint64_t kKey = 99;
+  for (const bool transposed : {false, true}) {
+    const auto weight = gaussian(30);
+    std::vector<float> flipped;
+    const HostMatrix plain = HostMatrix::encoded(
+        decode::plain_encoding(ElementType::kF32), 50, 40, [&](std::int64_t row, std::int64_t col) {
+          const float value = weight(row, col);
+          const std::int64_t element = transposed ? col * 50 + row : row * 40 + col;
+          flipped.push_back(philox_bit(kKey, static_cast<std::uint64_t>(element)) ? -value : value);
+          return value;
+        });
+    const HostMatrix wanted = HostMatrix::encoded(
+        decode::plain_encoding(ElementType::kF32), 50, 40, [&](std::int64_t row, std::int64_t col) {
+          return flipped[static_cast<std::size_t>(row * 40 + col)];
+        });
+    const Grams grams =
+        form_one(plain, ProductKernel::kWarp, {.sign_flip_keys = {kKey}, .transposed = transposed});
+    EXPECT_LE(relative_error(grams, 0, wanted.gram()), kSumError);
+  }
+}
+
+/// A mean far from zero: powers about 0 would lose the fourth moment.
+TEST_P(GramKernels, MomentsAboutADistantMean) {
+  const auto noise = gaussian(31, 0.001F);
+  const HostMatrix matrix = HostMatrix::encoded(
+      decode::plain_encoding(ElementType::kF32), 64, 64,
+      [&](std::int64_t row, std::int64_t col) { return 1.0F + noise(row, col); });
+  const Grams grams = form_one(matrix, ProductKernel::kWarp);
+  EXPECT_NE(grams.facts[0].shift, 0.0);
+  const decode::Moments got = kernels::moments_of(grams.facts[0]);
+  const decode::Moments wanted = decode::moments_of(matrix.weights().data(), 64, 64, 64);
+  EXPECT_NEAR(got.m2, wanted.m2, 1e-12 * wanted.m2);
+  EXPECT_NEAR(got.m4, wanted.m4, 1e-11 * wanted.m4);
+}
+
+INSTANTIATE_THREAD_ORDERS(GramKernels);
+
+}  // namespace
+}  // namespace vindex::test
