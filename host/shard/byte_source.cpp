@@ -20,18 +20,18 @@ void ByteSource::read(std::uint64_t offset, std::span<std::byte> into) {
   read_many(std::span(&request, 1));
 }
 
-namespace {
-/// Linux transfers at most 0x7ffff000 bytes per call; smaller pieces also bound how long a signal
-/// waits.
-constexpr std::size_t kLargestTransfer = std::size_t{64} << 20U;
-
-[[noreturn]] void throw_truncated(const std::string& name, std::uint64_t offset,
+void throw_truncated(const std::string& name, std::uint64_t offset,
                                   std::uint64_t bytes, std::uint64_t size) {
   throw FormatError("E-TRUNCATED", fmt::format("{} at byte {}", name, offset),
                     fmt::format("{} bytes are due here, but the file ends at byte {}: fetch it "
                                 "again, it is cut short or changed",
                                 bytes, size));
 }
+
+namespace {
+/// Linux transfers at most 0x7ffff000 bytes per call; smaller pieces also bound how long a signal
+/// waits.
+constexpr std::size_t kLargestTransfer = std::size_t{64} << 20U;
 
 bool lies_within(const ReadRequest& request, std::uint64_t size) {
   const auto end = checked_add(request.offset, request.into.size());
@@ -48,6 +48,7 @@ class FileSource final : public ByteSource {
 
   const std::string& name() const override { return name_; }
   std::uint64_t size() const override { return size_; }
+  int descriptor() const override { return descriptor_; }
 
   SourceIdentity identity() const override {
     struct stat status {};

@@ -19,4 +19,8 @@ using PositionalRead = std::function<ssize_t(void* into, std::size_t bytes, std:
 void read_fully(const PositionalRead& call, const std::string& name, std::uint64_t offset,
                 std::span<std::byte> into);
 
+/// Throws FormatError E-TRUNCATED: `bytes` are due at `offset`, but the file ends at `size`.
+[[noreturn]] void throw_truncated(const std::string& name, std::uint64_t offset,
+                                  std::uint64_t bytes, std::uint64_t size);
+
 }  // namespace vindex::shard

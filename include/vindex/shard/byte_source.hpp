@@ -36,6 +36,9 @@ class ByteSource {
   /// request does; SystemError (74, `retryable` set for remote trouble) where the system fails.
   /// Short reads are retried inside.
   virtual void read_many(std::span<const ReadRequest> requests) = 0;
+  /// The open descriptor of a regular local file, for readers that bypass read_many(); -1 for
+  /// every other source.
+  virtual int descriptor() const { return -1; }
 
   /// One request.
   void read(std::uint64_t offset, std::span<std::byte> into);
