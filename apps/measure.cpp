@@ -24,7 +24,7 @@ struct Flags {
   run::RunSettings settings;
   std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
                                               ram_budget, null = "none", config, worker,
-                                              progress = "auto";
+                                              progress = "auto", read = "auto";
   bool no_escalate = false, no_spectra = false, json = false;
 };
 
@@ -42,7 +42,12 @@ results::WorkerShare parse_worker(const std::string& text) {
 }
 
 run::RunSettings settings_of(const Flags& flags, const Session& session) {
+  static const std::map<std::string, shard::ReadPath> kPaths = {
+      {"auto", shard::ReadPath::kAuto},
+      {"direct", shard::ReadPath::kDirect},
+      {"buffered", shard::ReadPath::kBuffered}};
   run::RunSettings settings = flags.settings;
+  settings.reading.path = kPaths.at(flags.read);
   settings.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.options.mode = mode_of(flags.mode);
@@ -194,6 +199,14 @@ void add_measure(CLI::App& app, Session& session) {
                    "i/n: measure every n-th matrix from i; then `vindex merge`");
   verb->add_option("--progress", flags->progress, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->capture_default_str();
+  verb->add_option("--read", flags->read,
+                   "auto: past the page cache what it does not hold; direct; buffered")
+      ->check(CLI::IsMember({"auto", "direct", "buffered"}))
+      ->capture_default_str();
+  verb->add_option("--read-depth", flags->settings.reading.depth,
+                   "Requests of 8 MiB in flight (0: as measured best)")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   verb->add_flag("--restart", flags->settings.restart, "Discard what an earlier run left");
   on_choice(*verb, session, [&session, flags] { return run_measure(*flags, session); });

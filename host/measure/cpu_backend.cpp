@@ -47,7 +47,8 @@ class CpuBackend final : public Backend {
   }
 
   BackendInfo info() const override { return cpu_backend_info(); }
-  BackendLimits limits() const override { return {.concurrent_calls = threads_}; }
+  BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1};
+  }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return std::make_unique<HostStaging>(bytes);
   }
@@ -68,6 +69,7 @@ class CpuBackend final : public Backend {
     expects(batch.size() == out.size(), "measure: one report per matrix");
     for (std::size_t i = 0; i < batch.size(); ++i) {
       out[i] = measure_one(*batch[i], options, workspace_limit);
+      batch[i]->release();
     }
   }
 

@@ -4,18 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <span>
+#include <vector>
 
 namespace vindex::run {
-
-namespace {
-
-constexpr std::size_t kPartAlignment = 64;
-
-std::size_t padded(std::uint64_t bytes) {
-  return (static_cast<std::size_t>(bytes) + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
-}
 
 shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor) {
   const auto& stored = files.tensors.at(static_cast<std::size_t>(tensor));
@@ -28,7 +20,6 @@ void read_part(const shard::ModelFiles& files, const model::TensorPart& part,
   check_unchanged(files, part.tensor);
 }
 
-/// The whole matrix over bytes in memory, in the stored orientation.
 decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std::byte* codes,
                                    std::span<const std::span<const std::byte>> companion_bytes) {
   decode::EncodedMatrix view;
@@ -50,6 +41,8 @@ decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std:
   view.companion_count = static_cast<std::int32_t>(matrix.companions.size());
   return view;
 }
+
+namespace {
 
 /// Codes stay in the file; each slab call reads its bytes into one reused buffer.
 class StreamedInput final : public measure::MatrixInput {
@@ -150,54 +143,6 @@ std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
 std::unique_ptr<measure::MatrixInput> make_streamed_input(const shard::ModelFiles& files,
                                                           const model::MatrixRecord& matrix) {
   return std::make_unique<StreamedInput>(files, matrix);
-}
-
-LoadedUnit load_unit(const shard::ModelFiles& files, const model::ModelIndex& index,
-                     const WorkUnit& unit, measure::Backend& backend) {
-  LoadedUnit loaded;
-  loaded.unit = &unit;
-  loaded.inputs.resize(unit.matrices.size());
-  loaded.errors.resize(unit.matrices.size());
-  const auto record = [&](std::size_t i) -> const model::MatrixRecord& {
-    return index.matrices[static_cast<std::size_t>(unit.matrices[i])];
-  };
-  std::size_t bytes = 0;
-  if (!unit.streamed) {
-    for (std::size_t i = 0; i < unit.matrices.size(); ++i) {
-      bytes += padded(record(i).codes.bytes);
-      for (const model::CompanionPart& companion : record(i).companions) {
-        bytes += padded(companion.part.bytes);
-      }
-    }
-    loaded.staging = backend.make_staging(bytes);
-  }
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < unit.matrices.size(); ++i) {
-    const model::MatrixRecord& matrix = record(i);
-    try {
-      if (unit.streamed) {
-        loaded.inputs[i] = make_streamed_input(files, matrix);
-        continue;
-      }
-      const auto place = [&](const model::TensorPart& part) {
-        const std::span<std::byte> into =
-            loaded.staging->bytes().subspan(used, static_cast<std::size_t>(part.bytes));
-        used += padded(part.bytes);
-        read_part(files, part, into);
-        return std::span<const std::byte>(into);
-      };
-      const std::span<const std::byte> codes = place(matrix.codes);
-      std::vector<std::span<const std::byte>> companions;
-      for (const model::CompanionPart& companion : matrix.companions) {
-        companions.push_back(place(companion.part));
-      }
-      loaded.inputs[i] = measure::make_memory_input(encoded_view(matrix, codes.data(), companions),
-                                                    matrix.transposed, sign_flip_key(matrix));
-    } catch (const Error&) {
-      loaded.errors[i] = std::current_exception();
-    }
-  }
-  return loaded;
 }
 
 }  // namespace vindex::run

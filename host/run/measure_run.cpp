@@ -1,3 +1,5 @@
+#include "row_stage.hpp"
+
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/run_description.hpp>
 #include <vindex/run/worker_pool.hpp>
@@ -18,37 +20,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxTroubles = 20;
 constexpr double kPartSeconds = 30.0;         ///< work lost to a kill at most
 constexpr double kPublishSeconds = 9.0 * 60;  ///< the contract says ten minutes
-constexpr std::size_t kResultQueue = 256;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 std::string code_text(ExitCode code) { return std::to_string(static_cast<int>(code)); }
-
-/// The row of a matrix that could not be measured because of `error`.
-results::ResultRow failed_row(std::int64_t index, const std::exception_ptr& error) {
-  results::ResultRow row;
-  row.index = index;
-  row.status = measure::Status::kFailed;
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    row.reason = e.what();
-    row.error_class = code_text(e.exit_code());
-  } catch (const std::exception& e) {
-    row.reason = e.what();
-    row.error_class = code_text(ExitCode::kInternal);
-  }
-  return row;
-}
-
-/// A finished row with what progress needs of its matrix.
-struct Delivery {
-  results::ResultRow row;
-  std::uint64_t bytes = 0;
-  double cost = 0.0;
-};
 
 /// Everything the threads of a run touch; it outlives them.
 struct RunState {
@@ -57,92 +34,61 @@ struct RunState {
   measure::MeasureOptions options;
   WorkPlan plan;
   std::vector<std::int64_t> row_of_matrix;  ///< index in the index -> row, -1 where not selected
-  measure::NullCache nulls;
-  BoundedQueue<Delivery> finished{kResultQueue};
+  std::unique_ptr<shard::BulkReader> reader;
+  std::unique_ptr<RowStage> rows;
   std::unique_ptr<WorkerPool> pool;
 
-  void deliver(std::int64_t matrix, results::ResultRow row) {
-    const model::MatrixRecord& record = model.index.matrices[static_cast<std::size_t>(matrix)];
-    row.index = row_of_matrix[static_cast<std::size_t>(matrix)];
-    finished.push({.row = std::move(row),
-                   .bytes = encoded_bytes(record),
-                   .cost = measuring_cost(record.rows, record.cols, options.mode)});
-  }
-
-  void deliver_report(std::int64_t matrix, measure::MatrixReport& report) {
-    const model::MatrixRecord& record = model.index.matrices[static_cast<std::size_t>(matrix)];
-    results::ResultRow row;
-    row.status = report.status;
-    row.reason = report.reason;
-    row.method = report.method;
-    row.escalated = report.escalated;
-    row.moments = report.moments;
-    row.nulls = nulls.of(record.rows, record.cols);
-    if (report.status == measure::Status::kFailed) {
-      row.error_class = code_text(ExitCode::kInternal);
-    } else if (report.status == measure::Status::kUnsupported) {
-      row.error_class = code_text(ExitCode::kMalformedInput);
-    }
-    if (report.status == measure::Status::kMeasured) {
-      row.values =
-          measure::derive_metrics(record.rows, record.cols, report, options.mode, row.reason);
-      if (options.sign_flip_null) {
-        measure::MatrixReport flipped = report;
-        flipped.sigma = report.sign_flip_sigma;
-        flipped.bounds.reset();
-        std::string unused;
-        const auto values =
-            measure::derive_metrics(record.rows, record.cols, flipped, options.mode, unused);
-        row.var_at_k_signflip.assign(values.var_at_k.begin(), values.var_at_k.end());
-      }
-      row.sigma = std::move(report.sigma);
-      row.bounds = std::move(report.bounds);
-      row.vectors = std::move(report.vectors);
-    }
-    deliver(matrix, std::move(row));
-  }
-
-  /// Measures part [first, first + count) of a unit. Memory trouble halves the batch; trouble of
-  /// one matrix is a row.
-  void measure_part(LoadedUnit& loaded, measure::Backend& backend,
+  /// Measures some matrices of a unit. Memory trouble halves the batch; trouble of one matrix is a
+  /// row.
+  void measure_part(UnitStream& unit, measure::Backend& backend,
                     const std::vector<std::size_t>& members) {
     std::vector<measure::MatrixInput*> batch;
     for (const std::size_t member : members) {
-      batch.push_back(loaded.inputs[member].get());
+      batch.push_back(unit.input(member));
     }
     std::vector<measure::MatrixReport> reports(batch.size());
     std::exception_ptr trouble;
     try {
-      backend.measure(batch, options, loaded.unit->workspace_limit, reports);
+      backend.measure(batch, options, unit.unit->workspace_limit, reports);
     } catch (const DeviceError&) {
       throw;
     } catch (const std::exception&) {
       trouble = std::current_exception();
     }
-    if (trouble == nullptr) {
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        deliver_report(loaded.unit->matrices[members[i]], reports[i]);
-      }
-    } else if (members.size() == 1) {
-      deliver(loaded.unit->matrices[members[0]], failed_row(0, trouble));
-    } else {
+    if (trouble != nullptr && members.size() > 1) {
       const auto middle = members.begin() + static_cast<std::ptrdiff_t>(members.size() / 2);
-      measure_part(loaded, backend, {members.begin(), middle});
-      measure_part(loaded, backend, {middle, members.end()});
+      measure_part(unit, backend, {members.begin(), middle});
+      measure_part(unit, backend, {middle, members.end()});
+      return;
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      batch[i]->release();
+      const std::int64_t matrix = unit.unit->matrices[members[i]];
+      // What could not be read was zeros to the back end.
+      const std::exception_ptr unread = unit.error(members[i]);
+      if (unread != nullptr || trouble != nullptr) {
+        rows->push_failed(matrix, unread != nullptr ? unread : trouble);
+      } else {
+        rows->push(matrix, std::move(reports[i]));
+      }
     }
   }
 
-  void process(LoadedUnit& loaded, measure::Backend& backend) {
+  void process(UnitStream& unit, measure::Backend& backend) {
     std::vector<std::size_t> members;
-    for (std::size_t i = 0; i < loaded.inputs.size(); ++i) {
-      if (loaded.inputs[i] != nullptr) {
-        members.push_back(i);
+    for (std::size_t i = 0; i < unit.size(); ++i) {
+      if (unit.size() == 1) {
+        unit.wait(i);  // nothing else is there to be measured meanwhile
+      }
+      if (const std::exception_ptr unread = unit.error(i);
+          unit.input(i) == nullptr || (unread != nullptr && unit.size() == 1)) {
+        rows->push_failed(unit.unit->matrices[i], unread);
       } else {
-        deliver(loaded.unit->matrices[i], failed_row(0, loaded.errors[i]));
+        members.push_back(i);
       }
     }
     if (!members.empty()) {
-      measure_part(loaded, backend, members);
+      measure_part(unit, backend, members);
     }
   }
 };
@@ -218,7 +164,8 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
   const PlanLimits plan_limits{
       .ram_budget = settings.ram_budget == 0 ? default_ram_budget() : settings.ram_budget,
       .workers = limits.concurrent_calls * static_cast<std::int32_t>(backends.size()),
-      .batch = limits.batch};
+      .batch = limits.batch,
+      .held = limits.held_inputs};
   WorkPlan plan = plan_work(model.index, remaining, settings.options, plan_limits, &workspace_of,
                             &context, settings.store_spectra);
   if (plan.least_ram_bytes > plan_limits.ram_budget) {
@@ -228,37 +175,6 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
                     plan_limits.ram_budget, printable(plan.largest), plan.least_ram_bytes));
   }
   return plan;
-}
-
-double expected_seconds(const WorkPlan& plan, const RunSettings& settings,
-                        const std::vector<std::unique_ptr<measure::Backend>>& backends) {
-  // Large enough that the arithmetic outweighs the overheads, small enough to take a moment.
-  constexpr std::int64_t kRows = 1536;
-  constexpr std::int64_t kCols = 512;
-  std::mt19937 random(1);
-  std::vector<float> weights(static_cast<std::size_t>(kRows * kCols));
-  for (float& weight : weights) {
-    weight = static_cast<float>(random()) * 4.6e-10F - 1.0F;
-  }
-  const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  decode::EncodedMatrix matrix;
-  matrix.encoding = &encoding;
-  matrix.rows = kRows;
-  matrix.cols = kCols;
-  matrix.codes = reinterpret_cast<const std::byte*>(weights.data());
-  matrix.row_stride_bytes = kCols * 4;
-  double rate = 0.0;
-  for (const auto& backend : backends) {
-    const auto input = measure::make_memory_input(matrix);
-    const std::vector<measure::MatrixInput*> batch = {input.get()};
-    std::vector<measure::MatrixReport> report(1);
-    backend->measure(batch, settings.options, 0, report);  // the first call pays for start-up
-    const Clock::time_point start = Clock::now();
-    backend->measure(batch, settings.options, 0, report);
-    rate += measuring_cost(kRows, kCols, settings.options.mode) / seconds_since(start) *
-            backend->limits().concurrent_calls;
-  }
-  return plan.cost / rate;
 }
 
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
@@ -274,7 +190,12 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   state->backends = open_backends(settings, note);
   state->options = settings.options;
 
-  const results::RunDescription description = describe_run(settings, state->model, state->backends);
+  state->reader = std::make_unique<shard::BulkReader>(settings.reading);
+  for (const shard::Shard& shard : state->model.files.shards) {
+    state->reader->prepare(*shard.source);
+  }
+  const results::RunDescription description =
+      describe_run(settings, state->model, state->backends, *state->reader);
   // The budget is judged for the whole selection, so that a resumed run refuses what the first one
   // would have refused.
   (void)plan_run(settings, state->model, state->backends, state->model.selected);
@@ -335,24 +256,30 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   const std::uint64_t budget =
       settings.ram_budget == 0 ? default_ram_budget() : settings.ram_budget;
   RunState* shared = state.get();
+  shared->rows =
+      std::make_unique<RowStage>(shared->model.index, shared->options, shared->row_of_matrix, 0);
   shared->pool = std::make_unique<WorkerPool>(
       shared->plan.units, std::max(budget, shared->plan.least_ram_bytes), shared->backends,
-      [shared](const WorkUnit& unit) {
-        return load_unit(shared->model.files, shared->model.index, unit, *shared->backends.front());
+      [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+        return std::make_shared<UnitStream>(shared->model.files, shared->model.index, unit,
+                                            *shared->backends.front(), *shared->reader,
+                                            std::move(lease));
       },
-      [shared](LoadedUnit& loaded, measure::Backend& backend) { shared->process(loaded, backend); },
-      [shared] { shared->finished.close(); });
+      [shared](LoadedUnit& loaded, measure::Backend& backend) {
+        shared->process(static_cast<UnitStream&>(loaded), backend);
+      },
+      [shared] { shared->rows->close(); });
 
   double last_part = 0.0;
   double last_publish = 0.0;
   std::int64_t unpublished = 0;
   try {
-    while (!shared->finished.finished()) {
+    while (!shared->rows->deliveries().finished()) {
       if (hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
         outcome.stopped = true;
         break;
       }
-      auto delivery = shared->finished.pop_for(std::chrono::milliseconds(100));
+      auto delivery = shared->rows->deliveries().pop_for(std::chrono::milliseconds(100));
       const double now = seconds_since(start);
       if (delivery) {
         const std::int64_t matrix =
@@ -383,8 +310,10 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
         last_publish = seconds_since(start);
       }
     }
-    if (const std::exception_ptr failure = shared->pool->failure(); failure != nullptr) {
-      std::rethrow_exception(failure);
+    for (const std::exception_ptr& failure : {shared->pool->failure(), shared->rows->failure()}) {
+      if (failure != nullptr) {
+        std::rethrow_exception(failure);
+      }
     }
     store->publish_file();
   } catch (...) {
@@ -400,6 +329,8 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
     std::rethrow_exception(error);
   }
   outcome.seconds = seconds_since(start);
+  outcome.reading = shared->reader->statistics();
+  outcome.reading_engine = shared->reader->engine();
   if (outcome.stopped) {
     shared->pool->abandon();
     (void)state.release();

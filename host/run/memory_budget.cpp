@@ -29,4 +29,23 @@ void MemoryBudget::stop() {
   changed_.notify_all();
 }
 
+std::shared_ptr<MemoryLease> MemoryLease::take(std::shared_ptr<MemoryBudget> budget,
+                                               std::uint64_t bytes) {
+  if (!budget->acquire(bytes)) {
+    return nullptr;
+  }
+  return std::shared_ptr<MemoryLease>(new MemoryLease(std::move(budget), bytes));
+}
+
+MemoryLease::~MemoryLease() { budget_->release(bytes_); }
+
+void MemoryLease::give_back(std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    expects(bytes <= bytes_, "memory given back that was not taken");
+    bytes_ -= bytes;
+  }
+  budget_->release(bytes);
+}
+
 }  // namespace vindex::run

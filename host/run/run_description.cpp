@@ -46,9 +46,9 @@ std::string mode_name(measure::Mode mode) {
   return "default";
 }
 
-results::RunDescription describe_run(
-    const RunSettings& settings, const SelectedModel& model,
-    const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+results::RunDescription describe_run(const RunSettings& settings, const SelectedModel& model,
+                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                     const shard::BulkReader& reader) {
   results::RunDescription run;
   run.model = settings.model;
   run.mode = mode_name(settings.options.mode);
@@ -107,12 +107,18 @@ results::RunDescription describe_run(
                        {"libraries", info.libraries},
                        {"concurrent_calls", backend->limits().concurrent_calls}});
   }
-  run.environment_json = Json{
-      {"program", "vindex"},
-      {"version", program_version()},
-      {"commit", program_commit()},
-      {"compiler", compiler_text()},
-      {"back_ends", devices}}.dump(1);
+  Json refused = Json::array();
+  for (const std::string& file : reader.statistics().refused) {
+    refused.push_back(file);
+  }
+  run.environment_json =
+      Json{{"program", "vindex"},
+           {"version", program_version()},
+           {"commit", program_commit()},
+           {"compiler", compiler_text()},
+           {"back_ends", devices},
+           {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}}
+          .dump(1);
 
   const model::ModelShape& shape = model.index.shape;
   run.config_json = Json{{"architecture", printable(shape.architecture)},

@@ -72,6 +72,9 @@ std::string outcome_text(const RunOutcome& outcome) {
   count(outcome.unsupported, "unsupported");
   count(outcome.failed, "failed");
   out += "\n";
+  if (outcome.reading.bytes() > 0) {
+    out += shard::reading_text(outcome.reading, outcome.reading_engine) + "\n";
+  }
   for (const std::string& trouble : outcome.troubles) {
     out += "  " + trouble + "\n";
   }

@@ -1,4 +1,5 @@
 #include <vindex/run/work_plan.hpp>
+#include <vindex/shard/bulk_reader.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +8,11 @@ namespace vindex::run {
 
 namespace {
 
+/// Of a worker's work, one unit should be no more than the fourth part, unless so few matrices are
+/// left that a device would idle between them.
+constexpr double kUnitsPerWorker = 4.0;
+constexpr double kLeastBatch = 16.0;
+
 bool same_kind(const model::MatrixRecord& a, const model::MatrixRecord& b) {
   return a.rows == b.rows && a.cols == b.cols && a.transposed == b.transposed &&
          a.encoding.label == b.encoding.label;
@@ -14,15 +20,45 @@ bool same_kind(const model::MatrixRecord& a, const model::MatrixRecord& b) {
 
 /// What one matrix takes by each way of holding its bytes.
 struct MatrixMemory {
-  std::uint64_t encoded = 0;
-  std::uint64_t whole = 0;     ///< bytes held, free workspace
-  std::uint64_t tight = 0;     ///< bytes held, least workspace
+  std::uint64_t slot = 0;    ///< as placed in staging memory with all companions
+  std::uint64_t shared = 0;  ///< of these, what a batch would hold beside its slots
+  std::uint64_t workspace = 0, least_workspace = 0;
   std::uint64_t streamed = 0;  ///< bytes read in slabs, least workspace
-  std::uint64_t least_workspace = 0;
-  std::uint64_t least() const { return std::min(tight, streamed); }
+  std::uint64_t whole() const { return slot + shard::kDirectAlignment + workspace; }
+  std::uint64_t tight() const { return slot + shard::kDirectAlignment + least_workspace; }
+  std::uint64_t least() const { return std::min(tight(), streamed); }
 };
 
+bool is_small(const model::CompanionPart& companion) {
+  return companion.part.bytes <= kSharedCompanionBytes;
+}
+
+/// Sets slots and memory of a unit that holds `unit.matrices` of one kind, `slot` and `shared`
+/// bytes each.
+void size_unit(WorkUnit& unit, const MatrixMemory& memory, const PlanLimits& limits,
+               std::uint64_t share) {
+  const std::uint64_t count = unit.matrices.size();
+  const bool batch = count > 1;
+  unit.slot_bytes = batch ? memory.slot - memory.shared : memory.slot;
+  unit.shared_bytes = batch ? count * memory.shared : 0;
+  unit.slots = count;
+  if (limits.held > 0) {
+    const std::uint64_t ring = std::min(kRingBytes, share / 2);
+    unit.slots = std::min(count, std::max(static_cast<std::uint64_t>(limits.held),
+                                          ring / std::max<std::uint64_t>(unit.slot_bytes, 1)));
+  }
+  unit.staging_bytes = unit.slots * unit.slot_bytes + unit.shared_bytes + shard::kDirectAlignment;
+  unit.memory_bytes = unit.staging_bytes + memory.workspace;
+  if (unit.slots < count) {
+    unit.memory_bytes += memory.slot;  // a matrix that is asked for again after its release
+  }
+}
+
 }  // namespace
+
+bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion) {
+  return unit.shared_bytes > 0 && is_small(companion);
+}
 
 std::uint64_t encoded_bytes(const model::MatrixRecord& matrix) {
   std::uint64_t bytes = matrix.codes.bytes;
@@ -51,16 +87,20 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
   WorkPlan plan;
   const auto memory_of = [&](const model::MatrixRecord& matrix) {
     MatrixMemory memory;
-    memory.encoded = encoded_bytes(matrix);
+    memory.slot = shard::placed_bytes_at_most(matrix.codes.bytes, kMergedGap);
+    for (const model::CompanionPart& companion : matrix.companions) {
+      const std::uint64_t bytes = shard::placed_bytes_at_most(companion.part.bytes, kMergedGap);
+      memory.slot += bytes;
+      memory.shared += is_small(companion) ? bytes : 0;
+    }
     const auto need = [&](bool least) {
       return workspace(context, matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), least);
     };
+    memory.workspace = need(false);
     memory.least_workspace = need(true);
-    memory.whole = memory.encoded + need(false);
-    memory.tight = memory.encoded + memory.least_workspace;
     // A slab in flight is encoded beside its decoded tile; no encoding takes more than twice the
     // bytes of float32.
-    const std::uint64_t companions = memory.encoded - matrix.codes.bytes;
+    const std::uint64_t companions = encoded_bytes(matrix) - matrix.codes.bytes;
     memory.streamed = 2 * memory.least_workspace + companions;
     return memory;
   };
@@ -75,8 +115,11 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
       plan.least_ram_bytes = memory.least();
       plan.largest = matrix.tensor;
     }
-    plan.ram_bytes = std::max(plan.ram_bytes, memory.whole);
-    plan.read_bytes += memory.encoded;
+    // One matrix, or as much of a batch as its ring holds.
+    const std::uint64_t batch = static_cast<std::uint64_t>(limits.batch - 1) * memory.slot;
+    plan.ram_bytes = std::max(
+        plan.ram_bytes, memory.whole() + (limits.held > 0 ? std::min(kRingBytes, batch) : batch));
+    plan.read_bytes += encoded_bytes(matrix);
     ++plan.matrices;
     const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
     plan.output_bytes += (store_spectra ? 8 * p : 0) + 700;
@@ -90,38 +133,52 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
 
   // A hand-over may use its fair share of the budget; one that needs more runs alone, or streamed.
   const std::uint64_t share = limits.ram_budget / (static_cast<std::uint64_t>(limits.workers) + 1);
+  // Every worker shall have several units, or the last ones to finish decide the time.
+  const double fair_cost = plan.cost / (kUnitsPerWorker * static_cast<double>(limits.workers));
+  MatrixMemory before;
   for (std::size_t k = 0; k < selected.size(); ++k) {
     const model::MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(selected[k])];
     if (!matrix.unsupported.empty()) {
       continue;
     }
     const MatrixMemory memory = memory_of(matrix);
+    const bool same_parts = memory.slot == before.slot && memory.shared == before.shared;
+    before = memory;
+    const double cost = measuring_cost(matrix.rows, matrix.cols, options.mode);
     if (!plan.units.empty()) {
       WorkUnit& last = plan.units.back();
       const model::MatrixRecord& first =
           index.matrices[static_cast<std::size_t>(last.matrices.front())];
       const bool room = static_cast<std::int64_t>(last.matrices.size()) < limits.batch &&
                         !last.streamed && last.workspace_limit == 0 &&
-                        last.memory_bytes + memory.encoded <= share;
-      if (room && same_kind(first, matrix)) {
-        last.matrices.push_back(selected[k]);
-        last.encoded_bytes += memory.encoded;
-        last.memory_bytes += memory.encoded;
-        last.cost += measuring_cost(matrix.rows, matrix.cols, options.mode);
-        continue;
+                        last.cost + cost <= std::max(fair_cost, kLeastBatch * cost);
+      if (room && same_parts && same_kind(first, matrix)) {
+        WorkUnit larger = last;
+        larger.matrices.push_back(selected[k]);
+        size_unit(larger, memory, limits, share);
+        if (larger.memory_bytes <= share) {
+          larger.encoded_bytes += encoded_bytes(matrix);
+          larger.cost += cost;
+          last = std::move(larger);
+          continue;
+        }
       }
     }
     WorkUnit unit;
     unit.matrices = {selected[k]};
-    unit.encoded_bytes = memory.encoded;
-    unit.cost = measuring_cost(matrix.rows, matrix.cols, options.mode);
-    if (memory.whole <= limits.ram_budget) {
-      unit.memory_bytes = memory.whole;
-    } else if (memory.tight <= limits.ram_budget) {
-      unit.memory_bytes = std::max(memory.tight, std::min(share, memory.whole));
-      unit.workspace_limit = unit.memory_bytes - memory.encoded;
+    unit.encoded_bytes = encoded_bytes(matrix);
+    unit.cost = cost;
+    size_unit(unit, memory, limits, share);
+    if (unit.memory_bytes <= limits.ram_budget) {
+      plan.units.push_back(std::move(unit));
+      continue;
+    }
+    if (memory.tight() <= limits.ram_budget) {
+      unit.memory_bytes = std::max(memory.tight(), std::min(share, memory.whole()));
+      unit.workspace_limit = unit.memory_bytes - unit.staging_bytes;
     } else {
       unit.streamed = true;
+      unit.slots = unit.slot_bytes = unit.shared_bytes = unit.staging_bytes = 0;
       unit.memory_bytes = memory.streamed;
       unit.workspace_limit = memory.least_workspace;
     }

@@ -5,11 +5,13 @@
 namespace vindex::run {
 
 namespace {
-/// Two, so that the next unit is being read while one waits for room; more only compete for the
-/// same disk.
-constexpr std::int32_t kReaders = 2;
-/// Units that wait ready beyond those in work.
-constexpr std::size_t kReadAhead = 2;
+
+/// Units that wait ready beyond those in work: one for every consumer, so that none waits for the
+/// storage while another unit is solved, and two more.
+constexpr std::size_t kMoreAhead = 2;
+/// Units so small that handing them over counts are read further ahead.
+constexpr std::size_t kSmallUnitsAhead = 64;
+constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
 
 std::int32_t consumer_count(const std::vector<std::unique_ptr<measure::Backend>>& backends) {
   std::int32_t count = 0;
@@ -18,22 +20,27 @@ std::int32_t consumer_count(const std::vector<std::unique_ptr<measure::Backend>>
   }
   return count;
 }
+
+/// The weight of a unit in the queue of those that are ready; kWeightLimit of them fit.
+constexpr std::uint64_t kWeightLimit = 1U << 20U;
+std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
+  return kWeightLimit / (unit.staging_bytes <= kSmallUnitBytes ? kSmallUnitsAhead : ahead);
+}
+
 }  // namespace
 
 WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
                        const std::vector<std::unique_ptr<measure::Backend>>& backends, Load load,
                        Process process, std::function<void()> finished)
     : units_(units),
-      budget_(ram_budget),
+      budget_(std::make_shared<MemoryBudget>(ram_budget)),
       load_(std::move(load)),
       process_(std::move(process)),
       finished_(std::move(finished)),
-      queue_(kReadAhead) {
-  readers_left_ = kReaders;
+      queue_(units.size() + 1, kWeightLimit) {
   consumers_left_ = consumer_count(backends);
-  for (std::int32_t i = 0; i < kReaders; ++i) {
-    threads_.emplace_back([this] { read_units(); });
-  }
+  const std::size_t ahead = static_cast<std::size_t>(consumers_left_) + kMoreAhead;
+  threads_.emplace_back([this, ahead] { begin_units(ahead); });
   for (const auto& backend : backends) {
     const std::int32_t calls = backend->limits().concurrent_calls;
     for (std::int32_t i = 0; i < calls; ++i) {
@@ -49,8 +56,12 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::stop() {
   stopped_ = true;
-  budget_.stop();
+  budget_->stop();
   queue_.close();
+  const std::lock_guard lock(mutex_);
+  for (const Unit& unit : begun_) {
+    unit->stop();
+  }
 }
 
 void WorkerPool::join() {
@@ -70,13 +81,13 @@ void WorkerPool::abandon() {
 }
 
 std::exception_ptr WorkerPool::failure() {
-  const std::lock_guard lock(failure_mutex_);
+  const std::lock_guard lock(mutex_);
   return failure_;
 }
 
 void WorkerPool::fail(std::exception_ptr error) {
   {
-    const std::lock_guard lock(failure_mutex_);
+    const std::lock_guard lock(mutex_);
     if (failure_ == nullptr) {
       failure_ = std::move(error);
     }
@@ -84,30 +95,29 @@ void WorkerPool::fail(std::exception_ptr error) {
   stop();
 }
 
-void WorkerPool::read_units() {
+void WorkerPool::begin_units(std::size_t ahead) {
   try {
-    while (!stopped_) {
-      const WorkUnit* unit = nullptr;
+    for (const WorkUnit& unit : units_) {
+      auto lease = MemoryLease::take(budget_, unit.memory_bytes);
+      if (lease == nullptr || stopped_) {
+        break;
+      }
+      Unit loaded = load_(unit, std::move(lease));
       {
-        // Taking a unit and queueing for its memory is one step, so units are begun in the order of
-        // the plan.
-        const std::lock_guard lock(order_mutex_);
-        const std::size_t i = next_unit_++;
-        if (i >= units_.size() || !budget_.acquire(units_[i].memory_bytes)) {
+        const std::lock_guard lock(mutex_);
+        if (stopped_) {  // stop() has seen the others already
           break;
         }
-        unit = &units_[i];
+        begun_.insert(loaded);
       }
-      if (!queue_.push(load_(*unit))) {
+      if (!queue_.push(std::move(loaded), queue_weight(unit, ahead))) {
         break;
       }
     }
   } catch (...) {
     fail(std::current_exception());
   }
-  if (--readers_left_ == 0) {
-    queue_.close();
-  }
+  queue_.close();
 }
 
 void WorkerPool::consume(measure::Backend& backend) {
@@ -116,11 +126,12 @@ void WorkerPool::consume(measure::Backend& backend) {
       if (stopped_) {
         break;
       }
-      const std::uint64_t bytes = loaded->unit->memory_bytes;
-      process_(*loaded, backend);
-      loaded.reset();
-      budget_.release(bytes);
+      process_(**loaded, backend);
+      const std::lock_guard lock(mutex_);
+      begun_.erase(*loaded);
     }
+  } catch (const RunStopped&) {
+    // Someone else knows why.
   } catch (...) {
     fail(std::current_exception());
   }

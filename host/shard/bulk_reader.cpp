@@ -152,6 +152,12 @@ class BulkReader::State {
     }
   }
 
+  void prepare(ByteSource& source) {
+    if (source.descriptor() >= 0 && path_ != ReadPath::kBuffered) {
+      (void)direct_descriptor(source);
+    }
+  }
+
   const std::string& engine() const { return engine_; }
 
   ReadStatistics statistics() const {
@@ -423,6 +429,7 @@ BulkReader::~BulkReader() = default;
 void BulkReader::submit(std::vector<BulkExtent> extents, Done done) {
   state_->submit(std::move(extents), std::move(done));
 }
+void BulkReader::prepare(ByteSource& source) { state_->prepare(source); }
 void BulkReader::stop() { state_->stop(); }
 const std::string& BulkReader::engine() const { return state_->engine(); }
 ReadStatistics BulkReader::statistics() const { return state_->statistics(); }

@@ -96,6 +96,21 @@ TEST_F(MeasureCliTest, ThreadsAndBudgetDoNotChangeABit) {
   EXPECT_EQ(csv(folder_.file("a.h5")), csv(folder_.file("b.h5")));
 }
 
+TEST_F(MeasureCliTest, EveryWayOfReadingGivesTheSameTableAndIsSaid) {
+  must({"synth", "layer:6x768x512:fp8", "-o", folder_.file("layer")});
+  std::string first;
+  for (const char* way : {"auto", "direct", "buffered"}) {
+    const std::string out = folder_.file(std::string(way) + ".h5");
+    const ProgramResult result =
+        run({"measure", folder_.file("layer"), "-o", out, "--read", way, "--read-depth", "3"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("read 0.00236 GB at "), std::string::npos) << result.out;
+    const std::string table = csv(out);
+    EXPECT_EQ(table, first.empty() ? table : first) << way;
+    first = table;
+  }
+}
+
 TEST_F(MeasureCliTest, ABudgetTooSmallNamesTheLeast) {
   const ProgramResult refused =
       run({"measure", mini(), "-o", folder_.file("out.h5"), "--ram-budget", "10kB"});

@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 namespace vindex::run {
 namespace {
@@ -53,10 +56,18 @@ std::vector<WorkUnit> hundred_units() {
   return units;
 }
 
-LoadedUnit loaded(const WorkUnit& unit) {
-  LoadedUnit out;
-  out.unit = &unit;
-  return out;
+/// A unit without bytes that keeps its lease.
+class BareUnit final : public LoadedUnit {
+ public:
+  BareUnit(const WorkUnit& work, std::shared_ptr<MemoryLease> lease)
+      : LoadedUnit(work), lease_(std::move(lease)) {}
+
+ private:
+  std::shared_ptr<MemoryLease> lease_;
+};
+
+std::shared_ptr<LoadedUnit> loaded(const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+  return std::make_shared<BareUnit>(unit, std::move(lease));
 }
 
 TEST(WorkerPoolTest, EveryUnitIsProcessedOnceByAllDevicesTogether) {
@@ -103,11 +114,11 @@ TEST(WorkerPoolTest, AFailingReaderEndsThePool) {
   const auto backends = two_devices();
   WorkerPool pool(
       units, 40, backends,
-      [](const WorkUnit& unit) -> LoadedUnit {
+      [](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
         if (unit.matrices.front() == 9) {
           throw OutOfMemory("staging", 1);
         }
-        return loaded(unit);
+        return loaded(unit, std::move(lease));
       },
       [](LoadedUnit&, measure::Backend&) {}, [] {});
   pool.join();
@@ -128,6 +139,93 @@ TEST(WorkerPoolTest, StoppingDoesNotWaitForTheRest) {
   pool.stop();
   pool.join();
   EXPECT_LT(processed, 50);
+}
+
+/// Waits for a stop as a slab function does.
+class WaitingUnit final : public LoadedUnit {
+ public:
+  using LoadedUnit::LoadedUnit;
+  void stop() override { stopped_.store(true); }
+  void wait() const {
+    while (!stopped_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    throw RunStopped{};
+  }
+
+ private:
+  std::atomic<bool> stopped_{false};
+};
+
+TEST(WorkerPoolTest, StoppingWakesWhoWaitsForBytesAndIsNoFailure) {
+  const auto units = hundred_units();
+  const auto backends = two_devices();
+  std::atomic<int> waiting{0};
+  WorkerPool pool(
+      units, 1000, backends,
+      [](const WorkUnit& unit, const std::shared_ptr<MemoryLease>&) {
+        return std::make_shared<WaitingUnit>(unit);
+      },
+      [&](LoadedUnit& unit, measure::Backend&) {
+        ++waiting;
+        static_cast<WaitingUnit&>(unit).wait();
+      },
+      [] {});
+  while (waiting < 3) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  pool.stop();
+  pool.join();
+  EXPECT_EQ(pool.failure(), nullptr);
+}
+
+/// Three devices, the first ten times as fast as the last: it takes the most units, and all end
+/// within one unit of the slowest of each other, whatever the mixture of sizes.
+TEST(WorkerPoolTest, FasterDevicesTakeMoreOfTheWork) {
+  std::vector<WorkUnit> units = hundred_units();
+  std::vector<std::unique_ptr<measure::Backend>> backends;
+  for (int i = 0; i < 3; ++i) {
+    backends.push_back(std::make_unique<IdleBackend>(1));
+  }
+  const std::map<const measure::Backend*, int> microseconds = {
+      {backends[0].get(), 500}, {backends[1].get(), 2000}, {backends[2].get(), 5000}};
+  std::mutex mutex;
+  std::map<const measure::Backend*, int> taken;
+  WorkerPool pool(
+      units, 100, backends, loaded,
+      [&](LoadedUnit& unit, measure::Backend& backend) {
+        const auto size = static_cast<int>(unit.unit->matrices.front()) % 3 + 1;
+        std::this_thread::sleep_for(std::chrono::microseconds(microseconds.at(&backend) * size));
+        const std::lock_guard lock(mutex);
+        ++taken[&backend];
+      },
+      [] {});
+  pool.join();
+  EXPECT_EQ(taken[backends[0].get()] + taken[backends[1].get()] + taken[backends[2].get()], 100);
+  EXPECT_GT(taken[backends[0].get()], taken[backends[1].get()]);
+  EXPECT_GT(taken[backends[1].get()], taken[backends[2].get()]);
+  EXPECT_GT(taken[backends[2].get()], 0);
+}
+
+TEST(WorkerPoolTest, NeverMoreThanTheBudgetIsLeased) {
+  const auto units = hundred_units();
+  const auto backends = two_devices();
+  std::atomic<std::uint64_t> now{0}, worst{0};
+  WorkerPool pool(
+      units, 35, backends,
+      [&](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+        const std::uint64_t sum = now += unit.memory_bytes;
+        worst = std::max(worst.load(), sum);
+        return loaded(unit, std::move(lease));
+      },
+      [&](LoadedUnit& unit, measure::Backend&) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        now -= unit.unit->memory_bytes;
+      },
+      [] {});
+  pool.join();
+  EXPECT_LE(worst, 35U);
+  EXPECT_GT(worst, 16U);
 }
 
 }  // namespace

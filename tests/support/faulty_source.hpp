@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/shard/byte_source.hpp>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <span>
@@ -40,7 +41,7 @@ class FaultySource final : public shard::ByteSource {
   shard::ByteSource& inner_;
   Fault fault_;
   std::uint64_t faulty_read_;
-  std::uint64_t reads_ = 0;
+  std::atomic<std::uint64_t> reads_{0};
 };
 
 }  // namespace vindex::testing

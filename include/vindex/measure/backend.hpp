@@ -121,6 +121,11 @@ struct BackendLimits {
       1;                   ///< calls of measure() that may run at once, each on its own thread
   std::int64_t batch = 1;  ///< matrices of one shape worth handing over at once
   std::uint64_t device_bytes = 0;  ///< memory usable on the device; 0: host memory counts
+  /// A promise that lets the bytes of a batch stream through less memory than they fill: measure()
+  /// asks for slabs of its inputs in the order of the batch and, whenever it asks for the next
+  /// input's, holds fewer than this many earlier ones that are not released. 0: no promise, the
+  /// whole batch lies in host memory for the length of the call.
+  std::int64_t held_inputs = 0;
 };
 
 /// Host bytes for encoded data, pinned where the back end wants it (64-byte aligned at least).

@@ -3,27 +3,33 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 namespace vindex::run {
 
-/// Many producers, many consumers. Thread-safe.
+/// Many producers, many consumers. Thread-safe. Holds at most `limit` items, and of items with a
+/// weight at most `weight_limit` altogether (one item always fits, however heavy).
 template <typename T>
 class BoundedQueue {
  public:
-  explicit BoundedQueue(std::size_t limit) : limit_(limit) {}
+  explicit BoundedQueue(std::size_t limit,
+                        std::uint64_t weight_limit = std::numeric_limits<std::uint64_t>::max())
+      : limit_(limit), weight_limit_(weight_limit) {}
 
   /// Waits for room. False (and `item` is dropped) where the queue was closed.
-  bool push(T item) {
+  bool push(T item, std::uint64_t weight = 0) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || items_.size() < limit_; });
+    changed_.wait(lock, [&] { return closed_ || has_room(weight); });
     if (closed_) {
       return false;
     }
-    items_.push_back(std::move(item));
+    items_.emplace_back(std::move(item), weight);
+    weight_ += weight;
     changed_.notify_all();
     return true;
   }
@@ -55,11 +61,17 @@ class BoundedQueue {
   }
 
  private:
+  bool has_room(std::uint64_t weight) const {
+    return items_.empty() || (items_.size() < limit_ && weight_ <= weight_limit_ &&
+                              weight <= weight_limit_ - weight_);
+  }
+
   std::optional<T> take() {
     if (items_.empty()) {
       return std::nullopt;
     }
-    std::optional<T> item(std::move(items_.front()));
+    std::optional<T> item(std::move(items_.front().first));
+    weight_ -= items_.front().second;
     items_.pop_front();
     changed_.notify_all();
     return item;
@@ -67,8 +79,10 @@ class BoundedQueue {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<T> items_;
+  std::deque<std::pair<T, std::uint64_t>> items_;
   std::size_t limit_;
+  std::uint64_t weight_limit_;
+  std::uint64_t weight_ = 0;
   bool closed_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <vindex/results/run_store.hpp>
 #include <vindex/run/progress.hpp>
 #include <vindex/run/work_plan.hpp>
+#include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <atomic>
@@ -34,6 +35,7 @@ struct RunSettings {
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
   std::uint64_t ram_budget = 0;             ///< bytes; 0: default_ram_budget()
   bool store_spectra = true;
+  shard::BulkReadOptions reading;
   results::WorkerShare worker;
   bool restart = false;
   std::vector<std::string> command;  ///< argv, for the file's history
@@ -77,6 +79,8 @@ struct RunOutcome {
                not_finite = 0, escalated = 0;
   bool stopped = false;
   double seconds = 0.0;
+  shard::ReadStatistics reading;  ///< how the weights were read
+  std::string reading_engine;     ///< BulkReader::engine()
   std::vector<std::string>
       troubles;  ///< one line per row that is not measured, at most kMaxTroubles
   std::string first_failure_reason;

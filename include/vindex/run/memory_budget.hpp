@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 namespace vindex::run {
@@ -29,6 +30,27 @@ class MemoryBudget {
   std::uint64_t next_ticket_ = 0;
   std::uint64_t serving_ = 0;
   bool stopped_ = false;
+};
+
+/// Bytes taken from a budget that find their way back. Whoever holds the last share of the memory
+/// they stand for holds this too. Thread-safe.
+class MemoryLease {
+ public:
+  /// Null where the budget was stopped. Waits and fails as MemoryBudget::acquire().
+  static std::shared_ptr<MemoryLease> take(std::shared_ptr<MemoryBudget> budget,
+                                           std::uint64_t bytes);
+  ~MemoryLease();
+  MemoryLease(const MemoryLease&) = delete;
+  MemoryLease& operator=(const MemoryLease&) = delete;
+  /// Gives back `bytes` of it before its end. Errors: expects() beyond what is left.
+  void give_back(std::uint64_t bytes);
+
+ private:
+  MemoryLease(std::shared_ptr<MemoryBudget> budget, std::uint64_t bytes)
+      : budget_(std::move(budget)), bytes_(bytes) {}
+  std::shared_ptr<MemoryBudget> budget_;
+  std::mutex mutex_;
+  std::uint64_t bytes_;
 };
 
 }  // namespace vindex::run

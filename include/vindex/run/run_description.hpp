@@ -7,10 +7,11 @@
 
 namespace vindex::run {
 
-/// Everything of /run/ and the fingerprint. `backends` are those that will work.
-results::RunDescription describe_run(
-    const RunSettings& settings, const SelectedModel& model,
-    const std::vector<std::unique_ptr<measure::Backend>>& backends);
+/// Everything of /run/ and the fingerprint. `backends` are those that will work, `reader` the one
+/// that will read, asked before about every file (BulkReader::prepare()).
+results::RunDescription describe_run(const RunSettings& settings, const SelectedModel& model,
+                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                     const shard::BulkReader& reader);
 
 /// "fast", "default", "strict".
 std::string mode_name(measure::Mode mode);

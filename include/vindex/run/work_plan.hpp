@@ -15,12 +15,15 @@ namespace vindex::run {
 /// One hand-over to a back end.
 struct WorkUnit {
   std::vector<std::int64_t>
-      matrices;                     ///< indices into ModelIndex::matrices; one shape and encoding
-  std::uint64_t encoded_bytes = 0;  ///< codes and companions, all of them
-  std::uint64_t memory_bytes =
-      0;  ///< to be acquired from the budget: encoded (if held) + workspace
+      matrices;                       ///< indices into ModelIndex::matrices; one shape and encoding
+  std::uint64_t encoded_bytes = 0;    ///< codes and companions, all of them
+  std::uint64_t memory_bytes = 0;     ///< to be acquired from the budget: staging and workspace
   std::uint64_t workspace_limit = 0;  ///< passed to Backend::measure; 0: free
   bool streamed = false;              ///< codes are read slab by slab during the measurement
+  std::uint64_t slots = 0;            ///< matrices in staging memory at a time; 0 where streamed
+  std::uint64_t slot_bytes = 0;       ///< of the largest matrix as placed for direct reads
+  std::uint64_t shared_bytes = 0;     ///< of the small companions, read in one pass
+  std::uint64_t staging_bytes = 0;    ///< all of that
   double cost = 0.0;                  ///< arithmetic, in flop; only ratios matter
 };
 
@@ -40,7 +43,18 @@ struct PlanLimits {
   std::uint64_t ram_budget = 0;  ///< bytes
   std::int32_t workers = 1;      ///< concurrent hand-overs
   std::int64_t batch = 1;        ///< matrices per hand-over at most
+  std::int64_t held = 1;         ///< BackendLimits::held_inputs
 };
+
+/// Parts of a matrix this close in their file are read as one.
+inline constexpr std::uint64_t kMergedGap = 16U << 10U;
+/// Companions up to this size are read for a whole batch at once.
+inline constexpr std::uint64_t kSharedCompanionBytes = 64U << 10U;
+/// Staging memory beyond which more slots of one unit gain nothing: the depth of the reader.
+inline constexpr std::uint64_t kRingBytes = 512ULL << 20U;
+
+/// True where `companion` of a matrix of `unit` lies in its shared memory rather than in the slot.
+bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);
 
 /// What the plan asks of a back end: its workspace, without needing one in tests.
 using WorkspaceModel = std::uint64_t (*)(const void* context, const decode::Encoding& encoding,

@@ -1,12 +1,13 @@
-// Owns the threads of a run: readers that load units ahead as far as the memory budget allows, and
-// one consumer per concurrent call of every back end. It knows nothing of spectra, so another kind
-// of job (pairs of matrices) needs only another `process`.
+// Owns the threads of a run: one that begins units in the order of the plan as far as the memory
+// budget allows, and one consumer per concurrent call of every back end. Whoever is free takes the
+// next unit, so devices of different speed share the work as they can. It knows nothing of spectra:
+// another kind of job (pairs of matrices) needs only another `process`.
 #pragma once
 
 #include <vindex/measure/backend.hpp>
 #include <vindex/run/bounded_queue.hpp>
-#include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/memory_budget.hpp>
+#include <vindex/run/unit_stream.hpp>
 #include <vindex/run/work_plan.hpp>
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -23,7 +25,10 @@ namespace vindex::run {
 /// Threads start in the constructor. `units` and `backends` must outlive the pool.
 class WorkerPool {
  public:
-  using Load = std::function<LoadedUnit(const WorkUnit&)>;
+  /// Begins to load a unit whose memory was acquired; on the pool's own thread, in the plan's
+  /// order.
+  using Load =
+      std::function<std::shared_ptr<LoadedUnit>(const WorkUnit&, std::shared_ptr<MemoryLease>)>;
   /// Called on a consumer's thread; an exception out of it ends the pool (failure()).
   using Process = std::function<void(LoadedUnit&, measure::Backend&)>;
 
@@ -34,8 +39,11 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// No further unit is begun; those in hand are not waited for.
+  /// No further unit is begun, and whoever waits for bytes is woken; matrices in work are not
+  /// waited for.
   void stop();
+  /// Ends the pool with `error` as its failure.
+  void fail(std::exception_ptr error);
   /// Waits for every thread.
   void join();
   /// Lets the threads run on without an owner; the pool must then live as long as the process.
@@ -44,23 +52,21 @@ class WorkerPool {
   std::exception_ptr failure();
 
  private:
-  void read_units();
+  using Unit = std::shared_ptr<LoadedUnit>;
+  void begin_units(std::size_t ahead);
   void consume(measure::Backend& backend);
-  void fail(std::exception_ptr error);
 
   const std::vector<WorkUnit>& units_;
-  MemoryBudget budget_;
+  std::shared_ptr<MemoryBudget> budget_;
   Load load_;
   Process process_;
   std::function<void()> finished_;
-  BoundedQueue<LoadedUnit> queue_;
-  std::atomic<std::size_t> next_unit_{0};
-  std::atomic<std::int32_t> readers_left_{0};
+  BoundedQueue<Unit> queue_;
   std::atomic<std::int32_t> consumers_left_{0};
   std::atomic<bool> stopped_{false};
-  std::mutex failure_mutex_;
+  std::mutex mutex_;
   std::exception_ptr failure_;
-  std::mutex order_mutex_;
+  std::set<Unit> begun_;  ///< to be stopped
   std::vector<std::thread> threads_;
 };
 

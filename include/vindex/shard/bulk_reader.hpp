@@ -117,6 +117,9 @@ class BulkReader {
   /// null or the first error: FormatError E-TRUNCATED, SystemError E-READ, or what
   /// ByteSource::read_many throws. Requests of other extents go on after an error.
   void submit(std::vector<BulkExtent> extents, Done done);
+  /// Asks now, rather than at the first read, whether `source` can be read directly, so that
+  /// statistics().refused tells.
+  void prepare(ByteSource& source);
   /// Ends what has not begun with an error; what is under way ends by itself.
   void stop();
   /// "io_uring, 32 requests in flight", "32 threads (io_uring_setup: Operation not permitted)".

@@ -1,0 +1,75 @@
+// Owns the way of a unit's bytes from its files to a back end: matrices are read in the order of
+// their use into a few slots of one staging buffer, and a slot that the back end releases takes the
+// next matrix. A unit of hundreds of matrices so needs the memory of a few.
+//
+// Why nothing waits for ever. (1) A unit gets all its memory at once, before anything of it is read
+// (MemoryLease, first come first served), so no unit waits for memory while it holds some. (2) Its
+// slots are its own: a read of matrix k waits only for the release of earlier matrices of the same
+// unit. (3) The unit has at least as many slots as the back end may hold unreleased when it asks
+// for the next matrix (BackendLimits::held_inputs), so whenever the back end waits for matrix k, a
+// slot was free for it and its read is under way. (4) A read under way ends, by bytes, by an error
+// or by stop(), and each of them wakes who waits. Units that no consumer has taken yet fill their
+// slots and pause without holding anyone up.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/run/memory_budget.hpp>
+#include <vindex/run/work_plan.hpp>
+#include <vindex/shard/bulk_reader.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <vector>
+
+namespace vindex::run {
+
+/// A unit handed to a consumer; what a pool of workers needs to know of it.
+class LoadedUnit {
+ public:
+  explicit LoadedUnit(const WorkUnit& work) : unit(&work) {}
+  virtual ~LoadedUnit() = default;
+  LoadedUnit(const LoadedUnit&) = delete;
+  LoadedUnit& operator=(const LoadedUnit&) = delete;
+  /// Wakes whoever waits for bytes of this unit, with RunStopped. From any thread.
+  virtual void stop() {}
+  const WorkUnit* unit;
+};
+
+/// What a slab function of a stopped unit throws. No std::exception: nothing that handles troubles
+/// of single matrices shall take it for one.
+struct RunStopped {};
+
+/// The bytes of one unit, on their way. Inputs may be used by one thread at a time.
+class UnitStream final : public LoadedUnit {
+ public:
+  /// Begins to read `work` (of `index`, planned by plan_work()) through `reader` into staging
+  /// memory of `backend`. `lease` covers work.memory_bytes; its staging part is given back as soon
+  /// as every matrix was released, the rest at the end. Everything referred to must outlive the
+  /// stream and, if it ends early, the reads under way. Errors: OutOfMemory.
+  UnitStream(const shard::ModelFiles& files, const model::ModelIndex& index, const WorkUnit& work,
+             measure::Backend& backend, shard::BulkReader& reader,
+             std::shared_ptr<MemoryLease> lease);
+  ~UnitStream() override;
+
+  std::size_t size() const;
+  /// The input of unit.matrices[i], or null where it could not be opened (a streamed unit whose
+  /// companions cannot be read; see error()). Its slab functions wait for the bytes. A matrix that
+  /// cannot be read gives zeros, so that its neighbours of a batch are measured, and an error();
+  /// one that was released before is read again, slab by slab.
+  measure::MatrixInput* input(std::size_t i);
+  /// Waits until matrix i has arrived or failed; throws RunStopped.
+  void wait(std::size_t i);
+  /// What kept matrix i from being read, or null. Final once its slab functions have returned.
+  std::exception_ptr error(std::size_t i) const;
+  void stop() override;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+  std::vector<std::unique_ptr<measure::MatrixInput>> inputs_;
+};
+
+}  // namespace vindex::run

@@ -1,0 +1,368 @@
+// Units through fewer slots than they have matrices: every byte arrives, nothing waits for ever,
+// whatever fails or is stopped, and wherever.
+#include "support/expect_error.hpp"
+#include "support/faulty_source.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/run/unit_stream.hpp>
+#include <vindex/run/worker_pool.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+
+namespace vindex::run {
+namespace {
+
+constexpr std::int64_t kRows = 128, kCols = 512;
+constexpr std::uint64_t kCodeBytes = kRows * kCols * 2;
+constexpr std::uint64_t kScaleBytes = 96;
+
+std::byte byte_at(std::uint64_t offset) {
+  return static_cast<std::byte>((offset * 2654435761U) >> 13U);
+}
+
+/// A "model" of one file: BF16 codes, and behind all of them one small companion per matrix.
+struct Model {
+  explicit Model(std::size_t count) {
+    const std::uint64_t header = 77;  // nothing is aligned
+    content.resize(header + count * (kCodeBytes + kScaleBytes + 5));
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      content[i] = static_cast<char>(byte_at(i));
+    }
+    files.shards.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) {
+      model::MatrixRecord matrix;
+      matrix.tensor = "t" + std::to_string(i);
+      matrix.rows = kRows;
+      matrix.cols = kCols;
+      matrix.encoding = decode::plain_encoding(decode::ElementType::kBF16);
+      matrix.codes = part(header + i * (kCodeBytes + 5), kCodeBytes);
+      const std::uint64_t scales = header + count * (kCodeBytes + 5) + i * kScaleBytes;
+      matrix.companions.push_back(
+          {decode::CompanionRole::kScale, decode::ElementType::kF32, part(scales, kScaleBytes)});
+      index.matrices.push_back(std::move(matrix));
+    }
+  }
+  model::TensorPart part(std::uint64_t offset, std::uint64_t bytes) {
+    shard::StoredTensor& stored = files.tensors.emplace_back();
+    stored.offset = offset;
+    stored.bytes = bytes;
+    return {static_cast<std::int32_t>(files.tensors.size()) - 1, offset, bytes, 1, 1};
+  }
+  void from_memory() {
+    memory = shard::make_memory_source("m", testing::bytes_of(content));
+    use(std::make_unique<testing::FaultySource>(*memory, testing::Fault::kFails, ~0ULL));
+  }
+  void use(std::unique_ptr<shard::ByteSource> source) {
+    files.shards[0].identity = source->identity();
+    files.shards[0].source = std::move(source);
+  }
+  WorkPlan plan(std::uint64_t budget, std::int32_t workers, std::int64_t batch,
+                std::int64_t held) const {
+    std::vector<std::int64_t> all(index.matrices.size());
+    std::iota(all.begin(), all.end(), 0);
+    return plan_work(
+        index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch, .held = held},
+        [](const void*, const decode::Encoding&, std::int64_t, std::int64_t, bool) {
+          return std::uint64_t{1000};
+        },
+        nullptr, false);
+  }
+
+  std::string content;
+  std::unique_ptr<shard::ByteSource> memory;
+  shard::ModelFiles files;
+  model::ModelIndex index;
+};
+
+class HeapStaging final : public measure::StagingBuffer {
+ public:
+  HeapStaging(std::size_t bytes, std::atomic<std::int64_t>& live) : bytes_(bytes), live_(live) {
+    live_ += static_cast<std::int64_t>(bytes);
+  }
+  ~HeapStaging() override { live_ -= static_cast<std::int64_t>(bytes_.size()); }
+  HeapStaging(const HeapStaging&) = delete;
+  HeapStaging& operator=(const HeapStaging&) = delete;
+  std::span<std::byte> bytes() override { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::atomic<std::int64_t>& live_;
+};
+
+/// Compares the bytes of its inputs with the file's, keeps its promise of `held` inputs, releases
+/// in a random order within it, and sleeps a little now and then.
+class ComparingBackend final : public measure::Backend {
+ public:
+  ComparingBackend(const Model& model, std::int32_t calls, std::int64_t held, unsigned seed)
+      : model_(model), calls_(calls), held_(held), random_(seed) {}
+  measure::BackendInfo info() const override { return {}; }
+  measure::BackendLimits limits() const override {
+    return {.concurrent_calls = calls_, .batch = 1000, .held_inputs = held_};
+  }
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+    auto staging = std::make_unique<HeapStaging>(bytes, live);
+    worst = std::max(worst.load(), live.load());
+    return staging;
+  }
+  std::uint64_t workspace_bytes(const decode::Encoding&, std::int64_t, std::int64_t,
+                                const measure::MeasureOptions&, bool) const override {
+    return 1000;
+  }
+  void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions&,
+               std::uint64_t, std::span<measure::MatrixReport>) override {
+    std::deque<measure::MatrixInput*> held;
+    for (measure::MatrixInput* input : batch) {
+      pause();
+      while (static_cast<std::int64_t>(held.size()) >= std::max<std::int64_t>(held_, 1)) {
+        const std::size_t which = draw() % held.size();
+        held[which]->release();
+        held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+      check(*input);
+      held.push_back(input);
+    }
+    while (!held.empty()) {
+      held.front()->release();
+      held.pop_front();
+    }
+  }
+  void decode(const decode::EncodedMatrix&, std::span<float>) override {}
+
+  /// True where the codes and the companion are the file's; false where the codes are zeros.
+  bool same(measure::MatrixInput& input) {
+    const decode::EncodedMatrix slab = input.row_slab(8, 8);
+    const model::MatrixRecord& record = record_of(input);
+    const auto stride = static_cast<std::uint64_t>(kCols) * 2;
+    bool equal = true, zero = true;
+    for (std::uint64_t i = 0; i < 8 * stride; ++i) {
+      equal = equal && slab.codes[i] == byte_at(record.codes.offset + 8 * stride + i);
+      zero = zero && slab.codes[i] == std::byte{0};
+    }
+    const auto& companion = slab.companions[0].bytes;
+    for (std::uint64_t i = 0; equal && i < companion.size(); ++i) {
+      equal = companion[i] == byte_at(record.companions[0].part.offset + i);
+    }
+    EXPECT_TRUE(equal || zero) << record.tensor;
+    return equal;
+  }
+
+  std::atomic<std::int64_t> live{0}, worst{0};
+  std::atomic<int> good{0}, zeros{0};
+  bool sleepy = true;
+
+ private:
+  const model::MatrixRecord& record_of(const measure::MatrixInput& input) const {
+    return *std::find_if(model_.index.matrices.begin(), model_.index.matrices.end(),
+                         [&](const auto& m) { return &m.encoding == &input.encoding(); });
+  }
+  void check(measure::MatrixInput& input) { ++(same(input) ? good : zeros); }
+  std::size_t draw() {
+    const std::lock_guard lock(mutex_);
+    return random_();
+  }
+  void pause() {
+    if (sleepy && draw() % 4 == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(draw() % 200));
+    }
+  }
+
+  const Model& model_;
+  std::int32_t calls_;
+  std::int64_t held_;
+  std::mutex mutex_;
+  std::mt19937 random_;
+};
+
+/// What a run does with its units, and what became of each matrix.
+class Machine {
+ public:
+  Machine(Model& model, std::uint64_t budget, std::int32_t devices, std::int32_t calls,
+          std::int64_t batch, std::int64_t held, unsigned seed, bool sleepy = true)
+      : model_(model), plan_(model.plan(budget, devices * calls, batch, held)) {
+    for (std::int32_t i = 0; i < devices; ++i) {
+      auto backend = std::make_unique<ComparingBackend>(model, calls, held, seed + 31U * i);
+      backend->sleepy = sleepy;
+      comparing_.push_back(backend.get());
+      backends_.push_back(std::move(backend));
+    }
+    pool_ = std::make_unique<WorkerPool>(
+        plan_.units, budget, backends_,
+        [this](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+          return std::make_shared<UnitStream>(model_.files, model_.index, unit, *backends_[0],
+                                              reader_, std::move(lease));
+        },
+        [this](LoadedUnit& loaded, measure::Backend& backend) {
+          auto& unit = static_cast<UnitStream&>(loaded);
+          std::vector<measure::MatrixInput*> inputs;
+          for (std::size_t i = 0; i < unit.size(); ++i) {
+            inputs.push_back(unit.input(i));
+          }
+          std::vector<measure::MatrixReport> reports(inputs.size());
+          backend.measure(inputs, {}, 0, reports);
+          for (std::size_t i = 0; i < unit.size(); ++i) {
+            failed_ += unit.error(i) != nullptr ? 1 : 0;
+            ++measured_;
+          }
+        },
+        [] {});
+  }
+  WorkerPool& pool() { return *pool_; }
+  const WorkPlan& plan() const { return plan_; }
+  int measured() const { return measured_; }
+  int failed() const { return failed_; }
+  int good() const {
+    int sum = 0;
+    for (const auto* backend : comparing_) {
+      sum += backend->good;
+    }
+    return sum;
+  }
+  std::int64_t worst_staging() const { return comparing_[0]->worst; }
+  std::int64_t live_staging() const { return comparing_[0]->live; }
+
+ private:
+  Model& model_;
+  WorkPlan plan_;
+  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  std::vector<ComparingBackend*> comparing_;
+  shard::BulkReader reader_{{.depth = 3, .threads = 3}};
+  std::atomic<int> measured_{0}, failed_{0};
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+TEST(UnitStreamTest, ABatchPassesThroughFewSlots) {
+  Model model(40);
+  model.from_memory();
+  for (const std::int64_t held : {1, 2, 5}) {
+    const std::uint64_t budget = 24 * kCodeBytes;
+    Machine machine(model, budget, 1, 1, 64, held, 1);
+    machine.pool().join();
+    ASSERT_EQ(machine.pool().failure(), nullptr);
+    EXPECT_EQ(machine.good(), 40);
+    std::size_t largest = 0;
+    for (const WorkUnit& unit : machine.plan().units) {
+      largest = std::max(largest, unit.matrices.size());
+      EXPECT_LE(unit.memory_bytes, budget);
+      EXPECT_GE(unit.slots, std::min<std::uint64_t>(unit.matrices.size(), held));
+    }
+    EXPECT_GE(largest, 10U);
+    EXPECT_LE(machine.worst_staging(), static_cast<std::int64_t>(budget));
+    EXPECT_EQ(machine.live_staging(), 0);
+  }
+}
+
+TEST(UnitStreamTest, WithoutAPromiseTheWholeBatchIsHeld) {
+  Model model(12);
+  model.from_memory();
+  Machine machine(model, 64 * kCodeBytes, 1, 1, 4, 0, 1);
+  for (const WorkUnit& unit : machine.plan().units) {
+    EXPECT_EQ(unit.slots, unit.matrices.size());
+  }
+  machine.pool().join();
+  EXPECT_EQ(machine.good(), 12);
+}
+
+TEST(UnitStreamTest, SeveralDevicesAndLanesWithTinyRingsEndWhateverTheDelays) {
+  Model model(60);
+  model.from_memory();
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    const std::int64_t held = 1 + seed % 3;
+    // From "hardly one unit at a time" to "room for all".
+    const std::uint64_t least = model.plan(~0ULL >> 1U, 1, 1, held).least_ram_bytes;
+    const std::uint64_t budget = seed % 4 == 0 ? least : least * (2 + seed % 4 * 3);
+    Machine machine(model, budget, 1 + seed % 3, 1 + seed % 2, 1 + seed % 16, held, seed);
+    machine.pool().join();
+    ASSERT_EQ(machine.pool().failure(), nullptr);
+    EXPECT_EQ(machine.good(), 60) << "seed " << seed;
+    EXPECT_LE(machine.worst_staging(), static_cast<std::int64_t>(budget));
+  }
+}
+
+TEST(UnitStreamTest, AStopAtAnyPointEndsEveryThread) {
+  Model model(30);
+  model.from_memory();
+  for (int after = 0; after <= 30; after += 3) {
+    Machine machine(model, 30 * kCodeBytes, 2, 1, 8, 2, static_cast<unsigned>(after));
+    while (machine.good() < after) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    machine.pool().stop();
+    machine.pool().join();
+    EXPECT_EQ(machine.pool().failure(), nullptr);
+  }
+}
+
+TEST(UnitStreamTest, AReadThatFailsCostsItsOwnMatrixAndNoOther) {
+  constexpr std::uint64_t kMatrices = 9;
+  for (const testing::Fault fault : {testing::Fault::kFails, testing::Fault::kEndsEarly}) {
+    for (std::uint64_t faulty = 0; faulty < 12; ++faulty) {
+      Model model(kMatrices);
+      model.from_memory();
+      auto source = std::make_unique<testing::FaultySource>(*model.memory, fault, faulty);
+      const testing::FaultySource& counted = *source;
+      model.use(std::move(source));
+      Machine machine(model, 14 * kCodeBytes, 1, 1, 64, 2, 5, false);
+      machine.pool().join();
+      ASSERT_EQ(machine.pool().failure(), nullptr);
+      EXPECT_EQ(machine.measured(), static_cast<int>(kMatrices));
+      // A failure of the common pass over the companions is made good by reading them one by one.
+      EXPECT_LE(machine.failed(), faulty < counted.reads() ? 1 : 0);
+      EXPECT_GE(machine.good(), static_cast<int>(kMatrices) - 1);
+      if (machine.failed() == 1) {
+        EXPECT_EQ(machine.good(), static_cast<int>(kMatrices) - 1) << faulty;
+      }
+    }
+  }
+}
+
+TEST(UnitStreamTest, AFileThatChangedIsNoticed) {
+  Model model(3);
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.write("f", model.content);
+  model.use(shard::open_file_source(path));
+  Machine before(model, 64 * kCodeBytes, 1, 1, 8, 2, 1);
+  before.pool().join();
+  EXPECT_EQ(before.failed(), 0);
+  EXPECT_EQ(before.good(), 3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  folder.write("f", model.content);
+  Machine after(model, 64 * kCodeBytes, 1, 1, 8, 2, 1);
+  after.pool().join();
+  EXPECT_EQ(after.failed(), 3);
+}
+
+TEST(UnitStreamTest, WhatWasReleasedIsReadAgainAndTheMemoryGoesBackBeforeTheEnd) {
+  Model model(6);
+  model.from_memory();
+  const WorkPlan plan = model.plan(1U << 30U, 1, 64, 2);
+  ASSERT_EQ(plan.units.size(), 1U);
+  ComparingBackend backend(model, 1, 2, 1);
+  shard::BulkReader reader;
+  auto budget = std::make_shared<MemoryBudget>(plan.units[0].memory_bytes);
+  auto lease = MemoryLease::take(budget, plan.units[0].memory_bytes);
+  UnitStream stream(model.files, model.index, plan.units[0], backend, reader, std::move(lease));
+  for (std::size_t i = 0; i < stream.size(); ++i) {
+    EXPECT_TRUE(stream.input(i)->in_memory());
+    EXPECT_TRUE(backend.same(*stream.input(i)));
+    stream.input(i)->release();
+    stream.input(i)->release();  // harmless
+  }
+  EXPECT_EQ(backend.live, 0);
+  EXPECT_TRUE(budget->acquire(plan.units[0].staging_bytes));
+  EXPECT_FALSE(stream.input(4)->in_memory());
+  EXPECT_TRUE(backend.same(*stream.input(4)));
+  EXPECT_TRUE(backend.same(*stream.input(1)));
+}
+
+}  // namespace
+}  // namespace vindex::run
