@@ -10,26 +10,15 @@
 #include <cmath>
 
 namespace vindex::measure {
-namespace {
-
-constexpr std::int64_t kValues = 64;
-/// Ritz vectors that enter the proof, and those that only guard them. Noise needs the distance from
-/// the 64th to the 112th eigenvalue, since the error bound of a float32 Gram eats a part of it.
-constexpr std::int64_t kProved = 112;
-constexpr std::int64_t kWidth = 128;
-/// What the iteration aims at, a third of what is promised.
-constexpr double kAim = 3e-6;
-
-}  // namespace
-
 std::uint64_t fast_bytes(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
   if (p <= kFullSpectrumSize) {
     return 0;
   }
-  return array_bytes(p * p, sizeof(float)) + array_bytes(p * kWidth, sizeof(float)) +
-         std::max(top_subspace_bytes(p, kWidth),
-                  projection_bytes(plan, kProved, false) + certificate_bytes(p, kProved));
+  return array_bytes(p * p, sizeof(float)) + array_bytes(p * kBlockWidth, sizeof(float)) +
+         std::max(
+             top_subspace_bytes(p, kBlockWidth),
+             projection_bytes(plan, kProvedVectors, false) + certificate_bytes(p, kProvedVectors));
 }
 
 FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& first_change,
@@ -52,31 +41,22 @@ FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChan
   {
     const Stopwatch watch(report.seconds_eigen);
     const auto enough = [&](std::span<const double> values, std::span<const double> residuals) {
-      const double gap = values[kValues - 1] - values[kProved] - gram_error;
-      if (gap <= 0.0) {
-        return false;
-      }
-      double excess = 0.0;
-      for (std::size_t i = 0; i < kValues; ++i) {
-        excess += residuals[i] * residuals[i];
-      }
-      const double first = residuals[0] * residuals[0] / (values[0] - values[kProved]);
-      return excess / gap <= kAim * sum_squares && first <= kAim * values[0];
+      return is_enough_for_bounds(values, residuals, gram_error, sum_squares);
     };
-    top = top_subspace(gram.data(), p, kWidth, enough, workspace);
+    top = top_subspace(gram.data(), p, kBlockWidth, enough, workspace);
   }
   const Projection projection =
-      project(reader, plan, change, widened(top.basis.data(), p, kProved, workspace), kProved,
-              false, workspace, report.seconds_eigen);
-  for (std::int64_t i = 0; i < kValues; ++i) {
+      project(reader, plan, change, widened(top.basis.data(), p, kProvedVectors, workspace),
+              kProvedVectors, false, workspace, report.seconds_eigen);
+  for (std::int64_t i = 0; i < kFastValues; ++i) {
     const double value = std::max(projection.values[static_cast<std::size_t>(i)], 0.0);
     fast.outcome.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));
   }
   if (certify) {
     const Stopwatch watch(report.seconds_eigen);
-    const double next = top.values[kProved] + top.residuals[kProved];
-    fast.bounds = certified_bounds(gram.data(), projection, next, gram_error, sum_squares,
-                                   plan.long_side, workspace);
+    const double next = top.values[kProvedVectors] + top.residuals[kProvedVectors];
+    fast.bounds = prove_bounds(gram.data(), projection, next, gram_error, sum_squares,
+                               plan.long_side, workspace);
   }
   return fast;
 }

@@ -4,12 +4,11 @@
 
 #include "cpu_routes.hpp"
 
+#include <vindex/measure/spectrum_bounds.hpp>
+
 #include <optional>
 
 namespace vindex::measure {
-
-/// Up to this short side the whole float64 spectrum costs less than the iteration and its proof.
-inline constexpr std::int64_t kFullSpectrumSize = 512;
 
 /// Bytes of the iteration, the projection and the certificate, the Gram matrix included.
 std::uint64_t fast_bytes(const SvdPlan& plan);

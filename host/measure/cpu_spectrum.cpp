@@ -1,6 +1,5 @@
 #include "cpu_spectrum.hpp"
 
-#include "certificate.hpp"
 #include "cpu_fast.hpp"
 #include "cpu_routes.hpp"
 #include "cpu_tiles.hpp"
@@ -16,9 +15,6 @@
 
 namespace vindex::measure {
 namespace {
-
-/// What `fast` keeps.
-constexpr std::int64_t kFastValues = 64;
 
 /// One matrix on its way into a report.
 class Measurement {
