@@ -86,6 +86,30 @@ cublasStatus_t run_gemm(Blas* handle, cublasOperation_t operation_a, cublasOpera
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// The same over arrays of addresses, which lie in device memory too.
+template <typename T>
+cublasStatus_t run_gemm_of_list(Blas* handle, cublasOperation_t operation_a,
+                                cublasOperation_t operation_b, int m, int n, int k, const T* alpha,
+                                const T* const* a, int lda, const T* const* b, int ldb,
+                                const T* beta, T* const* c, int ldc, int batch) {
+  if (handle == nullptr) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(std::max(batch, 0)) * sizeof(T*);
+  if (m < 0 || n < 0 || k < 0 || batch < 0 || alpha == nullptr || beta == nullptr ||
+      !fits(operation_a, m, k, lda) || !fits(operation_b, k, n, ldb) || ldc < std::max(1, m) ||
+      !is_device_memory(a, bytes) || !is_device_memory(b, bytes) || !is_device_memory(c, bytes)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  submit(handle->stream, [=, alpha_value = *alpha, beta_value = *beta] {
+    for (int i = 0; i < batch; ++i) {
+      gemm(transpose_of(operation_a), transpose_of(operation_b), m, n, k, alpha_value, a[i], lda,
+           b[i], ldb, beta_value, c[i], ldc);
+    }
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 /// C = alpha op(A) + beta op(B); in place only for an operand that is not transposed.
 template <typename T>
 cublasStatus_t run_geam(Blas* handle, cublasOperation_t operation_a, cublasOperation_t operation_b,
@@ -203,6 +227,13 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t /*handle*/, void* workspace, st
       int batch) {                                                                                 \
     return emulated::run_gemm(handle, operation_a, operation_b, m, n, k, alpha, a, lda, stride_a,  \
                               b, ldb, stride_b, beta, c, ldc, stride_c, batch);                    \
+  }                                                                                                \
+  cublasStatus_t cublas##letter##gemmBatched(                                                      \
+      cublasHandle_t handle, cublasOperation_t operation_a, cublasOperation_t operation_b, int m,  \
+      int n, int k, const type* alpha, const type* const* a, int lda, const type* const* b,        \
+      int ldb, const type* beta, type* const* c, int ldc, int batch) {                             \
+    return emulated::run_gemm_of_list(handle, operation_a, operation_b, m, n, k, alpha, a, lda, b, \
+                                      ldb, beta, c, ldc, batch);                                   \
   }                                                                                                \
   cublasStatus_t cublas##letter##geam(cublasHandle_t handle, cublasOperation_t operation_a,        \
                                       cublasOperation_t operation_b, int m, int n,                 \

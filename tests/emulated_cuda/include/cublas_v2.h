@@ -47,6 +47,10 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::s
       int n, int k, const type* alpha, const type* a, int lda, long long stride_a, const type* b,  \
       int ldb, long long stride_b, const type* beta, type* c, int ldc, long long stride_c,         \
       int batch);                                                                                  \
+  cublasStatus_t cublas##letter##gemmBatched(                                                      \
+      cublasHandle_t handle, cublasOperation_t operation_a, cublasOperation_t operation_b, int m,  \
+      int n, int k, const type* alpha, const type* const* a, int lda, const type* const* b,        \
+      int ldb, const type* beta, type* const* c, int ldc, int batch);                              \
   cublasStatus_t cublas##letter##geam(cublasHandle_t handle, cublasOperation_t operation_a,        \
                                       cublasOperation_t operation_b, int m, int n,                 \
                                       const type* alpha, const type* a, int lda, const type* beta, \
