@@ -33,6 +33,24 @@ std::string processor_model() {
   return "unknown";
 }
 
+nlohmann::ordered_json row_object(const Row& row) {
+  nlohmann::ordered_json entry = {
+      {"name", row.name},         {"route", row.route}, {"backend", row.backend},
+      {"rows", row.rows},         {"cols", row.cols},   {"batch", row.batch},
+      {"encoding", row.encoding}, {"unit", row.unit},   {"samples", row.samples},
+      {"limit", nullptr},         {"peer", nullptr}};
+  if (row.limit) {
+    entry["limit"] = *row.limit;
+  }
+  if (!row.peer.empty()) {
+    entry["peer"] = row.peer;
+  }
+  if (!row.note.empty()) {
+    entry["note"] = row.note;
+  }
+  return entry;
+}
+
 /// Four significant digits without an exponent where that stays short.
 std::string number_text(double value) { return fmt::format("{:.4g}", value); }
 
@@ -86,6 +104,10 @@ double best_of(const Row& row) {
                                : *std::max_element(row.samples.begin(), row.samples.end());
 }
 
+std::string row_json(const Row& row) {
+  return row_object(row).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string report_json(const Report& report) {
   nlohmann::ordered_json document = {{"schema", "vindex-bench/1"},
                                      {"commit", report.commit},
@@ -103,21 +125,7 @@ std::string report_json(const Report& report) {
         {"name", report.gpu->name}, {"driver", report.gpu->driver}, {"cuda", report.gpu->cuda}};
   }
   for (const Row& row : report.rows) {
-    nlohmann::ordered_json entry = {
-        {"name", row.name},         {"route", row.route}, {"backend", row.backend},
-        {"rows", row.rows},         {"cols", row.cols},   {"batch", row.batch},
-        {"encoding", row.encoding}, {"unit", row.unit},   {"samples", row.samples},
-        {"limit", nullptr},         {"peer", nullptr}};
-    if (row.limit) {
-      entry["limit"] = *row.limit;
-    }
-    if (!row.peer.empty()) {
-      entry["peer"] = row.peer;
-    }
-    if (!row.note.empty()) {
-      entry["note"] = row.note;
-    }
-    document["rows"].push_back(std::move(entry));
+    document["rows"].push_back(row_object(row));
   }
   return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -54,6 +54,9 @@ std::string gpu_driver_version();
 /// `arguments` with spaces between.
 std::string command_text(const std::vector<std::string>& arguments);
 
+/// One row as a JSON object without line feeds.
+std::string row_json(const Row& row);
+
 /// One JSON document, dated now, ending in a line feed.
 std::string report_json(const Report& report);
 

@@ -1,0 +1,86 @@
+// Owns what the probes of a GPU share: the device, a time limit, timing by events, rows as they are
+// found. Each group of probes runs in a process of its own (main.cpp), so that a broken context or
+// a call that never returns ends one group and not the run.
+#pragma once
+
+#include "handles.hpp"
+
+#include <vindex/bench/report.hpp>
+#include <vindex/bench/sampling.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace vindex::probe {
+
+using kernels::check;
+using kernels::DeviceBuffer;
+
+struct EventDeleter {
+  using pointer = cudaEvent_t;
+  void operator()(cudaEvent_t event) const noexcept { (void)cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<cudaEvent_t, EventDeleter>;
+Event make_event();
+
+class Probe {
+ public:
+  /// Rows go to `emit` as they are found. No case is begun after `seconds`.
+  Probe(int device, double seconds, int samples, std::function<void(const bench::Row&)> emit);
+
+  const cudaDeviceProp& properties() const { return properties_; }
+  cudaStream_t stream() const { return stream_.get(); }
+  bool has_clusters() const { return properties_.major >= 9; }
+
+  /// Microseconds of `work` on stream() by events, after one warm-up. `prepare` comes before each
+  /// and is not timed.
+  std::vector<double> microseconds(const std::function<void()>& work,
+                                   const std::function<void()>& prepare = {});
+
+  /// Runs one case: `fill` gets the row and puts samples into it; what it throws becomes the note.
+  /// After the time limit nothing runs and the note says so.
+  void run(bench::Row row, const std::function<void(bench::Row&)>& fill);
+
+ private:
+  cudaDeviceProp properties_{};
+  kernels::Stream stream_;
+  double deadline_;
+  int samples_;
+  std::function<void(const bench::Row&)> emit_;
+};
+
+/// A row of the CUDA back end that has no shape.
+bench::Row plain_row(const std::string& name, const std::string& route, const std::string& unit);
+
+/// Turns the microseconds of moving `bytes` into GB/s.
+std::vector<double> gigabytes_per_second(double bytes, std::vector<double> microseconds);
+
+/// "54.3 TFLOP/s" for `flop` in the fastest of `microseconds`.
+std::string rate_note(double flop, const std::vector<double>& microseconds);
+
+/// Four significant digits.
+std::string number(double value);
+
+/// Seeded values in [-1, 1) without pattern: zeros would run faster than data.
+void fill_random(float* values, std::int64_t count, std::uint64_t seed, cudaStream_t stream);
+
+/// Keeps every multiprocessor at arithmetic alone, for about `iterations` x 8 multiply-adds.
+void keep_computing(std::int64_t iterations, float* sink, int multiprocessors, cudaStream_t stream);
+
+/// Copies `count` floats (a multiple of 4) `times` over.
+void copy_on_device(const float* from, float* to, std::int64_t count, int times,
+                    cudaStream_t stream);
+
+// The groups.
+void probe_transfers(Probe& probe);  ///< host and device, alone and beside kernels
+void probe_memory(Probe& probe);     ///< device memory and L2
+void probe_peaks(Probe& probe);      ///< arithmetic of plain kernels, and of cuBLAS
+void probe_barriers(Probe& probe);   ///< launches, clusters, distributed shared memory, grid
+void probe_gram(Probe& probe);       ///< Gram matrices by cuBLAS, with their errors
+void probe_eigen(Probe& probe);      ///< cuSOLVER's eigenvalue solvers
+
+}  // namespace vindex::probe
