@@ -1,61 +1,252 @@
 #!/usr/bin/env bash
 # The GPU checks, for a machine on which nothing can be installed. Two halves:
-#   scripts/gpu_check.sh bundle       where the project builds: preset cuda, then program, module, tests, benchmarks and
-#                                     the shared libraries they need into bundle/ (about 50 MiB)
-#   scripts/gpu_check.sh run [FOLDER] on the GPU machine, from a checkout with bundle/: conformance with
-#                                     VINDEX_REQUIRE=cuda, compute-sanitizer, benchmark beside peers; JSON into FOLDER
-#                                     (default bench/results). Ends within nine minutes.
+#   scripts/gpu_check.sh bundle                 where the project builds: preset cuda, then program, module, tests and
+#                                               probe with the libraries they need, packed into bundle/bundle.tar.gz and
+#                                               tried in an empty root folder
+#   scripts/gpu_check.sh run [FOLDER [PART...]] on the GPU machine, from a checkout with bundle/: every part, each with
+#                                               its time limit, the next one whatever became of it; JSON (vindex-bench/1)
+#                                               and one log into FOLDER (default bench/results). Below nine minutes.
+# Parts: facts probe kernels conformance sanitizer bench end-to-end peers. Ends with 1 where one failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Libraries that a CUDA toolkit or the system brings along anyway.
-system_libraries='linux-vdso|ld-linux|libc\.so|libm\.so|libpthread|libdl|librt|libgcc_s|libstdc\+\+|libcuda|libcublas|libcusolver|libcusparse|libnvJitLink'
+all_parts=(facts probe kernels conformance sanitizer bench end-to-end peers)
+
+# Programs of the bundle and where the build leaves them.
+programs=(apps/vindex kernels/libvindex_cuda_module.so tests/measure/measure_tests tests/decode/decode_tests
+          tests/kernels/gpu_kernel_tests bench/gpu_probe bench/kernels_bench)
+# What the GPU machine has itself: the C library, the driver, CUDA's toolkit. libstdc++ and libgcc_s travel along.
+own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresolv|libutil)\.so'
+own_cuda='/(libcuda|libcublas|libcublasLt|libcusolver|libcusparse|libnvJitLink|libcudart)\.so'
+
+# Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold.
+sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*ABatch*:*BatchesGive*:*InPieces*:*Widen*:*Small*:*OneAndTwo*}"
+
+libraries_of() {
+  LD_LIBRARY_PATH="$cuda_folders" ldd "$@" 2>/dev/null | awk '/=> \// {print $3}' | sort -u
+}
+
+find_cuda_folders() {
+  # A toolkit, or the packages that PyTorch brings along.
+  local folder found=""
+  for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
+    $(python3 -c 'import site, glob
+for root in site.getsitepackages():
+    print("\n".join(sorted(glob.glob(root + "/nvidia/*/lib"))))' 2>/dev/null); do
+    [[ -d "$folder" ]] && found+="${found:+:}$folder"
+  done
+  printf '%s' "$found"
+}
 
 bundle() {
-  export PATH="$(scripts/find_nvcc.sh):$PATH"
+  local stage file library newest
+  PATH="$(scripts/find_nvcc.sh):$PATH"
+  export PATH
+  cuda_folders="$(find_cuda_folders)"
   cmake --preset cuda >/dev/null
-  cmake --build --preset cuda -j "$(nproc)" --target vindex vindex_cuda_module measure_tests decode_tests
+  local targets=(vindex_cuda_module)
+  for file in "${programs[@]}"; do [[ "$file" == *.so ]] || targets+=("$(basename "$file")"); done
+  cmake --build --preset cuda -j "$(nproc)" --target "${targets[@]}"
   rm -rf bundle
-  mkdir -p bundle/lib
-  cp build/cuda/apps/vindex build/cuda/tests/measure/measure_tests build/cuda/tests/decode/decode_tests \
-    build/cuda/kernels/libvindex_cuda_module.so bundle/
-  for file in bundle/vindex bundle/measure_tests bundle/decode_tests bundle/libvindex_cuda_module.so; do
-    ldd "$file" | awk '/=> \// {print $3}'
-  done | sort -u | grep -vE "$system_libraries" | while read -r library; do cp -L "$library" bundle/lib/; done
-  strip --strip-debug bundle/vindex bundle/*_tests bundle/libvindex_cuda_module.so
-  git rev-parse HEAD >bundle/commit
-  du -sh bundle
+  stage=bundle/vindex-gpu
+  mkdir -p "$stage/lib" "$stage/programs"
+  for file in "${programs[@]}"; do cp "build/cuda/$file" "$stage/programs/"; done
+  libraries_of "$stage"/programs/* | grep -vE "$own_system|$own_cuda" | while read -r library; do
+    cp -L "$library" "$stage/lib/"
+  done
+  strip --strip-debug "$stage"/programs/* "$stage"/lib/*
+  cat >"$stage/vindex" <<'WRAPPER'
+#!/bin/sh
+# The program with the libraries that travel with it; other programs keep the machine's own.
+here="$(cd "$(dirname "$0")" && pwd)"
+LD_LIBRARY_PATH="$here/lib:$VINDEX_CUDA_FOLDERS" exec "$here/programs/vindex" "$@"
+WRAPPER
+  chmod +x "$stage/vindex"
+  git describe --always --dirty >"$stage/commit"
+  newest="$(objdump -T "$stage"/programs/* "$stage"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
+  echo "needs the C library $newest or newer"
+  try_bundle "$stage"
+  tar -czf bundle/bundle.tar.gz -C bundle vindex-gpu
+  rm -rf "$stage"
+  du -h bundle/bundle.tar.gz
+  local bytes
+  bytes="$(( $(stat -c %s bundle/bundle.tar.gz) + $(git ls-files -z | du -cb --files0-from=- | tail -n 1 | cut -f 1) ))"
+  echo "with the tracked files $((bytes >> 20)) MiB"
+  ((bytes < 64 << 20)) || { echo "gpu_check: more than 64 MiB" >&2; return 1; }
 }
+
+# Every library comes from the bundle, the C library or CUDA; what needs no CUDA starts in a root folder that holds only
+# the C library.
+try_bundle() {
+  local stage="$1" strangers root
+  strangers="$(LD_LIBRARY_PATH="$stage/lib:$cuda_folders" ldd "$stage"/programs/* "$stage"/lib/* |
+    awk '/not found/ {print $1} /=> \// {print $3}' | sort -u |
+    grep -vE "$own_system|$own_cuda|$(printf '%s' "$stage/lib")" || true)"
+  if [[ -n "$strangers" ]]; then
+    printf 'gpu_check: not in the bundle:\n%s\n' "$strangers" >&2
+    return 1
+  fi
+  if [[ "$(id -u)" != 0 ]]; then
+    echo "not root: the bundle is not tried in an empty root folder"
+    return 0
+  fi
+  root="$(mktemp -d)"
+  mkdir -p "$root/lib64" "$root/lib/x86_64-linux-gnu" "$root/tmp" "$root/dev" "$root/proc"
+  cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
+  local name
+  for name in libc.so.6 libm.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libresolv.so.2; do
+    cp -L "/lib/x86_64-linux-gnu/$name" "$root/lib/x86_64-linux-gnu/"
+  done
+  cp -r "$stage" "$root/bundle"
+  local status=0
+  LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/vindex --version || status=1
+  LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/vindex synth layer:2x256x128:fp8 -o /tmp/model -q || status=1
+  LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/vindex bench -q --backend cpu --sections end-to-end \
+    --model /tmp/model --samples 1 --folder /tmp >/dev/null || status=1
+  LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/measure_tests --gtest_list_tests >/dev/null || status=1
+  rm -rf "$root"
+  ((status == 0)) || echo "gpu_check: the bundle does not start by itself" >&2
+  return "$status"
+}
+
+# part NAME SECONDS COMMAND...: its output goes to the log, its end to the summary.
+part() {
+  local name="$1" limit="$2" status=0 start=$SECONDS
+  shift 2
+  echo "== $name" | tee -a "$log"
+  timeout --kill-after=5 "$limit" "$@" >"$scratch/part.log" 2>&1 || status=$?
+  cat "$scratch/part.log" >>"$log"
+  tail -n 4 "$scratch/part.log"
+  case "$status" in
+    0) summary+=("$(printf '%-28s well, %d s' "$name" $((SECONDS - start)))") ;;
+    124 | 137) summary+=("$(printf '%-28s STOPPED at its limit of %s s' "$name" "$limit")"); failed=1 ;;
+    *) summary+=("$(printf '%-28s FAILED (%d), %d s: %s' "$name" "$status" $((SECONDS - start)) \
+      "$(grep -v '^ *$' "$scratch/part.log" | tail -n 1 | cut -c 1-160)")"); failed=1 ;;
+  esac
+}
+
+# Our programs see the libraries of the bundle; everybody else the machine's own.
+ours() { env LD_LIBRARY_PATH="$stage/lib:$cuda_folders" "$@"; }
+
+# Tests that skip for want of a GPU have not passed.
+tests_on_gpu() {
+  ours "$@" >"$scratch/tests.log" 2>&1 || { grep -E '^\[  FAILED|Failure|SKIPPED|VINDEX_REQUIRE' "$scratch/tests.log" | head -n 40
+    tail -n 15 "$scratch/tests.log"; return 1; }
+  tail -n 15 "$scratch/tests.log"
+  grep -qE '^\[  PASSED  \] [1-9]' "$scratch/tests.log" || { echo "no test ran: no GPU, or no test for it"; return 1; }
+}
+
+sanitize() {
+  command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 1; }
+  local tool="$1" program="$2" filter="$3"
+  tests_on_gpu compute-sanitizer --tool "$tool" --error-exitcode 9 "$stage/programs/$program" "--gtest_filter=$filter"
+}
+
+facts() {
+  local status=0
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,pcie.link.gen.current,pcie.link.width.current \
+    --format=csv || { echo "no GPU: nvidia-smi is not here or finds none"; status=1; }
+  nvcc --version 2>/dev/null | grep release || echo "nvcc is not here"
+  echo "CUDA libraries looked for in: $cuda_folders"
+  if ours ldd "$stage"/programs/* | grep 'not found'; then status=1; fi
+  ours "$stage/programs/vindex" --version || status=1
+  free -g | head -n 2
+  grep -m 1 'model name' /proc/cpuinfo
+  nproc
+  return "$status"
+}
+
+# Runs one benchmark and keeps its document for the merge.
+bench_case() {
+  local name="$1"
+  shift
+  ours "$stage/programs/vindex" bench --backend cuda --json --folder "$scratch" "$@" >"$scratch/$name.json"
+}
+
+# Every mode, the routes side by side, shapes and batches; beside each the time of its bytes over the bus.
+bench_table() {
+  local status=0
+  local two=7168x2048,2048x7168
+  bench_case bench-modes --sections spectra --modes default,strict,fast --shapes "$two" --batch 64 --samples 5 || status=1
+  bench_case bench-batches --sections spectra --modes default --shapes 7168x2048 --batch 1,16,256 --samples 3 || status=1
+  bench_case bench-library --sections spectra --modes default,strict --routes library --shapes "$two" --batch 64 --samples 3 || status=1
+  bench_case bench-two-stage --sections spectra --modes default,strict --routes two-stage --shapes "$two" --batch 64 --samples 3 ||
+    status=1
+  bench_case bench-square --sections spectra --modes strict --encodings BF16 --shapes 4096x4096 --batch 32 --samples 3 || status=1
+  bench_case bench-shapes --sections spectra --modes default --shapes 768x2048,4096x4096,7168x18432 --batch 16 --samples 3 ||
+    status=1
+  bench_case bench-int4 --sections spectra --modes default --encodings INT4,BF16 --shapes 7168x2048 --batch 64 --samples 3 || status=1
+  return "$status"
+}
+
 
 run() {
   local out="${1:-bench/results}"
+  shift || true
+  local parts=("${@:-${all_parts[@]}}")
+  [[ -f bundle/bundle.tar.gz ]] || { echo "gpu_check: bundle/bundle.tar.gz is not here; make it with \`$0 bundle\`" >&2; exit 66; }
   mkdir -p "$out"
-  local cuda=/usr/local/cuda
-  export LD_LIBRARY_PATH="$PWD/bundle/lib:$cuda/lib64:$cuda/targets/x86_64-linux/lib:${LD_LIBRARY_PATH:-}"
-  export PATH="$cuda/bin:$PATH" VINDEX_REQUIRE=cuda
-  unset "${!OPENBLAS_@}" || true
-  local commit
-  commit="$(cat bundle/commit)"
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | tee "$out/gpu.txt"
-  local failed=0
-
-  echo "== conformance"
-  timeout 180 bundle/measure_tests --gtest_filter='*/cuda' 2>&1 | tee "$out/conformance.log" | tail -n 25 || failed=1
-  echo "== sanitizer"
-  for tool in memcheck racecheck initcheck synccheck; do
-    timeout 60 compute-sanitizer --tool "$tool" --error-exitcode 9 bundle/measure_tests \
-      --gtest_filter='*SmallShapes*/cuda' >"$out/sanitizer-$tool.log" 2>&1 || { echo "$tool failed"; failed=1; }
-    tail -n 2 "$out/sanitizer-$tool.log"
+  scratch="$(mktemp -d)"
+  trap 'rm -rf "$scratch"' EXIT
+  tar -xzf bundle/bundle.tar.gz -C "$scratch"
+  stage="$scratch/vindex-gpu"
+  cuda_folders="$(find_cuda_folders)"
+  export VINDEX_CUDA_FOLDERS="$cuda_folders" VINDEX_REQUIRE=cuda PATH="/usr/local/cuda/bin:$PATH" PYTHONUNBUFFERED=1
+  unset "${!OPENBLAS_@}" "${!OMP_@}" || true
+  local gpu
+  gpu="$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | tr '[:upper:]' '[:lower:]' | sed 's/nvidia //; s/[^a-z0-9]\+/-/g' || true)"
+  gpu="${gpu:-no-gpu}"
+  log="$out/gpu-$gpu-checks.log"
+  : >"$log"
+  summary=("commit $(cat "$stage/commit"), $gpu")
+  failed=0
+  # `timeout` runs programs, not functions: the parts below are functions of this script's own second start.
+  export -f ours tests_on_gpu sanitize facts bench_case bench_table
+  export stage scratch cuda_folders
+  local chosen
+  for chosen in "${parts[@]}"; do
+    case "$chosen" in
+      facts) part facts 30 bash -c facts ;;
+      probe) part probe 100 bash -c "ours '$stage/programs/gpu_probe' --seconds 70 --json >'$scratch/probe.json'"
+        # Without a device the document holds reasons only.
+        [[ "$gpu" == no-gpu ]] || keep "$scratch/probe.json" "$out/gpu-$gpu-probe.json" ;;
+      kernels) part kernels 60 bash -c "tests_on_gpu '$stage/programs/gpu_kernel_tests'" ;;
+      conformance) part conformance 75 bash -c "tests_on_gpu '$stage/programs/measure_tests' --gtest_filter='*/cuda*'" ;;
+      sanitizer)
+        local tool
+        for tool in memcheck racecheck initcheck synccheck; do
+          part "sanitizer $tool" 22 bash -c "sanitize $tool gpu_kernel_tests '$sanitizer_filter'"
+        done ;;
+      bench) part bench 100 bash -c bench_table
+        merge_into "$out/gpu-$gpu-spectra.json" "$scratch"/bench-*.json ;;
+      end-to-end) part end-to-end 50 bash -c "bench_case end-to-end --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2"
+        merge_into "$out/gpu-$gpu-end-to-end.json" "$scratch/end-to-end.json" ;;
+      peers) part peers 120 python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 \
+          --answer-seconds 25 --time-limit 90 --spectra gaussian,powerlaw -o "$scratch/peers.json"
+        [[ "$gpu" == no-gpu ]] || keep "$scratch/peers.json" "$out/gpu-$gpu-peers.json" ;;
+      *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}" >&2; exit 64 ;;
+    esac
   done
-  echo "== benchmark"
-  timeout 120 bundle/vindex bench --backend cuda --sections spectra --batch 64 --samples 5 --json --modes default,strict \
-    --shapes 7168x2048,2048x7168,4096x4096 >"$out/spectra-cuda.json" || failed=1
-  timeout 180 python3 bench/peers.py --program bundle/vindex --device cuda --time-limit 150 -o "$out/peers-cuda.json" || failed=1
+  # The end of the output is what a short reply shows.
+  echo "== tables" | tee -a "$log"
+  python3 bench/merge_results.py --table "$out"/gpu-"$gpu"-{spectra,end-to-end,peers}.json 2>&1 | tee -a "$log" | tail -n 60 || true
+  printf '%s\n' "== summary" "${summary[@]}" | tee -a "$log"
   return "$failed"
+}
+
+# Keeps a document that is whole; what is not goes by name into the summary.
+keep() { merge_into "$2" "$1"; }
+merge_into() {
+  local target="$1"
+  shift
+  if ! python3 bench/merge_results.py -o "$target" "$@" >>"$log" 2>&1; then
+    summary+=("$(printf '%-28s not written: no whole document' "$(basename "$target")")")
+    failed=1
+  fi
 }
 
 case "${1:-}" in
   bundle) bundle ;;
-  run) run "${2:-}" ;;
-  *) sed -n '2,8p' "$0"; exit 64 ;;
+  run) shift; run "$@" ;;
+  *) sed -n '2,11p' "$0"; exit 64 ;;
 esac

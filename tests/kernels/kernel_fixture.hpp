@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,10 @@ class KernelTest : public ::testing::TestWithParam<std::uint64_t> {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || count == 0) {
+      const char* const required = std::getenv("VINDEX_REQUIRE");
+      if (required != nullptr && std::string(required) == "cuda") {
+        FAIL() << "VINDEX_REQUIRE=cuda, but: " << cudaGetErrorString(status);
+      }
       GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(status);
     }
     if (!is_emulated() && GetParam() != 0) {
