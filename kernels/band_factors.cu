@@ -26,24 +26,19 @@ std::int64_t chunk_count(std::int64_t rows) {
 /// Reads a kBand x kBand block, `stride` between its rows, by one warp: a row at a time.
 template <typename Real>
 __device__ void load_block(Real* shared, const Real* values, std::int64_t stride, int lane) {
-#pragma unroll 8
+#pragma unroll
   for (int row = 0; row < kBandWidth; ++row) {
     shared[row * kStride + lane] = values[row * stride + lane];
   }
 }
 
-template <typename Product>
-__device__ void store_block(typename Product::Real* shared,
-                            const typename Product::Real (&values)[kBlockValues], int lane) {
-#pragma unroll
-  for (int i = 0; i < kBlockValues; ++i) {
-    shared[Product::row(lane, i) * kStride + Product::column(lane, i)] = values[i];
-  }
-}
-
 template <typename Real>
-__device__ Operand<Real> block_at(const Real* shared) {
-  return {shared, kStride, 1};
+__device__ AlongDepth<Real> along(const Real* shared) {
+  return {shared, kStride};
+}
+template <typename Real>
+__device__ AcrossDepth<Real> across(const Real* shared) {
+  return {shared, kStride};
 }
 
 /// Completes Y and adds up V^T V and V^T Y over a chunk of rows.
@@ -64,30 +59,38 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     load_block(v, in.factors + (matrix * in.order + first) * kFactorStride, kFactorStride, lane);
     Real* products = in.products + (matrix * in.order + first) * kBand;
     const std::int64_t strips = strip_count(in.rows, in.strip_rows);
-    const std::int64_t partial_first =
-        (matrix * strip_count(in.order, in.strip_rows) * in.order + first) * kBand;
+    Real totals[kBandWidth];  // of this lane's column: loads that do not wait for each other
+#pragma unroll
     for (int row = 0; row < kBandWidth; ++row) {
-      Real total = products[row * kBand + lane];
-      if (in.partials != nullptr) {
-        for (std::int64_t strip = first / in.strip_rows; strip < strips; ++strip) {
-          // A strip that ends with this block of rows has nothing below it.
-          const std::int64_t end = min((strip + 1) * in.strip_rows, in.rows);
-          if (first + kBand < end) {
-            total += in.partials[partial_first + (strip * in.order + row) * kBand + lane];
+      totals[row] = products[row * kBand + lane];
+    }
+    if (in.partials != nullptr) {
+      const Real* partials =
+          in.partials + (matrix * strip_count(in.order, in.strip_rows) * in.order + first) * kBand;
+      for (std::int64_t strip = first / in.strip_rows; strip < strips; ++strip) {
+        // A strip that ends with this block of rows has nothing below it.
+        if (first + kBand < min((strip + 1) * in.strip_rows, in.rows)) {
+          const Real* part = partials + strip * in.order * kBand + lane;
+#pragma unroll
+          for (int row = 0; row < kBandWidth; ++row) {
+            totals[row] += part[row * kBand];
           }
         }
-        products[row * kBand + lane] = total;
       }
-      y[row * kStride + lane] = total;
+    }
+#pragma unroll
+    for (int row = 0; row < kBandWidth; ++row) {
+      products[row * kBand + lane] = totals[row];
+      y[row * kStride + lane] = totals[row];
     }
     __syncwarp();
     Real overlap[kBlockValues] = {};
-    Product::add(overlap, block_at(v).transposed(), block_at(v), kBandWidth, lane);
+    Product::add(overlap, across(v), across(v), lane);
     Real quadratic[kBlockValues] = {};
-    Product::add(quadratic, block_at(v).transposed(), block_at(y), kBandWidth, lane);
+    Product::add(quadratic, across(v), across(y), lane);
     __syncwarp();
-    store_block<Product>(v, overlap, lane);
-    store_block<Product>(y, quadratic, lane);
+    store_values<Product>(v, overlap, kStride, lane);
+    store_values<Product>(y, quadratic, kStride, lane);
   }
   __syncthreads();
   const int warps = static_cast<int>(min(in.rows - chunk_first, kChunkRows<Real>) / kBand);
@@ -120,13 +123,21 @@ __global__ void __launch_bounds__(kSmallThreads)
   Real* t = v_y + kBandWidth * kOdd;
   Real* v_y_t = t + kBandWidth * kOdd;
 
-  for (int i = thread; i < 2 * kBlockElements; i += kSmallThreads) {
-    Real total = Real(0);
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      total += overlaps[(matrix * chunk_stride + chunk) * 2 * kBlockElements + i];
+  constexpr int kShare = 2 * kBlockElements / kSmallThreads;
+  Real totals[kShare] = {};
+#pragma unroll 4
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const Real* sums = overlaps + (matrix * chunk_stride + chunk) * 2 * kBlockElements + thread;
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      totals[i] += sums[i * kSmallThreads];
     }
-    Real* out = i < kBlockElements ? v_v : v_y;
-    out[i % kBlockElements / kBandWidth * kOdd + i % kBandWidth] = total;
+  }
+#pragma unroll
+  for (int i = 0; i < kShare; ++i) {
+    const int element = thread + i * kSmallThreads;
+    Real* out = element < kBlockElements ? v_v : v_y;
+    out[element % kBlockElements / kBandWidth * kOdd + element % kBandWidth] = totals[i];
   }
   __syncthreads();
   if (thread < kBandWidth) {
@@ -199,17 +210,17 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     __syncthreads();
     if (warp == 0) {
       Real sum[kBlockValues] = {};
-      Product::add(sum, block_at(first_w), block_at(t), kBandWidth, lane);
-      Product::add(sum, block_at(first_v), block_at(c), kBandWidth, lane);
+      Product::add(sum, along(first_w), across(t), lane);
+      Product::add(sum, along(first_v), across(c), lane);
       __syncwarp();
-      store_block<Product>(first_w, sum, lane);
+      store_values<Product>(first_w, sum, kStride, lane);
     }
     if (live) {
       Real sum[kBlockValues] = {};
-      Product::add(sum, block_at(w), block_at(t), kBandWidth, lane);
-      Product::add(sum, block_at(v), block_at(c), kBandWidth, lane);
+      Product::add(sum, along(w), across(t), lane);
+      Product::add(sum, along(v), across(c), lane);
       __syncwarp();
-      store_block<Product>(w, sum, lane);
+      store_values<Product>(w, sum, kStride, lane);
       __syncwarp();
       for (int row = 0; row < kBandWidth; ++row) {
         Real* out = factors + (first + row) * kFactorStride;
@@ -226,21 +237,18 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
   }
   const Real* values = in.matrices + (matrix * in.order + in.start + first) * in.order + in.start;
   Real a[kBlockValues];
-#pragma unroll
-  for (int i = 0; i < kBlockValues; ++i) {
-    a[i] = values[Product::row(lane, i) * in.order + Product::column(lane, i)];
-  }
+  load_values<Product>(a, values, in.order, lane);
   if (in.factors != nullptr) {
     Real sum[kBlockValues] = {};
-    Product::add(sum, block_at(v), block_at(first_w).transposed(), kBandWidth, lane);
-    Product::add(sum, block_at(w), block_at(first_v).transposed(), kBandWidth, lane);
+    Product::add(sum, along(v), along(first_w), lane);
+    Product::add(sum, along(w), along(first_v), lane);
 #pragma unroll
     for (int i = 0; i < kBlockValues; ++i) {
       a[i] -= sum[i];
     }
     __syncwarp();
   }
-  store_block<Product>(v, a, lane);
+  store_values<Product>(v, a, kStride, lane);
   __syncwarp();
   if (first == 0) {
     BandReal* band = in.band + matrix * band_elements(in.order);

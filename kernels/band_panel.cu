@@ -166,6 +166,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
       }
     }
 
+    // A block has kBandWidth threads at least: pivots are among the first rows of each.
     // The pivot column is always x[.][0]: columns turn round by one after each step, so that the
     // loop needs no register chosen at run time, and are back in their places after the last.
 #pragma unroll 1
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
         sums[c] = Real(0);
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          const Real below = thread + i * threads > pivot ? x[i][0] : Real(0);
+          const Real below = i > 0 || thread > pivot ? x[i][0] : Real(0);
           sums[c] = fma(below, x[i][c], sums[c]);
         }
       }
@@ -206,11 +207,10 @@ __global__ void __launch_bounds__(kMaximumThreads)
       Real v[kRows];
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        const int row = thread + i * threads;
-        v[i] = row > pivot ? x[i][0] * inverse : Real(0);
-        if (row == pivot) {
-          v[i] = tau == Real(0) ? Real(0) : Real(1);
-        }
+        v[i] = i > 0 || thread > pivot ? x[i][0] * inverse : Real(0);
+      }
+      if (thread == pivot) {
+        v[0] = tau == Real(0) ? Real(0) : Real(1);
       }
       if (thread == pivot) {
         band[band_index(panel.start + kBand + pivot, panel.start + pivot)] =

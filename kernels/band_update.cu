@@ -14,27 +14,26 @@ constexpr int kMaximumWarps = 8;
 constexpr int kSchedulers = 4;  // of a multiprocessor
 
 /// Distances of rows in shared memory, in elements: multiples of 16 bytes, and such that the lanes
-/// of a fragment fall into different banks both along rows (4 modulo 32 words) and, for the
-/// reflectors that are read down their columns, across them (8 modulo 32 words in float32).
-constexpr int kTileStride = kBandWidth + 4;
-constexpr int kPairStride = 2 * kBandWidth + 4;
+/// of a fragment fall into different banks: for pairs of depths along a row 8 modulo 32 (float32)
+/// or 16 (float64) elements, for depths down a column 4 modulo 32 or 2 modulo 16.
+constexpr int kPairStride = 2 * kBandWidth + 8;
 template <typename Real>
-constexpr int kReflectorStride = sizeof(Real) == sizeof(float) ? kBandWidth + 8 : kBandWidth + 4;
+constexpr int kSingleStride = sizeof(Real) == sizeof(float) ? kBandWidth + 4 : kBandWidth + 2;
 
 /// Elements of shared memory that depend on the strip, per row.
 template <typename Real>
-constexpr int kSharedPerRow = kTileStride + kPairStride + kReflectorStride<Real>;
+constexpr int kSharedPerRow = kPairStride + 2 * kSingleStride<Real>;
 /// And those of the two column tiles in flight.
 template <typename Real>
-constexpr int kSharedOfColumns = 2 * kBandWidth*(kPairStride + kReflectorStride<Real>);
+constexpr int kSharedOfColumns = 2 * kBandWidth*(kPairStride + kSingleStride<Real>);
 
 template <typename Real>
 struct StripShared {
   __device__ explicit StripShared(int strip_rows)
       : tiles(reinterpret_cast<Real*>(device::dynamic_shared())),
-        pairs(tiles + strip_rows * kTileStride),
+        pairs(tiles + strip_rows * kSingleStride<Real>),
         reflectors(pairs + strip_rows * kPairStride),
-        column_pairs(reflectors + strip_rows * kReflectorStride<Real>),
+        column_pairs(reflectors + strip_rows * kSingleStride<Real>),
         column_reflectors(column_pairs + 2 * kBandWidth * kPairStride) {}
 
   Real* tiles;         // a kBand x kBand block per warp
@@ -62,6 +61,20 @@ __device__ void copy_rows(Real* shared, int stride, const Real* rows, std::int64
   }
 }
 
+/// Starts the copy of a warp's block of the matrix, `stride` between its rows.
+template <typename Real>
+__device__ void copy_block(Real* shared, const Real* block, std::int64_t stride, int lane) {
+  constexpr int kPack = static_cast<int>(16 / sizeof(Real));
+  constexpr int kPacks = kBandWidth / kPack;
+#pragma unroll
+  for (int i = 0; i < kPacks; ++i) {
+    const int row = i * (kWarp / kPacks) + lane / kPacks;
+    const int column = lane % kPacks * kPack;
+    device::copy_async_16(shared + row * kSingleStride<Real> + column,
+                          block + row * stride + column);
+  }
+}
+
 /// Starts copies of the factors of column tile `tile`.
 template <typename Real>
 __device__ void copy_columns(const StripShared<Real>& shared, const Real* pending,
@@ -71,8 +84,8 @@ __device__ void copy_columns(const StripShared<Real>& shared, const Real* pendin
     copy_rows(shared.column_pairs + slot * kPairStride, kPairStride, pending, tile * kBand,
               kBandWidth, rows, 2 * kBandWidth);
   }
-  copy_rows(shared.column_reflectors + slot * kReflectorStride<Real>, kReflectorStride<Real>,
-            factors, tile * kBand, kBandWidth, rows, kBandWidth);
+  copy_rows(shared.column_reflectors + slot * kSingleStride<Real>, kSingleStride<Real>, factors,
+            tile * kBand, kBandWidth, rows, kBandWidth);
   device::copy_async_commit();
 }
 
@@ -81,7 +94,7 @@ template <typename Product>
 __global__ void __launch_bounds__(kMaximumWarps* kWarp)
     update_and_multiply_kernel(TrailingPass<typename Product::Real> pass) {
   using Real = typename Product::Real;
-  constexpr int kVStride = kReflectorStride<Real>;
+  constexpr int kStride = kSingleStride<Real>;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
@@ -105,59 +118,65 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
     copy_rows(shared.pairs, kPairStride, pending, strip_first, warps * kBandWidth, pass.rows,
               2 * kBandWidth);
   }
-  copy_rows(shared.reflectors, kVStride, factors, strip_first, warps * kBandWidth, pass.rows,
+  copy_rows(shared.reflectors, kStride, factors, strip_first, warps * kBandWidth, pass.rows,
             kBandWidth);
   copy_columns(shared, pending, factors, 0, pass.rows);
+  device::copy_async_commit();
 
-  Real* tile = shared.tiles + warp * kBandWidth * kTileStride;
+  Real* tile = shared.tiles + warp * kBandWidth * kStride;
   const Real* pair = shared.pairs + warp * kBandWidth * kPairStride;
-  const Operand<Real> block{tile, kTileStride, 1};
-  const Operand<Real> own_reflectors{shared.reflectors + warp * kBandWidth * kVStride, kVStride, 1};
+  const AcrossDepth<Real> own_reflectors{shared.reflectors + warp * kBandWidth * kStride, kStride};
   Real product[kBlockValues] = {};
   const std::int64_t tiles = strip_end / kBand;
   for (std::int64_t j = 0; j < tiles; ++j) {
     const int slot = static_cast<int>(j % 2) * kBandWidth;
     device::copy_async_wait<0>();
     __syncthreads();
+    const std::int64_t column_first = j * kBand;
+    const bool live = own_first < pass.rows && column_first <= own_first;
+    Real* values = trailing + own_first * pass.order + column_first;
+    if (live) {
+      copy_block(tile, values, pass.order, lane);
+    }
+    device::copy_async_commit();
     if (j + 1 < tiles) {
       copy_columns(shared, pending, factors, j + 1, pass.rows);
     }
-    const std::int64_t column_first = j * kBand;
-    if (own_first < pass.rows && column_first <= own_first) {
-      Real* values = trailing + own_first * pass.order + column_first;
-      Real a[kBlockValues];
-#pragma unroll
-      for (int i = 0; i < kBlockValues; ++i) {
-        a[i] = values[Product::row(lane, i) * pass.order + Product::column(lane, i)];
-      }
+    device::copy_async_commit();
+    if (live) {
       Real sum[kBlockValues] = {};
       if (pending != nullptr) {
         const Real* column_pair = shared.column_pairs + slot * kPairStride;
-        Product::add(sum, {pair, kPairStride, 1}, {column_pair + kBandWidth, 1, kPairStride},
-                     kBandWidth, lane);
-        Product::add(sum, {pair + kBandWidth, kPairStride, 1}, {column_pair, 1, kPairStride},
-                     kBandWidth, lane);
+        Product::add(sum, AlongDepth<Real>{pair, kPairStride},
+                     AlongDepth<Real>{column_pair + kBandWidth, kPairStride}, lane);
+        Product::add(sum, AlongDepth<Real>{pair + kBandWidth, kPairStride},
+                     AlongDepth<Real>{column_pair, kPairStride}, lane);
+      }
+      device::copy_async_wait<1>();  // the block; the next columns may take longer
+      __syncwarp();
+      Real a[kBlockValues];
+      load_values<Product>(a, tile, kStride, lane);
+      if (pending != nullptr) {
 #pragma unroll
         for (int i = 0; i < kBlockValues; ++i) {
           a[i] -= sum[i];
-          values[Product::row(lane, i) * pass.order + Product::column(lane, i)] = a[i];
           sum[i] = Real(0);
         }
+        store_values<Product>(values, a, pass.order, lane);
+        store_values<Product>(tile, a, kStride, lane);
       }
-#pragma unroll
-      for (int i = 0; i < kBlockValues; ++i) {
-        tile[Product::row(lane, i) * kTileStride + Product::column(lane, i)] = a[i];
-      }
-      __syncwarp();
-      Product::add(product, block, {shared.column_reflectors + slot * kVStride, kVStride, 1},
-                   kBandWidth, lane);
-      if (column_first < own_first) {
-        Product::add(sum, block.transposed(), own_reflectors, kBandWidth, lane);
+      const AcrossDepth<Real> column_reflectors{shared.column_reflectors + slot * kStride, kStride};
+      if constexpr (Product::kTakesValues) {
+        Product::add_values(product, a, column_reflectors, lane);
+      } else {
         __syncwarp();
-#pragma unroll
-        for (int i = 0; i < kBlockValues; ++i) {
-          tile[Product::row(lane, i) * kTileStride + Product::column(lane, i)] = sum[i];
-        }
+        Product::add(product, AlongDepth<Real>{tile, kStride}, column_reflectors, lane);
+      }
+      if (column_first < own_first) {
+        __syncwarp();
+        Product::add(sum, AcrossDepth<Real>{tile, kStride}, own_reflectors, lane);
+        __syncwarp();
+        store_values<Product>(tile, sum, kStride, lane);
       }
     }
     __syncthreads();
@@ -172,7 +191,7 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
         const int column = i % kBandWidth;
         Real total = Real(0);
         for (int other = first_warp; other < last_warp; ++other) {
-          total += shared.tiles[(other * kBandWidth + row) * kTileStride + column];
+          total += shared.tiles[(other * kBandWidth + row) * kStride + column];
         }
         partials[(column_first + row) * kBand + column] = total;
       }
@@ -180,11 +199,8 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
   }
 
   if (own_first < pass.rows) {
-    Real* products = pass.products + (matrix * pass.order + own_first) * kBand;
-#pragma unroll
-    for (int i = 0; i < kBlockValues; ++i) {
-      products[Product::row(lane, i) * kBand + Product::column(lane, i)] = product[i];
-    }
+    store_values<Product>(pass.products + (matrix * pass.order + own_first) * kBand, product, kBand,
+                          lane);
   }
 }
 
