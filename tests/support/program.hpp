@@ -50,7 +50,8 @@ struct ProgramResult {
   int exit_code = -1;  ///< 128 + signal where it was killed
   std::string out, err;
   double seconds = 0.0;
-  long peak_kib = 0;  ///< peak resident memory
+  double cpu_seconds = 0.0;  ///< of the process, in user and system: what a loaded machine keeps
+  long peak_kib = 0;         ///< peak resident memory
 };
 
 /// A started program; finish() waits for it.
@@ -83,6 +84,10 @@ class RunningProgram {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     result.peak_kib = usage.ru_maxrss;
+    for (const struct timeval& spent : {usage.ru_utime, usage.ru_stime}) {
+      result.cpu_seconds +=
+          static_cast<double>(spent.tv_sec) + 1e-6 * static_cast<double>(spent.tv_usec);
+    }
     result.out = file_text(out_);
     result.err = file_text(err_);
     return result;
