@@ -95,7 +95,8 @@ class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.deadline = time.monotonic() + options.time_limit
-        self.models, self.rows, self.report, self.failed, self.blas = {}, [], None, False, "unknown"
+        self.models, self.report, self.failed, self.blas = {}, None, False, "unknown"
+        self.our_rows, self.peer_rows, self.error_rows = [], [], []
         self.encoding = {"fp8": "F8_E4M3/128x128", "bf16": "BF16", "int4": "INT4/g32"}[options.encoding]
 
     def write_inputs(self):
@@ -145,23 +146,30 @@ class Bench:
         except RuntimeError as error:
             print(f"vindex is not measured: {error}", file=sys.stderr)
             self.failed = True
-            report = self.report or self.machine()
-            self.report, self.rows = report, self.rows or report["rows"]
+            self.report = self.report or self.machine()
             return
         if self.report is None:
-            self.report = report
-            self.rows = report["rows"]
+            self.report, self.our_rows = report, report["rows"]
         else:
-            for row, more in zip(self.rows, report["rows"]):
+            for row, more in zip(self.our_rows, report["rows"]):
                 row["samples"] += more["samples"]
 
-    def add_our_errors(self, errors_of):
+    def our_errors(self, here):
+        """Of every mode, where our program measures here and time is left."""
+        if self.failed or time.monotonic() > self.deadline:
+            return
         try:
             import h5py
             import numpy
         except ImportError as error:
             print(f"no errors of ours: {error}", file=sys.stderr)
             return
+        sys.path.insert(0, here)
+        from peer_calls import errors_of, reference_values
+        for kind in self.options.spectra:  # where no peer was there to ask for them
+            weights = numpy.fromfile(os.path.join(self.folder, "weights", kind + ".f32"), dtype="<f4")
+            reference_values(os.path.join(self.folder, "weights"), kind + ".f32",
+                             weights.reshape(self.options.rows, self.options.cols))
         for mode in ("default", "strict", "fast"):
             found = []
             for kind in self.options.spectra:
@@ -176,9 +184,9 @@ class Bench:
 
     def add_errors(self, name, peer, found):
         for error in found[0]:
-            self.rows.append({**self.peer_row("probe.error." + error, peer or name, 1, "share"), "route": name,
-                              "peer": peer, "samples": [one[error] for one in found],
-                              "note": "spectra " + ", ".join(self.options.spectra) + "; against float64 LAPACK"})
+            self.error_rows.append({**self.peer_row("probe.error." + error, peer or name, 1, "share"), "route": name,
+                                    "peer": peer, "samples": [one[error] for one in found],
+                                    "note": "spectra " + ", ".join(self.options.spectra) + "; against float64 LAPACK"})
 
     def time_peers(self, child, peers):
         """Rounds over all peers and ours, so that a busy machine slows all alike; the first is a warm-up."""
@@ -187,6 +195,7 @@ class Bench:
         for row, _ in wanted:
             if row["name"] == "end_to_end":
                 row["batch"], row["encoding"] = self.options.files, "BF16"
+        self.peer_rows = [row for row, _ in wanted]
         interleaved = self.options.device == "cpu"
         if not interleaved:
             self.add_ours(self.options.samples)
@@ -214,11 +223,12 @@ class Bench:
             elif round_number > 0 or spent[index] > self.options.peer_seconds:
                 self.blas = answer["blas"]
                 row["samples"].append(answer["ms"] / row["batch"])
-        self.rows += [row for row, _ in wanted]
+            if not interleaved:
+                self.write(False)  # a run that is ended from outside keeps what it has
 
     def peer_errors(self, child, peers):
         for peer, name, _ in peers:
-            rows = [row for row in self.rows if row["peer"] == peer]
+            rows = [row for row in self.peer_rows if row["peer"] == peer]
             if name == "end_to_end" or "note" in rows[0] or time.monotonic() > self.deadline:
                 continue
             answer = child.ask(peer=peer, batch=1, what="errors")
@@ -226,6 +236,24 @@ class Bench:
                 print(f"{peer}: no errors: {answer['failure']}", file=sys.stderr)
             else:
                 self.add_errors(name, peer, answer["errors"])
+
+
+    def rows(self):
+        """Everything so far; a peer that was not reached says so."""
+        return self.our_rows + [row if row["samples"] or "note" in row else {**row, "note": "not run"}
+                                for row in self.peer_rows] + self.error_rows
+
+    def write(self, is_whole):
+        """The document so far; to standard output only the whole one."""
+        host = {**self.report["host"], "blas": self.report["host"]["blas"] + "; peers " + self.blas}
+        document = {**self.report, "host": host, "command": " ".join(["bench/peers.py"] + sys.argv[1:]), "rows": self.rows(),
+                    "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        text = json.dumps(document, indent=1) + "\n"
+        if self.options.output:
+            with open(self.options.output, "w", encoding="utf-8") as file:
+                file.write(text)
+        elif is_whole:
+            sys.stdout.write(text)
 
 
 def table(rows):
@@ -295,31 +323,15 @@ def main():
                       options.answer_seconds)
         try:
             bench.time_peers(child, peers)
+            bench.write(False)
             if not options.no_errors:
                 bench.peer_errors(child, peers)
-                sys.path.insert(0, here)
-                from peer_calls import errors_of, reference_values, numpy
-                for kind in options.spectra:  # where no peer was there to ask for them
-                    weights = numpy.fromfile(os.path.join(folder, "weights", kind + ".f32"), dtype="<f4")
-                    reference_values(os.path.join(folder, "weights"), kind + ".f32",
-                                     weights.reshape(options.rows, options.cols))
-                if not bench.failed:
-                    bench.add_our_errors(errors_of)
+                bench.our_errors(here)
         finally:
             child.stop()
-    report = bench.report
-    report["host"]["blas"] += "; peers " + bench.blas
-    report["command"] = " ".join(["bench/peers.py"] + sys.argv[1:])
-    report["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    report["rows"] = bench.rows
-    print(table(bench.rows), file=sys.stderr)
-    text = json.dumps(report, indent=1) + "\n"
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(text)
-    else:
-        sys.stdout.write(text)
-    return 1 if bench.failed or not any(row["peer"] and row["samples"] for row in bench.rows) else 0
+        bench.write(True)
+    print(table(bench.rows()), file=sys.stderr)
+    return 1 if bench.failed or not any(row["peer"] and row["samples"] for row in bench.rows()) else 0
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ programs=(apps/vindex kernels/libvindex_cuda_module.so tests/measure/measure_tes
 own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresolv|libutil)\.so'
 own_cuda='/(libcuda|libcublas|libcublasLt|libcusolver|libcusparse|libnvJitLink|libcudart)\.so'
 
+# A lent machine answers for ten minutes; unpacking and the tables want some of them.
+all_seconds="${VINDEX_CHECK_SECONDS:-520}"
+
 # Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold.
 sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*ABatch*:*BatchesGive*:*InPieces*:*Widen*:*Small*:*OneAndTwo*}"
 
@@ -109,10 +112,22 @@ try_bundle() {
   return "$status"
 }
 
+# The line of a log that says most of a failure.
+reason_of() {
+  { grep -m 1 -iE 'no gpu|E-[A-Z]+|VINDEX_REQUIRE|ERROR SUMMARY: [1-9]|not here|no test ran' "$1" || grep -v '^ *$' "$1" | tail -n 1; } |
+    cut -c 1-160
+}
+
 # part NAME SECONDS COMMAND...: its output goes to the log, its end to the summary.
 part() {
   local name="$1" limit="$2" status=0 start=$SECONDS
   shift 2
+  if ((limit > all_seconds - SECONDS)); then limit=$((all_seconds - SECONDS)); fi
+  if ((limit < 5)); then
+    summary+=("$(printf '%-28s NOT RUN: no time is left' "$name")")
+    failed=1
+    return
+  fi
   echo "== $name" | tee -a "$log"
   timeout --kill-after=5 "$limit" "$@" >"$scratch/part.log" 2>&1 || status=$?
   cat "$scratch/part.log" >>"$log"
@@ -121,7 +136,7 @@ part() {
     0) summary+=("$(printf '%-28s well, %d s' "$name" $((SECONDS - start)))") ;;
     124 | 137) summary+=("$(printf '%-28s STOPPED at its limit of %s s' "$name" "$limit")"); failed=1 ;;
     *) summary+=("$(printf '%-28s FAILED (%d), %d s: %s' "$name" "$status" $((SECONDS - start)) \
-      "$(grep -v '^ *$' "$scratch/part.log" | tail -n 1 | cut -c 1-160)")"); failed=1 ;;
+      "$(reason_of "$scratch/part.log")")"); failed=1 ;;
   esac
 }
 
@@ -191,7 +206,7 @@ run() {
   tar -xzf bundle/bundle.tar.gz -C "$scratch"
   stage="$scratch/vindex-gpu"
   cuda_folders="$(find_cuda_folders)"
-  export VINDEX_CUDA_FOLDERS="$cuda_folders" VINDEX_REQUIRE=cuda PATH="/usr/local/cuda/bin:$PATH" PYTHONUNBUFFERED=1
+  export VINDEX_CUDA_FOLDERS="$cuda_folders" VINDEX_REQUIRE=cuda PATH="/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer:$PATH" PYTHONUNBUFFERED=1
   unset "${!OPENBLAS_@}" "${!OMP_@}" || true
   local gpu
   gpu="$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | tr '[:upper:]' '[:lower:]' | sed 's/nvidia //; s/[^a-z0-9]\+/-/g' || true)"
@@ -207,7 +222,7 @@ run() {
   for chosen in "${parts[@]}"; do
     case "$chosen" in
       facts) part facts 30 bash -c facts ;;
-      probe) part probe 100 bash -c "ours '$stage/programs/gpu_probe' --seconds 70 --json >'$scratch/probe.json'"
+      probe) part probe 100 bash -c "ours '$stage/programs/gpu_probe' --seconds 70 --samples 5 --json >'$scratch/probe.json'"
         # Without a device the document holds reasons only.
         [[ "$gpu" == no-gpu ]] || keep "$scratch/probe.json" "$out/gpu-$gpu-probe.json" ;;
       kernels) part kernels 60 bash -c "tests_on_gpu '$stage/programs/gpu_kernel_tests'" ;;
@@ -221,8 +236,8 @@ run() {
         merge_into "$out/gpu-$gpu-spectra.json" "$scratch"/bench-*.json ;;
       end-to-end) part end-to-end 50 bash -c "bench_case end-to-end --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2"
         merge_into "$out/gpu-$gpu-end-to-end.json" "$scratch/end-to-end.json" ;;
-      peers) part peers 120 python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 \
-          --answer-seconds 25 --time-limit 90 --spectra gaussian,powerlaw -o "$scratch/peers.json"
+      peers) part peers 130 python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 \
+          --answer-seconds 45 --time-limit 80 --spectra gaussian,powerlaw -o "$scratch/peers.json"
         [[ "$gpu" == no-gpu ]] || keep "$scratch/peers.json" "$out/gpu-$gpu-peers.json" ;;
       *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}" >&2; exit 64 ;;
     esac
