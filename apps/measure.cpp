@@ -108,7 +108,7 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
   std::string note;
   const auto backends = run::open_backends(settings, note);
   const run::WorkPlan plan = run::plan_run(settings, model, backends, model.selected);
-  const double seconds = run::expected_seconds(plan, settings, backends);
+  const double seconds = run::expected_seconds(plan, model.index, settings, backends);
   if (flags.json) {
     print_result(nlohmann::ordered_json{{"schema", "vindex-plan/1"},
                                         {"units", plan.units.size()},

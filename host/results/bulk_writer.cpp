@@ -1,14 +1,20 @@
 #include "bulk_writer.hpp"
 
+#include "chunk_pack.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <future>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <set>
+#include <thread>
+#include <utility>
 
 namespace vindex::results {
 
@@ -46,6 +52,33 @@ void write_members(h5::File& file, const std::string& group, const Members& memb
   file.make_scale(path, "matrix");
 }
 
+/// Writes `count` rows in chunks of `step`, `elements` values each (zeros behind the last row).
+/// Rows are fetched and written here, one chunk after the other; between them every core packs one.
+template <typename Fetch>
+void write_packed_rows(h5::File& file, h5::Dataset& dataset, std::uint64_t count,
+                       std::uint64_t step, std::uint64_t elements, const Fetch& fetch) {
+  const std::size_t window = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 32);
+  std::deque<std::pair<std::uint64_t, std::future<std::vector<std::byte>>>> packing;
+  const auto write_first = [&] {
+    dataset.write_packed(packing.front().first, packing.front().second.get());
+    packing.pop_front();
+    file.check_storage();
+  };
+  for (std::uint64_t first = 0; first < count; first += step) {
+    if (packing.size() == window) {
+      write_first();
+    }
+    std::vector<double> block(elements, 0.0);
+    fetch(first, std::span(block));
+    packing.emplace_back(first, std::async(std::launch::async, [block = std::move(block)] {
+                           return pack_chunk(std::as_bytes(std::span(block)), sizeof(double));
+                         }));
+  }
+  while (!packing.empty()) {
+    write_first();
+  }
+}
+
 void write_spectrum_group(h5::File& file, const std::string& group, bool part,
                           const Members& members, std::span<const StoredRow* const> rows,
                           BulkSource& bulk) {
@@ -60,17 +93,25 @@ void write_spectrum_group(h5::File& file, const std::string& group, bool part,
   const h5::Layout layout = {.chunk = {part ? 1 : step, width}, .deflate = part ? 0 : 1};
   h5::Dataset dataset =
       file.make_dataset(path, h5::Type::kFloat64, {members.size(), width}, layout);
-  std::vector<double> block(step * width);
-  for (std::uint64_t first = 0; first < members.size(); first += step) {
+  const auto read_rows = [&](std::uint64_t first, std::span<double> block) {
     const std::uint64_t count = std::min<std::uint64_t>(step, members.size() - first);
     for (std::uint64_t i = 0; i < count; ++i) {
       const StoredRow& row = *rows[members[first + i]];
       expects(static_cast<std::uint64_t>(row.sigma_count) == width,
               "spectra of one group differ in length");
-      bulk.sigma(row, std::span(block).subspan(i * width, width));
+      bulk.sigma(row, block.subspan(i * width, width));
     }
-    dataset.write<double>(first, count, std::span<const double>(block).first(count * width));
-    file.check_storage();
+    return count;
+  };
+  if (part) {
+    std::vector<double> block(step * width);
+    for (std::uint64_t first = 0; first < members.size(); first += step) {
+      const std::uint64_t count = read_rows(first, block);
+      dataset.write<double>(first, count, std::span<const double>(block).first(count * width));
+      file.check_storage();
+    }
+  } else {
+    write_packed_rows(file, dataset, members.size(), step, step * width, read_rows);
   }
   file.attach_scale(path, 0, group + "/matrix");
   file.attach_scale(path, 1, index);

@@ -130,6 +130,15 @@ Handle link_utf8() {
 
 }  // namespace
 
+void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packed) {
+  std::vector<hsize_t> offset(shape_.size(), 0);
+  offset.at(0) = first;
+  constexpr std::uint32_t kEveryFilterApplied = 0;
+  written(H5Dwrite_chunk(handle_.id(), H5P_DEFAULT, kEveryFilterApplied, offset.data(),
+                         packed.size(), packed.data()),
+          where_);
+}
+
 File File::create(Storage& storage, std::string label) {
   File file;
   file.storage_ = &storage;

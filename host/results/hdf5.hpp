@@ -75,6 +75,9 @@ class Dataset {
   void write(std::uint64_t first, std::uint64_t count, std::span<const T> values) {
     transfer(true, type_of<T>(), first, count, const_cast<T*>(values.data()), values.size());
   }
+  /// A whole chunk whose first row is `first`, as pack_chunk() made it; only for datasets with
+  /// deflate and checksum.
+  void write_packed(std::uint64_t first, std::span<const std::byte> packed);
   std::int64_t id() const { return handle_.id(); }
 
  private:

@@ -1,48 +1,221 @@
-// Owns the expected time of a plan.
+// Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
+// here and now, as many at once as a run would measure, and the rest follows by arithmetic.
+#include <vindex/core/error.hpp>
+#include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/run/measure_run.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <map>
 #include <random>
+#include <thread>
+#include <tuple>
 
 namespace vindex::run {
 
 namespace {
+
 using Clock = std::chrono::steady_clock;
+
+/// Shapes are measured until they stand for this share of the work, but not more of them than this.
+constexpr double kCoveredShare = 0.9;
+constexpr std::size_t kMostShapes = 4;
+/// A matrix that would take longer is replaced by a smaller one of the same proportions.
+constexpr double kMostSeconds = 1.5;
+/// And everything together stops being refined after this.
+constexpr double kMostSecondsAltogether = 6.0;
+/// Beside the measurement: the program's start, one row, and the results file by the byte (deflate
+/// on one core); from runs of kimi-k2-mini and of one layer (docs/performance.md).
+constexpr double kFixedSeconds = 0.15;
+constexpr double kSecondsPerRow = 0.6e-3;
+constexpr double kOutputBytesPerSecond = 60e6;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-}  // namespace
 
-double expected_seconds(const WorkPlan& plan, const RunSettings& settings,
-                        const std::vector<std::unique_ptr<measure::Backend>>& backends) {
-  // Large enough that the arithmetic outweighs the overheads, small enough to take a moment.
-  constexpr std::int64_t kRows = 1536;
-  constexpr std::int64_t kCols = 512;
-  std::mt19937 random(1);
-  std::vector<float> weights(static_cast<std::size_t>(kRows * kCols));
-  for (float& weight : weights) {
-    weight = static_cast<float>(random()) * 4.6e-10F - 1.0F;
+/// A matrix of noise with the bytes it points into.
+class NoiseMatrix {
+ public:
+  NoiseMatrix(const decode::Encoding& wanted, std::int64_t rows, std::int64_t cols)
+      : encoding_(decode::encoded_size(wanted, rows, cols)
+                      ? wanted
+                      : decode::plain_encoding(decode::ElementType::kF32)) {
+    std::mt19937 random(1);
+    std::vector<float> weights(static_cast<std::size_t>(rows * cols));
+    for (float& weight : weights) {
+      weight = static_cast<float>(random()) * 4.6e-10F - 1.0F;
+    }
+    const auto size = decode::encoded_size(encoding_, rows, cols);
+    expects(size.has_value(), "float32 stores every shape");
+    codes_.resize(static_cast<std::size_t>(size->code_bytes));
+    scales_.resize(static_cast<std::size_t>(size->scale_bytes));
+    decode::encode_matrix(encoding_, weights.data(), rows, cols, cols, codes_, scales_);
+    matrix_.encoding = &encoding_;
+    matrix_.rows = rows;
+    matrix_.cols = cols;
+    matrix_.codes = codes_.data();
+    matrix_.row_stride_bytes = static_cast<std::int64_t>(
+        decode::row_bytes(encoding_, static_cast<std::uint64_t>(cols)).value());
+    if (!scales_.empty()) {
+      const bool blocks = encoding_.scheme == decode::Scheme::kFp8Block;
+      const std::int64_t scale_rows =
+          blocks ? (rows + encoding_.block_rows - 1) / encoding_.block_rows : rows;
+      const auto bytes = static_cast<std::int64_t>(scales_.size());
+      matrix_.companions[0] = {
+          .role = decode::CompanionRole::kScale,
+          .type = blocks ? decode::ElementType::kF32 : decode::ElementType::kBF16,
+          .rows = scale_rows,
+          .cols = bytes / (blocks ? 4 : 2) / scale_rows,
+          .bytes = scales_};
+      matrix_.companion_count = 1;
+    }
   }
-  const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  decode::EncodedMatrix matrix;
-  matrix.encoding = &encoding;
-  matrix.rows = kRows;
-  matrix.cols = kCols;
-  matrix.codes = reinterpret_cast<const std::byte*>(weights.data());
-  matrix.row_stride_bytes = kCols * 4;
+  NoiseMatrix(const NoiseMatrix&) = delete;
+  NoiseMatrix& operator=(const NoiseMatrix&) = delete;
+  const decode::EncodedMatrix& matrix() const { return matrix_; }
+
+ private:
+  decode::Encoding encoding_;
+  std::vector<std::byte> codes_, scales_;
+  decode::EncodedMatrix matrix_;
+};
+
+/// Flop (measuring_cost) per second of all back ends together on matrices of one kind: every
+/// concurrent call measures a batch of up to `batch`. The better of up to two rounds, since the
+/// first pays for start-up.
+double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
+                     std::int64_t batch, const RunSettings& settings,
+                     const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  const NoiseMatrix noise(encoding, rows, cols);
   double rate = 0.0;
   for (const auto& backend : backends) {
-    const auto input = measure::make_memory_input(matrix);
-    const std::vector<measure::MatrixInput*> batch = {input.get()};
-    std::vector<measure::MatrixReport> report(1);
-    backend->measure(batch, settings.options, 0, report);  // the first call pays for start-up
-    const Clock::time_point start = Clock::now();
-    backend->measure(batch, settings.options, 0, report);
-    rate += measuring_cost(kRows, kCols, settings.options.mode) / seconds_since(start) *
-            backend->limits().concurrent_calls;
+    const measure::BackendLimits limits = backend->limits();
+    const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, limits.batch));
+    double best = 0.0;
+    for (int round = 0; round < 2; ++round) {
+      const Clock::time_point start = Clock::now();
+      std::vector<std::thread> calls;
+      std::vector<std::exception_ptr> errors(static_cast<std::size_t>(limits.concurrent_calls));
+      for (std::exception_ptr& error : errors) {
+        calls.emplace_back([&] {
+          try {
+            std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
+            std::vector<measure::MatrixInput*> pointers;
+            for (std::size_t i = 0; i < count; ++i) {
+              inputs.push_back(measure::make_memory_input(noise.matrix()));
+              pointers.push_back(inputs.back().get());
+            }
+            std::vector<measure::MatrixReport> reports(count);
+            backend->measure(pointers, settings.options, 0, reports);
+          } catch (...) {
+            error = std::current_exception();
+          }
+        });
+      }
+      for (std::thread& call : calls) {
+        call.join();
+      }
+      for (const std::exception_ptr& error : errors) {
+        if (error != nullptr) {
+          std::rethrow_exception(error);
+        }
+      }
+      const double seconds = seconds_since(start);
+      best = std::max(best, static_cast<double>(count * errors.size()) *
+                                measuring_cost(rows, cols, settings.options.mode) / seconds);
+      if (seconds > kMostSeconds) {
+        break;
+      }
+    }
+    rate += best;
   }
-  return plan.cost / rate;
+  return rate;
+}
+
+/// The matrices of one shape and encoding in a plan.
+struct Kind {
+  const model::MatrixRecord* example = nullptr;
+  std::int64_t count = 0;
+  double cost = 0.0;
+};
+
+std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
+                           measure::Mode mode) {
+  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, Kind> kinds;
+  for (const WorkUnit& unit : plan.units) {
+    for (const std::int64_t i : unit.matrices) {
+      const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
+      Kind& kind = kinds[{record.stored_rows(), record.stored_cols(), record.encoding.label}];
+      kind.example = &record;
+      ++kind.count;
+      kind.cost += measuring_cost(record.rows, record.cols, mode);
+    }
+  }
+  std::vector<Kind> sorted;
+  for (const auto& [key, kind] : kinds) {
+    sorted.push_back(kind);
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Kind& a, const Kind& b) { return a.cost > b.cost; });
+  return sorted;
+}
+
+/// `side` times `factor`, whole blocks of any encoding.
+std::int64_t shrunk(std::int64_t side, double factor) {
+  constexpr std::int64_t kBlock = 256;
+  if (factor >= 1.0 || side < 2 * kBlock) {
+    return side;
+  }
+  const auto blocks =
+      static_cast<std::int64_t>(factor * static_cast<double>(side) / static_cast<double>(kBlock));
+  return std::max<std::int64_t>(1, blocks) * kBlock;
+}
+
+}  // namespace
+
+double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
+                        const RunSettings& settings,
+                        const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  const measure::Mode mode = settings.options.mode;
+  const std::vector<Kind> kinds = kinds_of(plan, index, mode);
+  const Clock::time_point start = Clock::now();
+  std::int64_t workers = 0;
+  for (const auto& backend : backends) {
+    workers += backend->limits().concurrent_calls;
+  }
+  // A first, small one only tells how large the others may be.
+  double rate = measured_rate(decode::plain_encoding(decode::ElementType::kF32), 512, 256, 1,
+                              settings, backends);
+  double seconds = 0.0;
+  double covered = 0.0;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const Kind& kind = kinds[k];
+    const bool dear = k < kMostShapes && covered < kCoveredShare * plan.cost &&
+                      seconds_since(start) < kMostSecondsAltogether;
+    if (dear) {
+      const model::MatrixRecord& example = *kind.example;
+      const double each =
+          kind.cost / static_cast<double>(kind.count) * static_cast<double>(workers) / rate;
+      const double factor = std::cbrt(kMostSeconds / each);
+      rate = measured_rate(example.encoding, shrunk(example.stored_rows(), factor),
+                           shrunk(example.stored_cols(), factor),
+                           std::min<std::int64_t>(kind.count, 64), settings, backends);
+    }
+    covered += kind.cost;
+    // The last matrices of a kind may leave workers idle, but never for longer than one takes.
+    seconds += kind.cost / rate;
+    const double one =
+        kind.cost / static_cast<double>(kind.count) * static_cast<double>(workers) / rate;
+    if (kinds.size() == 1) {
+      const auto rounds = (kind.count + workers - 1) / workers;
+      seconds = std::max(seconds, one * static_cast<double>(rounds));
+    }
+  }
+  return kFixedSeconds + seconds + kSecondsPerRow * static_cast<double>(plan.matrices) +
+         static_cast<double>(plan.output_bytes) / kOutputBytesPerSecond;
 }
 
 }  // namespace vindex::run

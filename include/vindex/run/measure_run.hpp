@@ -67,9 +67,11 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
                   const std::vector<std::unique_ptr<measure::Backend>>& backends,
                   const std::vector<std::int64_t>& remaining);
 
-/// Seconds that `plan` would take: a small matrix is measured on each back end and scaled by
-/// arithmetic.
-double expected_seconds(const WorkPlan& plan, const RunSettings& settings,
+/// Seconds that `plan` would take: noise in the shapes and encodings that cost most is measured on
+/// all back ends as a run would, the rest scaled by arithmetic. Takes a few seconds itself; knows
+/// nothing of the storage.
+double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
+                        const RunSettings& settings,
                         const std::vector<std::unique_ptr<measure::Backend>>& backends);
 
 /// How a run ended.
