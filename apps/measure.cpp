@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <unistd.h>
@@ -123,13 +124,22 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
     return ExitCode::kOk;
   }
   say(session, note);
+  std::string devices;
+  for (const auto& backend : backends) {
+    if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
+      devices +=
+          fmt::format("device memory     {} on {}\n", size_text(bytes), backend->info().device);
+    }
+  }
   print_result(fmt::format(
       "matrices          {}\nhand-overs        {}\nto read           {}\n"
       "memory            {} suggested, {} at least, {} allowed\n"
-      "results file      about {}\nexpected time     about {}\n",
+      "host ring         up to {} of it, for weights on their way\n{}"
+      "results file      about {}\nexpected time     about {}, if the storage gives {:.2g} GB/s\n",
       plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
-      size_text(plan.least_ram_bytes), size_text(settings.ram_budget), size_text(plan.output_bytes),
-      run::clock_text(seconds)));
+      size_text(plan.least_ram_bytes), size_text(settings.ram_budget), size_text(plan.ring_bytes),
+      devices, size_text(plan.output_bytes), run::clock_text(seconds),
+      1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)));
   return ExitCode::kOk;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace vindex::run {
 
@@ -184,6 +185,16 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     }
     plan.units.push_back(std::move(unit));
   }
+
+  std::vector<std::uint64_t> staging;
+  for (const WorkUnit& unit : plan.units) {
+    staging.push_back(unit.staging_bytes);
+  }
+  std::sort(staging.rbegin(), staging.rend());
+  staging.resize(
+      std::min(staging.size(), static_cast<std::size_t>(2 * limits.workers + kMoreAhead)));
+  plan.ring_bytes = std::min(limits.ram_budget,
+                             std::accumulate(staging.begin(), staging.end(), std::uint64_t{0}));
 
   // A matrix that costs more than a worker's fair tail would otherwise run alone at the end.
   const double outlier = plan.cost / (8.0 * static_cast<double>(limits.workers));

@@ -6,9 +6,6 @@ namespace vindex::run {
 
 namespace {
 
-/// Units that wait ready beyond those in work: one for every consumer, so that none waits for the
-/// storage while another unit is solved, and two more.
-constexpr std::size_t kMoreAhead = 2;
 /// Units so small that handing them over counts are read further ahead.
 constexpr std::size_t kSmallUnitsAhead = 64;
 constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
@@ -39,7 +36,7 @@ WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_bud
       finished_(std::move(finished)),
       queue_(units.size() + 1, kWeightLimit) {
   consumers_left_ = consumer_count(backends);
-  const std::size_t ahead = static_cast<std::size_t>(consumers_left_) + kMoreAhead;
+  const std::size_t ahead = static_cast<std::size_t>(consumers_left_ + kMoreAhead);
   threads_.emplace_back([this, ahead] { begin_units(ahead); });
   for (const auto& backend : backends) {
     const std::int32_t calls = backend->limits().concurrent_calls;

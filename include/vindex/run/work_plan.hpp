@@ -34,6 +34,7 @@ struct WorkPlan {
   std::uint64_t read_bytes = 0;
   std::uint64_t least_ram_bytes = 0;  ///< the smallest budget that plan_work() accepts
   std::uint64_t ram_bytes = 0;        ///< what keeps every worker busy
+  std::uint64_t ring_bytes = 0;       ///< staging memory of units in work and read ahead, at most
   std::uint64_t output_bytes = 0;     ///< estimate of the results file
   double cost = 0.0;
   std::string largest;  ///< tensor that decides least_ram_bytes
@@ -55,6 +56,10 @@ inline constexpr std::uint64_t kRingBytes = 512ULL << 20U;
 
 /// True where `companion` of a matrix of `unit` lies in its shared memory rather than in the slot.
 bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);
+
+/// Units that wait ready beyond those in work: one for every worker, so that none waits for the
+/// storage while another unit is solved, and this many more.
+inline constexpr std::int32_t kMoreAhead = 2;
 
 /// What the plan asks of a back end: its workspace, without needing one in tests.
 using WorkspaceModel = std::uint64_t (*)(const void* context, const decode::Encoding& encoding,
