@@ -90,6 +90,12 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     }
     note += ")";
   }
+  for (const auto& backend : backends) {
+    backend->prepare(settings.options);
+    for (const std::string& text : backend->info().notes) {
+      note += "\nwarning: " + text;
+    }
+  }
   return backends;
 }
 

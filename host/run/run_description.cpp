@@ -102,9 +102,15 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   Json devices = Json::array();
   for (const auto& backend : backends) {
     const measure::BackendInfo info = backend->info();
+    Json self_tests = Json::array();
+    for (const measure::SelfTestInfo& test : info.self_tests) {
+      self_tests.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
+    }
     devices.push_back({{"backend", info.name},
                        {"device", info.device},
                        {"libraries", info.libraries},
+                       {"self_tests", self_tests},
+                       {"notes", info.notes},
                        {"concurrent_calls", backend->limits().concurrent_calls}});
   }
   Json refused = Json::array();

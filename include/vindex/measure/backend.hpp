@@ -108,11 +108,20 @@ struct MatrixReport {
   double seconds_decode = 0.0, seconds_gram = 0.0, seconds_eigen = 0.0;  ///< wall time by stage
 };
 
+/// The trial of one hand-written kernel on the device at hand, against the numerical libraries.
+struct SelfTestInfo {
+  std::string name;
+  bool passed = false;
+  std::string detail;  ///< worst error and what was allowed, or what broke
+};
+
 /// Who computes.
 struct BackendInfo {
   std::string name;                    ///< "cpu" or "cuda"
   std::string device;                  ///< processor or GPU model
   std::vector<std::string> libraries;  ///< "OpenBLAS 0.3.21 SkylakeX", "cuSOLVER 12.0.4", driver
+  std::vector<SelfTestInfo> self_tests = {};  ///< of what prepare() had to try so far
+  std::vector<std::string> notes = {};        ///< for the user's eyes, such as a kernel that failed
 };
 
 /// What the work queue above may ask of it.
@@ -142,6 +151,10 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
   virtual BackendLimits limits() const = 0;
+  /// Does once what a run with these options needs beforehand (self-tests of kernels); info() then
+  /// tells. measure() does it too. Errors: UsageError for options this back end or device does not
+  /// have; DeviceError.
+  virtual void prepare(const MeasureOptions& /*options*/) {}
   virtual std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) = 0;
   /// Host memory that measure() takes for one matrix beside its encoded bytes; an upper bound, used
   /// by the budget. `least` true: by the route with the smallest tiles (still correct, maybe
@@ -149,6 +162,14 @@ class Backend {
   virtual std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                         std::int64_t cols, const MeasureOptions& options,
                                         bool least) const = 0;
+  /// Device memory that measure() takes for up to `batch` matrices of one shape, an upper bound; 0
+  /// where it is host memory. Errors: OutOfMemory where not one matrix fits.
+  virtual std::uint64_t device_workspace_bytes(const decode::Encoding& /*encoding*/,
+                                               std::int64_t /*rows*/, std::int64_t /*cols*/,
+                                               const MeasureOptions& /*options*/,
+                                               std::int64_t /*batch*/) const {
+    return 0;
+  }
   /// Blocks. out[i] belongs to batch[i]. A matrix that cannot be measured is a report; DeviceError,
   /// OutOfMemory and read errors of a streamed input are thrown. `workspace_limit` bounds the host
   /// memory used (bytes; 0: free).
