@@ -1,7 +1,6 @@
 #include "block.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace vindex::emulated {
@@ -11,6 +10,9 @@ namespace {
 constexpr std::size_t kSharedAlignment = 1024;  ///< of dynamic_shared(), in both twins
 constexpr std::size_t kGuardBytes = 64;
 constexpr unsigned char kGuard = 0xA5;
+
+/// Unwinds the thread that broke a rule, so that what its frames hold is freed.
+struct Abandoned {};
 
 std::string place(const std::source_location& where) {
   const std::string file = where.file_name();
@@ -33,19 +35,17 @@ std::string Block::name_of(std::uint32_t thread) const {
 
 void Block::fail(const std::string& what, std::source_location where) {
   failure_ = name_of(current_) + " at " + place(where) + ": " + what;
-  give_up();
-}
-
-void Block::give_up() {
   failed_ = true;
-  threads_[current_].fiber->suspend();
-  std::abort();  // a block that failed is never resumed
+  throw Abandoned{};
 }
 
 void Block::thread_main(void* thread) {
   auto* self = static_cast<Thread*>(thread);
   for (;;) {
-    (*self->block->body_)();
+    try {
+      (*self->block->body_)();
+    } catch (const Abandoned&) {  // said by fail(); the block is not resumed
+    }
     self->finished = true;
     ++self->block->finished_;
     self->fiber->suspend();

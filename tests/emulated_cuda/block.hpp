@@ -70,7 +70,6 @@ class Block {
   void schedule(std::uint64_t& random);
   void wait(const char* what, std::source_location where);
   void release(std::uint32_t thread);
-  [[noreturn]] void give_up();
   std::string name_of(std::uint32_t thread) const;
   void report_deadlock();
 

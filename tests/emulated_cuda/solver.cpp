@@ -185,3 +185,47 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
   });
   return CUSOLVER_STATUS_SUCCESS;
 }
+
+cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle,
+                                             cusolverDnParams_t parameters, std::int64_t m,
+                                             std::int64_t n, cudaDataType type_a, const void* /*a*/,
+                                             std::int64_t lda, cudaDataType type_tau,
+                                             const void* /*tau*/, cudaDataType compute_type,
+                                             std::size_t* device_bytes, std::size_t* host_bytes) {
+  if (handle == nullptr || parameters == nullptr || m < 0 || n < 0 ||
+      lda < std::max<std::int64_t>(1, m) || type_a != CUDA_R_64F || type_tau != type_a ||
+      compute_type != type_a) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  *device_bytes = emulated::kDeviceWork;
+  *host_bytes = emulated::kHostWork;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t parameters,
+                                  std::int64_t m, std::int64_t n, cudaDataType type_a, void* a,
+                                  std::int64_t lda, cudaDataType type_tau, void* tau,
+                                  cudaDataType compute_type, void* device_work,
+                                  std::size_t device_bytes, void* host_work, std::size_t host_bytes,
+                                  int* info) {
+  std::size_t ignored[2];
+  const cusolverStatus_t status =
+      cusolverDnXgeqrf_bufferSize(handle, parameters, m, n, type_a, a, lda, type_tau, tau,
+                                  compute_type, &ignored[0], &ignored[1]);
+  if (status != CUSOLVER_STATUS_SUCCESS) {
+    return status;
+  }
+  if (!emulated::is_work(device_work, device_bytes, host_work, host_bytes)) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  emulated::submit(handle->stream, [=] {
+    const auto rows = static_cast<int>(m);
+    const auto cols = static_cast<int>(n);
+    const auto leading = static_cast<int>(lda);
+    std::vector<double> work(static_cast<std::size_t>(64 * std::max<std::int64_t>(n, 1)));
+    const auto size = static_cast<int>(work.size());
+    LAPACK_dgeqrf(&rows, &cols, static_cast<double*>(a), &leading, static_cast<double*>(tau),
+                  work.data(), &size, info);
+  });
+  return CUSOLVER_STATUS_SUCCESS;
+}

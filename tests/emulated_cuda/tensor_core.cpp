@@ -10,6 +10,7 @@
 #include <cstring>
 #include <emulated/narrow_float.hpp>
 #include <intrinsics.hpp>
+#include <vector>
 
 namespace vindex::emulated {
 
@@ -20,38 +21,43 @@ constexpr int kLanes = 32;
 
 std::atomic<Accumulation> accumulation{Accumulation::kTruncating};
 
-/// An operand: value = significand * 2^exponent with the significand in [1, 2), zero with exponent
-/// far below any other.
+/// An operand: value = significand * 2^exponent with the significand in [1, 2). Exponents of zero
+/// and of what is not finite are so far out that they decide any maximum of sums they are in.
 struct Operand {
   double value = 0.0;
   int exponent = 0;
 };
 
-constexpr int kNoExponent = -100000;
+constexpr int kZeroExponent = -100000;
+constexpr int kNotFiniteExponent = 1000000;
+constexpr int kOrdinaryExponents = 50000;  ///< sums of ordinary exponents are smaller in magnitude
 
 Operand operand_of(double value) {
-  if (value == 0.0 || !std::isfinite(value)) {
-    return {value, kNoExponent};
-  }
-  return {value, std::ilogb(value)};
+  // No operand is a subnormal double: they come from narrower types.
+  const auto field = static_cast<int>(std::bit_cast<std::uint64_t>(value) >> 52U & 0x7FFU);
+  const int special = field == 0 ? kZeroExponent : kNotFiniteExponent;
+  return {value, field == 0 || field == 0x7FF ? special : field - 1023};
 }
 
-double half_value(std::uint32_t bits) {
-  const std::uint32_t exponent = bits >> 10U & 31U;
-  const std::uint32_t mantissa = bits & 1023U;
-  double magnitude = 0.0;
-  if (exponent == 31) {
-    magnitude = mantissa == 0 ? HUGE_VAL : std::nan("");
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(mantissa, -24);
-  } else {
-    magnitude = std::ldexp(1024 + mantissa, static_cast<int>(exponent) - 25);
-  }
-  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
+/// 2^exponent, for exponents of normal doubles.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52U);
 }
 
-double bfloat_value(std::uint32_t bits) {
-  return static_cast<double>(std::bit_cast<float>((bits & 0xFFFFU) << 16U));
+Operand half_operand(std::uint32_t bits) {
+  static const std::vector<Operand> kTable = [] {
+    std::vector<Operand> table;
+    for (std::uint32_t code = 0; code < 65536; ++code) {
+      table.push_back(
+          operand_of(static_cast<double>(half_value(static_cast<unsigned short>(code)))));
+    }
+    return table;
+  }();
+  return kTable[bits & 0xFFFFU];
+}
+
+Operand bfloat_operand(std::uint32_t bits) {
+  return operand_of(static_cast<double>(std::bit_cast<float>((bits & 0xFFFFU) << 16U)));
 }
 
 double tf32_value(std::uint32_t bits) {
@@ -71,29 +77,41 @@ float cut_to_float(double value) {
 float add_products(float c, const Operand* a, const Operand* b, int count) {
   const Operand start = operand_of(static_cast<double>(c));
   int largest = start.exponent;
-  bool ordinary = std::isfinite(c);
   for (int k = 0; k < count; ++k) {
-    ordinary = ordinary && std::isfinite(a[k].value) && std::isfinite(b[k].value);
-    if (a[k].value != 0.0 && b[k].value != 0.0) {
-      largest = std::max(largest, a[k].exponent + b[k].exponent);
-    }
+    largest = std::max(largest, a[k].exponent + b[k].exponent);
   }
-  if (!ordinary || accumulation == Accumulation::kExact) {
+  if (largest > kOrdinaryExponents || accumulation == Accumulation::kExact) {
     auto sum = static_cast<long double>(c);
     for (int k = 0; k < count; ++k) {
       sum += static_cast<long double>(a[k].value) * static_cast<long double>(b[k].value);
     }
     return static_cast<float>(sum);
   }
-  if (largest == kNoExponent) {
+  if (largest < -kOrdinaryExponents) {
     return 0.0F;
   }
-  const double scale = std::ldexp(1.0, kFractionBits - largest);
+  const double scale = power_of_two(kFractionBits - largest);
   auto sum = static_cast<std::int64_t>(start.value * scale);
   for (int k = 0; k < count; ++k) {
     sum += static_cast<std::int64_t>(a[k].value * b[k].value * scale);
   }
-  return cut_to_float(std::ldexp(static_cast<double>(sum), largest - kFractionBits));
+  return cut_to_float(static_cast<double>(sum) * power_of_two(largest - kFractionBits));
+}
+
+/// True where every element is zero.
+bool is_zero(const Operand* line, int count) {
+  return std::all_of(line, line + count,
+                     [](const Operand& one) { return one.exponent == kZeroExponent; });
+}
+
+bool is_finite(const Operand* line, int count) {
+  return std::all_of(line, line + count,
+                     [](const Operand& one) { return one.exponent != kNotFiniteExponent; });
+}
+
+/// Most of a small matrix in large tiles is padding: its products change nothing.
+bool is_padding(const Operand* a, const Operand* b, int count) {
+  return (is_zero(a, count) && is_finite(b, count)) || (is_zero(b, count) && is_finite(a, count));
 }
 
 /// One lane's fragments.
@@ -109,17 +127,25 @@ using WordShare = Share<float, std::uint32_t, std::uint32_t>;
 template <int kDepth>
 void multiply(void* const (&lanes)[kLanes], const Operand (&a)[16][kDepth],
               const Operand (&b)[8][kDepth]) {
+  bool skipped[16][8];
+  for (int row = 0; row < 16; ++row) {
+    for (int col = 0; col < 8; ++col) {
+      skipped[row][col] = is_padding(a[row], b[col], kDepth);
+    }
+  }
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto* share = static_cast<const WordShare*>(lanes[lane]);
-    const int group = lane / 4;
-    const int pair = lane % 4;
     for (int i = 0; i < 4; ++i) {
-      share->d[i] = add_products(share->d[i], a[group + i / 2 * 8], b[2 * pair + i % 2], kDepth);
+      const int row = lane / 4 + i / 2 * 8;
+      const int col = 2 * (lane % 4) + i % 2;
+      if (!skipped[row][col]) {
+        share->d[i] = add_products(share->d[i], a[row], b[col], kDepth);
+      }
     }
   }
 }
 
-template <double (*value_of)(std::uint32_t)>
+template <Operand (*operand)(std::uint32_t)>
 void multiply_16_bit(void* const (&lanes)[kLanes]) {
   Operand a[16][16];
   Operand b[8][16];
@@ -129,12 +155,10 @@ void multiply_16_bit(void* const (&lanes)[kLanes]) {
     const int pair = lane % 4;
     for (int half = 0; half < 2; ++half) {
       for (int i = 0; i < 4; ++i) {
-        a[group + i % 2 * 8][2 * pair + i / 2 * 8 + half] =
-            operand_of(value_of(share->a[i] >> (16 * half) & 0xFFFFU));
+        a[group + i % 2 * 8][2 * pair + i / 2 * 8 + half] = operand(share->a[i] >> (16 * half));
       }
       for (int i = 0; i < 2; ++i) {
-        b[group][2 * pair + i * 8 + half] =
-            operand_of(value_of(share->b[i] >> (16 * half) & 0xFFFFU));
+        b[group][2 * pair + i * 8 + half] = operand(share->b[i] >> (16 * half));
       }
     }
   }
@@ -223,13 +247,13 @@ void set_accumulation(Accumulation value) { accumulation = value; }
 void mma_f16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
              std::source_location where) {
   WordShare share = {d, a, b};
-  whole_warp("mma_f16", &share, multiply_16_bit<half_value>, where);
+  whole_warp("mma_f16", &share, multiply_16_bit<half_operand>, where);
 }
 
 void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
               std::source_location where) {
   WordShare share = {d, a, b};
-  whole_warp("mma_bf16", &share, multiply_16_bit<bfloat_value>, where);
+  whole_warp("mma_bf16", &share, multiply_16_bit<bfloat_operand>, where);
 }
 
 void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
@@ -247,7 +271,7 @@ void add_warpgroup_products(float (&d)[64], const std::uint16_t (&a)[2][16],
                             const std::uint16_t (&b)[32][16], bool bfloat16) {
   const auto read = [bfloat16](std::uint16_t bits) {
     const auto word = static_cast<std::uint32_t>(bits);
-    return operand_of(bfloat16 ? bfloat_value(word) : half_value(word));
+    return bfloat16 ? bfloat_operand(word) : half_operand(word);
   };
   Operand lines[2][16];
   for (int line = 0; line < 2; ++line) {
@@ -257,8 +281,10 @@ void add_warpgroup_products(float (&d)[64], const std::uint16_t (&a)[2][16],
     Operand steps[16];
     std::transform(b[column], b[column] + 16, steps, read);
     for (int line = 0; line < 2; ++line) {
-      float& sum = d[column / 2 * 4 + 2 * line + column % 2];
-      sum = add_products(sum, lines[line], steps, 16);
+      if (!is_padding(lines[line], steps, 16)) {
+        float& sum = d[column / 2 * 4 + 2 * line + column % 2];
+        sum = add_products(sum, lines[line], steps, 16);
+      }
     }
   }
 }

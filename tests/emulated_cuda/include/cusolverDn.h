@@ -52,4 +52,16 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   std::int64_t ldvt, cudaDataType compute_type, void* device_work,
                                   std::size_t device_bytes, void* host_work, std::size_t host_bytes,
                                   int* info);
+cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle,
+                                             cusolverDnParams_t parameters, std::int64_t m,
+                                             std::int64_t n, cudaDataType type_a, const void* a,
+                                             std::int64_t lda, cudaDataType type_tau,
+                                             const void* tau, cudaDataType compute_type,
+                                             std::size_t* device_bytes, std::size_t* host_bytes);
+cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t parameters,
+                                  std::int64_t m, std::int64_t n, cudaDataType type_a, void* a,
+                                  std::int64_t lda, cudaDataType type_tau, void* tau,
+                                  cudaDataType compute_type, void* device_work,
+                                  std::size_t device_bytes, void* host_work, std::size_t host_bytes,
+                                  int* info);
 // NOLINTEND
