@@ -5,6 +5,7 @@
 #include "check.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -15,6 +16,13 @@ namespace vindex::kernels {
 struct StreamDeleter {
   using pointer = cudaStream_t;
   void operator()(cudaStream_t stream) const noexcept { (void)cudaStreamDestroy(stream); }
+};
+struct EventDeleter {
+  using pointer = cudaEvent_t;
+  void operator()(cudaEvent_t event) const noexcept { (void)cudaEventDestroy(event); }
+};
+struct PinnedDeleter {
+  void operator()(void* memory) const noexcept { (void)cudaFreeHost(memory); }
 };
 struct BlasDeleter {
   using pointer = cublasHandle_t;
@@ -31,6 +39,7 @@ struct SolverParametersDeleter {
   }
 };
 using Stream = std::unique_ptr<cudaStream_t, StreamDeleter>;
+using Event = std::unique_ptr<cudaEvent_t, EventDeleter>;
 using BlasHandle = std::unique_ptr<cublasHandle_t, BlasDeleter>;
 using SolverHandle = std::unique_ptr<cusolverDnHandle_t, SolverDeleter>;
 using SolverParameters = std::unique_ptr<cusolverDnParams_t, SolverParametersDeleter>;
@@ -39,6 +48,13 @@ inline Stream make_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return Stream(stream);
+}
+
+/// For ordering alone, or also for times.
+inline Event make_event(bool timed) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
+  return Event(event);
 }
 
 /// Works on `stream`, which must outlive it.
@@ -96,10 +112,68 @@ class DeviceBuffer {
     return static_cast<T*>(reserve(count * sizeof(T)));
   }
 
+  /// Gives the memory back; what runs must be waited for first (cudaFree does).
+  void release() {
+    (void)cudaFree(data_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+  std::size_t bytes() const { return bytes_; }
+
  private:
   std::string purpose_;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
+};
+
+/// Pinned host memory that grows and is kept: what a copy from the device lands in.
+class PinnedBuffer {
+ public:
+  void* reserve(std::size_t bytes) {
+    if (bytes > bytes_) {
+      memory_.reset();
+      bytes_ = 0;
+      void* memory = nullptr;
+      const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
+      if (status == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        throw OutOfMemory("pinned memory for results", bytes);
+      }
+      check(status);
+      memory_.reset(memory);
+      bytes_ = bytes;
+    }
+    return memory_.get();
+  }
+
+ private:
+  std::unique_ptr<void, PinnedDeleter> memory_;
+  std::size_t bytes_ = 0;
+};
+
+/// Cuts one piece of memory into aligned arrays. With a null start it only counts, so that the same
+/// code says how much it needs.
+class Carver {
+ public:
+  Carver(void* start, std::size_t bytes)
+      : start_(static_cast<unsigned char*>(start)), bytes_(bytes) {}
+  /// Errors: expects() where it does not fit (never while counting).
+  template <typename T>
+  T* take(std::int64_t count) {
+    constexpr std::size_t kAlignment = 1024;
+    const std::size_t wanted =
+        (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    unsigned char* const here = start_ == nullptr ? nullptr : start_ + used_;
+    used_ += wanted;
+    expects(start_ == nullptr || used_ <= bytes_, "an array within the memory planned for it");
+    return reinterpret_cast<T*>(here);
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  unsigned char* start_;
+  std::size_t bytes_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace vindex::kernels

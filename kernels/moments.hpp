@@ -11,16 +11,25 @@
 
 namespace vindex::kernels {
 
-/// Moments of `count` contiguous floats on the device. Waits for `stream`.
-/// The order of the sums depends on `count` and the device alone, so two runs give the same bits.
-/// Source: CUB DeviceReduce::TransformReduce (run-to-run deterministic).
-decode::Moments moments_of(const float* values, std::int64_t count, DeviceBuffer& scratch,
-                           cudaStream_t stream);
+/// Raw sums of weights about a shift, the first weight where that is finite: exact to merge, and
+/// central moments follow without cancellation when the shift is a typical value. Written on the
+/// device.
+struct RawMoments {
+  std::int64_t count, zeros, nonfinite;
+  double s1, s2, s3, s4, squares, min, max;
+  float first;
+};
 
-/// sum over the full symmetric matrix of g_ij^2, of which `gram` (n x n, column-major) holds the
-/// lower triangle.
-template <typename T>
-double symmetric_norm_squared(const T* gram, std::int64_t n, DeviceBuffer& scratch,
-                              cudaStream_t stream);
+/// Bytes of scratch that take_moments() needs for up to `count` weights.
+std::size_t moments_scratch_bytes(std::int64_t count);
+
+/// Raw sums of `count` > 0 contiguous floats on the device to `*out` there. Ordered on `stream`,
+/// does not wait. The order of the sums depends on `count` and the device alone, so two runs give
+/// the same bits. Source: CUB DeviceReduce::TransformReduce (run-to-run deterministic).
+void take_moments(const float* values, std::int64_t count, void* scratch, std::size_t scratch_bytes,
+                  RawMoments* out, cudaStream_t stream);
+
+/// On the host, of sums copied back.
+decode::Moments moments_of(const RawMoments& raw);
 
 }  // namespace vindex::kernels

@@ -13,10 +13,6 @@
 
 namespace vindex::kernels {
 
-struct PinnedDeleter {
-  void operator()(void* memory) const noexcept { (void)cudaFreeHost(memory); }
-};
-
 /// Thread-safe. Must outlive the buffers it hands out.
 class PinnedPool {
  public:

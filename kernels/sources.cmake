@@ -17,10 +17,20 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram_products.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram_products_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/moments.cu
-  ${CMAKE_CURRENT_LIST_DIR}/singular_values.cu
+  ${CMAKE_CURRENT_LIST_DIR}/symmetric.cu
   ${CMAKE_CURRENT_LIST_DIR}/top_solvers.cpp
   ${CMAKE_CURRENT_LIST_DIR}/top_subspace.cu
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal_values.cu
   ${CMAKE_CURRENT_LIST_DIR}/weight_projection.cu)
 set(VINDEX_CUDA_BACKEND_SOURCES
-  ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cu)
+  ${CMAKE_CURRENT_LIST_DIR}/batch_memory.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/cuda_route.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/encoded_upload.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/judge.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/library_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/self_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/self_test_inputs.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/two_stage.cpp)

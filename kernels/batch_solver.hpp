@@ -1,0 +1,87 @@
+// Owns the measurement of one batch of matrices of one encoding and shape on one stream: upload,
+// first route for all, stricter ones for the doubtful, reports. Encoded weights stay on the device
+// until every matrix is done, so that host memory is given back after the upload.
+#pragma once
+
+#include "batch_memory.hpp"
+#include "judge.hpp"
+#include "stage_clock.hpp"
+
+#include <vindex/measure/backend.hpp>
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace vindex::kernels {
+
+/// One concurrent call's streams, handles and memory. Kept between calls.
+struct Lane {
+  SolverLane solver;
+  Stream copies = make_stream();
+  DeviceBuffer encoded{"encoded weights"};
+  DeviceBuffer arena{"Gram matrices and their reductions"};
+  DeviceBuffer results{"results"};
+  PinnedBuffer host_results;
+};
+
+class BatchSolver {
+ public:
+  /// Everything referred to must outlive the solver. Takes the lane's memory for `sizes`.
+  /// Errors: OutOfMemory, before any input was touched.
+  BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask& task,
+              const BatchSizes& sizes, const measure::MeasureOptions& options);
+
+  /// At most sizes.batch matrices. Fills `out`; every input is released. Errors: DeviceError; read
+  /// errors of the inputs.
+  void measure(std::span<measure::MatrixInput* const> inputs, std::span<measure::MatrixReport> out);
+
+ private:
+  /// Which matrices of the batch, and what was found for each of them.
+  using Indices = std::vector<std::size_t>;
+  struct Found {
+    JudgedSpectrum spectrum;
+    decode::Moments moments;
+    double gram_norm_squared = 0.0;
+    std::int64_t zero_rows = 0;
+  };
+
+  void upload(std::size_t count);
+  std::vector<Found> run_route(const SpectrumRoute& route, const Indices& which, bool flip);
+  std::vector<Found> run_float32(const Indices& which, bool flip);
+  std::vector<Found> run_float64(const SpectrumRoute& route, const Indices& which, bool flip);
+  void form_gram64(const DeviceMatrix& matrix, bool flip, const Float64Phase& phase, double* gram,
+                   RawMoments* moments);
+  void decode_chunk(const DeviceMatrix& matrix, bool flip, std::int64_t first, std::int64_t count,
+                    float* decoded, double* wide);
+  std::vector<double> run_qr(const DeviceMatrix& matrix, bool flip);
+  std::vector<Found> run_qr(const Indices& which, bool flip);
+  BatchResults download(std::int64_t batch);
+  std::vector<Found> found_in(const BatchResults& results, const SpectrumRoute& route,
+                              std::size_t count) const;
+  void judge_first(const std::vector<Found>& found, const Indices& which, Indices& doubtful);
+  void run_strict(const Indices& doubtful);
+  void run_sign_flip(const Indices& which);
+  void keep(const Found& found, const SpectrumRoute& route, std::size_t index);
+  cudaStream_t stream() const { return lane_.solver.stream.get(); }
+
+  Lane& lane_;
+  const KernelTable& kernels_;
+  const BatchTask& task_;
+  const BatchSizes sizes_;
+  const measure::MeasureOptions& options_;
+  std::uint8_t* encoded_;
+  void* arena_;
+  std::size_t arena_bytes_;
+  void* device_results_;
+  void* host_results_;
+  std::size_t result_bytes_;
+
+  std::span<measure::MatrixInput* const> inputs_;
+  std::span<measure::MatrixReport> out_;
+  std::vector<DeviceMatrix> matrices_;  ///< those uploaded
+  Uploader* uploader_ = nullptr;
+  StageClock gram_clock_, eigen_clock_;
+};
+
+}  // namespace vindex::kernels

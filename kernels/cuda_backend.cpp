@@ -1,0 +1,282 @@
+#include "cuda_backend.hpp"
+
+#include "decode_matrix.hpp"
+
+#include <vindex/decode/encoding_table.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace vindex::kernels {
+
+using measure::MatrixInput;
+using measure::MatrixReport;
+using measure::MeasureOptions;
+using measure::Status;
+
+namespace {
+
+constexpr std::int32_t kLanes = 2;  ///< one copies while the other computes
+/// Matrices handed over at once: three times the multiprocessors of the largest devices, which the
+/// stages with a block per matrix need.
+constexpr std::int64_t kBatch = 384;
+/// Host memory beside results: handles, pageable staging of the driver.
+constexpr std::uint64_t kHostWorkspace = 16ULL << 20U;
+constexpr std::uint64_t kStreamedBytes = 64ULL << 20U;
+/// Of the memory that is free at the start, kept for the libraries and the driver.
+constexpr std::uint64_t kReserve = 512ULL << 20U;
+
+std::string version_text(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+bool same_kind(const MatrixInput& a, const MatrixInput& b) {
+  return a.rows() == b.rows() && a.cols() == b.cols() && a.transposed() == b.transposed() &&
+         (&a.encoding() == &b.encoding() || a.encoding().label == b.encoding().label);
+}
+
+/// A report for what cannot be measured, or false.
+bool is_refused(const MatrixInput& input, MatrixReport& report) {
+  if (!decode::is_decodable(input.encoding())) {
+    report.status = Status::kUnsupported;
+    report.reason = "encoding " + input.encoding().label + " cannot be decoded";
+    return true;
+  }
+  if (input.rows() <= 0 || input.cols() <= 0) {
+    report.status = Status::kFailed;
+    report.reason = "the matrix is empty";
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels)
+    : device_(device), kernels_(kernels) {
+  check(cudaSetDevice(device_));
+  check(cudaGetDeviceProperties(&properties_, device_));
+  traits_ = {.major = properties_.major,
+             .minor = properties_.minor,
+             .shared_bytes = properties_.sharedMemPerBlockOptin};
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes));
+  lane_budget_ = (free_bytes - std::min<std::uint64_t>(free_bytes / 4, kReserve)) / kLanes;
+  for (std::int32_t i = 0; i < kLanes; ++i) {
+    lanes_.push_back(std::make_unique<Lane>());
+    free_lanes_.push_back(lanes_.back().get());
+  }
+}
+
+CudaBackend::LaneLease::LaneLease(CudaBackend& backend) : backend_(backend) {
+  std::unique_lock lock(backend.mutex_);
+  backend.freed_.wait(lock, [&] { return !backend.free_lanes_.empty(); });
+  lane_ = backend.free_lanes_.back();
+  backend.free_lanes_.pop_back();
+}
+
+CudaBackend::LaneLease::~LaneLease() {
+  const std::lock_guard lock(backend_.mutex_);
+  backend_.free_lanes_.push_back(lane_);
+  backend_.freed_.notify_one();
+}
+
+measure::BackendInfo CudaBackend::info() const {
+  measure::BackendInfo info;
+  info.name = "cuda";
+  info.device = properties_.name;
+  int driver = 0;
+  int runtime = 0;
+  check(cudaDriverGetVersion(&driver));
+  check(cudaRuntimeGetVersion(&runtime));
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  check(cusolverGetProperty(MAJOR_VERSION, &major));
+  check(cusolverGetProperty(MINOR_VERSION, &minor));
+  check(cusolverGetProperty(PATCH_LEVEL, &patch));
+  info.libraries = {"driver for CUDA " + version_text(driver),
+                    "CUDA runtime " + version_text(runtime),
+                    "cuSOLVER " + std::to_string(major) + "." + std::to_string(minor) + "." +
+                        std::to_string(patch)};
+  const std::lock_guard lock(mutex_);
+  for (const SelfTest& test : tests_) {
+    const std::string name(kernel_name(test.kernel));
+    info.self_tests.push_back({name, test.passed, test.detail});
+    if (!test.passed) {
+      info.notes.push_back("the kernel for " + name + " failed its self-test on this device (" +
+                           test.detail + "); the libraries' route runs in its place");
+    }
+  }
+  return info;
+}
+
+measure::BackendLimits CudaBackend::limits() const {
+  return {.concurrent_calls = kLanes,
+          .batch = kBatch,
+          .device_bytes = properties_.totalGlobalMem,
+          .held_inputs = kHeldInputs};
+}
+
+TestVerdicts CudaBackend::verdicts() const {
+  const std::lock_guard lock(mutex_);
+  TestVerdicts verdicts;
+  for (const SelfTest& test : tests_) {
+    verdicts.passed[static_cast<std::size_t>(test.kernel)] = test.passed;
+  }
+  return verdicts;
+}
+
+void CudaBackend::prepare(const MeasureOptions& options) {
+  if (options.vectors > 0) {
+    throw UsageError("E-CUDA-VECTORS",
+                     "--vectors is not there yet on the cuda back end; use --backend cpu");
+  }
+  const RouteWish wish = parse_route(options.svd_route);
+  check(cudaSetDevice(device_));
+  {
+    const std::lock_guard testing(test_mutex_);
+    std::vector<KernelUnderTest> untried = kernels_wanted(wish, options.mode);
+    std::erase_if(untried, [&](KernelUnderTest kernel) {
+      return std::any_of(tests_.begin(), tests_.end(),
+                         [&](const SelfTest& test) { return test.kernel == kernel; });
+    });
+    if (!untried.empty()) {
+      LaneLease lease(*this);
+      std::vector<SelfTest> results =
+          run_self_tests(lease.lane().solver, kernels_, traits_, untried);
+      const std::lock_guard lock(mutex_);
+      tests_.insert(tests_.end(), results.begin(), results.end());
+    }
+  }
+  // A wish that cannot be had is refused now, not after the first matrix was read.
+  (void)choose_routes(wish, options.mode, OperandKind::kHalfPair, 1, traits_, verdicts());
+}
+
+std::unique_ptr<measure::StagingBuffer> CudaBackend::make_staging(std::size_t bytes) {
+  check(cudaSetDevice(device_));
+  return pinned_.take(bytes);
+}
+
+std::uint64_t CudaBackend::workspace_bytes(const decode::Encoding& /*encoding*/, std::int64_t rows,
+                                           std::int64_t cols, const MeasureOptions& /*options*/,
+                                           bool least) const {
+  const auto p = static_cast<std::uint64_t>(std::min(rows, cols));
+  const std::uint64_t values = 64 * p;  // eigenvalues of a batch and reports
+  return kHostWorkspace + values + (least ? kStreamedBytes : 0);
+}
+
+BatchTask CudaBackend::task_of(const decode::Encoding& encoding, std::int64_t rows,
+                               std::int64_t cols, const MeasureOptions& options,
+                               const decode::DecodeView& view, const SlotLayout& slot) const {
+  BatchTask task;
+  task.rows = rows;
+  task.cols = cols;
+  task.operands = choose_operands(encoding, view, false);
+  task.routes = choose_routes(parse_route(options.svd_route), options.mode, task.operands.kind,
+                              task.p(), traits_, verdicts());
+  task.slot = slot;
+  task.device = traits_;
+  return task;
+}
+
+std::uint64_t CudaBackend::device_workspace_bytes(const decode::Encoding& encoding,
+                                                  std::int64_t rows, std::int64_t cols,
+                                                  const MeasureOptions& options,
+                                                  std::int64_t batch) const {
+  if (!decode::is_decodable(encoding) || rows <= 0 || cols <= 0) {
+    return 0;
+  }
+  decode::EncodedMatrix matrix;  // without companions: they are small
+  matrix.encoding = &encoding;
+  matrix.rows = rows;
+  matrix.cols = cols;
+  decode::DecodeView view;
+  view.rows = rows;
+  view.cols = cols;
+  view.block_rows = std::max(1, encoding.block_rows);
+  view.block_cols = encoding.block_cols > 0 ? encoding.block_cols : cols;
+  const BatchTask task = task_of(encoding, rows, cols, options, view, slot_layout(matrix, rows));
+  return device_bytes(task, plan_batch(task, std::min(batch, kBatch), lane_budget_));
+}
+
+void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
+                          std::uint64_t /*workspace_limit*/, std::span<MatrixReport> out) {
+  expects(batch.size() == out.size(), "measure() wants a report for every matrix");
+  prepare(options);
+  LaneLease lease(*this);
+  std::size_t first = 0;
+  while (first < batch.size()) {
+    if (is_refused(*batch[first], out[first])) {
+      batch[first]->release();
+      ++first;
+      continue;
+    }
+    std::size_t last = first + 1;
+    while (last < batch.size() && same_kind(*batch[first], *batch[last])) {
+      ++last;
+    }
+    measure_group(lease.lane(), batch.subspan(first, last - first), options,
+                  out.subspan(first, last - first));
+    first = last;
+  }
+}
+
+/// Matrices of one encoding and shape, in as many batches as device memory wants.
+void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
+                                const MeasureOptions& options, std::span<MatrixReport> out) {
+  MatrixInput& sample = *batch[0];
+  const std::int64_t some_rows =
+      sample.in_memory()
+          ? sample.rows()
+          : std::min<std::int64_t>(sample.rows(), std::max(1, sample.encoding().block_rows));
+  const decode::EncodedMatrix slab = sample.row_slab(0, some_rows);
+  decode::DecodeView view = decode::decode_view(slab);
+  view.rows = sample.rows();
+  const BatchTask task = task_of(sample.encoding(), sample.rows(), sample.cols(), options, view,
+                                 slot_layout(slab, sample.rows()));
+  std::uint64_t budget = lane_budget_;
+  for (std::size_t first = 0; first < batch.size();) {
+    const auto left = static_cast<std::int64_t>(batch.size() - first);
+    const BatchSizes sizes = plan_batch(task, left, budget);
+    std::unique_ptr<BatchSolver> solver;
+    try {
+      solver = std::make_unique<BatchSolver>(lane, kernels_, task, sizes, options);
+    } catch (const OutOfMemory&) {
+      // Somebody else uses the device too. No input was touched yet: half is tried, until one
+      // matrix does not fit and plan_batch() says so.
+      lane.encoded.release();
+      lane.arena.release();
+      lane.results.release();
+      budget /= 2;
+      continue;
+    }
+    const auto count = static_cast<std::size_t>(std::min(sizes.batch, left));
+    solver->measure(batch.subspan(first, count), out.subspan(first, count));
+    first += count;
+  }
+}
+
+void CudaBackend::decode(const decode::EncodedMatrix& matrix, std::span<float> out) {
+  const auto count = static_cast<std::size_t>(matrix.rows * matrix.cols);
+  expects(out.size() >= count, "decode() wants room for every weight");
+  check(cudaSetDevice(device_));
+  LaneLease lease(*this);
+  Lane& lane = lease.lane();
+  const auto input = measure::make_memory_input(matrix);
+  const SlotLayout layout = slot_layout(matrix, matrix.rows);
+  Uploader uploader(lane.copies.get());
+  auto* slot = lane.encoded.reserve_array<std::uint8_t>(layout.total_bytes);
+  auto* decoded = lane.arena.reserve_array<float>(count);
+  const DeviceMatrix device_matrix = uploader.upload(*input, layout, slot);
+  cudaStream_t stream = lane.solver.stream.get();
+  uploader.order_before(stream);
+  decode_matrix(*matrix.encoding, device_matrix.view, decoded, matrix.cols, stream);
+  check(
+      cudaMemcpyAsync(out.data(), decoded, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
+  check(cudaStreamSynchronize(stream));
+  uploader.finish();
+}
+
+}  // namespace vindex::kernels

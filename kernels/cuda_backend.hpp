@@ -1,0 +1,79 @@
+// Owns the CUDA back end: one device, its lanes, its trust in the kernels. The factory that a
+// program uses is in cuda_factory.cpp.
+#pragma once
+
+#include "batch_solver.hpp"
+#include "pinned_pool.hpp"
+#include "self_test.hpp"
+
+#include <vindex/measure/backend.hpp>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace vindex::kernels {
+
+/// Encoded bytes go to the device, are decoded there and contracted to a Gram matrix whose
+/// eigenvalues are found, by routes that cuda_route.hpp chooses; doubtful matrices are measured
+/// again in float64, and by QR where a Gram cannot hold them. Nothing is trusted that did not pass
+/// its self-test on this device.
+class CudaBackend final : public measure::Backend {
+ public:
+  /// `kernels` must outlive the object. Errors: DeviceError.
+  CudaBackend(std::int32_t device, const KernelTable& kernels);
+
+  measure::BackendInfo info() const override;
+  measure::BackendLimits limits() const override;
+  void prepare(const measure::MeasureOptions& options) override;
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
+                                std::int64_t cols, const measure::MeasureOptions& options,
+                                bool least) const override;
+  std::uint64_t device_workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
+                                       std::int64_t cols, const measure::MeasureOptions& options,
+                                       std::int64_t batch) const override;
+  void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions& options,
+               std::uint64_t workspace_limit, std::span<measure::MatrixReport> out) override;
+  void decode(const decode::EncodedMatrix& matrix, std::span<float> out) override;
+
+ private:
+  /// A lane for the length of one call; waits while all are taken.
+  class LaneLease {
+   public:
+    explicit LaneLease(CudaBackend& backend);
+    ~LaneLease();
+    LaneLease(const LaneLease&) = delete;
+    LaneLease& operator=(const LaneLease&) = delete;
+    Lane& lane() { return *lane_; }
+
+   private:
+    CudaBackend& backend_;
+    Lane* lane_ = nullptr;
+  };
+
+  TestVerdicts verdicts() const;
+  void measure_group(Lane& lane, std::span<measure::MatrixInput* const> batch,
+                     const measure::MeasureOptions& options, std::span<measure::MatrixReport> out);
+  BatchTask task_of(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
+                    const measure::MeasureOptions& options, const decode::DecodeView& view,
+                    const SlotLayout& slot) const;
+
+  std::int32_t device_;
+  const KernelTable& kernels_;
+  cudaDeviceProp properties_{};
+  DeviceTraits traits_;
+  std::uint64_t lane_budget_ = 0;
+  PinnedPool pinned_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<Lane*> free_lanes_;
+  mutable std::mutex mutex_;
+  std::condition_variable freed_;
+  std::mutex test_mutex_;  ///< held while kernels are tried
+  std::vector<SelfTest> tests_;
+};
+
+}  // namespace vindex::kernels

@@ -1,0 +1,23 @@
+// The factory that cuda_loader.cpp looks up in the module.
+#include "cuda_backend.hpp"
+
+#include <string>
+
+/// The back end on `device`, or null with the reason where there is no such device.
+extern "C" vindex::measure::Backend* vindex_make_cuda_backend(std::int32_t device,
+                                                              std::string* why) {
+  static const vindex::kernels::KernelTable kKernels;
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    (void)cudaGetLastError();
+    *why = std::string("CUDA: ") + cudaGetErrorString(status);
+    return nullptr;
+  }
+  if (device < 0 || device >= count) {
+    *why = "there is no CUDA device " + std::to_string(device) + " (" + std::to_string(count) +
+           " found)";
+    return nullptr;
+  }
+  return std::make_unique<vindex::kernels::CudaBackend>(device, kKernels).release();
+}

@@ -1,0 +1,30 @@
+// Owns the trial of every hand-written kernel on the device at hand, before any result rests on it:
+// fixed seeded inputs, results against the numerical libraries on the same device (and against
+// analytic values where there are such). A kernel that fails is not used; nothing is hidden.
+#pragma once
+
+#include "cuda_route.hpp"
+#include "kernel_table.hpp"
+#include "library_solver.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::kernels {
+
+/// One verdict, with the worst error found and what was allowed.
+struct SelfTest {
+  KernelUnderTest kernel;
+  bool passed = false;
+  std::string detail;
+};
+
+/// Tries the kernels `wanted` on the lane's device; takes well under a second. Order of the result
+/// as in `wanted`. A kernel that throws a DeviceError has failed; waits for the stream.
+/// Errors: OutOfMemory.
+std::vector<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kernels,
+                                     const DeviceTraits& device,
+                                     std::span<const KernelUnderTest> wanted);
+
+}  // namespace vindex::kernels
