@@ -1,5 +1,7 @@
 #include "measure/backend_fixture.hpp"
 
+#include "emulated_cuda/emulated_backend.hpp"
+
 #include <cstdlib>
 
 namespace vindex::test {
@@ -18,6 +20,12 @@ decode::EncodedMatrix as_encoded(const FloatMatrix& matrix) {
 void BackendTest::SetUp() {
   if (GetParam() == "cpu") {
     backend_ = measure::make_cpu_backend(1);
+    return;
+  }
+  if (GetParam() == kEmulatedCuda) {
+    // One for all cases: its self-tests take a second in the emulation.
+    static const std::shared_ptr<measure::Backend> kEmulated = make_emulated_cuda_backend();
+    backend_ = kEmulated;
     return;
   }
   std::string why;

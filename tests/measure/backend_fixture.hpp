@@ -18,8 +18,11 @@ namespace vindex::test {
 /// A matrix of floats as an encoded matrix (F32) that owns its bytes by reference.
 decode::EncodedMatrix as_encoded(const FloatMatrix& matrix);
 
-/// Runs over "cpu" and "cuda". Without a device the CUDA cases are skipped with the reason, unless
-/// VINDEX_REQUIRE=cuda is in the environment, which makes that a failure.
+/// The CUDA back end's own text, run on the CPU (tests/emulated_cuda).
+inline constexpr const char* kEmulatedCuda = "cuda_emulated";
+
+/// Runs over "cpu", "cuda" and kEmulatedCuda. Without a device the cases "cuda" are skipped with
+/// the reason, unless VINDEX_REQUIRE=cuda is in the environment, which makes that a failure.
 class BackendTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override;
@@ -28,9 +31,17 @@ class BackendTest : public ::testing::TestWithParam<std::string> {
                                        const measure::MeasureOptions& options = {},
                                        std::uint64_t workspace_limit = 0, bool transposed = false,
                                        std::uint64_t key = 0);
+  bool is_emulated() const { return GetParam() == kEmulatedCuda; }
+  /// The spectra to go through: all, or the small ones in the emulation.
+  std::vector<NamedMatrix> suite() const {
+    return is_emulated() ? small_spectrum_suite() : spectrum_suite();
+  }
 
-  std::unique_ptr<measure::Backend> backend_;
+  std::shared_ptr<measure::Backend> backend_;
 };
+
+/// What every conformance suite is instantiated over.
+inline auto every_backend() { return ::testing::Values("cpu", "cuda", kEmulatedCuda); }
 
 measure::MeasureOptions with_mode(measure::Mode mode, bool escalate = true);
 

@@ -148,7 +148,7 @@ TEST_P(Degenerate, UnknownRouteIsAUsageError) {
   EXPECT_THROW(measure_floats(gaussian_matrix(4, 4, 1), options), UsageError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Degenerate, ::testing::Values("cpu", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Backends, Degenerate, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

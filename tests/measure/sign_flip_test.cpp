@@ -85,7 +85,7 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, SignFlipNull, ::testing::Values("cpu", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Backends, SignFlipNull, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_P(Vectors, NoMoreThanTheShortSideAndNoneOfAZeroMatrix) {
   EXPECT_EQ(report.vectors->count, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Vectors, ::testing::Values("cpu", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Backends, Vectors, ::testing::Values("cpu"),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

@@ -281,4 +281,32 @@ std::vector<NamedMatrix> spectrum_suite() {
   return suite;
 }
 
+std::vector<NamedMatrix> small_spectrum_suite() {
+  std::vector<NamedMatrix> suite;
+  const auto add = [&](std::string name, bool clustered, FloatMatrix matrix) {
+    suite.push_back({std::move(name), clustered, std::move(matrix)});
+  };
+  for (const double condition : {3.0, 18.0, 1e4}) {
+    add("geometric " + std::to_string(condition), false,
+        matrix_with_spectrum(condition < 10.0 ? 65 : 150, condition < 10.0 ? 150 : 65,
+                             dlatm1_values(3, condition, 65, 1), 7));
+  }
+  add("one large, condition 1000", true,
+      matrix_with_spectrum(50, 140, dlatm1_values(1, 1e3, 50, 1), 10));
+  std::vector<double> values(47);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 1.0 / std::sqrt(1.0 + static_cast<double>(i) / 4.0);
+  }
+  add("power law", false, matrix_with_spectrum(47, 170, values, 8));
+  std::fill(values.begin() + 30, values.end(), 0.0);
+  add("rank 30 of 47", false, matrix_with_spectrum(130, 47, values, 9));
+  add("noise 31 x 300", false, gaussian_matrix(31, 300, 11));
+  add("noise 300 x 33", false, gaussian_matrix(300, 33, 12));
+  add("noise 64 x 64", false, gaussian_matrix(64, 64, 13));
+  add("spiked", false, spiked_matrix(70, 210, 4, 3.0, 15));
+  add("geometric 1e4 as e4m3", false,
+      rounded_to_e4m3(matrix_with_spectrum(60, 200, dlatm1_values(3, 1e4, 60, 1), 18)));
+  return suite;
+}
+
 }  // namespace vindex::test

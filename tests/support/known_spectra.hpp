@@ -62,4 +62,7 @@ struct NamedMatrix {
 /// The suite of spectra, each in its shapes: about 40 matrices with p <= 200.
 std::vector<NamedMatrix> spectrum_suite();
 
+/// One small matrix (p <= 70) of each kind, for back ends that are slow to run.
+std::vector<NamedMatrix> small_spectrum_suite();
+
 }  // namespace vindex::test

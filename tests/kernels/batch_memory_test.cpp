@@ -1,0 +1,71 @@
+// How many matrices fit a device, without one.
+#include "batch_memory.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <gtest/gtest.h>
+
+namespace vindex::test {
+namespace {
+
+using namespace kernels;
+
+BatchTask expert(std::int64_t rows, std::int64_t cols, bool is_float32) {
+  BatchTask task;
+  task.rows = rows;
+  task.cols = cols;
+  task.device = {.major = 9, .minor = 0, .shared_bytes = 227U << 10U};
+  task.operands = {
+      .kind = OperandKind::kBlockScaled, .shifted = false, .exact = true, .reason = ""};
+  task.routes.strict = {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kTwoStage};
+  task.routes.first = task.routes.strict;
+  if (is_float32) {
+    task.routes.first.gram = GramChoice::kTensor32;
+  }
+  task.routes.may_escalate = is_float32;
+  task.slot.code_bytes = static_cast<std::size_t>(rows * cols);
+  task.slot.total_bytes = task.slot.code_bytes + 4096;
+  return task;
+}
+
+TEST(BatchMemory, SizesStayWithinTheBudgetAndGrowWithIt) {
+  for (const bool is_float32 : {true, false}) {
+    for (const auto& [rows, cols] : {std::pair{7168, 2048}, {2048, 7168}, {4096, 4096}}) {
+      const BatchTask task = expert(rows, cols, is_float32);
+      BatchSizes before = {.batch = 0, .wide = 0};
+      for (const std::uint64_t gib : {2, 4, 10, 35, 65}) {
+        const std::uint64_t budget = gib << 30U;
+        const BatchSizes sizes = plan_batch(task, 384, budget);
+        EXPECT_LE(device_bytes(task, sizes), budget);
+        EXPECT_GE(sizes.batch, before.batch);
+        EXPECT_LE(sizes.batch, 384);
+        EXPECT_LE(sizes.wide, sizes.batch);
+        EXPECT_GE(sizes.wide, 1);
+        before = sizes;
+      }
+      EXPECT_GE(before.batch, 132) << "a block per matrix would leave multiprocessors idle";
+    }
+  }
+}
+
+TEST(BatchMemory, WholeLayerOfExpertsFitsALargeDevice) {
+  const BatchSizes sizes = plan_batch(expert(7168, 2048, true), 384, 65ULL << 30U);
+  EXPECT_EQ(sizes.batch, 384);
+  EXPECT_GE(sizes.wide, 132);
+}
+
+TEST(BatchMemory, WhatFitsNowhereIsAnError) {
+  EXPECT_THROW(plan_batch(expert(7168, 2048, true), 384, 64U << 20U), OutOfMemory);
+}
+
+TEST(BatchMemory, ChunksDependOnTheShapeAlone) {
+  EXPECT_EQ(expert(7168, 2048, true).chunk_count(), 1);
+  EXPECT_EQ(expert(2048, 7168, true).chunk_count(), 1);
+  const BatchTask embedding = expert(163840, 7168, false);
+  EXPECT_GT(embedding.chunk_count(), 4);
+  EXPECT_EQ(embedding.chunk_rows() % 128, 0);
+  EXPECT_GE(embedding.chunk_rows(), 2 * 7168) << "the first block of rows of a QR is tall";
+}
+
+}  // namespace
+}  // namespace vindex::test
