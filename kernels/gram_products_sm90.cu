@@ -82,13 +82,14 @@ __device__ inline void multiply(float (&sums)[64], const unsigned char* stage, i
   // 16 steps further are 16 rows where rows are steps, else 32 bytes of every row.
   constexpr int kSixteenBytes = Products::kContractsRows ? 2 * kGroupBytes : 32;
   constexpr int kPanel = static_cast<int>(kPanelBytes);
+  constexpr int kLeading = Products::kContractsRows ? kPanel : 16;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const int at = (first + i) * kSixteenBytes;
     const std::uint64_t a =
-        device::operand_descriptor(stage + warpgroup * kPanel + at, kPanel, kGroupBytes);
+        device::operand_descriptor(stage + warpgroup * kPanel + at, kLeading, kGroupBytes);
     const std::uint64_t b =
-        device::operand_descriptor(stage + kTileBytes + at, kPanel, kGroupBytes);
+        device::operand_descriptor(stage + kTileBytes + at, kLeading, kGroupBytes);
     if constexpr (Products::kBfloat16) {
       device::warpgroup_mma_bf16<Products::kContractsRows>(sums, a, b, accumulate || i > 0);
     } else {
