@@ -141,7 +141,8 @@ void add_bench(CLI::App& app, Session& session) {
       ->delimiter(',')
       ->check(CLI::IsMember({"read", "decode", "spectra", "end-to-end"}));
   verb->add_option("--shapes", flags->shapes, "ROWSxCOLS as stored")->delimiter(',');
-  verb->add_option("--encodings", flags->encodings, "BF16, F8, INT4, Q8_0, ...")->delimiter(',');
+  verb->add_option("--encodings", flags->encodings, "BF16, F8, INT4, Q8_0, ...; decode also `all`")
+      ->delimiter(',');
   verb->add_option("--modes", flags->modes, "fast, default, strict")
       ->delimiter(',')
       ->check(CLI::IsMember({"fast", "default", "strict"}));

@@ -177,8 +177,8 @@ std::vector<BatchSolver::Found> BatchSolver::run_float64(const SpectrumRoute& ro
 /// `count` rows from `first`, decoded and, where asked for, with random signs; then as doubles.
 void BatchSolver::decode_chunk(const DeviceMatrix& matrix, bool flip, std::int64_t first,
                                std::int64_t count, float* decoded, double* wide) {
-  decode_matrix(inputs_[0]->encoding(), rows_of(matrix.view, first, count), decoded, task_.cols,
-                stream());
+  decode_matrix(inputs_[0]->encoding(), rows_of(inputs_[0]->encoding(), matrix.view, first, count),
+                decoded, task_.cols, stream());
   if (flip) {
     flip_signs(decoded, count, task_.cols,
                {.key = matrix.sign_flip_key,

@@ -3,6 +3,7 @@
 #include "range.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace vindex::kernels {
 
@@ -19,11 +20,14 @@ std::size_t aligned(std::size_t bytes) {
 }  // namespace
 
 SlotLayout slot_layout(const decode::EncodedMatrix& slab, std::int64_t rows) {
-  const auto width = decode::row_bytes(*slab.encoding, static_cast<std::uint64_t>(slab.cols));
-  expects(width.has_value(), "a slab whose row does not fit its encoding");
+  const auto cols = static_cast<std::uint64_t>(slab.cols);
+  const auto whole = static_cast<std::uint64_t>(rows);
+  const auto stride = decode::code_stride(*slab.encoding, whole, cols);
+  const auto bytes = decode::code_bytes(*slab.encoding, whole, cols);
+  expects(stride && bytes, "a matrix whose shape does not fit its encoding");
   SlotLayout layout;
-  layout.row_bytes = static_cast<std::size_t>(*width);
-  layout.code_bytes = layout.row_bytes * static_cast<std::size_t>(rows);
+  layout.row_bytes = static_cast<std::size_t>(*stride);
+  layout.code_bytes = static_cast<std::size_t>(*bytes);
   layout.total_bytes = aligned(layout.code_bytes);
   for (std::int32_t i = 0; i < slab.companion_count; ++i) {
     const auto index = static_cast<std::size_t>(i);
@@ -41,15 +45,27 @@ Uploader::~Uploader() {
   }
 }
 
+// The bytes that `slab` needs, to where they lie in the whole matrix: rows, or columns of bytes
+// where codes lie transposed, or a part of one run.
 void Uploader::copy_rows(const decode::EncodedMatrix& slab, const SlotLayout& layout,
-                         std::uint8_t* to) {
-  const auto rows = static_cast<std::size_t>(slab.rows);
-  const auto stride = static_cast<std::size_t>(slab.row_stride_bytes);
-  if (stride == layout.row_bytes) {
-    check(
-        cudaMemcpyAsync(to, slab.codes, rows * layout.row_bytes, cudaMemcpyHostToDevice, copies_));
+                         std::int64_t rows, std::uint8_t* slot) {
+  decode::EncodedMatrix whole = slab;
+  whole.rows = rows;
+  whole.first_row = 0;
+  whole.row_stride_bytes = static_cast<std::int64_t>(layout.row_bytes);
+  whole.code_origin = 0;
+  const decode::Cut place = decode::cut_rows(whole, slab.first_row, slab.rows);
+  const decode::CodeWindow to = decode::code_window(place.view);
+  const decode::CodeWindow from = decode::code_window(slab);
+  const auto width = static_cast<std::size_t>(from.width);
+  const auto height = static_cast<std::size_t>(from.height);
+  std::uint8_t* into = slot + place.offset + to.offset;
+  if (from.stride == from.width && to.stride == to.width) {
+    check(cudaMemcpyAsync(into, slab.codes + from.offset, width * height, cudaMemcpyHostToDevice,
+                          copies_));
   } else {
-    check(cudaMemcpy2DAsync(to, layout.row_bytes, slab.codes, stride, layout.row_bytes, rows,
+    check(cudaMemcpy2DAsync(into, static_cast<std::size_t>(to.stride), slab.codes + from.offset,
+                            static_cast<std::size_t>(from.stride), width, height,
                             cudaMemcpyHostToDevice, copies_));
   }
 }
@@ -64,8 +80,9 @@ void Uploader::copy_companions(const decode::EncodedMatrix& slab, const SlotLayo
     if (bytes.empty()) {
       continue;
     }
-    if (view.scales == reinterpret_cast<const std::uint8_t*>(bytes.data())) {
-      view.scales = slot + layout.companion_offset[index];
+    const std::size_t role = decode::role_index(slab.companions[index].role);
+    if (view.companions[role] != nullptr) {
+      view.companions[role] = slot + layout.companion_offset[index];
     }
     check(cudaMemcpyAsync(slot + layout.companion_offset[index], bytes.data(), bytes.size(),
                           cudaMemcpyHostToDevice, copies_));
@@ -80,20 +97,20 @@ DeviceMatrix Uploader::upload(measure::MatrixInput& input, const SlotLayout& lay
     release_oldest();
   }
   const std::int64_t rows = input.rows();
-  const std::int64_t unit = std::max<std::int64_t>(1, input.encoding().block_rows);
+  // Whole blocks of scales, and whole words of codes that lie transposed.
+  const std::int64_t unit = std::lcm(8, std::max<std::int64_t>(1, input.encoding().block_rows));
+  const auto row_bytes =
+      static_cast<std::int64_t>(layout.code_bytes) / std::max<std::int64_t>(rows, 1);
   const std::int64_t step =
       input.in_memory()
           ? rows
-          : std::max(unit,
-                     kStreamedBytes /
-                         static_cast<std::int64_t>(std::max<std::size_t>(1, layout.row_bytes)) /
-                         unit * unit);
+          : std::max(unit, kStreamedBytes / std::max<std::int64_t>(1, row_bytes) / unit * unit);
   DeviceMatrix out;
   out.sign_flip_key = input.sign_flip_key();
   out.transposed = input.transposed();
   for (std::int64_t first = 0; first < rows; first += step) {
     const decode::EncodedMatrix slab = input.row_slab(first, std::min(step, rows - first));
-    copy_rows(slab, layout, slot + static_cast<std::size_t>(first) * layout.row_bytes);
+    copy_rows(slab, layout, rows, slot);
     if (first == 0) {
       out.view = decode::decode_view(slab);
       copy_companions(slab, layout, slot, out.view);
@@ -104,6 +121,7 @@ DeviceMatrix Uploader::upload(measure::MatrixInput& input, const SlotLayout& lay
   }
   out.view.codes = slot;
   out.view.row_stride_bytes = static_cast<std::int64_t>(layout.row_bytes);
+  out.view.code_origin = 0;
   out.view.rows = rows;
   Event copied = spare_.empty() ? make_event(false) : std::move(spare_.back());
   if (!spare_.empty()) {
@@ -146,9 +164,15 @@ void Uploader::finish() {
   }
 }
 
-decode::DecodeView rows_of(const decode::DecodeView& view, std::int64_t first, std::int64_t count) {
+decode::DecodeView rows_of(const decode::Encoding& encoding, const decode::DecodeView& view,
+                           std::int64_t first, std::int64_t count) {
+  decode::EncodedMatrix whole;
+  whole.encoding = &encoding;
+  whole.rows = view.rows;
+  whole.cols = view.cols;
+  whole.row_stride_bytes = view.row_stride_bytes;
   decode::DecodeView rows = view;
-  rows.codes += first * view.row_stride_bytes;
+  rows.codes += decode::cut_rows(whole, first, count).offset;
   rows.rows = count;
   rows.first_row += first;
   return rows;

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kHeldInputs = 8;
 
 /// Where the parts of one encoded matrix lie in its slot of device memory.
 struct SlotLayout {
-  std::size_t row_bytes = 0;  ///< of codes
+  std::size_t row_bytes = 0;  ///< between stored rows of codes
   std::size_t code_bytes = 0;
   std::size_t companion_bytes[decode::kMaxCompanions] = {};  ///< as in EncodedMatrix::companions
   std::size_t companion_offset[decode::kMaxCompanions] = {};
@@ -58,7 +58,8 @@ class Uploader {
     measure::MatrixInput* input;
     Event copied;
   };
-  void copy_rows(const decode::EncodedMatrix& slab, const SlotLayout& layout, std::uint8_t* to);
+  void copy_rows(const decode::EncodedMatrix& slab, const SlotLayout& layout, std::int64_t rows,
+                 std::uint8_t* slot);
   /// Also turns the pointers of `view` to the copies.
   void copy_companions(const decode::EncodedMatrix& slab, const SlotLayout& layout,
                        std::uint8_t* slot, decode::DecodeView& view);
@@ -71,6 +72,7 @@ class Uploader {
 };
 
 /// Rows [first, first + count) of a view of a whole matrix.
-decode::DecodeView rows_of(const decode::DecodeView& view, std::int64_t first, std::int64_t count);
+decode::DecodeView rows_of(const decode::Encoding& encoding, const decode::DecodeView& view,
+                           std::int64_t first, std::int64_t count);
 
 }  // namespace vindex::kernels

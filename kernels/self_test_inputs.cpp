@@ -98,7 +98,7 @@ decode::DecodeView EncodedSample::send(std::uint8_t* to, cudaStream_t stream) co
   if (!scales_.empty()) {
     check(cudaMemcpyAsync(to + codes_.size(), scales_.data(), scales_.size(),
                           cudaMemcpyHostToDevice, stream));
-    view.scales = to + codes_.size();
+    view.companions[decode::role_index(decode::CompanionRole::kScale)] = to + codes_.size();
   }
   check(cudaStreamSynchronize(stream));
   return view;

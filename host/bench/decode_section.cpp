@@ -3,10 +3,12 @@
 
 #include <vindex/bench/weights.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/decode/encoded_sample.hpp>
 #include <vindex/decode/simd_level.hpp>
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <memory>
 
 namespace vindex::bench {
@@ -28,6 +30,83 @@ decode::SimdLevel level_of(const std::string& name) {
                                          printable(name)));
 }
 
+/// A matrix of a scheme that needs more than one scale, by the label of its sample.
+std::unique_ptr<decode::EncodedSample> sample_of(const decode::SampleShape& shape) {
+  std::uint32_t state = 1;
+  return std::make_unique<decode::EncodedSample>(
+      shape, 0,
+      [&](std::span<std::uint8_t> values, decode::CompanionRole role, decode::ElementType type) {
+        // Codes of any bits; scales of ordinary size, since overflows take other paths.
+        if (role != decode::CompanionRole::kCount && type == decode::ElementType::kF32) {
+          const std::vector<float> numbers = noise(static_cast<std::int64_t>(values.size() / 4), 3);
+          std::memcpy(values.data(), numbers.data(), numbers.size() * sizeof(float));
+          return;
+        }
+        for (std::uint8_t& value : values) {
+          state = state * 1664525U + 1013904223U;
+          value = static_cast<std::uint8_t>(state >> 24U);
+        }
+        const bool is_half =
+            type == decode::ElementType::kF16 || type == decode::ElementType::kBF16;
+        for (std::size_t i = 1; i < values.size(); i += 2) {
+          values[i] = is_half ? (type == decode::ElementType::kF16 ? 0x21 : 0x3C) : values[i];
+        }
+      });
+}
+
+/// Every scheme's samples at the shape that is measured.
+std::vector<decode::SampleShape> scheme_samples(std::int64_t rows, std::int64_t cols) {
+  std::vector<decode::SampleShape> samples;
+  for (const decode::FormatRow& row : decode::format_rows()) {
+    for (decode::SampleShape& shape : decode::shapes_of(row, rows, cols, 64)) {
+      if (shape.encoding.scheme != decode::Scheme::kPlain && shape.rows == rows &&
+          shape.cols == cols) {
+        samples.push_back(std::move(shape));
+      }
+    }
+  }
+  return samples;
+}
+
+/// What is decoded: weights of an encoding that is known by itself, or a scheme's sample.
+struct Subject {
+  std::unique_ptr<EncodedWeights> weights;
+  std::unique_ptr<decode::EncodedSample> sample;
+  const decode::EncodedMatrix& matrix() const {
+    return weights != nullptr ? weights->matrix() : sample->matrix();
+  }
+};
+
+/// `labels`, "all" standing for every encoding and every sample.
+std::vector<Subject> subjects_of(const std::vector<std::string>& labels, std::int64_t rows,
+                                 std::int64_t cols) {
+  std::vector<Subject> subjects;
+  const std::vector<decode::SampleShape> samples = scheme_samples(rows, cols);
+  const auto add_weights = [&](const decode::Encoding& encoding) {
+    subjects.push_back({std::make_unique<EncodedWeights>(encoding, rows, cols, 1), nullptr});
+  };
+  for (const std::string& label : labels) {
+    if (label == "all") {
+      for (const decode::Encoding& encoding : known_encodings()) {
+        if (encoding.scheme == decode::Scheme::kPlain) {
+          add_weights(encoding);
+        }
+      }
+    }
+    bool is_sample = label == "all";
+    for (const decode::SampleShape& shape : samples) {
+      if (label == "all" || shape.encoding.label == label) {
+        is_sample = true;
+        subjects.push_back({nullptr, sample_of(shape)});
+      }
+    }
+    if (!is_sample) {
+      add_weights(encoding_of(label));
+    }
+  }
+  return subjects;
+}
+
 }  // namespace
 
 void decode_section(Section& section) {
@@ -39,7 +118,7 @@ void decode_section(Section& section) {
   const double gigabytes = 1e-9 * static_cast<double>(count * sizeof(float));
   const double limit = section.limits.memcpy_gb_per_s(1);
 
-  std::vector<std::unique_ptr<EncodedWeights>> weights;
+  const std::vector<Subject> subjects = subjects_of(settings.decode_encodings, rows, cols);
   std::vector<Row> found;
   const auto row_of = [&](const std::string& name, const std::string& encoding) {
     return Row{.name = name,
@@ -50,10 +129,8 @@ void decode_section(Section& section) {
                .unit = "gb_f32_per_s",
                .limit = limit};
   };
-  for (const std::string& label : settings.decode_encodings) {
-    const decode::Encoding encoding = encoding_of(label);
-    weights.push_back(std::make_unique<EncodedWeights>(encoding, rows, cols, 1));
-    found.push_back(row_of("decode", encoding.label));
+  for (const Subject& subject : subjects) {
+    found.push_back(row_of("decode", subject.matrix().encoding->label));
   }
   found.push_back(row_of("probe.moments", "F32"));
 
@@ -69,8 +146,8 @@ void decode_section(Section& section) {
        ++sample) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double start = thread_seconds();
-      if (i < weights.size()) {
-        decode::decode_matrix_at(level, weights[i]->matrix(), out, cols);
+      if (i < subjects.size()) {
+        decode::decode_matrix_at(level, subjects[i].matrix(), out, cols);
       } else {
         sink = sink + decode::moments_of_at(level, values.data(), rows, cols, cols).mean;
       }

@@ -48,7 +48,8 @@ std::vector<decode::Encoding> known_encodings() {
   for (const decode::FormatRow& row : decode::format_rows()) {
     if (row.scheme == decode::Scheme::kPlain) {
       encodings.push_back(decode::plain_encoding(row.type));
-    } else if (row.scheme == decode::Scheme::kFp8Block) {
+    } else if (row.scheme == decode::Scheme::kFp8Block &&
+               row.type == decode::ElementType::kF8E4M3) {
       encodings.push_back(decode::fp8_block_encoding(128, 128));
     } else if (row.scheme == decode::Scheme::kPackedInt) {
       encodings.push_back(decode::packed_int_encoding(row.bits, row.bits == 4 ? 32 : 128));

@@ -50,6 +50,8 @@ void decode_rows(const DecodeView& view, float* out, std::int64_t out_stride, St
         }
       }
     }
+  } else if constexpr (requires { Decoder::all(view, out, out_stride); }) {
+    Decoder::all(view, out, out_stride);
   } else {
     for (std::int64_t row = 0; row < view.rows; ++row) {
       Decoder::row(view, row, out + row * out_stride);

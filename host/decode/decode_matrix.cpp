@@ -1,60 +1,11 @@
-// Owns the checks in front of the decoders and the choice of the SIMD level.
-#include <vindex/core/checked.hpp>
+// Owns the choice of the SIMD level.
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoding_table.hpp>
 
 #include <cpuid.h>
-#include <limits>
 
 namespace vindex::decode {
-namespace {
-
-// Sets the scales of `view` from the companion, which must cover the view.
-void set_scales(const EncodedMatrix& matrix, DecodeView& view) {
-  const Encoding& encoding = *matrix.encoding;
-  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-  view.block_rows = encoding.block_rows > 0 ? encoding.block_rows : kAll;
-  view.block_cols = encoding.block_cols > 0 ? encoding.block_cols : kAll;
-  const Companion* scale = matrix.companion(CompanionRole::kScale);
-  expects(scale != nullptr, "decode_view: a scale companion");
-  expects(is_scale_type(scale->type), "decode_view: scales of a known type");
-  const auto count = checked_multiply(static_cast<std::uint64_t>(scale->rows),
-                                      static_cast<std::uint64_t>(scale->cols));
-  const auto bytes = count ? stored_bytes(scale->type, *count) : std::nullopt;
-  expects(bytes && *bytes <= scale->bytes.size(), "decode_view: all bytes of the scales");
-  if (view.rows > 0 && view.cols > 0) {
-    expects((view.first_row + view.rows - 1) / view.block_rows < scale->rows &&
-                (view.first_col + view.cols - 1) / view.block_cols < scale->cols,
-            "decode_view: a scale for every block");
-  }
-  view.scales = reinterpret_cast<const std::uint8_t*>(scale->bytes.data());
-  view.scale_type = scale->type;
-  view.scale_cols = scale->cols;
-}
-
-}  // namespace
-
-DecodeView decode_view(const EncodedMatrix& matrix) {
-  expects(matrix.encoding != nullptr && is_decodable(*matrix.encoding),
-          "decode_view: a decodable encoding");
-  const Encoding& encoding = *matrix.encoding;
-  expects(matrix.rows >= 0 && matrix.cols >= 0 && matrix.first_row >= 0 && matrix.first_col >= 0,
-          "decode_view: counts that are not negative");
-  expects(row_bytes(encoding, static_cast<std::uint64_t>(matrix.cols)).has_value(),
-          "decode_view: whole blocks in a row");
-  DecodeView view;
-  view.codes = reinterpret_cast<const std::uint8_t*>(matrix.codes);
-  view.row_stride_bytes = matrix.row_stride_bytes;
-  view.rows = matrix.rows;
-  view.cols = matrix.cols;
-  view.first_row = matrix.first_row;
-  view.first_col = matrix.first_col;
-  if (encoding.scheme != Scheme::kPlain) {
-    set_scales(matrix, view);
-  }
-  return view;
-}
 
 void decode_matrix_at(SimdLevel level, const EncodedMatrix& matrix, float* out,
                       std::int64_t out_stride) {

@@ -30,7 +30,7 @@ constexpr std::uint64_t kLibraryBytes = 4U << 20U;
 std::uint64_t encoded_bytes(const decode::Encoding& encoding, const SvdPlan& plan) {
   const auto row_length = static_cast<std::uint64_t>(plan.row_slabs ? plan.short_side : plan.slab);
   const auto row_count = static_cast<std::uint64_t>(plan.row_slabs ? plan.slab : plan.short_side);
-  return decode::row_bytes(encoding, row_length).value_or(row_length * 8) * row_count;
+  return decode::slab_bytes(encoding, row_count, row_length).value_or(row_length * 8 * row_count);
 }
 
 std::uint64_t eigen_bytes(std::int64_t p, std::size_t size, bool library) {

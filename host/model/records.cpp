@@ -303,10 +303,9 @@ class Builder {
       fail(fmt::format("encoding not supported: {}", matrix.encoding.label));
       return;
     }
-    const auto row =
-        decode::row_bytes(matrix.encoding, static_cast<std::uint64_t>(matrix.stored_cols()));
-    const auto all = row ? checked_multiply(*row, static_cast<std::uint64_t>(matrix.stored_rows()))
-                         : std::nullopt;
+    const auto all =
+        decode::code_bytes(matrix.encoding, static_cast<std::uint64_t>(matrix.stored_rows()),
+                           static_cast<std::uint64_t>(matrix.stored_cols()));
     if (!all || *all != matrix.codes.bytes) {
       fail(fmt::format("size contradicts the shape: {} has {} bytes for {} x {} of {}",
                        printable(logical.name), matrix.codes.bytes, matrix.stored_rows(),

@@ -1,5 +1,6 @@
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/decode/decode_view.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <fmt/format.h>
@@ -27,7 +28,8 @@ decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std:
   view.rows = matrix.stored_rows();
   view.cols = matrix.stored_cols();
   view.codes = codes;
-  const auto stride = decode::row_bytes(matrix.encoding, static_cast<std::uint64_t>(view.cols));
+  const auto stride = decode::code_stride(matrix.encoding, static_cast<std::uint64_t>(view.rows),
+                                          static_cast<std::uint64_t>(view.cols));
   expects(stride.has_value(), "a matrix record whose row does not fit its encoding");
   view.row_stride_bytes = static_cast<std::int64_t>(*stride);
   for (std::size_t i = 0; i < matrix.companions.size(); ++i) {
@@ -39,6 +41,9 @@ decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std:
                              .bytes = companion_bytes[i]};
   }
   view.companion_count = static_cast<std::int32_t>(matrix.companions.size());
+  if (const std::string problem = decode::companion_problem(view); !problem.empty()) {
+    throw FormatError("E-COMPANION", printable(matrix.tensor), problem);
+  }
   return view;
 }
 
@@ -66,46 +71,36 @@ class StreamedInput final : public measure::MatrixInput {
   bool in_memory() const override { return false; }
 
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    expects(first >= 0 && count >= 0 && first + count <= whole_.rows,
-            "row slab outside the matrix");
-    const auto stride = static_cast<std::uint64_t>(whole_.row_stride_bytes);
-    slab_.resize(static_cast<std::size_t>(stride * static_cast<std::uint64_t>(count)));
-    source().read(matrix_.codes.offset + stride * static_cast<std::uint64_t>(first), slab_);
-    check_unchanged(files_, matrix_.codes.tensor);
-    decode::EncodedMatrix view = whole_;
-    view.rows = count;
-    view.first_row = first;
-    view.codes = slab_.data();
-    return view;
+    return read(decode::cut_rows(whole_, first, count));
   }
 
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
-    expects(first >= 0 && count >= 0 && first + count <= whole_.cols &&
-                first % decode::column_granularity(matrix_.encoding) == 0,
-            "column slab outside the matrix or off a block boundary");
-    const auto stride = static_cast<std::uint64_t>(whole_.row_stride_bytes);
-    const auto skipped = decode::row_bytes(matrix_.encoding, static_cast<std::uint64_t>(first));
-    const auto width = decode::row_bytes(matrix_.encoding, static_cast<std::uint64_t>(count));
-    expects(skipped.has_value() && width.has_value(), "column slab off a block boundary");
-    slab_.resize(static_cast<std::size_t>(*width) * static_cast<std::size_t>(whole_.rows));
-    std::vector<shard::ReadRequest> requests(static_cast<std::size_t>(whole_.rows));
-    for (std::size_t r = 0; r < requests.size(); ++r) {
-      requests[r] = {.offset = matrix_.codes.offset + stride * r + *skipped,
-                     .into = std::span(slab_).subspan(r * static_cast<std::size_t>(*width),
-                                                      static_cast<std::size_t>(*width))};
-    }
-    source().read_many(requests);
-    check_unchanged(files_, matrix_.codes.tensor);
-    decode::EncodedMatrix view = whole_;
-    view.cols = count;
-    view.first_col = first;
-    view.codes = slab_.data();
-    view.row_stride_bytes = static_cast<std::int64_t>(*width);
-    return view;
+    return read(decode::cut_columns(whole_, first, count));
   }
 
  private:
-  shard::ByteSource& source() const { return source_of(files_, matrix_.codes.tensor); }
+  /// Reads the codes of `cut`: what lies in one run by one request, else all runs by one call.
+  decode::EncodedMatrix read(const decode::Cut& cut) {
+    const decode::CodeWindow window = decode::code_window(cut.view);
+    const auto width = static_cast<std::size_t>(window.width);
+    const auto height = static_cast<std::size_t>(window.height);
+    slab_.resize(width * height);
+    const std::uint64_t first =
+        matrix_.codes.offset + static_cast<std::uint64_t>(cut.offset + window.offset);
+    shard::ByteSource& source = source_of(files_, matrix_.codes.tensor);
+    if (window.stride == window.width) {
+      source.read(first, slab_);
+    } else {
+      std::vector<shard::ReadRequest> requests(height);
+      for (std::size_t r = 0; r < height; ++r) {
+        requests[r] = {.offset = first + static_cast<std::uint64_t>(window.stride) * r,
+                       .into = std::span(slab_).subspan(r * width, width)};
+      }
+      source.read_many(requests);
+    }
+    check_unchanged(files_, matrix_.codes.tensor);
+    return decode::with_codes(cut.view, slab_.data());
+  }
 
   const shard::ModelFiles& files_;
   const model::MatrixRecord& matrix_;

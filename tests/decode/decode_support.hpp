@@ -1,8 +1,9 @@
-// Owns what the decode tests share: comparison of bits, every SIMD level of this machine, and
-// random encoded matrices whose buffers end where their last byte ends.
+// Owns what the decode tests share: comparison of bits, every SIMD level of this machine, random
+// encoded matrices.
 #pragma once
 
 #include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/encoded_sample.hpp>
 #include <vindex/decode/encoding_table.hpp>
 #include <vindex/decode/simd_level.hpp>
 #include <vindex/decode/visit_encoding.hpp>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <support/encoded_sample.hpp>
 #include <vector>
 
 namespace vindex::decode::testing {
@@ -75,53 +77,25 @@ inline std::vector<float> decoded_one_by_one(const EncodedMatrix& matrix) {
   return out;
 }
 
-/// An encoded matrix of random bytes. Codes and scales lie at the very end of their own heap
-/// blocks, `misalignment` bytes after an aligned address, so that a sanitizer sees any read past
-/// them.
+/// An encoded matrix of random bytes in blocks `misalignment` bytes after an aligned address.
 class RandomMatrix {
  public:
+  RandomMatrix(const SampleShape& shape, std::uint32_t seed, std::size_t misalignment = 0)
+      : random_(seed), sample_(shape, misalignment, [this](auto values, auto, auto) {
+          for (std::uint8_t& value : values) {
+            value = static_cast<std::uint8_t>(random_());
+          }
+        }) {}
+  /// Of an encoding that needs no companion but scales.
   RandomMatrix(const Encoding& encoding, std::int64_t rows, std::int64_t cols, std::uint32_t seed,
                std::size_t misalignment = 0, ElementType scale_type = ElementType::kF32)
-      : encoding_(std::make_unique<Encoding>(encoding)) {
-    std::mt19937 random(seed);
-    matrix_.encoding = encoding_.get();
-    matrix_.rows = rows;
-    matrix_.cols = cols;
-    const auto stride = row_bytes(encoding, static_cast<std::uint64_t>(cols)).value();
-    matrix_.row_stride_bytes = static_cast<std::int64_t>(stride);
-    matrix_.codes =
-        fill(codes_, stride * static_cast<std::size_t>(rows), misalignment, random).data();
-    if (encoding.scheme == Scheme::kPlain) {
-      return;
-    }
-    Companion& scale = matrix_.companions[0];
-    scale.role = CompanionRole::kScale;
-    scale.type = scale_type;
-    scale.rows = blocks(rows, encoding.block_rows);
-    scale.cols = blocks(cols, encoding.block_cols);
-    const auto count = static_cast<std::uint64_t>(scale.rows * scale.cols);
-    scale.bytes = fill(scales_, stored_bytes(scale_type, count).value(), misalignment, random);
-    matrix_.companion_count = 1;
-  }
-  const EncodedMatrix& matrix() const { return matrix_; }
+      : RandomMatrix({.encoding = encoding, .rows = rows, .cols = cols, .scale_type = scale_type},
+                     seed, misalignment) {}
+  const EncodedMatrix& matrix() const { return sample_.matrix(); }
 
  private:
-  static std::int64_t blocks(std::int64_t length, std::int64_t block) {
-    return block == 0 ? 1 : (length + block - 1) / block;
-  }
-  static std::span<const std::byte> fill(std::unique_ptr<std::byte[]>& owner, std::size_t bytes,
-                                         std::size_t misalignment, std::mt19937& random) {
-    owner = std::make_unique<std::byte[]>(bytes + misalignment);
-    for (std::size_t i = 0; i < bytes + misalignment; ++i) {
-      owner[i] = static_cast<std::byte>(random());
-    }
-    return {owner.get() + misalignment, bytes};
-  }
-
-  std::unique_ptr<Encoding> encoding_;
-  std::unique_ptr<std::byte[]> codes_;
-  std::unique_ptr<std::byte[]> scales_;
-  EncodedMatrix matrix_;
+  std::mt19937 random_;
+  EncodedSample sample_;
 };
 
 inline constexpr std::uint8_t kHalfOne[2] = {0x00, 0x3C};       // 1.0
@@ -150,22 +124,16 @@ inline void put_half(std::vector<std::uint8_t>& bytes, std::size_t at,
   bytes[at + 1] = half[1];
 }
 
-/// One encoding per decodable format.
-inline std::vector<Encoding> decodable_encodings() {
-  std::vector<Encoding> encodings;
+/// Every decodable format in every form, at least rows x cols.
+inline std::vector<SampleShape> sample_shapes(std::int64_t rows, std::int64_t cols,
+                                              std::int32_t group = 16) {
+  std::vector<SampleShape> shapes;
   for (const FormatRow& row : format_rows()) {
-    switch (row.scheme) {
-      case Scheme::kFp8Block:
-        encodings.push_back(fp8_block_encoding(3, 128));
-        break;
-      case Scheme::kPackedInt:
-        encodings.push_back(packed_int_encoding(row.bits, 32));
-        break;
-      default:
-        encodings.push_back(plain_encoding(row.type));
+    for (SampleShape& shape : shapes_of(row, rows, cols, group)) {
+      shapes.push_back(std::move(shape));
     }
   }
-  return encodings;
+  return shapes;
 }
 
 }  // namespace vindex::decode::testing

@@ -7,20 +7,15 @@ namespace {
 
 TEST(Differential, EveryLevelGivesTheBitsOfOneByOneDecoding) {
   std::uint32_t seed = 1;
-  for (const Encoding& encoding : decodable_encodings()) {
-    for (const std::size_t misalignment : {0U, 1U, 3U}) {
-      for (const std::int64_t blocks : {1, 3, 7}) {
-        SCOPED_TRACE(encoding.label + " seed " + std::to_string(seed));
-        const std::int64_t granule = std::max<std::int64_t>(column_granularity(encoding), 23);
-        const std::int64_t cols = encoding.scheme == Scheme::kPlain
-                                      ? column_granularity(encoding) * (blocks + 11)
-                                      : granule * blocks;
-        const RandomMatrix random(encoding, 5, cols, seed++, misalignment);
-        const std::vector<float> wanted = decoded_one_by_one(random.matrix());
-        for (const SimdLevel level : supported_levels()) {
-          EXPECT_TRUE(same_weights(decoded_at(level, random.matrix()), wanted))
-              << simd_level_name(level);
-        }
+  for (const auto& [rows, cols] : {std::pair{5, 23}, {33, 77}, {19, 161}, {3, 400}}) {
+    for (const SampleShape& shape : sample_shapes(rows, cols)) {
+      const std::size_t misalignment = seed % 4;
+      SCOPED_TRACE(shape.encoding.label + " seed " + std::to_string(seed));
+      const RandomMatrix random(shape, seed++, misalignment);
+      const std::vector<float> wanted = decoded_one_by_one(random.matrix());
+      for (const SimdLevel level : supported_levels()) {
+        EXPECT_TRUE(same_weights(decoded_at(level, random.matrix()), wanted))
+            << simd_level_name(level);
       }
     }
   }
@@ -53,23 +48,60 @@ std::vector<float> cut(const std::vector<float>& all, std::int64_t all_cols, std
   return out;
 }
 
+// A view whose codes are a copy of its window alone, as on a device or read from a file.
+std::vector<float> decoded_from_copy(const EncodedMatrix& view) {
+  const CodeWindow window = code_window(view);
+  std::vector<std::byte> copy(static_cast<std::size_t>(window.width * window.height));
+  for (std::int64_t r = 0; r < window.height; ++r) {
+    std::memcpy(copy.data() + r * window.width, view.codes + window.offset + r * window.stride,
+                static_cast<std::size_t>(window.width));
+  }
+  EXPECT_LE(copy.size(), slab_bytes(*view.encoding, static_cast<std::uint64_t>(view.rows),
+                                    static_cast<std::uint64_t>(view.cols))
+                             .value());
+  return decoded(with_codes(view, copy.data()));
+}
+
 TEST(Differential, SlabsHoldTheWeightsOfTheWhole) {
-  for (const Encoding& encoding : decodable_encodings()) {
-    SCOPED_TRACE(encoding.label);
-    const std::int64_t granule = column_granularity(encoding);
-    const std::int64_t cols = granule * (granule > 32 ? 4 : 45);
-    const RandomMatrix random(encoding, 8, cols, 5, 1);
-    const std::vector<float> whole = decoded(random.matrix());
-    EXPECT_TRUE(
-        same_weights(decoded(row_slab(random.matrix(), 2, 5)), cut(whole, cols, 2, 5, 0, cols)));
-    const std::int64_t first = granule;
-    EXPECT_TRUE(same_weights(decoded(column_slab(random.matrix(), first, cols - 2 * granule)),
-                             cut(whole, cols, 0, 8, first, cols - 2 * granule)));
+  for (const SampleShape& shape : sample_shapes(40, 96)) {
+    SCOPED_TRACE(shape.encoding.label);
+    const std::int64_t granule = column_granularity(shape.encoding);
+    SampleShape wide = shape;
+    if (granule > 32) {
+      wide.cols = 4 * granule;
+    }
+    const RandomMatrix random(wide, 5, 1);
+    const EncodedMatrix& matrix = random.matrix();
+    const std::int64_t cols = matrix.cols;
+    const std::vector<float> whole = decoded(matrix);
+    const auto expect_cut = [&](const EncodedMatrix& view) {
+      const std::vector<float> wanted =
+          cut(whole, cols, view.first_row, view.rows, view.first_col, view.cols);
+      EXPECT_TRUE(same_weights(decoded(view), wanted));
+      EXPECT_TRUE(same_weights(decoded_one_by_one(view), wanted));
+      EXPECT_TRUE(same_weights(decoded_from_copy(view), wanted));
+    };
+    expect_cut(matrix);
+    expect_cut(row_slab(matrix, 2, 5));
+    expect_cut(row_slab(matrix, 11, matrix.rows - 11));
+    expect_cut(column_slab(matrix, granule, cols - 2 * granule));
     const EncodedMatrix inner =
-        row_slab(column_slab(row_slab(random.matrix(), 1, 7), first, cols - first), 3, 2);
+        row_slab(column_slab(row_slab(matrix, 1, 7), granule, cols - granule), 3, 2);
     EXPECT_EQ(inner.first_row, 4);
-    EXPECT_EQ(inner.first_col, first);
-    EXPECT_TRUE(same_weights(decoded(inner), cut(whole, cols, 4, 2, first, cols - first)));
+    EXPECT_EQ(inner.first_col, granule);
+    expect_cut(inner);
+    // A slab of a slab that was itself copied.
+    const Cut outer = cut_rows(matrix, 3, matrix.rows - 3);
+    EXPECT_EQ(outer.view.codes, matrix.codes);
+    EncodedMatrix moved = outer.view;
+    moved.codes += outer.offset;
+    const CodeWindow window = code_window(moved);
+    std::vector<std::byte> copy;
+    for (std::int64_t r = 0; r < window.height; ++r) {
+      const std::byte* from = moved.codes + window.offset + r * window.stride;
+      copy.insert(copy.end(), from, from + window.width);
+    }
+    expect_cut(row_slab(with_codes(moved, copy.data()), 9, 6));
   }
 }
 

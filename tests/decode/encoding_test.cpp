@@ -63,7 +63,7 @@ TEST(Encodings, UnsupportedSchemesAndWidthsAreNotDecodable) {
   encoding.scheme = Scheme::kUnsupported;
   encoding.label = "INT3/g64";
   EXPECT_FALSE(is_decodable(encoding));
-  EXPECT_FALSE(is_decodable(packed_int_encoding(3, 64)));
+  EXPECT_FALSE(is_decodable(packed_int_encoding(1, 64)));
   EXPECT_FALSE(is_decodable(plain_encoding(ElementType::kC64)));
   EXPECT_FALSE(is_decodable(plain_encoding(ElementType::kBool)));
   EXPECT_TRUE(is_decodable(packed_int_encoding(4, 32)));

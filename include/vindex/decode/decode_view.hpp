@@ -1,13 +1,14 @@
 // Owns the flat, trivially copyable view of an encoded matrix that decoders read, and the decoder
-// of every format that is one stored tensor. A kernel takes a DecodeView by value with its two
-// pointers replaced by device addresses of copies of the same bytes; nothing else changes.
+// of every format that is one stored tensor. A kernel takes a DecodeView by value with its pointers
+// replaced by device addresses of copies of the same bytes; nothing else changes.
 //
 // A decoder is a type with
 //   kScheme, kType, kBits            what it decodes
 //   kElements                        weights that are stored together (a cut must fall between)
 //   at(view, row, col)               weight of the view's row and column (both from 0), anywhere
 //   row(view, row, out)              all view.cols weights of one row, much faster on a host
-// Both give the same bits.
+//   all(view, out, stride)           instead of row(), where codes lie transposed: the whole view
+// All give the same bits.
 #pragma once
 
 #include <vindex/decode/encoding.hpp>
@@ -19,43 +20,77 @@
 namespace vindex::decode {
 
 struct DecodeView {
-  const std::uint8_t* codes = nullptr;   ///< first byte of the view's first row
-  const std::uint8_t* scales = nullptr;  ///< first byte of the WHOLE matrix's scales; null if none
+  const std::uint8_t* codes = nullptr;  ///< first byte of the view's codes
+  /// First bytes of the WHOLE matrix's companions, by role; null where there is none.
+  const std::uint8_t* companions[kCompanionRoles] = {};
   std::int64_t row_stride_bytes = 0;
+  std::int64_t code_origin = 0;  ///< CodeLayout::kFlat: number in the matrix of the byte at `codes`
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::int64_t first_row = 0;  ///< of the view in the whole matrix; scales are found by these
   std::int64_t first_col = 0;
+  std::int64_t whole_rows = 0;  ///< CodeLayout::kFlat only
+  std::int64_t whole_cols = 0;
+  std::int64_t plane = 0;
   std::int64_t block_rows = 1;  ///< weights that share a scale; never 0 here: "all" is the maximum
   std::int64_t block_cols = std::numeric_limits<std::int64_t>::max();
   std::int64_t scale_cols = 0;  ///< scales per row of scales
+  std::int64_t scale_rows = 0;
+  std::int64_t zero_cols = 0;  ///< stored elements per row of zero points
+  std::int64_t nested_block = 1;
+  float nested_offset = 0.0F;
   ElementType scale_type = ElementType::kF32;
+  ElementType zero_type = ElementType::kF32;
+  bool global_divides = false;
+  bool zero_less_one = false;
+  bool scale_per_plane_col = false;
 };
 static_assert(std::is_trivially_copyable_v<DecodeView>);
+
+VINDEX_HD constexpr std::size_t role_index(CompanionRole role) {
+  return static_cast<std::size_t>(role);
+}
+
+/// The whole companion `role` of the view, or null.
+VINDEX_HD inline const std::uint8_t* companion(const DecodeView& view, CompanionRole role) {
+  return view.companions[role_index(role)];
+}
 
 /// The flat view of `matrix`. Errors: expects() where a companion is missing or too small for the
 /// view, or the encoding is not decodable (is_decodable()).
 DecodeView decode_view(const EncodedMatrix& matrix);
 
+/// What is wrong with the values of the whole `matrix`'s group indices (decode_view() checks sizes
+/// alone); empty where nothing is, or there are none. To be asked once, before decoding.
+std::string companion_problem(const EncodedMatrix& matrix);
+
 /// True for the types load_scale() knows.
 constexpr bool is_scale_type(ElementType type) {
   return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16 ||
-         type == ElementType::kF8E8M0 || type == ElementType::kU8;
+         type == ElementType::kF8E8M0 || type == ElementType::kU8 || type == ElementType::kF8E4M3;
 }
 
-/// Scale number `index` of the whole matrix. U8 scales are E8M0 codes under another name
+/// Number `index` of the numbers of `type` at `bytes`. U8 are E8M0 codes under another name
 /// (compressed-tensors mx formats).
-VINDEX_HD inline float load_scale(const DecodeView& view, std::int64_t index) {
-  switch (view.scale_type) {
+VINDEX_HD inline float load_number(const std::uint8_t* bytes, ElementType type,
+                                   std::int64_t index) {
+  switch (type) {
     case ElementType::kF32:
-      return load_as<float>(view.scales + 4 * index);
+      return load_as<float>(bytes + 4 * index);
     case ElementType::kBF16:
-      return bfloat16_to_float(load_as<std::uint16_t>(view.scales + 2 * index));
+      return bfloat16_to_float(load_as<std::uint16_t>(bytes + 2 * index));
     case ElementType::kF16:
-      return half_to_float(load_as<std::uint16_t>(view.scales + 2 * index));
+      return half_to_float(load_as<std::uint16_t>(bytes + 2 * index));
+    case ElementType::kF8E4M3:
+      return e4m3_to_float(bytes[index]);
     default:
-      return e8m0_to_float(view.scales[index]);
+      return e8m0_to_float(bytes[index]);
   }
+}
+
+/// Scale number `index` of the whole matrix.
+VINDEX_HD inline float load_scale(const DecodeView& view, std::int64_t index) {
+  return load_number(companion(view, CompanionRole::kScale), view.scale_type, index);
 }
 
 /// Index of the scale of the view's weight (row, col).

@@ -9,7 +9,8 @@
 //   decode_all(block, out)       all kElements weights of it
 // Layouts: IEEE 754 binary16/32/64; bfloat16 = upper half of binary32; OCP 8-bit floats (OFP8
 // revision 1.0): E4M3 has bias 7, no infinity, NaN at 0x7F and 0xFF; E5M2 is the upper half of
-// binary16. OCP Microscaling 1.0: E8M0 is 2^(code-127), 255 NaN. All little-endian.
+// binary16; the FNUZ variants of both as onnx and ml_dtypes define them. OCP Microscaling 1.0: E8M0
+// is 2^(code-127), 255 NaN. All little-endian.
 //
 // NaN: what is NaN stays NaN; sign and payload are not promised.
 #pragma once
@@ -74,6 +75,23 @@ VINDEX_HD inline float e5m2_to_float(std::uint8_t code) {
   return half_to_float(static_cast<std::uint16_t>(code << 8U));
 }
 
+/// The FNUZ variants have no infinity and no -0: 0x80 is their only NaN. Biases 8 and 16.
+VINDEX_HD inline float e4m3fnuz_to_float(std::uint8_t code) {
+  const std::uint32_t sign = (code & 0x80U) << 24U;
+  const std::uint32_t magnitude = code & 0x7FU;
+  const std::uint32_t normal = (magnitude << 20U) + (119U << 23U);
+  const std::uint32_t finite = choose(magnitude < 8U, subnormal_bits(magnitude, 0x1p-10F), normal);
+  return bits_as<float>(choose(code == 0x80U, 0x7FC00000U, finite) | sign);
+}
+
+VINDEX_HD inline float e5m2fnuz_to_float(std::uint8_t code) {
+  const std::uint32_t sign = (code & 0x80U) << 24U;
+  const std::uint32_t magnitude = code & 0x7FU;
+  const std::uint32_t normal = (magnitude << 21U) + (111U << 23U);
+  const std::uint32_t finite = choose(magnitude < 4U, subnormal_bits(magnitude, 0x1p-17F), normal);
+  return bits_as<float>(choose(code == 0x80U, 0x7FC00000U, finite) | sign);
+}
+
 VINDEX_HD inline float e8m0_to_float(std::uint8_t code) {
   // Exponent 0 of E8M0 is 2^-127, a subnormal of float32; it has no zero.
   const std::uint32_t bits = code == 0U ? 0x00400000U : static_cast<std::uint32_t>(code) << 23U;
@@ -106,6 +124,8 @@ using F16Format = PlainFormat<ElementType::kF16, std::uint16_t, half_to_float>;
 using BF16Format = PlainFormat<ElementType::kBF16, std::uint16_t, bfloat16_to_float>;
 using F8E4M3Format = PlainFormat<ElementType::kF8E4M3, std::uint8_t, e4m3_to_float>;
 using F8E5M2Format = PlainFormat<ElementType::kF8E5M2, std::uint8_t, e5m2_to_float>;
+using F8E4M3FNUZFormat = PlainFormat<ElementType::kF8E4M3FNUZ, std::uint8_t, e4m3fnuz_to_float>;
+using F8E5M2FNUZFormat = PlainFormat<ElementType::kF8E5M2FNUZ, std::uint8_t, e5m2fnuz_to_float>;
 using I8Format = PlainFormat<ElementType::kI8, std::int8_t, number_to_float<std::int8_t>>;
 using I16Format = PlainFormat<ElementType::kI16, std::int16_t, number_to_float<std::int16_t>>;
 using I32Format = PlainFormat<ElementType::kI32, std::int32_t, number_to_float<std::int32_t>>;

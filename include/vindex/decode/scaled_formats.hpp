@@ -1,20 +1,22 @@
-// Owns the decoders of weights that are codes in one tensor times scales in another.
-//   fp8 block   codes F8_E4M3 [rows, cols]; scales [ceil(rows/block_rows), ceil(cols/block_cols)];
-//               weight = code * scale, one float32 product; edge blocks are partial, nothing
-//               padded. "weight_scale_inv" multiplies too. Source: deepseek-ai/DeepSeek-V3
-//               inference/kernel.py (weight_dequant).
-//   packed int  codes I32 words [rows, ceil(cols bits / 32)], little-endian, least significant bits
-//               first: with 4 bits byte c/2 holds column c in its low nibble when c is even, with 8
-//               bits byte c is column c. Offset binary: q = u - 2^(bits-1). weight = q * scale, a
-//               scale per row and group of columns [rows, ceil(cols/group)]. Source:
-//               compressed-tensors compressors/quantized_compressors/pack_quantized.py.
+// Owns the decoders of weights that are one number per byte in one tensor times scales in another.
+//   8-bit float  codes F8_E4M3, F8_E5M2 or a FNUZ variant [rows, cols]; scales [ceil(rows /
+//                block_rows), ceil(cols / block_cols)]; weight = code * scale, one float32 product;
+//                edge blocks are partial, nothing padded. "weight_scale_inv" multiplies too. One
+//                scale, or one per row, or per 32 columns (mx) are blocks of those sides. Source:
+//                deepseek-ai/DeepSeek-V3 inference/kernel.py (weight_dequant).
+//   scaled int   codes I8 [rows, cols]; scales likewise; zero points I8, one beside each scale, or
+//                none; weight = (code - zero) * scale. Source: compressed-tensors
+//                compressors/quantized_compressors/naive_quantized.py.
+//   bnb int8     codes I8 [rows, cols]; SCB F32 [rows]; weight = (code * SCB[row]) * (1/127 as
+//                float32), two roundings in that order. Source: bitsandbytes
+//                backends/default/ops.py (int8_vectorwise_dequant).
 #pragma once
 
 #include <vindex/decode/decode_view.hpp>
 
 namespace vindex::decode {
 
-/// Calls `decode_run(col, count, scale)` for each run of a row's columns that share a scale.
+/// Calls `decode_run(col, count, index)` for each run of a row's columns that share scale `index`.
 /// Divides once per row: a division per run would cost as much as decoding a group of 32.
 template <typename DecodeRun>
 VINDEX_HD inline void for_each_scale(const DecodeView& view, std::int64_t row,
@@ -23,70 +25,77 @@ VINDEX_HD inline void for_each_scale(const DecodeView& view, std::int64_t row,
   std::int64_t count = view.block_cols - view.first_col % view.block_cols;
   for (std::int64_t col = 0; col < view.cols; ++index) {
     count = count < view.cols - col ? count : view.cols - col;
-    decode_run(col, count, load_scale(view, index));
+    decode_run(col, count, index);
     col += count;
     count = view.block_cols;
   }
 }
 
-struct Fp8BlockDecoder {
+template <typename Format>
+struct Float8Decoder {
   static constexpr Scheme kScheme = Scheme::kFp8Block;
-  static constexpr ElementType kType = ElementType::kF8E4M3;
+  static constexpr ElementType kType = Format::kType;
   static constexpr int kBits = 0;
   static constexpr int kElements = 1;
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
-    const std::uint8_t code = view.codes[row * view.row_stride_bytes + col];
-    return e4m3_to_float(code) * load_scale(view, scale_index(view, row, col));
+    const std::uint8_t* code = view.codes + row * view.row_stride_bytes + col;
+    return Format::decode_one(code, 0) * load_scale(view, scale_index(view, row, col));
   }
   VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
     const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
-    for_each_scale(view, row, [=](std::int64_t col, std::int64_t count, float scale) {
+    for_each_scale(view, row, [=, &view](std::int64_t col, std::int64_t count, std::int64_t index) {
+      const float scale = load_scale(view, index);
       for (std::int64_t i = col; i < col + count; ++i) {
-        out[i] = e4m3_to_float(codes[i]) * scale;
+        out[i] = Format::decode_one(codes + i, 0) * scale;
       }
     });
   }
 };
 
-template <int Bits>
-struct PackedIntDecoder {
-  static_assert(Bits == 4 || Bits == 8, "other widths straddle bytes");
-  static constexpr Scheme kScheme = Scheme::kPackedInt;
-  static constexpr ElementType kType = ElementType::kI32;
-  static constexpr int kBits = Bits;
-  static constexpr int kElements = 32 / Bits;
+struct ScaledIntDecoder {
+  static constexpr Scheme kScheme = Scheme::kScaledInt;
+  static constexpr ElementType kType = ElementType::kI8;
+  static constexpr int kBits = 0;
+  static constexpr int kElements = 1;
 
+  VINDEX_HD static int zero_point(const DecodeView& view, std::int64_t index) {
+    const std::uint8_t* zeros = companion(view, CompanionRole::kZeroPoint);
+    return zeros == nullptr ? 0 : static_cast<std::int8_t>(zeros[index]);
+  }
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
-    const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
-    return static_cast<float>(code_at(codes, col)) * load_scale(view, scale_index(view, row, col));
+    const auto code = static_cast<std::int8_t>(view.codes[row * view.row_stride_bytes + col]);
+    const std::int64_t index = scale_index(view, row, col);
+    return static_cast<float>(code - zero_point(view, index)) * load_scale(view, index);
   }
   VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
     const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
-    for_each_scale(view, row, [=](std::int64_t col, std::int64_t count, float scale) {
-      std::int64_t i = col;
-      // A word at a time where the run begins at a word, as it does for every group size in use.
-      if (Bits == 4 && col % 8 == 0) {
-        for (; i + 8 <= col + count; i += 8) {
-          const auto word = load_as<std::uint32_t>(codes + i / 2);
-          for (int j = 0; j < 8; ++j) {
-            const auto code = static_cast<int>((word >> static_cast<unsigned>(4 * j)) & 15U);
-            out[i + j] = static_cast<float>(code - 8) * scale;
-          }
-        }
-      }
-      for (; i < col + count; ++i) {
-        out[i] = static_cast<float>(code_at(codes, i)) * scale;
+    for_each_scale(view, row, [=, &view](std::int64_t col, std::int64_t count, std::int64_t index) {
+      const float scale = load_scale(view, index);
+      const int zero = zero_point(view, index);
+      for (std::int64_t i = col; i < col + count; ++i) {
+        out[i] = static_cast<float>(static_cast<std::int8_t>(codes[i]) - zero) * scale;
       }
     });
   }
+};
 
- private:
-  VINDEX_HD static int code_at(const std::uint8_t* codes, std::int64_t col) {
-    if constexpr (Bits == 8) {
-      return static_cast<int>(codes[col]) - 128;
-    } else {
-      return ((codes[col / 2] >> (col % 2 * 4)) & 15) - 8;
+struct BnbInt8Decoder {
+  static constexpr Scheme kScheme = Scheme::kBnbInt8;
+  static constexpr ElementType kType = ElementType::kI8;
+  static constexpr int kBits = 0;
+  static constexpr int kElements = 1;
+  static constexpr float kInverse127 = 7.874015718698502e-3F;
+
+  VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
+    const auto code = static_cast<std::int8_t>(view.codes[row * view.row_stride_bytes + col]);
+    return static_cast<float>(code) * load_scale(view, view.first_row + row) * kInverse127;
+  }
+  VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
+    const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
+    const float scale = load_scale(view, view.first_row + row);
+    for (std::int64_t i = 0; i < view.cols; ++i) {
+      out[i] = static_cast<float>(static_cast<std::int8_t>(codes[i])) * scale * kInverse127;
     }
   }
 };
