@@ -72,6 +72,13 @@ OperandPlan choose_plain(ElementType type, bool may_round) {
   }
 }
 
+/// Packed integers about a fixed zero, in groups of neighbours: what read_codes() knows.
+bool is_symmetric_packed_int(const decode::Encoding& encoding, const decode::DecodeView& view) {
+  return encoding.scheme == Scheme::kPackedInt &&
+         companion(view, decode::CompanionRole::kZeroPoint) == nullptr &&
+         companion(view, decode::CompanionRole::kGroupIndex) == nullptr;
+}
+
 OperandPlan choose_packed_int(int bits, ElementType scale_type, bool may_round) {
   const bool power_of_two = scale_type == ElementType::kF8E8M0 || scale_type == ElementType::kU8;
   if (power_of_two) {
@@ -91,7 +98,7 @@ OperandPlan choose_kind(const decode::Encoding& encoding, const decode::DecodeVi
   if (encoding.scheme == Scheme::kPlain) {
     return choose_plain(encoding.type, may_round);
   }
-  if (encoding.scheme == Scheme::kPackedInt) {
+  if (is_symmetric_packed_int(encoding, view)) {
     return choose_packed_int(encoding.bits, view.scale_type, may_round);
   }
   if (is_scaled_e4m3(encoding) &&
@@ -103,7 +110,7 @@ OperandPlan choose_kind(const decode::Encoding& encoding, const decode::DecodeVi
   return wide(false, may_round, "up to the 24 bits of float32");
 }
 
-OperandSource choose_source(const decode::Encoding& encoding) {
+OperandSource choose_source(const decode::Encoding& encoding, const decode::DecodeView& view) {
   if (encoding.scheme == Scheme::kPlain) {
     switch (encoding.type) {
       case ElementType::kF32:
@@ -116,7 +123,7 @@ OperandSource choose_source(const decode::Encoding& encoding) {
         return OperandSource::kDecoded;
     }
   }
-  if (encoding.scheme == Scheme::kPackedInt && encoding.bits == 4) {
+  if (is_symmetric_packed_int(encoding, view) && encoding.bits == 4) {
     return OperandSource::kScaledInt4;
   }
   return is_scaled_e4m3(encoding) ? OperandSource::kScaledE4M3 : OperandSource::kDecoded;
@@ -127,7 +134,7 @@ OperandSource choose_source(const decode::Encoding& encoding) {
 OperandPlan choose_operands(const decode::Encoding& encoding, const decode::DecodeView& view,
                             bool may_round) {
   OperandPlan plan = choose_kind(encoding, view, may_round);
-  plan.source = choose_source(encoding);
+  plan.source = choose_source(encoding, view);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include "companion_table.hpp"
 #include "schemes.hpp"
 #include "small_values.hpp"
+#include "weight.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/name_index.hpp>
@@ -21,11 +22,6 @@ namespace {
 using decode::CompanionRole;
 using decode::ElementType;
 using shard::StoredTensor;
-
-bool is_float8(ElementType type) {
-  return type == ElementType::kF8E4M3 || type == ElementType::kF8E5M2 ||
-         type == ElementType::kF8E4M3FNUZ || type == ElementType::kF8E5M2FNUZ;
-}
 
 /// True for types that are codes of something else more often than weights themselves.
 bool is_code_type(ElementType type) {
@@ -91,6 +87,7 @@ class Binding {
       }
       const Part part = row_[i]->part;
       if (part == Part::kShape || part == Part::kBits || part == Part::kGroupSize ||
+          part == Part::kAxis || part == Part::kPacking || part == Part::kFormat ||
           part == Part::kState) {
         tensors.push_back(static_cast<std::int32_t>(i));
       }
@@ -197,7 +194,8 @@ void bind_gguf_factor(const Binding& binding, LogicalTensor& logical) {
   if (found[Part::kGlobalScale] < 0) {
     return;
   }
-  logical.companions.push_back({CompanionRole::kGlobalScale, found[Part::kGlobalScale]});
+  logical.companions.push_back(
+      {CompanionRole::kGlobalScale, found[Part::kGlobalScale], std::nullopt});
   logical.unsupported =
       fmt::format("scheme not supported: {} with a factor beside it", logical.encoding.label);
 }

@@ -8,6 +8,7 @@
 #include <vindex/shard/model_files.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace vindex::model {
 struct BoundCompanion {
   decode::CompanionRole role = decode::CompanionRole::kScale;
   std::int32_t tensor = -1;
+  std::optional<decode::ElementType> as;  ///< what its bytes are, where the header does not say it
 };
 
 /// One logical tensor: codes, and what belongs to them.

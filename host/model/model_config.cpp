@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -140,9 +141,15 @@ std::optional<Claim> Claims::number(std::initializer_list<std::string_view> conf
 
 namespace {
 
-void read_block(const JsonValue& quantisation, QuantClaims& claims,
+bool flag_member(const JsonValue& object, std::string_view key, bool otherwise) {
+  const JsonValue* value = object.find(key);
+  const bool* flag = value == nullptr ? nullptr : value->as_bool();
+  return flag == nullptr ? otherwise : *flag;
+}
+
+void read_block(const JsonValue& quantisation, std::string_view key, QuantClaims& claims,
                 std::vector<Warning>& warnings) {
-  const JsonValue* block = quantisation.find("weight_block_size");
+  const JsonValue* block = quantisation.find(key);
   if (block == nullptr || block->is_null()) {
     return;
   }
@@ -157,11 +164,12 @@ void read_block(const JsonValue& quantisation, QuantClaims& claims,
       return;
     }
   }
-  warnings.push_back(
-      {"W-CONFIG-TYPE", "config.json: weight_block_size is not two positive integers; not used"});
+  warnings.push_back({"W-CONFIG-TYPE",
+                      fmt::format("config.json: {} is not two positive integers; not used", key)});
 }
 
-void read_groups(const JsonValue& quantisation, QuantClaims& claims) {
+void read_groups(const JsonValue& quantisation, QuantClaims& claims,
+                 std::vector<Warning>& warnings) {
   const JsonValue* groups = quantisation.find("config_groups");
   const JsonValue::Object* members = groups == nullptr ? nullptr : groups->as_object();
   if (members == nullptr) {
@@ -172,14 +180,48 @@ void read_groups(const JsonValue& quantisation, QuantClaims& claims) {
     if (weights == nullptr || weights->as_object() == nullptr) {
       continue;
     }
-    const JsonValue* symmetric = weights->find("symmetric");
-    const bool* flag = symmetric == nullptr ? nullptr : symmetric->as_bool();
     claims.groups.push_back({small_member(*weights, "num_bits"),
-                             small_member(*weights, "group_size"), flag == nullptr || *flag});
+                             small_member(*weights, "group_size"),
+                             flag_member(*weights, "symmetric", true)});
+    if (!claims.block) {
+      read_block(*weights, "block_structure", claims, warnings);
+    }
   }
 }
 
+/// MLX names modules beside the defaults: {"bits": 4, "model.layers.0.x": {"bits": 8}}.
+void read_modules(const JsonValue& quantisation, QuantClaims& claims) {
+  for (const auto& [name, value] : *quantisation.as_object()) {
+    if (value.as_object() != nullptr && small_member(value, "bits") > 0) {
+      claims.modules.emplace_back(
+          name, QuantGroup{small_member(value, "bits"), small_member(value, "group_size"), false});
+    }
+  }
+  std::sort(claims.modules.begin(), claims.modules.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+void read_layout(const JsonValue& quantisation, QuantClaims& claims) {
+  claims.mode = string_member(&quantisation, "mode");
+  claims.checkpoint_format = string_member(&quantisation, "checkpoint_format");
+  if (claims.checkpoint_format.empty()) {
+    const JsonValue* meta = quantisation.find("meta");
+    claims.checkpoint_format = string_member(meta, "checkpoint_format");
+  }
+  claims.packing_format = string_member(&quantisation, "packing_format");
+  claims.version = string_member(&quantisation, "version");
+  claims.activation_order = flag_member(quantisation, "desc_act", false);
+  claims.marlin = flag_member(quantisation, "is_marlin_format", false);
+}
+
 }  // namespace
+
+const QuantGroup* QuantClaims::module(std::string_view name) const {
+  const auto found = std::lower_bound(
+      modules.begin(), modules.end(), name,
+      [](const auto& entry, std::string_view wanted) { return entry.first < wanted; });
+  return found != modules.end() && found->first == name ? &found->second : nullptr;
+}
 
 QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
   QuantClaims claims;
@@ -205,8 +247,10 @@ QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warnin
     claims.format = string_member(quantisation, "format");
     claims.bits = small_member(*quantisation, "bits");
     claims.group = small_member(*quantisation, "group_size");
-    read_block(*quantisation, claims, warnings);
-    read_groups(*quantisation, claims);
+    read_block(*quantisation, "weight_block_size", claims, warnings);
+    read_groups(*quantisation, claims, warnings);
+    read_layout(*quantisation, claims);
+    read_modules(*quantisation, claims);
     return claims;
   }
   return claims;

@@ -71,6 +71,17 @@ struct QuantClaims {
   std::vector<QuantGroup> groups;
   std::int32_t bits = 0;
   std::int32_t group = 0;
+  std::string mode;               ///< MLX: "affine", "mxfp4", "nvfp4"
+  std::string checkpoint_format;  ///< GPTQ: "gptq", "gptq_v2"
+  std::string packing_format;     ///< auto-round
+  std::string version;            ///< AWQ: "gemm"
+  bool activation_order = false;  ///< GPTQ: desc_act
+  bool marlin = false;            ///< GPTQ: is_marlin_format
+  /// MLX: modules with a width of their own, in order of name.
+  std::vector<std::pair<std::string, QuantGroup>> modules;
+
+  /// What `module` (a logical name without `.weight`) has of its own, or null.
+  const QuantGroup* module(std::string_view name) const;
 };
 
 /// Reads quantization_config, at the top or within text_config.

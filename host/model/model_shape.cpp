@@ -272,7 +272,8 @@ std::string quantisation_text(const ModelIndex& index) {
     std::replace(text.begin(), text.end(), '/', ' ');
     if (encoding.scheme == decode::Scheme::kFp8Block) {
       text = "fp8" + text.substr(std::min(text.find(' '), text.size()));
-    } else if (encoding.scheme == decode::Scheme::kPackedInt) {
+    } else if (encoding.scheme == decode::Scheme::kPackedInt ||
+               encoding.scheme == decode::Scheme::kPackedIntPadded) {
       text.insert(0, "compressed-tensors ");
     }
     bytes_of[text] += matrix.codes.bytes;

@@ -1,5 +1,7 @@
 #include "records.hpp"
 
+#include "weight.hpp"
+
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 
@@ -20,7 +22,7 @@ constexpr std::int64_t kMostSlices = 65'536;
 constexpr std::size_t kMostMatrices = 4'000'000;
 
 /// The product of `shape`. Errors: FormatError where it does not fit.
-std::int64_t element_count(const LogicalTensor& logical) {
+std::int64_t logical_count(const LogicalTensor& logical) {
   std::uint64_t count = 1;
   for (const std::int64_t side : logical.shape) {
     const auto next =
@@ -95,7 +97,7 @@ class Builder {
     record.layer = name_.tower ? -1 : name_.layer;
     record.shape = logical.shape;
     record.encoding = logical.encoding.label;
-    record.count = logical.shape_known ? element_count(logical) : 0;
+    record.count = logical.shape_known ? logical_count(logical) : 0;
     record.reason = reason_for_no_matrix(logical, meaning, record.count);
     record.in_matrix = record.reason.empty();
     index_.tensors.push_back(std::move(record));
@@ -289,8 +291,13 @@ class Builder {
       fail(fmt::format("slices of {} are not of equal size", printable(logical.name)));
     }
     for (const BoundCompanion& bound : logical.companions) {
-      if (const auto companion = part(bound.tensor)) {
-        matrix.companions.push_back({bound.role, stored(bound.tensor).type, *companion});
+      // One number may serve every slice.
+      const bool shared = bound.role == decode::CompanionRole::kGlobalScale &&
+                          element_count(stored(bound.tensor)) == 1;
+      const auto companion = shared ? std::optional(whole(bound.tensor)) : part(bound.tensor);
+      if (companion) {
+        matrix.companions.push_back(
+            {bound.role, bound.as.value_or(stored(bound.tensor).type), *companion});
       } else {
         fail(fmt::format("slices of {} are not of equal size",
                          printable(stored(bound.tensor).name)));

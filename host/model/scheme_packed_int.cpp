@@ -1,11 +1,14 @@
-// Owns compressed-tensors' pack-quantized weights: I32 words of offset-binary codes along the rows,
-// a scale per group of columns, the logical shape in `weight_shape`. What the shapes show is
-// believed; the configuration decides only between readings that the shapes allow.
+// Owns integers packed along the rows: MLX, and compressed-tensors' pack-quantized weights: I32
+// words of offset-binary codes along the rows, a scale per group of columns, the logical shape in
+// `weight_shape`. What the shapes show is believed; the configuration decides only between readings
+// that the shapes allow.
 #include "weight.hpp"
 
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace vindex::model {
 
@@ -14,24 +17,39 @@ using shard::StoredTensor;
 
 namespace {
 
-/// Number of 32-bit words that `cols` (at most kMostSide) codes of `bits` fill.
-std::int64_t words_of(std::int64_t cols, std::int32_t bits) { return ceil_divide(cols * bits, 32); }
+/// A width and a packing.
+struct Packing {
+  std::int32_t bits = 0;
+  bool padded = false;  ///< no code straddles two words
+};
 
-/// The width that makes `cols` codes fill `words`: the claimed one if it does, else the only one
-/// that does, else 0.
-std::int32_t width_of(const QuantClaims& claims, std::int64_t cols, std::int64_t words) {
+/// Number of 32-bit words that `cols` (at most kMostSide) codes fill.
+std::int64_t words_of(std::int64_t cols, Packing packing) {
+  return packing.padded ? ceil_divide(cols, 32 / packing.bits)
+                        : ceil_divide(cols * packing.bits, 32);
+}
+
+/// How `cols` codes fill `words`: as claimed if so they do, else the only way that they do, else 0
+/// bits. Dense where both packings are equally long: then they differ only below a word or two.
+Packing packing_of(const QuantClaims& claims, std::int64_t cols, std::int64_t words) {
   for (const QuantGroup& group : claims.groups) {
-    if (group.bits >= 1 && group.bits <= 8 && words_of(cols, group.bits) == words) {
-      return group.bits;
+    for (const bool padded : {false, true}) {
+      const Packing packing{group.bits, padded};
+      if (group.bits >= 1 && group.bits <= 8 && words_of(cols, packing) == words) {
+        return packing;
+      }
     }
   }
-  std::int32_t found = 0;
+  Packing found;
   for (std::int32_t bits = 1; bits <= 8; ++bits) {
-    if (words_of(cols, bits) == words) {
-      if (found != 0) {
-        return 0;
+    for (const bool padded : {false, true}) {
+      if (words_of(cols, {bits, padded}) != words || found.bits == bits) {
+        continue;
       }
-      found = bits;
+      if (found.bits != 0) {
+        return {};
+      }
+      found = {bits, padded};
     }
   }
   return found;
@@ -92,8 +110,8 @@ void apply_packed_int(Weight& weight) {
   if (cols == 0) {
     return;
   }
-  const std::int32_t bits = width_of(weight.claims, cols, weight.code_cols());
-  if (bits == 0) {
+  const Packing packing = packing_of(weight.claims, cols, weight.code_cols());
+  if (packing.bits == 0) {
     weight.fail(
         fmt::format("weight_shape contradicts the codes: no width packs {} columns into {} "
                     "words",
@@ -101,7 +119,7 @@ void apply_packed_int(Weight& weight) {
     return;
   }
   weight.set_shape(rows, cols);
-  weight.logical.encoding = unsupported_encoding(fmt::format("INT{}", bits), codes.type);
+  weight.logical.encoding = unsupported_encoding(fmt::format("INT{}", packing.bits), codes.type);
 
   const StoredTensor* scale = weight.companion(Part::kScale);
   if (scale == nullptr) {
@@ -116,24 +134,151 @@ void apply_packed_int(Weight& weight) {
                      fmt::format("{} rows of equal groups of {} columns are needed", rows, cols));
     return;
   }
-  weight.logical.encoding = decode::packed_int_encoding(bits, static_cast<std::int32_t>(group));
+  decode::Encoding encoding =
+      decode::packed_int_encoding(packing.bits, static_cast<std::int32_t>(group));
+  if (packing.padded && 32 % packing.bits != 0) {
+    encoding.scheme = decode::Scheme::kPackedIntPadded;
+  }
+  if (weight.found[Part::kZeroPoint] >= 0) {
+    encoding.label += "/asym";
+  }
+  if (!decode::is_decodable(encoding)) {
+    weight.name_only(encoding.label);
+    return;
+  }
+  weight.logical.encoding = encoding;
   if (!is_float_scale(scale->type)) {
     weight.mistyped(*scale);
     return;
   }
-  if (weight.found[Part::kZeroPoint] >= 0) {
-    weight.name_only(weight.logical.encoding.label + "/asym");
-    return;
-  }
-  if (weight.claims.groups.size() == 1 && !weight.claims.groups[0].symmetric) {
+  if (const StoredTensor* zeros = weight.companion(Part::kZeroPoint)) {
+    const std::int64_t words = words_of(rows, packing);
+    if (zeros->type != decode::ElementType::kI32) {
+      weight.mistyped(*zeros);
+      return;
+    }
+    if (!weight.has_shape(*zeros, words, per_row)) {
+      weight.misshapen(*zeros,
+                       fmt::format("{}x{} words of zero points are needed", words, per_row));
+      return;
+    }
+    weight.use(CompanionRole::kZeroPoint, Part::kZeroPoint);
+  } else if (weight.claims.groups.size() == 1 && !weight.claims.groups[0].symmetric) {
     weight.fail("zero points missing: the configuration says symmetric false");
     return;
   }
-  if (weight.found[Part::kGroupIndex] >= 0) {
-    weight.fail("scheme not supported: group indices (weight_g_idx)");
-    return;
+  if (const StoredTensor* index = weight.companion(Part::kGroupIndex)) {
+    if (index->type != decode::ElementType::kI32) {
+      weight.mistyped(*index);
+      return;
+    }
+    if (codes.shape.size() != 2 || index->shape != std::vector<std::int64_t>{cols}) {
+      weight.misshapen(*index, fmt::format("{} group indices are needed", cols));
+      return;
+    }
+    weight.use(CompanionRole::kGroupIndex, Part::kGroupIndex);
   }
   weight.use(CompanionRole::kScale, Part::kScale);
+}
+
+namespace {
+
+/// Scales and codes of MLX's FP4 modes are U8 and U32 in the header.
+void apply_mlx_fp4(Weight& weight, const StoredTensor& scales, bool nvfp4) {
+  const std::int64_t cols = weight.code_cols() * 8;
+  const std::int64_t rows = weight.code_rows();
+  const std::int64_t group = nvfp4 ? 16 : 32;
+  weight.set_shape(rows, cols);
+  weight.logical.encoding = unsupported_encoding(nvfp4 ? "NVFP4" : "MXFP4", weight.codes().type);
+  if (scales.type != decode::ElementType::kU8) {
+    weight.mistyped(scales);
+    return;
+  }
+  if (!weight.has_shape(scales, rows, ceil_divide(cols, group))) {
+    weight.misshapen(scales,
+                     fmt::format("{}x{} scales are needed", rows, ceil_divide(cols, group)));
+    return;
+  }
+  decode::Encoding& encoding = weight.logical.encoding;
+  encoding.scheme = decode::Scheme::kFp4;
+  encoding.type = decode::ElementType::kF4;
+  encoding.block_cols = static_cast<std::int32_t>(group);
+  weight.use_as(CompanionRole::kScale, Part::kScale,
+                nvfp4 ? decode::ElementType::kF8E4M3 : decode::ElementType::kF8E8M0);
+}
+
+}  // namespace
+
+// Codes U32 [out, in * bits / 32], scales and biases [out, in / group]. Width times group is told
+// by the shapes, one of them by the configuration, which may name modules one by one.
+void apply_mlx(Weight& weight) {
+  const StoredTensor* scales = weight.companion(Part::kScale);
+  const StoredTensor* biases = weight.companion(Part::kZeroPoint);
+  const std::int64_t words = weight.code_cols();
+  const QuantClaims& claims = weight.claims;
+  std::string_view module = weight.logical.name;
+  if (module.ends_with(".weight")) {
+    module.remove_suffix(7);
+  }
+  const QuantGroup* own = claims.module(module);
+  std::int32_t bits = own != nullptr ? own->bits : claims.bits;
+  const std::int32_t group_claim = own != nullptr ? own->group : claims.group;
+  weight.forget_shape();
+  weight.logical.encoding = unsupported_encoding("INT/mlx", weight.codes().type);
+  if (weight.codes().type != decode::ElementType::kU32 || !weight.is_matrix_or_stack() ||
+      words > kMostSide / 32 || scales == nullptr || scales->shape.empty() ||
+      scales->shape.back() < 1) {
+    weight.codes_misshapen();
+    return;
+  }
+  if (biases == nullptr && (claims.mode == "mxfp4" || claims.mode == "nvfp4")) {
+    apply_mlx_fp4(weight, *scales, claims.mode == "nvfp4");
+    return;
+  }
+  const std::int64_t groups = scales->shape.back();
+  if (bits == 0 && group_claim > 0 && words * 32 % (groups * group_claim) == 0) {
+    bits =
+        static_cast<std::int32_t>(std::min<std::int64_t>(words * 32 / (groups * group_claim), 9));
+  }
+  if (bits < 1 || bits > 8 || words * 32 % bits != 0) {
+    weight.name_only("INT/mlx");
+    return;
+  }
+  const std::int64_t cols = words * 32 / bits;
+  weight.set_shape(weight.code_rows(), cols);
+  if (cols % groups != 0 || !weight.has_shape(*scales, weight.code_rows(), groups)) {
+    weight.misshapen(*scales, fmt::format("{} rows of equal groups of {} columns are needed",
+                                          weight.code_rows(), cols));
+    return;
+  }
+  decode::Encoding encoding;
+  encoding.scheme = decode::Scheme::kAffineInt;
+  encoding.type = decode::ElementType::kU32;
+  encoding.bits = bits;
+  encoding.block_cols = static_cast<std::int32_t>(cols / groups);
+  encoding.label = fmt::format("INT{}/g{}/asym", bits, cols / groups);
+  if (!decode::is_decodable(encoding)) {
+    weight.name_only(encoding.label);
+    return;
+  }
+  weight.logical.encoding.label = encoding.label;
+  if (biases == nullptr) {
+    weight.missing(".biases");
+    return;
+  }
+  for (const StoredTensor* tensor : {scales, biases}) {
+    if (!is_float_scale(tensor->type)) {
+      weight.mistyped(*tensor);
+      return;
+    }
+  }
+  if (biases->shape != scales->shape) {
+    weight.misshapen(*biases, "one beside each scale is needed");
+    return;
+  }
+  weight.logical.encoding = encoding;
+  weight.use(CompanionRole::kScale, Part::kScale);
+  weight.use(CompanionRole::kZeroPoint, Part::kZeroPoint);
 }
 
 }  // namespace vindex::model

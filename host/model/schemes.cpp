@@ -9,25 +9,32 @@ namespace {
 using decode::ElementType;
 using shard::StoredTensor;
 
+/// Whether U8 codes under one scale are BitNet's; FP4 has a scale per group.
+bool is_ternary(const Weight& weight) {
+  const StoredTensor* scale = weight.companion(Part::kScale);
+  return weight.codes().type == ElementType::kU8 && scale != nullptr &&
+         element_count(*scale) == 1 && is_float_scale(scale->type);
+}
+
+bool has_e4m3_scales(const Weight& weight) {
+  const StoredTensor* scale = weight.companion(Part::kScale);
+  return scale != nullptr && scale->type == ElementType::kF8E4M3;
+}
+
 /// What a tensor with weight_scale (or `.scale`) is, told by the type of its codes.
 void apply_scaled(Weight& weight) {
   const ElementType type = weight.codes().type;
   const StoredTensor* scale = weight.companion(Part::kScale);
-  const bool one_scale =
-      scale != nullptr && (scale->shape.empty() || scale->shape == std::vector<std::int64_t>{1});
-  if (type == ElementType::kU8 && one_scale) {
-    // BitNet packs four rows of ternary codes into one row of bytes.
-    if (weight.is_matrix_or_stack() && weight.code_rows() < kMostSide) {
-      weight.set_shape(weight.code_rows() * 4, weight.code_cols());
-    }
-    weight.name_only("TERNARY");
-  } else if (type == ElementType::kU8 || (type == ElementType::kI8 && scale != nullptr &&
-                                          scale->type == ElementType::kF8E8M0)) {
-    apply_fp4_pairs(weight, "MXFP4");
+  if (is_ternary(weight)) {
+    apply_ternary(weight);
+  } else if (type == ElementType::kU8 || type == ElementType::kF4 ||
+             (type == ElementType::kI8 && scale != nullptr &&
+              scale->type == ElementType::kF8E8M0)) {
+    apply_fp4_pairs(weight, has_e4m3_scales(weight));
   } else if (type == ElementType::kI8) {
-    weight.name_only("INT8/row");
+    apply_scaled_int(weight);
   } else {
-    apply_float8_scale(weight);
+    apply_float8(weight);
   }
 }
 
@@ -36,28 +43,25 @@ void apply_packed(Weight& weight) {
     apply_packed_int(weight);
     return;
   }
-  const StoredTensor* scale = weight.companion(Part::kScale);
-  const bool nvfp4 = weight.found.hint == Hint::kNvfp4 ||
-                     (scale != nullptr && scale->type == ElementType::kF8E4M3);
-  apply_fp4_pairs(weight, nvfp4 ? "NVFP4" : "MXFP4");
+  apply_fp4_pairs(weight, weight.found.hint == Hint::kNvfp4 || has_e4m3_scales(weight));
 }
 
 void apply_by_hint(Weight& weight) {
   switch (weight.found.hint) {
     case Hint::kScaleInverse:
-      apply_float8_block(weight);
+      apply_float8(weight);
       return;
     case Hint::kBnb4:
       apply_bnb4(weight);
       return;
     case Hint::kBnb8:
-      weight.name_only("INT8/row");
+      apply_bnb8(weight);
       return;
     case Hint::kMlx:
       apply_mlx(weight);
       return;
     case Hint::kNvfp4:
-      apply_fp4_pairs(weight, "NVFP4");
+      apply_fp4_pairs(weight, true);
       return;
     case Hint::kScale:
     case Hint::kNone:

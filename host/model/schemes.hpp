@@ -18,11 +18,17 @@ enum class Part : std::uint8_t {
   kZeroPoint,
   kGroupIndex,
   kGlobalScale,
+  kTable,        // the weights of codes
+  kNestedScale,  // scales of the scales
+  kNestedTable,
   kShape,      // value: the logical rows and columns
   kBits,       // value: bits per weight
   kGroupSize,  // value: weights per scale
+  kAxis,       // value: 0 or 1
+  kPacking,    // value: text
+  kFormat,     // value: how the codes lie
   kState,      // value: JSON
-  kUnused,     // belongs to the weight, says nothing about it (activation scales, code books)
+  kUnused,     // belongs to the weight, says nothing about it (activation scales)
   kCount
 };
 

@@ -89,6 +89,9 @@ std::optional<std::int64_t> SmallValues::element(std::int32_t tensor, std::size_
     std::memcpy(&value, data.data() + 4 * index, 4);
     return value;
   }
+  if (type == ElementType::kU8 && data.size() >= index + 1) {
+    return static_cast<std::int64_t>(data[index]);
+  }
   return std::nullopt;
 }
 

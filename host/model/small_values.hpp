@@ -23,9 +23,9 @@ class SmallValues {
 
   /// The bytes of `tensor`; empty where it is -1 or was not read.
   std::span<const std::byte> bytes(std::int32_t tensor) const;
-  /// The number in `tensor`, where it is one element of I32 or I64.
+  /// The first number in `tensor`, of I32, I64 or U8.
   std::optional<std::int64_t> number(std::int32_t tensor) const;
-  /// The two numbers in `tensor`, where it is a vector of two elements of I32 or I64.
+  /// The two numbers in `tensor`, where it is a vector of two elements of those.
   std::optional<std::array<std::int64_t, 2>> pair(std::int32_t tensor) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "weight.hpp"
 
+#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
@@ -19,6 +20,23 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return a / b + (a % b
 
 bool is_float_scale(ElementType type) {
   return type == ElementType::kF32 || type == ElementType::kBF16 || type == ElementType::kF16;
+}
+
+bool is_float8(ElementType type) {
+  return type == ElementType::kF8E4M3 || type == ElementType::kF8E5M2 ||
+         type == ElementType::kF8E4M3FNUZ || type == ElementType::kF8E5M2FNUZ;
+}
+
+std::int64_t element_count(const StoredTensor& tensor) {
+  std::uint64_t count = 1;
+  for (const std::int64_t side : tensor.shape) {
+    const auto next = checked_multiply(count, static_cast<std::uint64_t>(side));
+    if (!next || !checked_count(*next)) {
+      return -1;
+    }
+    count = *next;
+  }
+  return static_cast<std::int64_t>(count);
 }
 
 bool is_power_scale(ElementType type) {

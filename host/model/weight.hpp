@@ -5,6 +5,7 @@
 #include "schemes.hpp"
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,9 @@ std::string_view type_name(decode::ElementType type);
 std::string shape_text(const std::vector<std::int64_t>& shape);
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b);
 bool is_float_scale(decode::ElementType type);
+bool is_float8(decode::ElementType type);
+/// Number of elements; -1 where it does not fit.
+std::int64_t element_count(const shard::StoredTensor& tensor);
 /// Powers of two: E8M0, also where it is stored as U8.
 bool is_power_scale(decode::ElementType type);
 decode::Encoding unsupported_encoding(std::string label, decode::ElementType type);
@@ -50,7 +54,11 @@ class Weight {
   /// rows x 1, one element in any form as 1 x 1. The codes must be a matrix or a stack.
   bool has_shape(const shard::StoredTensor& scale, std::int64_t rows, std::int64_t cols) const;
   void use(decode::CompanionRole role, Part part) {
-    logical.companions.push_back({role, found[part]});
+    logical.companions.push_back({role, found[part], std::nullopt});
+  }
+  /// The same, its bytes being `type` whatever the header says.
+  void use_as(decode::CompanionRole role, Part part, decode::ElementType type) {
+    logical.companions.push_back({role, found[part], type});
   }
 
   /// The first failure stands.
@@ -76,20 +84,24 @@ class Weight {
   const shard::ModelFiles& files_;
 };
 
-/// fp8 codes with a scale per block: DeepSeek-V3's weight_scale_inv.
-void apply_float8_block(Weight& weight);
-/// fp8 codes with one scale, one per row, one per 32 columns, or one per block (weight_scale).
-void apply_float8_scale(Weight& weight);
+/// 8-bit floats with one scale, one per row, one per 32 columns, or one per block, under any name.
+void apply_float8(Weight& weight);
+/// compressed-tensors int-quantized: I8 codes, scales as above, zero points.
+void apply_scaled_int(Weight& weight);
 /// compressed-tensors pack-quantized.
 void apply_packed_int(Weight& weight);
+/// MLX: affine, mxfp4, nvfp4.
+void apply_mlx(Weight& weight);
 /// GPTQ and AWQ.
 void apply_gptq_or_awq(Weight& weight);
-/// FP4 codes, two per byte along the rows.
-void apply_fp4_pairs(Weight& weight, std::string label);
+/// FP4 codes, two per byte along the rows: NVFP4, or MXFP4.
+void apply_fp4_pairs(Weight& weight, bool nvfp4);
 /// gpt-oss: blocks [.., rows, groups, 16 bytes of 32 codes].
 void apply_blocks(Weight& weight);
 void apply_bnb4(Weight& weight);
+void apply_bnb8(Weight& weight);
 void apply_hqq(Weight& weight);
-void apply_mlx(Weight& weight);
+/// BitNet.
+void apply_ternary(Weight& weight);
 
 }  // namespace vindex::model

@@ -41,9 +41,6 @@ decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std:
                              .bytes = companion_bytes[i]};
   }
   view.companion_count = static_cast<std::int32_t>(matrix.companions.size());
-  if (const std::string problem = decode::companion_problem(view); !problem.empty()) {
-    throw FormatError("E-COMPANION", printable(matrix.tensor), problem);
-  }
   return view;
 }
 
@@ -61,6 +58,7 @@ class StreamedInput final : public measure::MatrixInput {
       spans.emplace_back(companions_.back());
     }
     whole_ = encoded_view(matrix, nullptr, spans);
+    check_companions(matrix, whole_);
   }
 
   const decode::Encoding& encoding() const override { return matrix_.encoding; }
@@ -111,6 +109,12 @@ class StreamedInput final : public measure::MatrixInput {
 };
 
 }  // namespace
+
+void check_companions(const model::MatrixRecord& matrix, const decode::EncodedMatrix& view) {
+  if (const std::string problem = decode::companion_problem(view); !problem.empty()) {
+    throw FormatError("E-COMPANION", printable(matrix.tensor), problem);
+  }
+}
 
 void check_unchanged(const shard::ModelFiles& files, std::int32_t tensor) {
   const auto& stored = files.tensors.at(static_cast<std::size_t>(tensor));

@@ -56,7 +56,12 @@ class UnitStream::State : public std::enable_shared_from_this<UnitStream::State>
     if (stopped_) {
       throw RunStopped{};
     }
-    return matrices_[i].view;
+    Matrix& matrix = matrices_[i];
+    if (!matrix.checked) {
+      matrix.checked = true;
+      check(i, matrix);
+    }
+    return matrix.view;
   }
 
   /// The bytes of matrix i are needed no more; its slot takes the next one.
@@ -104,8 +109,20 @@ class UnitStream::State : public std::enable_shared_from_this<UnitStream::State>
     std::span<std::byte> memory;   ///< of the slot that holds it
     decode::EncodedMatrix view;
     std::exception_ptr error;
-    bool arrived = false, released = false;
+    bool arrived = false, released = false, checked = false;
   };
+
+  /// Looks into what has arrived. Group indices that name no group become an error and zeros, so
+  /// that the neighbours of a batch are measured.
+  void check(std::size_t i, Matrix& matrix) {
+    try {
+      check_companions(record(i), matrix.view);
+    } catch (const Error&) {
+      keep_first(matrix, std::current_exception());
+      const auto indices = matrix.view.companion(decode::CompanionRole::kGroupIndex)->bytes;
+      std::memset(base_ + (indices.data() - base_), 0, indices.size());
+    }
+  }
 
   static void keep_first(Matrix& matrix, std::exception_ptr error) {
     if (matrix.error == nullptr) {

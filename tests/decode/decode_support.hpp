@@ -16,7 +16,6 @@
 #include <cstring>
 #include <memory>
 #include <random>
-#include <support/encoded_sample.hpp>
 #include <vector>
 
 namespace vindex::decode::testing {

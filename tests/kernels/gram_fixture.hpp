@@ -119,7 +119,8 @@ class DeviceMatrix {
         view_(decode::decode_view(host.matrix())) {
     view_.codes = reinterpret_cast<const std::uint8_t*>(codes_.data()) + misalignment;
     if (!host.scales().empty()) {
-      view_.scales = reinterpret_cast<const std::uint8_t*>(scales_.data());
+      view_.companions[decode::role_index(decode::CompanionRole::kScale)] =
+          reinterpret_cast<const std::uint8_t*>(scales_.data());
     }
   }
   const decode::DecodeView& view() const { return view_; }

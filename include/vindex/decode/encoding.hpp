@@ -2,8 +2,7 @@
 // geometry) and the view EncodedMatrix that both back ends receive: bytes + encoding + shape,
 // nothing decoded, nothing copied.
 //
-// To add a format: one header with its block decoder, one row in host/decode/encoding_table.cpp,
-// one test.
+// To add a format: one header with its decoder, one line in visit_encoding.hpp, one test.
 #pragma once
 
 #include <vindex/decode/element_type.hpp>

@@ -33,6 +33,10 @@ void read_part(const shard::ModelFiles& files, const model::TensorPart& part,
 decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std::byte* codes,
                                    std::span<const std::span<const std::byte>> companion_bytes);
 
+/// Looks into the companions of the whole `view`, once their bytes are there. Errors: FormatError
+/// E-COMPANION where group indices name no group.
+void check_companions(const model::MatrixRecord& matrix, const decode::EncodedMatrix& view);
+
 /// Key of the sign-flip null: first 8 bytes, little-endian, of SHA-256("tensor#slice").
 std::uint64_t sign_flip_key(const model::MatrixRecord& matrix);
 
