@@ -1,5 +1,7 @@
 #include "batch_memory.hpp"
 
+#include "top_solvers.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -23,9 +25,33 @@ std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
       most = std::max(most, count.used());
     }
   }
+  if (task.wants_top()) {
+    Carver count(nullptr, 0);
+    const TopPhase phase(task, wide, count);
+    most = std::max(most, count.used());
+  }
+  if (task.vector_columns > 0) {
+    Carver count(nullptr, 0);
+    const Float64Phase phase(
+        task, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary}, wide, count);
+    most = std::max(most, count.used());
+  }
   Carver count(nullptr, 0);
   const QrPhase phase(task, count);
   return std::max(most, count.used());
+}
+
+/// What the solvers for the top of a spectrum keep beside the arena.
+std::uint64_t top_bytes(const BatchTask& task, std::int64_t wide) {
+  const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
+  std::uint64_t bytes = 0;
+  if (task.is_fast && task.routes.has_top) {
+    bytes += fast_solver_bytes(task.p(), task.n(), wide, slab) + proof_bytes(task, wide);
+  }
+  if (task.vector_columns > 0) {
+    bytes += vector_solver_bytes(task.p(), task.n(), wide, task.vector_columns);
+  }
+  return bytes;
 }
 
 std::uint64_t float32_phase_bytes(const BatchTask& task, std::int64_t batch) {
@@ -56,6 +82,14 @@ std::int64_t BatchTask::chunk_rows() const {
 }
 
 std::int64_t BatchTask::chunk_count() const { return (rows + chunk_rows() - 1) / chunk_rows(); }
+
+bool BatchTask::wants_top() const { return routes.has_top && (is_fast || vector_columns > 0); }
+
+std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
+  constexpr std::int64_t kProofsAtOnce = 8;
+  const std::int64_t elements = task.p() * (task.p() + measure::kProvedVectors);
+  return sizeof(double) * static_cast<std::uint64_t>(std::min(wide, kProofsAtOnce) * elements);
+}
 
 BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Carver& memory)
     : values(memory.take<double>(batch * task.p())),
@@ -92,6 +126,20 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
   }
 }
 
+TopPhase::TopPhase(const BatchTask& task, std::int64_t count, Carver& memory)
+    : wide(task, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary},
+           task.routes.top.is_float32() ? 0 : count, memory),
+      leading(task.routes.top.is_float32() ? task.gram_shape().order() : task.p()),
+      grams(memory.take<float>(count * leading * leading)),
+      scales(memory.take<double>(count)),
+      gram_workspace(nullptr),
+      gram_workspace_bytes(
+          task.routes.top.is_float32()
+              ? kernels::gram_workspace_bytes(task.gram_shape(), task.operands, count)
+              : 0) {
+  gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
+}
+
 QrPhase::QrPhase(const BatchTask& task, Carver& memory)
     : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
       wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)) {
@@ -117,7 +165,7 @@ std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch) {
 std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes) {
   return task.slot.total_bytes * static_cast<std::uint64_t>(sizes.batch) +
          result_bytes(task, sizes.batch) + arena_bytes(task, sizes) +
-         library_allowance(task, sizes.wide);
+         library_allowance(task, sizes.wide) + top_bytes(task, sizes.wide);
 }
 
 BatchSizes plan_batch(const BatchTask& task, std::int64_t wanted, std::uint64_t budget) {

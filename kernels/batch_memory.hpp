@@ -21,6 +21,8 @@ struct BatchTask {
   OperandPlan operands;
   SlotLayout slot;
   DeviceTraits device;
+  bool is_fast = false;             ///< the top values alone, by iteration where routes.has_top
+  std::int64_t vector_columns = 0;  ///< singular vectors looked for; 0: none
 
   bool row_chunks() const { return rows >= cols; }  ///< the long side is the rows
   std::int64_t p() const { return rows < cols ? rows : cols; }
@@ -29,6 +31,7 @@ struct BatchTask {
   /// Rows decoded at a time in float64; depends on the shape alone, since sums run in this order.
   std::int64_t chunk_rows() const;
   std::int64_t chunk_count() const;  ///< of a matrix
+  bool wants_top() const;            ///< an iteration for the top of the spectrum
 };
 
 /// Numbers of matrices held at a time.
@@ -74,6 +77,17 @@ struct Float64Phase {
   TwoStageArrays solver;
 };
 
+/// float32 Gram matrices of `count` for an iteration, and weights of one matrix decoded.
+struct TopPhase {
+  TopPhase(const BatchTask& task, std::int64_t count, Carver& memory);
+  Float64Phase wide;     ///< with float64 Gram matrices where those are narrowed
+  std::int64_t leading;  ///< of a float32 Gram matrix
+  float* grams;
+  double* scales;  ///< [count], by which float64 ones are narrowed
+  void* gram_workspace;
+  std::size_t gram_workspace_bytes;
+};
+
 /// QR of one matrix.
 struct QrPhase {
   QrPhase(const BatchTask& task, Carver& memory);
@@ -88,6 +102,8 @@ struct QrPhase {
 std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes);
 std::uint64_t arena_bytes(const BatchTask& task, const BatchSizes& sizes);
 std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch);
+/// Of these, for the factorisations that prove bounds of `fast`.
+std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide);
 
 /// The largest sizes for up to `wanted` matrices within `budget` bytes.
 /// Errors: OutOfMemory where not even one matrix fits.

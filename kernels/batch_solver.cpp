@@ -44,18 +44,21 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::span<Matrix
   uploader_ = &uploader;
   Indices all(inputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  const std::vector<Found> found = run_route(task_.routes.first, all, false);
-  uploader.finish();
-  Indices doubtful;
-  judge_first(found, all, doubtful);
-  run_strict(doubtful);
-  if (options_.sign_flip_null) {
-    run_sign_flip(all);
-  }
-  if (options_.mode == Mode::kFast) {
-    for (MatrixReport& report : out_) {
-      keep_fast(task_.n(), task_.p(), report);
+  if (is_fast_by_iteration()) {
+    measure_fast(all);
+    uploader.finish();
+    if (options_.sign_flip_null) {
+      run_fast_sign_flip(all);
     }
+  } else {
+    measure_whole(all);
+    uploader.finish();
+    if (options_.sign_flip_null) {
+      run_sign_flip(all);
+    }
+  }
+  if (options_.vectors > 0) {
+    run_vectors();
   }
   const auto count = static_cast<double>(inputs.size());
   const double gram = gram_clock_.take_seconds() / count;
@@ -65,6 +68,19 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::span<Matrix
     report.seconds_eigen = eigen;
   }
   uploader_ = nullptr;
+}
+
+/// All singular values; of `fast` the top ones with their bounds are kept.
+void BatchSolver::measure_whole(const Indices& which) {
+  const std::vector<Found> found = run_route(task_.routes.first, which, false);
+  Indices doubtful;
+  judge_first(found, which, doubtful);
+  run_strict(doubtful);
+  if (options_.mode == Mode::kFast) {
+    for (const std::size_t index : which) {
+      keep_fast(task_.n(), task_.p(), out_[index]);
+    }
+  }
 }
 
 /// Sees that the first `count` matrices of the batch are on the device before what comes next.
@@ -93,12 +109,9 @@ std::vector<BatchSolver::Found> BatchSolver::run_route(const SpectrumRoute& rout
   return route.solver == SolverChoice::kQr ? run_qr(which, flip) : run_float64(route, which, flip);
 }
 
-std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, bool flip) {
-  const auto count = static_cast<std::int64_t>(which.size());
-  Carver memory(arena_, arena_bytes_);
-  const Float32Phase phase(task_, count, memory);
-  Carver result_memory(device_results_, result_bytes_);
-  const BatchResults results(task_, count, result_memory);
+/// float32 Gram matrices on tensor cores, in the order of `which`.
+void BatchSolver::form_grams32(const Indices& which, bool flip, ProductKernel product, float* grams,
+                               void* workspace, std::size_t workspace_bytes, GramFacts* facts) {
   const GramShape shape = task_.gram_shape();
   std::vector<decode::DecodeView> views;
   std::vector<std::uint64_t> keys;
@@ -116,11 +129,21 @@ std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, b
     const Range range("decode and gram");
     const StageClock::Span span(gram_clock_, stream());
     kernels_.gram(inputs_[0]->encoding(), task_.operands,
-                  {views, keys, matrices_[which[0]].transposed}, phase.gram_workspace,
-                  phase.gram_workspace_bytes, task_.routes.first.product,
-                  phase.grams + static_cast<std::int64_t>(first) * shape.gram_elements(),
-                  results.gram_facts + first, stream());
+                  {views, keys, matrices_[which[0]].transposed}, workspace, workspace_bytes,
+                  product, grams + static_cast<std::int64_t>(first) * shape.gram_elements(),
+                  facts + first, stream());
   }
+}
+
+std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, bool flip) {
+  const auto count = static_cast<std::int64_t>(which.size());
+  Carver memory(arena_, arena_bytes_);
+  const Float32Phase phase(task_, count, memory);
+  Carver result_memory(device_results_, result_bytes_);
+  const BatchResults results(task_, count, result_memory);
+  const GramShape shape = task_.gram_shape();
+  form_grams32(which, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
+               phase.gram_workspace_bytes, results.gram_facts);
   {
     const StageClock::Span span(eigen_clock_, stream());
     count_zero_rows(phase.grams, task_.p(), shape.order(), count, results.zero_rows, stream());

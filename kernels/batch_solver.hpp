@@ -6,6 +6,7 @@
 #include "batch_memory.hpp"
 #include "judge.hpp"
 #include "stage_clock.hpp"
+#include "top_solvers.hpp"
 
 #include <vindex/measure/backend.hpp>
 
@@ -23,6 +24,8 @@ struct Lane {
   DeviceBuffer arena{"Gram matrices and their reductions"};
   DeviceBuffer results{"results"};
   PinnedBuffer host_results;
+  FastSolver fast;
+  VectorSolver vectors;
 };
 
 class BatchSolver {
@@ -46,10 +49,19 @@ class BatchSolver {
     std::int64_t zero_rows = 0;
   };
 
+  /// The same of the top of a spectrum.
+  struct TopFound {
+    Found facts;  ///< without a spectrum
+    FastValues values;
+  };
+
+  void measure_whole(const Indices& which);
   void upload(std::size_t count);
   std::vector<Found> run_route(const SpectrumRoute& route, const Indices& which, bool flip);
   std::vector<Found> run_float32(const Indices& which, bool flip);
   std::vector<Found> run_float64(const SpectrumRoute& route, const Indices& which, bool flip);
+  void form_grams32(const Indices& which, bool flip, ProductKernel product, float* grams,
+                    void* workspace, std::size_t workspace_bytes, GramFacts* facts);
   void form_gram64(const DeviceMatrix& matrix, bool flip, const Float64Phase& phase, double* gram,
                    RawMoments* moments);
   void decode_chunk(const DeviceMatrix& matrix, bool flip, std::int64_t first, std::int64_t count,
@@ -62,6 +74,19 @@ class BatchSolver {
   void judge_first(const std::vector<Found>& found, const Indices& which, Indices& doubtful);
   void run_strict(const Indices& doubtful);
   void run_sign_flip(const Indices& which);
+  // In batch_top.cpp.
+  bool is_fast_by_iteration() const { return task_.is_fast && task_.routes.has_top; }
+  void measure_fast(const Indices& which);
+  void run_fast_sign_flip(const Indices& which);
+  void run_vectors();
+  void vectors_of(const Indices& which);
+  std::vector<TopFound> run_top(const Indices& which, bool flip);
+  std::vector<FastMatrix> form_top_grams(const TopPhase& phase, const Indices& which, bool flip,
+                                         std::vector<Found>& found);
+  template <typename Solver>
+  void add_weights(Solver& solver, std::int64_t position, const DeviceMatrix& matrix, bool flip,
+                   const Float64Phase& phase);
+  LibraryHandles handles() const;
   void keep(const Found& found, const SpectrumRoute& route, std::size_t index);
   cudaStream_t stream() const { return lane_.solver.stream.get(); }
 

@@ -3,6 +3,7 @@
 #include "decode_matrix.hpp"
 
 #include <vindex/decode/encoding_table.hpp>
+#include <vindex/measure/singular_triplets.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -129,10 +130,6 @@ TestVerdicts CudaBackend::verdicts() const {
 }
 
 void CudaBackend::prepare(const MeasureOptions& options) {
-  if (options.vectors > 0) {
-    throw UsageError("E-CUDA-VECTORS",
-                     "--vectors is not there yet on the cuda back end; use --backend cpu");
-  }
   const RouteWish wish = parse_route(options.svd_route);
   check(cudaSetDevice(device_));
   {
@@ -177,6 +174,9 @@ BatchTask CudaBackend::task_of(const decode::Encoding& encoding, std::int64_t ro
   task.routes = choose_routes(parse_route(options.svd_route), options.mode, task.operands.kind,
                               task.p(), traits_, verdicts());
   task.slot = slot;
+  task.is_fast = options.mode == measure::Mode::kFast;
+  task.vector_columns =
+      options.vectors > 0 ? measure::triplet_columns(task.p(), options.vectors) : 0;
   task.device = traits_;
   return task;
 }

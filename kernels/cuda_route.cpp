@@ -1,6 +1,7 @@
 #include "cuda_route.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/measure/spectrum_bounds.hpp>
 
 #include <algorithm>
 
@@ -100,6 +101,10 @@ std::string SpectrumRoute::method() const {
   return "gram" + bits + (solver == SolverChoice::kTwoStage ? "+band" : "+trd") + bits + "+cuda";
 }
 
+std::string SpectrumRoute::top_method() const {
+  return std::string(is_float32() ? "gram32" : "gram64") + "+chebyshev+cuda";
+}
+
 RouteWish parse_route(std::string_view text) {
   RouteWish wish;
   const std::size_t end = std::min(text.find('+'), text.size());
@@ -156,6 +161,8 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   }
   plan.first = kLibrary;
   plan.strict = kLibrary;
+  plan.has_top = p > measure::kFullSpectrumSize;
+  plan.top = kLibrary;
   const bool fits = band_order(p) <= largest_band_order();
   if (wish.kind == RouteWish::Kind::kLibrary || !fits) {
     return plan;
@@ -163,6 +170,11 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   if (wish.names_product && wish.product == ProductKernel::kWarpgroup &&
       choose_product_kernel(device.major, device.minor) != ProductKernel::kWarpgroup) {
     throw UsageError("E-SVD-ROUTE", "gram-wgmma needs a device of compute capability 9.0");
+  }
+  if (mode != Mode::kStrict && verdicts.has(gram_kernel(kind))) {
+    plan.top.gram = GramChoice::kTensor32;
+    plan.top.product =
+        wish.names_product ? wish.product : choose_product_kernel(device.major, device.minor);
   }
   const bool is_explicit = wish.kind == RouteWish::Kind::kTwoStage;
   const auto two_stage = [&](GramChoice gram) {
@@ -198,9 +210,11 @@ std::vector<KernelUnderTest> kernels_wanted(const RouteWish& wish, Mode mode) {
   std::vector<KernelUnderTest> wanted = {KernelUnderTest::kBand64, KernelUnderTest::kChase,
                                          KernelUnderTest::kValues};
   if (mode == Mode::kDefault) {
-    wanted.insert(wanted.end(), {KernelUnderTest::kBand32, KernelUnderTest::kGramBlockScaled,
-                                 KernelUnderTest::kGramHalf, KernelUnderTest::kGramBfloat16,
-                                 KernelUnderTest::kGramHalfPair});
+    wanted.push_back(KernelUnderTest::kBand32);
+  }
+  if (mode != Mode::kStrict) {
+    wanted.insert(wanted.end(), {KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramHalf,
+                                 KernelUnderTest::kGramBfloat16, KernelUnderTest::kGramHalfPair});
   }
   return wanted;
 }

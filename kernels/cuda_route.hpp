@@ -62,6 +62,8 @@ struct SpectrumRoute {
   bool is_float32() const { return gram == GramChoice::kTensor32; }
   /// For the results file: "gram32+band32+cuda", ...
   std::string method() const;
+  /// The same for an iteration on its Gram: "gram32+chebyshev+cuda", ...
+  std::string top_method() const;
   friend bool operator==(const SpectrumRoute&, const SpectrumRoute&) = default;
 };
 
@@ -80,6 +82,10 @@ struct RoutePlan {
   SpectrumRoute first;        ///< tried on every matrix
   SpectrumRoute strict;       ///< for those whose first result is doubtful
   bool may_escalate = false;  ///< first and strict differ in accuracy
+  /// Where the top of a spectrum is wanted (`fast`, vectors) and the matrix is large enough for an
+  /// iteration: whose Gram it works on. The other parts of the route are not used.
+  bool has_top = false;
+  SpectrumRoute top;
 };
 
 /// The routes for matrices with a short side of `p` whose Gram operands are of `kind`.

@@ -43,6 +43,11 @@ void widen_blocks(const float* const* from, const StackedBlock& shape, double* s
 void narrow_blocks(const double* from, std::int64_t leading, std::int64_t stride, float* const* to,
                    std::int64_t p, std::int64_t width, std::int64_t batch, cudaStream_t stream);
 
+/// to_b = float32(scales[b] * from_b): `batch` square matrices of order p, contiguous on both
+/// sides; `scales` on the device, powers of two.
+void narrow_scaled(const double* from, float* to, const double* scales, std::int64_t p,
+                   std::int64_t batch, cudaStream_t stream);
+
 /// C_b = op(A_b) op(B_b) for a batch, by cuBLAS.
 struct Operand {
   const double* data = nullptr;
@@ -58,7 +63,8 @@ class SmallEigen {
  public:
   /// `matrices` [batch][n][n], lower triangles; with `vectors` they become the eigenvectors, column
   /// j that of values [batch][n]; else they are destroyed. info: batch, not 0 where the iteration
-  /// failed. Waits for the stream: the library's host workspace is used again.
+  /// failed. Calls are cut so that each stays below cuSOLVER's 2 GiB. Waits for the stream: the
+  /// library's host workspace is used again.
   void solve(const LibraryHandles& handles, double* matrices, std::int64_t n, std::int64_t batch,
              bool vectors, double* values, int* info);
 

@@ -25,6 +25,7 @@ set(VINDEX_KERNEL_SOURCES
 set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch_top.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_route.cpp

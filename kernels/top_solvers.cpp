@@ -98,6 +98,20 @@ std::uint64_t fast_solver_bytes(std::int64_t short_side, std::int64_t long_side,
          static_cast<std::uint64_t>(batch) * small * (measure::bounded_count() + 2);
 }
 
+std::uint64_t vector_solver_bytes(std::int64_t short_side, std::int64_t long_side,
+                                  std::int64_t batch, std::int64_t columns) {
+  const std::uint64_t search =
+      measure::are_dense_vectors(short_side, columns)
+          ? static_cast<std::uint64_t>(batch * (short_side + 1)) * sizeof(double)
+          : subspace_bytes(short_side, measure::vector_block_width(short_side, columns), batch);
+  return search + projection_bytes({.short_side = short_side,
+                                    .long_side = long_side,
+                                    .count = columns,
+                                    .batch = batch,
+                                    .with_image = true},
+                                   0);
+}
+
 double tensor_gram_error_bound(std::int64_t long_side, std::int64_t sum_depth, double sum_squares) {
   constexpr double kUnit = 0x1p-24;
   constexpr double kTruncations = 36.0 / 16.0;  // of 2^-24, per product

@@ -56,6 +56,10 @@ class FastSolver {
 std::uint64_t fast_solver_bytes(std::int64_t short_side, std::int64_t long_side, std::int64_t batch,
                                 std::int64_t slab_length);
 
+/// Bytes of a VectorSolver for `batch` matrices, by either way, beside the Grams.
+std::uint64_t vector_solver_bytes(std::int64_t short_side, std::int64_t long_side,
+                                  std::int64_t batch, std::int64_t columns);
+
 /// Bound of |G - W^T W|_2 for a Gram matrix whose products of at most 22 significant bits are
 /// summed by tensor cores in float32, `sum_depth` at a time, these sums added up in float32, and
 /// weights are rounded to 22 bits: a unit of truncation per product (a step of 16 truncates 17

@@ -109,6 +109,22 @@ TEST(CudaRoute, AMatrixBeyondTheBandReductionGoesToTheLibrary) {
   }
 }
 
+TEST(CudaRoute, TheTopOfLargeMatricesIsIteratedOnATrustedGram) {
+  EXPECT_FALSE(routes("auto", Mode::kFast, all_but(), kHopper, 512).has_top);
+  const RoutePlan plan = routes("auto", Mode::kFast, all_but(), kHopper, 2048);
+  EXPECT_TRUE(plan.has_top);
+  EXPECT_EQ(plan.top.top_method(), "gram32+chebyshev+cuda");
+  for (const char* wish : {"auto", "library"}) {
+    const RoutePlan wary =
+        routes(wish, Mode::kFast, all_but({KernelUnderTest::kGramHalfPair}), kHopper, 2048);
+    EXPECT_TRUE(wary.has_top);
+    EXPECT_EQ(wary.top.top_method(), "gram64+chebyshev+cuda");
+  }
+  EXPECT_EQ(routes("auto", Mode::kStrict, all_but(), kHopper, 2048).top.top_method(),
+            "gram64+chebyshev+cuda");
+  EXPECT_FALSE(routes("qr", Mode::kFast, all_but(), kHopper, 2048).has_top);
+}
+
 TEST(CudaRoute, OnlyWantedKernelsAreTested) {
   EXPECT_TRUE(kernels_wanted(parse_route("library"), Mode::kDefault).empty());
   EXPECT_TRUE(kernels_wanted(parse_route("qr"), Mode::kStrict).empty());
