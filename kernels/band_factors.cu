@@ -3,8 +3,6 @@
 #include "launch.hpp"
 
 #include <intrinsics.hpp>
-#include <type_traits>
-
 namespace vindex::kernels {
 namespace {
 
@@ -284,10 +282,6 @@ void advance_rows(const Factors<typename Product::Real, BandReal>& in, cudaStrea
          dim3(kChunkWarps<Real> * kWarp), (4 + 2 * kChunkWarps<Real>)*kBlockRoom * sizeof(Real),
          stream, in);
 }
-
-template <typename Real>
-using TensorProduct =
-    std::conditional_t<sizeof(Real) == sizeof(float), SplitProduct, DoubleProduct>;
 
 }  // namespace
 

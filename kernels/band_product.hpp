@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <intrinsics.hpp>
+#include <type_traits>
 
 namespace vindex::kernels {
 
@@ -33,9 +34,13 @@ struct AlongDepth {  ///< depth contiguous
   const Real* data;
   int stride;
   __device__ Real at(int index, int k) const { return data[index * stride + k]; }
-  /// k and k + 1, for even k.
+  /// k and k + kApart; k is even where they are neighbours.
+  template <int kApart>
   __device__ Pack<Real, 2> pair(int index, int k) const {
-    return *reinterpret_cast<const Pack<Real, 2>*>(data + index * stride + k);
+    if constexpr (kApart == 1) {
+      return *reinterpret_cast<const Pack<Real, 2>*>(data + index * stride + k);
+    }
+    return {at(index, k), at(index, k + kApart)};
   }
 };
 template <typename Real>
@@ -43,7 +48,10 @@ struct AcrossDepth {  ///< index contiguous
   const Real* data;
   int stride;
   __device__ Real at(int index, int k) const { return data[k * stride + index]; }
-  __device__ Pack<Real, 2> pair(int index, int k) const { return {at(index, k), at(index, k + 1)}; }
+  template <int kApart>
+  __device__ Pack<Real, 2> pair(int index, int k) const {
+    return {at(index, k), at(index, k + kApart)};
+  }
 };
 
 /// Fused multiply-add of the CUDA cores. A lane holds rows l / 8 + 4 i and columns l % 8 + 8 j.
@@ -102,20 +110,59 @@ __device__ inline SplitFloat split_float(float value) {
 
 /// Three tf32 products per float32 product: high high + high low + low high; what is left out is
 /// 2^-22 of the largest term. The tensor cores cut every sum towards zero, which over many steps is
-/// a bias and not an error that averages out: so every kTileDepth of depth have a sum of their own,
-/// small terms first, and those are added with rounding to nearest.
-///
-/// The fragments' depths t and t + 4 stand for 2t and 2t + 1: any order serves that both operands
-/// share, and in this one pairs lie side by side in memory, and a block that came out of a product
-/// is an operand as it is.
-struct SplitProduct {
+/// a bias and not an error that averages out: so every 8 of depth have a sum of their own, small
+/// terms first, and those are added with rounding to nearest.
+struct SplitArithmetic {
   using Real = float;
+  using Element = SplitFloat;
+  static constexpr int kApart = 1;  // of the two depths of a lane
+  __device__ static Element element(float value) { return split_float(value); }
+  __device__ static void add(float* sum, const Element (&a)[4], const Element (&b)[2]) {
+    const std::uint32_t a_high[4] = {a[0].high, a[1].high, a[2].high, a[3].high};
+    const std::uint32_t a_low[4] = {a[0].low, a[1].low, a[2].low, a[3].low};
+    const std::uint32_t b_high[2] = {b[0].high, b[1].high};
+    const std::uint32_t b_low[2] = {b[0].low, b[1].low};
+    float fresh[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+    device::mma_tf32(fresh, a_low, b_high);
+    device::mma_tf32(fresh, a_high, b_low);
+    device::mma_tf32(fresh, a_high, b_high);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum[i] += fresh[i];
+    }
+  }
+};
+
+/// The float64 tensor cores, which round every step to nearest.
+struct DoubleArithmetic {
+  using Real = double;
+  using Element = double;
+  static constexpr int kApart = 4;  // neighbours would have to be moved to other registers
+  __device__ static Element element(double value) { return value; }
+  __device__ static void add(double* sum, const double (&a)[4], const double (&b)[2]) {
+    double tile[4] = {sum[0], sum[1], sum[2], sum[3]};
+    device::mma_f64_m16n8k8(tile, a, b);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum[i] = tile[i];
+    }
+  }
+};
+
+/// Products of the tensor cores from tiles of 16 x 8 with depth 8. A fragment holds depths t and
+/// t + 4 of both operands, which may stand for any two that both agree on: 2t and 2t + 1 lie side
+/// by side in memory, and are what a lane has of a block that came out of a product, which so is an
+/// operand as it is.
+template <typename Arithmetic>
+struct TileProduct {
+  using Real = typename Arithmetic::Real;
+  using Element = typename Arithmetic::Element;
   static constexpr int kTileRows = 16;
   static constexpr int kTileColumns = 8;
   static constexpr int kTileDepth = 8;
+  static constexpr int kTileValues = 4;
   static constexpr int kRowTiles = kBandWidth / kTileRows;
   static constexpr int kColumnTiles = kBandWidth / kTileColumns;
-  static constexpr int kTileValues = 4;
   static constexpr int kNeighbours = 2;
   static constexpr bool kTakesValues = true;
 
@@ -127,150 +174,75 @@ struct SplitProduct {
     return i / kTileValues % kColumnTiles * kTileColumns + lane % 4 * 2 + i % 2;
   }
 
+  // Two of the depths k to k + 7 per lane, kApart between them.
+  template <int kApart>
+  __device__ static int depth(int k, int lane) {
+    return k + lane % 4 * (kApart == 1 ? 2 : 1);
+  }
+
   struct Right {
-    std::uint32_t high[kColumnTiles][2];
-    std::uint32_t low[kColumnTiles][2];
+    Element elements[kColumnTiles][2];
   };
-  template <typename B>
+  template <int kApart, typename B>
   __device__ static Right load_right(const B& b, int k, int lane) {
     Right right;
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j) {
-      const Pack<float, 2> pair = b.pair(kTileColumns * j + lane / 4, k + lane % 4 * 2);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const SplitFloat split = split_float(pair.values[half]);
-        right.high[j][half] = split.high;
-        right.low[j][half] = split.low;
-      }
+      const auto pair =
+          b.template pair<kApart>(kTileColumns * j + lane / 4, depth<kApart>(k, lane));
+      right.elements[j][0] = Arithmetic::element(pair.values[0]);
+      right.elements[j][1] = Arithmetic::element(pair.values[1]);
     }
     return right;
   }
 
-  /// `left`: rows g and g + 8 at depth 2t, then at 2t + 1.
-  __device__ static void add_tile_row(float (&sum)[kBlockValues], const float (&left)[4],
-                                      const Right& right, int i) {
-    std::uint32_t high[4];
-    std::uint32_t low[4];
-#pragma unroll
-    for (int part = 0; part < 4; ++part) {
-      const SplitFloat split = split_float(left[part]);
-      high[part] = split.high;
-      low[part] = split.low;
-    }
+  /// Adds to row `i` of tiles. `upper` and `lower`: rows g and g + 8 of A at the lane's two depths.
+  __device__ static void add_tile_row(Real (&sum)[kBlockValues], const Pack<Real, 2>& upper,
+                                      const Pack<Real, 2>& lower, const Right& right, int i) {
+    const Element left[4] = {
+        Arithmetic::element(upper.values[0]), Arithmetic::element(lower.values[0]),
+        Arithmetic::element(upper.values[1]), Arithmetic::element(lower.values[1])};
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j) {
-      float fresh[kTileValues] = {0.0F, 0.0F, 0.0F, 0.0F};
-      device::mma_tf32(fresh, low, right.high[j]);
-      device::mma_tf32(fresh, high, right.low[j]);
-      device::mma_tf32(fresh, high, right.high[j]);
-#pragma unroll
-      for (int value = 0; value < kTileValues; ++value) {
-        sum[(i * kColumnTiles + j) * kTileValues + value] += fresh[value];
-      }
+      Arithmetic::add(sum + (i * kColumnTiles + j) * kTileValues, left, right.elements[j]);
     }
   }
 
   template <typename A, typename B>
-  __device__ static void add(float (&sum)[kBlockValues], const A& a, const B& b, int lane) {
+  __device__ static void add(Real (&sum)[kBlockValues], const A& a, const B& b, int lane) {
 #pragma unroll 2
     for (int k = 0; k < kBandWidth; k += kTileDepth) {
-      const Right right = load_right(b, k, lane);
+      constexpr int kApart = Arithmetic::kApart;
+      const Right right = load_right<kApart>(b, k, lane);
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i) {
         const int row = kTileRows * i + lane / 4;
-        const Pack<float, 2> upper = a.pair(row, k + lane % 4 * 2);
-        const Pack<float, 2> lower = a.pair(row + 8, k + lane % 4 * 2);
-        const float left[4] = {upper.values[0], lower.values[0], upper.values[1], lower.values[1]};
-        add_tile_row(sum, left, right, i);
+        const int first = depth<kApart>(k, lane);
+        add_tile_row(sum, a.template pair<kApart>(row, first),
+                     a.template pair<kApart>(row + 8, first), right, i);
       }
     }
   }
 
   /// sum += (the block held as `values`) B.
   template <typename B>
-  __device__ static void add_values(float (&sum)[kBlockValues], const float (&values)[kBlockValues],
+  __device__ static void add_values(Real (&sum)[kBlockValues], const Real (&values)[kBlockValues],
                                     const B& b, int lane) {
 #pragma unroll
     for (int tile = 0; tile < kColumnTiles; ++tile) {
-      const Right right = load_right(b, tile * kTileDepth, lane);
+      const Right right = load_right<1>(b, tile * kTileDepth, lane);
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i) {
-        const float* own = values + (i * kColumnTiles + tile) * kTileValues;
-        const float left[4] = {own[0], own[2], own[1], own[3]};
-        add_tile_row(sum, left, right, i);
+        const Real* own = values + (i * kColumnTiles + tile) * kTileValues;
+        add_tile_row(sum, {own[0], own[1]}, {own[2], own[3]}, right, i);
       }
     }
   }
 };
 
-/// The float64 tensor cores, which round every step to nearest. Two steps of depth 4 take depths
-/// 2t, then 2t + 1: see SplitProduct.
-struct DoubleProduct {
-  using Real = double;
-  static constexpr int kTile = 8;
-  static constexpr int kTiles = kBandWidth / kTile;
-  static constexpr int kNeighbours = 2;
-  static constexpr bool kTakesValues = true;
-
-  __device__ static int row(int lane, int i) { return i / (2 * kTiles) * kTile + lane / 4; }
-  __device__ static int column(int lane, int i) {
-    return i / 2 % kTiles * kTile + lane % 4 * 2 + i % 2;
-  }
-
-  struct Right {
-    Pack<double, 2> pairs[kTiles];
-  };
-  template <typename B>
-  __device__ static Right load_right(const B& b, int k, int lane) {
-    Right right;
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-      right.pairs[j] = b.pair(kTile * j + lane / 4, k + lane % 4 * 2);
-    }
-    return right;
-  }
-
-  __device__ static void add_tile_row(double (&sum)[kBlockValues], double even, double odd,
-                                      const Right& right, int i) {
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-      const int first = (i * kTiles + j) * 2;
-      double pair[2] = {sum[first], sum[first + 1]};
-      device::mma_f64(pair, even, right.pairs[j].values[0]);
-      device::mma_f64(pair, odd, right.pairs[j].values[1]);
-      sum[first] = pair[0];
-      sum[first + 1] = pair[1];
-    }
-  }
-
-  template <typename A, typename B>
-  __device__ static void add(double (&sum)[kBlockValues], const A& a, const B& b, int lane) {
-#pragma unroll 1
-    for (int k = 0; k < kBandWidth; k += kTile) {
-      const Right right = load_right(b, k, lane);
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        const Pack<double, 2> left = a.pair(kTile * i + lane / 4, k + lane % 4 * 2);
-        add_tile_row(sum, left.values[0], left.values[1], right, i);
-      }
-    }
-  }
-
-  template <typename B>
-  __device__ static void add_values(double (&sum)[kBlockValues],
-                                    const double (&values)[kBlockValues], const B& b, int lane) {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const Right right = load_right(b, tile * kTile, lane);
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        const int first = (i * kTiles + tile) * 2;
-        add_tile_row(sum, values[first], values[first + 1], right, i);
-      }
-    }
-  }
-};
+template <typename Real>
+using TensorProduct = TileProduct<
+    std::conditional_t<sizeof(Real) == sizeof(float), SplitArithmetic, DoubleArithmetic>>;
 
 /// Reads or writes a block, `stride` between its rows; stride and address are even.
 template <typename Product, typename Stride>

@@ -14,27 +14,27 @@ constexpr int kMaximumWarps = 8;
 constexpr int kSchedulers = 4;  // of a multiprocessor
 
 /// Distances of rows in shared memory, in elements: multiples of 16 bytes, and such that the lanes
-/// of a fragment fall into different banks: for pairs of depths along a row 8 modulo 32 (float32)
-/// or 16 (float64) elements, for depths down a column 4 modulo 32 or 2 modulo 16.
-constexpr int kPairStride = 2 * kBandWidth + 8;
+/// of a fragment fall into different banks. Along rows, float32 reads pairs of depths (8 modulo 32
+/// elements), float64 single ones (4 modulo 16); down columns both want 4.
 template <typename Real>
-constexpr int kSingleStride = sizeof(Real) == sizeof(float) ? kBandWidth + 4 : kBandWidth + 2;
+constexpr int kPairStride = 2 * kBandWidth + (sizeof(Real) == sizeof(float) ? 8 : 4);
+constexpr int kSingleStride = kBandWidth + 4;
 
 /// Elements of shared memory that depend on the strip, per row.
 template <typename Real>
-constexpr int kSharedPerRow = kPairStride + 2 * kSingleStride<Real>;
+constexpr int kSharedPerRow = kPairStride<Real> + 2 * kSingleStride;
 /// And those of the two column tiles in flight.
 template <typename Real>
-constexpr int kSharedOfColumns = 2 * kBandWidth*(kPairStride + kSingleStride<Real>);
+constexpr int kSharedOfColumns = 2 * kBandWidth*(kPairStride<Real> + kSingleStride);
 
 template <typename Real>
 struct StripShared {
   __device__ explicit StripShared(int strip_rows)
       : tiles(reinterpret_cast<Real*>(device::dynamic_shared())),
-        pairs(tiles + strip_rows * kSingleStride<Real>),
-        reflectors(pairs + strip_rows * kPairStride),
-        column_pairs(reflectors + strip_rows * kSingleStride<Real>),
-        column_reflectors(column_pairs + 2 * kBandWidth * kPairStride) {}
+        pairs(tiles + strip_rows * kSingleStride),
+        reflectors(pairs + strip_rows * kPairStride<Real>),
+        column_pairs(reflectors + strip_rows * kSingleStride),
+        column_reflectors(column_pairs + 2 * kBandWidth * kPairStride<Real>) {}
 
   Real* tiles;         // a kBand x kBand block per warp
   Real* pairs;         // V W of the strip's rows
@@ -70,8 +70,7 @@ __device__ void copy_block(Real* shared, const Real* block, std::int64_t stride,
   for (int i = 0; i < kPacks; ++i) {
     const int row = i * (kWarp / kPacks) + lane / kPacks;
     const int column = lane % kPacks * kPack;
-    device::copy_async_16(shared + row * kSingleStride<Real> + column,
-                          block + row * stride + column);
+    device::copy_async_16(shared + row * kSingleStride + column, block + row * stride + column);
   }
 }
 
@@ -81,11 +80,11 @@ __device__ void copy_columns(const StripShared<Real>& shared, const Real* pendin
                              const Real* factors, std::int64_t tile, std::int64_t rows) {
   const int slot = static_cast<int>(tile % 2) * kBandWidth;
   if (pending != nullptr) {
-    copy_rows(shared.column_pairs + slot * kPairStride, kPairStride, pending, tile * kBand,
-              kBandWidth, rows, 2 * kBandWidth);
+    copy_rows(shared.column_pairs + slot * kPairStride<Real>, kPairStride<Real>, pending,
+              tile * kBand, kBandWidth, rows, 2 * kBandWidth);
   }
-  copy_rows(shared.column_reflectors + slot * kSingleStride<Real>, kSingleStride<Real>, factors,
-            tile * kBand, kBandWidth, rows, kBandWidth);
+  copy_rows(shared.column_reflectors + slot * kSingleStride, kSingleStride, factors, tile * kBand,
+            kBandWidth, rows, kBandWidth);
   device::copy_async_commit();
 }
 
@@ -94,7 +93,7 @@ template <typename Product>
 __global__ void __launch_bounds__(kMaximumWarps* kWarp)
     update_and_multiply_kernel(TrailingPass<typename Product::Real> pass) {
   using Real = typename Product::Real;
-  constexpr int kStride = kSingleStride<Real>;
+  constexpr int kStride = kSingleStride;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
@@ -115,7 +114,7 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
                    (matrix * strip_count(pass.order, pass.strip_rows) + strip) * pass.order * kBand;
 
   if (pending != nullptr) {
-    copy_rows(shared.pairs, kPairStride, pending, strip_first, warps * kBandWidth, pass.rows,
+    copy_rows(shared.pairs, kPairStride<Real>, pending, strip_first, warps * kBandWidth, pass.rows,
               2 * kBandWidth);
   }
   copy_rows(shared.reflectors, kStride, factors, strip_first, warps * kBandWidth, pass.rows,
@@ -124,7 +123,7 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
   device::copy_async_commit();
 
   Real* tile = shared.tiles + warp * kBandWidth * kStride;
-  const Real* pair = shared.pairs + warp * kBandWidth * kPairStride;
+  const Real* pair = shared.pairs + warp * kBandWidth * kPairStride<Real>;
   const AcrossDepth<Real> own_reflectors{shared.reflectors + warp * kBandWidth * kStride, kStride};
   Real product[kBlockValues] = {};
   const std::int64_t tiles = strip_end / kBand;
@@ -146,11 +145,11 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
     if (live) {
       Real sum[kBlockValues] = {};
       if (pending != nullptr) {
-        const Real* column_pair = shared.column_pairs + slot * kPairStride;
-        Product::add(sum, AlongDepth<Real>{pair, kPairStride},
-                     AlongDepth<Real>{column_pair + kBandWidth, kPairStride}, lane);
-        Product::add(sum, AlongDepth<Real>{pair + kBandWidth, kPairStride},
-                     AlongDepth<Real>{column_pair, kPairStride}, lane);
+        const Real* column_pair = shared.column_pairs + slot * kPairStride<Real>;
+        Product::add(sum, AlongDepth<Real>{pair, kPairStride<Real>},
+                     AlongDepth<Real>{column_pair + kBandWidth, kPairStride<Real>}, lane);
+        Product::add(sum, AlongDepth<Real>{pair + kBandWidth, kPairStride<Real>},
+                     AlongDepth<Real>{column_pair, kPairStride<Real>}, lane);
       }
       device::copy_async_wait<1>();  // the block; the next columns may take longer
       __syncwarp();
@@ -216,13 +215,6 @@ void launch_pass(const TrailingPass<typename Product::Real>& pass, cudaStream_t 
               static_cast<unsigned>(pass.batch)),
          dim3(static_cast<unsigned>(strip_rows)), elements * sizeof(Real), stream, pass);
 }
-
-template <typename Real>
-struct TensorProduct;
-template <>
-struct TensorProduct<float> : SplitProduct {};
-template <>
-struct TensorProduct<double> : DoubleProduct {};
 
 }  // namespace
 

@@ -90,6 +90,29 @@ __device__ inline void mma_f64(double (&d)[2], double a, double b) {
                : "d"(a), "d"(b));
 }
 
+/// m16n8k8 in float64, fragments as in mma_tf32: one instruction on sm_90, which reaches the full
+/// rate only with these, four m8n8k4 before.
+__device__ inline void mma_f64_m16n8k8(double (&d)[4], const double (&a)[4], const double (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+  double upper[2] = {d[0], d[1]};
+  double lower[2] = {d[2], d[3]};
+  mma_f64(upper, a[0], b[0]);
+  mma_f64(lower, a[1], b[0]);
+  mma_f64(upper, a[2], b[1]);
+  mma_f64(lower, a[3], b[1]);
+  d[0] = upper[0];
+  d[1] = upper[1];
+  d[2] = lower[0];
+  d[3] = lower[1];
+#endif
+}
+
 /// Four 8 x 8 matrices of 16-bit elements. Lane l names row l % 8 of matrix l / 8 (16 bytes,
 /// 16-byte aligned, in shared memory) and gets, of matrix i in r[i], elements 2t and 2t+1 of row g.
 __device__ inline void load_matrix_x4(std::uint32_t (&r)[4], const void* row_in_shared) {

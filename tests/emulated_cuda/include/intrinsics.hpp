@@ -66,6 +66,17 @@ inline void mma_f64(double (&d)[2], double a, double b,
                     std::source_location where = std::source_location::current()) {
   emulated::mma_f64(d, a, b, where);
 }
+inline void mma_f64_m16n8k8(double (&d)[4], const double (&a)[4], const double (&b)[2],
+                            std::source_location where = std::source_location::current()) {
+  // The fragments of m16n8k8 are those of its m8n8k4 quarters.
+  for (int half = 0; half < 2; ++half) {
+    double rows[2] = {d[2 * half], d[2 * half + 1]};
+    emulated::mma_f64(rows, a[half], b[0], where);
+    emulated::mma_f64(rows, a[2 + half], b[1], where);
+    d[2 * half] = rows[0];
+    d[2 * half + 1] = rows[1];
+  }
+}
 inline void load_matrix_x4(std::uint32_t (&r)[4], const void* row_in_shared,
                            std::source_location where = std::source_location::current()) {
   emulated::load_matrix_x4(r, row_in_shared, false, where);
