@@ -116,7 +116,7 @@ TEST(CudaRoute, TheTopOfLargeMatricesIsIteratedOnATrustedGram) {
   EXPECT_EQ(plan.top.top_method(), "gram32+chebyshev+cuda");
   for (const char* wish : {"auto", "library"}) {
     const RoutePlan wary =
-        routes(wish, Mode::kFast, all_but({KernelUnderTest::kGramHalfPair}), kHopper, 2048);
+        routes(wish, Mode::kFast, all_but({KernelUnderTest::kGramBlockScaled}), kHopper, 2048);
     EXPECT_TRUE(wary.has_top);
     EXPECT_EQ(wary.top.top_method(), "gram64+chebyshev+cuda");
   }
