@@ -135,7 +135,8 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
       "matrices          {}\nhand-overs        {}\nto read           {}\n"
       "memory            {} suggested, {} at least, {} allowed\n"
       "host ring         up to {} of it, for weights on their way\n{}"
-      "results file      about {}\nexpected time     about {}, if the storage gives {:.2g} GB/s\n",
+      "results file      about {}\nexpected time     about {}, where the storage gives {:.2g} GB/s "
+      "or more\n",
       plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
       size_text(plan.least_ram_bytes), size_text(settings.ram_budget), size_text(plan.ring_bytes),
       devices, size_text(plan.output_bytes), run::clock_text(seconds),

@@ -44,7 +44,7 @@ TEST_F(BenchCliTest, EverySectionIsMeasuredBesideALimit) {
   EXPECT_EQ(names["spectra.strict"], 4);
   EXPECT_EQ(names["gram"], 8);
   EXPECT_GE(names["end_to_end"], 1);
-  EXPECT_EQ(names["end_to_end"], names["read"]);
+  EXPECT_GE(names["read"], names["end_to_end"]);  // one of each cache, and one more way of reading
   EXPECT_GE(names["probe.memcpy"], 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "scratch files stay";
 }
