@@ -103,6 +103,20 @@ void add_flags(CLI::App& verb, Flags& flags) {
       "File of the same flags, one `name = value` a line; the command line outranks it");
 }
 
+/// Device memory that the calls which run at once take at most.
+std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& index,
+                          const run::RunSettings& settings, const measure::Backend& backend) {
+  std::uint64_t most = 0;
+  for (const run::WorkUnit& unit : plan.units) {
+    const model::MatrixRecord& record =
+        index.matrices[static_cast<std::size_t>(unit.matrices.front())];
+    most = std::max(most, backend.device_workspace_bytes(
+                              record.encoding, record.stored_rows(), record.stored_cols(),
+                              settings.options, static_cast<std::int64_t>(unit.matrices.size())));
+  }
+  return most * static_cast<std::uint64_t>(backend.limits().concurrent_calls);
+}
+
 ExitCode show_plan(const Flags& flags, const Session& session) {
   const run::RunSettings settings = settings_of(flags, session);
   const run::SelectedModel model = run::open_selected(settings);
@@ -127,8 +141,9 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
   std::string devices;
   for (const auto& backend : backends) {
     if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
-      devices +=
-          fmt::format("device memory     {} on {}\n", size_text(bytes), backend->info().device);
+      devices += fmt::format("device memory     {} of {} on {}\n",
+                             size_text(device_need(plan, model.index, settings, *backend)),
+                             size_text(bytes), backend->info().device);
     }
   }
   print_result(fmt::format(

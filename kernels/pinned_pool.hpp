@@ -56,6 +56,8 @@ class PinnedPool {
           return found;
         }
       }
+      // Sizes have changed: what is kept for the old ones would come on top of the memory budget.
+      kept_.clear();
     }
     Block fresh;
     void* memory = nullptr;
