@@ -143,6 +143,7 @@ void bind_hqq(const Encoding& encoding, Binder& binder) {
 void bind_companions(const Encoding& encoding, const DecodeView& view, Binder& binder) {
   switch (encoding.scheme) {
     case Scheme::kFp8Block:
+    case Scheme::kFactoredBlocks:
       binder.scales_of_blocks();
       return;
     case Scheme::kScaledInt: {

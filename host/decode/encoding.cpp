@@ -23,6 +23,14 @@ Encoding plain_encoding(ElementType type) {
   return encoding;
 }
 
+Encoding factored_encoding(ElementType type) {
+  Encoding encoding = plain_encoding(type);
+  encoding.scheme = Scheme::kFactoredBlocks;
+  encoding.block_rows = 0;  // one scale for all rows and columns
+  encoding.block_cols = 0;
+  return encoding;
+}
+
 Encoding fp8_block_encoding(std::int32_t block_rows, std::int32_t block_cols) {
   expects(block_rows > 0 && block_cols > 0, "fp8_block_encoding: positive block sides");
   Encoding encoding;

@@ -188,16 +188,28 @@ LogicalTensor plain(const StoredTensor& tensor, std::int32_t index) {
   return logical;
 }
 
-/// NVFP4 blocks with a float32 factor beside them, which the block decoder does not apply.
-void bind_gguf_factor(const Binding& binding, LogicalTensor& logical) {
+/// NVFP4 blocks with a float32 factor beside them: one, or one for each slice of a stack.
+void bind_gguf_factor(const shard::ModelFiles& files, const Binding& binding,
+                      LogicalTensor& logical) {
   const Found found = binding.companions_of(logical.codes, logical.stored);
-  if (found[Part::kGlobalScale] < 0) {
+  const std::int32_t index = found[Part::kGlobalScale];
+  if (index < 0) {
     return;
   }
-  logical.companions.push_back(
-      {CompanionRole::kGlobalScale, found[Part::kGlobalScale], std::nullopt});
-  logical.unsupported =
-      fmt::format("scheme not supported: {} with a factor beside it", logical.encoding.label);
+  const StoredTensor& factor = files.tensors[at(index)];
+  logical.encoding = decode::factored_encoding(logical.encoding.type);
+  logical.companions.push_back({CompanionRole::kScale, index, std::nullopt});
+  const bool one = factor.shape.size() <= 1 && factor.bytes == sizeof(float);
+  const bool one_per_slice =
+      logical.shape.size() == 3 && factor.shape.size() == 1 && factor.shape[0] == logical.shape[0];
+  if (factor.type != ElementType::kF32) {
+    logical.unsupported = fmt::format("scale of wrong type: {} is {}", printable(factor.name),
+                                      decode::element_type_row(factor.type).name);
+  } else if (!one && !one_per_slice) {
+    logical.unsupported = fmt::format(
+        "scale misshapen: {} is [{}], one or one per slice of [{}] is needed",
+        printable(factor.name), fmt::join(factor.shape, ", "), fmt::join(logical.shape, ", "));
+  }
 }
 
 void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<Warning>& warnings) {
@@ -234,7 +246,7 @@ std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
     if (binding.is_orphan(index)) {
       logical.orphan = true;
     } else if (gguf) {
-      bind_gguf_factor(binding, logical);
+      bind_gguf_factor(files, binding, logical);
     } else if (const auto code_name =
                    code_name_of(tensor, binding.has_companions(index), logical.name)) {
       logical.quantised = true;

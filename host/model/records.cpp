@@ -292,7 +292,8 @@ class Builder {
     }
     for (const BoundCompanion& bound : logical.companions) {
       // One number may serve every slice.
-      const bool shared = bound.role == decode::CompanionRole::kGlobalScale &&
+      const bool shared = (bound.role == decode::CompanionRole::kGlobalScale ||
+                           logical.encoding.scheme == decode::Scheme::kFactoredBlocks) &&
                           element_count(stored(bound.tensor)) == 1;
       const auto companion = shared ? std::optional(whole(bound.tensor)) : part(bound.tensor);
       if (companion) {

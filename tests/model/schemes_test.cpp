@@ -388,7 +388,9 @@ TEST(GgufSchemesTest, FactorBesideNvfp4IsNotLost) {
   const MatrixRecord* slice = find_matrix(index, "blk.0.ffn_up_exps.weight", 1);
   ASSERT_NE(slice, nullptr);
   ASSERT_EQ(slice->companions.size(), 1U);
-  EXPECT_EQ(slice->companions[0].role, CompanionRole::kGlobalScale);
+  EXPECT_EQ(slice->unsupported, "");
+  EXPECT_EQ(slice->encoding.label, "NVFP4");
+  EXPECT_EQ(slice->companions[0].role, CompanionRole::kScale);
   EXPECT_EQ(slice->companions[0].part.bytes, 4U);
   EXPECT_EQ(slice->companions[0].part.offset,
             fixture.files().tensors[static_cast<std::size_t>(factor)].offset + 4);

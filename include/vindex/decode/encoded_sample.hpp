@@ -191,6 +191,10 @@ inline std::vector<SampleShape> shapes_of(const FormatRow& row, std::int64_t row
       shape.encoding = plain_encoding(row.type);
       shapes.push_back(shape);
       break;
+    case Scheme::kFactoredBlocks:
+      encoding = factored_encoding(row.type);
+      add(encoding.label + "/factor");
+      break;
     case Scheme::kFp8Block: {
       encoding.block_rows = encoding.block_cols = 128;
       add(std::string(element_type_row(row.type).name) + "/128x128");

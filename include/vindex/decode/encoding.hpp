@@ -32,6 +32,7 @@ enum class Scheme : std::uint8_t {
   kLookup4,          ///< bitsandbytes nf4 and fp4: flat pairs of indices into a table
   kHqq,              ///< flat planes of codes, the first in the highest bits
   kTernary,          ///< BitNet: flat planes of two bits, the first in the lowest bits
+  kFactoredBlocks,   ///< ggml blocks times one scale for the whole matrix (NVFP4 in GGUF files)
   kUnsupported,      ///< recognised and named (see `label`), not decodable
 };
 
@@ -159,6 +160,8 @@ std::optional<std::uint64_t> slab_bytes(const Encoding& encoding, std::uint64_t 
 
 /// The encoding of a tensor stored plainly as `type`.
 Encoding plain_encoding(ElementType type);
+/// The same with a scale for the whole matrix beside it: the label is the type's.
+Encoding factored_encoding(ElementType type);
 /// fp8 E4M3 codes with block_rows x block_cols scales: label "F8_E4M3/128x128".
 Encoding fp8_block_encoding(std::int32_t block_rows, std::int32_t block_cols);
 /// compressed-tensors pack-quantized, symmetric: label "INT4/g32" (group 0 = one per row:

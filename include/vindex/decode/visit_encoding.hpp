@@ -5,6 +5,7 @@
 //   visit_encoding(encoding, [&]<typename Decoder>(Decoder) { kernel<Decoder><<<...>>>(view); });
 #pragma once
 
+#include <vindex/decode/factored_blocks.hpp>
 #include <vindex/decode/flat_codes.hpp>
 #include <vindex/decode/four_bit_blocks.hpp>
 #include <vindex/decode/fp4_pairs.hpp>
@@ -55,7 +56,7 @@ using SchemeDecoders =
                 AffineIntDecoder<5>, AffineIntDecoder<6>, AffineIntDecoder<8>, GptqDecoder<2>,
                 GptqDecoder<3>, GptqDecoder<4>, GptqDecoder<8>, AwqDecoder, Lookup4Decoder,
                 HqqDecoder<1>, HqqDecoder<2>, HqqDecoder<3>, HqqDecoder<4>, HqqDecoder<8>,
-                TernaryDecoder>;
+                TernaryDecoder, FactoredBlockDecoder<NVFP4Block>>;
 
 template <typename... A, typename... B, typename... C>
 constexpr DecoderList<A..., B..., C...> join(DecoderList<A...> /*a*/, DecoderList<B...> /*b*/,
