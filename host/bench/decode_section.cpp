@@ -1,4 +1,5 @@
 // Decoding on one thread, in thread CPU time, beside a copy of the same output.
+#include "ggml_figures.hpp"
 #include "section.hpp"
 
 #include <vindex/bench/weights.hpp>
@@ -159,6 +160,11 @@ void decode_section(Section& section) {
     }
   }
   for (Row& row : found) {
+    if (const auto bar = ggml_decode_gb_per_s(row.encoding, limit);
+        bar && row.name == "decode" && !row.samples.empty()) {
+      row.note = fmt::format("{:.1f} times ggml's {:.2f} (published, scaled by memcpy)",
+                             best_of(row) / *bar, *bar);
+    }
     section.add(std::move(row));
   }
 }
