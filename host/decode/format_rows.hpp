@@ -24,9 +24,8 @@ inline void stream_baseline(const float* from, float* to, std::int64_t count) {
   }
 }
 
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] inline void stream_avx512(const float* from,
-                                                                         float* to,
-                                                                         std::int64_t count) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] inline void stream_avx512(
+    const float* from, float* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += 16) {
     _mm512_stream_ps(to + i, _mm512_load_ps(from + i));
   }

@@ -47,8 +47,7 @@ class CpuBackend final : public Backend {
   }
 
   BackendInfo info() const override { return cpu_backend_info(); }
-  BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1};
-  }
+  BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1}; }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return std::make_unique<HostStaging>(bytes);
   }

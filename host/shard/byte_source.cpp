@@ -20,8 +20,8 @@ void ByteSource::read(std::uint64_t offset, std::span<std::byte> into) {
   read_many(std::span(&request, 1));
 }
 
-void throw_truncated(const std::string& name, std::uint64_t offset,
-                                  std::uint64_t bytes, std::uint64_t size) {
+void throw_truncated(const std::string& name, std::uint64_t offset, std::uint64_t bytes,
+                     std::uint64_t size) {
   throw FormatError("E-TRUNCATED", fmt::format("{} at byte {}", name, offset),
                     fmt::format("{} bytes are due here, but the file ends at byte {}: fetch it "
                                 "again, it is cut short or changed",
