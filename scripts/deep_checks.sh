@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The checks that take longer than a push should wait for: every test under address and undefined-behaviour sanitizers,
+# a minute of every fuzz target, clang-tidy over every host source. To be run before a release and after large changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/setup.sh --development
+
+echo "== sanitizers"
+cmake --preset sanitize >/dev/null
+cmake --build --preset sanitize -j "$(nproc)"
+ctest --preset sanitize -j "$(nproc)"
+
+echo "== fuzz targets"
+scripts/fuzz.sh 60
+
+echo "== clang-tidy"
+scripts/tidy.sh
