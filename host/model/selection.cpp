@@ -6,15 +6,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
+#include <re2/re2.h>
 
 namespace vindex::model {
 
 namespace {
 
 constexpr std::size_t kLongestPattern = 1024;
-constexpr std::size_t kLongestName = 1024;
-constexpr int kMostRepetitions = 255;
+/// Of the compiled expression and its automata: RE2 refuses what would need more, and matches in
+/// time linear in the name whatever the expression.
+constexpr std::int64_t kPatternMemory = 8 << 20;
 
 UsageError refusal(std::string_view option, std::string_view part, std::string_view why) {
   return UsageError("E-SELECTION",
@@ -55,12 +56,26 @@ std::pair<std::int32_t, std::int32_t> layer_range(std::string_view part) {
   return {first, last};
 }
 
-/// Refuses what makes matching costly whatever the engine: back-references and large repetitions.
-void check_pattern(std::string_view pattern) {
-  if (pattern.size() > kLongestPattern) {
-    throw refusal("--tensors", pattern.substr(0, 40),
-                  fmt::format("... is longer than {} bytes", kLongestPattern));
+/// Whether `rest`, what follows an opening brace, ends a count: {2}, {2,} or {2,5}.
+bool ends_count(std::string_view rest) {
+  const auto skip_digits = [&] {
+    const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    rest.remove_prefix(digits);
+    return digits;
+  };
+  const std::size_t least = skip_digits();
+  std::size_t most = 0;
+  if (rest.starts_with(',')) {
+    rest.remove_prefix(1);
+    most = skip_digits();
   }
+  // RE2 takes a count of many digits for text to match.
+  return least >= 1 && std::max(least, most) <= 8 && rest.starts_with('}');
+}
+
+/// Refuses what is ECMAScript and asks for a search of unbounded cost, by its own name, and what
+/// RE2 would read as something else than ECMAScript does.
+void refuse_different(const std::string& pattern) {
   bool in_class = false;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
@@ -69,45 +84,58 @@ void check_pattern(std::string_view pattern) {
         throw refusal("--tensors", pattern, "refers back to a group, which is not supported");
       }
       ++i;
-    } else if (c == '[') {
+    } else if (c == '[' && !in_class) {
       in_class = true;
+      const std::string_view rest = std::string_view(pattern).substr(i + 1, 2);
+      if (rest.starts_with("]") || rest.starts_with("^]")) {
+        throw refusal("--tensors", pattern, "is no regular expression: a class without characters");
+      }
+    } else if (c == '{' && !in_class && !ends_count(std::string_view(pattern).substr(i + 1))) {
+      throw refusal("--tensors", pattern,
+                    "is no regular expression: a brace without a count; \\{ is the character");
     } else if (c == ']') {
       in_class = false;
-    } else if (c == '{' && !in_class) {
-      int number = 0;
-      for (std::size_t k = i + 1; k < pattern.size() && pattern[k] != '}'; ++k) {
-        const char digit = pattern[k];
-        number = digit >= '0' && digit <= '9' ? number * 10 + (digit - '0') : 0;
-        if (number > kMostRepetitions) {
-          throw refusal("--tensors", pattern,
-                        fmt::format("repeats more than {} times", kMostRepetitions));
-        }
+    } else if (c == '(' && !in_class) {
+      const std::string_view rest = std::string_view(pattern).substr(i + 1, 3);
+      if (rest.starts_with("?=") || rest.starts_with("?!") || rest.starts_with("?<=") ||
+          rest.starts_with("?<!")) {
+        throw refusal("--tensors", pattern, "looks ahead or behind, which is not supported");
       }
     }
   }
 }
 
-std::regex compile(const std::string& pattern) {
-  check_pattern(pattern);
-  try {
-    // libstdc++'s breadth-first matcher: its default one backtracks, for ever on (a|a)*b.
-    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
-  } catch (const std::regex_error& error) {
-    throw refusal("--tensors", pattern, fmt::format("is no regular expression: {}", error.what()));
-  }
+/// Bytes, not characters: names need not be UTF-8.
+re2::RE2::Options options() {
+  re2::RE2::Options options(re2::RE2::Latin1);
+  options.set_log_errors(false);
+  options.set_max_mem(kPatternMemory);
+  return options;
 }
 
 }  // namespace
 
 class NamePattern {
  public:
-  explicit NamePattern(const std::string& pattern) : regex_(compile(pattern)) {}
-  bool matches(const std::string& name) const {
-    return name.size() <= kLongestName && std::regex_match(name, regex_);
+  explicit NamePattern(const std::string& pattern) : regex_(checked(pattern), options()) {
+    if (!regex_.ok()) {
+      throw refusal("--tensors", pattern,
+                    fmt::format("is no regular expression: {}", regex_.error()));
+    }
   }
+  bool matches(const std::string& name) const { return re2::RE2::FullMatch(name, regex_); }
 
  private:
-  std::regex regex_;
+  static const std::string& checked(const std::string& pattern) {
+    if (pattern.size() > kLongestPattern) {
+      throw refusal("--tensors", pattern.substr(0, 40),
+                    fmt::format("... is longer than {} bytes", kLongestPattern));
+    }
+    refuse_different(pattern);
+    return pattern;
+  }
+
+  re2::RE2 regex_;
 };
 
 Selection parse_selection(const std::string& layers, const std::string& blocks,

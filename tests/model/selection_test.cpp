@@ -62,7 +62,8 @@ TEST(SelectionTest, WrongTextsNameTheOptionAndThePart) {
     std::string part;
   };
   for (const Case& c :
-       {Case{{"1,,2", "", "", ""}, "--layers: '1,,2'"}, Case{{"1,", "", "", ""}, "--layers"},
+       {Case{{"1,,2", "", "", ""}, "--layers: '1,,2'"},
+        Case{{"1,", "", "", ""}, "--layers"},
         Case{{"5-3", "", "", ""}, "--layers: '5-3' ends before it begins"},
         Case{{"x", "", "", ""}, "--layers: 'x' is no layer"},
         Case{{"1-2-3", "", "", ""}, "--layers: '1-2-3' is no layer"},
@@ -71,8 +72,15 @@ TEST(SelectionTest, WrongTextsNameTheOptionAndThePart) {
         Case{{"", "", "a,,b", ""}, "--roles"},
         Case{{"", "", "", "(a"}, "--tensors: '(a' is no regular expression"},
         Case{{"", "", "", R"((a)\1)"}, "refers back"},
-        Case{{"", "", "", "a{1000}"}, "repeats more than 255 times"},
-        Case{{"", "", "", "a{99999999999999999999}"}, "repeats more"},
+        Case{{"", "", "", "a{1001}"}, "is no regular expression"},
+        Case{{"", "", "", "a{99999999999999999999}"}, "is no regular expression"},
+        Case{{"", "", "", "a{,5}"}, "a brace without a count"},
+        Case{{"", "", "", "a{2,5"}, "a brace without a count"},
+        Case{{"", "", "", "[]a]"}, "a class without characters"},
+        Case{{"", "", "", "((((a{100}){100}){100}){100})"}, "is no regular expression"},
+        Case{{"", "", "", "(?=a)b"}, "looks ahead"},
+        Case{{"", "", "", "(?!a)b"}, "looks ahead"},
+        Case{{"", "", "", "(?<=a)b"}, "looks ahead or behind"},
         Case{{"", "", "", std::string(1025, 'a')}, "longer than 1024"}}) {
     SCOPED_TRACE(c.part);
     try {
@@ -96,8 +104,26 @@ TEST(SelectionTest, ExpressionsThatMakeOthersBacktrackEndSoon) {
     EXPECT_TRUE(select(index, parse_selection("", "", "", pattern)).empty());
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-  // Names longer than 1024 bytes match nothing.
-  EXPECT_EQ(select(index, parse_selection("", "", "", "a*")).size(), 1U);
+  EXPECT_EQ(select(index, parse_selection("", "", "", "a*")).size(), 2U);
+}
+
+TEST(SelectionTest, ExpressionsAreEcmaScriptsOverBytes) {
+  ModelFixture fixture;
+  fixture.config("model_type", "llama");
+  fixture.bf16("model.layers.12.mlp.up_proj.weight", {2, 3});
+  fixture.bf16("caf\xC3\xA9.w\xFFx", {2, 3});
+  const ModelIndex index = fixture.index();
+  for (const auto& [pattern, matches] : std::vector<std::pair<std::string, std::size_t>>{
+           {R"(model\.layers\.\d+\.(?:mlp|ffn)\.\w+_proj\.weight)", 1},
+           {R"([^.]+\.layers\.[0-9]{2}\..*?weight)", 1},
+           {R"(^model\b.*t$)", 1},
+           {R"(MODEL.*)", 0},
+           {R"(model.layers.1.*|nothing)", 1},
+           {"caf\xC3\xA9\\.w.x", 1},
+           {R"(caf..\.\S+)", 1},
+           {R"(\D*)", 1}}) {
+    EXPECT_EQ(select(index, parse_selection("", "", "", pattern)).size(), matches) << pattern;
+  }
 }
 
 }  // namespace

@@ -26,12 +26,12 @@ struct Selection {
 /// in no layer), `blocks` and `roles` lists of names as the results file spells them, `tensors` an
 /// ECMAScript regular expression that must match the WHOLE logical name. Errors: UsageError naming
 /// the option and the part that is wrong; for the expression also where it is longer than 1024
-/// bytes, refers back, or repeats more than 255 times.
+/// bytes, refers back, looks around, or compiles to more than 8 MiB. Matching takes time linear in
+/// the name (RE2).
 Selection parse_selection(const std::string& layers, const std::string& blocks,
                           const std::string& roles, const std::string& tensors);
 
-/// Indices into `index.matrices` of what `selection` wants, ascending. Names longer than 1024 bytes
-/// match no expression.
+/// Indices into `index.matrices` of what `selection` wants, ascending.
 std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selection);
 
 }  // namespace vindex::model
