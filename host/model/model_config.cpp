@@ -225,19 +225,22 @@ const QuantGroup* QuantClaims::module(std::string_view name) const {
 
 QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
   QuantClaims claims;
-  if (!files.config) {
-    return claims;
-  }
-  std::vector<const JsonValue*> sections = {&*files.config};
-  for (const std::string_view section : kInnerSections) {
-    if (const JsonValue* inner = files.config->find(section)) {
-      sections.push_back(inner);
+  std::vector<const JsonValue*> sections;
+  if (files.config) {
+    sections.push_back(&*files.config);
+    for (const std::string_view section : kInnerSections) {
+      if (const JsonValue* inner = files.config->find(section)) {
+        sections.push_back(inner);
+      }
     }
+  }
+  if (files.quantisation) {  // config.json, where it says something, is newer
+    sections.push_back(&*files.quantisation);
   }
   for (const JsonValue* section : sections) {
     const JsonValue* quantisation = section->find("quantization_config");
     if (quantisation == nullptr) {
-      quantisation = section->find("quantization");  // MLX
+      quantisation = section->find("quantization");  // MLX, and ModelOpt's own file
     }
     if (quantisation == nullptr || quantisation->as_object() == nullptr) {
       continue;
@@ -245,6 +248,7 @@ QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warnin
     claims.present = true;
     claims.method = string_member(quantisation, "quant_method");
     claims.format = string_member(quantisation, "format");
+    claims.algorithm = string_member(quantisation, "quant_algo");
     claims.bits = small_member(*quantisation, "bits");
     claims.group = small_member(*quantisation, "group_size");
     read_block(*quantisation, "weight_block_size", claims, warnings);

@@ -67,6 +67,7 @@ struct QuantClaims {
   bool present = false;
   std::string method;
   std::string format;
+  std::string algorithm;  ///< ModelOpt: "NVFP4", "FP8", "W4A16_AWQ"
   std::optional<std::pair<std::int32_t, std::int32_t>> block;  ///< rows, columns
   std::vector<QuantGroup> groups;
   std::int32_t bits = 0;
@@ -84,7 +85,7 @@ struct QuantClaims {
   const QuantGroup* module(std::string_view name) const;
 };
 
-/// Reads quantization_config, at the top or within text_config.
+/// Reads quantization_config, at the top or within text_config, or hf_quant_config.json.
 QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings);
 
 }  // namespace vindex::model

@@ -80,6 +80,12 @@ void apply_fp4_pairs(Weight& weight, bool nvfp4) {
     weight.missing(".weight_scale");
     return;
   }
+  // ModelOpt's 4-bit integers have the same names, two rows to a byte and float scales.
+  if (weight.claims.algorithm.find("AWQ") != std::string::npos && is_float_scale(scale->type)) {
+    weight.forget_shape();
+    weight.name_only("INT4/" + printable(weight.claims.algorithm));
+    return;
+  }
   if (nvfp4 ? scale->type != ElementType::kF8E4M3 : !is_power_scale(scale->type)) {
     weight.mistyped(*scale);
     return;

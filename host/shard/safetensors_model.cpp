@@ -180,17 +180,9 @@ void open_safetensors_folder(const std::string& folder, const FolderListing& lis
   }
 }
 
-void read_config(const std::string& explicit_path, const std::string& folder,
-                 const std::string& stem, ModelFiles& model) {
-  std::string path = explicit_path;
-  for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
-    if (path.empty() && member_exists(folder, name)) {
-      path = member_path(folder, name);
-    }
-  }
-  if (path.empty()) {
-    return;
-  }
+namespace {
+
+JsonValue read_json(const std::string& path) {
   const auto source = open_file_source(path);
   refuse_other_than_json(*source);
   JsonLimits limits;
@@ -201,7 +193,25 @@ void read_config(const std::string& explicit_path, const std::string& folder,
   }
   std::string text(static_cast<std::size_t>(source->size()), '\0');
   source->read(0, std::as_writable_bytes(std::span(text)));
-  model.config = parse_json(text, source->name(), limits);
+  return parse_json(text, source->name(), limits);
+}
+
+}  // namespace
+
+void read_config(const std::string& explicit_path, const std::string& folder,
+                 const std::string& stem, ModelFiles& model) {
+  std::string path = explicit_path;
+  for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
+    if (path.empty() && member_exists(folder, name)) {
+      path = member_path(folder, name);
+    }
+  }
+  if (!path.empty()) {
+    model.config = read_json(path);
+  }
+  if (member_exists(folder, "hf_quant_config.json")) {
+    model.quantisation = read_json(member_path(folder, "hf_quant_config.json"));
+  }
 }
 
 }  // namespace vindex::shard

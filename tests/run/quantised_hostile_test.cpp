@@ -203,6 +203,13 @@ TEST(HostileFp4, ScalesOfAnotherShapeOrTypeAreRefused) {
                  "{}", "wrong type");
 }
 
+TEST(HostileFp4, IntegersOfModelOptAreNamed) {
+  expect_refusal({{kWeight, "U8", {4, 32}, Bytes(128, 0x12)},
+                  {kWeight + "_scale", "BF16", {8, 1}, Bytes(16, 0x3C)}},
+                 R"({"quantization":{"quant_algo":"W4A16_AWQ","group_size":32}})",
+                 "scheme not supported: INT4/W4A16_AWQ");
+}
+
 TEST(HostileInt8, TiledLayoutAndMissingScalesAreRefused) {
   const TestTensor codes{kWeight, "I8", {4, 32}, Bytes(128, 3)};
   expect_refusal({codes,

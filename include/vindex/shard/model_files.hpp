@@ -41,11 +41,12 @@ struct Shard {
 /// A model's files, headers read and validated. Move-only; owns the sources.
 struct ModelFiles {
   ContainerFormat format = ContainerFormat::kSafetensors;
-  std::string path;                   ///< as the user gave it
-  std::vector<Shard> shards;          ///< in file-name order
-  std::vector<StoredTensor> tensors;  ///< in shard order, then file offset
-  std::optional<JsonValue> config;    ///< config.json (safetensors), if found
-  std::vector<GgufKey> keys;          ///< of the first GGUF shard, in file order
+  std::string path;                       ///< as the user gave it
+  std::vector<Shard> shards;              ///< in file-name order
+  std::vector<StoredTensor> tensors;      ///< in shard order, then file offset
+  std::optional<JsonValue> config;        ///< config.json (safetensors), if found
+  std::optional<JsonValue> quantisation;  ///< hf_quant_config.json (ModelOpt), if found
+  std::vector<GgufKey> keys;              ///< of the first GGUF shard, in file order
   std::vector<Warning> warnings;
 };
 
