@@ -198,7 +198,11 @@ std::uint64_t CudaBackend::device_workspace_bytes(const decode::Encoding& encodi
   view.block_rows = std::max(1, encoding.block_rows);
   view.block_cols = encoding.block_cols > 0 ? encoding.block_cols : cols;
   const BatchTask task = task_of(encoding, rows, cols, options, view, slot_layout(matrix, rows));
-  return device_bytes(task, plan_batch(task, std::min(batch, kBatch), lane_budget_));
+  try {
+    return device_bytes(task, plan_batch(task, std::min(batch, kBatch), lane_budget_));
+  } catch (const OutOfMemory& error) {
+    return error.wanted_bytes();  // more than there is, which the reader of a plan should see
+  }
 }
 
 void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,

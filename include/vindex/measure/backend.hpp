@@ -163,7 +163,7 @@ class Backend {
                                         std::int64_t cols, const MeasureOptions& options,
                                         bool least) const = 0;
   /// Device memory that measure() takes for up to `batch` matrices of one shape, an upper bound; 0
-  /// where it is host memory. Errors: OutOfMemory where not one matrix fits.
+  /// where it is host memory. Where not one matrix fits: what that one would take.
   virtual std::uint64_t device_workspace_bytes(const decode::Encoding& /*encoding*/,
                                                std::int64_t /*rows*/, std::int64_t /*cols*/,
                                                const MeasureOptions& /*options*/,
