@@ -4,10 +4,14 @@
 //
 // A decoder is a type with
 //   kScheme, kType, kBits            what it decodes
-//   kElements                        weights that are stored together (a cut must fall between)
+//   kElements, kBytes                weights that are stored together (a cut must fall between),
+//   and
+//                                    the bytes of them; 0 bytes where a row does not begin by
+//                                    itself
 //   at(view, row, col)               weight of the view's row and column (both from 0), anywhere
 //   row(view, row, out)              all view.cols weights of one row, much faster on a host
-//   all(view, out, stride)           instead of row(), where codes lie transposed: the whole view
+//   Strip, kTileRows, kTileCols      instead of row(), where codes lie transposed: what rows share,
+//                                    and decode(col, cols, out, stride) of a tile of them
 // All give the same bits.
 #pragma once
 
@@ -107,7 +111,7 @@ struct PlainDecoder {
   static constexpr ElementType kType = Format::kType;
   static constexpr int kBits = 0;
   static constexpr int kElements = Format::kElements;
-  static constexpr int kBytes = Format::kBytes;  ///< of kElements weights
+  static constexpr int kBytes = Format::kBytes;
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
     const std::uint8_t* block =

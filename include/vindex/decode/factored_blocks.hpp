@@ -14,6 +14,7 @@ struct FactoredBlockDecoder {
   static constexpr ElementType kType = Format::kType;
   static constexpr int kBits = 0;
   static constexpr int kElements = Format::kElements;
+  static constexpr int kBytes = Format::kBytes;
 
   VINDEX_HD static float factor_of(const DecodeView& view) { return load_scale(view, 0); }
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {

@@ -32,6 +32,7 @@ struct Lookup4Decoder {
   static constexpr ElementType kType = ElementType::kU8;
   static constexpr int kBits = 4;
   static constexpr int kElements = 1;
+  static constexpr int kBytes = 0;
 
   VINDEX_HD static float absmax(const DecodeView& view, std::int64_t index) {
     const std::uint8_t* scales = companion(view, CompanionRole::kScale);
@@ -112,6 +113,7 @@ struct HqqDecoder {
   static constexpr ElementType kType = kWords ? ElementType::kI32 : ElementType::kU8;
   static constexpr int kBits = Bits;
   static constexpr int kElements = 1;
+  static constexpr int kBytes = 0;
 
   VINDEX_HD static float zero(const DecodeView& view, std::int64_t index) {
     return load_number(companion(view, CompanionRole::kZeroPoint), view.zero_type, index);
@@ -181,6 +183,7 @@ struct TernaryDecoder {
   static constexpr ElementType kType = ElementType::kU8;
   static constexpr int kBits = 2;
   static constexpr int kElements = 1;
+  static constexpr int kBytes = 0;
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
     const std::int64_t k = flat_index(view, row, col);

@@ -29,6 +29,7 @@ struct Fp4PairDecoder {
   static constexpr ElementType kType = ElementType::kF4;
   static constexpr int kBits = 0;
   static constexpr int kElements = 2;
+  static constexpr int kBytes = 1;
 
   VINDEX_HD static float group_scale(const DecodeView& view, std::int64_t index) {
     const float scale = load_scale(view, index);

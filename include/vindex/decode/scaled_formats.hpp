@@ -37,6 +37,7 @@ struct Float8Decoder {
   static constexpr ElementType kType = Format::kType;
   static constexpr int kBits = 0;
   static constexpr int kElements = 1;
+  static constexpr int kBytes = 1;
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
     const std::uint8_t* code = view.codes + row * view.row_stride_bytes + col;
@@ -58,6 +59,7 @@ struct ScaledIntDecoder {
   static constexpr ElementType kType = ElementType::kI8;
   static constexpr int kBits = 0;
   static constexpr int kElements = 1;
+  static constexpr int kBytes = 1;
 
   VINDEX_HD static int zero_point(const DecodeView& view, std::int64_t index) {
     const std::uint8_t* zeros = companion(view, CompanionRole::kZeroPoint);
@@ -85,6 +87,7 @@ struct BnbInt8Decoder {
   static constexpr ElementType kType = ElementType::kI8;
   static constexpr int kBits = 0;
   static constexpr int kElements = 1;
+  static constexpr int kBytes = 1;
   static constexpr float kInverse127 = 7.874015718698502e-3F;
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {

@@ -14,7 +14,14 @@
 
 #include <vindex/decode/packed_int.hpp>
 
+#include <cstring>
+
 namespace vindex::decode {
+
+/// Sides of a tile on the host: a line of the cache of words, and columns whose results stay in the
+/// nearest cache.
+inline constexpr int kTransposedRows = 16;
+inline constexpr int kTransposedCols = 256;
 
 /// Group of scales of the view's column.
 VINDEX_HD inline std::int64_t transposed_group(const DecodeView& view, std::int64_t col) {
@@ -26,17 +33,18 @@ VINDEX_HD inline std::int64_t transposed_group(const DecodeView& view, std::int6
 
 /// What is common to both. `Codes` has
 ///   kScheme, kBits, kElements
-///   code(view, row, col), zero(view, row, group)    one by one
-///   codes(view, first_row, count, col, out)          codes of `count` rows of a column, as
-///   integers
+///   code(view, row, col), zero(view, row, group)      one by one
+///   Tile                                              the codes of a tile, taken up once
+///     load(view, first_row, rows, col, cols)
+///     row(r, first, end, use)                         use(c, code) for columns [first, end) of it
 template <typename Codes>
 struct TransposedDecoder {
   static constexpr Scheme kScheme = Codes::kScheme;
   static constexpr ElementType kType = ElementType::kI32;
   static constexpr int kBits = Codes::kBits;
   static constexpr int kElements = Codes::kElements;
-  static constexpr int kTileRows = 16;
-  static constexpr int kTileCols = 64;
+  static constexpr int kTileRows = kTransposedRows;
+  static constexpr int kTileCols = kTransposedCols;
 
   VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
     const std::int64_t group = transposed_group(view, col);
@@ -44,69 +52,100 @@ struct TransposedDecoder {
            load_scale(view, group * view.scale_cols + view.first_row + row);
   }
 
-  /// In tiles: reading along the stored rows makes vectors, and a block of columns stays in the
-  /// cache while all rows pass.
-  VINDEX_HD static void all(const DecodeView& view, float* out, std::int64_t stride) {
-    for (std::int64_t col = 0; col < view.cols; col += kTileCols) {
-      const std::int64_t left = view.cols - col;
-      const int cols = static_cast<int>(left < kTileCols ? left : kTileCols);
-      for (std::int64_t row = 0; row < view.rows;) {
-        const auto phase = static_cast<int>((view.first_row + row) % kTileRows);
-        const std::int64_t rest = view.rows - row;
-        const int rows = static_cast<int>(rest < kTileRows - phase ? rest : kTileRows - phase);
-        float* to = out + row * stride + col;
-        if (rows == kTileRows) {
-          tile(view, row, kTileRows, col, cols, to, stride);
-        } else {
-          tile(view, row, rows, col, cols, to, stride);
-        }
-        row += rows;
-      }
-    }
-  }
-
- private:
-  VINDEX_HD static void tile(const DecodeView& view, std::int64_t row, int rows, std::int64_t col,
-                             int cols, float* out, std::int64_t stride) {
-    float values[kTileCols * kTileRows];
-    float scales[kTileRows];
-    std::int32_t zeros[kTileRows];
-    std::int64_t current = -1;
-    for (int c = 0; c < cols; ++c) {
-      const std::int64_t group = transposed_group(view, col + c);
-      if (group != current) {
-        current = group;
-        load_scales(view, group * view.scale_cols + view.first_row + row, rows, scales);
+  /// Scales and zero points of up to kTileRows rows, all groups, for tiles of their columns.
+  class Strip {
+   public:
+    Strip(const DecodeView& view, std::int64_t row, int rows)
+        : view_(view), row_(row), rows_(rows), in_tables_(view.scale_rows <= kGroups) {
+      for (std::int64_t group = 0; in_tables_ && group < view.scale_rows; ++group) {
+        float scales[kTileRows];
+        load_scales(group * view.scale_cols + view.first_row + row, scales);
         for (int r = 0; r < rows; ++r) {
-          zeros[r] = Codes::zero(view, row + r, group);
+          scales_[r][group] = scales[r];
+          zeros_[r][group] = static_cast<float>(Codes::zero(view, row + r, group));
         }
       }
-      std::int32_t codes[kTileRows];
-      Codes::codes(view, row, rows, col + c, codes);
-      for (int r = 0; r < rows; ++r) {
-        values[c * kTileRows + r] = static_cast<float>(codes[r] - zeros[r]) * scales[r];
-      }
     }
-    for (int r = 0; r < rows; ++r) {
-      for (int c = 0; c < cols; ++c) {
-        out[r * stride + c] = values[c * kTileRows + r];
-      }
-    }
-  }
 
-  VINDEX_HD static void load_scales(const DecodeView& view, std::int64_t index, int count,
-                                    float* out) {
-    const std::uint8_t* scales = companion(view, CompanionRole::kScale);
-    if (view.scale_type == ElementType::kF16) {
-      for (int r = 0; r < count; ++r) {
-        out[r] = half_to_float(load_as<std::uint16_t>(scales + 2 * (index + r)));
+    /// Weights of columns [col, col + cols), cols <= kTileCols; col a multiple of kTileCols.
+    void decode(std::int64_t col, int cols, float* out, std::int64_t stride) const {
+      if (!in_tables_) {
+        for (int r = 0; r < rows_; ++r) {
+          for (int c = 0; c < cols; ++c) {
+            out[r * stride + c] = at(view_, row_ + r, col + c);
+          }
+        }
+        return;
       }
-      return;
+      typename Codes::Tile codes;
+      codes.load(view_, row_, rows_, col, cols);
+      const bool by_index = companion(view_, CompanionRole::kGroupIndex) != nullptr;
+      std::int32_t groups[kTileCols];
+      if (by_index) {
+        std::memcpy(groups,
+                    companion(view_, CompanionRole::kGroupIndex) + 4 * (view_.first_col + col),
+                    4 * static_cast<std::size_t>(cols));
+      }
+      for (int r = 0; r < rows_; ++r) {
+        if (by_index) {
+          decode_by_index(codes, r, groups, cols, out + r * stride);
+        } else {
+          decode_in_runs(codes, r, col, cols, out + r * stride);
+        }
+      }
     }
-    for (int r = 0; r < count; ++r) {
-      out[r] = load_scale(view, index + r);
+
+   private:
+    static constexpr int kGroups = 512;
+    using Tile = typename Codes::Tile;
+
+    void decode_in_runs(const Tile& codes, int r, std::int64_t col, int cols, float* out) const {
+      const std::int64_t first_col = view_.first_col + col;
+      std::int64_t group = first_col / view_.block_cols;
+      std::int64_t run = view_.block_cols - first_col % view_.block_cols;
+      for (int c = 0; c < cols; ++group, run = view_.block_cols) {
+        const int end = run < cols - c ? c + static_cast<int>(run) : cols;
+        const float scale = scales_[r][group];
+        const float zero = zeros_[r][group];
+        codes.row(r, c, end, [=](int i, std::uint32_t code) {
+          out[i] = (static_cast<float>(static_cast<int>(code)) - zero) * scale;
+        });
+        c = end;
+      }
     }
-  }
+
+    void decode_by_index(const Tile& codes, int r, const std::int32_t* groups, int cols,
+                         float* out) const {
+      codes.row(r, 0, cols, [=](int i, std::uint32_t code) {
+        out[i] = static_cast<float>(static_cast<int>(code));
+      });
+      const float* scales = scales_[r];
+      const float* zeros = zeros_[r];
+      for (int c = 0; c < cols; ++c) {
+        out[c] = (out[c] - zeros[groups[c]]) * scales[groups[c]];
+      }
+    }
+
+    void load_scales(std::int64_t index, float* out) const {
+      const std::uint8_t* scales = companion(view_, CompanionRole::kScale);
+      if (view_.scale_type == ElementType::kF16) {
+        for (int r = 0; r < rows_; ++r) {
+          out[r] = half_to_float(load_as<std::uint16_t>(scales + 2 * (index + r)));
+        }
+        return;
+      }
+      for (int r = 0; r < rows_; ++r) {
+        out[r] = load_scale(view_, index + r);
+      }
+    }
+
+    const DecodeView& view_;
+    std::int64_t row_;
+    int rows_;
+    bool in_tables_;
+    float scales_[kTileRows][kGroups];
+    float zeros_[kTileRows][kGroups];
+  };
 };
 
 template <int Bits>
@@ -126,24 +165,28 @@ struct GptqCodes {
     const std::uint32_t stored = code_across<Dense, Bits>(zeros, 1, view.first_row + row);
     return static_cast<int>((stored + (view.zero_less_one ? 1U : 0U)) & Dense::kMask);
   }
-  VINDEX_HD static void codes(const DecodeView& view, std::int64_t row, int count, std::int64_t col,
-                              std::int32_t* out) {
-    const std::uint8_t* words = view.codes + Dense::word_of(col) * view.row_stride_bytes + 4 * row;
-    const unsigned shift = Dense::shift_of(col);
-    if (shift + Bits <= 32U) {
-      for (int r = 0; r < count; ++r) {
-        out[r] = static_cast<std::int32_t>((load_as<std::uint32_t>(words + 4 * r) >> shift) &
-                                           Dense::kMask);
+
+  /// The words turned, so that a row's codes are one stream of bits.
+  class Tile {
+   public:
+    void load(const DecodeView& view, std::int64_t row, int rows, std::int64_t col, int cols) {
+      const std::uint8_t* from = view.codes + Dense::word_of(col) * view.row_stride_bytes + 4 * row;
+      const int words = (cols * Bits + 31) / 32;
+      for (int w = 0; w < words; ++w, from += view.row_stride_bytes) {
+        for (int r = 0; r < rows; ++r) {
+          words_[r][w] = load_as<std::uint32_t>(from + 4 * r);
+        }
       }
-      return;
     }
-    const std::uint8_t* next = words + view.row_stride_bytes;
-    for (int r = 0; r < count; ++r) {
-      const std::uint32_t bits = load_as<std::uint32_t>(words + 4 * r) >> shift |
-                                 load_as<std::uint32_t>(next + 4 * r) << (32U - shift);
-      out[r] = static_cast<std::int32_t>(bits & Dense::kMask);
+    template <typename Use>
+    void row(int r, int first, int end, Use&& use) const {
+      Dense::each(reinterpret_cast<const std::uint8_t*>(words_[r]), first, end,
+                  [&](std::int64_t c, std::uint32_t code) { use(static_cast<int>(c), code); });
     }
-  }
+
+   private:
+    std::uint32_t words_[kTransposedRows][kTransposedCols * Bits / 32];
+  };
 };
 
 struct AwqCodes {
@@ -171,23 +214,34 @@ struct AwqCodes {
     const auto word = load_as<std::uint32_t>(zeros + 4 * (group * view.zero_cols + whole_row / 8));
     return static_cast<int>(word >> shift_of(whole_row) & 15U);
   }
-  VINDEX_HD static void codes(const DecodeView& view, std::int64_t row, int count, std::int64_t col,
-                              std::int32_t* out) {
-    if (count == 16) {
-      const std::uint8_t* words = word_of(view, row, col);  // a full tile begins at a whole word
-      for (int w = 0; w < 2; ++w) {
-        const auto word = load_as<std::uint32_t>(words + 4 * w);
-        for (unsigned r = 0; r < 8; ++r) {
-          const unsigned shift = (r % 2 * 4 + r / 2) * 4;
-          out[8 * static_cast<unsigned>(w) + r] = static_cast<std::int32_t>(word >> shift & 15U);
+
+  /// The words of eight rows each, one beside the other as the columns are.
+  class Tile {
+   public:
+    void load(const DecodeView& view, std::int64_t row, int rows, std::int64_t col, int cols) {
+      const std::int64_t whole_row = view.first_row + row;
+      phase_ = static_cast<int>(whole_row % 8);
+      const std::uint8_t* from = word_of(view, row, col);
+      const int words = (phase_ + rows + 7) / 8;
+      for (int c = 0; c < cols; ++c, from += view.row_stride_bytes) {
+        for (int w = 0; w < words; ++w) {
+          words_[w][c] = load_as<std::uint32_t>(from + 4 * w);
         }
       }
-      return;
     }
-    for (int r = 0; r < count; ++r) {
-      out[r] = code(view, row + r, col);
+    template <typename Use>
+    void row(int r, int first, int end, Use&& use) const {
+      const std::uint32_t* words = words_[(phase_ + r) / 8];
+      const unsigned shift = shift_of(phase_ + r);
+      for (int c = first; c < end; ++c) {
+        use(c, words[c] >> shift & 15U);
+      }
     }
-  }
+
+   private:
+    int phase_ = 0;
+    std::uint32_t words_[kTransposedRows / 8 + 1][kTransposedCols];
+  };
 };
 
 template <int Bits>
