@@ -36,6 +36,25 @@ int fail(const std::string& text, ExitCode code) {
   return static_cast<int>(code);
 }
 
+/// Throws UsageError where the first word of `arguments` is no verb of `app`: CLI11 would only say
+/// that some verb, or an option of a later one, is missing. No option before a verb takes a value.
+void expect_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const auto word = std::find_if(arguments.begin() + 1, arguments.end(),
+                                 [](const std::string& text) { return !text.starts_with('-'); });
+  const auto verbs = app.get_subcommands([](const CLI::App* /*verb*/) { return true; });
+  if (word == arguments.end() || std::any_of(verbs.begin(), verbs.end(), [&](const auto* verb) {
+        return verb->check_name(*word);
+      })) {
+    return;
+  }
+  std::string names;
+  for (const CLI::App* verb : verbs) {
+    names += (names.empty() ? "" : ", ") + verb->get_name();
+  }
+  throw vindex::UsageError(
+      "E-USAGE", fmt::format("'{}' is no verb; they are {}", vindex::printable(*word), names));
+}
+
 int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
@@ -54,6 +73,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_synth(app, session);
   vindex::apps::add_bench(app, session);
   std::vector<std::string> arguments = vindex::apps::with_configuration(session.arguments);
+  expect_verb(app, arguments);
   // CLI11 takes a vector from its end, without the program's name.
   std::reverse(arguments.begin(), arguments.end());
   arguments.pop_back();

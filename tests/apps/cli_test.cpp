@@ -60,6 +60,16 @@ TEST_F(CliTest, UsageErrorsAreOneLineAnd64) {
   }
 }
 
+TEST_F(CliTest, AnUnknownVerbIsNamed) {
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"benhc", "--sections", "decode"}, {"-q", "benhc"}, {"benhc", "decode", "x"}}) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 64);
+    EXPECT_EQ(result.err.rfind("vindex: E-USAGE: 'benhc' is no verb; they are inspect, ", 0), 0U)
+        << result.err;
+  }
+}
+
 TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
   const std::string fifo = folder_.file("fifo.gguf");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
