@@ -38,7 +38,7 @@ Geometry geometry_of(const Weight& weight, const StoredTensor& scale) {
   const std::int64_t rows = weight.code_rows();
   const std::int64_t cols = weight.code_cols();
   if (weight.claims.block) {
-    if (const Geometry block = block_of(weight, scale, *weight.claims.block); block.rows > 0) {
+    if (Geometry block = block_of(weight, scale, *weight.claims.block); block.rows > 0) {
       return block;
     }
   }
@@ -51,7 +51,7 @@ Geometry geometry_of(const Weight& weight, const StoredTensor& scale) {
   if (weight.has_shape(scale, rows, 1)) {
     return {1, cols, "/channel"};
   }
-  if (const Geometry block = block_of(weight, scale, kUsualBlock); block.rows > 0) {
+  if (Geometry block = block_of(weight, scale, kUsualBlock); block.rows > 0) {
     return block;
   }
   const std::int64_t groups = scale.shape.empty() ? 0 : scale.shape.back();
