@@ -4,11 +4,107 @@
 #include "kernels/kernel_fixture.hpp"
 
 #include <vindex/core/philox.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/encoded_sample.hpp>
+
+#include <bit>
+#include <cmath>
+#include <deque>
+#include <random>
 
 namespace vindex::test {
 namespace {
 
-class DecodeKernels : public KernelTest {};
+class DecodeKernels : public KernelTest {
+ protected:
+  /// Decodes `matrix` on the device and by the host's loops; bits must agree, and nothing may be
+  /// written beside the matrix. `shift` bytes keep codes and companions from being aligned.
+  void expect_bits_of_the_host(const decode::EncodedMatrix& matrix, std::size_t shift,
+                               std::int64_t out_stride) {
+    std::deque<DeviceArray<std::uint8_t>> copies;
+    const auto copied = [&](const std::uint8_t* bytes, std::size_t count) {
+      std::vector<std::uint8_t> shifted(shift + count);
+      std::copy_n(bytes, count, shifted.begin() + static_cast<std::ptrdiff_t>(shift));
+      return copies.emplace_back(shifted).data() + shift;
+    };
+    decode::DecodeView view = decode::decode_view(matrix);
+    const auto code_bytes =
+        decode::code_bytes(*matrix.encoding, static_cast<std::uint64_t>(matrix.rows),
+                           static_cast<std::uint64_t>(matrix.cols));
+    view.codes = copied(view.codes, static_cast<std::size_t>(code_bytes.value()));
+    for (std::int32_t i = 0; i < matrix.companion_count; ++i) {
+      const decode::Companion& companion = matrix.companions[static_cast<std::size_t>(i)];
+      auto& pointer = view.companions[decode::role_index(companion.role)];
+      if (pointer != nullptr) {
+        pointer = copied(pointer, companion.bytes.size());
+      }
+    }
+    const auto size = static_cast<std::size_t>(matrix.rows * out_stride);
+    std::vector<float> wanted(size, kUntouched);
+    DeviceArray<float> out(wanted);
+    decode::decode_matrix(matrix, wanted.data(), out_stride);
+    kernels::decode_matrix(*matrix.encoding, view, out.data(), out_stride, stream());
+    const std::vector<float> got = out.values();
+    for (std::size_t i = 0; i < size; ++i) {
+      if (!(std::isnan(got[i]) && std::isnan(wanted[i])) &&
+          std::bit_cast<std::uint32_t>(got[i]) != std::bit_cast<std::uint32_t>(wanted[i])) {
+        ADD_FAILURE() << matrix.encoding->label << ", shift " << shift << ", stride " << out_stride
+                      << ": place " << i << " is " << got[i] << ", wanted " << wanted[i];
+        return;
+      }
+    }
+  }
+
+ private:
+  static constexpr float kUntouched = -12345.0F;
+};
+
+TEST_P(DecodeKernels, EveryFormatGivesTheBitsOfTheHost) {
+  std::mt19937 random(7);
+  const auto fill = [&](auto values, auto, auto) {
+    for (std::uint8_t& value : values) {
+      value = static_cast<std::uint8_t>(random());
+    }
+  };
+  for (const decode::FormatRow& row : decode::format_rows()) {
+    // Groups of 16 and 18: runs that share their scale, and runs that do not.
+    for (const std::int32_t group : {16, 18}) {
+      for (const decode::SampleShape& shape : decode::shapes_of(row, 11, 134, group)) {
+        const decode::EncodedSample sample(shape, 0, fill);
+        const std::int64_t cols = sample.matrix().cols;
+        expect_bits_of_the_host(sample.matrix(), 0, (cols + 3) / 4 * 4);
+        expect_bits_of_the_host(sample.matrix(), 1, cols + 1);
+      }
+    }
+  }
+}
+
+TEST_P(DecodeKernels, EveryCodeOfEightAndSixteenBitsGivesTheBitsOfTheHost) {
+  const auto count_up = [](auto values, decode::CompanionRole role, decode::ElementType type) {
+    const bool is_wide = type == decode::ElementType::kF16 || type == decode::ElementType::kBF16 ||
+                         type == decode::ElementType::kI16 || type == decode::ElementType::kU16;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<std::uint8_t>(is_wide && i % 2 == 0 ? i / 2 : is_wide ? i / 512 : i);
+    }
+    if (role != decode::CompanionRole::kCount) {  // a subnormal scale: nothing is flushed to zero
+      const float scale = 0x1.8p-130F;
+      for (std::size_t i = 0; i + sizeof(scale) <= values.size(); i += sizeof(scale)) {
+        std::memcpy(values.data() + i, &scale, sizeof(scale));
+      }
+    }
+  };
+  for (const decode::FormatRow& row : decode::format_rows()) {
+    const bool is_small = row.scheme == decode::Scheme::kFp8Block ||
+                          (row.scheme == decode::Scheme::kPlain && row.elements == 1);
+    if (!is_small) {
+      continue;
+    }
+    for (const decode::SampleShape& shape : decode::shapes_of(row, 256, 256, 16)) {
+      const decode::EncodedSample sample(shape, 0, count_up);
+      expect_bits_of_the_host(sample.matrix(), 0, sample.matrix().cols);
+    }
+  }
+}
 
 TEST_P(DecodeKernels, WidenKeepsEveryValue) {
   const std::vector<float> values = {0.0F, -1.5F, 1e-42F, 3e38F};
