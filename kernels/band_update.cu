@@ -74,7 +74,8 @@ __device__ void copy_block(Real* shared, const Real* block, std::int64_t stride,
   }
 }
 
-/// Starts copies of the factors of column tile `tile`.
+/// Starts copies of the factors of column tile `tile`; the caller closes their group, one per step
+/// whether there is a tile or not, so that a wait for the group before it is not one for this.
 template <typename Real>
 __device__ void copy_columns(const StripShared<Real>& shared, const Real* pending,
                              const Real* factors, std::int64_t tile, std::int64_t rows) {
@@ -85,7 +86,6 @@ __device__ void copy_columns(const StripShared<Real>& shared, const Real* pendin
   }
   copy_rows(shared.column_reflectors + slot * kSingleStride, kSingleStride, factors, tile * kBand,
             kBandWidth, rows, kBandWidth);
-  device::copy_async_commit();
 }
 
 /// One block per strip and matrix, one warp per kBand rows; column tiles from left to right.
