@@ -24,8 +24,10 @@ constexpr std::int64_t kBatch = 384;
 /// Host memory beside results: handles, pageable staging of the driver.
 constexpr std::uint64_t kHostWorkspace = 16ULL << 20U;
 constexpr std::uint64_t kStreamedBytes = 64ULL << 20U;
-/// Of the memory that is free at the start, kept for the libraries and the driver.
-constexpr std::uint64_t kReserve = 512ULL << 20U;
+/// Of the memory that is free at the start, kept for the libraries and the driver: cuBLAS takes 32
+/// MiB per handle and stream on Hopper, kernels are loaded when they are first launched, cuSOLVER's
+/// by hundreds of MiB, and a kernel's stack is taken for all threads that the device can hold.
+constexpr std::uint64_t kReserve = 1536ULL << 20U;
 
 std::string version_text(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -188,7 +190,8 @@ std::uint64_t CudaBackend::device_workspace_bytes(const decode::Encoding& encodi
   if (!decode::is_decodable(encoding) || rows <= 0 || cols <= 0) {
     return 0;
   }
-  decode::EncodedMatrix matrix;  // without companions: they are small
+  check(cudaSetDevice(device_));  // what CUB needs depends on the device
+  decode::EncodedMatrix matrix;   // without companions: they are small
   matrix.encoding = &encoding;
   matrix.rows = rows;
   matrix.cols = cols;

@@ -25,6 +25,8 @@ class CudaBackend final : public measure::Backend {
  public:
   /// `kernels` must outlive the object. Errors: DeviceError.
   CudaBackend(std::int32_t device, const KernelTable& kernels);
+  /// Handles and memory are given back on their own device, whatever the thread used before.
+  ~CudaBackend() override { (void)cudaSetDevice(device_); }
 
   measure::BackendInfo info() const override;
   measure::BackendLimits limits() const override;

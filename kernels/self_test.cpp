@@ -98,6 +98,7 @@ class Trial {
           break;
       }
     } catch (const DeviceError& error) {
+      require_device(kernel, error);
       return {kernel, false, error.what()};
     }
     return verdict.result(kernel);
@@ -105,6 +106,19 @@ class Trial {
 
  private:
   cudaStream_t stream() { return lane_.stream.get(); }
+
+  /// After a fault of a kernel (an illegal address, a trap) nothing runs any more on this device in
+  /// this process, the library's route neither: said with the kernel's name instead of as a failure
+  /// of all that follows.
+  static void require_device(KernelUnderTest kernel, const DeviceError& error) {
+    const cudaError_t status = cudaDeviceSynchronize();
+    if (status != cudaSuccess) {
+      throw DeviceError("E-SELF-TEST",
+                        "the kernel for " + std::string(kernel_name(kernel)) +
+                            " broke this process's hold on the device in its self-test (" +
+                            error.what() + "); start again with --svd-route library");
+    }
+  }
 
   template <typename T>
   std::vector<T> fetched(const T* data, std::int64_t count) {

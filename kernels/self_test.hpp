@@ -22,7 +22,7 @@ struct SelfTest {
 
 /// Tries the kernels `wanted` on the lane's device; takes well under a second. Order of the result
 /// as in `wanted`. A kernel that throws a DeviceError has failed; waits for the stream.
-/// Errors: OutOfMemory.
+/// Errors: OutOfMemory; DeviceError where a kernel left the device unusable for this process.
 std::vector<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kernels,
                                      const DeviceTraits& device,
                                      std::span<const KernelUnderTest> wanted);
