@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian 12 (or a release like it). Never installs CUDA: the preset `cuda` is built wherever
-# nvcc >= 12.4 is found. Usage: scripts/setup.sh [--development]
+# nvcc >= 12.6.2 is found. Usage: scripts/setup.sh [--development]
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 libcli11-dev libhdf5-dev libopenblas-dev liblapacke-dev

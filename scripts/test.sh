@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The same set-up as quickstart.sh, then every test. Where nvcc >= 12.4 is found the build includes the CUDA back end,
+# The same set-up as quickstart.sh, then every test. Where nvcc >= 12.6.2 is found the build includes the CUDA back end,
 # whose tests skip with a reason where there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
