@@ -78,6 +78,7 @@ void copy_on_device(const float* from, float* to, std::int64_t count, int times,
 // The groups.
 void probe_transfers(Probe& probe);  ///< host and device, alone and beside kernels
 void probe_memory(Probe& probe);     ///< device memory and L2
+void probe_decode(Probe& probe);     ///< our decoders, beside a copy
 void probe_peaks(Probe& probe);      ///< arithmetic of plain kernels, and of cuBLAS
 void probe_barriers(Probe& probe);   ///< launches, clusters, distributed shared memory, grid
 void probe_gram(Probe& probe);       ///< Gram matrices by cuBLAS, with their errors
