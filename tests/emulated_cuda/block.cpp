@@ -75,6 +75,7 @@ void Block::run(uint3 index, dim3 size, std::size_t shared_bytes, const std::fun
   finished_ = 0;
   body_ = &body;
   failed_ = false;
+  begin_block();
   prepare_threads();
   for (Barrier& barrier : barriers_) {
     barrier.waiting.clear();

@@ -12,6 +12,9 @@
 
 namespace vindex::emulated {
 
+/// Forgets what the block before left under way of bulk copies and products (warpgroup.cpp).
+void begin_block();
+
 /// Permutes `order` by a generator whose state is `random`.
 void shuffle(std::vector<std::uint32_t>& order, std::uint64_t& random);
 

@@ -4,11 +4,16 @@
 //   bulk copy  lands at the latest when someone looks at its barrier; until then its destination
 //              holds NaN, so that a missing wait shows
 //   wgmma      operand addresses by descriptor, the 128-byte swizzle applied to the address: bits 4
-//              to 6 are exchanged by xor with bits 7 to 9
+//              to 6 are exchanged by xor with bits 7 to 9. Asynchronous at its worst: operands are
+//              read, and sums written, at the wait that covers their group, sums are NaN until
+//              then, and touching them meanwhile is a fault
+#include "block.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 #include <warpgroup.hpp>
@@ -42,6 +47,45 @@ struct BulkCopy {
 };
 /// Under way in the block that this OS thread runs.
 thread_local std::vector<BulkCopy> copies;
+
+/// A product that was issued and not waited for.
+struct Product {
+  float* sums;
+  std::uint64_t a, b;
+  bool accumulate, lines_along_rows, bfloat16;
+  std::source_location where;
+};
+
+/// The products of one thread. Chains of products have their true sums in `values` while they run.
+struct ThreadProducts {
+  std::vector<Product> open;
+  std::deque<std::vector<Product>> groups;
+  bool fenced = false;
+  float* sums = nullptr;  ///< of the products under way
+  std::array<float, 64> values{};
+
+  bool none_under_way() const { return open.empty() && groups.empty(); }
+};
+thread_local std::vector<ThreadProducts> products;  ///< by thread of the block
+thread_local bool barriers_unfenced = false;
+
+ThreadProducts& own_products() {
+  const std::size_t thread =
+      threadIdx.x + blockDim.x * (threadIdx.y + std::size_t{blockDim.y} * threadIdx.z);
+  if (products.size() <= thread) {
+    products.resize(thread + 1);
+  }
+  return products[thread];
+}
+
+/// While products are under way their sums are what poison() left there.
+void require_untouched(const ThreadProducts& own, std::source_location where) {
+  std::array<float, 64> poisoned;
+  poison(poisoned.data(), sizeof poisoned);
+  if (std::memcmp(own.sums, poisoned.data(), sizeof poisoned) != 0) {
+    fault("sums were touched while products that write them are under way", where);
+  }
+}
 
 BarrierState state_of(const kernels::device::SharedBarrier* barrier) {
   return std::bit_cast<BarrierState>(*barrier);
@@ -118,7 +162,37 @@ struct Descriptor {
   }
 };
 
+void complete(const Product& one, ThreadProducts& own) {
+  const Descriptor from_a(one.a, one.where);
+  const Descriptor from_b(one.b, one.where);
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t warp = threadIdx.x / 32 % 4;
+  std::uint16_t lines[2][16];
+  std::uint16_t columns[32][16];
+  for (std::uint32_t step = 0; step < 16; ++step) {
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      lines[i][step] = from_a.at(warp * 16 + lane / 4 + 8 * i, step, one.lines_along_rows);
+    }
+    for (std::uint32_t j = 0; j < 32; ++j) {
+      columns[j][step] = from_b.at(j / 2 * 8 + lane % 4 * 2 + j % 2, step, one.lines_along_rows);
+    }
+  }
+  if (!one.accumulate) {
+    own.values.fill(0.0F);
+  }
+  auto& sums = *reinterpret_cast<float(*)[64]>(own.values.data());
+  add_warpgroup_products(sums, lines, columns, one.bfloat16);
+}
+
 }  // namespace
+
+void begin_block() {
+  for (ThreadProducts& own : products) {
+    own = {};
+  }
+  copies.clear();
+  barriers_unfenced = false;
+}
 
 void meet_warp(const char* kind, std::source_location where) {
   constexpr std::uint32_t kAll = 0xFFFFFFFFU;
@@ -128,26 +202,54 @@ void meet_warp(const char* kind, std::source_location where) {
   warp_operation(kind, kAll, nullptr, nullptr, where);
 }
 
+void warpgroup_fence(std::source_location where) {
+  meet_warp("warpgroup_fence", where);
+  own_products().fenced = true;
+}
+
 void warpgroup_product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
                        bool lines_along_rows, bool bfloat16, std::source_location where) {
-  const Descriptor from_a(a, where);
-  const Descriptor from_b(b, where);
-  const std::uint32_t lane = threadIdx.x % 32;
-  const std::uint32_t warp = threadIdx.x / 32 % 4;
-  std::uint16_t lines[2][16];
-  std::uint16_t columns[32][16];
-  for (std::uint32_t step = 0; step < 16; ++step) {
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      lines[i][step] = from_a.at(warp * 16 + lane / 4 + 8 * i, step, lines_along_rows);
-    }
-    for (std::uint32_t j = 0; j < 32; ++j) {
-      columns[j][step] = from_b.at(j / 2 * 8 + lane % 4 * 2 + j % 2, step, lines_along_rows);
-    }
+  ThreadProducts& own = own_products();
+  if (!own.fenced) {
+    fault("a product of a warpgroup without a fence since its registers were last touched", where);
   }
-  if (!accumulate) {
-    std::fill(std::begin(d), std::end(d), 0.0F);
+  if (own.none_under_way()) {
+    own.sums = d;
+    std::copy(std::begin(d), std::end(d), own.values.begin());
+    poison(d, sizeof d);
+  } else if (own.sums != d) {
+    fault("two arrays of sums under way at once, which this emulation does not know", where);
   }
-  add_warpgroup_products(d, lines, columns, bfloat16);
+  require_untouched(own, where);
+  own.open.push_back({d, a, b, accumulate, lines_along_rows, bfloat16, where});
+}
+
+void warpgroup_commit(std::source_location where) {
+  meet_warp("warpgroup_commit", where);
+  ThreadProducts& own = own_products();
+  own.groups.push_back(std::move(own.open));
+  own.open.clear();
+}
+
+void warpgroup_wait(std::size_t pending, std::source_location where) {
+  meet_warp("warpgroup_wait", where);
+  ThreadProducts& own = own_products();
+  if (own.sums != nullptr && !own.none_under_way()) {
+    require_untouched(own, where);
+  }
+  while (own.groups.size() > pending) {
+    for (const Product& one : own.groups.front()) {
+      complete(one, own);
+    }
+    own.groups.pop_front();
+  }
+  if (own.sums != nullptr && own.none_under_way()) {
+    std::copy(own.values.begin(), own.values.end(), own.sums);
+    own.sums = nullptr;
+    own.fenced = false;  // whoever reads the sums touches them
+  }
+  // No lane goes on, and gives a stage back, before all have read their operands.
+  meet_warp("warpgroup_wait", where);
 }
 
 }  // namespace vindex::emulated
@@ -161,7 +263,10 @@ void barrier_init(SharedBarrier* barrier, int arrivals, std::source_location whe
   std::erase_if(emulated::copies, [&](const auto& copy) { return copy.barrier == barrier; });
   const auto count = static_cast<std::uint16_t>(arrivals);
   *barrier = std::bit_cast<SharedBarrier>(BarrierState{count, count, 0});
+  emulated::barriers_unfenced = true;
 }
+
+void barrier_init_fence() { emulated::barriers_unfenced = false; }
 
 void barrier_arrive(SharedBarrier* barrier, std::source_location where) {
   emulated::change(barrier, [&](BarrierState& state) { emulated::arrive(state, where); });
@@ -188,6 +293,9 @@ void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barri
   emulated::require_aligned(global, 16, "the source of a bulk copy", where);
   if (bytes <= 0 || bytes % 16 != 0) {
     emulated::fault("a bulk copy of " + std::to_string(bytes) + " bytes", where);
+  }
+  if (emulated::barriers_unfenced) {
+    emulated::fault("a bulk copy to barriers that no barrier_init_fence() made known", where);
   }
   emulated::poison(shared, static_cast<std::size_t>(bytes));
   emulated::copies.push_back({shared, global, bytes, barrier});

@@ -9,7 +9,9 @@
 
 namespace vindex::emulated {
 
-void meet_warp(const char* kind, std::source_location where);
+void warpgroup_fence(std::source_location where);
+void warpgroup_commit(std::source_location where);
+void warpgroup_wait(std::size_t pending, std::source_location where);
 void warpgroup_product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
                        bool lines_along_rows, bool bfloat16, std::source_location where);
 
@@ -23,7 +25,7 @@ using SharedBarrier = std::uint64_t;
 
 void barrier_init(SharedBarrier* barrier, int arrivals,
                   std::source_location where = std::source_location::current());
-inline void barrier_init_fence() {}
+void barrier_init_fence();
 void barrier_arrive(SharedBarrier* barrier,
                     std::source_location where = std::source_location::current());
 void barrier_arrive_expecting(SharedBarrier* barrier, int bytes,
@@ -34,18 +36,16 @@ void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barri
                std::source_location where = std::source_location::current());
 std::uint64_t operand_descriptor(const void* shared, int leading_bytes, int stride_bytes);
 
-// Products take effect when they are issued; of what orders them only the meeting of the warp is
-// left: no lane goes on before all have read their operands.
 inline void warpgroup_fence(std::source_location where = std::source_location::current()) {
-  emulated::meet_warp("warpgroup_fence", where);
+  emulated::warpgroup_fence(where);
 }
 inline void warpgroup_commit(std::source_location where = std::source_location::current()) {
-  emulated::meet_warp("warpgroup_commit", where);
+  emulated::warpgroup_commit(where);
 }
 template <int Pending>
 void warpgroup_wait(std::source_location where = std::source_location::current()) {
   static_assert(Pending >= 0);
-  emulated::meet_warp("warpgroup_wait", where);
+  emulated::warpgroup_wait(Pending, where);
 }
 inline void hold_sums(float (&/*sums*/)[64]) {}
 

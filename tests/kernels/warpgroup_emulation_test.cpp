@@ -1,0 +1,134 @@
+// The emulation of sm_90a's asynchronous parts at its worst: what a device may get right by chance
+// is wrong or named here.
+#include "kernels/kernel_fixture.hpp"
+#include "launch.hpp"
+
+#include <cmath>
+#include <emulated/execution.hpp>
+#include <warpgroup.hpp>
+
+namespace vindex::test {
+namespace {
+
+using emulated::KernelFault;
+using kernels::launch;
+using namespace kernels::device;
+
+constexpr int kLineBytes = 128;                  ///< 64 binary16 numbers
+constexpr int kOperandBytes = 128 * kLineBytes;  ///< 128 lines; A takes the first 64 of them
+constexpr int kGroupBytes = 8 * kLineBytes;
+constexpr std::uint16_t kOne = 0x3C00;
+
+enum class Mistake { kNone, kNoFence, kNoWait, kTouched, kFreedEarly, kNoInitFence };
+
+/// One warpgroup multiplies 64 x 16 by 16 x 128, all ones, twice into the same sums.
+template <Mistake kMistake>
+__global__ void multiply_ones(const unsigned char* ones, const unsigned char* zeros, float* out) {
+  unsigned char* const operand = dynamic_shared();
+  auto* const full = reinterpret_cast<SharedBarrier*>(operand + kOperandBytes);
+  if (threadIdx.x == 0) {
+    barrier_init(full, 1);
+    if (kMistake != Mistake::kNoInitFence) {
+      barrier_init_fence();
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    barrier_arrive_expecting(full, kOperandBytes);
+    copy_bulk(operand, ones, kOperandBytes, full);
+  }
+  barrier_wait(full, 0);
+  float sums[64];
+  for (float& sum : sums) {
+    sum = 5.0F;
+  }
+  if (kMistake != Mistake::kNoFence) {
+    warpgroup_fence();
+  }
+  const std::uint64_t lines = operand_descriptor(operand, 16, kGroupBytes);
+  warpgroup_mma_f16<false>(sums, lines, lines, true);
+  warpgroup_commit();
+  warpgroup_mma_f16<false>(sums, lines, lines, true);
+  warpgroup_commit();
+  if (kMistake == Mistake::kTouched) {
+    sums[7] = 1.0F;
+  }
+  if (kMistake == Mistake::kFreedEarly) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      barrier_arrive_expecting(full, kOperandBytes);
+      copy_bulk(operand, zeros, kOperandBytes, full);
+    }
+    barrier_wait(full, 1);
+  }
+  if (kMistake == Mistake::kNoWait) {
+    warpgroup_wait<1>();
+  } else {
+    warpgroup_wait<0>();
+  }
+  out[threadIdx.x] = sums[threadIdx.x % 64];
+}
+
+class Warpgroups : public KernelTest {
+ protected:
+  /// What the threads found, or the fault.
+  template <Mistake kMistake>
+  std::vector<float> run(std::string& fault) {
+    const std::vector<std::uint16_t> values(kOperandBytes / sizeof(kOne), kOne);
+    DeviceArray<std::uint16_t> ones(values);
+    DeviceArray<std::uint16_t> zeros(std::vector<std::uint16_t>(values.size(), 0));
+    DeviceArray<float> out(128);
+    try {
+      launch(multiply_ones<kMistake>, 1, 128, kOperandBytes + sizeof(SharedBarrier), stream(),
+             reinterpret_cast<const unsigned char*>(ones.data()),
+             reinterpret_cast<const unsigned char*>(zeros.data()), out.data());
+    } catch (const KernelFault& found) {
+      fault = found.what();
+      return {};
+    }
+    return out.values();
+  }
+};
+
+TEST_P(Warpgroups, ProductsAddUpBehindTheirWait) {
+  std::string fault;
+  EXPECT_EQ(run<Mistake::kNone>(fault), std::vector<float>(128, 5.0F + 2.0F * 16.0F)) << fault;
+}
+
+TEST_P(Warpgroups, SumsAreNothingBeforeTheWait) {
+  std::string fault;
+  for (const float sum : run<Mistake::kNoWait>(fault)) {
+    EXPECT_TRUE(std::isnan(sum));
+  }
+  EXPECT_EQ(fault, "");
+}
+
+TEST_P(Warpgroups, AMissingFenceIsNamed) {
+  std::string fault;
+  (void)run<Mistake::kNoFence>(fault);
+  EXPECT_NE(fault.find("without a fence"), std::string::npos) << fault;
+}
+
+TEST_P(Warpgroups, SumsMayNotBeTouchedMeanwhile) {
+  std::string fault;
+  (void)run<Mistake::kTouched>(fault);
+  EXPECT_NE(fault.find("sums were touched"), std::string::npos) << fault;
+}
+
+TEST_P(Warpgroups, OperandsMustStayUntilTheWait) {
+  std::string fault;
+  const std::vector<float> sums = run<Mistake::kFreedEarly>(fault);
+  ASSERT_EQ(sums.size(), 128U) << fault;
+  EXPECT_NE(sums[0], 5.0F + 2.0F * 16.0F);
+}
+
+TEST_P(Warpgroups, BarriersAreMadeKnownToCopies) {
+  std::string fault;
+  (void)run<Mistake::kNoInitFence>(fault);
+  EXPECT_NE(fault.find("barrier_init_fence"), std::string::npos) << fault;
+}
+
+INSTANTIATE_THREAD_ORDERS(Warpgroups);
+
+}  // namespace
+}  // namespace vindex::test
