@@ -109,7 +109,9 @@ measure::BackendInfo CudaBackend::info() const {
     info.self_tests.push_back({name, test.passed, test.detail});
     if (!test.passed) {
       info.notes.push_back("the kernel for " + name + " failed its self-test on this device (" +
-                           test.detail + "); the libraries' route runs in its place");
+                           test.detail + "); " +
+                           (test.plain_passed ? "its plain variant" : "the libraries' route") +
+                           " runs in its place");
     }
   }
   return info;
@@ -127,6 +129,7 @@ TestVerdicts CudaBackend::verdicts() const {
   TestVerdicts verdicts;
   for (const SelfTest& test : tests_) {
     verdicts.passed[static_cast<std::size_t>(test.kernel)] = test.passed;
+    verdicts.plain_passed[static_cast<std::size_t>(test.kernel)] = test.plain_passed;
   }
   return verdicts;
 }

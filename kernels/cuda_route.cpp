@@ -4,6 +4,7 @@
 #include <vindex/measure/spectrum_bounds.hpp>
 
 #include <algorithm>
+#include <optional>
 
 namespace vindex::kernels {
 
@@ -30,28 +31,43 @@ BandRoute best_band(const DeviceTraits& device, bool is_float32) {
   return is_float32 || has_float64_tensor_cores(device) ? BandRoute::kTensor : BandRoute::kPlain;
 }
 
-/// Names of kernels that the two-stage route needs and does not have.
-std::string missing(const TestVerdicts& verdicts, const std::vector<KernelUnderTest>& needed) {
-  std::string names;
-  for (const KernelUnderTest kernel : needed) {
-    if (!verdicts.has(kernel)) {
-      names += (names.empty() ? "" : ", ") + std::string(kernel_name(kernel));
+/// The product kernel to use for operands of `kind`, or none where no trusted one may be.
+std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind kind,
+                                             const DeviceTraits& device,
+                                             const TestVerdicts& verdicts) {
+  const KernelUnderTest kernel = gram_kernel(kind);
+  const ProductKernel best = choose_product_kernel(device.major, device.minor);
+  const auto is_trusted = [&](ProductKernel product) {
+    return product == best ? verdicts.has(kernel) : verdicts.has_plain(kernel);
+  };
+  if (wish.names_product) {
+    return is_trusted(wish.product) ? std::optional(wish.product) : std::nullopt;
+  }
+  for (const ProductKernel product : {best, ProductKernel::kWarp}) {
+    if (is_trusted(product)) {
+      return product;
     }
   }
-  return names;
+  return std::nullopt;
 }
 
-std::vector<KernelUnderTest> needs(const SpectrumRoute& route, OperandKind kind) {
-  if (route.solver != SolverChoice::kTwoStage) {
-    return {};
+/// The same for the reduction to a band. What cuBLAS does not do in the library variant is done by
+/// the plain one's kernels.
+std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
+                                      const DeviceTraits& device, const TestVerdicts& verdicts) {
+  const KernelUnderTest kernel = is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64;
+  const auto is_trusted = [&](BandRoute band) {
+    return band == BandRoute::kTensor ? verdicts.has(kernel) : verdicts.has_plain(kernel);
+  };
+  if (wish.names_band) {
+    return is_trusted(wish.band) ? std::optional(wish.band) : std::nullopt;
   }
-  std::vector<KernelUnderTest> needed = {
-      route.is_float32() ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64,
-      KernelUnderTest::kChase, KernelUnderTest::kValues};
-  if (route.is_float32()) {
-    needed.insert(needed.begin(), gram_kernel(kind));
+  for (const BandRoute band : {best_band(device, is_float32), BandRoute::kPlain}) {
+    if (is_trusted(band)) {
+      return band;
+    }
   }
-  return needed;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -171,18 +187,38 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
       choose_product_kernel(device.major, device.minor) != ProductKernel::kWarpgroup) {
     throw UsageError("E-SVD-ROUTE", "gram-wgmma needs a device of compute capability 9.0");
   }
-  if (mode != Mode::kStrict && verdicts.has(gram_kernel(kind))) {
-    plan.top.gram = GramChoice::kTensor32;
-    plan.top.product =
-        wish.names_product ? wish.product : choose_product_kernel(device.major, device.minor);
+  if (mode != Mode::kStrict) {
+    if (const auto product = trusted_product(wish, kind, device, verdicts)) {
+      plan.top.gram = GramChoice::kTensor32;
+      plan.top.product = *product;
+    }
   }
   const bool is_explicit = wish.kind == RouteWish::Kind::kTwoStage;
   const auto two_stage = [&](GramChoice gram) {
     SpectrumRoute route = {.gram = gram, .solver = SolverChoice::kTwoStage};
-    route.product =
-        wish.names_product ? wish.product : choose_product_kernel(device.major, device.minor);
-    route.band = wish.names_band ? wish.band : best_band(device, gram == GramChoice::kTensor32);
-    const std::string lacking = missing(verdicts, needs(route, kind));
+    std::string lacking;
+    const auto lacks = [&](KernelUnderTest kernel) {
+      lacking += (lacking.empty() ? "" : ", ") + std::string(kernel_name(kernel));
+    };
+    if (route.is_float32()) {
+      const auto product = trusted_product(wish, kind, device, verdicts);
+      if (product) {
+        route.product = *product;
+      } else {
+        lacks(gram_kernel(kind));
+      }
+    }
+    const auto band = trusted_band(wish, route.is_float32(), device, verdicts);
+    if (band) {
+      route.band = *band;
+    } else {
+      lacks(route.is_float32() ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64);
+    }
+    for (const KernelUnderTest kernel : {KernelUnderTest::kChase, KernelUnderTest::kValues}) {
+      if (!verdicts.has(kernel)) {
+        lacks(kernel);
+      }
+    }
     if (lacking.empty()) {
       return route;
     }

@@ -44,10 +44,17 @@ inline constexpr int kKernelsUnderTest = 8;
 std::string_view kernel_name(KernelUnderTest kernel);
 KernelUnderTest gram_kernel(OperandKind kind);
 
-/// Verdicts; a kernel that was not tested has not passed.
+/// Verdicts; a kernel that was not tested has not passed. Gram kernels and band reductions come in
+/// two variants, a fast one (wgmma where the device has it; tensor cores) and a plain one
+/// (mma.sync; multiply-add of the CUDA cores), which takes over where the fast one fails. Others
+/// have one, `passed`.
 struct TestVerdicts {
   bool passed[kKernelsUnderTest] = {};
+  bool plain_passed[kKernelsUnderTest] = {};
   bool has(KernelUnderTest kernel) const { return passed[static_cast<std::size_t>(kernel)]; }
+  bool has_plain(KernelUnderTest kernel) const {
+    return plain_passed[static_cast<std::size_t>(kernel)];
+  }
 };
 
 enum class GramChoice : std::uint8_t { kTensor32, kLibrary64 };

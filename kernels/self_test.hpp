@@ -13,10 +13,12 @@
 
 namespace vindex::kernels {
 
-/// One verdict, with the worst error found and what was allowed.
+/// One verdict, with the worst error found and what was allowed; of both variants where there are
+/// two (TestVerdicts).
 struct SelfTest {
   KernelUnderTest kernel;
   bool passed = false;
+  bool plain_passed = false;
   std::string detail;
 };
 

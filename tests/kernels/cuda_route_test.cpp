@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace vindex::test {
 namespace {
 
@@ -16,12 +19,19 @@ constexpr DeviceTraits kAda = {.major = 8, .minor = 9, .shared_bytes = 99U << 10
 
 TestVerdicts all_but(std::initializer_list<KernelUnderTest> failed = {}) {
   TestVerdicts verdicts;
-  for (bool& passed : verdicts.passed) {
-    passed = true;
-  }
+  std::fill(std::begin(verdicts.passed), std::end(verdicts.passed), true);
+  std::fill(std::begin(verdicts.plain_passed), std::end(verdicts.plain_passed), true);
   for (const KernelUnderTest kernel : failed) {
     verdicts.passed[static_cast<std::size_t>(kernel)] = false;
+    verdicts.plain_passed[static_cast<std::size_t>(kernel)] = false;
   }
+  return verdicts;
+}
+
+/// Only the plain variant of `kernel` passed.
+TestVerdicts plain_of(KernelUnderTest kernel) {
+  TestVerdicts verdicts = all_but();
+  verdicts.passed[static_cast<std::size_t>(kernel)] = false;
   return verdicts;
 }
 
@@ -64,6 +74,22 @@ TEST(CudaRoute, WhatFailedItsSelfTestIsNotUsed) {
             "gram32+band32+cuda");
   EXPECT_EQ(routes("auto", Mode::kDefault, {}).first.method(), "gram64+trd64+cuda")
       << "nothing was tested";
+}
+
+TEST(CudaRoute, ThePlainVariantStandsInForTheFastOne) {
+  const TestVerdicts no_wgmma = plain_of(KernelUnderTest::kGramBlockScaled);
+  const RoutePlan plan = routes("auto", Mode::kDefault, no_wgmma);
+  EXPECT_EQ(plan.first.method(), "gram32+band32+cuda");
+  EXPECT_EQ(plan.first.product, ProductKernel::kWarp);
+  EXPECT_EQ(routes("auto", Mode::kFast, no_wgmma).top.product, ProductKernel::kWarp);
+  EXPECT_EQ(routes("two-stage+gram-mma", Mode::kDefault, no_wgmma).first.product,
+            ProductKernel::kWarp);
+  EXPECT_THROW(routes("two-stage+gram-wgmma", Mode::kDefault, no_wgmma), UsageError);
+  const RoutePlan plain = routes("auto", Mode::kDefault, plain_of(KernelUnderTest::kBand32));
+  EXPECT_EQ(plain.first.band, BandRoute::kPlain);
+  EXPECT_EQ(plain.strict.band, BandRoute::kTensor);
+  EXPECT_THROW(routes("two-stage+band-tensor", Mode::kDefault, plain_of(KernelUnderTest::kBand32)),
+               UsageError);
 }
 
 TEST(CudaRoute, AnExplicitWishIsNeverReplaced) {
