@@ -6,15 +6,20 @@
 #   scripts/gpu_check.sh run [FOLDER [PART...]] on the GPU machine, from a checkout with bundle/: every part, each with
 #                                               its time limit, the next one whatever became of it; JSON (vindex-bench/1)
 #                                               and one log into FOLDER (default bench/results). Below nine minutes.
-# Parts: facts probe kernels conformance sanitizer bench end-to-end peers. Ends with 1 where one failed.
+# Parts, the most valuable first: facts self-test kernels conformance bench decode sanitizer end-to-end peers probe.
+# They want more than nine minutes together; what is cut says so. Three calls have room for all:
+#   run FOLDER first    facts self-test kernels conformance bench
+#   run FOLDER second   self-test decode sanitizer end-to-end
+#   run FOLDER third    self-test peers probe
+# Ends with 1 where a part failed, with 70 where there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_parts=(facts probe kernels conformance sanitizer bench end-to-end peers)
+all_parts=(facts self-test kernels conformance bench decode sanitizer end-to-end peers probe)
 
 # Programs of the bundle and where the build leaves them.
-programs=(apps/vindex kernels/libvindex_cuda_module.so tests/measure/measure_tests tests/decode/decode_tests
-          tests/kernels/gpu_kernel_tests bench/gpu_probe bench/kernels_bench)
+programs=(apps/vindex kernels/libvindex_cuda_module.so tests/measure/measure_tests tests/kernels/gpu_kernel_tests
+          bench/gpu_probe)
 # What the GPU machine has itself: the C library, the driver, CUDA's toolkit. libstdc++ and libgcc_s travel along.
 own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresolv|libutil)\.so'
 own_cuda='/(libcuda|libcublas|libcublasLt|libcusolver|libcusparse|libnvJitLink|libcudart)\.so'
@@ -22,8 +27,11 @@ own_cuda='/(libcuda|libcublas|libcublasLt|libcusolver|libcusparse|libnvJitLink|l
 # A lent machine answers for ten minutes; unpacking and the tables want some of them.
 all_seconds="${VINDEX_CHECK_SECONDS:-520}"
 
-# Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold.
-sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*ABatch*:*BatchesGive*:*InPieces*:*Widen*:*Small*:*OneAndTwo*}"
+# Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold. Both Gram kernels, wgmma's and
+# mma.sync's, run in every case of GramKernels.
+sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*GramKernels.CodesNeedNoAlignment/0:*GramKernels.OddShapes/0:\
+*BandReduction.BatchesGive*/0:*BandChase.ABatch*/0:*TridiagonalValues.InPieces*/0:*Cholesky.Factors*/0:\
+*TopSolvers.FastTakesWide*/0:*DecodeKernels.*/0}"
 
 libraries_of() {
   LD_LIBRARY_PATH="$cuda_folders" ldd "$@" 2>/dev/null | awk '/=> \// {print $3}' | sort -u
@@ -118,7 +126,8 @@ reason_of() {
     cut -c 1-160
 }
 
-# part NAME SECONDS COMMAND...: its output goes to the log, its end to the summary.
+# part NAME SECONDS COMMAND...: its output goes to the log, its end to the summary. What it printed before it was stopped
+# is in the log too.
 part() {
   local name="$1" limit="$2" status=0 start=$SECONDS
   shift 2
@@ -131,7 +140,7 @@ part() {
   echo "== $name" | tee -a "$log"
   timeout --kill-after=5 "$limit" "$@" >"$scratch/part.log" 2>&1 || status=$?
   cat "$scratch/part.log" >>"$log"
-  tail -n 4 "$scratch/part.log"
+  tail -n "$((status == 0 ? 4 : 16))" "$scratch/part.log" | cut -c 1-240
   case "$status" in
     0) summary+=("$(printf '%-28s well, %d s' "$name" $((SECONDS - start)))") ;;
     124 | 137) summary+=("$(printf '%-28s STOPPED at its limit of %s s' "$name" "$limit")"); failed=1 ;;
@@ -143,18 +152,24 @@ part() {
 # Our programs see the libraries of the bundle; everybody else the machine's own.
 ours() { env LD_LIBRARY_PATH="$stage/lib:$cuda_folders" "$@"; }
 
-# Tests that skip for want of a GPU have not passed.
+# Tests that skip for want of a GPU have not passed. Printed as they run, so that a test that hangs is the last line.
 tests_on_gpu() {
-  ours "$@" >"$scratch/tests.log" 2>&1 || { grep -E '^\[  FAILED|Failure|SKIPPED|VINDEX_REQUIRE' "$scratch/tests.log" | head -n 40
-    tail -n 15 "$scratch/tests.log"; return 1; }
-  tail -n 15 "$scratch/tests.log"
+  local status=0
+  set -o pipefail
+  ours "$@" 2>&1 | grep --line-buffered -vE '^\[ +(OK|SKIPPED) |own thread order|: Skipped$|^$' | tee "$scratch/tests.log" || status=$?
+  if ((status != 0)); then
+    grep -E '^\[  FAILED|Failure|VINDEX_REQUIRE|ERROR SUMMARY' "$scratch/tests.log" | tail -n 12
+    return 1
+  fi
   grep -qE '^\[  PASSED  \] [1-9]' "$scratch/tests.log" || { echo "no test ran: no GPU, or no test for it"; return 1; }
 }
 
 sanitize() {
   command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 1; }
   local tool="$1" program="$2" filter="$3"
-  tests_on_gpu compute-sanitizer --tool "$tool" --error-exitcode 9 "$stage/programs/$program" "--gtest_filter=$filter"
+  # The first errors say what is wrong; thousands would only fill the log.
+  tests_on_gpu compute-sanitizer --tool "$tool" --print-limit 20 --error-exitcode 9 "$stage/programs/$program" \
+    "--gtest_filter=$filter"
 }
 
 facts() {
@@ -171,34 +186,85 @@ facts() {
   return "$status"
 }
 
-# Runs one benchmark and keeps its document for the merge.
-bench_case() {
-  local name="$1"
-  shift
-  ours "$stage/programs/vindex" bench --backend cuda --json --folder "$scratch" "$@" >"$scratch/$name.json"
+# The verdict on every kernel, from a small run of every mode: the first thing to look at, and what tells a machine
+# without a GPU before anything else is tried.
+self_test() {
+  local mode status=0
+  set -o pipefail
+  ours "$stage/programs/vindex" synth layer:4x512x384:fp8 -o "$scratch/small" -q
+  for mode in default strict fast; do
+    ours "$stage/programs/vindex" measure "$scratch/small" -o "$scratch/small-$mode.h5" --backend cuda --mode "$mode" \
+      --progress none 2>&1 | tail -n 4 || status=1
+  done
+  ((status == 0)) || return "$status"
+  python3 - "$scratch/small-default.h5" "$scratch/small-fast.h5" <<'PYTHON' || echo "no details of the self-tests"
+import json
+import sys
+
+import h5py
+
+def text(value):
+    value = value[()] if hasattr(value, "shape") else value
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+for path in sys.argv[1:]:
+    with h5py.File(path) as file:
+        said = [text(value) for value in file["run"].attrs.values()]
+        file["run"].visititems(
+            lambda name, item: said.append(text(item)) if isinstance(item, h5py.Dataset) and item.shape == () else None)
+    for one in said:
+        try:
+            document = json.loads(one)
+        except ValueError:
+            continue
+        for device in document.get("back_ends", []) if isinstance(document, dict) else []:
+            print("back end", device["backend"], device["device"], *device["libraries"], sep=", ")
+            for test in device["self_tests"]:
+                print("passed" if test["passed"] else "FAILED", test["name"] + ":", test["detail"])
+PYTHON
 }
 
-# Every mode, the routes side by side, shapes and batches; beside each the time of its bytes over the bus.
-bench_table() {
-  local status=0
-  local two=7168x2048,2048x7168
-  bench_case bench-modes --sections spectra --modes default,strict,fast --shapes "$two" --batch 64 --samples 5 || status=1
-  bench_case bench-batches --sections spectra --modes default --shapes 7168x2048 --batch 1,16,256 --samples 3 || status=1
-  bench_case bench-library --sections spectra --modes default,strict --routes library --shapes "$two" --batch 64 --samples 3 || status=1
-  bench_case bench-two-stage --sections spectra --modes default,strict --routes two-stage --shapes "$two" --batch 64 --samples 3 ||
-    status=1
-  bench_case bench-square --sections spectra --modes strict --encodings BF16 --shapes 4096x4096 --batch 32 --samples 3 || status=1
-  bench_case bench-shapes --sections spectra --modes default --shapes 768x2048,4096x4096,7168x18432 --batch 16 --samples 3 ||
-    status=1
-  bench_case bench-int4 --sections spectra --modes default --encodings INT4,BF16 --shapes 7168x2048 --batch 64 --samples 3 || status=1
+# Runs one benchmark with a time limit of its own and keeps its document for the merge; where it is stopped, the rows so
+# far.
+bench_case() {
+  local name="$1" limit="$2" status=0
+  shift 2
+  echo "-- $name"
+  timeout --kill-after=15 "$limit" env LD_LIBRARY_PATH="$stage/lib:$cuda_folders" \
+    "$stage/programs/vindex" bench --backend cuda --json --folder "$scratch" "$@" >"$scratch/$name.json" || status=$?
+  ((status == 0)) || echo "-- $name ended with $status"
   return "$status"
 }
 
+# Every mode, the routes side by side, shapes and batches; beside each the time of its bytes over the bus. The goals' own
+# figures first: default at batch 384 and strict, both orientations and the square.
+bench_table() {
+  local status=0
+  local spectra=(--sections spectra) two=7168x2048,2048x7168
+  bench_case bench-default 120 "${spectra[@]}" --modes default --shapes "$two" --batch 384 --samples 5 || status=1
+  bench_case bench-strict 60 "${spectra[@]}" --modes strict --shapes "$two" --batch 64 --samples 3 || status=1
+  bench_case bench-fast 45 "${spectra[@]}" --modes fast --shapes "$two" --batch 128 --samples 3 || status=1
+  bench_case bench-library 60 "${spectra[@]}" --modes strict --routes library --shapes "$two" --batch 64 --samples 2 || status=1
+  bench_case bench-square 60 "${spectra[@]}" --modes strict --routes auto,library --encodings BF16 --shapes 4096x4096 --batch 16 \
+    --samples 2 || status=1
+  bench_case bench-batches 45 "${spectra[@]}" --modes default --shapes 7168x2048 --batch 1,16,64 --samples 3 || status=1
+  bench_case bench-products 40 "${spectra[@]}" --modes default --routes two-stage+gram-mma,two-stage+gram-wgmma,two-stage+band-plain \
+    --shapes 7168x2048 --batch 64 --samples 3 || status=1
+  bench_case bench-encodings 45 "${spectra[@]}" --modes default --encodings INT4,BF16,Q4_0 --shapes 7168x2048 --batch 64 --samples 3 ||
+    status=1
+  bench_case bench-shapes 60 "${spectra[@]}" --modes default --shapes 768x2048,7168x18432 --batch 16 --samples 2 || status=1
+  return "$status"
+}
 
 run() {
   local out="${1:-bench/results}"
   shift || true
   local parts=("${@:-${all_parts[@]}}")
+  case "${parts[*]}" in
+    first) parts=(facts self-test kernels conformance bench) ;;
+    second) parts=(self-test decode sanitizer end-to-end) ;;
+    third) parts=(self-test peers probe) ;;
+  esac
   [[ -f bundle/bundle.tar.gz ]] || { echo "gpu_check: bundle/bundle.tar.gz is not here; make it with \`$0 bundle\`" >&2; exit 66; }
   mkdir -p "$out"
   scratch="$(mktemp -d)"
@@ -211,40 +277,49 @@ run() {
   local gpu
   gpu="$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | tr '[:upper:]' '[:lower:]' | sed 's/nvidia //; s/[^a-z0-9]\+/-/g' || true)"
   gpu="${gpu:-no-gpu}"
-  log="$out/gpu-$gpu-checks.log"
+  # A log for every call: a later one must not take the place of an earlier one's.
+  log="$out/gpu-$gpu-checks-${parts[0]}-$(date -u +%H%M%S).log"
   : >"$log"
   summary=("commit $(cat "$stage/commit"), $gpu")
   failed=0
   # `timeout` runs programs, not functions: the parts below are functions of this script's own second start.
-  export -f ours tests_on_gpu sanitize facts bench_case bench_table
+  export -f ours tests_on_gpu sanitize facts self_test bench_case bench_table
   export stage scratch cuda_folders
   local chosen
   for chosen in "${parts[@]}"; do
     case "$chosen" in
       facts) part facts 30 bash -c facts ;;
-      probe) part probe 100 bash -c "ours '$stage/programs/gpu_probe' --seconds 70 --samples 5 --json >'$scratch/probe.json'"
-        # Without a device the document holds reasons only.
-        [[ "$gpu" == no-gpu ]] || keep "$scratch/probe.json" "$out/gpu-$gpu-probe.json" ;;
-      kernels) part kernels 60 bash -c "tests_on_gpu '$stage/programs/gpu_kernel_tests'" ;;
-      conformance) part conformance 75 bash -c "tests_on_gpu '$stage/programs/measure_tests' --gtest_filter='*/cuda*'" ;;
+      self-test)
+        part self-test 60 bash -c self_test
+        if grep -q 'E-NO-GPU' "$scratch/part.log"; then
+          printf '%s\n' "== summary" "${summary[@]}" "no GPU: the other parts were not started" | tee -a "$log"
+          return 70
+        fi ;;
+      kernels) part kernels 90 bash -c "tests_on_gpu '$stage/programs/gpu_kernel_tests'" ;;
+      conformance) part conformance 90 bash -c "tests_on_gpu '$stage/programs/measure_tests' '--gtest_filter=*/cuda*-*emulated*'" ;;
+      bench) part bench 430 bash -c bench_table
+        merge_into "$out/gpu-$gpu-spectra.json" "$scratch"/bench-*.json ;;
+      decode) part decode 90 bash -c "ours '$stage/programs/gpu_probe' --only decode --seconds 60 --samples 5 --json >'$scratch/decode.json'"
+        keep "$scratch/decode.json" "$out/gpu-$gpu-decode.json" ;;
       sanitizer)
         local tool
         for tool in memcheck racecheck initcheck synccheck; do
-          part "sanitizer $tool" 22 bash -c "sanitize $tool gpu_kernel_tests '$sanitizer_filter'"
+          part "sanitizer $tool" 60 bash -c "sanitize $tool gpu_kernel_tests '$sanitizer_filter'"
         done ;;
-      bench) part bench 100 bash -c bench_table
-        merge_into "$out/gpu-$gpu-spectra.json" "$scratch"/bench-*.json ;;
-      end-to-end) part end-to-end 50 bash -c "bench_case end-to-end --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2"
+      end-to-end) part end-to-end 120 bash -c "bench_case end-to-end 110 --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2"
         merge_into "$out/gpu-$gpu-end-to-end.json" "$scratch/end-to-end.json" ;;
-      peers) part peers 130 python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 \
-          --answer-seconds 45 --time-limit 80 --spectra gaussian,powerlaw -o "$scratch/peers.json"
-        [[ "$gpu" == no-gpu ]] || keep "$scratch/peers.json" "$out/gpu-$gpu-peers.json" ;;
-      *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}" >&2; exit 64 ;;
+      peers) part peers 300 python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 10 \
+          --answer-seconds 45 --time-limit 220 --spectra gaussian,powerlaw -o "$scratch/peers.json"
+        keep "$scratch/peers.json" "$out/gpu-$gpu-peers.json" ;;
+      probe) part probe 150 bash -c "ours '$stage/programs/gpu_probe' --only transfers,memory,peaks,barriers,gram,eigen --seconds 100 \
+          --samples 5 --json >'$scratch/probe.json'"
+        keep "$scratch/probe.json" "$out/gpu-$gpu-probe.json" ;;
+      *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}, or first, second, third" >&2; exit 64 ;;
     esac
   done
   # The end of the output is what a short reply shows.
   echo "== tables" | tee -a "$log"
-  python3 bench/merge_results.py --table "$out"/gpu-"$gpu"-{spectra,end-to-end,peers}.json 2>&1 | tee -a "$log" | tail -n 60 || true
+  python3 bench/merge_results.py --table "$out"/gpu-"$gpu"-{spectra,decode,end-to-end,peers}.json 2>&1 | tee -a "$log" | tail -n 70 || true
   printf '%s\n' "== summary" "${summary[@]}" | tee -a "$log"
   return "$failed"
 }
@@ -263,5 +338,5 @@ merge_into() {
 case "${1:-}" in
   bundle) bundle ;;
   run) shift; run "$@" ;;
-  *) sed -n '2,11p' "$0"; exit 64 ;;
+  *) sed -n '2,16p' "$0"; exit 64 ;;
 esac
