@@ -6,16 +6,16 @@
 #   scripts/gpu_check.sh run [FOLDER [PART...]] on the GPU machine, from a checkout with bundle/: every part, each with
 #                                               its time limit, the next one whatever became of it; JSON (vindex-bench/1)
 #                                               and one log into FOLDER (default bench/results). Below nine minutes.
-# Parts, the most valuable first: facts self-test kernels conformance bench decode sanitizer end-to-end peers probe.
+# Parts, the most valuable first: facts self-test agreement kernels conformance bench decode sanitizer end-to-end peers probe.
 # They want more than nine minutes together; what is cut says so. Three calls have room for all:
-#   run FOLDER first    facts self-test kernels conformance bench
+#   run FOLDER first    facts self-test agreement kernels conformance bench
 #   run FOLDER second   self-test decode sanitizer end-to-end
 #   run FOLDER third    self-test peers probe
 # Ends with 1 where a part failed, with 70 where there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_parts=(facts self-test kernels conformance bench decode sanitizer end-to-end peers probe)
+all_parts=(facts self-test agreement kernels conformance bench decode sanitizer end-to-end peers probe)
 
 # Programs of the bundle and where the build leaves them.
 programs=(apps/vindex kernels/libvindex_cuda_module.so tests/measure/measure_tests tests/kernels/gpu_kernel_tests
@@ -224,6 +224,31 @@ for path in sys.argv[1:]:
 PYTHON
 }
 
+# Every mode and route at the sizes of the product, where kernels run in many waves, strips and pieces, against the
+# processor's float64. The tests' sizes are the emulation's.
+agreement() {
+  local spec name mode status=0
+  local number=0
+  for spec in layer:4x7168x2048:fp8:powerlaw layer:4x2048x7168:int4:gaussian layer:3x1000x1777:bf16:spiked; do
+    number=$((number + 1))
+    name="$scratch/agreement-$number"
+    ours "$stage/programs/vindex" synth "$spec" -o "$name" -q
+    local measure=(env LD_LIBRARY_PATH="$stage/lib:$cuda_folders" "$stage/programs/vindex" measure "$name" --progress none)
+    "${measure[@]}" -o "$name-reference.h5" --backend cpu --mode strict >/dev/null 2>&1 || status=1
+    local files=()
+    for mode in default strict fast default:two-stage+gram-mma strict:library; do
+      local file="$name-${mode//[:+]/-}.h5" route=auto
+      [[ "$mode" == *:* ]] && route="${mode#*:}"
+      timeout 40 "${measure[@]}" -o "$file" --backend "${VINDEX_CHECK_BACKEND:-cuda}" --mode "${mode%%:*}" --svd-route "$route" \
+        2>&1 | grep -E 'escalated|E-[A-Z]' || true
+      files+=("${mode%%:*}:$file")
+    done
+    echo "-- $spec"
+    python3 scripts/compare_routes.py "$name-reference.h5" "${files[@]}" || status=1
+  done
+  return "$status"
+}
+
 # Runs one benchmark with a time limit of its own and keeps its document for the merge; where it is stopped, the rows so
 # far.
 bench_case() {
@@ -261,7 +286,7 @@ run() {
   shift || true
   local parts=("${@:-${all_parts[@]}}")
   case "${parts[*]}" in
-    first) parts=(facts self-test kernels conformance bench) ;;
+    first) parts=(facts self-test agreement kernels conformance bench) ;;
     second) parts=(self-test decode sanitizer end-to-end) ;;
     third) parts=(self-test peers probe) ;;
   esac
@@ -283,7 +308,7 @@ run() {
   summary=("commit $(cat "$stage/commit"), $gpu")
   failed=0
   # `timeout` runs programs, not functions: the parts below are functions of this script's own second start.
-  export -f ours tests_on_gpu sanitize facts self_test bench_case bench_table
+  export -f ours tests_on_gpu sanitize facts self_test agreement bench_case bench_table
   export stage scratch cuda_folders
   local chosen
   for chosen in "${parts[@]}"; do
@@ -294,7 +319,14 @@ run() {
         if grep -q 'E-NO-GPU' "$scratch/part.log"; then
           printf '%s\n' "== summary" "${summary[@]}" "no GPU: the other parts were not started" | tee -a "$log"
           return 70
+        fi
+        # A kernel that never ends would end every later part at its limit: only what says which one.
+        if grep -q 'self-test .*STOPPED' <<<"${summary[*]}"; then
+          part kernels 120 bash -c "tests_on_gpu '$stage/programs/gpu_kernel_tests'"
+          printf '%s\n' "== summary" "${summary[@]}" "a kernel hangs: the other parts were not started" | tee -a "$log"
+          return 1
         fi ;;
+      agreement) part agreement 120 bash -c agreement ;;
       kernels) part kernels 90 bash -c "tests_on_gpu '$stage/programs/gpu_kernel_tests'" ;;
       conformance) part conformance 90 bash -c "tests_on_gpu '$stage/programs/measure_tests' '--gtest_filter=*/cuda*-*emulated*'" ;;
       bench) part bench 430 bash -c bench_table
