@@ -247,6 +247,7 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
   const BatchTask task = task_of(sample.encoding(), sample.rows(), sample.cols(), options, view,
                                  slot_layout(slab, sample.rows()));
   std::uint64_t budget = lane_budget_;
+  bool is_bare = false;  // nothing is left of earlier groups
   for (std::size_t first = 0; first < batch.size();) {
     const auto left = static_cast<std::int64_t>(batch.size() - first);
     const BatchSizes sizes = plan_batch(task, left, budget);
@@ -254,12 +255,16 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
     try {
       solver = std::make_unique<BatchSolver>(lane, kernels_, task, sizes, options);
     } catch (const OutOfMemory&) {
-      // Somebody else uses the device too. No input was touched yet: half is tried, until one
-      // matrix does not fit and plan_batch() says so.
+      // What the lane kept of other shapes may be in the way, or somebody else uses the device too.
+      // No input was touched yet: the same is tried from nothing, then half of it, until one matrix
+      // does not fit and plan_batch() says so.
       lane.encoded.release();
       lane.arena.release();
       lane.results.release();
-      budget /= 2;
+      if (is_bare) {
+        budget /= 2;
+      }
+      is_bare = true;
       continue;
     }
     const auto count = static_cast<std::size_t>(std::min(sizes.batch, left));

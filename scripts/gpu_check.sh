@@ -275,7 +275,7 @@ bench_table() {
   bench_case bench-batches 45 "${spectra[@]}" --modes default --shapes 7168x2048 --batch 1,16,64 --samples 3 || status=1
   bench_case bench-products 40 "${spectra[@]}" --modes default --routes two-stage+gram-mma,two-stage+gram-wgmma,two-stage+band-plain \
     --shapes 7168x2048 --batch 64 --samples 3 || status=1
-  bench_case bench-encodings 45 "${spectra[@]}" --modes default --encodings INT4,BF16,Q4_0 --shapes 7168x2048 --batch 64 --samples 3 ||
+  bench_case bench-encodings 45 "${spectra[@]}" --modes default --encodings INT4,BF16,Q8_0 --shapes 7168x2048 --batch 64 --samples 3 ||
     status=1
   bench_case bench-shapes 60 "${spectra[@]}" --modes default --shapes 768x2048,7168x18432 --batch 16 --samples 2 || status=1
   return "$status"

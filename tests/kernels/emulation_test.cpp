@@ -144,6 +144,21 @@ TEST_P(Emulation, SharedMemoryIsGuardedAndPoisoned) {
   EXPECT_TRUE(std::isnan(fresh.values()[2]));
 }
 
+// What one thread sets between another's permission and its launch.
+TEST_P(Emulation, ASmallerLaunchLeavesTheLargerOnesPermission) {
+  constexpr std::size_t kLarge = 160U << 10U;
+  constexpr std::size_t kSmall = 64U << 10U;
+  DeviceArray<float> out(1);
+  launch(sum_uninitialised, 1, 1, kLarge, stream(), out.data());
+  launch(sum_uninitialised, 1, 1, kSmall, stream(), out.data());
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(1);
+  config.dynamicSmemBytes = kLarge;
+  config.stream = stream();
+  EXPECT_EQ(cudaLaunchKernelEx(&config, sum_uninitialised, out.data()), cudaSuccess);
+}
+
 template <bool kWait>
 __global__ void copy_through_shared(const float* in, float* out) {
   auto* shared = reinterpret_cast<float*>(dynamic_shared());
