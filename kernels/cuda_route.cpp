@@ -191,6 +191,11 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
     if (const auto product = trusted_product(wish, kind, device, verdicts)) {
       plan.top.gram = GramChoice::kTensor32;
       plan.top.product = *product;
+    } else if (wish.names_product) {
+      throw UsageError("E-SELF-TEST",
+                       "the Gram kernel that the route names failed its self-test on "
+                       "this device for " +
+                           std::string(kernel_name(gram_kernel(kind))));
     }
   }
   const bool is_explicit = wish.kind == RouteWish::Kind::kTwoStage;

@@ -84,7 +84,9 @@ TEST(CudaRoute, ThePlainVariantStandsInForTheFastOne) {
   EXPECT_EQ(routes("auto", Mode::kFast, no_wgmma).top.product, ProductKernel::kWarp);
   EXPECT_EQ(routes("two-stage+gram-mma", Mode::kDefault, no_wgmma).first.product,
             ProductKernel::kWarp);
-  EXPECT_THROW(routes("two-stage+gram-wgmma", Mode::kDefault, no_wgmma), UsageError);
+  for (const Mode mode : {Mode::kDefault, Mode::kFast}) {
+    EXPECT_THROW(routes("two-stage+gram-wgmma", mode, no_wgmma), UsageError);
+  }
   const RoutePlan plain = routes("auto", Mode::kDefault, plain_of(KernelUnderTest::kBand32));
   EXPECT_EQ(plain.first.band, BandRoute::kPlain);
   EXPECT_EQ(plain.strict.band, BandRoute::kTensor);
