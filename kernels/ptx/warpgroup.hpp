@@ -43,13 +43,24 @@ __device__ inline void barrier_arrive_expecting(SharedBarrier* barrier, int byte
       : "memory");
 }
 /// Waits for the end of the phase of this parity; the phase before the first counts as parity 1 and
-/// as ended.
+/// as ended. A wait of 2^35 cycles, some 20 seconds, is for something that never comes: the kernel
+/// ends with an error, which a self-test can report, and not never.
 __device__ inline void barrier_wait(SharedBarrier* barrier, int parity) {
   VINDEX_SM90(
       "{\n"
       ".reg .pred ended;\n"
+      ".reg .u64 begin, now;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
+      "@ended bra done;\n"
+      "mov.u64 begin, %%clock64;\n"
       "again: mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
-      "@!ended bra again;\n"
+      "@ended bra done;\n"
+      "mov.u64 now, %%clock64;\n"
+      "sub.u64 now, now, begin;\n"
+      "setp.lt.u64 ended, now, 0x800000000;\n"
+      "@ended bra again;\n"
+      "trap;\n"
+      "done:\n"
       "}\n" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
