@@ -30,6 +30,9 @@ class DeviceArray {
   explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
     kernels::check(
         cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+    // From pageable memory the call may return before the bytes are there, and the streams of these
+    // tests do not wait for the default one.
+    kernels::check(cudaDeviceSynchronize());
   }
   explicit DeviceArray(const std::vector<T>& values) : DeviceArray(std::span<const T>(values)) {}
 
