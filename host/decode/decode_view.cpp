@@ -225,6 +225,7 @@ DecodeView decode_view(const EncodedMatrix& matrix) {
   view.nested_offset = encoding.nested_offset;
   view.global_divides = encoding.global_divides;
   view.zero_less_one = encoding.zero_less_one;
+  view.zero_carries = encoding.zero_carries;
   view.scale_per_plane_col = encoding.scale_per_plane_col;
   Binder binder(matrix, view);
   bind_companions(encoding, view, binder);

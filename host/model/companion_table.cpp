@@ -28,6 +28,7 @@ constexpr CompanionRow kSafetensorsCompanions[] = {
     {".g_idx", ".qweight", Part::kGroupIndex},
     {".scales", ".weight", Part::kScale, Hint::kMlx, Strength::kWeak},
     {".biases", ".weight", Part::kZeroPoint, Hint::kMlx, Strength::kWeak},
+    {".qbiases", ".weight", Part::kZeroPoint, Hint::kMlx, Strength::kWeak},
     {".SCB", ".weight", Part::kScale, Hint::kBnb8},
     {".weight_format", ".weight", Part::kFormat, Hint::kNone, Strength::kWeak},
     {".absmax", "", Part::kScale, Hint::kBnb4},

@@ -81,6 +81,13 @@ constexpr NameRow kHuggingFaceNames[] = {
     {"{layer}.(mlp|block_sparse_moe|feed_forward).experts.up_proj", kRoutedExpert, "up_proj",
      kExpertStack},
     {"{layer}.(mlp|block_sparse_moe).experts.down_proj", kRoutedExpert, "down_proj", kExpertStack},
+    // MLX stacks the experts under a name of its own.
+    {"{layer}.(mlp|block_sparse_moe|feed_forward|ffn).switch_mlp.(gate_proj|w1)", kRoutedExpert,
+     "gate_proj", kExpertStack},
+    {"{layer}.(mlp|block_sparse_moe|feed_forward|ffn).switch_mlp.(up_proj|w3)", kRoutedExpert,
+     "up_proj", kExpertStack},
+    {"{layer}.(mlp|block_sparse_moe|feed_forward|ffn).switch_mlp.(down_proj|w2)", kRoutedExpert,
+     "down_proj", kExpertStack},
     {"{layer}.block_sparse_moe.input_linear", kRoutedExpert, "gate_up_proj", kExpertStack},
     {"{layer}.block_sparse_moe.output_linear", kRoutedExpert, "down_proj", kExpertStack},
     // dbrx keeps all experts of a layer in one 2-D tensor [experts x inner, hidden].

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <limits>
 
 namespace vindex::model {
@@ -16,10 +17,12 @@ namespace {
 constexpr std::array<std::string_view, 5> kInnerSections = {
     "text_config", "language_config", "llm_config", "thinker_config", "ffn_config"};
 
+/// A name, cut where none is that long: it is repeated for every weight that it names.
 std::string string_member(const JsonValue* object, std::string_view key) {
+  constexpr std::size_t kLongest = 128;
   const JsonValue* value = object == nullptr ? nullptr : object->find(key);
   const std::string* text = value == nullptr ? nullptr : value->as_string();
-  return text == nullptr ? std::string() : *text;
+  return text == nullptr ? std::string() : text->substr(0, kLongest);
 }
 
 /// A small positive number, or 0 where `key` is absent or anything else.
@@ -182,7 +185,8 @@ void read_groups(const JsonValue& quantisation, QuantClaims& claims,
     }
     claims.groups.push_back({small_member(*weights, "num_bits"),
                              small_member(*weights, "group_size"),
-                             flag_member(*weights, "symmetric", true)});
+                             flag_member(*weights, "symmetric", true),
+                             {}});
     if (!claims.block) {
       read_block(*weights, "block_structure", claims, warnings);
     }
@@ -194,11 +198,27 @@ void read_modules(const JsonValue& quantisation, QuantClaims& claims) {
   for (const auto& [name, value] : *quantisation.as_object()) {
     if (value.as_object() != nullptr && small_member(value, "bits") > 0) {
       claims.modules.emplace_back(
-          name, QuantGroup{small_member(value, "bits"), small_member(value, "group_size"), false});
+          name, QuantGroup{small_member(value, "bits"), small_member(value, "group_size"), false,
+                           string_member(&value, "mode")});
     }
   }
   std::sort(claims.modules.begin(), claims.modules.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+/// {"meta": {"quantizer": ["optimum:1.2", "gptqmodel:7.7.0"]}}, or one string.
+bool is_from_gptqmodel(const JsonValue& quantisation) {
+  const JsonValue* meta = quantisation.find("meta");
+  const JsonValue* tools = meta == nullptr ? nullptr : meta->find("quantizer");
+  const auto is_it = [](const JsonValue& value) {
+    const std::string* name = value.as_string();
+    return name != nullptr && name->starts_with("gptqmodel");
+  };
+  if (tools == nullptr) {
+    return false;
+  }
+  const JsonValue::Array* list = tools->as_array();
+  return list == nullptr ? is_it(*tools) : std::any_of(list->begin(), list->end(), is_it);
 }
 
 void read_layout(const JsonValue& quantisation, QuantClaims& claims) {
@@ -208,8 +228,19 @@ void read_layout(const JsonValue& quantisation, QuantClaims& claims) {
     const JsonValue* meta = quantisation.find("meta");
     claims.checkpoint_format = string_member(meta, "checkpoint_format");
   }
+  // GPTQModel's newer name of the same; other methods mean something else by it.
+  const std::string method = string_member(&quantisation, "quant_method");
+  if (claims.checkpoint_format.empty() && (method == "gptq" || method == "awq")) {
+    claims.checkpoint_format = string_member(&quantisation, "format");
+  }
+  claims.gptqmodel = is_from_gptqmodel(quantisation);
   claims.packing_format = string_member(&quantisation, "packing_format");
+  claims.backend = string_member(&quantisation, "backend");
+  claims.linear_class = string_member(&quantisation, "linear_class");
+  claims.sparsity = string_member(quantisation.find("sparsity_config"), "format");
   claims.version = string_member(&quantisation, "version");
+  std::transform(claims.version.begin(), claims.version.end(), claims.version.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   claims.activation_order = flag_member(quantisation, "desc_act", false);
   claims.marlin = flag_member(quantisation, "is_marlin_format", false);
 }

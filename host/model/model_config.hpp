@@ -60,6 +60,7 @@ struct QuantGroup {
   std::int32_t bits = 0;
   std::int32_t group = 0;  ///< 0: none given
   bool symmetric = true;
+  std::string mode = {};  ///< MLX, of one module
 };
 
 /// quantization_config, as claimed.
@@ -76,6 +77,10 @@ struct QuantClaims {
   std::string checkpoint_format;  ///< GPTQ: "gptq", "gptq_v2"
   std::string packing_format;     ///< auto-round
   std::string version;            ///< AWQ: "gemm"
+  std::string backend;            ///< AWQ: "llm-awq"
+  std::string linear_class;       ///< BitNet: "bitlinear", "autobitlinear"
+  std::string sparsity;           ///< compressed-tensors: "sparse-24-bitmask"
+  bool gptqmodel = false;         ///< GPTQ: written by GPTQModel
   bool activation_order = false;  ///< GPTQ: desc_act
   bool marlin = false;            ///< GPTQ: is_marlin_format
   /// MLX: modules with a width of their own, in order of name.

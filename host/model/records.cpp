@@ -156,7 +156,8 @@ class Builder {
     if (logical.shape.size() == 2) {
       return "";
     }
-    if (logical.shape.size() == 3 && is_stack(meaning.layout)) {
+    // Schemes of several tensors pack matrices, so three sides are a stack under any name.
+    if (logical.shape.size() == 3 && (is_stack(meaning.layout) || logical.quantised)) {
       return logical.shape[0] <= kMostSlices
                  ? ""
                  : fmt::format("a stack of more than {} slices", kMostSlices);
@@ -253,7 +254,7 @@ class Builder {
     matrix.slice = static_cast<std::int32_t>(slice);
     matrix.layer = index_.tensors.back().layer;
     matrix.expert = name_.tower ? -1 : name_.expert;
-    if (slice >= 0 && meaning.layout != Layout::kHeadStack) {
+    if (slice >= 0 && is_stack(meaning.layout) && meaning.layout != Layout::kHeadStack) {
       matrix.expert = matrix.slice;
     }
     matrix.block = meaning.block;

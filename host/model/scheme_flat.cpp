@@ -180,6 +180,15 @@ std::int64_t hqq_planes(std::string_view packing, std::int64_t bits) {
   return 0;
 }
 
+/// HQQ's `nbits`: an integer, or 1.58 for three values in two bits.
+std::optional<std::int64_t> hqq_bits(const Weight& weight) {
+  const std::int32_t tensor = weight.found[Part::kBits];
+  if (const auto real = weight.values.real(tensor); real && std::abs(*real - 1.58F) < 1e-3F) {
+    return 2;
+  }
+  return weight.values.number(tensor);
+}
+
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -225,7 +234,7 @@ void apply_hqq(Weight& weight) {
   weight.forget_shape();
   weight.logical.encoding = unsupported_encoding("INT/hqq", weight.codes().type);
   const auto sides = weight.values.pair(weight.found[Part::kShape]);
-  const auto bits = weight.values.number(weight.found[Part::kBits]);
+  const auto bits = hqq_bits(weight);
   const auto axis = weight.values.number(weight.found[Part::kAxis]);
   if (!sides || !bits || !axis) {
     weight.fail("shape, nbits or axis missing");
@@ -310,6 +319,8 @@ void apply_ternary(Weight& weight) {
   encoding.type = ElementType::kU8;
   encoding.bits = 2;
   encoding.plane = weight.code_rows() * cols;
+  // transformers' BitLinear divides by the scale, its AutoBitLinear (bitnet-b1.58-2B) multiplies.
+  encoding.global_divides = weight.claims.linear_class != "autobitlinear";
   set_whole(encoding, rows, cols);
   weight.use(CompanionRole::kScale, Part::kScale);
 }

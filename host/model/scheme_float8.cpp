@@ -3,6 +3,8 @@
 // rows x cols, one per row a block of 1 x cols.
 #include "weight.hpp"
 
+#include <vindex/core/error.hpp>
+
 #include <fmt/format.h>
 
 namespace vindex::model {
@@ -108,7 +110,8 @@ void apply_float8(Weight& weight) {
   const std::string type(type_name(weight.codes().type));
   const bool inverse = weight.found.hint == Hint::kScaleInverse;
   if (!is_float8(weight.codes().type)) {
-    weight.name_only(type + "/scaled");
+    const std::string& method = weight.claims.method;
+    weight.name_only(fmt::format("{}/{}", type, method.empty() ? "scaled" : printable(method)));
     return;
   }
   const auto [rows, cols] = weight.claims.block.value_or(kUsualBlock);

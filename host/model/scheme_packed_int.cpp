@@ -72,18 +72,25 @@ std::int64_t group_of(const QuantClaims& claims, std::int64_t cols, std::int64_t
 /// Logical columns, or 0 after a failure.
 std::int64_t columns_of(Weight& weight) {
   const std::int64_t words = weight.code_cols();
-  if (const auto value = weight.values.pair(weight.found[Part::kShape])) {
-    const auto [rows, cols] = *value;
-    if (rows == weight.code_rows() && cols >= 1 && cols <= kMostSide) {
+  // Two sides, or three of a stack of experts.
+  const std::vector<std::int64_t> sides = weight.values.numbers(weight.found[Part::kShape]);
+  if (sides.size() == 2 || sides.size() == 3) {
+    const std::vector<std::int64_t>& stored = weight.codes().shape;
+    const std::int64_t cols = sides.back();
+    const bool fits =
+        sides.size() == 2
+            ? sides[0] == weight.code_rows()
+            : stored.size() == 3 && std::equal(stored.begin(), stored.end() - 1, sides.begin());
+    if (fits && cols >= 1 && cols <= kMostSide) {
       return cols;
     }
-    weight.fail(fmt::format("weight_shape contradicts the codes: it says {}x{}, {} is {}", rows,
-                            cols, printable(weight.codes().name),
-                            shape_text(weight.codes().shape)));
+    weight.fail(fmt::format("weight_shape contradicts the codes: it says {}, {} is {}",
+                            fmt::join(sides, "x"), printable(weight.codes().name),
+                            shape_text(stored)));
     return 0;
   }
   if (weight.found[Part::kShape] >= 0) {
-    weight.fail(fmt::format("weight_shape unreadable: {} must hold two integers",
+    weight.fail(fmt::format("weight_shape unreadable: {} must hold the sides",
                             printable(weight.companion(Part::kShape)->name)));
     return 0;
   }
@@ -126,16 +133,22 @@ void apply_packed_int(Weight& weight) {
     weight.missing(".weight_scale");
     return;
   }
-  const std::int64_t scales = scale->shape.empty() ? 0 : scale->shape.back();
+  const std::int64_t scales = scale->shape.empty() ? 1 : scale->shape.back();
   const std::int64_t per_row = scale->shape.size() == 1 && scales == rows ? 1 : scales;
-  const std::int64_t group = group_of(weight.claims, cols, per_row);
-  if (group < 0 || !weight.has_shape(*scale, rows, per_row)) {
+  const bool one_scale = codes.shape.size() == 2 && rows > 1 && element_count(*scale) == 1 &&
+                         weight.found[Part::kZeroPoint] < 0;
+  const std::int64_t group = one_scale ? 0 : group_of(weight.claims, cols, per_row);
+  if (group < 0 || (!one_scale && !weight.has_shape(*scale, rows, per_row))) {
     weight.misshapen(*scale,
                      fmt::format("{} rows of equal groups of {} columns are needed", rows, cols));
     return;
   }
   decode::Encoding encoding =
       decode::packed_int_encoding(packing.bits, static_cast<std::int32_t>(group));
+  if (one_scale) {
+    encoding.block_rows = static_cast<std::int32_t>(rows);
+    encoding.label = fmt::format("INT{}/tensor", packing.bits);
+  }
   if (packing.padded && 32 % packing.bits != 0) {
     encoding.scheme = decode::Scheme::kPackedIntPadded;
   }
@@ -183,13 +196,23 @@ void apply_packed_int(Weight& weight) {
 
 namespace {
 
-/// Scales and codes of MLX's FP4 modes are U8 and U32 in the header.
-void apply_mlx_fp4(Weight& weight, const StoredTensor& scales, bool nvfp4) {
-  const std::int64_t cols = weight.code_cols() * 8;
+/// MLX's modes of small floats.
+bool is_float_mode(std::string_view mode) {
+  return mode == "mxfp4" || mode == "mxfp8" || mode == "nvfp4";
+}
+
+/// Scales and codes of MLX's float modes are U8 and U32 in the header.
+void apply_mlx_float(Weight& weight, const StoredTensor& scales, std::string_view mode) {
+  const bool nvfp4 = mode == "nvfp4";
+  const bool wide = mode == "mxfp8";
+  const std::int64_t cols = weight.code_cols() * (wide ? 4 : 8);
   const std::int64_t rows = weight.code_rows();
   const std::int64_t group = nvfp4 ? 16 : 32;
   weight.set_shape(rows, cols);
-  weight.logical.encoding = unsupported_encoding(nvfp4 ? "NVFP4" : "MXFP4", weight.codes().type);
+  weight.logical.encoding = unsupported_encoding(nvfp4  ? "NVFP4"
+                                                 : wide ? "F8_E4M3/mx32"
+                                                        : "MXFP4",
+                                                 weight.codes().type);
   if (scales.type != decode::ElementType::kU8) {
     weight.mistyped(scales);
     return;
@@ -200,8 +223,8 @@ void apply_mlx_fp4(Weight& weight, const StoredTensor& scales, bool nvfp4) {
     return;
   }
   decode::Encoding& encoding = weight.logical.encoding;
-  encoding.scheme = decode::Scheme::kFp4;
-  encoding.type = decode::ElementType::kF4;
+  encoding.scheme = wide ? decode::Scheme::kFp8Block : decode::Scheme::kFp4;
+  encoding.type = wide ? decode::ElementType::kF8E4M3 : decode::ElementType::kF4;
   encoding.block_cols = static_cast<std::int32_t>(group);
   weight.use_as(CompanionRole::kScale, Part::kScale,
                 nvfp4 ? decode::ElementType::kF8E4M3 : decode::ElementType::kF8E8M0);
@@ -231,8 +254,9 @@ void apply_mlx(Weight& weight) {
     weight.codes_misshapen();
     return;
   }
-  if (biases == nullptr && (claims.mode == "mxfp4" || claims.mode == "nvfp4")) {
-    apply_mlx_fp4(weight, *scales, claims.mode == "nvfp4");
+  const std::string& mode = own != nullptr && !own->mode.empty() ? own->mode : claims.mode;
+  if (biases == nullptr && is_float_mode(mode)) {
+    apply_mlx_float(weight, *scales, mode);
     return;
   }
   const std::int64_t groups = scales->shape.back();

@@ -20,22 +20,9 @@ bool in_bounds(const StoredTensor& tensor) {
          tensor.shape[0] < kMostSide / 32 && tensor.shape[1] < kMostSide / 32;
 }
 
-/// Names of layouts that share the tensors' names with the two that are read; empty: readable.
-std::string refused_layout(const QuantClaims& claims, bool gptq) {
-  // auto-round says its layout as "auto_round:auto_gptq".
-  const std::string& packing = claims.packing_format;
-  if (!packing.empty() && packing.find("auto_gptq") == std::string::npos &&
-      packing.find("auto_awq") == std::string::npos) {
-    return packing;
-  }
-  const std::string& format = claims.checkpoint_format;
-  if (!format.empty() && format != "gptq" && format != "gptq_v2" && format != "gemm") {
-    return format;
-  }
-  if (claims.marlin) {
-    return "marlin";
-  }
-  return !gptq && !claims.version.empty() && claims.version != "gemm" ? claims.version : "";
+/// auto-round's own layout: GPTQ's, zero points as they are.
+bool is_auto_round(const std::string& packing) {
+  return packing == "auto_round" || packing == "auto_round:gptqmodel";
 }
 
 /// Columns per scale, or 0 where `groups` rows of scales fit no size.
@@ -54,12 +41,40 @@ std::int64_t bits_of(const StoredTensor& zeros, std::int64_t outputs) {
 
 }  // namespace
 
+std::string refused_layout(const QuantClaims& claims, bool gptq) {
+  // auto-round says its layout as "auto_round:auto_gptq".
+  const std::string& packing = claims.packing_format;
+  if (!packing.empty() && !is_auto_round(packing) &&
+      packing.find("auto_gptq") == std::string::npos &&
+      packing.find("auto_awq") == std::string::npos) {
+    return packing;
+  }
+  const std::string& format = claims.checkpoint_format;
+  if (!format.empty() && format != "gptq" && format != "gptq_v2" && format != "gemm") {
+    return format;
+  }
+  if (claims.marlin) {
+    return "marlin";
+  }
+  if (claims.backend == "llm-awq") {
+    return claims.backend;
+  }
+  return !gptq && !claims.version.empty() && claims.version != "gemm" ? claims.version : "";
+}
+
 void apply_gptq_or_awq(Weight& weight) {
   const StoredTensor& codes = weight.codes();
   const StoredTensor* scales = weight.companion(Part::kScale);
   const StoredTensor* zeros = weight.companion(Part::kZeroPoint);
   weight.forget_shape();
-  weight.logical.encoding = unsupported_encoding("INT/gptq", codes.type);
+  const bool awq_claimed = weight.claims.method == "awq" ||
+                           weight.claims.packing_format.find("awq") != std::string::npos;
+  weight.logical.encoding = unsupported_encoding(awq_claimed ? "INT/awq" : "INT/gptq", codes.type);
+  // Before the tensors are looked at: other layouts may lack some of them.
+  if (const std::string layout = refused_layout(weight.claims, !awq_claimed); !layout.empty()) {
+    weight.name_only(fmt::format("INT/{}", printable(layout)));
+    return;
+  }
   if (scales == nullptr || zeros == nullptr) {
     weight.missing(scales == nullptr ? ".scales" : ".qzeros");
     return;
@@ -70,8 +85,6 @@ void apply_gptq_or_awq(Weight& weight) {
   }
   const std::int64_t outputs = scales->shape[1];
   const std::int64_t groups = scales->shape[0];
-  const bool awq_claimed = weight.claims.method == "awq" ||
-                           weight.claims.packing_format.find("awq") != std::string::npos;
   const bool gptq = !awq_claimed && outputs == codes.shape[1];
   if (const std::string layout = refused_layout(weight.claims, gptq); !layout.empty()) {
     weight.name_only(fmt::format("INT/{}", printable(layout)));
@@ -127,7 +140,9 @@ void apply_gptq_or_awq(Weight& weight) {
   encoding.type = ElementType::kI32;
   encoding.bits = static_cast<std::int32_t>(bits);
   encoding.block_cols = static_cast<std::int32_t>(group);
-  encoding.zero_less_one = gptq && weight.claims.checkpoint_format != "gptq_v2";
+  encoding.zero_less_one = gptq && weight.claims.checkpoint_format != "gptq_v2" &&
+                           !is_auto_round(weight.claims.packing_format);
+  encoding.zero_carries = encoding.zero_less_one && weight.claims.gptqmodel;
   encoding.label = fmt::format("INT{}/g{}/{}", bits, group, gptq ? "gptq" : "awq");
   if (!decode::is_decodable(encoding)) {
     weight.name_only(encoding.label);

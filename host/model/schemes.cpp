@@ -39,8 +39,21 @@ void apply_scaled(Weight& weight) {
 }
 
 void apply_packed(Weight& weight) {
+  if (weight.claims.format == "marlin-24") {
+    weight.name_only("INT/marlin-24");
+    return;
+  }
   if (weight.codes().type == ElementType::kI32) {
     apply_packed_int(weight);
+    return;
+  }
+  // FP6 packs 32 codes into 24 bytes, FP4 into 16.
+  const StoredTensor* scale = weight.companion(Part::kScale);
+  if (scale != nullptr && is_power_scale(scale->type) && weight.is_matrix_or_stack() &&
+      weight.code_cols() % 24 == 0 &&
+      weight.has_shape(*scale, weight.code_rows(), weight.code_cols() / 24)) {
+    weight.forget_shape();
+    weight.name_only("MXFP6");
     return;
   }
   apply_fp4_pairs(weight, weight.found.hint == Hint::kNvfp4 || has_e4m3_scales(weight));

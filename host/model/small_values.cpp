@@ -99,17 +99,40 @@ std::optional<std::int64_t> SmallValues::number(std::int32_t tensor) const {
   return element(tensor, 0);
 }
 
-std::optional<std::array<std::int64_t, 2>> SmallValues::pair(std::int32_t tensor) const {
-  if (tensor < 0 || files_ == nullptr) {
+std::optional<float> SmallValues::real(std::int32_t tensor) const {
+  const std::span<const std::byte> data = bytes(tensor);
+  if (data.size() != sizeof(float) ||
+      files_->tensors[static_cast<std::size_t>(tensor)].type != ElementType::kF32) {
     return std::nullopt;
+  }
+  float value = 0.0F;
+  std::memcpy(&value, data.data(), sizeof(value));
+  return value;
+}
+
+std::vector<std::int64_t> SmallValues::numbers(std::int32_t tensor) const {
+  std::vector<std::int64_t> values;
+  if (tensor < 0 || files_ == nullptr) {
+    return values;
   }
   const std::vector<std::int64_t>& shape = files_->tensors[static_cast<std::size_t>(tensor)].shape;
-  const auto first = element(tensor, 0);
-  const auto second = element(tensor, 1);
-  if (shape.size() != 1 || shape[0] != 2 || !first || !second) {
-    return std::nullopt;
+  if (shape.size() != 1 || shape[0] > 4) {
+    return values;
   }
-  return std::array<std::int64_t, 2>{*first, *second};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape[0]); ++i) {
+    const auto value = element(tensor, i);
+    if (!value) {
+      return {};
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+std::optional<std::array<std::int64_t, 2>> SmallValues::pair(std::int32_t tensor) const {
+  const std::vector<std::int64_t> values = numbers(tensor);
+  return values.size() == 2 ? std::optional(std::array<std::int64_t, 2>{values[0], values[1]})
+                            : std::nullopt;
 }
 
 }  // namespace vindex::model

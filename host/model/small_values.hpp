@@ -25,6 +25,10 @@ class SmallValues {
   std::span<const std::byte> bytes(std::int32_t tensor) const;
   /// The first number in `tensor`, of I32, I64 or U8.
   std::optional<std::int64_t> number(std::int32_t tensor) const;
+  /// The number in `tensor`, of F32.
+  std::optional<float> real(std::int32_t tensor) const;
+  /// The numbers in `tensor`, where it is a vector of at most four elements of those; else none.
+  std::vector<std::int64_t> numbers(std::int32_t tensor) const;
   /// The two numbers in `tensor`, where it is a vector of two elements of those.
   std::optional<std::array<std::int64_t, 2>> pair(std::int32_t tensor) const;
 

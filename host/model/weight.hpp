@@ -94,6 +94,9 @@ void apply_packed_int(Weight& weight);
 void apply_mlx(Weight& weight);
 /// GPTQ and AWQ.
 void apply_gptq_or_awq(Weight& weight);
+/// The name of the layout that the configuration claims, where it shares its tensors' names with
+/// GPTQ's or AWQ's and is not read; else empty.
+std::string refused_layout(const QuantClaims& claims, bool gptq);
 /// FP4 codes, two per byte along the rows: NVFP4, or MXFP4.
 void apply_fp4_pairs(Weight& weight, bool nvfp4);
 /// gpt-oss: blocks [.., rows, groups, 16 bytes of 32 codes].

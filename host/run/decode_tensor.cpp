@@ -82,6 +82,12 @@ std::int64_t decode_tensor(const std::string& path, const std::string& model_con
   }
   std::sort(parts.begin(), parts.end(),
             [](const auto& a, const auto& b) { return a.slice < b.slice; });
+  if (parts.empty() && tensor->stored.size() > 1) {
+    // Its codes alone are not its weights.
+    throw FormatError("E-UNSUPPORTED", printable(name),
+                      fmt::format("no weight matrix: {}, encoding {}", printable(tensor->reason),
+                                  tensor->encoding));
+  }
   if (parts.empty()) {
     parts.push_back(plain_record(files, *tensor));
   }

@@ -63,7 +63,9 @@ TEST(Encodings, UnsupportedSchemesAndWidthsAreNotDecodable) {
   encoding.scheme = Scheme::kUnsupported;
   encoding.label = "INT3/g64";
   EXPECT_FALSE(is_decodable(encoding));
-  EXPECT_FALSE(is_decodable(packed_int_encoding(1, 64)));
+  Encoding wide = packed_int_encoding(8, 64);
+  wide.bits = 9;
+  EXPECT_FALSE(is_decodable(wide));
   EXPECT_FALSE(is_decodable(plain_encoding(ElementType::kC64)));
   EXPECT_FALSE(is_decodable(plain_encoding(ElementType::kBool)));
   EXPECT_TRUE(is_decodable(packed_int_encoding(4, 32)));

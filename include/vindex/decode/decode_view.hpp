@@ -47,6 +47,7 @@ struct DecodeView {
   ElementType zero_type = ElementType::kF32;
   bool global_divides = false;
   bool zero_less_one = false;
+  bool zero_carries = false;
   bool scale_per_plane_col = false;
 };
 static_assert(std::is_trivially_copyable_v<DecodeView>);

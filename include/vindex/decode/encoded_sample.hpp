@@ -276,6 +276,7 @@ inline std::vector<SampleShape> shapes_of(const FormatRow& row, std::int64_t row
     case Scheme::kTernary:
       shape.scale_type = ElementType::kBF16;
       encoding.plane = blocks_in(shape.rows, 4) * shape.cols;
+      encoding.global_divides = true;
       add("TERNARY");
       break;
     case Scheme::kUnsupported:

@@ -67,8 +67,10 @@ struct Encoding {
   std::int32_t block_rows = 1;           ///< rows that share a scale
   std::int32_t block_cols = 0;           ///< columns that share a scale (group size)
   std::string label;
-  bool global_divides = false;       ///< kFp4: the factor divides the scales
+  bool global_divides = false;       ///< kFp4: the factor divides the scales; kTernary: the scale
+                                     ///< divides the weights
   bool zero_less_one = false;        ///< kGptq: zero points are stored less one (version 1)
+  bool zero_carries = false;         ///< the same, the one taken from whole words (GPTQModel)
   bool scale_per_plane_col = false;  ///< kHqq, axis 0: weight k has scale k mod (weights / group)
   std::int32_t nested_block = 0;     ///< kLookup4: scales that share a nested scale
   float nested_offset = 0.0F;        ///< kLookup4: added to every nested scale

@@ -13,8 +13,9 @@
 //            (axis 0). weight = (code - zero) * scale, both rounded. Source: mobiusml/hqq
 //            core/bitpack.py, core/quantize.py.
 //   ternary  BitNet: two-bit codes in four planes, the first in the lowest bits, a plane being a
-//            quarter of the rows; weight = (code - 1) / scale, one scale. Source: transformers
-//            integrations/bitnet.py (unpack_weights).
+//            quarter of the rows; weight = (code - 1) / scale, one scale, or (code - 1) * scale.
+//            Source: transformers integrations/bitnet.py (unpack_weights; BitLinear divides its
+//            products by the scale, AutoBitLinear multiplies them).
 #pragma once
 
 #include <vindex/decode/decode_view.hpp>
@@ -189,7 +190,7 @@ struct TernaryDecoder {
     const std::int64_t k = flat_index(view, row, col);
     const int code =
         Codes::code(Codes::unit(view, k % view.plane), Codes::shift_of(k / view.plane));
-    return static_cast<float>(code - 1) / load_scale(view, 0);
+    return weight(view, code, load_scale(view, 0));
   }
   VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
     const float scale = load_scale(view, 0);
@@ -201,10 +202,16 @@ struct TernaryDecoder {
       const std::uint8_t* units = Codes::unit(view, k % view.plane);
       const unsigned shift = Codes::shift_of(k / view.plane);
       for (std::int64_t i = 0; i < count; ++i) {
-        out[col + i] = static_cast<float>(Codes::code(units + i, shift) - 1) / scale;
+        out[col + i] = weight(view, Codes::code(units + i, shift), scale);
       }
       col += count;
     }
+  }
+
+ private:
+  VINDEX_HD static float weight(const DecodeView& view, int code, float scale) {
+    const auto value = static_cast<float>(code - 1);
+    return view.global_divides ? value / scale : value * scale;
   }
 };
 

@@ -7,10 +7,10 @@
 //   packed int   I32 words; offset binary: q = u - 2^(Bits-1); weight = (q - zero) * scale, a scale
 //                per row and group of columns [rows, ceil(cols / group)]; zero points I32, packed
 //                alike but along the rows [words, groups], with the same offset, so that q - zero =
-//                u - u_zero; group indices I32 [cols], where present, name each column's group (all
-//                of them negative: none does). Source: compressed-tensors
-//                compressors/pack_quantized, quantization/lifecycle/forward.py. Its result in the
-//                scale's type is this one rounded.
+//                u - u_zero; or one scale for the whole matrix; group indices I32 [cols], where
+//                present, name each column's group (all of them negative: none does). Source:
+//                compressed-tensors compressors/pack_quantized, quantization/lifecycle/forward.py.
+//                Its result in the scale's type is this one rounded.
 //   affine       U32 words, always dense; weight = u * scale + bias, both per row and group. The
 //                product is exact, so the sum is the only rounding. Source: ml-explore/mlx
 //                mlx/ops.cpp (affine_dequantize).
@@ -144,7 +144,7 @@ struct PackedIntDecoderOf {
     const std::int64_t group = group_of(view, col);
     return static_cast<float>(static_cast<int>(Codes::at(codes, col)) -
                               zero_point(view, row, group)) *
-           load_scale(view, (view.first_row + row) * view.scale_cols + group);
+           load_scale(view, first_scale(view, row) + group);
   }
   VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
     const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
@@ -152,10 +152,10 @@ struct PackedIntDecoderOf {
       row_by_index(view, row, codes, out);
       return;
     }
-    const std::int64_t first_scale = (view.first_row + row) * view.scale_cols;
+    const std::int64_t first = first_scale(view, row);
     for_each_scale(view, row, [=, &view](std::int64_t col, std::int64_t count, std::int64_t index) {
       const float scale = load_scale(view, index);
-      const int zero = zero_point(view, row, index - first_scale);
+      const int zero = zero_point(view, row, index - first);
       Codes::each(codes, col, col + count, [=](std::int64_t i, std::uint32_t code) {
         out[i] = static_cast<float>(static_cast<int>(code) - zero) * scale;
       });
@@ -163,6 +163,10 @@ struct PackedIntDecoderOf {
   }
 
  private:
+  /// Index of the first scale of the view's row; all rows share one where block_rows says so.
+  VINDEX_HD static std::int64_t first_scale(const DecodeView& view, std::int64_t row) {
+    return (view.first_row + row) / view.block_rows * view.scale_cols;
+  }
   /// Columns of a group lie anywhere: its scale and zero point are looked up column by column.
   VINDEX_HD static void row_by_index(const DecodeView& view, std::int64_t row,
                                      const std::uint8_t* codes, float* out) {
@@ -174,7 +178,7 @@ struct PackedIntDecoderOf {
     }
     float scales[kTable];
     float zeros[kTable];
-    const std::int64_t first = (view.first_row + row) * view.scale_cols;
+    const std::int64_t first = first_scale(view, row);
     for (std::int64_t group = 0; group < view.scale_cols; ++group) {
       scales[group] = load_scale(view, first + group);
       zeros[group] = static_cast<float>(zero_point(view, row, group));

@@ -4,7 +4,9 @@
 //         the dense stream of bits down column r (3 bits: 32 codes in three words, two of them
 //         straddling). qzeros I32 [groups, out Bits / 32], dense along the outputs; scales [groups,
 //         out]; g_idx I32 [in], where present, names each input's group.
-//         weight = (q - z) * scale; version 1 of the format stores z - 1, modulo 2^Bits.
+//         weight = (q - z) * scale; version 1 of the format stores z - 1, modulo 2^Bits. GPTQModel
+//         subtracts those ones from whole words of 2, 4 and 8 bits, so that a zero point of 0
+//         borrows from its neighbour, and gives them back in the same way.
 //   AWQ   (gemm) qweight I32 [in, out / 8]: nibble k of word w is output 8w + {0 2 4 6 1 3 5 7}[k];
 //         qzeros I32 [groups, out / 8] in the same order; scales [groups, out];
 //         weight = (q - z) * scale.
@@ -162,6 +164,15 @@ struct GptqCodes {
   VINDEX_HD static int zero(const DecodeView& view, std::int64_t row, std::int64_t group) {
     const std::uint8_t* zeros =
         companion(view, CompanionRole::kZeroPoint) + 4 * group * view.zero_cols;
+    if constexpr (32 % Bits == 0) {
+      if (view.zero_carries) {
+        constexpr std::uint32_t kOnes = ~0U / Dense::kMask;  // a one in every code
+        const std::int64_t whole_row = view.first_row + row;
+        const std::uint32_t word =
+            load_as<std::uint32_t>(zeros + 4 * Dense::word_of(whole_row)) + kOnes;
+        return static_cast<int>((word >> Dense::shift_of(whole_row)) & Dense::kMask);
+      }
+    }
     const std::uint32_t stored = code_across<Dense, Bits>(zeros, 1, view.first_row + row);
     return static_cast<int>((stored + (view.zero_less_one ? 1U : 0U)) & Dense::kMask);
   }

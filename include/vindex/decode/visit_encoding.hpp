@@ -49,14 +49,14 @@ using GgmlDecoders =
 using SchemeDecoders =
     DecoderList<Float8Decoder<F8E4M3Format>, Float8Decoder<F8E5M2Format>,
                 Float8Decoder<F8E4M3FNUZFormat>, Float8Decoder<F8E5M2FNUZFormat>, ScaledIntDecoder,
-                BnbInt8Decoder, Fp4PairDecoder, PackedIntDecoder<2>, PackedIntDecoder<3>,
-                PackedIntDecoder<4>, PackedIntDecoder<5>, PackedIntDecoder<6>, PackedIntDecoder<7>,
-                PackedIntDecoder<8>, PaddedIntDecoder<3>, PaddedIntDecoder<5>, PaddedIntDecoder<6>,
-                PaddedIntDecoder<7>, AffineIntDecoder<2>, AffineIntDecoder<3>, AffineIntDecoder<4>,
-                AffineIntDecoder<5>, AffineIntDecoder<6>, AffineIntDecoder<8>, GptqDecoder<2>,
-                GptqDecoder<3>, GptqDecoder<4>, GptqDecoder<8>, AwqDecoder, Lookup4Decoder,
-                HqqDecoder<1>, HqqDecoder<2>, HqqDecoder<3>, HqqDecoder<4>, HqqDecoder<8>,
-                TernaryDecoder, FactoredBlockDecoder<NVFP4Block>>;
+                BnbInt8Decoder, Fp4PairDecoder, PackedIntDecoder<1>, PackedIntDecoder<2>,
+                PackedIntDecoder<3>, PackedIntDecoder<4>, PackedIntDecoder<5>, PackedIntDecoder<6>,
+                PackedIntDecoder<7>, PackedIntDecoder<8>, PaddedIntDecoder<3>, PaddedIntDecoder<5>,
+                PaddedIntDecoder<6>, PaddedIntDecoder<7>, AffineIntDecoder<2>, AffineIntDecoder<3>,
+                AffineIntDecoder<4>, AffineIntDecoder<5>, AffineIntDecoder<6>, AffineIntDecoder<8>,
+                GptqDecoder<2>, GptqDecoder<3>, GptqDecoder<4>, GptqDecoder<8>, AwqDecoder,
+                Lookup4Decoder, HqqDecoder<1>, HqqDecoder<2>, HqqDecoder<3>, HqqDecoder<4>,
+                HqqDecoder<8>, TernaryDecoder, FactoredBlockDecoder<NVFP4Block>>;
 
 template <typename... A, typename... B, typename... C>
 constexpr DecoderList<A..., B..., C...> join(DecoderList<A...> /*a*/, DecoderList<B...> /*b*/,
