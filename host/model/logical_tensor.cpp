@@ -1,6 +1,7 @@
 #include "logical_tensor.hpp"
 
 #include "companion_table.hpp"
+#include "foreign_schemes.hpp"
 #include "schemes.hpp"
 #include "small_values.hpp"
 #include "weight.hpp"
@@ -126,7 +127,9 @@ class Binding {
         }
         continue;
       }
-      if (row->strength == Strength::kWeak && !is_code_type(files_.tensors[*codes].type)) {
+      // W_q says by its name that it holds codes, also where it is viewed as floats.
+      if (row->strength == Strength::kWeak && row->codes != ".W_q" &&
+          !is_code_type(files_.tensors[*codes].type)) {
         continue;
       }
       row_[at(companion)] = row;
@@ -212,6 +215,41 @@ void bind_gguf_factor(const shard::ModelFiles& files, const Binding& binding,
   }
 }
 
+/// Which tensors are codes or companions of a scheme that is read.
+std::vector<bool> bound_tensors(const shard::ModelFiles& files, const Binding& binding) {
+  std::vector<bool> bound(files.tensors.size());
+  std::string logical;
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    const auto index = static_cast<std::int32_t>(i);
+    bound[i] =
+        binding.is_companion(index)
+            ? !binding.is_orphan(index)
+            : code_name_of(files.tensors[i], binding.has_companions(index), logical).has_value();
+  }
+  return bound;
+}
+
+/// One logical tensor for each weight of a scheme that is not read; `taken` gets what they hold.
+std::vector<LogicalTensor> bind_foreign(const shard::ModelFiles& files, const QuantClaims& claims,
+                                        const Binding& binding, std::vector<bool>& taken) {
+  std::vector<LogicalTensor> logicals;
+  for (ForeignWeight& weight : foreign_weights(files, claims, bound_tensors(files, binding))) {
+    LogicalTensor& logical = logicals.emplace_back();
+    logical.name = std::move(weight.name);
+    logical.codes = weight.stored.front();
+    logical.stored = std::move(weight.stored);
+    logical.quantised = true;
+    logical.shape_known = false;
+    logical.encoding =
+        unsupported_encoding(printable(weight.scheme), files.tensors[at(logical.codes)].type);
+    logical.unsupported = fmt::format("scheme not supported: {}", logical.encoding.label);
+    for (const std::int32_t i : logical.stored) {
+      taken[at(i)] = true;
+    }
+  }
+  return logicals;
+}
+
 void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<Warning>& warnings) {
   const auto is_orphan = [](const LogicalTensor& logical) { return logical.orphan; };
   const auto first = std::find_if(logicals.begin(), logicals.end(), is_orphan);
@@ -234,12 +272,13 @@ std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
   const bool inverse = claims.block.has_value() || claims.method == "fp8";
   const bool scales_expected = !gguf && (binding.has_float8_scales() || inverse);
 
-  std::vector<LogicalTensor> logicals;
+  std::vector<bool> taken(files.tensors.size(), false);
+  std::vector<LogicalTensor> logicals = bind_foreign(files, claims, binding, taken);
   logicals.reserve(files.tensors.size());
   for (std::size_t i = 0; i < files.tensors.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
     const StoredTensor& tensor = files.tensors[i];
-    if (binding.is_companion(index) && !binding.is_orphan(index)) {
+    if (taken[i] || (binding.is_companion(index) && !binding.is_orphan(index))) {
       continue;
     }
     LogicalTensor& logical = logicals.emplace_back(plain(tensor, index));
