@@ -36,7 +36,7 @@ WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_bud
       finished_(std::move(finished)),
       queue_(units.size() + 1, kWeightLimit) {
   consumers_left_ = consumer_count(backends);
-  const std::size_t ahead = static_cast<std::size_t>(consumers_left_ + kMoreAhead);
+  const std::size_t ahead = static_cast<std::size_t>(consumers_left_) + kMoreAhead;
   threads_.emplace_back([this, ahead] { begin_units(ahead); });
   for (const auto& backend : backends) {
     const std::int32_t calls = backend->limits().concurrent_calls;
