@@ -124,8 +124,8 @@ void check_unchanged(const shard::ModelFiles& files, std::int32_t tensor) {
     throw SystemError(
         "E-INPUT-CHANGED", 0,
         fmt::format(
-            "{}: the file changed while it was read (size {} then, {} now); measure again when "
-            "nothing writes to it",
+            "{}: the file was changed, replaced or removed while it was read (size {} then, {} "
+            "now); measure again when nothing writes to it",
             shard.source->name(), shard.identity.bytes, now.bytes));
   }
 }

@@ -40,8 +40,8 @@ bool lies_within(const ReadRequest& request, std::uint64_t size) {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(int descriptor, std::string name, std::uint64_t size)
-      : descriptor_(descriptor), name_(std::move(name)), size_(size) {}
+  FileSource(int descriptor, std::string path, std::uint64_t size)
+      : descriptor_(descriptor), path_(std::move(path)), name_(printable(path_)), size_(size) {}
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
   ~FileSource() override { ::close(descriptor_); }
@@ -58,7 +58,7 @@ class FileSource final : public ByteSource {
     const std::int64_t nanoseconds =
         std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
     return {static_cast<std::uint64_t>(status.st_size),
-            fmt::format("{}:{}", status.st_ino, nanoseconds)};
+            fmt::format("{}:{}{}", status.st_ino, nanoseconds, is_in_place(status) ? "" : ":gone")};
   }
 
   void read_many(std::span<const ReadRequest> requests) override {
@@ -74,7 +74,19 @@ class FileSource final : public ByteSource {
   }
 
  private:
+  /// Whether the path still leads to the file that was opened. A file that is replaced or removed
+  /// keeps its content for whoever has it open: the results would be of a model that is no longer
+  /// there.
+  bool is_in_place(const struct stat& opened) const {
+    struct stat named {};
+    if (::stat(path_.c_str(), &named) != 0) {
+      return errno != ENOENT && errno != ENOTDIR;
+    }
+    return named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  }
+
   int descriptor_;
+  std::string path_;
   std::string name_;
   std::uint64_t size_;
 };
@@ -174,8 +186,7 @@ std::unique_ptr<ByteSource> open_file_source(const std::string& path) {
     throw MissingInputError("E-FILE-KIND",
                             fmt::format("{} is {}, not a file", name, kind_of(status.st_mode)));
   }
-  return std::make_unique<FileSource>(descriptor, std::move(name),
-                                      static_cast<std::uint64_t>(status.st_size));
+  return std::make_unique<FileSource>(descriptor, path, static_cast<std::uint64_t>(status.st_size));
 }
 
 std::unique_ptr<ByteSource> make_memory_source(std::string name, std::span<const std::byte> bytes) {

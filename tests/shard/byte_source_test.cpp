@@ -129,6 +129,20 @@ TEST(ByteSourceTest, IdentityTellsAChangedFileFromTheOpenedOne) {
   EXPECT_EQ(source->size(), 3U);
 }
 
+TEST(ByteSourceTest, IdentityTellsAFileThatWasReplacedOrRemoved) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a", "content");
+  const auto source = open_file_source(path);
+  const SourceIdentity before = source->identity();
+  std::filesystem::rename(folder.write("b", "content"), path);
+  const SourceIdentity replaced = source->identity();
+  EXPECT_EQ(replaced.bytes, before.bytes);
+  EXPECT_EQ(replaced.version, before.version + ":gone");
+  EXPECT_EQ(read_text(*source, 0, 7), "content");  // nothing else would tell
+  std::filesystem::remove(path);
+  EXPECT_EQ(source->identity().version, before.version + ":gone");
+}
+
 TEST(ByteSourceTest, AFileThatShrankSinceIsTruncated) {
   const TemporaryFolder folder;
   const std::string path = folder.write("f", "0123456789");
