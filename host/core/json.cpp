@@ -22,23 +22,50 @@ namespace {
 /// caller may sensibly ask for is far from the stack's end.
 constexpr std::size_t kDeepest = 256;
 
-JsonValue read_value(JsonScanner& scanner) {  // NOLINT(misc-no-recursion)
-  switch (scanner.peek()) {
+/// Builds the tree as far as `kept` values, counting them down; the rest is only read over.
+class TreeBuilder {
+ public:
+  TreeBuilder(JsonScanner& scanner, std::size_t kept) : scanner_(scanner), left_(kept) {}
+
+  JsonValue value();
+  bool cut() const { return cut_; }
+
+ private:
+  /// True where the next value, which has been read over, has no place in the tree.
+  bool skipped() {
+    if (left_ == 0) {
+      cut_ = true;
+      scanner_.skip_value();
+      return true;
+    }
+    return false;
+  }
+
+  JsonScanner& scanner_;
+  std::size_t left_;
+  bool cut_ = false;
+};
+
+JsonValue TreeBuilder::value() {  // NOLINT(misc-no-recursion)
+  --left_;
+  switch (scanner_.peek()) {
     case JsonKind::kNull:
-      scanner.null();
+      scanner_.null();
       return JsonValue();
     case JsonKind::kBool:
-      return JsonValue(JsonValue::Storage(scanner.boolean()));
+      return JsonValue(JsonValue::Storage(scanner_.boolean()));
     case JsonKind::kNumber:
       return std::visit([](auto number) { return JsonValue(JsonValue::Storage(number)); },
-                        scanner.number());
+                        scanner_.number());
     case JsonKind::kString:
-      return JsonValue(JsonValue::Storage(std::string(scanner.string())));
+      return JsonValue(JsonValue::Storage(std::string(scanner_.string())));
     case JsonKind::kArray: {
       JsonValue::Array array;
-      scanner.enter_array();
-      while (scanner.next_element()) {
-        array.push_back(read_value(scanner));
+      scanner_.enter_array();
+      while (scanner_.next_element()) {
+        if (!skipped()) {
+          array.push_back(value());
+        }
       }
       return JsonValue(JsonValue::Storage(std::move(array)));
     }
@@ -46,22 +73,29 @@ JsonValue read_value(JsonScanner& scanner) {  // NOLINT(misc-no-recursion)
       break;
   }
   JsonValue::Object object;
-  scanner.enter_object();
-  while (const auto key = scanner.next_key()) {
+  scanner_.enter_object();
+  while (const auto key = scanner_.next_key()) {
     std::string name(*key);
-    object.emplace_back(std::move(name), read_value(scanner));
+    if (!skipped()) {
+      object.emplace_back(std::move(name), value());
+    }
   }
   return JsonValue(JsonValue::Storage(std::move(object)));
 }
 }  // namespace
 
 JsonValue parse_json(std::string_view text, const std::string& where, const JsonLimits& limits,
-                     std::uint64_t base_offset) {
+                     std::uint64_t base_offset, bool* cut) {
   expects(limits.depth <= kDeepest, "JsonLimits::depth is at most 256");
+  expects(limits.kept_values > 0, "a tree has a root");
   std::string copy(text.substr(0, limits.bytes + 1));  // a longer text is refused unread
   JsonScanner scanner(copy, where, limits, base_offset);
-  JsonValue value = read_value(scanner);
+  TreeBuilder builder(scanner, limits.kept_values);
+  JsonValue value = builder.value();
   scanner.finish();
+  if (cut != nullptr) {
+    *cut = builder.cut();
+  }
   return value;
 }
 

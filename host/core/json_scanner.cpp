@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -369,7 +370,11 @@ JsonScanner::Number JsonScanner::number() {
   const char* first = text_.data() + token_;
   const char* last = text_.data() + position_;
   const auto [stop, error] = std::from_chars(first, last, value);
-  if (error != std::errc() || stop != last || !std::isfinite(value)) {
+  if (error == std::errc::result_out_of_range) {
+    // Too large or too small, which from_chars() leaves open; too small is finite.
+    value = std::strtod(std::string(first, last).c_str(), nullptr);
+  }
+  if (stop != last || !std::isfinite(value)) {
     fail("E-JSON-NUMBER", "a number that no double holds");
   }
   return value;

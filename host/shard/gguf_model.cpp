@@ -47,7 +47,7 @@ std::optional<std::uint64_t> split_key(const GgufHeader& header, const char* nam
     return std::nullopt;
   }
   if (const auto* value = std::get_if<std::uint64_t>(&key->value);
-      value != nullptr && key->type != GgufType::kArray) {
+      value != nullptr && key->type != GgufType::kArray && key->type != GgufType::kBool) {
     return *value;
   }
   if (const auto* value = std::get_if<std::int64_t>(&key->value); value != nullptr && *value >= 0) {

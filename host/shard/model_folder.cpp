@@ -1,6 +1,7 @@
 #include "model_folder.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,8 @@ namespace vindex::shard {
 namespace fs = std::filesystem;
 
 namespace {
+constexpr std::size_t kLongestFileName = 255;  // of every file system of Linux
+
 bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> suffixes) {
   return std::any_of(suffixes.begin(), suffixes.end(),
                      [name](std::string_view suffix) { return name.ends_with(suffix); });
@@ -45,11 +48,11 @@ FolderListing list_folder(const std::string& folder) {
   while (!error && member != fs::directory_iterator()) {
     const std::string name = member->path().filename().string();
     std::error_code ignored;
-    if (!name.starts_with('.') && !fs::is_directory(member->path(), ignored)) {
+    if (!name.starts_with('.') && name.ends_with(".safetensors.index.json")) {
+      listing.indexes.push_back(name);  // a folder of this name too: it is refused, not passed over
+    } else if (!name.starts_with('.') && !fs::is_directory(member->path(), ignored)) {
       if (name.ends_with(".safetensors")) {
         listing.safetensors.push_back(name);
-      } else if (name.ends_with(".safetensors.index.json")) {
-        listing.indexes.push_back(name);
       } else if (name.ends_with(".gguf")) {
         listing.gguf.push_back(name);
       } else if (ends_with_any(name, {".bin", ".pt", ".pth", ".ckpt", ".pkl"})) {
@@ -78,15 +81,29 @@ bool member_exists(const std::string& folder, const std::string& name) {
   return fs::exists(fs::path(folder) / name, ignored);
 }
 
-std::string member_path(const std::string& folder, const std::string& name) {
+bool member_is_listed(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  return fs::symlink_status(fs::path(folder) / name, ignored).type() != fs::file_type::not_found;
+}
+
+namespace {
+[[noreturn]] void throw_absent(const std::string& folder, std::string_view name) {
+  throw MissingInputError("E-SHARD-MISSING",
+                          fmt::format("{} is named by the model and absent from {}: fetch it",
+                                      excerpt(name), printable(folder)));
+}
+}  // namespace
+
+std::string member_path(const std::string& folder, std::string_view name) {
+  if (name.size() > kLongestFileName) {
+    throw_absent(folder, name);  // before any path is built: the name may have 100 MB
+  }
   const fs::path path = fs::path(folder) / name;
   std::error_code error;
   const fs::path target = fs::canonical(path, error);
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
       error == std::errc::too_many_symbolic_link_levels || error == std::errc::filename_too_long) {
-    throw MissingInputError("E-SHARD-MISSING",
-                            fmt::format("{} is named by the model and absent from {}: fetch it",
-                                        printable(name), printable(folder)));
+    throw_absent(folder, name);
   }
   const fs::path home = error ? fs::path() : fs::canonical(folder, error);
   if (error) {

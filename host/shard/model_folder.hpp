@@ -23,10 +23,15 @@ FolderListing list_folder(const std::string& folder);
 /// nor "..", no NUL.
 bool is_plain_name(std::string_view name);
 
+/// Whether opening it may succeed: false for a link to nothing.
 bool member_exists(const std::string& folder, const std::string& name);
+
+/// Whether the folder has an entry of this name, a link to nothing included: what is there and
+/// cannot be read is an error, not an absence.
+bool member_is_listed(const std::string& folder, const std::string& name);
 
 /// Path of `name` in `folder`. Errors: MissingInputError E-SHARD-MISSING; FormatError
 /// E-LINK-OUTSIDE for a link that leaves the folder for anything but a Hugging Face cache's blobs.
-std::string member_path(const std::string& folder, const std::string& name);
+std::string member_path(const std::string& folder, std::string_view name);
 
 }  // namespace vindex::shard

@@ -4,6 +4,7 @@
 #include "model_folder.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_scanner.hpp>
 
 #include <fmt/format.h>
@@ -51,7 +52,7 @@ void read_weight_map(JsonScanner& scanner, SafetensorsIndex& index) {
     if (!is_plain_name(file)) {
       scanner.fail("E-INDEX-PATH",
                    fmt::format("\"{}\" is no plain file name: shards lie in the index's own folder",
-                               printable(std::string(file.substr(0, 200)))));
+                               excerpt(file)));
     }
     index.tensors.push_back(*tensor);
     index.files.push_back(file);

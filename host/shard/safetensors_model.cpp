@@ -5,6 +5,7 @@
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/shard/safetensors.hpp>
 
 #include <fmt/format.h>
@@ -63,8 +64,7 @@ void check_weight_map(const SafetensorsIndex& index, const std::string& where, M
     if (shard == nullptr || shard->file_name != index.files[i]) {
       throw FormatError("E-INDEX-TENSOR", where,
                         fmt::format("tensor \"{}\" is mapped to {}, which lacks it{}",
-                                    printable(std::string(index.tensors[i].substr(0, 200))),
-                                    printable(std::string(index.files[i])),
+                                    excerpt(index.tensors[i]), excerpt(index.files[i]),
                                     shard == nullptr ? std::string()
                                                      : fmt::format(" ({} holds it)",
                                                                    printable(shard->file_name))));
@@ -93,7 +93,7 @@ void open_indexed(const std::string& folder, const std::string& index_name,
   const std::set<std::string_view> mapped(index.files.begin(), index.files.end());
   std::vector<std::string> paths;
   for (const std::string_view file : mapped) {
-    paths.push_back(member_path(folder, std::string(file)));
+    paths.push_back(member_path(folder, file));
   }
   for (const std::string& path : paths) {
     append_shard(path, model);
@@ -119,6 +119,24 @@ bool is_shard_name(const std::string& name) {
   return std::equal(tail.begin(), tail.end(), kPattern.begin(), [](char c, char wanted) {
     return wanted == 'd' ? c >= '0' && c <= '9' : c == wanted;
   });
+}
+
+/// Refuses shards of one set of which some are absent and no index says so.
+void refuse_incomplete_set(const std::string& folder, const std::vector<std::string>& files) {
+  constexpr std::size_t kTail = 27;  // of -ddddd-of-ddddd.safetensors
+  const std::string& first = files.front();
+  const bool one_set = std::all_of(files.begin(), files.end(), [&](const std::string& name) {
+    return is_shard_name(name) && name.size() == first.size() &&
+           name.substr(0, name.size() - kTail) == first.substr(0, first.size() - kTail) &&
+           name.substr(name.size() - 21) == first.substr(first.size() - 21);
+  });
+  if (one_set) {
+    throw FormatError(
+        "E-SHARD-SET", printable(folder),
+        fmt::format("{} of the shards are here ({}), the others and {} are absent: fetch them, or "
+                    "give one file",
+                    files.size(), join_names(files), kCanonicalIndex));
+  }
 }
 
 /// Whether `files` are exactly PREFIX-00001-of-N.safetensors to PREFIX-N-of-N.safetensors.
@@ -165,6 +183,9 @@ void open_safetensors_folder(const std::string& folder, const FolderListing& lis
   std::vector<std::string> models = listing.safetensors;
   std::copy(listing.gguf.begin(), listing.gguf.end(), std::back_inserter(models));
   const bool set = listing.gguf.empty() && is_complete_set(models);
+  if (!set) {
+    refuse_incomplete_set(folder, models);
+  }
   if (models.size() > 1 && !set) {
     throw_several_models(folder, models);
   }
@@ -182,18 +203,32 @@ void open_safetensors_folder(const std::string& folder, const FolderListing& lis
 
 namespace {
 
-JsonValue read_json(const std::string& path) {
+/// A configuration. Of one with more values than any model has, the rest is checked and
+/// not kept: a tree of 16 MB of brackets would exceed what a refusal may use.
+JsonValue read_json(const std::string& path, ModelFiles& model) {
   const auto source = open_file_source(path);
   refuse_other_than_json(*source);
   JsonLimits limits;
-  limits.values = 1'000'000;  // a tree of more would exceed what a refusal may use
+  limits.kept_values = 1'000'000;
   if (source->size() > limits.bytes) {
     throw FormatError("E-JSON-SIZE", source->name(),
                       fmt::format("more than {} bytes of JSON", limits.bytes));
   }
   std::string text(static_cast<std::size_t>(source->size()), '\0');
   source->read(0, std::as_writable_bytes(std::span(text)));
-  return parse_json(text, source->name(), limits);
+  bool cut = false;
+  JsonValue value = parse_json(text, source->name(), limits, 0, &cut);
+  if (value.as_object() == nullptr) {
+    model.warnings.push_back(
+        {"W-CONFIG-KIND",
+         fmt::format("{}: no JSON object, so nothing of it is used", source->name())});
+  }
+  if (cut) {
+    model.warnings.push_back(
+        {"W-CONFIG-LONG", fmt::format("{}: more than {} values, what follows them is not used",
+                                      source->name(), limits.kept_values)});
+  }
+  return value;
 }
 
 }  // namespace
@@ -202,15 +237,15 @@ void read_config(const std::string& explicit_path, const std::string& folder,
                  const std::string& stem, ModelFiles& model) {
   std::string path = explicit_path;
   for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
-    if (path.empty() && member_exists(folder, name)) {
+    if (path.empty() && member_is_listed(folder, name)) {
       path = member_path(folder, name);
     }
   }
   if (!path.empty()) {
-    model.config = read_json(path);
+    model.config = read_json(path, model);
   }
-  if (member_exists(folder, "hf_quant_config.json")) {
-    model.quantisation = read_json(member_path(folder, "hf_quant_config.json"));
+  if (member_is_listed(folder, "hf_quant_config.json")) {
+    model.quantisation = read_json(member_path(folder, "hf_quant_config.json"), model);
   }
 }
 

@@ -155,6 +155,28 @@ TEST(JsonTest, SizeAndNumberOfValuesAreBounded) {
   EXPECT_EQ(error_of("[1,2,3,4]", limits), at_byte("E-JSON-VALUES", 7));
 }
 
+TEST(JsonTest, WhatExceedsTheTreeIsCheckedAndLeftOut) {
+  JsonLimits limits;
+  limits.kept_values = 4;
+  bool cut = true;
+  (void)parse_json(R"({"a":[1,2]})", "f", limits, 0, &cut);
+  EXPECT_FALSE(cut);
+  const JsonValue value = parse_json(R"({"a":[1,2,[3]],"b":{"c":4}})", "f", limits, 0, &cut);
+  EXPECT_TRUE(cut);
+  EXPECT_EQ(value.find("a")->as_array()->size(), 2U);
+  EXPECT_EQ(value.find("b"), nullptr);
+  EXPECT_EQ(error_of(R"({"a":[1,2,[3]],"b":{"c":4,"c":5}})", limits),
+            at_byte("E-JSON-DUPLICATE-KEY", 27));
+  EXPECT_EQ(error_of(R"({"a":[1,2,3],"b":[)", limits), at_byte("E-JSON-SYNTAX", 18));
+}
+
+TEST(JsonTest, NumbersTooSmallForADoubleAreZeroOrSubnormal) {
+  EXPECT_EQ(std::get<double>(parse_json("1e-400", "f", {}).storage()), 0.0);
+  EXPECT_EQ(std::get<double>(parse_json("-1e-99999", "f", {}).storage()), 0.0);
+  EXPECT_EQ(std::get<double>(parse_json("4e-320", "f", {}).storage()), 4e-320);
+  EXPECT_EQ(error_of("-1e400"), at_byte("E-JSON-NUMBER", 0));
+}
+
 TEST(JsonTest, OffsetsCountFromTheBase) {
   EXPECT_EQ(testing::error_of([] { parse_json("[x]", "f", {}, 100); }),
             at_byte("E-JSON-SYNTAX", 101));

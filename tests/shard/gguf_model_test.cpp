@@ -161,6 +161,9 @@ TEST(GgufModelTest, SplitKeysMustBeCounts) {
   GgufBuilder negative = small_gguf();
   negative.key_i32("split.count", -1);
   EXPECT_EQ(error_of(folder.write("m.gguf", negative.bytes())), "E-SPLIT-KEYS");
+  GgufBuilder boolean = small_gguf();
+  boolean.key("split.count", 7, std::string(1, '\1'));
+  EXPECT_EQ(error_of(folder.write("m.gguf", boolean.bytes())), "E-SPLIT-KEYS");
 }
 
 TEST(GgufModelTest, AWholeFileThatStillCarriesSplitKeysIsAccepted) {

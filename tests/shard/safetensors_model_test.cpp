@@ -227,6 +227,39 @@ TEST(SafetensorsModelTest, ShardsWithoutAnIndexGoByTheirNamesIfComplete) {
   EXPECT_EQ(error_of(folder.path()), "E-TENSOR-TWICE");
 }
 
+TEST(SafetensorsModelTest, ShardsOfAnIncompleteSetAreNoModel) {
+  const TemporaryFolder folder;
+  folder.write("model-00001-of-00003.safetensors", shard_of("x"));
+  EXPECT_EQ(error_of(folder.path()), "E-SHARD-SET");
+  folder.write("model-00003-of-00003.safetensors", shard_of("z"));
+  EXPECT_EQ(error_of(folder.path()), "E-SHARD-SET");
+  EXPECT_EQ(exit_code_of(folder.path()), 65);
+  folder.write("other-00002-of-00003.safetensors", shard_of("y"));
+  EXPECT_EQ(error_of(folder.path()), "E-FOLDER-SEVERAL");
+}
+
+TEST(SafetensorsModelTest, AShardNameOfMegabytesIsAShortMessage) {
+  const TemporaryFolder folder;
+  folder.write(kIndex, index_of("\"x\":\"" + std::string(20'000'000, '\x7f') + "\""));
+  EXPECT_EQ(error_of(folder.path()), "E-SHARD-MISSING");
+  EXPECT_EQ(exit_code_of(folder.path()), 66);
+  EXPECT_LT(message_of(folder.path()).size(), 2000U);
+}
+
+TEST(SafetensorsModelTest, WhatIsThereAndCannotBeReadIsNotPassedOver) {
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", shard_of("x"));
+  fs::create_directory(folder / kIndex);
+  EXPECT_EQ(error_of(folder.path()), "E-FILE-KIND");
+  fs::remove(folder / kIndex);
+  for (const char* name : {"config.json", "hf_quant_config.json"}) {
+    fs::create_symlink("absent", folder / name);
+    EXPECT_EQ(error_of(folder.path()), "E-SHARD-MISSING") << name;
+    fs::remove(folder / name);
+  }
+  EXPECT_EQ(error_of(folder.path()), "none");
+}
+
 TEST(SafetensorsModelTest, AnIndexDecidesAndOtherFilesAreNamed) {
   const TemporaryFolder folder;
   write_model(folder);
@@ -251,6 +284,31 @@ TEST(SafetensorsModelTest, FoldersWithoutAModel) {
   folder.write("model.safetensors", safetensors_file("{}", 0));
   EXPECT_EQ(error_of(folder.path()), "E-NO-TENSORS");
   EXPECT_EQ(exit_code_of(folder.path()), 66);
+}
+
+TEST(ConfigTest, IsAnObjectOrOfNoUse) {
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", shard_of("x"));
+  for (const char* text : {"[]", "null", "1", "\"x\""}) {
+    folder.write("config.json", text);
+    EXPECT_EQ(warnings_of(folder.path()), "W-CONFIG-KIND") << text;
+  }
+}
+
+TEST(ConfigTest, OfMoreValuesThanAnyModelHasTheBeginningIsUsedAndAllIsChecked) {
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", shard_of("x"));
+  std::string many = "{\"a\":[";
+  for (int i = 0; i < 1'100'000; ++i) {
+    many += "0,";
+  }
+  folder.write("config.json", many + R"(0],"b":1})");
+  const ModelFiles model = open_model(folder.path());
+  EXPECT_EQ(warnings_of(folder.path()), "W-CONFIG-LONG");
+  EXPECT_EQ(model.config->find("a")->as_array()->size(), 999'998U);  // besides it and the root
+  EXPECT_EQ(model.config->find("b"), nullptr);
+  folder.write("config.json", many + R"(0],"b":1,"a":2})");
+  EXPECT_EQ(error_of(folder.path()), "E-JSON-DUPLICATE-KEY");
 }
 
 TEST(ConfigTest, IsLookedForBesideThenByStemAndAnExplicitOneWins) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,13 +46,15 @@ class JsonValue {
 struct JsonLimits {
   std::size_t depth = 16;
   std::size_t bytes = 16U << 20U;
-  std::size_t values = 4'000'000;       ///< total number of values
+  std::size_t values = std::numeric_limits<std::size_t>::max();  ///< more are refused
+  std::size_t kept_values = 4'000'000;  ///< parse_json(): the tree holds these, the rest is null
   bool unsigned_integers_only = false;  ///< refuse negative, fractional and exponent numbers
 };
 
 /// Parses `text` whole (only white space may follow the value). `where` names the file in messages,
-/// `base_offset` is added to byte positions. Errors: FormatError E-JSON-* naming the byte.
+/// `base_offset` is added to byte positions. What exceeds `limits.kept_values` is read as strictly
+/// and left out of the tree; `*cut` says so. Errors: FormatError E-JSON-* naming the byte.
 JsonValue parse_json(std::string_view text, const std::string& where, const JsonLimits& limits,
-                     std::uint64_t base_offset = 0);
+                     std::uint64_t base_offset = 0, bool* cut = nullptr);
 
 }  // namespace vindex
