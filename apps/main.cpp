@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <sys/resource.h>
 
 namespace {
 
@@ -55,6 +56,15 @@ void expect_verb(const CLI::App& app, const std::vector<std::string>& arguments)
       "E-USAGE", fmt::format("'{}' is no verb; they are {}", vindex::printable(*word), names));
 }
 
+/// A model of thousands of shards has them all open; the usual soft limit is 1024.
+void allow_many_files() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);  // where it fails, opening says so
+  }
+}
+
 int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
@@ -94,6 +104,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an ordinary error of write()
+  allow_many_files();
   int code = 0;
   try {
     code = run(argc, argv);

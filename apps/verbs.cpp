@@ -1,5 +1,7 @@
 #include "verbs.hpp"
 
+#include <vindex/shard/byte_source.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +11,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 #include <unistd.h>
 #include <utility>
@@ -46,6 +48,21 @@ void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run) {
   app.callback([&session, run = std::move(run)] { session.chosen = run; });
 }
 
+namespace {
+/// The text of a configuration file. Neither a pipe nor a device is waited for.
+std::string configuration_text(const std::string& path) {
+  constexpr std::uint64_t kLargest = 1U << 20U;
+  const auto source = shard::open_file_source(path);
+  if (source->size() > kLargest) {
+    throw UsageError("E-CONFIG", fmt::format("{}: more than {} bytes: no configuration file",
+                                             printable(path), kLargest));
+  }
+  std::string text(source->size(), '\0');
+  source->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+}  // namespace
+
 std::vector<std::string> with_configuration(std::vector<std::string> arguments) {
   const std::string flag = "--config";
   std::string path;
@@ -59,11 +76,7 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments) 
   if (path.empty() || arguments.size() < 2) {
     return arguments;
   }
-  std::ifstream file(path);
-  if (!file) {
-    throw MissingInputError("E-CONFIG",
-                            fmt::format("{}: no such configuration file", printable(path)));
-  }
+  std::istringstream file(configuration_text(path));
   const auto is_given = [&](const std::string& name) {
     return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
       return argument == "--" + name || argument.rfind("--" + name + "=", 0) == 0 ||

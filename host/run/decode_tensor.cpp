@@ -1,6 +1,7 @@
 #include "output_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/run/decode_tensor.hpp>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -35,6 +37,18 @@ model::MatrixRecord plain_record(const shard::ModelFiles& files,
   record.rows = record.cols == 0 ? 0 : tensor.count / record.cols;
   record.codes = {.tensor = tensor.stored.front(), .offset = stored.offset, .bytes = stored.bytes};
   return record;
+}
+
+/// The target is replaced when all is written: it may be no file of the model.
+void refuse_input_as_output(const shard::ModelFiles& files, const std::string& output) {
+  for (const shard::Shard& shard : files.shards) {
+    std::error_code absent;
+    if (std::filesystem::equivalent(shard.path, output, absent)) {
+      throw OutputError("E-OUTPUT", fmt::format("{}: a file of the model that is read; it is not "
+                                                "replaced, choose another name",
+                                                printable(output)));
+    }
+  }
 }
 
 std::int64_t write_values(const shard::ModelFiles& files, const model::MatrixRecord& record,
@@ -71,7 +85,7 @@ std::int64_t decode_tensor(const std::string& path, const std::string& model_con
   if (tensor == index.tensors.end()) {
     throw UsageError("E-TENSOR",
                      fmt::format("{}: no tensor `{}`; `vindex inspect --tensors` lists the names",
-                                 printable(path), printable(name)));
+                                 printable(path), excerpt(name)));
   }
   const auto tensor_record = static_cast<std::int32_t>(tensor - index.tensors.begin());
   std::vector<model::MatrixRecord> parts;
@@ -95,7 +109,7 @@ std::int64_t decode_tensor(const std::string& path, const std::string& model_con
     const auto found = std::find_if(parts.begin(), parts.end(),
                                     [&](const auto& part) { return part.slice == *slice; });
     if (found == parts.end()) {
-      throw UsageError("E-SLICE", fmt::format("{}: no slice {}; it has {}", printable(name), *slice,
+      throw UsageError("E-SLICE", fmt::format("{}: no slice {}; it has {}", excerpt(name), *slice,
                                               parts.front().slice < 0 ? 0 : parts.size()));
     }
     parts = {*found};
@@ -108,6 +122,7 @@ std::int64_t decode_tensor(const std::string& path, const std::string& model_con
                             : part.unsupported);
     }
   }
+  refuse_input_as_output(files, output);
   OutputFile out(output);
   std::int64_t count = 0;
   for (const model::MatrixRecord& part : parts) {

@@ -14,6 +14,9 @@
 namespace vindex::run {
 
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
+  if (target_.empty()) {
+    throw OutputError("E-OUTPUT", "an empty name is no file to write to");
+  }
   struct stat status {};
   if (::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     throw OutputError("E-OUTPUT",

@@ -70,6 +70,34 @@ TEST_F(CliTest, AnUnknownVerbIsNamed) {
   }
 }
 
+TEST_F(CliTest, AConfigurationThatIsNoFileIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(folder_.file("pipe").c_str(), 0600), 0);
+  const std::string folder = folder_.path().string();
+  for (const std::string& path : {folder_.file("pipe"), std::string("/dev/zero"), folder}) {
+    const ProgramResult result = run({"inspect", "x", "--config", path});
+    EXPECT_EQ(result.exit_code, 66) << result.err;
+    EXPECT_EQ(result.err.rfind("vindex: E-FILE-KIND: ", 0), 0U) << result.err;
+  }
+  const std::string large = write("large", std::string(2'000'000, '\n'));
+  EXPECT_EQ(run({"inspect", "x", "--config", large}).exit_code, 64);
+}
+
+TEST_F(CliTest, DecodeDoesNotReplaceItsOwnInput) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+  const std::string text =
+      std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header;
+  const std::string model = write("m.safetensors", text + std::string(16, '\0'));
+  std::filesystem::create_symlink("m.safetensors", folder_.file("link"));
+  std::filesystem::create_hard_link(model, folder_.file("hard"));
+  for (const std::string& target : {model, folder_.file("link"), folder_.file("hard")}) {
+    const ProgramResult result = run({"decode", model, "--tensor", "a", "-o", target});
+    EXPECT_EQ(result.exit_code, 73) << result.err;
+    EXPECT_EQ(result.err.rfind("vindex: E-OUTPUT: ", 0), 0U) << result.err;
+    EXPECT_EQ(file_text(model), text + std::string(16, '\0'));
+  }
+  EXPECT_EQ(run({"decode", model, "--tensor", "a", "-o", ""}).exit_code, 73);
+}
+
 TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
   const std::string fifo = folder_.file("fifo.gguf");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
