@@ -1,11 +1,13 @@
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
+#include "heap_strings.hpp"
 
 #include <vindex/core/checked.hpp>
 
 #include <hdf5_hl.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace vindex::results::h5 {
 
@@ -215,6 +217,27 @@ void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t
   }
 }
 
+namespace {
+/// Where the references of a list of strings lie in the file, as this program writes them: in one
+/// piece, with addresses of eight bytes from the file's begin. Nothing for lists of another layout
+/// (written by other programs) and for those that were never written.
+std::optional<std::uint64_t> heap_references(hid_t file, hid_t dataset) {
+  const Handle create(H5Dget_create_plist(dataset));
+  const Handle whole(H5Fget_create_plist(file));
+  std::size_t address_bytes = 0;
+  std::size_t size_bytes = 0;
+  hsize_t user_block = 0;
+  if (H5Pget_layout(create.id()) != H5D_CONTIGUOUS ||
+      H5Pget_sizes(whole.id(), &address_bytes, &size_bytes) < 0 ||
+      H5Pget_userblock(whole.id(), &user_block) < 0 || address_bytes != 8 || size_bytes != 8 ||
+      user_block != 0) {
+    return std::nullopt;
+  }
+  const haddr_t offset = H5Dget_offset(dataset);
+  return offset == HADDR_UNDEF ? std::nullopt : std::optional<std::uint64_t>(offset);
+}
+}  // namespace
+
 std::vector<std::string> File::read_strings(const std::string& path) const {
   const Dataset dataset = open_dataset(path);
   if (dataset.type() != Type::kString || dataset.shape().size() > 1) {
@@ -225,6 +248,9 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
   // Strings are stored unfiltered, 16 bytes of reference each: a claim beyond the file is a lie.
   if (count > storage_->size() / 16 + 1) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "impossible size");
+  }
+  if (const auto offset = heap_references(handle_.id(), dataset.id())) {
+    return read_heap_strings(*storage_, *offset, count, printable(label_ + " " + path));
   }
   std::vector<char*> pointers(count, nullptr);
   const Handle memory = file_type(Type::kString);

@@ -1,5 +1,7 @@
 #include "storage.hpp"
 
+#include "heap_strings.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <hdf5.h>
@@ -169,12 +171,13 @@ struct DriverFile {
   H5FD_t base;
   Storage* storage;
   haddr_t end_of_allocation;
+  bool foreign;  ///< opened read-only: others may have written it
 };
 
 DriverFile* self(H5FD_t* file) { return reinterpret_cast<DriverFile*>(file); }
 const DriverFile* self(const H5FD_t* file) { return reinterpret_cast<const DriverFile*>(file); }
 
-H5FD_t* driver_open(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*maximum*/) {
+H5FD_t* driver_open(const char* /*name*/, unsigned flags, hid_t access, haddr_t /*maximum*/) {
   const auto* info = static_cast<Storage* const*>(H5Pget_driver_info(access));
   if (info == nullptr || *info == nullptr) {
     return nullptr;
@@ -184,6 +187,7 @@ H5FD_t* driver_open(const char* /*name*/, unsigned /*flags*/, hid_t access, hadd
     return nullptr;
   }
   file->storage = *info;
+  file->foreign = (flags & H5F_ACC_RDWR) == 0;
   return &file->base;
 }
 
@@ -225,7 +229,11 @@ bool in_range(haddr_t address, std::size_t size) {
 herr_t driver_read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address,
                    std::size_t size, void* buffer) {
   const std::span<std::byte> out(static_cast<std::byte*>(buffer), size);
-  return in_range(address, size) && self(file)->storage->read(address, out) ? 0 : -1;
+  Storage& storage = *self(file)->storage;
+  return in_range(address, size) && storage.read(address, out) &&
+                 (!self(file)->foreign || heap_is_sound(storage, address, out))
+             ? 0
+             : -1;
 }
 
 herr_t driver_write(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address,
