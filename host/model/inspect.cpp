@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -72,27 +73,34 @@ Json number_or_null(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json(nullptr);
 }
 
-Json tensor_list(const shard::ModelFiles& files, const ModelIndex& index) {
-  Json list = Json::array();
+/// `text` as a JSON string. Names are plain ASCII but for hostile ones.
+std::string quoted(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+  });
+  return plain ? fmt::format("\"{}\"", text) : Json(json_text(text)).dump();
+}
+
+/// The list as text, a tensor a line: a document of 200,000 objects would take longer to build and
+/// to print than the model to read.
+std::string tensor_list(const shard::ModelFiles& files, const ModelIndex& index) {
+  std::string list;
   for (const TensorRecord& tensor : index.tensors) {
-    Json stored = Json::array();
+    std::string stored;
     std::uint64_t bytes = 0;
     for (const std::int32_t i : tensor.stored) {
       const shard::StoredTensor& part = files.tensors[static_cast<std::size_t>(i)];
-      stored.push_back(json_text(part.name));
+      stored += (stored.empty() ? "" : ",") + quoted(part.name);
       bytes += part.bytes;
     }
-    list.push_back({{"name", json_text(tensor.name)},
-                    {"stored", std::move(stored)},
-                    {"block", block_name(tensor.block)},
-                    {"role", json_text(tensor.role)},
-                    {"layer", tensor.layer},
-                    {"shape", tensor.shape},
-                    {"encoding", tensor.encoding},
-                    {"count", tensor.count},
-                    {"bytes", bytes},
-                    {"in_matrix", tensor.in_matrix},
-                    {"reason", json_text(tensor.reason)}});
+    fmt::format_to(std::back_inserter(list),
+                   R"({}    {{"name": {}, "stored": [{}], "block": {}, "role": {}, "layer": {}, )"
+                   R"("shape": [{}], "encoding": {}, "count": {}, "bytes": {}, "in_matrix": {}, )"
+                   R"("reason": {}}})",
+                   list.empty() ? "\n" : ",\n", quoted(tensor.name), stored,
+                   quoted(std::string(block_name(tensor.block))), quoted(tensor.role), tensor.layer,
+                   fmt::join(tensor.shape, ","), quoted(tensor.encoding), tensor.count, bytes,
+                   tensor.in_matrix, quoted(tensor.reason));
   }
   return list;
 }
@@ -178,10 +186,12 @@ std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index
     }
   }
   document["warnings"] = std::move(warnings);
+  std::string text = document.dump(2);
   if (with_tensor_list) {
-    document["tensor_list"] = tensor_list(files, index);
+    text.resize(text.size() - 2);  // without the last line break and brace
+    text += ",\n  \"tensor_list\": [" + tensor_list(files, index) + "\n  ]\n}";
   }
-  return document.dump(2) + '\n';
+  return text + '\n';
 }
 
 std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index,
