@@ -190,6 +190,12 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
             outcome.done_before + outcome.measured_now, outcome.total));
     return outcome.exit_code;
   }
+  if (outcome.not_finite > 0) {
+    say(session,
+        fmt::format("warning W-NOT-FINITE: {} of {} matrices hold weights that are not finite; "
+                    "their rows say so and have no metrics",
+                    outcome.not_finite, outcome.total));
+  }
   if (!session.quiet && settings.worker.count == 1) {
     const results::LayerTable table = results::read_layers(settings.output);
     print_result(run::layer_table(table.groups, kMostTableLines));

@@ -98,6 +98,17 @@ TEST_F(CliTest, DecodeDoesNotReplaceItsOwnInput) {
   EXPECT_EQ(run({"decode", model, "--tensor", "a", "-o", ""}).exit_code, 73);
 }
 
+TEST_F(CliTest, WeightsThatAreNotFiniteAreAWarning) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+  const std::string model = write(
+      "m.safetensors", std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') +
+                           header + std::string(12, '\0') + std::string(4, '\xFF'));
+  const ProgramResult result =
+      run({"measure", model, "-o", folder_.file("o.h5"), "--backend", "cpu", "--progress", "none"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("warning W-NOT-FINITE: 1 of 1 "), std::string::npos) << result.err;
+}
+
 TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
   const std::string fifo = folder_.file("fifo.gguf");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
