@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The checks that take longer than a push should wait for: every test under address and undefined-behaviour sanitizers,
-# a minute of every fuzz target, clang-tidy over every host source. To be run before a release and after large changes.
+# the threaded parts under the thread sanitizer, a minute of every fuzz target, clang-tidy over every host source. To be
+# run before a release and after large changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +11,11 @@ echo "== sanitizers"
 cmake --preset sanitize >/dev/null
 cmake --build --preset sanitize -j "$(nproc)"
 ctest --preset sanitize -j "$(nproc)"
+
+echo "== thread sanitizer"
+cmake --preset thread >/dev/null
+cmake --build --preset thread -j "$(nproc)"
+ctest --preset thread -j "$(nproc)"
 
 echo "== fuzz targets"
 scripts/fuzz.sh 60
