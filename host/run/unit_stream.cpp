@@ -245,10 +245,9 @@ class UnitStream::State : public std::enable_shared_from_this<UnitStream::State>
       has_arrived(i, std::current_exception());
       return;
     }
-    reader_.submit(std::move(extents),
-                   [self = shared_from_this(), i](const std::exception_ptr& error) {
-                     self->has_arrived(i, error);
-                   });
+    reader_.submit(extents, [self = shared_from_this(), i](const std::exception_ptr& error) {
+      self->has_arrived(i, error);
+    });
   }
 
   /// Where the parts of matrix i go in `slot`, and its view over them.

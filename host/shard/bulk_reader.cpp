@@ -112,7 +112,7 @@ class BulkReader::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void submit(std::vector<BulkExtent> extents, Done done) {
+  void submit(const std::vector<BulkExtent>& extents, Done done) {
     std::vector<Request> requests;
     for (const BulkExtent& extent : extents) {
       cut_extent(extent, requests);
@@ -426,8 +426,8 @@ class BulkReader::State {
 BulkReader::BulkReader(const BulkReadOptions& options, ReadCalls* calls)
     : state_(std::make_unique<State>(options, calls)) {}
 BulkReader::~BulkReader() = default;
-void BulkReader::submit(std::vector<BulkExtent> extents, Done done) {
-  state_->submit(std::move(extents), std::move(done));
+void BulkReader::submit(const std::vector<BulkExtent>& extents, Done done) {
+  state_->submit(extents, std::move(done));
 }
 void BulkReader::prepare(ByteSource& source) { state_->prepare(source); }
 void BulkReader::stop() { state_->stop(); }

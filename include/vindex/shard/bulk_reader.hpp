@@ -117,7 +117,7 @@ class BulkReader {
   /// called once, on a thread of the reader or (nothing to read, or stopped) on the caller's, with
   /// null or the first error: FormatError E-TRUNCATED, SystemError E-READ, or what
   /// ByteSource::read_many throws. Requests of other extents go on after an error.
-  void submit(std::vector<BulkExtent> extents, Done done);
+  void submit(const std::vector<BulkExtent>& extents, Done done);
   /// Asks now, rather than at the first read, whether `source` can be read directly, so that
   /// statistics().refused tells.
   void prepare(ByteSource& source);
