@@ -145,6 +145,7 @@ __device__ inline void decode_run(const decode::DecodeView& view,
                                   float (&out)[kDecodeRun]) {
   constexpr int kPlainBytes = plain_run_bytes<Decoder>();
   constexpr int kCodeBytes = kDecodeRun * code_bits<Decoder>() / 8;
+  constexpr int kLoadBytes = kCodeBytes > 0 ? kCodeBytes : 1;  // an array of none does not compile
   const std::uint8_t* const codes = view.codes + row * view.row_stride_bytes;
   if constexpr (kPlainBytes > 0) {
     const auto run = load_run<kPlainBytes>(codes + columns.col * Decoder::kBytes);
@@ -155,9 +156,7 @@ __device__ inline void decode_run(const decode::DecodeView& view,
       out[i] = Decoder::at(own, 0, i);
     }
   } else if (kCodeBytes > 0 && columns.shares_scale) {
-    const auto run = load_run < kCodeBytes == 0
-                         ? 1
-                         : kCodeBytes > (codes + columns.col / kDecodeRun * kCodeBytes);
+    const auto run = load_run<kLoadBytes>(codes + columns.col / kDecodeRun * kCodeBytes);
     decode::DecodeView own = view_of_one_scale(view, columns, row);
     own.codes = run.bytes;
 #pragma unroll
