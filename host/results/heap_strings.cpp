@@ -58,6 +58,20 @@ std::optional<HeapObject> next_object(std::span<const std::byte> collection, std
   return object;
 }
 
+/// Calls use(object) for every object of a collection, free space too; false where one does not
+/// fit.
+template <typename Use>
+bool each_object(std::span<const std::byte> collection, Use&& use) {
+  for (std::uint64_t at = kHeadBytes; collection.size() - at >= kHeadBytes;) {
+    const auto object = next_object(collection, at);
+    if (!object) {
+      return false;
+    }
+    use(*object);
+  }
+  return true;
+}
+
 /// A heap collection and where its objects lie in it.
 struct Collection {
   std::vector<std::byte> bytes;
@@ -118,15 +132,13 @@ class HeapReader {
     }
     Collection& added = collections_[address];
     added.bytes = bytes_at(address, size);
-    const std::span<const std::byte> bytes(added.bytes);
-    for (std::uint64_t at = kHeadBytes; size - at >= kHeadBytes;) {
-      const auto object = next_object(bytes, at);
-      if (!object) {
-        fail(address, "a string in a heap is longer than the heap");
-      }
-      if (object->index != 0 && !added.objects.emplace(object->index, object->bytes).second) {
+    const bool fits = each_object(added.bytes, [&](const HeapObject& object) {
+      if (object.index != 0 && !added.objects.emplace(object.index, object.bytes).second) {
         fail(address, "two strings in a heap have the same index");
       }
+    });
+    if (!fits) {
+      fail(address, "a string in a heap is longer than the heap");
     }
     return added;
   }
@@ -164,18 +176,10 @@ bool heap_is_sound(Storage& storage, std::uint64_t address,
   }
   try {
     std::vector<std::byte> whole(size);
-    if (!storage.read(address, whole)) {
-      return false;
-    }
-    for (std::uint64_t at = kHeadBytes; size - at >= kHeadBytes;) {
-      if (!next_object(whole, at)) {
-        return false;
-      }
-    }
+    return storage.read(address, whole) && each_object(whole, [](const HeapObject& /*any*/) {});
   } catch (const std::bad_alloc&) {
     return false;
   }
-  return true;
 }
 
 }  // namespace vindex::results
