@@ -1,0 +1,31 @@
+// Owns the choice of k for a summary of var_at_k: one that can tell a matrix from noise. At k >= p
+// every matrix has 1, and near it noise has almost 1, so that no ratio to it can say anything.
+#pragma once
+
+#include <vindex/measure/metrics.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace vindex::measure {
+
+/// The largest k chosen: the one that published figures use.
+inline constexpr std::int32_t kMostTellingK = 64;
+/// Noise has at most this share at a k that tells: what a matrix may have above it is then at least
+/// 1/0.7 of it.
+inline constexpr double kMostNoiseShare = 0.7;
+
+/// The largest k of kVarAtK that is below `shorter` (p, the shorter side) and at most
+/// kMostTellingK, and at which `nulls` (var_at_k of noise of that shape) are at most
+/// kMostNoiseShare; 1 where p >= 2 and no k is as good. Nothing where p < 2 or the nulls are NaN.
+std::optional<std::int32_t> telling_k(std::int64_t shorter,
+                                      const std::array<double, kVarAtK.size()>& nulls);
+
+/// One k for groups that have `each` by themselves, so that their values compare: the smallest of
+/// them where it is no less than a quarter of the largest. Nothing where they are further apart, or
+/// no group has one.
+std::optional<std::int32_t> common_k(std::span<const std::optional<std::int32_t>> each);
+
+}  // namespace vindex::measure
