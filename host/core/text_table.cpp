@@ -1,0 +1,259 @@
+#include <vindex/core/text_table.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace vindex {
+
+namespace {
+
+struct Range {
+  char32_t first, last;
+};
+
+/// General categories Mn, Me and zero-width format characters.
+constexpr std::array<Range, 22> kZeroWidth = {
+    {{0x0300, 0x036F}, {0x0483, 0x0489},  {0x0591, 0x05BD}, {0x0610, 0x061A}, {0x064B, 0x065F},
+     {0x06D6, 0x06DC}, {0x0900, 0x0902},  {0x093C, 0x093C}, {0x0941, 0x0948}, {0x094D, 0x094D},
+     {0x0E31, 0x0E31}, {0x0E34, 0x0E3A},  {0x0E47, 0x0E4E}, {0x1AB0, 0x1ACE}, {0x1DC0, 0x1DFF},
+     {0x200B, 0x200F}, {0x202A, 0x202E},  {0x2060, 0x2064}, {0x20D0, 0x20F0}, {0xFE00, 0xFE0F},
+     {0xFE20, 0xFE2F}, {0xE0100, 0xE01EF}}};
+
+/// East Asian Width W and F.
+constexpr std::array<Range, 18> kWide = {{{0x1100, 0x115F},
+                                          {0x231A, 0x231B},
+                                          {0x23E9, 0x23EC},
+                                          {0x25FD, 0x25FE},
+                                          {0x2614, 0x2615},
+                                          {0x2E80, 0x303E},
+                                          {0x3041, 0x33FF},
+                                          {0x3400, 0x4DBF},
+                                          {0x4E00, 0x9FFF},
+                                          {0xA000, 0xA4CF},
+                                          {0xA960, 0xA97C},
+                                          {0xAC00, 0xD7A3},
+                                          {0xF900, 0xFAFF},
+                                          {0xFE30, 0xFE6B},
+                                          {0xFF00, 0xFF60},
+                                          {0xFFE0, 0xFFE6},
+                                          {0x1F300, 0x1FAFF},
+                                          {0x20000, 0x3FFFD}}};
+
+template <std::size_t N>
+bool is_in(const std::array<Range, N>& ranges, char32_t code) {
+  const auto* after =
+      std::upper_bound(ranges.begin(), ranges.end(), code,
+                       [](char32_t c, const Range& range) { return c < range.first; });
+  return after != ranges.begin() && code <= (after - 1)->last;
+}
+
+/// What is never cut: an escape \xNN, or a character with the combining ones behind it.
+struct Piece {
+  std::size_t bytes = 0, columns = 0;
+};
+
+bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+bool is_escape(std::string_view rest) {
+  return rest.size() >= 4 && rest[0] == '\\' && rest[1] == 'x' && is_hex(rest[2]) &&
+         is_hex(rest[3]);
+}
+
+/// The character at the beginning of `rest`, which is valid UTF-8 and not empty.
+Piece character_of(std::string_view rest) {
+  const auto lead = static_cast<unsigned char>(rest[0]);
+  if (lead < 0x80) {
+    return {1, 1};
+  }
+  const std::size_t bytes =
+      std::min<std::size_t>(rest.size(), lead >= 0xF0 ? 4 : (lead >= 0xE0 ? 3 : 2));
+  char32_t code = lead & (0xFFU >> (bytes + 1));
+  for (std::size_t i = 1; i < bytes; ++i) {
+    code = (code << 6U) | (static_cast<unsigned char>(rest[i]) & 0x3FU);
+  }
+  return {bytes, is_in(kZeroWidth, code) ? 0U : (is_in(kWide, code) ? 2U : 1U)};
+}
+
+Piece piece_of(std::string_view rest) {
+  if (is_escape(rest)) {
+    return {4, 4};
+  }
+  Piece piece = character_of(rest);
+  while (piece.bytes < rest.size() && static_cast<unsigned char>(rest[piece.bytes]) >= 0x80) {
+    const Piece next = character_of(rest.substr(piece.bytes));
+    if (next.columns > 0) {
+      break;
+    }
+    piece.bytes += next.bytes;
+  }
+  return piece;
+}
+
+/// The longest beginning of `text` in `columns`.
+std::string_view beginning(std::string_view text, std::size_t columns) {
+  std::size_t bytes = 0;
+  for (std::size_t used = 0; bytes < text.size();) {
+    const Piece piece = piece_of(text.substr(bytes));
+    used += piece.columns;
+    if (used > columns) {
+      break;
+    }
+    bytes += piece.bytes;
+  }
+  return text.substr(0, bytes);
+}
+
+/// The longest end of `text` in `columns`.
+std::string_view ending(std::string_view text, std::size_t columns) {
+  std::size_t left = display_width(text);
+  std::size_t at = 0;
+  while (left > columns) {
+    const Piece piece = piece_of(text.substr(at));
+    left -= piece.columns;
+    at += piece.bytes;
+  }
+  return text.substr(at);
+}
+
+/// Widths of the columns that stay, which are shortened until all take `width` or nothing gives
+/// way.
+void shrink(std::vector<std::size_t>& widths, const std::vector<TextColumn>& columns,
+            const std::vector<bool>& shown, std::size_t width, std::size_t gaps) {
+  const auto total = [&] {
+    std::size_t sum = gaps;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      sum += shown[i] ? widths[i] : 0;
+    }
+    return sum;
+  };
+  for (std::size_t now = total(); now > width;) {
+    // The widest gives way until it is no wider than the next one.
+    std::size_t widest = widths.size();
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (!shown[i] || columns[i].least == 0 || widths[i] <= columns[i].least) {
+        continue;
+      }
+      if (widest == widths.size() || widths[i] > widths[widest]) {
+        next = widest == widths.size() ? 0 : widths[widest];
+        widest = i;
+      } else {
+        next = std::max(next, widths[i]);
+      }
+    }
+    if (widest == widths.size()) {
+      return;
+    }
+    const std::size_t floor = std::min(std::max(next, columns[widest].least), widths[widest] - 1);
+    const std::size_t less = std::min(now - width, widths[widest] - floor);
+    widths[widest] -= less;
+    now -= less;
+  }
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Piece piece = character_of(text.substr(at));
+    columns += piece.columns;
+    at += piece.bytes;
+  }
+  return columns;
+}
+
+std::string shortened(std::string_view text, std::size_t width, Keep keep) {
+  constexpr std::string_view kGap = "...";
+  // Every column takes a byte at least: most texts need no look at their characters.
+  if (text.size() <= width || display_width(text) <= width) {
+    return std::string(text);
+  }
+  const bool is_marked = width > kGap.size();
+  const std::size_t room = is_marked ? width - kGap.size() : width;
+  const std::string gap(is_marked ? kGap : "");
+  switch (keep) {
+    case Keep::kStart:
+      return std::string(beginning(text, room)) + gap;
+    case Keep::kEnd:
+      return gap + std::string(ending(text, room));
+    case Keep::kBothEnds:
+      break;
+  }
+  return std::string(beginning(text, room / 2)) + gap + std::string(ending(text, room - room / 2));
+}
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows,
+                       const std::vector<TextColumn>& columns, std::size_t width,
+                       std::size_t indent) {
+  constexpr std::size_t kGap = 2;
+  std::vector<std::size_t> widths(columns.size(), 0);
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      widths[i] = std::max(widths[i], display_width(row[i]));
+    }
+  }
+  std::vector<bool> shown(columns.size(), true);
+  const auto gaps = [&] {
+    const auto count = static_cast<std::size_t>(std::count(shown.begin(), shown.end(), true));
+    return indent + kGap * (std::max<std::size_t>(count, 1) - 1);
+  };
+  const auto is_too_wide = [&] {
+    std::size_t sum = gaps();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      sum += shown[i] ? widths[i] : 0;
+    }
+    return sum > width;
+  };
+  for (unsigned int turn = 1; turn <= columns.size() && is_too_wide(); ++turn) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      shown[i] = shown[i] && columns[i].dropped_as != turn;
+    }
+  }
+  shrink(widths, columns, shown, width, gaps());
+
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line(indent, ' ');
+    bool is_first = true;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (!shown[i]) {
+        continue;
+      }
+      line.append(is_first ? 0 : kGap, ' ');
+      is_first = false;
+      const std::string cell = shortened(row[i], widths[i], columns[i].keep);
+      const std::size_t used = display_width(cell);
+      const std::size_t padding = used < widths[i] ? widths[i] - used : 0;
+      line.append(columns[i].right ? padding : 0, ' ');
+      line += cell;
+      line.append(columns[i].right ? 0 : padding, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string wrapped_text(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string out;
+  std::size_t used = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t columns = display_width(word);
+    if (used > 0 && used + 1 + columns > width) {
+      out += '\n' + std::string(indent, ' ');
+      used = indent;
+    } else if (used > 0) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += columns;
+  }
+  return out;
+}
+
+}  // namespace vindex
