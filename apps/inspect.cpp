@@ -1,3 +1,4 @@
+#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/model/inspect.hpp>
@@ -5,6 +6,7 @@
 #include <vindex/shard/model_files.hpp>
 
 #include <memory>
+#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -26,8 +28,13 @@ void add_inspect(CLI::App& app, Session& session) {
     const shard::ModelFiles files =
         shard::open_model(options->model, {.model_config = options->model_config});
     const model::ModelIndex index = model::index_model(files);
+    model::InspectWidths widths;
+    widths.tables = text_width(STDOUT_FILENO);
+    if (::isatty(STDOUT_FILENO) == 1) {
+      widths.list = widths.tables;
+    }
     print_result(options->json ? model::inspect_json(files, index, options->tensors) + "\n"
-                               : model::inspect_text(files, index, options->tensors));
+                               : model::inspect_text(files, index, options->tensors, widths));
     return ExitCode::kOk;
   });
 }

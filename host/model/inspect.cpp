@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/text_table.hpp>
 #include <vindex/model/inspect.hpp>
 
 #include <fmt/format.h>
@@ -121,29 +122,6 @@ std::string optional_text(const std::optional<std::int64_t>& number) {
   return number ? fmt::format("{}", *number) : "-";
 }
 
-/// Rows with every column as wide as its widest cell; the columns in `right` are right-aligned.
-std::string table_text(const std::vector<std::vector<std::string>>& rows,
-                       const std::vector<bool>& right) {
-  std::vector<std::size_t> widths(right.size(), 0);
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += "  ";
-      line += right[i] ? fmt::format("{:>{}}", row[i], widths[i])
-                       : fmt::format("{:<{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
-}
-
 std::string sides_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
@@ -195,7 +173,7 @@ std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index
 }
 
 std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index,
-                         bool with_tensor_list) {
+                         bool with_tensor_list, const InspectWidths& widths) {
   const Totals totals = totals_of(files, index);
   const ModelShape& shape = index.shape;
   std::string out = fmt::format("{}\n", printable(files.path));
@@ -215,17 +193,25 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
        {"size", size_text(totals.bytes)},
        {"tensors", fmt::format("{}", index.tensors.size())},
        {"matrices", fmt::format("{}", index.matrices.size())}},
-      {false, false});
+      {{}, {.least = 20, .keep = Keep::kStart}}, widths.tables, 2);
 
   std::vector<std::vector<std::string>> rows = {
-      {"block", "role", "encoding", "matrices", "rows", "cols", "size"}};
+      {"block", "role", "encoding", "count", "rows", "cols", "size"}};
   for (const auto& [key, group] : groups_of(index)) {
     const auto& [block, rank, role, encoding, height, width] = key;
     rows.push_back({std::string(block_name(block)), printable(role), encoding,
                     fmt::format("{}", group.matrices), fmt::format("{}", height),
                     fmt::format("{}", width), size_text(group.bytes)});
   }
-  out += '\n' + table_text(rows, {false, false, false, true, true, true, true});
+  out += '\n' + table_text(rows,
+                           {{.least = 8},
+                            {.least = 8},
+                            {.least = 10},
+                            {.right = true},
+                            {.right = true},
+                            {.right = true},
+                            {.right = true}},
+                           widths.tables);
 
   if (with_tensor_list) {
     rows = {{"tensor", "block", "role", "encoding", "shape", "note"}};
@@ -234,7 +220,10 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
                       printable(tensor.role), tensor.encoding, sides_text(tensor.shape),
                       printable(tensor.reason)});
     }
-    out += '\n' + table_text(rows, {false, false, false, false, false, false});
+    out += '\n' +
+           table_text(rows,
+                      {{.least = 24}, {.dropped_as = 1}, {.dropped_as = 2}, {.least = 10}, {}, {}},
+                      widths.list);
   }
   for (const auto* list : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *list) {

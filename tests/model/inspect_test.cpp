@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sstream>
+
 namespace vindex::model {
 namespace {
 
@@ -85,11 +87,36 @@ TEST(InspectTextTest, ColumnsAreAligned) {
   fixture.bf16("model.layers.0.self_attn.q_proj.weight", {6, 4});
   fixture.bf16("model.layers.0.mlp.gate_proj.weight", {1200, 4});
   const std::string text = inspect_text(fixture.files(), fixture.index(), false);
-  EXPECT_NE(text.find("  block      role       encoding  matrices  rows  cols      size\n"
-                      "  attention  q_proj     BF16             1     6     4      48 B\n"
-                      "  dense_mlp  gate_proj  BF16             1  1200     4  9.38 KiB\n"),
+  EXPECT_NE(text.find("\nblock      role       encoding  count  rows  cols      size\n"
+                      "attention  q_proj     BF16          1     6     4      48 B\n"
+                      "dense_mlp  gate_proj  BF16          1  1200     4  9.38 KiB\n"),
             std::string::npos)
       << text;
+}
+
+/// Columns of the widest line.
+std::size_t width_of(const std::string& text) {
+  std::size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    widest = std::max(widest, display_width(line));
+  }
+  return widest;
+}
+
+TEST(InspectTextTest, TablesFitTheTerminalAndListsOfNamesAreWholeWithoutOne) {
+  ModelFixture fixture;
+  fixture.config("model_type", "deepseek_v3");
+  const std::string name = "model.layers.60.mlp.experts.383.down_proj.weight";
+  fixture.bf16(name, {716800, 2});
+  fixture.bf16("model.layers.60.mlp.shared_experts.gate_up_proj_with_a_long_name.weight", {6, 4});
+  const std::string narrow = inspect_text(fixture.files(), fixture.index(), true, {80, 80});
+  EXPECT_LE(width_of(narrow), 80U) << narrow;
+  EXPECT_NE(narrow.find(name), std::string::npos) << narrow;
+  EXPECT_LE(width_of(inspect_text(fixture.files(), fixture.index(), true, {60, 60})), 60U);
+  const std::string piped = inspect_text(fixture.files(), fixture.index(), true);
+  EXPECT_NE(piped.find(name + "    "), std::string::npos) << piped;
+  EXPECT_NE(piped.find("gate_up_proj_with_a_long_name.weight  "), std::string::npos) << piped;
 }
 
 }  // namespace

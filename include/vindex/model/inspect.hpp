@@ -1,9 +1,12 @@
 // Owns what `vindex inspect` says about a model.
 #pragma once
 
+#include <vindex/core/text_table.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/model_files.hpp>
 
+#include <cstddef>
+#include <limits>
 #include <string>
 
 namespace vindex::model {
@@ -13,8 +16,16 @@ namespace vindex::model {
 std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index,
                          bool with_tensor_list);
 
-/// The same for people: aligned columns, names printable(), ending in a newline.
+/// Columns that the text may take. The list of tensors goes to other programs where there is no
+/// terminal: there its lines are whole, however long.
+struct InspectWidths {
+  std::size_t tables = kUsualWidth;
+  std::size_t list = std::numeric_limits<std::size_t>::max();
+};
+
+/// The same for people: aligned columns, names printable(), ending in a newline. Where the list
+/// does not fit, its blocks and roles are left out, then its names shortened in the middle.
 std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index,
-                         bool with_tensor_list);
+                         bool with_tensor_list, const InspectWidths& widths = {});
 
 }  // namespace vindex::model
