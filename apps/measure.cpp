@@ -1,7 +1,8 @@
 // The verbs plan and measure: one set of flags, so that a plan is about the run that follows it.
+#include "terminal.hpp"
 #include "verbs.hpp"
 
-#include <vindex/results/read_layers.hpp>
+#include <vindex/results/show.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/progress.hpp>
 #include <vindex/run/summary.hpp>
@@ -197,11 +198,11 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
                     outcome.not_finite, outcome.total));
   }
   if (!session.quiet && settings.worker.count == 1) {
-    const results::LayerTable table = results::read_layers(settings.output);
-    print_result(run::layer_table(table.groups, kMostTableLines));
+    const results::Shown shown = results::read_shown(settings.output, {});
+    print_result(results::groups_text(shown, text_width(STDOUT_FILENO), kMostTableLines));
     print_result(run::outcome_text(outcome));
     print_result(
-        fmt::format("results: {} (back end {})\n", printable(settings.output), table.backend));
+        fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
   }
   return outcome.exit_code;
 }

@@ -168,23 +168,24 @@ Selection parse_selection(const std::string& layers, const std::string& blocks,
   return selection;
 }
 
-std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selection) {
-  const auto layer_wanted = [&](std::int32_t layer) {
-    return selection.layers.empty() ||
-           std::any_of(selection.layers.begin(), selection.layers.end(), [&](const auto& range) {
-             return layer >= range.first && layer <= range.second;
-           });
-  };
+bool wants(const Selection& selection, std::int32_t layer, Block block, const std::string& role) {
   const auto listed = [](const auto& list, const auto& value) {
     return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
   };
+  const bool layer_wanted =
+      selection.layers.empty() ||
+      std::any_of(selection.layers.begin(), selection.layers.end(),
+                  [&](const auto& range) { return layer >= range.first && layer <= range.second; });
+  return layer_wanted && listed(selection.blocks, block) && listed(selection.roles, role);
+}
+
+std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selection) {
   // One tensor may have hundreds of slices: its name is matched once.
   std::vector<signed char> matched(index.tensors.size(), -1);
   std::vector<std::int64_t> chosen;
   for (std::size_t i = 0; i < index.matrices.size(); ++i) {
     const MatrixRecord& matrix = index.matrices[i];
-    if (!layer_wanted(matrix.layer) || !listed(selection.blocks, matrix.block) ||
-        !listed(selection.roles, matrix.role)) {
+    if (!wants(selection, matrix.layer, matrix.block, matrix.role)) {
       continue;
     }
     if (selection.tensors != nullptr) {

@@ -2,58 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 namespace vindex::run {
-
-namespace {
-
-std::string number(double value, const char* none = "-") {
-  return std::isnan(value) ? std::string(none) : fmt::format("{:.4f}", value);
-}
-
-bool is_principal(std::int32_t block) {
-  return block == static_cast<std::int32_t>(model::Block::kRoutedExpert) ||
-         block == static_cast<std::int32_t>(model::Block::kRouter) ||
-         block == static_cast<std::int32_t>(model::Block::kDenseMlp);
-}
-
-}  // namespace
-
-std::string layer_table(std::span<const measure::LayerGroup> groups, std::size_t most_lines) {
-  std::vector<const measure::LayerGroup*> shown;
-  for (const measure::LayerGroup& group : groups) {
-    if (groups.size() <= most_lines || is_principal(group.block)) {
-      shown.push_back(&group);
-    }
-  }
-  std::size_t role_width = 4;
-  for (const auto* group : shown) {
-    role_width = std::max(role_width, group->role.size());
-  }
-  std::string out =
-      fmt::format("{:>5}  {:<13}  {:<{}}  {:>5}  {:>8} {:>18}  {:>8}  {:>6}\n", "layer", "block",
-                  "role", role_width, "count", "var@64", "[q25, q75]", "noise", "ratio");
-  for (const auto* group : shown) {
-    const measure::Statistic& energy = (*group)[measure::LayerMetric::kVarAt64];
-    const measure::Statistic& ratio = (*group)[measure::LayerMetric::kVarAt64Ratio];
-    out += fmt::format(
-        "{:>5}  {:<13}  {:<{}}  {:>5}  {:>8} {:>18}  {:>8}  {:>6}\n",
-        group->layer < 0 ? "-" : std::to_string(group->layer),
-        model::block_name(static_cast<model::Block>(group->block)), group->role, role_width,
-        group->count, number(energy.median),
-        std::isnan(energy.median) ? "-" : fmt::format("[{:.4f}, {:.4f}]", energy.q25, energy.q75),
-        number(group->var_at_64_null),
-        std::isnan(ratio.median) ? "-" : fmt::format("{:.3f}", ratio.median));
-  }
-  if (shown.size() < groups.size()) {
-    out += fmt::format("({} further groups are in /layer/ of the file)\n",
-                       groups.size() - shown.size());
-  }
-  return out;
-}
 
 std::string outcome_text(const RunOutcome& outcome) {
   std::string out =

@@ -31,6 +31,9 @@ struct Selection {
 Selection parse_selection(const std::string& layers, const std::string& blocks,
                           const std::string& roles, const std::string& tensors);
 
+/// Whether `selection` wants a matrix there, as far as layers, blocks and roles go.
+bool wants(const Selection& selection, std::int32_t layer, Block block, const std::string& role);
+
 /// Indices into `index.matrices` of what `selection` wants, ascending.
 std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selection);
 

@@ -1,0 +1,90 @@
+// The verb show: a results file as tables, any metric and k.
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <vindex/results/show.hpp>
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  std::string path, metric, layers, blocks, roles, sort_by;
+  std::optional<std::int32_t> k;
+  std::optional<std::size_t> top;
+  bool experts = false, ascending = false, json = false;
+};
+
+std::string text_of(const results::Shown& shown, const Flags& flags) {
+  const std::size_t width = text_width(STDOUT_FILENO);
+  std::string out = results::shown_headline(shown);
+  if (flags.top) {
+    // Names go whole to another program.
+    const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    return out + results::top_text(shown, *flags.top, flags.ascending,
+                                   is_terminal ? width : std::numeric_limits<std::size_t>::max());
+  }
+  return out +
+         (flags.experts ? results::experts_text(shown, width) : results::groups_text(shown, width));
+}
+
+std::string json_of(const results::Shown& shown, const Flags& flags) {
+  if (flags.top) {
+    return results::top_json(shown, *flags.top, flags.ascending);
+  }
+  return flags.experts ? results::experts_json(shown) : results::groups_json(shown);
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* verb = app.add_subcommand(
+      "show",
+      "Show what a results file says: any metric, beside what noise gives\n\n"
+      "Examples:\n"
+      "  vindex show OUT.h5                              the table that measure ends with\n"
+      "  vindex show OUT.h5 --metric var_at_k --k 8 --role down_proj --layer 1-20\n"
+      "  vindex show OUT.h5 --metric stable_rank --experts    experts far from their layer\n"
+      "  vindex show OUT.h5 --top 10                     farthest above their null\n"
+      "  vindex show OUT.h5 --top 10 --by sigma_min --ascending --json\n"
+      "\nnoise: what independent entries of that shape give; flip: the same weights with random\n"
+      "signs (measure --null signflip); z: by how many of their standard deviations it is off.\n"
+      "What the terminal has no room for (diff, then quartiles) is in --json. Works during a run.");
+  verb->add_option("file", flags->path, "Results file (its parts count too)")->required();
+  verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
+      ->default_str("var_at_k");
+  verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: one that tells)");
+  verb->add_option("--layer,--layers", flags->layers, "Layers, for example 0,1,15-20");
+  verb->add_option("--block,--blocks", flags->blocks, "Blocks, for example routed_expert,router");
+  verb->add_option("--role,--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
+  CLI::Option* experts = verb->add_flag(
+      "--experts", flags->experts,
+      "Of every layer and role the experts far from the others, the lowest and the highest");
+  CLI::Option* top = verb->add_option("--top", flags->top, "The N first matrices by a column")
+                         ->check(CLI::Range(1, std::numeric_limits<std::int32_t>::max()))
+                         ->excludes(experts);
+  verb->add_option("--by", flags->sort_by,
+                   "Column for --top: value, null, difference, ratio, signflip, z, or any of\n"
+                   "/matrix/, or METRIC_ratio (default: ratio, or value without a null)")
+      ->needs(top);
+  verb->add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);
+  verb->add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
+  on_choice(*verb, session, [flags] {
+    const results::Shown shown = results::read_shown(
+        flags->path,
+        {.metric = flags->metric,
+         .k = flags->k,
+         .selection = model::parse_selection(flags->layers, flags->blocks, flags->roles, ""),
+         .sort_by = flags->sort_by});
+    print_result(flags->json ? json_of(shown, *flags) : text_of(shown, *flags));
+    return ExitCode::kOk;
+  });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,198 @@
+// Reading a results file for `show`: which rows, which k, which numbers.
+#include "gathered_rows.hpp"
+#include "parts_folder.hpp"
+#include "results_file.hpp"
+#include "shown_groups.hpp"
+#include "shown_metric.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/nearest_name.hpp>
+#include <vindex/measure/telling_k.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace vindex::results {
+
+namespace {
+
+/// Every row of the state at `path`, and what the newest file says of the run.
+void gather(const std::string& path, GatheredRows& gathered, Shown& shown) {
+  const PartFiles files = list_parts(parts_folder(path));
+  const bool is_published = file_exists(path);
+  if (!is_published && files.runs.empty() && files.parts.empty()) {
+    throw MissingInputError("E-RESULTS-MISSING",
+                            printable(path) + " does not exist, and no run is writing it");
+  }
+  if (is_published) {
+    // First, so that what is no results file is refused as itself.
+    const ResultsReader reader(path);
+    if (reader.header().part) {
+      throw UsageError("E-SHOW-PART", printable(path) +
+                                          " is a part of a run; name the results file beside its "
+                                          "folder, or merge it first");
+    }
+  }
+  for (const std::string& run : files.runs) {
+    gathered.add_file(run);
+  }
+  if (is_published) {
+    gathered.add_file(path);
+  }
+  for (const std::string& part : files.parts) {
+    gathered.add_file(part);
+  }
+  const auto published = static_cast<std::int32_t>(files.runs.size());
+  const h5::File& file = gathered.pool().reader(is_published ? published : 0).file();
+  shown.model = file.text_attribute("/", "model");
+  shown.mode = file.text_attribute("/", "mode");
+  shown.backend = file.text_attribute("/", "backend");
+}
+
+/// "0-3,7", and "-1 (in no layer)" last.
+std::string layers_text(const std::set<std::int32_t>& layers) {
+  std::string text;
+  for (auto first = layers.upper_bound(-1); first != layers.end();) {
+    auto last = first;
+    while (std::next(last) != layers.end() && *std::next(last) == *last + 1) {
+      ++last;
+    }
+    text += (text.empty() ? "" : ",") +
+            (*first == *last ? fmt::format("{}", *first) : fmt::format("{}-{}", *first, *last));
+    first = std::next(last);
+  }
+  return layers.contains(-1) ? text + (text.empty() ? "" : " and ") + "-1 (in no layer)" : text;
+}
+
+UsageError no_such(const char* option, const std::string& wanted, const std::string& path,
+                   const std::string& there) {
+  return UsageError("E-SELECTION", fmt::format("{} {}: no matrix of {}; there are {}", option,
+                                               printable(wanted), printable(path), there));
+}
+
+/// Refuses a layer, block or role that no row has.
+void expect_all_there(const std::vector<const StoredRow*>& rows, const model::Selection& selection,
+                      const std::string& path) {
+  std::set<std::int32_t> layers;
+  std::set<model::Block> blocks;
+  std::set<std::string> roles;
+  for (const StoredRow* row : rows) {
+    layers.insert(row->layer);
+    blocks.insert(row->block);
+    roles.insert(row->role);
+  }
+  for (const auto& [first, last] : selection.layers) {
+    const auto place = layers.lower_bound(first);
+    if (place == layers.end() || *place > last) {
+      throw no_such("--layer",
+                    first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last),
+                    path, "layers " + layers_text(layers));
+    }
+  }
+  for (const model::Block block : selection.blocks) {
+    if (!blocks.contains(block)) {
+      std::vector<std::string_view> names;
+      std::transform(blocks.begin(), blocks.end(), std::back_inserter(names), model::block_name);
+      throw no_such("--block", std::string(model::block_name(block)), path,
+                    fmt::format("{}", fmt::join(names, " ")));
+    }
+  }
+  for (const std::string& role : selection.roles) {
+    if (!roles.contains(role)) {
+      const std::vector<std::string> names(roles.begin(), roles.end());
+      const std::string nearest = nearest_name(role, names);
+      throw no_such("--role", role, path,
+                    fmt::format("{}{}", fmt::join(names, " "),
+                                nearest.empty() ? "" : fmt::format(" (nearest: {})", nearest)));
+    }
+  }
+}
+
+ShownMatrix matrix_of(const StoredRow& row) {
+  ShownMatrix matrix;
+  matrix.tensor = row.tensor;
+  matrix.slice = row.slice;
+  matrix.layer = row.layer;
+  matrix.expert = row.expert;
+  matrix.block = row.block;
+  matrix.role = row.role;
+  matrix.rows = row.rows;
+  matrix.cols = row.cols;
+  matrix.encoding = row.encoding;
+  matrix.measured = row.status == measure::Status::kMeasured;
+  matrix.reason = row.reason;
+  return matrix;
+}
+
+/// Gives every matrix its k: `k` where it is given, else one for all groups or for each its own.
+/// Returns the one of all.
+std::optional<std::int32_t> choose_k(std::vector<ShownMatrix>& matrices,
+                                     const std::vector<const StoredRow*>& rows,
+                                     std::optional<std::int32_t> k) {
+  const GroupMembers groups = members_of(matrices);
+  std::vector<std::optional<std::int32_t>> each(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const std::size_t i : groups[g]) {
+      const auto own = measure::telling_k(rows[i]->shorter(), rows[i]->nulls.var_at_k);
+      if (own && rows[i]->status == measure::Status::kMeasured) {
+        each[g] = std::min(each[g].value_or(*own), *own);
+      }
+    }
+  }
+  const std::optional<std::int32_t> common = k ? k : measure::common_k(each);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const std::size_t i : groups[g]) {
+      matrices[i].k = common ? *common : each[g].value_or(0);
+    }
+  }
+  return common;
+}
+
+}  // namespace
+
+std::string ShownMetric::label() const {
+  if (!name.starts_with("var_at_k")) {
+    return name;
+  }
+  const std::string rest = name.substr(std::string_view("var_at_k").size());
+  return k ? fmt::format("var@{}{}", *k, rest) : "var@k" + rest;
+}
+
+Shown read_shown(const std::string& path, const ShowQuery& query) {
+  Shown shown;
+  shown.path = path;
+  GatheredRows gathered;
+  gather(path, gathered, shown);
+  const std::vector<const StoredRow*> all = gathered.sorted();
+  const StatusCounts counts = count_statuses(all);
+  shown.matrices_total = counts.total;
+  shown.matrices_measured = counts.measured;
+  shown.state = !file_exists(path) ? "running" : (counts.skipped == 0 ? "complete" : "partial");
+
+  expect_all_there(all, query.selection, path);
+  std::vector<const StoredRow*> rows;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](const StoredRow* row) {
+    return model::wants(query.selection, row->layer, row->block, row->role);
+  });
+  if (rows.empty() && !all.empty()) {
+    throw UsageError("E-SELECTION",
+                     "no matrix of " + printable(path) +
+                         " is in the layers, blocks and roles asked for together; `vindex show` "
+                         "without them lists what there is");
+  }
+  for (const StoredRow* row : rows) {
+    shown.matrices.push_back(matrix_of(*row));
+  }
+  ValueColumns columns(gathered.pool(), rows);
+  shown.metric = shown_metric(query, columns);
+  if (columns.width(shown.metric.name) > 1) {
+    shown.metric.k = choose_k(shown.matrices, rows, shown.metric.k);
+  }
+  fill_numbers(shown.matrices, shown.metric, columns);
+  shown.sort_by = fill_sort_column(shown.matrices, shown.metric, query.sort_by, columns);
+  return shown;
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,117 @@
+#include "value_columns.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace vindex::results {
+
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::size_t width_in(const h5::File& file, const std::string& path) {
+  if (!file.exists(path)) {
+    return 0;
+  }
+  h5::Shape shape;
+  try {
+    const h5::Dataset dataset = file.open_dataset(path);
+    if (dataset.type() == h5::Type::kString) {
+      return 0;
+    }
+    shape = dataset.shape();
+  } catch (const FormatError&) {
+    return 0;  // a group, or a type that a later version may write
+  }
+  const std::uint64_t rows = file.open_dataset("/matrix/tensor").shape().at(0);
+  if (shape == h5::Shape{rows}) {
+    return 1;
+  }
+  return shape == h5::Shape{rows, measure::kVarAtK.size()} ? measure::kVarAtK.size() : 0;
+}
+
+template <typename T>
+std::vector<double> numbers(const h5::Dataset& dataset, std::size_t count, bool has_missing) {
+  std::vector<T> stored(count);
+  dataset.read<T>(0, dataset.shape().at(0), stored);
+  std::vector<double> out(count);
+  std::transform(stored.begin(), stored.end(), out.begin(), [&](T value) {
+    return has_missing && value == T{-1} ? kNaN : static_cast<double>(value);
+  });
+  return out;
+}
+
+std::vector<double> read_column(const h5::File& file, const std::string& path, std::size_t width) {
+  const h5::Dataset dataset = file.open_dataset(path);
+  const std::size_t count = dataset.shape().at(0) * width;
+  const bool has_missing = file.has_attribute(path, "_FillValue");
+  switch (dataset.type()) {
+    case h5::Type::kInt8:
+      return numbers<std::int8_t>(dataset, count, has_missing);
+    case h5::Type::kInt32:
+      return numbers<std::int32_t>(dataset, count, has_missing);
+    case h5::Type::kInt64:
+      return numbers<std::int64_t>(dataset, count, has_missing);
+    case h5::Type::kFloat32:
+      return numbers<float>(dataset, count, false);
+    case h5::Type::kFloat64:
+      return numbers<double>(dataset, count, false);
+    case h5::Type::kString:
+      break;
+  }
+  throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "no numbers");
+}
+
+}  // namespace
+
+ValueColumns::ValueColumns(SourcePool& pool, std::vector<const StoredRow*> rows)
+    : pool_(pool), rows_(std::move(rows)) {
+  for (const StoredRow* row : rows_) {
+    sources_.insert(row->bulk.source);
+  }
+  for (const std::int32_t source : sources_) {
+    for (std::string& name : pool_.reader(source).file().list("/matrix")) {
+      names_.insert(std::move(name));
+    }
+  }
+}
+
+std::size_t ValueColumns::width(const std::string& name) {
+  // A name that is none of the group's own could be a path to elsewhere.
+  if (!names_.contains(name)) {
+    return 0;
+  }
+  const auto [place, is_new] = widths_.try_emplace(name, 0);
+  if (is_new) {
+    for (const std::int32_t source : sources_) {
+      place->second =
+          std::max(place->second, width_in(pool_.reader(source).file(), "/matrix/" + name));
+    }
+  }
+  return place->second;
+}
+
+std::vector<double> ValueColumns::read(const std::string& name) {
+  const std::size_t width = this->width(name);
+  std::vector<double> out(rows_.size() * width, kNaN);
+  for (const std::int32_t source : sources_) {
+    const h5::File& file = pool_.reader(source).file();
+    if (width == 0 || width_in(file, "/matrix/" + name) != width) {
+      continue;
+    }
+    const std::vector<double> stored = read_column(file, "/matrix/" + name, width);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i]->bulk.source == source) {
+        const auto first = static_cast<std::size_t>(rows_[i]->bulk.row) * width;
+        std::copy_n(stored.begin() + static_cast<std::ptrdiff_t>(first), width,
+                    out.begin() + static_cast<std::ptrdiff_t>(i * width));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,36 @@
+// Owns reading numeric columns of /matrix/ by their names, also ones that this version does not
+// know, for rows that may lie in several files (a results file and parts).
+#pragma once
+
+#include "results_reader.hpp"
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+class ValueColumns {
+ public:
+  /// `rows` are of files of `pool`, which outlives this.
+  ValueColumns(SourcePool& pool, std::vector<const StoredRow*> rows);
+  /// Every dataset of /matrix/ in any of the files, numeric or not.
+  const std::set<std::string>& names() const { return names_; }
+  /// Numbers per row of column `name`: 1, or 9 for [matrix, k]; 0 where there is no such column, or
+  /// it is of another type or shape.
+  std::size_t width(const std::string& name);
+  /// rows x width(name), row-major; NaN where the row's file has no such column, and for integers
+  /// the declared missing value -1.
+  std::vector<double> read(const std::string& name);
+
+ private:
+  SourcePool& pool_;
+  std::vector<const StoredRow*> rows_;
+  std::set<std::int32_t> sources_;
+  std::set<std::string> names_;
+  std::map<std::string, std::size_t> widths_;
+};
+
+}  // namespace vindex::results
