@@ -26,11 +26,13 @@ std::size_t width_in(const h5::File& file, const std::string& path) {
   } catch (const FormatError&) {
     return 0;  // a group, or a type that a later version may write
   }
-  const std::uint64_t rows = file.open_dataset("/matrix/tensor").shape().at(0);
-  if (shape == h5::Shape{rows}) {
-    return 1;
+  const h5::Shape rows = file.open_dataset("/matrix/tensor").shape();
+  if (rows.size() != 1 || shape.empty() || shape[0] != rows[0]) {
+    return 0;
   }
-  return shape == h5::Shape{rows, measure::kVarAtK.size()} ? measure::kVarAtK.size() : 0;
+  return shape.size() == 1                                      ? 1
+         : shape == h5::Shape{rows[0], measure::kVarAtK.size()} ? measure::kVarAtK.size()
+                                                                : 0;
 }
 
 template <typename T>
