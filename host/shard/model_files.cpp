@@ -1,6 +1,7 @@
 #include "file_kind.hpp"
 #include "gguf_model.hpp"
 #include "model_folder.hpp"
+#include "remote_address.hpp"
 #include "safetensors_model.hpp"
 #include "shard_list.hpp"
 
@@ -49,14 +50,17 @@ void open_file(const std::string& path, const OpenOptions& options, ModelFiles& 
 }  // namespace
 
 ModelFiles open_model(const std::string& path, const OpenOptions& options) {
+  refuse_remote_address(path);
   ModelFiles model;
   model.path = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    open_folder(path, options, model);
+    const std::string snapshot = snapshot_of_cache(path);
+    open_folder(snapshot.empty() ? path : snapshot, options, model);
   } else {
     open_file(path, options, model);
   }
+  warn_of_links(model);
   if (model.tensors.empty()) {
     throw MissingInputError(
         "E-NO-TENSORS",

@@ -1,5 +1,7 @@
 #include "model_folder.hpp"
 
+#include "shard_list.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 
@@ -50,7 +52,9 @@ FolderListing list_folder(const std::string& folder) {
     std::error_code ignored;
     if (!name.starts_with('.') && name.ends_with(".safetensors.index.json")) {
       listing.indexes.push_back(name);  // a folder of this name too: it is refused, not passed over
-    } else if (!name.starts_with('.') && !fs::is_directory(member->path(), ignored)) {
+    } else if (!name.starts_with('.') &&
+               (member->is_symlink(ignored) || !member->is_directory(ignored))) {
+      // A link to a folder too: whoever made it meant a file, and is told when it is opened.
       if (name.ends_with(".safetensors")) {
         listing.safetensors.push_back(name);
       } else if (name.ends_with(".gguf")) {
@@ -88,9 +92,15 @@ bool member_is_listed(const std::string& folder, const std::string& name) {
 
 namespace {
 [[noreturn]] void throw_absent(const std::string& folder, std::string_view name) {
-  throw MissingInputError("E-SHARD-MISSING",
-                          fmt::format("{} is named by the model and absent from {}: fetch it",
-                                      excerpt(name), printable(folder)));
+  std::error_code none;
+  const fs::path target =
+      name.size() > kLongestFileName ? fs::path() : fs::read_symlink(fs::path(folder) / name, none);
+  throw MissingInputError(
+      "E-SHARD-MISSING",
+      target.empty() ? fmt::format("{} is named by the model and absent from {}: fetch it",
+                                   excerpt(name), printable(folder))
+                     : fmt::format("{} in {} is a link to {}, where no file is: fetch it",
+                                   excerpt(name), printable(folder), excerpt(target.string())));
 }
 }  // namespace
 
@@ -100,22 +110,66 @@ std::string member_path(const std::string& folder, std::string_view name) {
   }
   const fs::path path = fs::path(folder) / name;
   std::error_code error;
-  const fs::path target = fs::canonical(path, error);
+  (void)fs::canonical(path, error);
   if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
       error == std::errc::too_many_symbolic_link_levels || error == std::errc::filename_too_long) {
     throw_absent(folder, name);
   }
-  const fs::path home = error ? fs::path() : fs::canonical(folder, error);
   if (error) {
     throw SystemError("E-OPEN", error.value(),
                       fmt::format("cannot resolve {}", printable(path.string())));
   }
-  if (!is_inside(home, target) && !is_cache_blob(home, target)) {
-    throw FormatError("E-LINK-OUTSIDE", printable(path.string()),
-                      fmt::format("a link that leaves the model's folder, to {}: give that folder",
-                                  printable(target.string())));
-  }
   return path.string();
+}
+
+std::string foreign_folder(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) {
+    return std::string();
+  }
+  const fs::path target = fs::canonical(path, error);
+  const fs::path parent = fs::path(path).parent_path();
+  const fs::path home = error ? fs::path() : fs::canonical(parent.empty() ? "." : parent, error);
+  if (error || is_inside(home, target) || is_cache_blob(home, target)) {
+    return std::string();
+  }
+  return target.parent_path().string();
+}
+
+std::string snapshot_of_cache(const std::string& folder) {
+  std::error_code ignored;
+  const fs::path root = fs::canonical(folder, ignored);
+  const fs::path snapshots = root / "snapshots";
+  if (!root.filename().string().starts_with("models--") || !fs::is_directory(snapshots, ignored)) {
+    return std::string();
+  }
+  std::vector<std::string> revisions;
+  std::error_code error;
+  fs::directory_iterator member(snapshots, error);
+  while (!error && member != fs::directory_iterator()) {
+    if (member->is_directory(ignored)) {
+      revisions.push_back(member->path().filename().string());
+    }
+    member.increment(error);
+  }
+  if (error) {
+    throw SystemError("E-FOLDER-READ", error.value(),
+                      fmt::format("cannot list {}", printable(snapshots.string())));
+  }
+  std::sort(revisions.begin(), revisions.end());
+  const fs::path given = fs::path(folder) / "snapshots";
+  if (revisions.empty()) {
+    throw MissingInputError("E-FOLDER-EMPTY",
+                            fmt::format("{}: a folder of the Hugging Face cache without a "
+                                        "snapshot: fetch the model",
+                                        printable(folder)));
+  }
+  if (revisions.size() > 1) {
+    throw FormatError("E-FOLDER-SEVERAL", printable(given.string()),
+                      fmt::format("several snapshots lie here, give the folder of one of them: {}",
+                                  join_names(revisions)));
+  }
+  return (given / revisions.front()).string();
 }
 
 }  // namespace vindex::shard

@@ -1,5 +1,5 @@
-// Owns what a model's folder holds and which of its members may be opened: plain names that stay
-// inside it, where a link may lead into the blobs of a Hugging Face cache.
+// Owns what a model's folder holds and which of its members may be opened: plain names, whose files
+// may be links. In a Hugging Face cache they lead to its blobs; elsewhere it is worth a word.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace vindex::shard {
 
 /// Members of a folder by kind, each list sorted. Hidden files are left out.
 struct FolderListing {
-  std::vector<std::string> safetensors;
-  std::vector<std::string> indexes;  ///< *.safetensors.index.json
+  std::vector<std::string> safetensors;  ///< links to folders among them: opening them says so
+  std::vector<std::string> indexes;      ///< *.safetensors.index.json
   std::vector<std::string> gguf;
   std::vector<std::string> pickles;  ///< *.bin, *.pt, *.pth, *.ckpt, *.pkl
 };
@@ -30,8 +30,17 @@ bool member_exists(const std::string& folder, const std::string& name);
 /// cannot be read is an error, not an absence.
 bool member_is_listed(const std::string& folder, const std::string& name);
 
-/// Path of `name` in `folder`. Errors: MissingInputError E-SHARD-MISSING; FormatError
-/// E-LINK-OUTSIDE for a link that leaves the folder for anything but a Hugging Face cache's blobs.
+/// Path of `name` (plain) in `folder`. Errors: MissingInputError E-SHARD-MISSING, also for a link
+/// to nothing or in a circle, which names its target.
 std::string member_path(const std::string& folder, std::string_view name);
+
+/// The folder that `path` leads to where it is a link out of its own folder and not into the blobs
+/// of a Hugging Face cache; else empty.
+std::string foreign_folder(const std::string& path);
+
+/// Where `folder` is a repository of a Hugging Face cache (`models--<organisation>--<name>`), the
+/// folder of its one snapshot; else empty. Errors: MissingInputError E-FOLDER-EMPTY without a
+/// snapshot, FormatError E-FOLDER-SEVERAL listing several.
+std::string snapshot_of_cache(const std::string& folder);
 
 }  // namespace vindex::shard

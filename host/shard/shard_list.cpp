@@ -1,11 +1,14 @@
 #include "shard_list.hpp"
 
+#include "model_folder.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 namespace vindex::shard {
 
@@ -53,6 +56,21 @@ std::string join_names(const std::vector<std::string>& names) {
     joined += fmt::format(" and {} more", names.size() - kNamesShown);
   }
   return joined;
+}
+
+void warn_of_links(ModelFiles& model) {
+  std::map<std::string, std::vector<std::string>> links;  // files of each folder led to
+  for (const Shard& shard : model.shards) {
+    if (const std::string folder = foreign_folder(shard.path); !folder.empty()) {
+      links[folder].push_back(shard.file_name);
+    }
+  }
+  for (const auto& [folder, names] : links) {
+    model.warnings.push_back(
+        {"W-LINK-OUTSIDE",
+         fmt::format("{}: {} to {}, outside the model's folder", join_names(names),
+                     names.size() == 1 ? "a link" : "links", printable(folder))});
+  }
 }
 
 void throw_several_models(const std::string& folder, const std::vector<std::string>& models) {

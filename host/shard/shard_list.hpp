@@ -27,6 +27,9 @@ void refuse_doubled_tensors(const ModelFiles& model, const NameIndex& index);
 /// One warning naming files of the folder that are not part of the model.
 void warn_of_others(const std::vector<std::string>& others, ModelFiles& model);
 
+/// One warning for each folder that shards are links into, unless it is a Hugging Face cache's.
+void warn_of_links(ModelFiles& model);
+
 /// Names for a message, escaped, the first ten.
 std::string join_names(const std::vector<std::string>& names);
 

@@ -171,38 +171,6 @@ TEST(SafetensorsModelTest, AShardThatIsAPointerIsNamed) {
   EXPECT_NE(message_of(folder.path()).find("b.safetensors"), std::string::npos);
 }
 
-TEST(SafetensorsModelTest, LinksMayLeadIntoACacheAndNowhereElse) {
-  const TemporaryFolder cache;
-  cache.write("models--o--n/blobs/1111", shard_of("x"));
-  cache.write("models--o--n/blobs/2222", shard_of("y"));
-  const std::string snapshot = cache / "models--o--n/snapshots/main";
-  cache.write("models--o--n/snapshots/main/" + std::string(kIndex),
-              index_of(R"("x":"a.safetensors","y":"b.safetensors")"));
-  fs::create_symlink("../../blobs/1111", snapshot + "/a.safetensors");
-  fs::create_symlink("../../blobs/2222", snapshot + "/b.safetensors");
-  EXPECT_EQ(open_model(snapshot).tensors.size(), 2U);
-  EXPECT_EQ(open_model(snapshot + "/a.safetensors").tensors.size(), 1U);
-
-  cache.write("elsewhere/c", shard_of("y"));
-  fs::remove(snapshot + "/b.safetensors");
-  fs::create_symlink("../../../elsewhere/c", snapshot + "/b.safetensors");
-  EXPECT_EQ(error_of(snapshot), "E-LINK-OUTSIDE");
-  fs::remove(snapshot + "/b.safetensors");
-  fs::create_symlink("../../blobs/absent", snapshot + "/b.safetensors");
-  EXPECT_EQ(error_of(snapshot), "E-SHARD-MISSING");
-  fs::remove(snapshot + "/b.safetensors");
-  fs::create_symlink("b.safetensors", snapshot + "/b.safetensors");
-  EXPECT_EQ(error_of(snapshot), "E-SHARD-MISSING");
-}
-
-TEST(SafetensorsModelTest, LinksWithinTheFolderAreFollowed) {
-  const TemporaryFolder folder;
-  write_model(folder);
-  fs::rename(folder / "b.safetensors", folder / "real");
-  fs::create_symlink("real", folder / "b.safetensors");
-  EXPECT_EQ(open_model(folder.path()).tensors.size(), 2U);
-}
-
 TEST(SafetensorsModelTest, WithoutAnIndexOneFileIsAModelAndSeveralAreListed) {
   const TemporaryFolder folder;
   folder.write("model.safetensors", shard_of("x"));

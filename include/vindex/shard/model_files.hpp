@@ -54,10 +54,11 @@ struct OpenOptions {
   std::string model_config;  ///< --model-config FILE; empty: look beside the model
 };
 
-/// Opens a folder (Hugging Face layout or GGUF splits), one .safetensors, or one .gguf (the first
-/// split finds the rest). Reads headers only. Errors: as the input policy says (FormatError 65,
-/// MissingInputError 66, SystemError 77), before anything is returned; a folder with several
-/// unrelated models is a MissingInputError/FormatError that lists them.
+/// Opens a folder (Hugging Face layout, a repository of its cache with one snapshot, or GGUF
+/// splits), one .safetensors, or one .gguf (the first split finds the rest). Reads headers only.
+/// Errors: as the input policy says (FormatError 65, MissingInputError 66, SystemError 77,
+/// UsageError for remote addresses), before anything is returned; a folder with several unrelated
+/// models is a MissingInputError/FormatError that lists them.
 ModelFiles open_model(const std::string& path, const OpenOptions& options = {});
 
 }  // namespace vindex::shard

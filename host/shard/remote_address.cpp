@@ -1,0 +1,108 @@
+#include "remote_address.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace vindex::shard {
+
+namespace {
+
+struct Scheme {
+  std::string_view name;
+  std::string_view form;
+  std::size_t most_parts;  ///< 0: no bound
+};
+
+constexpr std::array<Scheme, 3> kSchemes = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]", 2},
+                                             {"https", "https://HOST/PATH", 0},
+                                             {"s3", "s3://BUCKET/KEY", 0}}};
+
+/// The text before "://" where it could be a scheme (RFC 3986).
+std::optional<std::string_view> scheme_of(std::string_view path) {
+  const std::size_t end = path.find("://");
+  const auto may_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+           c == '-' || c == '.';
+  };
+  if (end == std::string_view::npos || end == 0 ||
+      !std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end), may_name)) {
+    return std::nullopt;
+  }
+  return path.substr(0, end);
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// What is wrong with the parts behind "://"; empty where nothing is.
+std::string fault_of(std::string_view rest, const Scheme& scheme) {
+  if (std::any_of(rest.begin(), rest.end(),
+                  [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F; })) {
+    return "a space or control character";
+  }
+  std::vector<std::string_view> parts = split(rest, '/');
+  if (scheme.most_parts > 0 && parts.size() == scheme.most_parts) {
+    // A revision is one more part, of which there may be none.
+    const std::vector<std::string_view> last = split(parts.back(), '@');
+    if (last.size() > 2) {
+      return "two revisions";
+    }
+    parts.pop_back();
+    parts.insert(parts.end(), last.begin(), last.end());
+  } else if (scheme.most_parts > 0 && parts.size() > scheme.most_parts) {
+    return "more parts than an address has";
+  }
+  if (parts.size() < 2 ||
+      std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return part.empty(); })) {
+    return "an empty part";
+  }
+  if (std::any_of(parts.begin(), parts.end(),
+                  [](std::string_view part) { return part == ".." || part == "."; })) {
+    return "a part that is . or ..";
+  }
+  return std::string();
+}
+
+}  // namespace
+
+void refuse_remote_address(const std::string& path) {
+  const auto name = scheme_of(path);
+  if (!name) {
+    return;
+  }
+  const auto* scheme = std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& candidate) {
+    return candidate.name == *name;
+  });
+  if (scheme == kSchemes.end()) {
+    throw UsageError("E-REMOTE-ADDRESS",
+                     fmt::format("{}: no model address begins with {}://; give a folder or file",
+                                 excerpt(path), excerpt(*name)));
+  }
+  const std::string fault = fault_of(std::string_view(path).substr(name->size() + 3), *scheme);
+  if (!fault.empty()) {
+    throw UsageError("E-REMOTE-ADDRESS",
+                     fmt::format("{}: {}; the form is {}", excerpt(path), fault, scheme->form));
+  }
+  throw UsageError("E-REMOTE", fmt::format("{}: remote models are not read yet; fetch it and give "
+                                           "its folder or file",
+                                           excerpt(path)));
+}
+
+}  // namespace vindex::shard
