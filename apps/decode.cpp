@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -13,22 +14,37 @@ void add_decode(CLI::App& app, Session& session) {
   struct Options {
     std::string model, model_config, tensor, output;
     std::optional<std::int32_t> slice;
+    bool force = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
       "decode",
       "Write one tensor's decoded weights as little-endian float32\n\n"
-      "Example:\n  vindex decode MODEL --tensor model.layers.1.mlp.experts.0.down_proj"
-      ".weight -o down.f32");
+      "Examples:\n  vindex decode MODEL --tensor model.layers.1.mlp.experts.0.down_proj"
+      ".weight -o down.f32\n"
+      "  vindex decode MODEL --tensor lm_head.weight -o - | sha256sum");
   verb->add_option("model", options->model, "Model folder or file")->required();
   verb->add_option("--tensor", options->tensor, "Logical name of the tensor")->required();
   verb->add_option("--slice", options->slice, "Only this slice of a stack (expert, head)");
-  verb->add_option("-o,--output", options->output, "File to write")->required();
+  verb->add_option("-o,--output", options->output, "File to write (-: standard output)")
+      ->required();
+  verb->add_flag("--force", options->force, "Replace a file that is there");
   verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
   on_choice(*verb, session, [&session, options] {
-    const std::int64_t count = run::decode_tensor(options->model, options->model_config,
-                                                  options->tensor, options->slice, options->output);
-    say(session, fmt::format("{} values written to {}", count, printable(options->output)));
+    const bool stream = options->output == "-";
+    if (stream && ::isatty(STDOUT_FILENO) == 1) {
+      throw UsageError("E-STDOUT-TERMINAL",
+                       "standard output is a terminal, and the weights are binary; send it to a "
+                       "file or a pipe");
+    }
+    const run::DecodeOutcome outcome =
+        run::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
+                           options->output, options->force);
+    for (const Warning& warning : outcome.warnings) {
+      say(session, fmt::format("warning {}: {}", warning.id, warning.text));
+    }
+    say(session, fmt::format("{} values written to {}", outcome.values,
+                             stream ? "standard output" : printable(options->output)));
     return ExitCode::kOk;
   });
 }

@@ -3,6 +3,7 @@
 #include "verbs.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/standard_output.hpp>
 #include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +35,7 @@ Examples:
 MODEL is a Hugging Face folder, one .safetensors, or one .gguf (any split finds the rest).)";
 
 int fail(const std::string& text, ExitCode code) {
-  fmt::print(stderr, "vindex: {}\n", text);
+  std::fputs(("vindex: " + text + "\n").c_str(), stderr);
   return static_cast<int>(code);
 }
 
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
   try {
     code = run(argc, argv);
   } catch (const vindex::Error& error) {
-    code = fail(error.what(), error.exit_code());
+    code = vindex::is_closed_output(error) ? 0 : fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {
     code = fail("E-MEMORY: out of memory; a smaller --ram-budget or fewer --threads may help",
                 ExitCode::kInternal);

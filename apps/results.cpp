@@ -83,6 +83,7 @@ void add_validate(CLI::App& app, Session& session) {
 void add_export(CLI::App& app, Session& session) {
   struct Options {
     std::string path, format, target;
+    bool force = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("export",
@@ -94,9 +95,11 @@ void add_export(CLI::App& app, Session& session) {
                    "csv, json, phase-json, weightwatcher or gate-vectors")
       ->required()
       ->check(CLI::IsMember({"csv", "json", "phase-json", "weightwatcher", "gate-vectors"}));
-  verb->add_option("-o,--output", options->target, "File or folder to write")->required();
+  verb->add_option("-o,--output", options->target, "File or folder to write (-: standard output)")
+      ->required();
+  verb->add_flag("--force", options->force, "Replace files that are there (never a results file)");
   on_choice(*verb, session, [options] {
-    results::export_file(options->path, options->format, options->target);
+    results::export_file(options->path, options->format, options->target, options->force);
     return ExitCode::kOk;
   });
 }

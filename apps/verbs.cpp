@@ -1,5 +1,6 @@
 #include "verbs.hpp"
 
+#include <vindex/core/standard_output.hpp>
 #include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>
@@ -187,15 +188,18 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 void print_result(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw SystemError("E-STDOUT", errno, "standard output cannot be written");
+  try {
+    write_standard_output(std::as_bytes(std::span(text)));
+  } catch (const SystemError& error) {
+    if (!is_closed_output(error)) {
+      throw;
+    }
   }
 }
 
 void say(const Session& session, const std::string& line) {
   if (!session.quiet) {
-    fmt::print(stderr, "{}\n", line);
-    std::fflush(stderr);
+    std::fputs((line + "\n").c_str(), stderr);  // nobody may be reading: no reason to stop
   }
 }
 

@@ -54,7 +54,8 @@ run::BackendChoice backend_of(const std::string& name);
 /// "7.2 GiB".
 std::string size_text(std::uint64_t bytes);
 
-/// Writes to standard output; a closed or full stream is a SystemError (74).
+/// Writes to standard output. A reader that has gone (`| head`) is no error; a full disk is a
+/// SystemError (74).
 void print_result(const std::string& text);
 
 /// One line on standard error, unless --quiet.

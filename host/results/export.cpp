@@ -1,26 +1,32 @@
 #include "export_formats.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/results/export.hpp>
 
+#include <span>
 #include <sys/stat.h>
 
 namespace vindex::results {
 
 namespace {
 
+constexpr const char* kPhaseFiles[] = {"phase1_moe_svd.json", "phase1_moe_svd_agg.json",
+                                       "phase2_router_svd.json", "moe_config.json"};
+constexpr const char* kGateFiles[] = {"gate_vectors.bin", "gate_vectors_index.json"};
+
 struct Format {
   const char* name;
   void (*write)(ExportInput& input, const std::string& target);
-  bool folder;
+  std::span<const char* const> files;  ///< of a format that writes a folder
 };
 
 constexpr Format kFormats[] = {
-    {"csv", export_csv, false},
-    {"json", export_json, false},
-    {"weightwatcher", export_weightwatcher, false},
-    {"phase-json", export_phase_json, true},
-    {"gate-vectors", export_gate_vectors, true},
+    {"csv", export_csv, {}},
+    {"json", export_json, {}},
+    {"weightwatcher", export_weightwatcher, {}},
+    {"phase-json", export_phase_json, kPhaseFiles},
+    {"gate-vectors", export_gate_vectors, kGateFiles},
 };
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -32,17 +38,24 @@ bool same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void export_file(const std::string& path, const std::string& format, const std::string& target) {
+void export_file(const std::string& path, const std::string& format, const std::string& target,
+                 bool replace) {
   for (const Format& candidate : kFormats) {
     if (format != candidate.name) {
       continue;
     }
-    if (candidate.folder && target == "-") {
+    if (!candidate.files.empty() && target == "-") {
       throw UsageError("E-EXPORT-TARGET",
                        format + " writes a folder; name one instead of standard output");
     }
     if (same_file(path, target)) {
       throw OutputError("E-OUT-INPUT", printable(target) + " is the file to be exported");
+    }
+    if (candidate.files.empty() && target != "-") {
+      require_free_target(target, replace);
+    }
+    for (const char* file : candidate.files) {
+      require_free_target(target + "/" + file, replace);
     }
     ExportInput input(path);
     if (input.reader.header().part) {

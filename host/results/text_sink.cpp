@@ -3,6 +3,7 @@
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/standard_output.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <cmath>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace vindex::results {
 
@@ -39,17 +39,7 @@ void TextSink::flush() {
     buffer_.clear();
     return;
   }
-  std::size_t done = 0;
-  while (done < buffer_.size()) {
-    const ssize_t count = ::write(STDOUT_FILENO, buffer_.data() + done, buffer_.size() - done);
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count < 0) {
-      throw SystemError("E-OUT-WRITE", errno, "cannot write to standard output");
-    }
-    done += static_cast<std::size_t>(count);
-  }
+  write_standard_output(std::as_bytes(std::span(buffer_)));
   buffer_.clear();
 }
 

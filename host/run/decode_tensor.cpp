@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/run/decode_tensor.hpp>
@@ -74,10 +75,14 @@ std::int64_t write_values(const shard::ModelFiles& files, const model::MatrixRec
 
 }  // namespace
 
-std::int64_t decode_tensor(const std::string& path, const std::string& model_config,
-                           const std::string& name, std::optional<std::int32_t> slice,
-                           const std::string& output) {
+DecodeOutcome decode_tensor(const std::string& path, const std::string& model_config,
+                            const std::string& name, std::optional<std::int32_t> slice,
+                            const std::string& output, bool replace) {
   const shard::ModelFiles files = shard::open_model(path, {.model_config = model_config});
+  if (output != "-") {
+    refuse_input_as_output(files, output);
+    require_free_target(output, replace);
+  }
   const model::ModelIndex index = model::index_model(files);
   const auto tensor =
       std::find_if(index.tensors.begin(), index.tensors.end(),
@@ -122,14 +127,14 @@ std::int64_t decode_tensor(const std::string& path, const std::string& model_con
                             : part.unsupported);
     }
   }
-  refuse_input_as_output(files, output);
   OutputFile out(output);
-  std::int64_t count = 0;
+  DecodeOutcome outcome;
   for (const model::MatrixRecord& part : parts) {
-    count += write_values(files, part, out);
+    outcome.values += write_values(files, part, out);
   }
   out.commit();
-  return count;
+  outcome.warnings = files.warnings;
+  return outcome;
 }
 
 }  // namespace vindex::run

@@ -1,6 +1,7 @@
 #include "output_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/standard_output.hpp>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,9 @@ namespace vindex::run {
 OutputFile::OutputFile(std::string target) : target_(std::move(target)) {
   if (target_.empty()) {
     throw OutputError("E-OUTPUT", "an empty name is no file to write to");
+  }
+  if (target_ == "-") {
+    return;
   }
   struct stat status {};
   if (::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -43,6 +47,9 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
+  if (descriptor_ < 0) {
+    return write_standard_output(bytes);
+  }
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) {
@@ -57,6 +64,9 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 void OutputFile::commit() {
+  if (descriptor_ < 0) {
+    return;
+  }
   if (::fsync(descriptor_) != 0) {
     throw SystemError("E-WRITE", errno,
                       fmt::format("{}: writing failed; nothing was kept", printable(target_)));

@@ -8,8 +8,9 @@
 
 namespace vindex::run {
 
-/// Errors: OutputError E-OUTPUT (73) where it cannot be created, SystemError E-WRITE (74) where
-/// writing fails. Unless commit() was called the temporary file is removed.
+/// The target "-" is standard output, written as it comes. Errors: OutputError E-OUTPUT (73) where
+/// it cannot be created, SystemError E-WRITE or E-STDOUT (74) where writing fails. Unless commit()
+/// was called the temporary file is removed.
 class OutputFile {
  public:
   explicit OutputFile(std::string target);
@@ -22,7 +23,7 @@ class OutputFile {
  private:
   std::string target_;
   std::string temporary_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  ///< of the temporary file; standard output has none
 };
 
 }  // namespace vindex::run

@@ -58,8 +58,8 @@ def main():
     failures = 0
     for name, values in sorted(wanted.items()):
         out = os.path.join(FOLDER, "out.f32")
-        subprocess.run([VINDEX, "decode", path, "--tensor", name, "-o", out], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run([VINDEX, "decode", path, "--tensor", name, "-o", out, "--force"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         got = np.fromfile(out, dtype="<f4").reshape(values.shape)
         same = (got.view(np.uint32) == values.view(np.uint32)) | (np.isnan(got) & np.isnan(values))
         failures += not same.all()

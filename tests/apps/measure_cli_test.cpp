@@ -31,7 +31,7 @@ class MeasureCliTest : public ::testing::Test {
   }
   /// The results as CSV text: every column of /matrix/.
   std::string csv(const std::string& path) {
-    must({"export", path, "--format", "csv", "-o", folder_.file("table.csv")});
+    must({"export", path, "--format", "csv", "-o", folder_.file("table.csv"), "--force"});
     return file_text(folder_.file("table.csv"));
   }
   std::string mini(const std::string& kind = "kimi-k2-mini") {

@@ -37,13 +37,14 @@ class ProgramTest : public ::testing::Test {
   }
   /// Every column of /matrix/ as CSV text.
   std::string csv(const std::string& results) {
-    must({"export", results, "--format", "csv", "-o", folder_.file("table.csv")});
+    must({"export", results, "--format", "csv", "-o", folder_.file("table.csv"), "--force"});
     return file_text(folder_.file("table.csv"));
   }
   /// The values that `vindex decode` writes.
   std::vector<float> decoded(const std::string& model, const std::string& tensor, int slice = -1) {
     const std::string out = folder_.file("decoded.f32");
-    std::vector<std::string> arguments = {"decode", model, "--tensor", tensor, "-o", out};
+    std::vector<std::string> arguments = {"decode", model, "--tensor", tensor,
+                                          "-o",     out,   "--force"};
     if (slice >= 0) {
       arguments.insert(arguments.end(), {"--slice", std::to_string(slice)});
     }

@@ -2,19 +2,28 @@
 // uses.
 #pragma once
 
+#include <vindex/core/warning.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vindex::run {
 
+struct DecodeOutcome {
+  std::int64_t values = 0;        ///< written
+  std::vector<Warning> warnings;  ///< about the model's files
+};
+
 /// Writes tensor `name` (logical) of the model at `path`, little-endian float32 in the stored
-/// weight's own order, to `output` (temporary name, then renamed; never half-written). All slices
-/// unless `slice`. Memory: one slab. Returns the number of values. Errors: UsageError E-TENSOR /
-/// E-SLICE for a name or slice that is not there, FormatError E-UNSUPPORTED for an encoding that
-/// cannot be decoded, OutputError, SystemError.
-std::int64_t decode_tensor(const std::string& path, const std::string& model_config,
-                           const std::string& name, std::optional<std::int32_t> slice,
-                           const std::string& output);
+/// weight's own order, to `output` (temporary name, then renamed; never half-written; "-" is
+/// standard output). All slices unless `slice`. Without `replace` a file that is there is not
+/// touched, and a results file or one of the model never is. Memory: one slab. Errors: UsageError
+/// E-TENSOR / E-SLICE for a name or slice that is not there, FormatError E-UNSUPPORTED for an
+/// encoding that cannot be decoded, OutputError, SystemError.
+DecodeOutcome decode_tensor(const std::string& path, const std::string& model_config,
+                            const std::string& name, std::optional<std::int32_t> slice,
+                            const std::string& output, bool replace = true);
 
 }  // namespace vindex::run
