@@ -97,7 +97,8 @@ void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
       kurtosis[i] = decode::excess_kurtosis(moments);
     }
   }
-  TableWriter table(file, "/tensor", "tensor", n, "number of the tensor");
+  TableWriter table(file, "/tensor", "entry", n, "number of the tensor",
+                    {"layer", "block", "role", "name"});
   table.strings("name", name, "logical name");
   table.strings("stored", stored, "names of the stored tensors");
   table.strings("block", block, "part of the transformer");
@@ -145,7 +146,8 @@ std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> row
 void write_layers(h5::File& file, std::span<const StoredRow* const> rows) {
   const std::vector<measure::LayerGroup> groups = groups_of(rows);
   const std::size_t n = groups.size();
-  TableWriter table(file, "/layer", "group", n, "number of the (layer, block, role)");
+  TableWriter table(file, "/layer", "group", n, "number of the (layer, block, role)",
+                    {"layer", "block", "role"});
   std::vector<std::int32_t> layer(n);
   std::vector<std::string> block(n), role(n);
   std::vector<std::int64_t> count(n);

@@ -69,7 +69,8 @@ void write_column(h5::File& file, TableWriter& table, const Column& column,
 void write_matrix(h5::File& file, FileKind kind, const FileDescription& description,
                   std::span<const StoredRow* const> rows) {
   const bool bare = kind != FileKind::kWhole;
-  TableWriter table(file, "/matrix", "matrix", rows.size(), "row number", bare);
+  TableWriter table(file, "/matrix", "matrix", rows.size(), "row number",
+                    {"layer", "expert", "block", "role", "tensor"}, bare);
   table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
   const ColumnOptions options = {.fast = description.fast(), .sign_flip = description.sign_flip};
   for (const Column& column : matrix_columns(options)) {
@@ -83,7 +84,7 @@ void write_matrix(h5::File& file, FileKind kind, const FileDescription& descript
 void write_resume(h5::File& file, FileKind kind, const FileDescription& description,
                   std::span<const StoredRow* const> rows) {
   const bool bare = kind != FileKind::kWhole;
-  TableWriter table(file, "/resume", "matrix", rows.size(), "row of /matrix/", bare);
+  TableWriter table(file, "/resume", "matrix", rows.size(), "row of /matrix/", {}, bare);
   std::vector<std::int32_t> moments(kMomentCount);
   std::iota(moments.begin(), moments.end(), 0);
   table.scale<std::int32_t>("moment", moments, "number of the moment");

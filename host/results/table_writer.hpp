@@ -3,6 +3,8 @@
 
 #include "hdf5.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <span>
@@ -13,15 +15,17 @@ namespace vindex::results {
 
 class TableWriter {
  public:
-  /// Makes `group` with the scale `dimension` = 0 .. rows-1. `bare`: numbers alone, without
+  /// Makes `group` with the scale `dimension` = 0 .. rows-1. `coordinates` (CF): the columns that
+  /// say what a row is, which readers then group and select by. `bare`: numbers alone, without
   /// filters, scales and attributes, for parts, whose digest protects them and which nobody
   /// browses.
   TableWriter(h5::File& file, std::string group, std::string dimension, std::uint64_t rows,
-              const std::string& long_name, bool bare = false)
+              const std::string& long_name, std::vector<std::string> coordinates, bool bare = false)
       : file_(file),
         group_(std::move(group)),
         dimension_(std::move(dimension)),
         rows_(rows),
+        coordinates_(std::move(coordinates)),
         bare_(bare) {
     file_.make_group(group_);
     std::vector<std::int64_t> numbers(rows_);
@@ -85,12 +89,18 @@ class TableWriter {
     if (!units.empty()) {
       file_.set_attribute(path(name), "units", units);
     }
+    if (!coordinates_.empty() &&
+        std::find(coordinates_.begin(), coordinates_.end(), name) == coordinates_.end()) {
+      file_.set_attribute(path(name), "coordinates",
+                          fmt::format("{}", fmt::join(coordinates_, " ")));
+    }
   }
 
   h5::File& file_;
   std::string group_;
   std::string dimension_;
   std::uint64_t rows_;
+  std::vector<std::string> coordinates_;
   bool bare_;
 };
 
