@@ -1,14 +1,19 @@
-// Owns the export `weightwatcher`: the columns that WeightWatcher 0.7 gives per layer, under its
-// names and with its meanings (lambda = s^2; its spectral_norm is s_1^2, its norm the squared
-// Frobenius norm). Source: CalculatedContent/WeightWatcher at d6fd015, weightwatcher.py and
-// RMT_Util.py.
+// Owns the export `weightwatcher`: the columns that WeightWatcher 0.7 gives per layer, in its
+// order, under its names and with its meanings (lambda = s^2; its spectral_norm is s_1^2, its norm
+// the squared Frobenius norm); docs/results-file.md says where they differ. Source: WeightWatcher
+// 0.7.7 (PyPI): weightwatcher.py, RMT_Util.py, WW_powerlaw.py.
 #include "export_formats.hpp"
 #include "text_sink.hpp"
+#include "weightwatcher_fits.hpp"
+
+#include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
+#include <string_view>
 
 namespace vindex::results {
 
@@ -16,97 +21,190 @@ namespace {
 
 using measure::Metric;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+/// One line, in WeightWatcher's order of columns: that of their names, upper case first.
+using Cells = std::map<std::string_view, std::string>;
 
-constexpr const char* kHeader =
-    "layer_id,name,longname,layer_type,N,M,rf,Q,has_esd,num_evals,sv_max,sv_min,lambda_max,"
-    "spectral_norm,log_spectral_norm,norm,log_norm,matrix_rank,rank_loss,weak_rank_loss,"
-    "stable_rank,entropy,alpha,xmin,xmax,D,sigma,num_pl_spikes,alpha_weighted,log_alpha_norm,"
-    "status,warning\n";
+/// The squared singular values of `row`, ascending; empty where the file does not hold all of them.
+std::vector<double> eigenvalues_of(ExportInput& input, const StoredRow& row) {
+  std::vector<double> values;
+  if (row.status == measure::Status::kMeasured && row.sigma_count > 0 &&
+      row.sigma_count == row.shorter()) {
+    values.resize(static_cast<std::size_t>(row.sigma_count));
+    input.reader.read_sigma(row.bulk.row, values);
+    std::reverse(values.begin(), values.end());
+    for (double& value : values) {
+      value *= value;
+    }
+  }
+  return values;
+}
 
-/// What only the spectrum tells: NaN where it is not stored whole.
-struct FromSpectrum {
-  double weak_rank_loss = kNaN;
-  double log_alpha_norm = kNaN;
+struct PowerLaw {
+  double alpha, xmin, ks, tail;
 };
 
-FromSpectrum from_spectrum(ExportInput& input, const StoredRow& row) {
-  FromSpectrum out;
-  if (row.sigma_count == 0 || row.sigma_count != row.shorter()) {
-    return out;
+/// Theirs: another estimator than pl_* below 20 eigenvalues, for which the spectrum is needed.
+PowerLaw power_law_of(const StoredRow& row, std::span<const double> eigenvalues) {
+  const auto positive = std::upper_bound(eigenvalues.begin(), eigenvalues.end(), 0.0);
+  const auto count = static_cast<std::size_t>(eigenvalues.end() - positive);
+  const bool small =
+      eigenvalues.empty() ? row.shorter() < std::int64_t{kSmallSample} : count < kSmallSample;
+  if (small) {
+    const SmallPowerLaw fit = fit_small_power_law(eigenvalues.last(count));
+    return {fit.alpha, fit.xmin, fit.ks, fit.tail};
   }
-  std::vector<double> sigma(static_cast<std::size_t>(row.sigma_count));
-  input.reader.read_sigma(row.bulk.row, sigma);
-  constexpr double kTolerance = 1e-6;  // WeightWatcher's, absolute
-  const double alpha = row.values[Metric::kPlAlpha];
-  const double top = std::log10(sigma.front() * sigma.front());
-  double weak = 0.0;
+  const measure::MetricValues& v = row.values;
+  return {v[Metric::kPlAlpha], v[Metric::kPlXmin], v[Metric::kPlKs], v[Metric::kPlTail]};
+}
+
+/// log10 of the sum of lambda^alpha, relative to the largest: lambda^alpha alone overflows for the
+/// alphas of noise.
+double log_power_sum(std::span<const double> eigenvalues, double alpha) {
+  if (eigenvalues.empty() || !(eigenvalues.back() > 0.0)) {
+    return kAbsent;
+  }
+  const double top = std::log10(eigenvalues.back());
   double sum = 0.0;
-  for (const double s : sigma) {
-    const double lambda = s * s;
-    weak += lambda < kTolerance ? 1.0 : 0.0;
-    // Relative to the largest: lambda^alpha alone overflows for the alphas of noise.
+  for (const double lambda : eigenvalues) {
     sum += lambda > 0.0 ? std::pow(10.0, alpha * (std::log10(lambda) - top)) : 0.0;
   }
-  out.weak_rank_loss = weak;
-  out.log_alpha_norm = alpha * top + std::log10(sum);
-  return out;
+  return alpha * top + std::log10(sum);
 }
 
 const char* warning_of(double alpha) {
   return alpha < 2.0 ? "over-trained" : (alpha > 6.0 ? "under-trained" : "");
 }
 
+/// Theirs have no `.weight` at their end; a slice of a stack is `name#slice`.
+std::string longname_of(const StoredRow& row) {
+  constexpr std::string_view kSuffix = ".weight";
+  std::string name = row.tensor;
+  if (name.ends_with(kSuffix)) {
+    name.resize(name.size() - kSuffix.size());
+  }
+  return row.slice < 0 ? name : fmt::format("{}#{}", name, row.slice);
+}
+
+void add_norms(Cells& cells, const StoredRow& row, std::span<const double> eigenvalues) {
+  constexpr double kTolerance = 1e-6;  // WeightWatcher's, absolute
+  const measure::MetricValues& v = row.values;
+  const double lambda_max = v[Metric::kSpectralNorm] * v[Metric::kSpectralNorm];
+  const double norm = v[Metric::kFrobeniusNorm] * v[Metric::kFrobeniusNorm];
+  const double rank = v[Metric::kNumericalRank];
+  const auto m = static_cast<double>(row.shorter());
+  const auto weak = std::lower_bound(eigenvalues.begin(), eigenvalues.end(), kTolerance);
+  const auto log_of = [](double value) { return value > 0.0 ? std::log10(value) : kAbsent; };
+  cells["sv_max"] = csv_number(v[Metric::kSpectralNorm]);
+  cells["sv_min"] = csv_number(v[Metric::kSigmaMin]);
+  cells["lambda_max"] = cells["spectral_norm"] = cells["xmax"] = csv_number(lambda_max);
+  cells["log_spectral_norm"] = csv_number(log_of(lambda_max));
+  cells["norm"] = csv_number(norm);
+  cells["log_norm"] = csv_number(log_of(norm));
+  cells["matrix_rank"] = csv_number(rank);
+  cells["rank_loss"] = csv_number(m - rank);
+  cells["weak_rank_loss"] =
+      csv_number(eigenvalues.empty() ? kAbsent : static_cast<double>(weak - eigenvalues.begin()));
+  cells["stable_rank"] = csv_number(v[Metric::kStableRank]);
+  // Ours is over ln p, theirs over ln rank.
+  cells["entropy"] =
+      csv_number(rank > 1.0 ? v[Metric::kSpectralEntropy] * std::log(m) / std::log(rank) : kAbsent);
+}
+
+void add_power_law(Cells& cells, const StoredRow& row, std::span<const double> eigenvalues) {
+  const PowerLaw fit = power_law_of(row, eigenvalues);
+  const double top = row.values[Metric::kSpectralNorm];
+  const DeterminantFit determinant = fit_determinant(eigenvalues);
+  cells["alpha"] = csv_number(fit.alpha);
+  cells["xmin"] = csv_number(fit.xmin);
+  cells["D"] = csv_number(fit.ks);
+  cells["sigma"] = csv_number((fit.alpha - 1.0) / std::sqrt(fit.tail));
+  cells["num_pl_spikes"] = csv_number(fit.tail);
+  cells["alpha_weighted"] = csv_number(top > 0.0 ? fit.alpha * 2.0 * std::log10(top) : kAbsent);
+  cells["log_alpha_norm"] = csv_number(log_power_sum(eigenvalues, fit.alpha));
+  cells["detX_num"] = cells["num_ERG_spikes"] = csv_number(determinant.count);
+  cells["detX_val"] = csv_number(determinant.value);
+  cells["detX_val_unrescaled"] = csv_number(determinant.rescaled);
+  cells["ERG_gap"] = csv_number(determinant.count - fit.tail);
+  cells["warning"] = warning_of(fit.alpha);
+}
+
+void add_bulk(Cells& cells, const StoredRow& row, std::span<const double> eigenvalues) {
+  const BulkFit fit = fit_bulk(eigenvalues, row.longer());
+  cells["num_spikes"] = csv_number(fit.spikes);
+  cells["sigma_mp"] = csv_number(fit.sigma);
+  cells["mp_softrank"] = csv_number(fit.softrank);
+  cells["W_scale"] = csv_number(fit.scale);
+  cells["bulk_min"] = csv_number(fit.bulk_min);
+  cells["bulk_max"] = csv_number(fit.bulk_max);
+}
+
+/// What theirs takes from a permutation of the weights, from the sign flip.
+void add_randomised(Cells& cells, const StoredRow& row, double distance) {
+  const double top = std::pow(row.values[Metric::kSpectralNorm], 2.0);
+  const double random =
+      row.sign_flip.empty()
+          ? kAbsent
+          : row.sign_flip.front() * std::pow(row.values[Metric::kFrobeniusNorm], 2.0);
+  cells["rand_distance"] = csv_number(distance);
+  cells["max_rand_eval"] = csv_number(random);
+  cells["ww_softrank"] = csv_number(random / top);
+  cells["ww_maxdist"] = csv_number(top - random);
+}
+
+Cells cells_of(ExportInput& input, const StoredRow& row, double distance) {
+  const std::vector<double> eigenvalues = eigenvalues_of(input, row);
+  const auto m = static_cast<double>(row.shorter());
+  const auto n = static_cast<double>(row.longer());
+  Cells cells;
+  cells["longname"] = csv_field(longname_of(row));
+  cells["layer_type"] = "dense";
+  cells["N"] = fmt::format("{}", row.longer());
+  cells["M"] = fmt::format("{}", row.shorter());
+  cells["rf"] = "1";
+  cells["Q"] = csv_number(m > 0.0 ? n / m : kAbsent);
+  cells["has_esd"] = row.sigma_count > 0 ? "True" : "False";
+  cells["num_evals"] = cells["M"];
+  add_norms(cells, row, eigenvalues);
+  add_power_law(cells, row, eigenvalues);
+  add_bulk(cells, row, eigenvalues);
+  add_randomised(cells, row, distance);
+  cells["status"] = row.status == measure::Status::kMeasured ? "success" : "failed";
+  return cells;
+}
+
+/// The distance to the sign-flipped spectrum of every row; none where the file was measured
+/// without.
+std::vector<double> distances_of(const ExportInput& input) {
+  constexpr const char* kPath = "/matrix/rand_distance_signflip";
+  std::vector<double> values(input.rows.size(), kAbsent);
+  const h5::File& file = input.reader.file();
+  if (!values.empty() && file.exists(kPath)) {
+    const h5::Dataset dataset = file.open_dataset(kPath);
+    if (dataset.shape() != h5::Shape{values.size()}) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + kPath), "wrong shape");
+    }
+    dataset.read<double>(0, values.size(), values);
+  }
+  return values;
+}
+
 }  // namespace
 
 void export_weightwatcher(ExportInput& input, const std::string& target) {
   TextSink sink(target);
-  sink.write(kHeader);
+  const std::vector<double> distances = distances_of(input);
+  std::string header = "layer_id,name";
+  for (const auto& [name, unused] : cells_of(input, StoredRow{}, kAbsent)) {
+    header += fmt::format(",{}", name);
+  }
+  sink.write(header + "\n");
   for (std::size_t i = 0; i < input.rows.size(); ++i) {
     const StoredRow& row = input.rows[i];
-    const bool measured = row.status == measure::Status::kMeasured;
-    const measure::MetricValues& v = row.values;
-    const FromSpectrum extra = measured ? from_spectrum(input, row) : FromSpectrum{};
-    const double lambda_max = v[Metric::kSpectralNorm] * v[Metric::kSpectralNorm];
-    const double norm = v[Metric::kFrobeniusNorm] * v[Metric::kFrobeniusNorm];
-    const double rank = v[Metric::kNumericalRank];
-    const double m = static_cast<double>(row.shorter());
-    const double n = static_cast<double>(row.longer());
-    const double alpha = v[Metric::kPlAlpha];
-    const double tail = v[Metric::kPlTail];
-    // Ours is over ln p, theirs over ln rank.
-    const double entropy =
-        rank > 1.0 ? v[Metric::kSpectralEntropy] * std::log(m) / std::log(rank) : kNaN;
-    const std::string longname =
-        row.slice < 0 ? row.tensor : fmt::format("{}#{}", row.tensor, row.slice);
-    std::string line =
-        fmt::format("{},{},{},dense,{},{},1,{},{},{}", i, csv_field(row.role), csv_field(longname),
-                    row.longer(), row.shorter(), csv_number(m > 0.0 ? n / m : kNaN),
-                    row.sigma_count > 0 ? "True" : "False", row.shorter());
-    for (const double value : {v[Metric::kSpectralNorm],
-                               v[Metric::kSigmaMin],
-                               lambda_max,
-                               lambda_max,
-                               lambda_max > 0.0 ? std::log10(lambda_max) : kNaN,
-                               norm,
-                               norm > 0.0 ? std::log10(norm) : kNaN,
-                               rank,
-                               m - rank,
-                               extra.weak_rank_loss,
-                               v[Metric::kStableRank],
-                               entropy,
-                               alpha,
-                               v[Metric::kPlXmin],
-                               lambda_max,
-                               v[Metric::kPlKs],
-                               (alpha - 1.0) / std::sqrt(tail),
-                               tail,
-                               lambda_max > 0.0 ? alpha * std::log10(lambda_max) : kNaN,
-                               extra.log_alpha_norm}) {
-      line += fmt::format(",{}", csv_number(value));
+    std::string line = fmt::format("{},{}", i, csv_field(row.role));
+    for (const auto& [unused, text] : cells_of(input, row, distances[i])) {
+      line += fmt::format(",{}", text);
     }
-    sink.write(fmt::format("{},{},{}\n", line, measured ? "success" : "failed",
-                           measured ? warning_of(alpha) : ""));
+    sink.write(line + "\n");
   }
   sink.finish();
 }
