@@ -88,7 +88,8 @@ def check_xarray(path):
     assert experts.sizes["matrix"] == 12
     assert float(matrix.var_at_k.sel(k=64).max()) <= 1.0
     tensor = xr.open_dataset(path, engine="h5netcdf", group="/tensor")
-    assert dict(tensor.sizes) == {"tensor": 15}
+    assert dict(tensor.sizes) == {"entry": 15}
+    assert "tensor" in matrix.coords and "role" in tensor.coords
     assert np.isfinite(tensor["std"].values[:14]).all() and np.isnan(tensor["std"].values[14])
     layer = xr.open_dataset(path, engine="h5netcdf", group="/layer")
     assert dict(layer.sizes) == {"group": 6}
