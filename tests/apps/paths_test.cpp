@@ -142,7 +142,7 @@ TEST_F(PathsTest, AFullDiskBehindStandardOutputIsSaid) {
 
 TEST_F(PathsTest, TalkThatNobodyReadsStopsNothing) {
   const ProgramResult result =
-      shell("$VINDEX measure $MODEL -o $F/out.h5 --backend cpu --progress plain 2> >(true)");
+      shell("$VINDEX measure $MODEL -o $F/out.h5 --backend cpu --progress none 2> >(true)");
   EXPECT_EQ(result.exit_code, 0) << result.out;
   must({"validate", folder_.file("out.h5")});
 }

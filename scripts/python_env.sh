@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# A Python environment with the readers that docs/results-file.md names, at the versions of tests/python/requirements.txt, for
+# the tests that run that page's recipes. Does nothing where it is there already. Usage: scripts/python_env.sh [FOLDER]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+folder="${1:-build/python}"
+wanted=tests/python/requirements.txt
+if cmp -s "$wanted" "$folder/requirements.txt"; then
+  exit 0
+fi
+# Debian's own interpreter: another one on the PATH may be of a version that has no such packages.
+python=/usr/bin/python3
+[[ -x "$python" ]] || python=python3
+rm -rf "$folder"
+"$python" -m venv "$folder" || { echo "python_env: no venv; on Debian: apt-get install python3-venv" >&2; exit 1; }
+"$folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$wanted"
+cp "$wanted" "$folder/requirements.txt"
