@@ -15,7 +15,7 @@ fail() {
   exit 1
 }
 table_of() {
-  "$VINDEX" export "$1" --format csv -o "$1.csv"
+  "$VINDEX" export "$1" --format csv -o "$1.csv" --force
 }
 same_as_one_run() {
   table_of "$1"
