@@ -116,7 +116,7 @@ TEST_F(PathsTest, AClosedPipeEndsQuietly) {
        {"inspect $F/many --tensors", "inspect $F/many --tensors --json",
         "export $F/many.h5 --format csv -o -", "export $F/many.h5 --format json -o -",
         "decode $MODEL --tensor model.layers.1.mlp.experts.0.down_proj.weight -o - -q",
-        "status $F/many.h5"}) {
+        "status $F/many.h5", "show $F/many.h5"}) {
     SCOPED_TRACE(command);
     const ProgramResult cut = shell("$VINDEX " + command + " | head -c 20 >/dev/null");
     EXPECT_EQ(cut.exit_code, 0);
