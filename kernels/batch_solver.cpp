@@ -72,6 +72,10 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::span<Matrix
 
 /// All singular values; of `fast` the top ones with their bounds are kept.
 void BatchSolver::measure_whole(const Indices& which) {
+  if (task_.strict_at_once) {
+    run_strict(which);
+    return;
+  }
   const std::vector<Found> found = run_route(task_.routes.first, which, false);
   Indices doubtful;
   judge_first(found, which, doubtful);
@@ -351,8 +355,11 @@ void BatchSolver::run_strict(const Indices& doubtful) {
     const std::vector<Found> found = run_route(task_.routes.strict, doubtful, false);
     for (std::size_t i = 0; i < doubtful.size(); ++i) {
       keep(found[i], task_.routes.strict, doubtful[i]);
-      if (out_[doubtful[i]].status == Status::kNotConverged ||
-          measure::checks_alarm(out_[doubtful[i]]) ||
+      const MatrixReport& report = out_[doubtful[i]];
+      if (report.moments.nonfinite > 0 || report.moments.max_abs() == 0.0) {
+        continue;
+      }
+      if (report.status == Status::kNotConverged || measure::checks_alarm(report) ||
           beyond_gram64(found[i].spectrum, found[i].zero_rows)) {
         beyond.push_back(doubtful[i]);
       }

@@ -4,6 +4,7 @@
 
 #include <vindex/decode/encoding_table.hpp>
 #include <vindex/measure/singular_triplets.hpp>
+#include <vindex/measure/spectrum_checks.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -178,6 +179,8 @@ BatchTask CudaBackend::task_of(const decode::Encoding& encoding, std::int64_t ro
   task.operands = choose_operands(encoding, view, false);
   task.routes = choose_routes(parse_route(options.svd_route), options.mode, task.operands.kind,
                               task.p(), traits_, verdicts());
+  task.strict_at_once =
+      task.routes.may_escalate && measure::is_strict_by_shape(rows, cols, options);
   task.slot = slot;
   task.is_fast = options.mode == measure::Mode::kFast;
   task.vector_columns =

@@ -49,6 +49,10 @@ class Measurement {
 
  private:
   void run_full() {
+    if (plan_.strict_at_once) {
+      keep(by_strict(reader_, plan_, {}, workspace_, report_));
+      return;
+    }
     const Outcome outcome = by_first_route({});
     if (!keep(outcome)) {
       return;

@@ -125,7 +125,7 @@ double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::i
       }
       const double seconds = seconds_since(start);
       best = std::max(best, static_cast<double>(count * errors.size()) *
-                                measuring_cost(rows, cols, settings.options.mode) / seconds);
+                                measuring_cost(rows, cols, settings.options) / seconds);
       if (seconds > kMostSeconds) {
         break;
       }
@@ -143,7 +143,7 @@ struct Kind {
 };
 
 std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
-                           measure::Mode mode) {
+                           const measure::MeasureOptions& options) {
   std::map<std::tuple<std::int64_t, std::int64_t, std::string>, Kind> kinds;
   for (const WorkUnit& unit : plan.units) {
     for (const std::int64_t i : unit.matrices) {
@@ -151,7 +151,7 @@ std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
       Kind& kind = kinds[{record.stored_rows(), record.stored_cols(), record.encoding.label}];
       kind.example = &record;
       ++kind.count;
-      kind.cost += measuring_cost(record.rows, record.cols, mode);
+      kind.cost += measuring_cost(record.rows, record.cols, options);
     }
   }
   std::vector<Kind> sorted;
@@ -179,8 +179,7 @@ std::int64_t shrunk(std::int64_t side, double factor) {
 double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
                         const RunSettings& settings,
                         const std::vector<std::unique_ptr<measure::Backend>>& backends) {
-  const measure::Mode mode = settings.options.mode;
-  const std::vector<Kind> kinds = kinds_of(plan, index, mode);
+  const std::vector<Kind> kinds = kinds_of(plan, index, settings.options);
   const Clock::time_point start = Clock::now();
   std::int64_t workers = 0;
   for (const auto& backend : backends) {

@@ -143,7 +143,7 @@ void RowStage::deliver(std::int64_t matrix, results::ResultRow row) {
   const std::uint64_t bytes = sizeof(double) * row.sigma.size() + vector_bytes(row.vectors);
   deliveries_.push({.row = std::move(row),
                     .bytes = encoded_bytes(record),
-                    .cost = measuring_cost(record.rows, record.cols, options_.mode)},
+                    .cost = measuring_cost(record.rows, record.cols, options_)},
                    bytes);
 }
 

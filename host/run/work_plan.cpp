@@ -1,3 +1,4 @@
+#include <vindex/measure/spectrum_checks.hpp>
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
@@ -69,14 +70,17 @@ std::uint64_t encoded_bytes(const model::MatrixRecord& matrix) {
   return bytes;
 }
 
-double measuring_cost(std::int64_t rows, std::int64_t cols, measure::Mode mode) {
+double measuring_cost(std::int64_t rows, std::int64_t cols,
+                      const measure::MeasureOptions& options) {
   const auto p = static_cast<double>(std::min(rows, cols));
   const auto n = static_cast<double>(std::max(rows, cols));
   const double gram = n * p * (p + 1);
   const double reduction = 4.0 / 3.0 * p * p * p;
   // float64 halves the rate; a near-square matrix in strict goes through QR and bidiagonalisation
   // (about 4x the Gram).
-  const double strict_factor = mode == measure::Mode::kStrict ? (n < 1.1 * p ? 8.0 : 2.2) : 1.0;
+  const bool is_strict =
+      options.mode == measure::Mode::kStrict || measure::is_strict_by_shape(rows, cols, options);
+  const double strict_factor = is_strict ? (n < 1.1 * p ? 8.0 : 2.2) : 1.0;
   const double reduction_weight =
       3.0;  // half of it is memory-bound: measured about a third of the Gram's rate
   return strict_factor * (gram + reduction_weight * reduction);
@@ -124,7 +128,7 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     ++plan.matrices;
     const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
     plan.output_bytes += (store_spectra ? 8 * p : 0) + 700;
-    plan.cost += measuring_cost(matrix.rows, matrix.cols, options.mode);
+    plan.cost += measuring_cost(matrix.rows, matrix.cols, options);
   }
   plan.output_bytes += 1U << 20U;
   plan.ram_bytes *= static_cast<std::uint64_t>(limits.workers) + 1;
@@ -145,7 +149,7 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     const MatrixMemory memory = memory_of(matrix);
     const bool same_parts = memory.slot == before.slot && memory.shared == before.shared;
     before = memory;
-    const double cost = measuring_cost(matrix.rows, matrix.cols, options.mode);
+    const double cost = measuring_cost(matrix.rows, matrix.cols, options);
     if (!plan.units.empty()) {
       WorkUnit& last = plan.units.back();
       const model::MatrixRecord& first =

@@ -324,6 +324,49 @@ TEST_P(Accuracy, DefaultEscalatesWhereTheTailIsBeyondFloat32) {
   EXPECT_TRUE(plain.method.starts_with("gram32+")) << plain.method;
 }
 
+TEST_P(Accuracy, SquareMatricesAreMeasuredByStrictAtOnce) {
+  const FloatMatrix square = gaussian_matrix(72, 72, 11);
+  const auto reference = reference_singular_values(square);
+  measure::MeasureOptions options;
+  options.sign_flip_null = true;
+  const MatrixReport report = measure_floats(square, options);
+  ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+  EXPECT_FALSE(report.escalated);
+  EXPECT_TRUE(report.tail_reliable);
+  EXPECT_EQ(report.method.find("gram32"), std::string::npos) << report.method;
+  EXPECT_LE(strict_ratio(report.sigma, reference), 50.0);
+  const MatrixReport strict = measure_floats(square, with_mode(Mode::kStrict));
+  EXPECT_EQ(report.sigma, strict.sigma);
+  EXPECT_EQ(report.method, strict.method);
+
+  // The null keeps the first route, as it always did: only its largest values are used.
+  options.escalate = false;
+  const MatrixReport kept = measure_floats(square, options);
+  EXPECT_TRUE(kept.method.starts_with("gram32+")) << kept.method;
+  EXPECT_FALSE(kept.escalated);
+  EXPECT_FALSE(kept.tail_reliable);
+  EXPECT_EQ(report.sign_flip_sigma, kept.sign_flip_sigma);
+}
+
+TEST_P(Accuracy, SquareMatricesThatHoldNothingOrNoNumbersStayWhatTheyAre) {
+  FloatMatrix zero{40, 40, std::vector<float>(1600, 0.0F)};
+  const MatrixReport nothing = measure_floats(zero);
+  EXPECT_EQ(nothing.status, Status::kMeasured);
+  EXPECT_EQ(nothing.reason, "zero matrix");
+  EXPECT_EQ(nothing.sigma, std::vector<double>(40, 0.0));
+  zero.values[77] = std::numeric_limits<float>::infinity();
+  const MatrixReport infinite = measure_floats(zero);
+  EXPECT_EQ(infinite.status, Status::kNotFinite);
+  EXPECT_EQ(infinite.moments.nonfinite, 1);
+  // Rank 1: nothing but QR holds the zeros.
+  FloatMatrix thin{40, 40, std::vector<float>(1600, 0.5F)};
+  const MatrixReport one = measure_floats(thin);
+  ASSERT_EQ(one.status, Status::kMeasured) << one.reason;
+  EXPECT_NEAR(one.sigma[0], 20.0, 1e-12);
+  EXPECT_LE(one.sigma[1], 50.0 * 40.0 * kEps64 * 20.0);
+  EXPECT_FALSE(one.escalated);
+}
+
 TEST_P(Accuracy, ChecksAreSmallOnSoundRunsAndInWeightUnits) {
   for (const double scale : {1.0, 1e-3, 1e12}) {
     const FloatMatrix matrix = gaussian_matrix(120, 400, 8, scale);

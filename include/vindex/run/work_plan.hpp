@@ -76,6 +76,6 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
 std::uint64_t encoded_bytes(const model::MatrixRecord& matrix);
 
 /// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one.
-double measuring_cost(std::int64_t rows, std::int64_t cols, measure::Mode mode);
+double measuring_cost(std::int64_t rows, std::int64_t cols, const measure::MeasureOptions& options);
 
 }  // namespace vindex::run
