@@ -111,6 +111,7 @@ bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
   settings.backend = backend_of(flags.backend);
   settings.devices = parse_devices(flags.device);
   settings.threads = flags.threads;
+  settings.blas_core = blas_core_wish();
   settings.sampling = {.samples = flags.samples,
                        .case_seconds = flags.case_seconds,
                        .stop_signal = &catch_stop_signals()};

@@ -61,6 +61,7 @@ run::RunSettings settings_of(const Flags& flags, const Session& session) {
       flags.ram_budget.empty() ? run::default_ram_budget() : parse_size(flags.ram_budget);
   settings.store_spectra = !flags.no_spectra;
   settings.worker = parse_worker(flags.worker);
+  settings.blas_core = blas_core_wish();
   settings.command = session.arguments;
   return settings;
 }

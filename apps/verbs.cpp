@@ -45,6 +45,11 @@ const std::atomic<int>& catch_stop_signals() {
   return stop_signal;
 }
 
+std::string blas_core_wish() {
+  const char* const wish = std::getenv("OPENBLAS_CORETYPE");
+  return wish == nullptr ? std::string() : std::string(wish);
+}
+
 void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run) {
   app.callback([&session, run = std::move(run)] { session.chosen = run; });
 }

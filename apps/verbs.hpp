@@ -51,6 +51,9 @@ std::vector<std::int32_t> parse_devices(const std::string& text);
 measure::Mode mode_of(const std::string& name);
 run::BackendChoice backend_of(const std::string& name);
 
+/// OPENBLAS_CORETYPE, the user's wish for kernels of OpenBLAS; empty where it is not set.
+std::string blas_core_wish();
+
 /// "7.2 GiB".
 std::string size_text(std::uint64_t bytes);
 

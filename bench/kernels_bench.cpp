@@ -2,6 +2,7 @@
 // by stage, on one thread: Gram matrix, tridiagonal form, its eigenvalues. Samples of all cases are
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
+#include "blas.hpp"
 #include "simd_bisection.hpp"
 #include "simd_gram_bf16.hpp"
 #include "simd_tridiagonal.hpp"
@@ -14,9 +15,7 @@
 #include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>
-#include <cblas.h>
 #include <fmt/format.h>
-#include <lapacke.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -80,10 +79,10 @@ void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cas
                                           workspace->span());
                      }});
     cases.push_back({"gram", label, "openblas.ssyrk", rows, cols, clear, [=] {
-                       cblas_ssyrk(CblasColMajor, CblasUpper,
-                                   contract_rows ? CblasNoTrans : CblasTrans, as_lapack(n),
-                                   as_lapack(depth), 1.0F, values->data(), as_lapack(cols), 1.0F,
-                                   gram->data(), as_lapack(n));
+                       measure::blas().cblas_ssyrk(
+                           CblasColMajor, CblasUpper, contract_rows ? CblasNoTrans : CblasTrans,
+                           as_lapack(n), as_lapack(depth), 1.0F, values->data(), as_lapack(cols),
+                           1.0F, gram->data(), as_lapack(n));
                      }});
   }
 }
@@ -93,8 +92,9 @@ template <typename T>
 std::shared_ptr<Array<T>> noise_gram(std::int64_t n) {
   const std::vector<float> weights = bench::noise(2 * n * n, 2);
   const Array<float> gram(n * n);
-  cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_lapack(n), as_lapack(2 * n), 1.0F,
-              weights.data(), as_lapack(n), 0.0F, gram.data(), as_lapack(n));
+  measure::blas().cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_lapack(n),
+                              as_lapack(2 * n), 1.0F, weights.data(), as_lapack(n), 0.0F,
+                              gram.data(), as_lapack(n));
   auto result = std::make_shared<Array<T>>(n * n);
   std::copy(gram.span().begin(), gram.span().end(), result->data());
   return result;
@@ -104,14 +104,14 @@ void library_sytrd(std::int64_t n, float* a, float* d, float* e, float* tau, flo
                    lapack_int work_size) {
   const lapack_int order = as_lapack(n);
   lapack_int info = 0;
-  LAPACK_ssytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
+  measure::blas().LAPACK_ssytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
 }
 
 void library_sytrd(std::int64_t n, double* a, double* d, double* e, double* tau, double* work,
                    lapack_int work_size) {
   const lapack_int order = as_lapack(n);
   lapack_int info = 0;
-  LAPACK_dsytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
+  measure::blas().LAPACK_dsytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
 }
 
 template <typename T>
@@ -161,7 +161,7 @@ void add_eigenvalue_cases(std::int64_t n, std::vector<Case>& cases) {
                    [=] {
                      const lapack_int order = as_lapack(n);
                      lapack_int info = 0;
-                     LAPACK_dsterf(&order, copy->data(), copy->data() + n, &info);
+                     measure::blas().LAPACK_dsterf(&order, copy->data(), copy->data() + n, &info);
                    }});
 }
 
@@ -189,9 +189,8 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "print vindex-bench/1 with all samples");
   CLI11_PARSE(app, argc, argv);
 
-  const auto backend = measure::make_cpu_backend(1);  // also sets OpenBLAS to one thread
+  const auto backend = measure::make_cpu_backend(1);
   const measure::BackendInfo info = backend->info();
-  openblas_set_num_threads(1);
   const std::int64_t n = std::min(rows, cols);
   std::vector<Case> cases;
   add_gram_cases(rows, cols, cases);

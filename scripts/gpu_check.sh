@@ -62,7 +62,11 @@ bundle() {
   stage=bundle/vindex-gpu
   mkdir -p "$stage/lib" "$stage/programs"
   for file in "${programs[@]}"; do cp "build/cuda/$file" "$stage/programs/"; done
-  libraries_of "$stage"/programs/* | grep -vE "$own_system|$own_cuda" | while read -r library; do
+  # The program loads OpenBLAS itself, by this name: ldd does not know of it.
+  local openblas
+  openblas="$(sed -n 's/^VINDEX_OPENBLAS:[A-Z]*=//p' build/cuda/CMakeCache.txt)"
+  cp -L "$openblas" "$stage/lib/libopenblas.so.0"
+  libraries_of "$stage"/programs/* "$stage/lib/libopenblas.so.0" | grep -vE "$own_system|$own_cuda" | while read -r library; do
     cp -L "$library" "$stage/lib/"
   done
   strip --strip-debug "$stage"/programs/* "$stage"/lib/*

@@ -1,8 +1,7 @@
 #include "limits.hpp"
 
 #include <vindex/bench/weights.hpp>
-
-#include <cblas.h>
+#include <vindex/measure/blas_library.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -13,26 +12,15 @@ namespace vindex::bench {
 namespace {
 
 template <typename T>
-void rank_k_update(std::int64_t p, const T* from, T* gram) {
-  const auto order = static_cast<blasint>(p);
-  if constexpr (sizeof(T) == 4) {
-    cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0F, from, order, 0.0F,
-                gram, order);
-  } else {
-    cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0, from, order, 0.0, gram,
-                order);
-  }
-}
-
-template <typename T>
-std::vector<double> syrk_milliseconds(std::int64_t p, int workers, const Sampling& sampling) {
+std::vector<double> syrk_milliseconds(const measure::ReferenceBlas& blas, std::int64_t p,
+                                      int workers, const Sampling& sampling) {
   const std::vector<float> values = noise(p * p, 1);
   const std::vector<T> from(values.begin(), values.end());
   std::vector<std::vector<T>> grams(static_cast<std::size_t>(workers),
                                     std::vector<T>(values.size()));
   return take_samples(sampling, [&] {
     return 1e3 * run_together(workers, [&](int worker) {
-             rank_k_update(p, from.data(), grams[static_cast<std::size_t>(worker)].data());
+             blas.rank_update(p, from.data(), grams[static_cast<std::size_t>(worker)].data());
            });
   });
 }
@@ -82,6 +70,7 @@ Row memcpy_together_row(int workers, std::size_t bytes, const Sampling& sampling
 }
 
 Row syrk_row(bool wide, std::int64_t p, int workers, const Sampling& sampling) {
+  const measure::ReferenceBlas& blas = measure::reference_blas();
   Row row{.name = wide ? "probe.dsyrk" : "probe.ssyrk",
           .route = "library",
           .rows = p,
@@ -89,10 +78,14 @@ Row syrk_row(bool wide, std::int64_t p, int workers, const Sampling& sampling) {
           .batch = workers,
           .encoding = wide ? "F64" : "F32",
           .unit = "ms_per_matrix",
-          .peer = wide ? "openblas.dsyrk" : "openblas.ssyrk",
-          .note = "one matrix on each worker at once"};
-  row.samples = wide ? syrk_milliseconds<double>(p, workers, sampling)
-                     : syrk_milliseconds<float>(p, workers, sampling);
+          .peer = wide ? "openblas.dsyrk" : "openblas.ssyrk"};
+  if (!blas.why_none.empty()) {
+    row.note = "no limit is known: " + blas.why_none;
+    return row;
+  }
+  row.note = "one matrix on each worker at once, " + blas.info.text();
+  row.samples = wide ? syrk_milliseconds<double>(blas, p, workers, sampling)
+                     : syrk_milliseconds<float>(blas, p, workers, sampling);
   return row;
 }
 

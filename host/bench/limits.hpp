@@ -17,8 +17,9 @@ Row memcpy_row(std::size_t bytes, const Sampling& sampling);
 /// GB/s of memory written by `workers` threads at once (wall time).
 Row memcpy_together_row(int workers, std::size_t bytes, const Sampling& sampling);
 
-/// Milliseconds of cblas_ssyrk (float32) or cblas_dsyrk for a p x p Gram matrix over p, one on each
-/// of `workers` threads at once: the rate of the routine that the Gram matrix would be taken by.
+/// Milliseconds of OpenBLAS's ssyrk (float32) or dsyrk for a p x p Gram matrix over p, one on each
+/// of `workers` threads at once, with the kernels that suit this processor best, whatever the user
+/// forced upon the back end; without samples, saying why, where they cannot be had.
 Row syrk_row(bool wide, std::int64_t p, int workers, const Sampling& sampling);
 /// Flop per second and worker of the fastest sample of syrk_row().
 double syrk_rate(const Row& row);

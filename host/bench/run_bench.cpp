@@ -1,6 +1,7 @@
 #include "section.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/measure/blas_library.hpp>
 #include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
@@ -33,11 +34,12 @@ double Limits::memcpy_gb_per_s(int workers) {
       best_of);
 }
 
-double Limits::flops(bool wide, int workers) {
+std::optional<double> Limits::flops(bool wide, int workers) {
   constexpr std::int64_t kSide = 1536;
-  return take(
+  const double rate = take(
       fmt::format("syrk {} {}", wide, workers),
       [&] { return syrk_row(wide, kSide, workers, settings_.sampling); }, syrk_rate);
+  return rate > 0.0 ? std::optional(rate) : std::nullopt;
 }
 
 std::optional<double> Limits::bus_gb_per_s() {
@@ -73,12 +75,26 @@ void Section::add_failure(Row row, const std::string& why) {
   outcome.report.rows.push_back(std::move(row));
 }
 
+namespace {
+
+/// The host's BLAS; a GPU measures without one.
+std::string blas_text(const BenchSettings& settings) {
+  try {
+    return measure::load_blas(settings.blas_core).text();
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
 BenchOutcome run_bench(const BenchSettings& settings,
                        const std::function<void(const std::string&)>& say) {
   run::RunSettings run_settings;
   run_settings.backend = settings.backend;
   run_settings.devices = settings.devices;
   run_settings.threads = settings.threads;
+  run_settings.blas_core = settings.blas_core;
   std::string note;
   const auto backends = run::open_backends(run_settings, note);
   say(note);
@@ -87,9 +103,8 @@ BenchOutcome run_bench(const BenchSettings& settings,
   Report& report = outcome.report;
   report.commit = run::program_commit();
   report.command = command_text(settings.command);
-  const measure::BackendInfo cpu = measure::make_cpu_backend(1)->info();
-  report.host = host_facts(cpu.libraries.empty() ? "unknown" : cpu.libraries.front());
   const measure::BackendInfo info = backends.front()->info();
+  report.host = host_facts(blas_text(settings));
   if (info.name == "cuda") {
     report.gpu = GpuFacts{.name = info.device,
                           .driver = gpu_driver_version(),

@@ -21,8 +21,9 @@ class Limits {
 
   /// GB/s written by one copying thread, or by `workers` at once.
   double memcpy_gb_per_s(int workers);
-  /// Flop per second and worker of float32 (float64: wide) matrix products on `workers` at once.
-  double flops(bool wide, int workers);
+  /// Flop per second and worker of float32 (float64: wide) matrix products on `workers` at once, by
+  /// the best kernels known here; nothing where only poorer ones can be had.
+  std::optional<double> flops(bool wide, int workers);
   /// GB/s to the first CUDA device; nothing where there is none.
   std::optional<double> bus_gb_per_s();
 
@@ -73,6 +74,7 @@ struct SpectraSamples {
   std::int64_t batch = 0;
   std::size_t encoded_bytes = 0;  ///< of one matrix
   std::vector<double> total, decode, gram, eigen;
+  std::vector<double> processor;  ///< processor time of all threads
 };
 /// Errors: Error where a matrix was not measured; what the back end throws.
 SpectraSamples measure_case(Section& section, const SpectraCase& one);

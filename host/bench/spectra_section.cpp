@@ -4,6 +4,7 @@
 
 #include <vindex/bench/weights.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/measure/spectrum_checks.hpp>
 #include <vindex/run/run_description.hpp>
 
 #include <fmt/format.h>
@@ -29,6 +30,12 @@ Row row_of(const Section& section, const SpectraCase& one, const std::string& na
           .unit = "ms_per_matrix"};
 }
 
+/// True where the arithmetic is in float64.
+bool is_wide(const SpectraCase& one) {
+  return one.mode == measure::Mode::kStrict ||
+         measure::is_strict_by_shape(one.rows, one.cols, {.mode = one.mode});
+}
+
 }  // namespace
 
 std::optional<double> spectra_limit_ms(Section& section, const SpectraCase& one,
@@ -42,7 +49,8 @@ std::optional<double> spectra_limit_ms(Section& section, const SpectraCase& one,
   const auto n = static_cast<double>(std::max(one.rows, one.cols));
   const double flop = n * p * (p + 1.0) + 4.0 / 3.0 * p * p * p;
   const int workers = section.workers();
-  return 1e3 * flop / section.limits.flops(one.mode == measure::Mode::kStrict, workers) / workers;
+  const auto rate = section.limits.flops(is_wide(one), workers);
+  return rate ? std::optional(1e3 * flop / *rate / workers) : std::nullopt;
 }
 
 SpectraSamples measure_case(Section& section, const SpectraCase& one) {
@@ -81,11 +89,13 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
   int calls = 0;
   result.total = take_samples(section.settings.sampling, [&] {
     std::vector<measure::MatrixReport> reports(members.size());
+    const double before = process_seconds();
     const double seconds = run_together(workers, [&](int worker) {
       const std::size_t first = static_cast<std::size_t>(worker) * size;
       section.backend.measure(std::span(members).subspan(first, size), options, 0,
                               std::span(reports).subspan(first, size));
     });
+    const double processor = process_seconds() - before;
     double decode = 0.0;
     double gram = 0.0;
     double eigen = 0.0;
@@ -100,6 +110,7 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
     }
     if (calls++ > 0) {  // the first call is the warm-up
       const double to_ms = 1e3 / static_cast<double>(matrices);
+      result.processor.push_back(to_ms * processor);
       result.decode.push_back(to_ms * decode);
       result.gram.push_back(to_ms * gram);
       result.eigen.push_back(to_ms * eigen);
@@ -126,6 +137,14 @@ void spectra_section(Section& section) {
       row.samples = std::move(samples.total);
       row.limit = spectra_limit_ms(section, one, samples.encoded_bytes);
       section.add(row);
+      if (!section.is_cuda()) {
+        Row processor = row;
+        processor.name = "probe.cpu_time";
+        processor.samples = std::move(samples.processor);
+        processor.limit.reset();
+        processor.note = "processor time of all threads, " + name;
+        section.add(processor);
+      }
       // Stages are timed inside a call: other calls run beside them, so their sum is the time of
       // one worker and not that of the row above.
       const std::string note =
@@ -143,9 +162,9 @@ void spectra_section(Section& section) {
           if (part.name == "gram" && !section.is_cuda()) {
             const auto p = static_cast<double>(std::min(one.rows, one.cols));
             const auto n = static_cast<double>(std::max(one.rows, one.cols));
-            part.limit =
-                1e3 * n * p * (p + 1.0) /
-                section.limits.flops(one.mode == measure::Mode::kStrict, section.workers());
+            if (const auto rate = section.limits.flops(is_wide(one), section.workers())) {
+              part.limit = 1e3 * n * p * (p + 1.0) / *rate;
+            }
           }
           section.add(part);
         }

@@ -1,10 +1,8 @@
 #include "certificate.hpp"
 
-#include "lapack.hpp"
+#include "blas.hpp"
 
 #include <vindex/core/error.hpp>
-
-#include <cblas.h>
 
 #include <algorithm>
 #include <cmath>
@@ -33,8 +31,8 @@ bool is_complement_below(const float* gram, const Projection& projection, double
         scaled[j * p + i] = root * projection.basis[j * p + i];
       }
     }
-    cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_int(p), as_int(m), 1.0, scaled.data(),
-                as_int(p), 0.0, matrix.data(), as_int(p));
+    blas().cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_int(p), as_int(m), 1.0,
+                       scaled.data(), as_int(p), 0.0, matrix.data(), as_int(p));
   }
   for (std::int64_t j = 0; j < p; ++j) {
     for (std::int64_t i = 0; i <= j; ++i) {
@@ -44,7 +42,7 @@ bool is_complement_below(const float* gram, const Projection& projection, double
   }
   const auto order = static_cast<lapack_int>(p);
   lapack_int info = 0;
-  LAPACK_dpotrf("U", &order, matrix.data(), &order, &info);
+  blas().LAPACK_dpotrf("U", &order, matrix.data(), &order, &info);
   expects(info >= 0, "dpotrf accepts its arguments");
   return info == 0;
 }
@@ -65,7 +63,8 @@ UpperSums upper_sums(const Projection& projection, const WorkArray<double>& resi
   const auto work_size = static_cast<lapack_int>(35 * m);
   double* const ascending = work.data() + 35 * m;
   lapack_int info = 0;
-  LAPACK_dsyev("N", "U", &order, matrix.data(), &order, ascending, work.data(), &work_size, &info);
+  blas().LAPACK_dsyev("N", "U", &order, matrix.data(), &order, ascending, work.data(), &work_size,
+                      &info);
   expects(info == 0, "dsyev converges on a small projected matrix");
   UpperSums sums;
   sums.top = ascending[m - 1];
@@ -107,9 +106,9 @@ SpectrumBounds prove_bounds(const float* gram, const Projection& projection, dou
     return unproved_bounds();
   }
   WorkArray<double> residual_gram(workspace, m * m, "the Gram matrix of the residuals");
-  cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(m), as_int(m), as_int(p), 1.0,
-              projection.residual.data(), as_int(p), projection.residual.data(), as_int(p), 0.0,
-              residual_gram.data(), as_int(m));
+  blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(m), as_int(m), as_int(p), 1.0,
+                     projection.residual.data(), as_int(p), projection.residual.data(), as_int(p),
+                     0.0, residual_gram.data(), as_int(m));
   std::vector<UpperSums> upper;
   for (std::size_t index = 0; index < bounded_count(); ++index) {
     upper.push_back(upper_sums(projection, residual_gram, certificate_gap(input, *proved, index),

@@ -1,12 +1,10 @@
 #include "chebyshev.hpp"
 
+#include "blas.hpp"
 #include "gram.hpp"
-#include "lapack.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
-
-#include <cblas.h>
 
 #include <algorithm>
 #include <cmath>
@@ -85,18 +83,18 @@ class BlockIteration {
     double* const tau = work + width_ * kLapackBlock;
     lapack_int info = 0;
     std::copy_n(block_.data(), p_ * width_, basis_.data());
-    LAPACK_dgeqrf(&m, &n, basis_.data(), &m, tau, work, &work_size, &info);
+    blas().LAPACK_dgeqrf(&m, &n, basis_.data(), &m, tau, work, &work_size, &info);
     expects(info == 0, "dgeqrf accepts its arguments");
-    LAPACK_dorgqr(&m, &n, &n, basis_.data(), &m, tau, work, &work_size, &info);
+    blas().LAPACK_dorgqr(&m, &n, &n, basis_.data(), &m, tau, work, &work_size, &info);
     expects(info == 0, "dorgqr accepts its arguments");
     narrow(basis_, block_);
     multiply(1.0, block_, 0.0, other_);
     std::copy_n(other_.data(), p_ * width_, image_.data());
-    cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(width_), as_int(width_), as_int(p_),
-                1.0, basis_.data(), as_int(p_), image_.data(), as_int(p_), 0.0, projected_.data(),
-                as_int(width_));
+    blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(width_), as_int(width_),
+                       as_int(p_), 1.0, basis_.data(), as_int(p_), image_.data(), as_int(p_), 0.0,
+                       projected_.data(), as_int(width_));
     double* const ascending = tau;
-    LAPACK_dsyev("V", "U", &n, projected_.data(), &n, ascending, work, &work_size, &info);
+    blas().LAPACK_dsyev("V", "U", &n, projected_.data(), &n, ascending, work, &work_size, &info);
     expects(info == 0, "dsyev converges on a small projected matrix");
     reverse_columns();
     values.assign(static_cast<std::size_t>(width_), 0.0);
@@ -123,9 +121,9 @@ class BlockIteration {
  private:
   /// out = factor G in + keep out.
   void multiply(double factor, const WorkArray<float>& in, double keep, WorkArray<float>& out) {
-    cblas_ssymm(CblasColMajor, CblasLeft, CblasUpper, as_int(p_), as_int(width_),
-                static_cast<float>(factor), gram_, as_int(p_), in.data(), as_int(p_),
-                static_cast<float>(keep), out.data(), as_int(p_));
+    blas().cblas_ssymm(CblasColMajor, CblasLeft, CblasUpper, as_int(p_), as_int(width_),
+                       static_cast<float>(factor), gram_, as_int(p_), in.data(), as_int(p_),
+                       static_cast<float>(keep), out.data(), as_int(p_));
   }
   void narrow(const WorkArray<double>& from, WorkArray<float>& to) const {
     for (std::int64_t i = 0; i < p_ * width_; ++i) {
@@ -143,9 +141,9 @@ class BlockIteration {
     std::vector<double> row(static_cast<std::size_t>(width_ * kRotateRows));
     for (std::int64_t first = 0; first < p_; first += kRotateRows) {
       const std::int64_t count = std::min(kRotateRows, p_ - first);
-      cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(count), as_int(width_),
-                  as_int(width_), 1.0, from.data() + first, as_int(p_), projected_.data(),
-                  as_int(width_), 0.0, row.data(), as_int(count));
+      blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(count), as_int(width_),
+                         as_int(width_), 1.0, from.data() + first, as_int(p_), projected_.data(),
+                         as_int(width_), 0.0, row.data(), as_int(count));
       for (std::int64_t j = 0; j < width_; ++j) {
         for (std::int64_t i = 0; i < count; ++i) {
           to[j * p_ + first + i] = static_cast<float>(row[static_cast<std::size_t>(j * count + i)]);

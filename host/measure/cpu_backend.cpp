@@ -8,9 +8,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/backend.hpp>
+#include <vindex/measure/blas_library.hpp>
 #include <vindex/measure/svd_plan.hpp>
-
-#include <cblas.h>
 
 #include <cstdlib>
 
@@ -42,11 +41,10 @@ class HostStaging final : public StagingBuffer {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(std::int32_t threads) : threads_(threads > 0 ? threads : usable_cores()) {
-    openblas_set_num_threads(1);
-  }
+  CpuBackend(std::int32_t threads, std::string_view blas_core)
+      : threads_(threads > 0 ? threads : usable_cores()), blas_(load_blas(blas_core)) {}
 
-  BackendInfo info() const override { return cpu_backend_info(); }
+  BackendInfo info() const override { return cpu_backend_info(blas_); }
   BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1}; }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return std::make_unique<HostStaging>(bytes);
@@ -104,13 +102,14 @@ class CpuBackend final : public Backend {
   }
 
   std::int32_t threads_;
+  const BlasInfo& blas_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads) {
+std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads, std::string_view blas_core) {
   expects(threads >= 0, "make_cpu_backend: a number of threads");
-  return std::make_unique<CpuBackend>(threads);
+  return std::make_unique<CpuBackend>(threads, blas_core);
 }
 
 }  // namespace vindex::measure

@@ -1,7 +1,5 @@
 #include "cpu_info.hpp"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sched.h>
@@ -25,19 +23,14 @@ std::string processor_model() {
   return "unknown processor";
 }
 
-/// "OpenBLAS 0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
-std::string library_version() {
-  const std::string config = openblas_get_config();
-  const auto second_space = config.find(' ', config.find(' ') + 1);
-  return config.substr(0, second_space);
-}
-
 }  // namespace
 
-BackendInfo cpu_backend_info() {
-  return {.name = "cpu",
-          .device = processor_model(),
-          .libraries = {library_version() + " " + openblas_get_corename()}};
+BackendInfo cpu_backend_info(const BlasInfo& blas) {
+  BackendInfo info{.name = "cpu", .device = processor_model(), .libraries = {blas.text()}};
+  if (!blas.warning.empty()) {
+    info.notes.push_back(blas.warning);
+  }
+  return info;
 }
 
 std::int32_t usable_cores() {

@@ -1,15 +1,13 @@
 #include "cpu_vectors.hpp"
 
+#include "blas.hpp"
 #include "chebyshev.hpp"
 #include "cpu_routes.hpp"
-#include "lapack.hpp"
 #include "projection.hpp"
 #include "stopwatch.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/singular_triplets.hpp>
-
-#include <cblas.h>
 
 #include <algorithm>
 #include <cmath>
@@ -36,9 +34,9 @@ WorkArray<double> dense_vectors(TileReader& reader, const SvdPlan& plan, TileCha
   const double unused = 0.0;
   lapack_int found = 0;
   lapack_int info = 0;
-  LAPACK_dsyevr("V", "I", "U", &n, gram.data(), &n, &unused, &unused, &first, &n, &unused, &found,
-                values.data(), vectors.data(), &n, integers.data() + 10 * p, work.data(),
-                &work_size, integers.data(), &integer_size, &info);
+  blas().LAPACK_dsyevr("V", "I", "U", &n, gram.data(), &n, &unused, &unused, &first, &n, &unused,
+                       &found, values.data(), vectors.data(), &n, integers.data() + 10 * p,
+                       work.data(), &work_size, integers.data(), &integer_size, &info);
   expects(info == 0 && found == n - first + 1, "dsyevr finds the largest eigenvalues");
   return vectors;
 }
@@ -88,7 +86,7 @@ SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::i
   std::vector<double> residual_norms;
   for (std::int64_t j = 0; j < count; ++j) {
     residual_norms.push_back(
-        cblas_dnrm2(static_cast<int>(p), projection.residual.data() + j * p, 1));
+        blas().cblas_dnrm2(static_cast<int>(p), projection.residual.data() + j * p, 1));
   }
   const auto columns = [count](const WorkArray<double>& array, std::int64_t length) {
     return std::span<const double>(array.data(), static_cast<std::size_t>(count * length));

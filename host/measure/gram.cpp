@@ -1,6 +1,6 @@
 #include "gram.hpp"
 
-#include <cblas.h>
+#include "blas.hpp"
 
 #include <array>
 #include <vector>
@@ -66,8 +66,8 @@ void add_to_gram(const Tile& tile, bool row_slabs, float* gram) {
   // A row-major tile is its transpose in the column-major order of the library.
   const std::int64_t p = row_slabs ? tile.cols : tile.rows;
   const std::int64_t depth = row_slabs ? tile.rows : tile.cols;
-  cblas_ssyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
-              as_int(depth), 1.0F, tile.values, as_int(tile.cols), 1.0F, gram, as_int(p));
+  blas().cblas_ssyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
+                     as_int(depth), 1.0F, tile.values, as_int(tile.cols), 1.0F, gram, as_int(p));
 }
 
 void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram) {
@@ -76,8 +76,8 @@ void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram) {
   for (std::int64_t i = 0; i < tile.rows * tile.cols; ++i) {
     wide[i] = static_cast<double>(tile.values[i]);
   }
-  cblas_dsyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
-              as_int(depth), 1.0, wide, as_int(tile.cols), 1.0, gram, as_int(p));
+  blas().cblas_dsyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans, as_int(p),
+                     as_int(depth), 1.0, wide, as_int(tile.cols), 1.0, gram, as_int(p));
 }
 
 double symmetric_norm_squared(const float* gram, std::int64_t p) { return norm_squared(gram, p); }

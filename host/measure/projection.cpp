@@ -1,11 +1,9 @@
 #include "projection.hpp"
 
-#include "lapack.hpp"
+#include "blas.hpp"
 #include "stopwatch.hpp"
 
 #include <vindex/core/error.hpp>
-
-#include <cblas.h>
 
 #include <algorithm>
 #include <utility>
@@ -24,9 +22,9 @@ void orthonormalise(double* basis, std::int64_t p, std::int64_t count, Workspace
   const auto n = static_cast<lapack_int>(count);
   const auto work_size = static_cast<lapack_int>(count * kLapackBlock);
   lapack_int info = 0;
-  LAPACK_dgeqrf(&m, &n, basis, &m, tau, work.data(), &work_size, &info);
+  blas().LAPACK_dgeqrf(&m, &n, basis, &m, tau, work.data(), &work_size, &info);
   expects(info == 0, "dgeqrf accepts its arguments");
-  LAPACK_dorgqr(&m, &n, &n, basis, &m, tau, work.data(), &work_size, &info);
+  blas().LAPACK_dorgqr(&m, &n, &n, basis, &m, tau, work.data(), &work_size, &info);
   expects(info == 0, "dorgqr accepts its arguments");
 }
 
@@ -36,9 +34,9 @@ void rotate(double* matrix, std::int64_t rows, std::int64_t count, const double*
   const std::int64_t block = scratch.size() / count;
   for (std::int64_t first = 0; first < rows; first += block) {
     const std::int64_t length = std::min(block, rows - first);
-    cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length), as_int(count),
-                as_int(count), 1.0, matrix + first, as_int(rows), rotation, as_int(count), 0.0,
-                scratch.data(), as_int(length));
+    blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length), as_int(count),
+                       as_int(count), 1.0, matrix + first, as_int(rows), rotation, as_int(count),
+                       0.0, scratch.data(), as_int(length));
     for (std::int64_t j = 0; j < count; ++j) {
       std::copy_n(scratch.data() + j * length, length, matrix + j * rows + first);
     }
@@ -90,12 +88,12 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
       // Row-major is the transpose in the column-major order of the library.
       const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
       const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
-      cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count), as_int(p), 1.0,
-                  wide.data(), as_int(tile.cols), out.basis.data(), as_int(p), 0.0, scratch.data(),
-                  as_int(length));
-      cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count), as_int(length), 1.0,
-                  wide.data(), as_int(tile.cols), scratch.data(), as_int(length), 1.0,
-                  out.residual.data(), as_int(p));
+      blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
+                         as_int(p), 1.0, wide.data(), as_int(tile.cols), out.basis.data(),
+                         as_int(p), 0.0, scratch.data(), as_int(length));
+      blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count), as_int(length),
+                         1.0, wide.data(), as_int(tile.cols), scratch.data(), as_int(length), 1.0,
+                         out.residual.data(), as_int(p));
       if (with_image) {
         for (std::int64_t j = 0; j < count; ++j) {
           std::copy_n(scratch.data() + j * length, length, out.image.data() + j * n + tile.first);
@@ -106,17 +104,17 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
 
   const Stopwatch watch(seconds);
   WorkArray<double> projected(workspace, count * count, "the projected matrix");
-  cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(count), as_int(count), as_int(p), 1.0,
-              out.basis.data(), as_int(p), out.residual.data(), as_int(p), 0.0, projected.data(),
-              as_int(count));
+  blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(count), as_int(count),
+                     as_int(p), 1.0, out.basis.data(), as_int(p), out.residual.data(), as_int(p),
+                     0.0, projected.data(), as_int(count));
   out.values.resize(static_cast<std::size_t>(count));
   {
     WorkArray<double> work(workspace, count * (kLapackBlock + 3), "Rayleigh-Ritz");
     const auto order = static_cast<lapack_int>(count);
     const auto work_size = static_cast<lapack_int>(work.size());
     lapack_int info = 0;
-    LAPACK_dsyev("V", "U", &order, projected.data(), &order, out.values.data(), work.data(),
-                 &work_size, &info);
+    blas().LAPACK_dsyev("V", "U", &order, projected.data(), &order, out.values.data(), work.data(),
+                        &work_size, &info);
     expects(info == 0, "dsyev converges on a small projected matrix");
   }
   std::reverse(out.values.begin(), out.values.end());
@@ -130,8 +128,8 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
     rotate(out.image.data(), n, count, projected.data(), scratch);
   }
   for (std::int64_t j = 0; j < count; ++j) {
-    cblas_daxpy(as_int(p), -out.values[static_cast<std::size_t>(j)], out.basis.data() + j * p, 1,
-                out.residual.data() + j * p, 1);
+    blas().cblas_daxpy(as_int(p), -out.values[static_cast<std::size_t>(j)],
+                       out.basis.data() + j * p, 1, out.residual.data() + j * p, 1);
   }
   return out;
 }

@@ -1,6 +1,6 @@
 #include "strict_qr.hpp"
 
-#include "lapack.hpp"
+#include "blas.hpp"
 #include "stopwatch.hpp"
 
 #include <vindex/core/error.hpp>
@@ -52,8 +52,8 @@ void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange
     const auto nb = static_cast<lapack_int>(panel);
     const lapack_int no_triangle = 0;  // the block is a plain rectangle
     lapack_int info = 0;
-    LAPACK_dtpqrt(&m, &n, &no_triangle, &nb, r, &n, block.data(), &m, reflectors.data(), &nb,
-                  work.data(), &info);
+    blas().LAPACK_dtpqrt(&m, &n, &no_triangle, &nb, r, &n, block.data(), &m, reflectors.data(), &nb,
+                         work.data(), &info);
     expects(info == 0, "dtpqrt accepts its arguments");
   });
 }
@@ -67,14 +67,14 @@ std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Wor
   WorkArray<double> work(workspace, 2 * p * kPanel, "bidiagonal reduction");
   const auto work_size = static_cast<lapack_int>(work.size());
   lapack_int info = 0;
-  LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(), work.data(),
-                &work_size, &info);
+  blas().LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(),
+                       work.data(), &work_size, &info);
   expects(info == 0, "dgebrd accepts its arguments");
   const lapack_int none = 0;
   const lapack_int one = 1;
   double unused = 0.0;
-  LAPACK_dbdsqr("U", &n, &none, &none, &none, d.data(), e.data(), &unused, &one, &unused, &one,
-                &unused, &one, work.data(), &info);
+  blas().LAPACK_dbdsqr("U", &n, &none, &none, &none, d.data(), e.data(), &unused, &one, &unused,
+                       &one, &unused, &one, work.data(), &info);
   expects(info >= 0, "dbdsqr accepts its arguments");
   if (info != 0) {
     d.clear();

@@ -1,11 +1,9 @@
 #include "strict_tail.hpp"
 
-#include "lapack.hpp"
+#include "blas.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
-
-#include <cblas.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,9 +82,9 @@ class InverseIteration {
     triangular_multiply(CblasNoTrans, image_);
     std::copy_n(left_.data(), p_ * width_, left_image_.data());
     triangular_multiply(CblasTrans, left_image_);
-    cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(width_), as_int(width_), as_int(p_),
-                1.0, left_.data(), as_int(p_), image_.data(), as_int(p_), 0.0, projected,
-                as_int(width_));
+    blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(width_), as_int(width_),
+                       as_int(p_), 1.0, left_.data(), as_int(p_), image_.data(), as_int(p_), 0.0,
+                       projected, as_int(width_));
     if (!std::all_of(projected, projected + square, [](double x) { return std::isfinite(x); })) {
       return false;
     }
@@ -94,8 +92,8 @@ class InverseIteration {
     const auto n = static_cast<lapack_int>(width_);
     const auto work_size = static_cast<lapack_int>(work_.size());
     lapack_int info = 0;
-    LAPACK_dgesvd("A", "A", &n, &n, projected, &n, values.data(), left_rotation, &n, right_rotation,
-                  &n, work_.data(), &work_size, &info);
+    blas().LAPACK_dgesvd("A", "A", &n, &n, projected, &n, values.data(), left_rotation, &n,
+                         right_rotation, &n, work_.data(), &work_size, &info);
     expects(info == 0, "dgesvd converges on a small matrix");
     // Smallest first: the next solves blow up that direction most, and orthogonalisation must take
     // it out of the columns behind it, not spread it over them.
@@ -132,12 +130,12 @@ class InverseIteration {
     return std::sqrt(sum);
   }
   void triangular_solve(CBLAS_TRANSPOSE side, WorkArray<double>& columns) {
-    cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, side, CblasNonUnit, as_int(p_),
-                as_int(width_), 1.0, r_, as_int(p_), columns.data(), as_int(p_));
+    blas().cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, side, CblasNonUnit, as_int(p_),
+                       as_int(width_), 1.0, r_, as_int(p_), columns.data(), as_int(p_));
   }
   void triangular_multiply(CBLAS_TRANSPOSE side, WorkArray<double>& columns) {
-    cblas_dtrmm(CblasColMajor, CblasLeft, CblasUpper, side, CblasNonUnit, as_int(p_),
-                as_int(width_), 1.0, r_, as_int(p_), columns.data(), as_int(p_));
+    blas().cblas_dtrmm(CblasColMajor, CblasLeft, CblasUpper, side, CblasNonUnit, as_int(p_),
+                       as_int(width_), 1.0, r_, as_int(p_), columns.data(), as_int(p_));
   }
   void orthonormalise(WorkArray<double>& columns) {
     double* const tau = work_.data() + width_ * kLapackBlock;
@@ -145,16 +143,16 @@ class InverseIteration {
     const auto n = static_cast<lapack_int>(width_);
     const auto work_size = static_cast<lapack_int>(width_ * kLapackBlock);
     lapack_int info = 0;
-    LAPACK_dgeqrf(&m, &n, columns.data(), &m, tau, work_.data(), &work_size, &info);
+    blas().LAPACK_dgeqrf(&m, &n, columns.data(), &m, tau, work_.data(), &work_size, &info);
     expects(info == 0, "dgeqrf accepts its arguments");
-    LAPACK_dorgqr(&m, &n, &n, columns.data(), &m, tau, work_.data(), &work_size, &info);
+    blas().LAPACK_dorgqr(&m, &n, &n, columns.data(), &m, tau, work_.data(), &work_size, &info);
     expects(info == 0, "dorgqr accepts its arguments");
   }
   /// columns = columns * rotation (or its transpose).
   void rotate(WorkArray<double>& columns, CBLAS_TRANSPOSE side, const double* rotation) {
-    cblas_dgemm(CblasColMajor, CblasNoTrans, side, as_int(p_), as_int(width_), as_int(width_), 1.0,
-                columns.data(), as_int(p_), rotation, as_int(width_), 0.0, other_.data(),
-                as_int(p_));
+    blas().cblas_dgemm(CblasColMajor, CblasNoTrans, side, as_int(p_), as_int(width_),
+                       as_int(width_), 1.0, columns.data(), as_int(p_), rotation, as_int(width_),
+                       0.0, other_.data(), as_int(p_));
     std::copy_n(other_.data(), p_ * width_, columns.data());
   }
 

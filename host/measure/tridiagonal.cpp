@@ -1,6 +1,6 @@
 #include "tridiagonal.hpp"
 
-#include "lapack.hpp"
+#include "blas.hpp"
 #include "simd_bisection.hpp"
 #include "simd_tridiagonal.hpp"
 
@@ -50,8 +50,8 @@ void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e, 
   const auto n = static_cast<lapack_int>(p);
   const auto work_size = static_cast<lapack_int>(p * kBlock);
   lapack_int info = 0;
-  LAPACK_ssytrd("U", &n, matrix, &n, narrow_d.data(), narrow_e.data(), tau.data(), work.data(),
-                &work_size, &info);
+  blas().LAPACK_ssytrd("U", &n, matrix, &n, narrow_d.data(), narrow_e.data(), tau.data(),
+                       work.data(), &work_size, &info);
   expects(info == 0, "ssytrd accepts its arguments");
   std::copy_n(narrow_d.data(), p, d);
   std::copy_n(narrow_e.data(), p - 1, e);
@@ -68,7 +68,7 @@ void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e,
   const auto n = static_cast<lapack_int>(p);
   const auto work_size = static_cast<lapack_int>(p * kBlock);
   lapack_int info = 0;
-  LAPACK_dsytrd("U", &n, matrix, &n, d, e, tau.data(), work.data(), &work_size, &info);
+  blas().LAPACK_dsytrd("U", &n, matrix, &n, d, e, tau.data(), work.data(), &work_size, &info);
   expects(info == 0, "dsytrd accepts its arguments");
 }
 
@@ -82,7 +82,7 @@ bool solve_tridiagonal(double* d, double* e, std::int64_t p, bool library, Works
   }
   const auto n = static_cast<lapack_int>(p);
   lapack_int info = 0;
-  LAPACK_dsterf(&n, d, e, &info);
+  blas().LAPACK_dsterf(&n, d, e, &info);
   expects(info >= 0, "dsterf accepts its arguments");
   return info == 0;
 }

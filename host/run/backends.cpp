@@ -76,10 +76,11 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     }
   }
   if (backends.empty()) {
-    backends.push_back(measure::make_cpu_backend(settings.threads));
+    backends.push_back(measure::make_cpu_backend(settings.threads, settings.blas_core));
     const measure::BackendInfo info = backends.front()->info();
-    note = fmt::format("back end: cpu ({}, {} workers)", info.device,
-                       backends.front()->limits().concurrent_calls);
+    note =
+        fmt::format("back end: cpu ({}, {} workers, {})", info.device,
+                    backends.front()->limits().concurrent_calls, fmt::join(info.libraries, ", "));
     if (settings.backend == BackendChoice::kAuto) {
       note += fmt::format("; no GPU is used: {}", why);
     }
@@ -93,7 +94,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
   for (const auto& backend : backends) {
     backend->prepare(settings.options);
     for (const std::string& text : backend->info().notes) {
-      note += "\nwarning: " + text;
+      note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
     }
   }
   return backends;

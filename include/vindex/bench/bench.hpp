@@ -38,6 +38,7 @@ struct BenchSettings {
   run::BackendChoice backend = run::BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};
   std::int32_t threads = 0;  ///< 0: every core; CUDA: calls at once
+  std::string blas_core;     ///< kernels of OpenBLAS that the user wants; empty: the best here
   Sampling sampling;
   /// Of the sections read and end_to_end: a model of the user's, or empty for `synth_spec`, written
   /// to a folder of its own below `folder` and removed afterwards.

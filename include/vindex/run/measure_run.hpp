@@ -33,7 +33,8 @@ struct RunSettings {
   BackendChoice backend = BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
-  std::uint64_t ram_budget = 0;             ///< bytes; 0: default_ram_budget()
+  std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
+  std::uint64_t ram_budget = 0;  ///< bytes; 0: default_ram_budget()
   bool store_spectra = true;
   shard::BulkReadOptions reading;
   results::WorkerShare worker;
