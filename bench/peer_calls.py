@@ -6,41 +6,63 @@ files in the folder given, one per matrix, as `vindex decode` writes them. Times
 the device's memory before, except for peers end to end.
 """
 import argparse
-import ctypes
-import glob
 import importlib
 import json
 import os
+import re
 import sys
 import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the peers share one GPU
 import numpy  # noqa: E402
 
+try:
+    import threadpoolctl
+except ImportError:
+    threadpoolctl = None
+
 TOP = 64
 
 
-def limit_blas_threads(threads):
-    """Thread pools of numpy and scipy, through their own entry points; returns what they say of themselves."""
-    said = []
-    for package in ("numpy", "scipy"):
+def openblas_of(package):
+    """"numpy 2.1.0: openblas 0.3.27 SkylakeX" by the libraries that came with the package."""
+    module = importlib.import_module(package)
+    folder = os.path.realpath(os.path.dirname(module.__file__))
+    said = [f"{library['internal_api']} {library['version']} {library.get('architecture', '')}".strip()
+            for library in (threadpoolctl.threadpool_info() if threadpoolctl else [])
+            if library["user_api"] == "blas" and
+            os.path.realpath(library["filepath"]).startswith((folder + os.sep, folder + ".libs" + os.sep))]
+    return f"{package} {module.__version__}: {', '.join(said) or 'BLAS unknown'}"
+
+
+def mkl_of_torch():
+    """The same of torch, whose BLAS is linked in: what its configuration says."""
+    torch = importlib.import_module("torch")
+    text = torch.__config__.show()
+    said = re.findall(r"Math Kernel Library Version (\S+)|CPU capability usage: (\S+)|(OpenBLAS[^\s,;]*)", text)
+    words = ["MKL " + mkl if mkl else capability or openblas for mkl, capability, openblas in said]
+    return f"torch {torch.__version__}: {', '.join(words) or 'BLAS unknown'}"
+
+
+def kernels_of(peer):
+    """Which BLAS computes for a peer. scipy's Gram matrix is numpy's product."""
+    package = peer.split(".")[0]
+    if package in ("torch", "weightwatcher-like"):
+        return mkl_of_torch()
+    return ", ".join(openblas_of(name) for name in (("numpy", "scipy") if package == "scipy" else (package,)))
+
+
+def limit_threads(threads):
+    """Thread pools of numpy, scipy and torch."""
+    for package in ("scipy.linalg", "torch"):  # loaded first: a limit reaches what is there
         try:
-            folder = os.path.dirname(importlib.import_module(package).__file__)
+            module = importlib.import_module(package)
         except ImportError:
             continue
-        for path in glob.glob(os.path.join(folder, "..", package + ".libs", "lib*openblas*")):
-            library = ctypes.CDLL(path)
-            for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
-                try:
-                    core = getattr(library, f"{prefix}openblas_get_corename{suffix}")
-                    limit = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
-                except AttributeError:
-                    continue
-                core.restype = ctypes.c_char_p
-                limit(threads)
-                said.append(f"{package}: OpenBLAS {core().decode()}")
-                break
-    return ", ".join(said) or "unknown"
+        if package == "torch":
+            module.set_num_threads(threads)
+    if threadpoolctl:
+        threadpoolctl.threadpool_limits(limits=threads)
 
 
 def roots(values):
@@ -269,7 +291,7 @@ def main():
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--model-file", action="append", default=[])
     options = parser.parse_args()
-    blas = limit_blas_threads(options.threads)
+    limit_threads(options.threads)
     files = sorted(name for name in os.listdir(options.folder) if name.endswith(".f32"))
     matrices = [numpy.fromfile(os.path.join(options.folder, name), dtype="<f4").reshape(options.rows, options.cols)
                 for name in files]
@@ -285,7 +307,11 @@ def main():
                 key = (name, batch)
                 if key not in inputs:  # one at a time: batches are gigabytes
                     inputs = {key: peer.put(numpy.stack([matrices[i % len(matrices)] for i in range(batch)]))}
-                answer = {"ms": peer.timed(inputs[key]), "blas": blas}
+                start = time.process_time()
+                answer = {"ms": peer.timed(inputs[key])}
+                answer["cpu_ms"] = 1e3 * (time.process_time() - start)
+                if options.device == "cpu":
+                    answer["kernels"] = kernels_of(name)
             else:
                 answer = {"errors": []}
                 for file_name, matrix in zip(files, matrices):

@@ -5,6 +5,11 @@ LAPACK as rows `probe.error.*` (unit share; one sample per spectrum).
     python3 bench/peers.py --program build/cpu/apps/vindex -o bench/results/cpu-NAME-peers.json
     python3 bench/peers.py --program bundle/bin/vindex --device cuda --batch 16,64 -o peers-cuda.json
 
+The peers and how they say which kernels of BLAS they took are packages of Python; a folder of their own keeps them apart:
+
+    python3 -m venv peers && peers/bin/pip install -r bench/requirements-peers.txt && peers/bin/python bench/peers.py ...
+
+Kernels and threads are chosen by nobody's environment: OPENBLAS_* and the like are removed from ours and from the peers'.
 `vindex synth` writes one layer per spectrum, `vindex decode` the float32 weights that the peers get for free. A peer that is
 not installed, fails or takes longer than its time is a row with a note; the others go on. The table goes to standard error.
 """
@@ -95,8 +100,8 @@ class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.deadline = time.monotonic() + options.time_limit
-        self.models, self.report, self.failed, self.blas = {}, None, False, "unknown"
-        self.our_rows, self.peer_rows, self.error_rows = [], [], []
+        self.models, self.report, self.failed, self.kernels = {}, None, False, {}
+        self.our_rows, self.peer_rows, self.time_rows, self.error_rows = [], [], [], []
         self.encoding = {"fp8": "F8_E4M3/128x128", "bf16": "BF16", "int4": "INT4/g32"}[options.encoding]
 
     def write_inputs(self):
@@ -121,7 +126,9 @@ class Bench:
         command = [self.options.program, "bench", "--json", "-q", "--backend", self.options.device, "--samples",
                    str(samples), "--folder", self.folder]
         shape = ["--shapes", f"{self.options.rows}x{self.options.cols}", "--encodings", self.encoding]
-        if self.options.device == "cuda":
+        if self.options.device == "cpu":
+            command += ["--threads", str(self.options.threads)]
+        else:
             shape += ["--batch", ",".join(map(str, self.options.batches))]
         report = json.loads(run(command + ["--sections", "spectra", "--modes", "default,strict,fast"] + shape))
         files = json.loads(run(command + ["--sections", "end-to-end", "--model", self.models["bf16"]]))
@@ -196,6 +203,8 @@ class Bench:
             if row["name"] == "end_to_end":
                 row["batch"], row["encoding"] = self.options.files, "BF16"
         self.peer_rows = [row for row, _ in wanted]
+        self.time_rows = [{**row, "name": "probe.cpu_time", "samples": [],
+                           "note": "processor time of all threads, " + row["name"]} for row in self.peer_rows]
         interleaved = self.options.device == "cpu"
         if not interleaved:
             self.add_ours(self.options.samples)
@@ -221,8 +230,9 @@ class Bench:
                 row["note"] = answer["failure"]
                 print(f"{row['peer']}: {answer['failure']}", file=sys.stderr)
             elif round_number > 0 or spent[index] > self.options.peer_seconds:
-                self.blas = answer["blas"]
+                self.kernels[row["peer"]] = answer.get("kernels")
                 row["samples"].append(answer["ms"] / row["batch"])
+                self.time_rows[index]["samples"].append(answer["cpu_ms"] / row["batch"])
             if not interleaved:
                 self.write(False)  # a run that is ended from outside keeps what it has
 
@@ -240,13 +250,18 @@ class Bench:
 
     def rows(self):
         """Everything so far; a peer that was not reached says so."""
-        return self.our_rows + [row if row["samples"] or "note" in row else {**row, "note": "not run"}
-                                for row in self.peer_rows] + self.error_rows
+        def explained(row):
+            kernels = self.kernels.get(row["peer"])
+            if row["samples"]:
+                return {**row, "note": f"{kernels}; threads: {self.options.threads}"} if kernels else row
+            return row if "note" in row else {**row, "note": "not run"}
+
+        times = [row for row in self.time_rows if row["samples"] and self.options.device == "cpu"]
+        return self.our_rows + [explained(row) for row in self.peer_rows] + times + self.error_rows
 
     def write(self, is_whole):
         """The document so far; to standard output only the whole one."""
-        host = {**self.report["host"], "blas": self.report["host"]["blas"] + "; peers " + self.blas}
-        document = {**self.report, "host": host, "command": " ".join(["bench/peers.py"] + sys.argv[1:]), "rows": self.rows(),
+        document = {**self.report, "command": " ".join(["bench/peers.py"] + sys.argv[1:]), "rows": self.rows(),
                     "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
         text = json.dumps(document, indent=1) + "\n"
         if self.options.output:
@@ -264,11 +279,13 @@ def table(rows):
 
     errors = {(row["peer"], row["route"], row["name"][12:]): max(row["samples"])
               for row in rows if row["name"].startswith("probe.error.")}
+    times = {(row["peer"], row["note"].split()[-1]): middle(row["samples"])
+             for row in rows if row["name"] == "probe.cpu_time"}
     ours = {}
     for row in rows:
         if row["peer"] is None and row["samples"] and row["unit"] == "ms_per_matrix":
             ours[row["name"]] = min(ours.get(row["name"], float("inf")), middle(row["samples"]))
-    lines = [f"{'row':<16} {'who':<24} {'batch':>5} {'median ms':>10} {'best ms':>10} {'/ ours':>7} "
+    lines = [f"{'row':<16} {'who':<24} {'batch':>5} {'median ms':>10} {'best ms':>10} {'/ ours':>7} {'CPU ms':>9} "
              f"{'var@64':>8} {'sigma max':>9}"]
     for row in rows:
         if not row["name"].startswith(("spectra.", "end_to_end")):
@@ -281,7 +298,9 @@ def table(rows):
         ratio = f"{value / ours[row['name']]:7.1f}" if row["name"] in ours else "      -"
         texts = [f"{errors[key]:.1e}" if key in errors else "-" for key in
                  ((row["peer"], row["name"], "var_64"), (row["peer"], row["name"], "sigma_max_relative"))]
-        lines.append(head + f"{value:10.3f} {min(row['samples']):10.3f} {ratio} {texts[0]:>8} {texts[1]:>9}")
+        spent = times.get((row["peer"], row["name"]))
+        lines.append(head + f"{value:10.3f} {min(row['samples']):10.3f} {ratio} "
+                     f"{f'{spent:9.1f}' if spent else '        -'} {texts[0]:>8} {texts[1]:>9}")
     return "\n".join(lines)
 
 
@@ -297,7 +316,7 @@ def main():
                         default=[16, 64], help="matrices per call of the batched peers on a GPU, and of ours there")
     parser.add_argument("--files", type=int, default=4, help="matrices of the model measured end to end")
     parser.add_argument("--samples", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of the peers on the host")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of the peers on the host, and our workers there")
     parser.add_argument("--peer-seconds", type=float, default=30.0, help="no further sample of a peer after this")
     parser.add_argument("--answer-seconds", type=float, default=120.0, help="a call longer than this is given up")
     parser.add_argument("--time-limit", type=float, default=3600.0, help="no further call after this")

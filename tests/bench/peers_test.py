@@ -37,11 +37,16 @@ def found(name, peer):
 assert len(found("spectra.default", None)) == 1 and len(found("end_to_end", None)) >= 1
 for peer in ("scipy.svdvals", "numpy.gram+eigvalsh"):
     assert found("spectra.default", peer)[0]["samples"], rows
+    assert peer.split(".")[0] in found("spectra.default", peer)[0]["note"], rows
+    assert len(found("probe.cpu_time", peer)[0]["samples"]) == len(found("spectra.default", peer)[0]["samples"])
     errors = found("probe.error.var_64", peer)[0]["samples"]
     assert len(errors) == 2 and max(errors) < 1e-5, errors
     assert max(found("probe.error.sigma_1", peer)[0]["samples"]) < 1e-5
 ours = found("end_to_end", "weightwatcher-like")[0]
 assert ours["samples"] or ours["note"], ours
+assert {row["note"].split()[-1] for row in found("probe.cpu_time", None)} == \
+    {"spectra.default", "spectra.strict", "spectra.fast"}
+assert document["host"]["blas"].startswith("OpenBLAS"), document["host"]
 for row in found("probe.error.var_64", None):
     assert max(row["samples"]) < 1e-6, row
 print(done.stderr)
