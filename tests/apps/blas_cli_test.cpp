@@ -73,6 +73,7 @@ TEST_F(BlasCliTest, OnlyVerbsThatComputeMapIt) {
       maps_openblas({"decode", model_, "--tensor", "model.layers.1.mlp.experts.0.down_proj.weight",
                      "-o", folder_.file("weights.f32")}));
   EXPECT_FALSE(maps_openblas({"status", results}));
+  EXPECT_FALSE(maps_openblas({"show", results}));
   EXPECT_FALSE(maps_openblas({"validate", results}));
   EXPECT_FALSE(
       maps_openblas({"export", results, "--format", "csv", "-o", folder_.file("table.csv")}));
