@@ -26,7 +26,7 @@ struct Flags {
   run::RunSettings settings;
   std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
                                               ram_budget, null = "none", config, worker,
-                                              progress = "auto", read = "auto";
+                                              progress = "auto", read = "auto", reshape = "none";
   bool no_escalate = false, no_spectra = false, json = false;
 };
 
@@ -52,6 +52,7 @@ run::RunSettings settings_of(const Flags& flags, const Session& session) {
   settings.reading.path = kPaths.at(flags.read);
   settings.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
+  settings.indexing.reshape_out = flags.reshape == "out";
   settings.options.mode = mode_of(flags.mode);
   settings.options.escalate = !flags.no_escalate;
   settings.options.sign_flip_null = flags.null == "signflip";
@@ -73,6 +74,7 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--blocks", flags.blocks, "Blocks, for example routed_expert,router");
   verb.add_option("--roles", flags.roles, "Roles, for example down_proj,gate_up_proj");
   verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
+  add_reshape(verb, flags.reshape);
   verb.add_option("--mode", flags.mode,
                   "fast: top 64 with bounds; default; strict: float64 throughout")
       ->check(CLI::IsMember({"fast", "default", "strict"}))

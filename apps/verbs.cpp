@@ -181,6 +181,13 @@ run::BackendChoice backend_of(const std::string& name) {
   return kBackends.at(name);
 }
 
+void add_reshape(CLI::App& verb, std::string& choice) {
+  verb.add_option("--reshape", choice,
+                  "out: tensors of rank 3 and more (convolutions) as out x rest")
+      ->check(CLI::IsMember({"none", "out"}))
+      ->capture_default_str();
+}
+
 std::string size_text(std::uint64_t bytes) {
   static constexpr std::array<const char*, 5> kNames = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);

@@ -54,6 +54,9 @@ run::BackendChoice backend_of(const std::string& name);
 /// OPENBLAS_CORETYPE, the user's wish for kernels of OpenBLAS; empty where it is not set.
 std::string blas_core_wish();
 
+/// The option --reshape into `choice` ("none", "out").
+void add_reshape(CLI::App& verb, std::string& choice);
+
 /// "7.2 GiB".
 std::string size_text(std::uint64_t bytes);
 

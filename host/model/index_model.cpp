@@ -55,7 +55,7 @@ void drop_tied_output(ModelIndex& index) {
 
 }  // namespace
 
-ModelIndex index_model(const shard::ModelFiles& files) {
+ModelIndex index_model(const shard::ModelFiles& files, const IndexOptions& options) {
   ModelIndex index;
   Claims claims(files, index.warnings);
   refuse_other_files(files, claims);
@@ -87,7 +87,7 @@ ModelIndex index_model(const shard::ModelFiles& files) {
   }
 
   const std::vector<LogicalTensor> logicals = bind_companions(files, quant, index.warnings);
-  build_records(files, logicals, naming, index);
+  build_records(files, logicals, naming, options, index);
   if (claims.flag("tie_word_embeddings")) {
     drop_tied_output(index);
   }

@@ -66,8 +66,8 @@ std::optional<bool> transposed_pair(const std::vector<std::int64_t>& gate_up,
 class Builder {
  public:
   Builder(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
-          const Naming& naming, ModelIndex& index)
-      : files_(files), logicals_(logicals), naming_(naming), index_(index) {}
+          const Naming& naming, const IndexOptions& options, ModelIndex& index)
+      : files_(files), logicals_(logicals), naming_(naming), options_(options), index_(index) {}
 
   void build() {
     index_.tensors.reserve(logicals_.size());
@@ -108,11 +108,12 @@ class Builder {
     if (meaning.has_expert && name_.number_count > 0) {
       name_.expert = name_.numbers[0];
     }
-    const bool stacked = logical.shape_known && logical.shape.size() == 3;
+    const bool reshaped = is_reshaped(logical, meaning);
+    const bool stacked = !reshaped && logical.shape_known && logical.shape.size() == 3;
     bool transposed =
         meaning.layout == Layout::kTransposed || meaning.layout == Layout::kExpertStackTransposed;
-    if (logical.quantised) {
-      transposed = false;  // packed schemes pack along the inputs
+    if (logical.quantised || reshaped) {
+      transposed = false;  // packed schemes pack along the inputs, convolutions are out first
     } else if (stacked && meaning.layout != Layout::kHeadStack) {
       transposed = orientation(logical, transposed);
     }
@@ -124,6 +125,13 @@ class Builder {
     for (std::int64_t slice = 0; slice < slices; ++slice) {
       add_matrix(logical, meaning, transposed, stacked ? slice : -1, slices);
     }
+  }
+
+  /// A tensor of rank 3 and more that --reshape out makes one matrix of. Rows of blocks (GGUF) lie
+  /// along the last side, so they divide the longer row too.
+  bool is_reshaped(const LogicalTensor& logical, const Meaning& meaning) const {
+    return options_.reshape_out && logical.shape_known && !logical.quantised &&
+           logical.shape.size() >= 3 && !(logical.shape.size() == 3 && is_stack(meaning.layout));
   }
 
   /// Empty for a weight; else why this tensor makes no matrix.
@@ -153,7 +161,7 @@ class Builder {
     if (!logical.quantised && logical.encoding.type == decode::ElementType::kBool) {
       return "BOOL";
     }
-    if (logical.shape.size() == 2) {
+    if (logical.shape.size() == 2 || is_reshaped(logical, meaning)) {
       return "";
     }
     // Schemes of several tensors pack matrices, so three sides are a stack under any name.
@@ -161,6 +169,10 @@ class Builder {
       return logical.shape[0] <= kMostSlices
                  ? ""
                  : fmt::format("a stack of more than {} slices", kMostSlices);
+    }
+    if (options_.reshape_out && logical.quantised) {
+      return fmt::format("{}-D of {}: packed along its last side, not as out x rest",
+                         logical.shape.size(), logical.encoding.label);
     }
     if (logical.name.find("conv") != std::string::npos) {
       return "convolution";
@@ -269,8 +281,13 @@ class Builder {
     matrix.tensor_record = static_cast<std::int32_t>(index_.tensors.size() - 1);
     if (logical.shape_known) {
       const std::size_t rank = logical.shape.size();
-      matrix.rows = logical.shape[rank - (transposed ? 1 : 2)];
-      matrix.cols = logical.shape[rank - (transposed ? 2 : 1)];
+      if (is_reshaped(logical, meaning)) {
+        matrix.rows = logical.shape[0];
+        matrix.cols = index_.tensors.back().count / logical.shape[0];
+      } else {
+        matrix.rows = logical.shape[rank - (transposed ? 1 : 2)];
+        matrix.cols = logical.shape[rank - (transposed ? 2 : 1)];
+      }
     }
     set_parts(logical, slice, slices, matrix);
     index_.matrices.push_back(std::move(matrix));
@@ -348,6 +365,7 @@ class Builder {
   const shard::ModelFiles& files_;
   const std::vector<LogicalTensor>& logicals_;
   const Naming& naming_;
+  const IndexOptions& options_;
   ModelIndex& index_;
   TensorName name_;
   bool layout_warned_ = false;
@@ -356,8 +374,8 @@ class Builder {
 }  // namespace
 
 void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
-                   const Naming& naming, ModelIndex& index) {
-  Builder(files, logicals, naming, index).build();
+                   const Naming& naming, const IndexOptions& options, ModelIndex& index) {
+  Builder(files, logicals, naming, options, index).build();
 }
 
 }  // namespace vindex::model

@@ -23,6 +23,6 @@ struct Naming {
 /// `logicals` (in order of name). Errors: FormatError where a count does not fit 63 bits or the
 /// model has more matrices than any model could.
 void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
-                   const Naming& naming, ModelIndex& index);
+                   const Naming& naming, const IndexOptions& options, ModelIndex& index);
 
 }  // namespace vindex::model

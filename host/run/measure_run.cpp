@@ -138,7 +138,7 @@ std::uint64_t workspace_of(const void* context, const decode::Encoding& encoding
 SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
   model.files = shard::open_model(settings.model, {.model_config = settings.model_config});
-  model.index = model::index_model(model.files);
+  model.index = model::index_model(model.files, settings.indexing);
   if (model.index.matrices.empty()) {
     throw MissingInputError("E-NOTHING",
                             fmt::format("{}: nothing to measure: the model has no weight matrix",

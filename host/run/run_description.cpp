@@ -74,6 +74,8 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.fingerprint.emplace_back("null", run.sign_flip_null ? "signflip" : "none");
   run.fingerprint.emplace_back("vectors", std::to_string(run.vectors));
   run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
+  const std::string reshape = settings.indexing.reshape_out ? "out" : "none";
+  run.fingerprint.emplace_back("reshape", reshape);
   Json inputs = Json::array();
   for (const shard::Shard& shard : model.files.shards) {
     run.fingerprint.emplace_back(
@@ -92,6 +94,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                            {"escalate", options.escalate},
                            {"svd_route", options.svd_route},
                            {"null", run.sign_flip_null ? "signflip" : "none"},
+                           {"reshape", reshape},
                            {"vectors", options.vectors},
                            {"spectra", settings.store_spectra},
                            {"threads", settings.threads},

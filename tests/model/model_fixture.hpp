@@ -105,7 +105,7 @@ class ModelFixture {
   }
 
   shard::ModelFiles& files() { return files_; }
-  ModelIndex index() const { return index_model(files_); }
+  ModelIndex index(const IndexOptions& options = {}) const { return index_model(files_, options); }
 
  private:
   static void set(JsonValue& object, const std::string& path, JsonValue value) {

@@ -263,6 +263,44 @@ TEST(UnknownArchitectureTest, EveryMatrixIsOtherUnderItsOwnName) {
   }
 }
 
+TEST(ReshapeOutTest, RanksBeyondMatricesBecomeOutTimesRest) {
+  for (const bool gguf : {false, true}) {
+    ModelFixture fixture = gguf ? ModelFixture::gguf("qwen3moe") : ModelFixture();
+    if (!gguf) {
+      fixture.config("model_type", "qwen3_moe");
+    }
+    const std::string stack =
+        gguf ? "blk.3.ffn_up_exps.weight" : "model.layers.3.mlp.experts.up_proj.weight";
+    fixture.bf16(stack, {3, 24, 40});
+    fixture.bf16("visual.patch_embed.proj.weight", {24, 3, 2, 14});
+    fixture.bf16("blk.3.ssm_conv1d.weight", {96, 1, 4});
+    fixture.bf16("stem.empty.weight", {96, 0, 4});
+    fixture.bf16("stem.flat.weight", {1, 7, 1});
+    fixture.bf16("stem.bias", {4, 7, 2});
+    fixture.add("stem.flags.weight", ElementType::kBool, {4, 7, 2});
+    if (gguf) {
+      fixture.add("stem.conv.weight", ElementType::kQ8_0, {5, 3, 64});
+    }
+    EXPECT_EQ(fixture.index().matrices.size(), 3U) << gguf;
+    const ModelIndex index = fixture.index({.reshape_out = true});
+    EXPECT_EQ(index.matrices.size(), gguf ? 7U : 6U);
+    EXPECT_EQ(describe(index, stack).size(), 3U);
+    EXPECT_EQ(only(index, "visual.patch_embed.proj.weight"), "-1/other/proj/-1/-1 24x84");
+    EXPECT_NE(only(index, "blk.3.ssm_conv1d.weight").find("96x4"), std::string::npos);
+    EXPECT_NE(only(index, "stem.flat.weight").find(" 1x7"), std::string::npos);
+    if (gguf) {
+      const MatrixRecord* packed = find_matrix(index, "stem.conv.weight");
+      ASSERT_NE(packed, nullptr);
+      EXPECT_EQ(packed->unsupported, "");
+      EXPECT_EQ(packed->cols, 192);
+    }
+    EXPECT_EQ(find_tensor(index, "stem.empty.weight")->reason, "zero size");
+    EXPECT_EQ(find_tensor(index, "stem.bias")->reason, "bias");
+    EXPECT_EQ(find_tensor(index, "stem.flags.weight")->reason, "BOOL");
+    EXPECT_TRUE(find_tensor(index, "visual.patch_embed.proj.weight")->in_matrix);
+  }
+}
+
 TEST(NoConfigurationTest, HuggingFaceNamesSpeakForThemselves) {
   ModelFixture fixture;
   fixture.bf16("model.layers.1.mlp.experts.0.down_proj.weight", {40, 24});

@@ -2,7 +2,7 @@
 // truth.json and LAPACK.
 #include "huggingface_model.hpp"
 #include "model_plan.hpp"
-#include "singular_values.hpp"
+#include "support/singular_values.hpp"
 #include "temporary_folder.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>
@@ -105,7 +105,8 @@ int check_against_truth(const std::string& folder, double relative) {
       continue;
     }
     const std::vector<double> planted = row["singular_values"];
-    const auto measured = singular_values(weights, record.stored_rows(), record.stored_cols());
+    const auto measured =
+        vindex::testing::singular_values(weights, record.stored_rows(), record.stored_cols());
     if (planted.size() != measured.size()) {
       ADD_FAILURE() << "planted " << planted.size() << " of " << measured.size();
       continue;

@@ -1,5 +1,5 @@
 #include "orthogonal_mix.hpp"
-#include "singular_values.hpp"
+#include "support/singular_values.hpp"
 #include "weights.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(PlantedSpectrum, IsRecoveredFromTheExactConstruction) {
     const auto planted = planted_singular_values(powerlaw(shape.rows, shape.cols));
     std::vector<double> matrix(static_cast<std::size_t>(shape.rows * shape.cols));
     plant_spectrum(42, planted, shape.rows, shape.cols, matrix.data());
-    const auto found = singular_values(matrix, shape.rows, shape.cols);
+    const auto found = vindex::testing::singular_values(matrix, shape.rows, shape.cols);
     ASSERT_EQ(found.size(), planted.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       ASSERT_NEAR(found[i], planted[i], 1e-12 * planted[0]) << i;
@@ -54,7 +54,7 @@ TEST(PlantedSpectrum, SurvivesTheFloatConstruction) {
   const auto planted = planted_singular_values(powerlaw(300, 200));
   std::vector<float> matrix(300 * 200);
   plant_spectrum(42, planted, 300, 200, matrix.data());
-  const auto found = singular_values(matrix, 300, 200);
+  const auto found = vindex::testing::singular_values(matrix, 300, 200);
   for (std::size_t i = 0; i < found.size(); ++i) {
     ASSERT_NEAR(found[i], planted[i], 2e-6 * planted[0]) << i;
   }
@@ -93,7 +93,7 @@ TEST(DrawnWeights, SpikesStandWhereTheFormulaSays) {
   recipe.key = 11;
   std::vector<float> weights(static_cast<std::size_t>(recipe.rows * recipe.cols));
   draw_weights(recipe, weights);
-  const auto found = singular_values(weights, recipe.rows, recipe.cols);
+  const auto found = vindex::testing::singular_values(weights, recipe.rows, recipe.cols);
   const auto predicted = predicted_spike_values(recipe);
   ASSERT_EQ(predicted.size(), 3U);
   for (std::size_t k = 0; k < 3; ++k) {

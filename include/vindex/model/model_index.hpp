@@ -102,9 +102,16 @@ struct ModelIndex {
   std::vector<Warning> warnings;       ///< those of ModelFiles not repeated
 };
 
+/// What is asked of index_model() beyond its rules.
+struct IndexOptions {
+  /// Tensors of rank 3 and more that are no stack are matrices: shape[0] rows, the product of the
+  /// other sides as columns, in the order stored.
+  bool reshape_out = false;
+};
+
 /// Interprets the tensors of `files`. Errors: FormatError only for what makes the model as a whole
 /// unreadable; a weight whose companions are missing or misshapen becomes a record with
 /// `unsupported` set.
-ModelIndex index_model(const shard::ModelFiles& files);
+ModelIndex index_model(const shard::ModelFiles& files, const IndexOptions& options = {});
 
 }  // namespace vindex::model

@@ -29,6 +29,7 @@ struct RunSettings {
   std::string model_config;
   std::string output;
   model::Selection selection;
+  model::IndexOptions indexing;
   measure::MeasureOptions options;
   BackendChoice backend = BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::synth {
+namespace vindex::testing {
 
 /// All singular values of a dense row-major matrix, descending.
 template <typename Real>
@@ -32,4 +32,4 @@ std::vector<double> singular_values(const std::vector<Real>& matrix, std::int64_
   return s;
 }
 
-}  // namespace vindex::synth
+}  // namespace vindex::testing
