@@ -28,6 +28,7 @@ namespace vindex::measure {
   X(cblas_ssyrk)                 \
   X(dbdsqr_)                     \
   X(dgebrd_)                     \
+  X(dgelqf_)                     \
   X(dgeqrf_)                     \
   X(dgesvd_)                     \
   X(dorgqr_)                     \
