@@ -2,6 +2,7 @@
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
 #include "model_shape.hpp"
+#include "products.hpp"
 #include "records.hpp"
 
 #include <vindex/core/error.hpp>
@@ -10,16 +11,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace vindex::model {
 
 namespace {
 
 /// Files that hold tensors of a model but no model. Errors: FormatError naming the type.
-void refuse_other_files(const shard::ModelFiles& files, const Claims& claims) {
+void refuse_other_files(const shard::ModelFiles& files, const Claims& claims,
+                        const IndexOptions& options) {
   const std::string& type = claims.file_type();
   const bool projector = type == "mmproj" || claims.architecture() == "clip";
-  if (projector || type == "imatrix" || type == "adapter" || claims.architecture() == "imatrix") {
+  if (projector || type == "imatrix" || (type == "adapter" && !options.lora) ||
+      claims.architecture() == "imatrix") {
     throw FormatError(
         "E-MODEL-TYPE", printable(files.path),
         fmt::format("this GGUF file is no model but of type {}", projector      ? "mmproj"
@@ -53,12 +57,30 @@ void drop_tied_output(ModelIndex& index) {
   index.matrices.erase(output);
 }
 
+void append(std::vector<MatrixRecord> records, ModelIndex& index) {
+  std::move(records.begin(), records.end(), std::back_inserter(index.matrices));
+}
+
+/// Rows of products, behind all others and in their order.
+void add_products(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+                  const Naming& naming, const IndexOptions& options, Claims& claims,
+                  ModelIndex& index) {
+  const auto first = static_cast<std::ptrdiff_t>(index.matrices.size());
+  if (options.heads) {
+    append(head_products(files.path, claims, index), index);
+  }
+  if (options.lora) {
+    append(adapter_products(files, logicals, naming, index.warnings), index);
+  }
+  sort_matrices(index.matrices.begin() + first, index.matrices.end());
+}
+
 }  // namespace
 
 ModelIndex index_model(const shard::ModelFiles& files, const IndexOptions& options) {
   ModelIndex index;
   Claims claims(files, index.warnings);
-  refuse_other_files(files, claims);
+  refuse_other_files(files, claims, options);
   const QuantClaims quant = read_quant_claims(files, index.warnings);
 
   Naming naming;
@@ -93,6 +115,7 @@ ModelIndex index_model(const shard::ModelFiles& files, const IndexOptions& optio
   }
   index.shape.architecture = declared.empty() ? "unknown" : declared;
   derive_shape(files, claims, quant, index);
+  add_products(files, logicals, naming, options, claims, index);
   return index;
 }
 

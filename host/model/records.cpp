@@ -75,7 +75,7 @@ class Builder {
     for (const LogicalTensor& logical : logicals_) {
       add(logical);
     }
-    sort_matrices();
+    sort_matrices(index_.matrices.begin(), index_.matrices.end());
   }
 
  private:
@@ -339,29 +339,6 @@ class Builder {
     }
   }
 
-  void sort_matrices() {
-    std::vector<MatrixRecord>& matrices = index_.matrices;
-    std::vector<std::int32_t> ranks(matrices.size());
-    for (std::size_t i = 0; i < matrices.size(); ++i) {
-      ranks[i] = role_rank(matrices[i].role);
-    }
-    std::vector<std::size_t> order(matrices.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto key = [&](std::size_t i) {
-      const MatrixRecord& m = matrices[i];
-      return std::make_tuple(m.layer, m.block, ranks[i], std::string_view(m.role), m.expert,
-                             m.slice, std::string_view(m.tensor));
-    };
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-    std::vector<MatrixRecord> sorted;
-    sorted.reserve(matrices.size());
-    for (const std::size_t i : order) {
-      sorted.push_back(std::move(matrices[i]));
-    }
-    matrices = std::move(sorted);
-  }
-
   const shard::ModelFiles& files_;
   const std::vector<LogicalTensor>& logicals_;
   const Naming& naming_;
@@ -372,6 +349,32 @@ class Builder {
 };
 
 }  // namespace
+
+void sort_matrices(MatrixIterator begin, MatrixIterator end) {
+  const auto count = static_cast<std::size_t>(end - begin);
+  const auto record = [&](std::size_t i) -> MatrixRecord& {
+    return begin[static_cast<std::ptrdiff_t>(i)];
+  };
+  std::vector<std::int32_t> ranks(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    ranks[i] = role_rank(record(i).role);
+  }
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&](std::size_t i) {
+    const MatrixRecord& m = record(i);
+    return std::make_tuple(m.layer, m.block, ranks[i], std::string_view(m.role), m.expert, m.slice,
+                           std::string_view(m.tensor));
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  std::vector<MatrixRecord> sorted;
+  sorted.reserve(count);
+  for (const std::size_t i : order) {
+    sorted.push_back(std::move(record(i)));
+  }
+  std::move(sorted.begin(), sorted.end(), begin);
+}
 
 void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index) {

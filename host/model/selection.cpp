@@ -188,7 +188,11 @@ std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selec
     if (!wants(selection, matrix.layer, matrix.block, matrix.role)) {
       continue;
     }
-    if (selection.tensors != nullptr) {
+    if (selection.tensors != nullptr && matrix.product != nullptr) {
+      if (!selection.tensors->matches(matrix.tensor)) {
+        continue;  // a name of its own, not the tensor's
+      }
+    } else if (selection.tensors != nullptr) {
       signed char& match = matched[static_cast<std::size_t>(matrix.tensor_record)];
       if (match < 0) {
         match = selection.tensors->matches(matrix.tensor) ? 1 : 0;

@@ -63,6 +63,8 @@ std::string text_of(const GgufHeader& header, const char* name) {
   return text == nullptr ? std::string() : *text;
 }
 
+constexpr const char* kAdapter = "an adapter (LoRA)";
+
 /// What a GGUF file is if it holds no language model: empty for models.
 std::string companion_kind(const GgufHeader& header) {
   const std::string type = text_of(header, "general.type");
@@ -71,7 +73,7 @@ std::string companion_kind(const GgufHeader& header) {
     return "an importance matrix (imatrix)";
   }
   if (type == "adapter") {
-    return "an adapter (LoRA)";
+    return kAdapter;
   }
   if (type == "mmproj" || type == "projector" || architecture == "clip") {
     return "a multimodal projector (mmproj)";
@@ -82,9 +84,10 @@ std::string companion_kind(const GgufHeader& header) {
   return std::string();
 }
 
-void refuse_companion(const GgufHeader& header, const std::string& name) {
+void refuse_companion(const GgufHeader& header, const std::string& name, bool adapter_wanted) {
   const std::string kind = companion_kind(header);
-  if (!kind.empty()) {
+  const bool adapter = kind == kAdapter;
+  if (!kind.empty() && !(adapter && adapter_wanted)) {
     throw FormatError("E-GGUF-KIND", name,
                       fmt::format("this is {}, not a model: give the model's own file", kind));
   }
@@ -160,13 +163,14 @@ void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t
   }
 }
 
-void append_set(const std::string& folder, const SplitName& name, ModelFiles& model) {
+void append_set(const std::string& folder, const SplitName& name, const OpenOptions& options,
+                ModelFiles& model) {
   std::vector<OpenedFile> files;
   for (std::uint64_t i = 0; i < name.count; ++i) {
     files.push_back(open_one(member_path(folder, name.file_name(i + 1))));
     check_member(files.back(), files.front(), i);
   }
-  refuse_companion(files.front().header, printable(files.front().shard.path));
+  refuse_companion(files.front().header, printable(files.front().shard.path), options.adapter);
   std::uint64_t tensors = 0;
   for (const OpenedFile& file : files) {
     tensors += file.header.tensors.size();
@@ -220,10 +224,10 @@ std::optional<SplitName> parse_split_name(const std::string& file_name) {
   return SplitName{file_name.substr(0, file_name.size() - tail), *number, *count};
 }
 
-void open_gguf_model(const std::string& path, ModelFiles& model) {
+void open_gguf_model(const std::string& path, const OpenOptions& options, ModelFiles& model) {
   model.format = ContainerFormat::kGguf;
   OpenedFile file = open_one(path);
-  refuse_companion(file.header, printable(path));
+  refuse_companion(file.header, printable(path), options.adapter);
   const auto name = parse_split_name(file.shard.file_name);
   const std::uint64_t count = file.count.value_or(1);
   if (count <= 1) {
@@ -254,11 +258,11 @@ void open_gguf_model(const std::string& path, ModelFiles& model) {
                       fmt::format("split {} of {}, and {} is absent: fetch the whole set",
                                   name->number, count, printable(*missing)));
   }
-  append_set(folder, *name, model);
+  append_set(folder, *name, options, model);
 }
 
 void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,
-                      ModelFiles& model) {
+                      const OpenOptions& options, ModelFiles& model) {
   std::map<std::string, std::string> first_files;  // of each set
   for (const std::string& file : files) {
     const auto name = parse_split_name(file);
@@ -281,7 +285,7 @@ void open_gguf_folder(const std::string& folder, const std::vector<std::string>&
     throw_several_models(folder, models);
   }
   const std::string& file = models.empty() ? others.front() : models.front();
-  open_gguf_model(member_path(folder, file), model);
+  open_gguf_model(member_path(folder, file), options, model);
   warn_of_others(others, model);
 }
 

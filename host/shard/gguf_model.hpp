@@ -21,12 +21,13 @@ struct SplitName {
 std::optional<SplitName> parse_split_name(const std::string& file_name);
 
 /// Adds the model that the file at `path` belongs to. Errors: FormatError E-SPLIT-* for sets that
-/// are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files that hold no model.
-void open_gguf_model(const std::string& path, ModelFiles& model);
+/// are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files that hold no model
+/// (an adapter is one where `options` ask for it).
+void open_gguf_model(const std::string& path, const OpenOptions& options, ModelFiles& model);
 
 /// Opens the GGUF model of a folder. Errors: as above; FormatError E-FOLDER-SEVERAL listing
 /// the models where there is more than one.
 void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,
-                      ModelFiles& model);
+                      const OpenOptions& options, ModelFiles& model);
 
 }  // namespace vindex::shard

@@ -24,7 +24,7 @@ void open_folder(const std::string& folder, const OpenOptions& options, ModelFil
     read_config(options.model_config, folder, fs::path(model.shards.front().path).stem().string(),
                 model);
   } else if (!listing.gguf.empty()) {
-    open_gguf_folder(folder, listing.gguf, model);
+    open_gguf_folder(folder, listing.gguf, options, model);
   } else if (!listing.pickles.empty()) {
     throw FormatError("E-FILE-PICKLE", printable(folder),
                       fmt::format("only Python pickles lie here ({}): convert them to safetensors "
@@ -40,7 +40,7 @@ void open_folder(const std::string& folder, const OpenOptions& options, ModelFil
 void open_file(const std::string& path, const OpenOptions& options, ModelFiles& model) {
   const FileKind kind = detect_container(*open_file_source(path));
   if (kind == FileKind::kGguf) {
-    return open_gguf_model(path, model);
+    return open_gguf_model(path, options, model);
   }
   open_safetensors_file(path, model);
   const fs::path folder = fs::path(path).parent_path();

@@ -247,6 +247,12 @@ void read_config(const std::string& explicit_path, const std::string& folder,
   if (member_is_listed(folder, "hf_quant_config.json")) {
     model.quantisation = read_json(member_path(folder, "hf_quant_config.json"), model);
   }
+  const bool factors = std::any_of(
+      model.tensors.begin(), model.tensors.end(),
+      [](const StoredTensor& tensor) { return tensor.name.find(".lora_") != std::string::npos; });
+  if (factors && member_is_listed(folder, "adapter_config.json")) {
+    model.adapter = read_json(member_path(folder, "adapter_config.json"), model);
+  }
 }
 
 }  // namespace vindex::shard

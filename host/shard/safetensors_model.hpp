@@ -19,6 +19,7 @@ void open_safetensors_folder(const std::string& folder, const FolderListing& lis
 
 /// Reads config.json (or `explicit_path` where not empty) into `model.config`. `folder` is where it
 /// lies, `stem` the file's name without suffix for `<stem>.config.json`, or empty.
+/// adapter_config.json likewise into `model.adapter`, where there are LoRA factors.
 void read_config(const std::string& explicit_path, const std::string& folder,
                  const std::string& stem, ModelFiles& model);
 

@@ -8,6 +8,7 @@
 #include <vindex/shard/model_files.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ struct CompanionPart {
   TensorPart part;
 };
 
+struct Product;  // model/product.hpp
+
 /// One matrix: a row of /matrix/.
 struct MatrixRecord {
   std::string tensor;  ///< logical name (raw bytes)
@@ -67,7 +70,8 @@ struct MatrixRecord {
       unsupported;  ///< why it cannot be measured (companion missing, encoding); empty if it can
   TensorPart codes;
   std::vector<CompanionPart> companions;
-  std::int32_t tensor_record = -1;  ///< index into ModelIndex::tensors
+  std::int32_t tensor_record = -1;         ///< index into ModelIndex::tensors
+  std::shared_ptr<const Product> product;  ///< a row of /product/: nothing is stored of it
   std::int64_t stored_rows() const { return transposed ? cols : rows; }
   std::int64_t stored_cols() const { return transposed ? rows : cols; }
 };
@@ -107,6 +111,8 @@ struct IndexOptions {
   /// Tensors of rank 3 and more that are no stack are matrices: shape[0] rows, the product of the
   /// other sides as columns, in the order stored.
   bool reshape_out = false;
+  bool heads = false;  ///< rows of /product/ for every head of attention
+  bool lora = false;   ///< rows of /product/ for every LoRA pair; adapters are accepted
 };
 
 /// Interprets the tensors of `files`. Errors: FormatError only for what makes the model as a whole

@@ -46,12 +46,14 @@ struct ModelFiles {
   std::vector<StoredTensor> tensors;      ///< in shard order, then file offset
   std::optional<JsonValue> config;        ///< config.json (safetensors), if found
   std::optional<JsonValue> quantisation;  ///< hf_quant_config.json (ModelOpt), if found
+  std::optional<JsonValue> adapter;       ///< adapter_config.json (PEFT), beside LoRA factors
   std::vector<GgufKey> keys;              ///< of the first GGUF shard, in file order
   std::vector<Warning> warnings;
 };
 
 struct OpenOptions {
   std::string model_config;  ///< --model-config FILE; empty: look beside the model
+  bool adapter = false;      ///< a GGUF adapter (LoRA) is no refusal
 };
 
 /// Opens a folder (Hugging Face layout, a repository of its cache with one snapshot, or GGUF

@@ -1,0 +1,385 @@
+// Heads of attention as products. A score is x^T W_Q^T W_K y, so a head's QK matrix is
+// W_Q,h^T W_K,g (hidden x hidden); what it writes is W_O[:, h] W_V,g y.
+//
+//   q k v o      W_Q,h = rows of q; W_K,g, W_V,g = rows of k and v, g = h div (heads / kv heads)
+//   fused qkv    [q; k; v], or per key-value head [its q heads; k; v] (gpt_neox)
+//   latent, MLA  W_Q,h = q_b,h q_a (or rows of q), its first `nope` rows; W_K,h and W_V,h = rows of
+//                kv_b (or the stacks k_b, transposed, and v_b) times the first rows of kv_a
+//
+// Weights alone: no norm gain, no bias, no rotation. The rotated part of latent attention is left
+// out, a rotated head is taken at relative position 0. llama.cpp's order of rotated rows permutes
+// q and k alike and changes nothing.
+#include "products.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+
+namespace vindex::model {
+
+namespace {
+
+constexpr std::uint64_t kMostHeads = 65'536;
+
+/// The matrices of one attention.
+struct Attention {
+  std::int32_t layer = -1;
+  std::map<std::string, std::vector<const MatrixRecord*>> by_role;  ///< stacks: one per slice
+
+  const MatrixRecord* one(const std::string& role) const {
+    const auto found = by_role.find(role);
+    return found != by_role.end() && found->second.size() == 1 && found->second[0]->slice < 0
+               ? found->second[0]
+               : nullptr;
+  }
+  const std::vector<const MatrixRecord*>* stack(const std::string& role) const {
+    const auto found = by_role.find(role);
+    return found != by_role.end() && found->second[0]->slice >= 0 ? &found->second : nullptr;
+  }
+};
+
+/// Rows that head number h has in a matrix: `count` from
+/// first + (h div per_group) * group_stride + (h mod per_group) * stride.
+struct HeadRows {
+  const MatrixRecord* matrix = nullptr;
+  std::int64_t count = 0;
+  std::int64_t first = 0;
+  std::int64_t stride = 0;
+  std::int64_t per_group = 1;
+  std::int64_t group_stride = 0;
+
+  std::int64_t at(std::int64_t head) const {
+    return first + head / per_group * group_stride + head % per_group * stride;
+  }
+};
+
+/// Heads side by side in rows of equal height.
+HeadRows plain_rows(const MatrixRecord* matrix, std::int64_t first, std::int64_t height,
+                    std::int64_t count) {
+  return {.matrix = matrix, .count = count, .first = first, .group_stride = height};
+}
+
+class Heads {
+ public:
+  Heads(const std::string& path, Claims& claims, ModelIndex& index)
+      : path_(path), claims_(claims), index_(index) {
+    gather();
+    if (const auto claim = claims.number({"num_attention_heads", "n_head", "n_heads", "num_heads"},
+                                         {"attention.head_count"})) {
+      heads_ = claimed(*claim);
+    }
+    kv_heads_ = heads_;
+    if (const auto claim =
+            claims.number({"num_key_value_heads", "num_kv_heads"}, {"attention.head_count_kv"})) {
+      kv_heads_ = claimed(*claim);
+    }
+  }
+
+  std::vector<MatrixRecord> build() {
+    for (const auto& [prefix, attention] : attentions_) {
+      add(prefix, attention);
+    }
+    if (!trouble_.empty()) {
+      index_.warnings.push_back(
+          {"W-HEADS", fmt::format("{} parts of attention have no rows of heads; the first: {}",
+                                  skipped_, trouble_)});
+    }
+    if (records_.empty()) {
+      throw UsageError("E-HEADS",
+                       fmt::format("--heads: {} has no attention whose heads can be told apart{}",
+                                   printable(path_), trouble_.empty() ? "" : ": " + trouble_));
+    }
+    return std::move(records_);
+  }
+
+ private:
+  static std::int64_t claimed(const Claim& claim) {
+    return claim.value <= kMostHeads ? static_cast<std::int64_t>(claim.value) : 0;
+  }
+
+  void gather() {
+    for (const MatrixRecord& matrix : index_.matrices) {
+      if (matrix.block != Block::kAttention || matrix.layer < 0 || matrix.product != nullptr) {
+        continue;
+      }
+      std::string prefix = matrix.tensor;
+      if (prefix.ends_with(".weight")) {
+        prefix.resize(prefix.size() - 7);
+      }
+      const std::size_t dot = prefix.rfind('.');
+      prefix.resize(dot == std::string::npos ? 0 : dot);
+      Attention& attention = attentions_[prefix];
+      attention.layer = matrix.layer;
+      attention.by_role[matrix.role].push_back(&matrix);
+    }
+  }
+
+  void skip(const std::string& prefix, std::string_view why) {
+    ++skipped_;
+    if (trouble_.empty()) {
+      trouble_ = fmt::format("{}: {}", printable(prefix), why);
+    }
+  }
+
+  void add(const std::string& prefix, const Attention& attention) {
+    if (attention.one("kv_a_proj") != nullptr) {
+      return add_latent(prefix, attention);
+    }
+    if (attention.one("qkv_proj") != nullptr) {
+      return add_fused(prefix, attention);
+    }
+    if (attention.one("q_proj") != nullptr && attention.one("k_proj") != nullptr) {
+      return add_separate(prefix, attention);
+    }
+    if (attention.by_role.contains("q_proj") || attention.by_role.contains("o_proj")) {
+      skip(prefix, "no layout of attention that is known");
+    }
+  }
+
+  /// True where the claimed counts can serve a layer with their own keys and values.
+  bool counts_serve(const std::string& prefix) {
+    if (heads_ <= 0 || kv_heads_ <= 0) {
+      skip(prefix, "the configuration gives no number of heads");
+      return false;
+    }
+    if (heads_ % kv_heads_ != 0) {
+      skip(prefix, fmt::format("{} heads share {} key-value heads", heads_, kv_heads_));
+      return false;
+    }
+    return true;
+  }
+
+  void add_separate(const std::string& prefix, const Attention& attention) {
+    const MatrixRecord& q = *attention.one("q_proj");
+    const MatrixRecord& k = *attention.one("k_proj");
+    const MatrixRecord* v = attention.one("v_proj");
+    if (!counts_serve(prefix)) {
+      return;
+    }
+    if (q.rows < heads_ || q.rows % heads_ != 0 || k.rows % kv_heads_ != 0 || q.cols != k.cols) {
+      return skip(prefix, fmt::format("{} heads and {} key-value heads do not divide {} x {} and "
+                                      "{} x {}",
+                                      heads_, kv_heads_, q.rows, q.cols, k.rows, k.cols));
+    }
+    const std::int64_t height = q.rows / heads_;
+    const std::int64_t width = k.rows / kv_heads_;
+    // A gate of the same height follows every head's query (qwen3_next).
+    const bool gated = height == 2 * width && is_gated();
+    if (height != width && !gated) {
+      return skip(prefix, fmt::format("a head has {} rows in q and {} in k", height, width));
+    }
+    add_qk(prefix, attention, plain_rows(&q, 0, height, width), plain_rows(&k, 0, width, width));
+    if (v == nullptr) {
+      return;  // keys serve as values, or another layer's do
+    }
+    if (v->rows < kv_heads_ || v->rows % kv_heads_ != 0) {
+      return skip(prefix,
+                  fmt::format("{} key-value heads do not divide {} rows of v", kv_heads_, v->rows));
+    }
+    const std::int64_t depth = v->rows / kv_heads_;
+    add_ov(prefix, attention, plain_rows(v, 0, depth, depth));
+  }
+
+  void add_fused(const std::string& prefix, const Attention& attention) {
+    const MatrixRecord& qkv = *attention.one("qkv_proj");
+    if (attention.one("o_proj") == nullptr) {
+      return;  // linear attention keeps its q, k and v under such names too
+    }
+    if (!counts_serve(prefix)) {
+      return;
+    }
+    const std::int64_t parts = heads_ + 2 * kv_heads_;
+    if (qkv.rows < parts || qkv.rows % parts != 0) {
+      return skip(prefix, fmt::format("{} heads and {} key-value heads do not divide {} rows of "
+                                      "qkv",
+                                      heads_, kv_heads_, qkv.rows));
+    }
+    const std::int64_t d = qkv.rows / parts;
+    const std::int64_t per_group = heads_ / kv_heads_;
+    const std::optional<bool> grouped = is_grouped(qkv.tensor);
+    if (!grouped) {
+      return skip(prefix,
+                  "the order of q, k and v in query_key_value is not known for this "
+                  "architecture");
+    }
+    if (*grouped) {
+      const std::int64_t group = (per_group + 2) * d;
+      add_qk(prefix, attention,
+             {.matrix = &qkv,
+              .count = d,
+              .first = 0,
+              .stride = d,
+              .per_group = per_group,
+              .group_stride = group},
+             plain_rows(&qkv, per_group * d, group, d));
+      add_ov(prefix, attention, plain_rows(&qkv, (per_group + 1) * d, group, d));
+      return;
+    }
+    add_qk(prefix, attention, plain_rows(&qkv, 0, d, d), plain_rows(&qkv, heads_ * d, d, d));
+    add_ov(prefix, attention, plain_rows(&qkv, (heads_ + kv_heads_) * d, d, d));
+  }
+
+  /// Latent attention. Every number but the heads follows from the shapes.
+  void add_latent(const std::string& prefix, const Attention& attention) {
+    const MatrixRecord& kv_a = *attention.one("kv_a_proj");
+    const MatrixRecord* kv_b = attention.one("kv_b_proj");
+    const auto* k_b = attention.stack("k_b_proj");
+    const auto* v_b = attention.stack("v_b_proj");
+    const MatrixRecord* q_a = attention.one("q_a_proj");
+    const MatrixRecord* q = attention.one(q_a == nullptr ? "q_proj" : "q_b_proj");
+    if (q == nullptr || (kv_b == nullptr && (k_b == nullptr || v_b == nullptr))) {
+      return skip(prefix, "latent attention without q_b_proj or kv_b_proj");
+    }
+    const std::int64_t heads = kv_b == nullptr ? static_cast<std::int64_t>(k_b->size()) : heads_;
+    if (heads <= 0) {
+      return skip(prefix, "the configuration gives no number of heads");
+    }
+    const std::int64_t latent = kv_b == nullptr ? k_b->front()->rows : kv_b->cols;
+    const std::int64_t rotated = kv_a.rows - latent;
+    const std::int64_t query = q->rows / heads;
+    const std::int64_t nope = query - rotated;
+    const std::int64_t key_value = kv_b == nullptr ? 0 : kv_b->rows / heads;
+    const std::int64_t depth = kv_b == nullptr ? v_b->front()->rows : key_value - nope;
+    const bool fits =
+        latent > 0 && rotated >= 0 && q->rows % heads == 0 && nope > 0 && depth > 0 &&
+        (q_a == nullptr ? q->cols == kv_a.cols : q->cols == q_a->rows && q_a->cols == kv_a.cols) &&
+        (kv_b != nullptr ? kv_b->rows % heads == 0
+                         : v_b->size() == k_b->size() && same_shape(*k_b, latent, nope) &&
+                               same_shape(*v_b, depth, latent));
+    if (!fits) {
+      return skip(prefix, fmt::format("{} heads do not fit the shapes of latent attention", heads));
+    }
+    const ProductFactor down = window(kv_a, 0, latent);
+    for (std::int64_t head = 0; head < heads; ++head) {
+      // (q_b,h q_a)^T (k_b,h kv_a)
+      std::vector<ProductFactor> qk;
+      if (q_a != nullptr) {
+        qk.push_back(turned(window(*q_a, 0, q_a->rows)));
+      }
+      qk.push_back(turned(window(*q, head * query, nope)));
+      if (kv_b != nullptr) {
+        qk.push_back(window(*kv_b, head * key_value, nope));
+      } else {
+        qk.push_back(turned(window(*(*k_b)[static_cast<std::size_t>(head)], 0, latent)));
+      }
+      qk.push_back(down);
+      push(prefix, attention, "qk", head, std::move(qk));
+    }
+    const MatrixRecord* o = attention.one("o_proj");
+    if (o == nullptr || o->cols != heads * depth) {
+      return skip(prefix, "o_proj does not fit the values of its heads");
+    }
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const ProductFactor up = kv_b != nullptr
+                                   ? window(*kv_b, head * key_value + nope, depth)
+                                   : window(*(*v_b)[static_cast<std::size_t>(head)], 0, depth);
+      push(prefix, attention, "ov", head, {columns(*o, head * depth, depth), up, down});
+    }
+  }
+
+  static bool same_shape(const std::vector<const MatrixRecord*>& stack, std::int64_t rows,
+                         std::int64_t cols) {
+    return std::all_of(stack.begin(), stack.end(), [&](const MatrixRecord* matrix) {
+      return matrix->rows == rows && matrix->cols == cols;
+    });
+  }
+
+  void add_qk(const std::string& prefix, const Attention& attention, const HeadRows& q,
+              const HeadRows& k) {
+    for (std::int64_t head = 0; head < heads_; ++head) {
+      push(prefix, attention, "qk", head,
+           {turned(window(*q.matrix, q.at(head), q.count)),
+            window(*k.matrix, k.at(head / (heads_ / kv_heads_)), k.count)});
+    }
+  }
+
+  void add_ov(const std::string& prefix, const Attention& attention, const HeadRows& v) {
+    const MatrixRecord* o = attention.one("o_proj");
+    if (o == nullptr || o->cols != heads_ * v.count) {
+      return skip(prefix, "o_proj does not fit the values of its heads");
+    }
+    for (std::int64_t head = 0; head < heads_; ++head) {
+      push(prefix, attention, "ov", head,
+           {columns(*o, head * v.count, v.count),
+            window(*v.matrix, v.at(head / (heads_ / kv_heads_)), v.count)});
+    }
+  }
+
+  std::shared_ptr<const MatrixRecord> shared(const MatrixRecord& matrix) {
+    std::shared_ptr<const MatrixRecord>& copy = copies_[&matrix];
+    if (copy == nullptr) {
+      copy = std::make_shared<const MatrixRecord>(matrix);
+    }
+    return copy;
+  }
+  ProductFactor window(const MatrixRecord& matrix, std::int64_t first, std::int64_t count) {
+    return {shared(matrix), first, count, 0, matrix.cols, false};
+  }
+  ProductFactor columns(const MatrixRecord& matrix, std::int64_t first, std::int64_t count) {
+    return {shared(matrix), 0, matrix.rows, first, count, false};
+  }
+  static ProductFactor turned(ProductFactor factor) {
+    factor.turned = true;
+    return factor;
+  }
+
+  void push(const std::string& prefix, const Attention& attention, std::string_view kind,
+            std::int64_t head, std::vector<ProductFactor> factors) {
+    MatrixRecord record = product_record({.factors = std::move(factors)});
+    // GGUF names have no word for the attention of a layer.
+    const bool flat = prefix.starts_with("blk.");
+    record.tensor = fmt::format("{}.{}{}", prefix, flat ? "attn_" : "", kind);
+    record.slice = static_cast<std::int32_t>(head);
+    record.layer = attention.layer;
+    record.block = Block::kAttention;
+    record.role = fmt::format("{}_head", kind);
+    records_.push_back(std::move(record));
+  }
+
+  bool is_gated() const {
+    for (const std::string_view name : {"qwen3_next", "qwen3next", "qwen3_5", "qwen35"}) {
+      if (claims_.architecture().starts_with(name) ||
+          claims_.inner_architecture().starts_with(name)) {
+        return true;
+      }
+    }
+    return claims_.flag("attn_output_gate");
+  }
+
+  /// Whether a fused matrix keeps q, k and v of one key-value head together; nothing where the name
+  /// is used for both and the architecture does not decide.
+  std::optional<bool> is_grouped(const std::string& tensor) const {
+    if (tensor.find("query_key_value") == std::string::npos) {
+      return false;
+    }
+    const std::string& name = claims_.architecture();
+    if (name == "gpt_neox") {
+      return true;
+    }
+    return name.starts_with("bailing") ? std::optional(false) : std::nullopt;
+  }
+
+  const std::string& path_;
+  Claims& claims_;
+  ModelIndex& index_;
+  std::int64_t heads_ = 0, kv_heads_ = 0;
+  std::map<std::string, Attention> attentions_;
+  std::map<const MatrixRecord*, std::shared_ptr<const MatrixRecord>> copies_;
+  std::vector<MatrixRecord> records_;
+  std::string trouble_;
+  std::int64_t skipped_ = 0;
+};
+
+}  // namespace
+
+std::vector<MatrixRecord> head_products(const std::string& path, Claims& claims,
+                                        ModelIndex& index) {
+  return Heads(path, claims, index).build();
+}
+
+}  // namespace vindex::model

@@ -1,0 +1,35 @@
+// Owns what a row of /product/ is made of: windows of stored matrices and the order in which they
+// are multiplied.
+#pragma once
+
+#include <vindex/model/model_index.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vindex::model {
+
+/// A window of a stored matrix, in logical (out x in) rows and columns, as one factor.
+struct ProductFactor {
+  std::shared_ptr<const MatrixRecord> matrix;
+  std::int64_t first_row = 0, rows = 0;
+  std::int64_t first_col = 0, cols = 0;
+  bool turned = false;  ///< enters the product as its transpose
+
+  std::int64_t left() const { return turned ? cols : rows; }
+  std::int64_t right() const { return turned ? rows : cols; }
+};
+
+/// scale * factors[0] * factors[1] * ...
+struct Product {
+  std::vector<ProductFactor> factors;
+  double scale = 1.0;
+
+  /// Rows of the first factor, then the columns of every factor.
+  std::vector<std::int64_t> sides() const;
+  /// The least side: how many singular values may differ from zero.
+  std::int64_t rank() const;
+};
+
+}  // namespace vindex::model

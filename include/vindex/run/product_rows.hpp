@@ -1,0 +1,45 @@
+// Owns measuring rows of /product/: reading the windows of their factors and handing them to the
+// arithmetic of products. Always on the host, in float64.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+#include <vindex/measure/product_spectrum.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/model/product.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+
+namespace vindex::run {
+
+/// Host memory that a ProductMeasurer takes for `row`, an upper bound.
+std::uint64_t product_bytes(const model::MatrixRecord& row);
+
+/// Bytes of codes that its factors are read from.
+std::uint64_t product_read_bytes(const model::MatrixRecord& row);
+
+/// Arithmetic of one row in flop; only ratios matter.
+double product_cost(const model::MatrixRecord& row);
+
+/// `factor` as it enters the product. Errors: those of reading.
+measure::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor);
+
+/// Measures rows one after another. An outer factor that the next row has too (the heads of a layer
+/// share theirs) is read and reduced once. Not thread-safe: one for a worker.
+class ProductMeasurer {
+ public:
+  explicit ProductMeasurer(const shard::ModelFiles& files) : files_(files) {}
+  measure::MatrixReport measure(const model::MatrixRecord& row);
+
+ private:
+  struct Kept {
+    model::ProductFactor source;
+    measure::Factor reduced;
+  };
+  const measure::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left);
+
+  const shard::ModelFiles& files_;
+  Kept left_, right_;
+};
+
+}  // namespace vindex::run
