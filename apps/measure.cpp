@@ -11,8 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
+#include <string_view>
+#include <system_error>
 #include <unistd.h>
 
 namespace vindex::apps {
@@ -43,6 +46,25 @@ results::WorkerShare parse_worker(const std::string& text) {
   return share;
 }
 
+/// Draws of the sign-flip null.
+std::int32_t parse_null(const std::string& text) {
+  constexpr std::string_view kDraws = "signflip=";
+  if (text == "none" || text == "signflip") {
+    return text == "none" ? 0 : 1;
+  }
+  std::int32_t draws = 0;
+  if (text.starts_with(kDraws)) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + kDraws.size(), last, draws);
+    if (error == std::errc() && end == last && draws >= 1 && draws <= measure::kMostSignFlipDraws) {
+      return draws;
+    }
+  }
+  throw UsageError("E-NULL", fmt::format("--null `{}`: write none, signflip or signflip=R with R "
+                                         "from 1 to {}",
+                                         printable(text), measure::kMostSignFlipDraws));
+}
+
 run::RunSettings settings_of(const Flags& flags, const Session& session) {
   static const std::map<std::string, shard::ReadPath> kPaths = {
       {"auto", shard::ReadPath::kAuto},
@@ -55,7 +77,7 @@ run::RunSettings settings_of(const Flags& flags, const Session& session) {
   settings.indexing.reshape_out = flags.reshape == "out";
   settings.options.mode = mode_of(flags.mode);
   settings.options.escalate = !flags.no_escalate;
-  settings.options.sign_flip_null = flags.null == "signflip";
+  settings.options.sign_flip_draws = parse_null(flags.null);
   settings.backend = backend_of(flags.backend);
   settings.devices = parse_devices(flags.device);
   settings.ram_budget =
@@ -98,8 +120,9 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  verb.add_option("--null", flags.null, "signflip: a second null that keeps every magnitude")
-      ->check(CLI::IsMember({"none", "signflip"}))
+  verb.add_option("--null", flags.null,
+                  "signflip: a second null that keeps every magnitude; signflip=R: R draws of it,\n"
+                  "with their mean, standard deviation and z; each costs one more spectrum")
       ->capture_default_str();
   verb.add_flag("--no-spectra", flags.no_spectra,
                 "Leave the singular values themselves out of the file");

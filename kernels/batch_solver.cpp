@@ -46,16 +46,12 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::span<Matrix
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (is_fast_by_iteration()) {
     measure_fast(all);
-    uploader.finish();
-    if (options_.sign_flip_null) {
-      run_fast_sign_flip(all);
-    }
   } else {
     measure_whole(all);
-    uploader.finish();
-    if (options_.sign_flip_null) {
-      run_sign_flip(all);
-    }
+  }
+  uploader.finish();
+  if (options_.sign_flip_draws > 0) {
+    run_sign_flips(all);
   }
   if (options_.vectors > 0) {
     run_vectors();
@@ -76,7 +72,7 @@ void BatchSolver::measure_whole(const Indices& which) {
     run_strict(which);
     return;
   }
-  const std::vector<Found> found = run_route(task_.routes.first, which, false);
+  const std::vector<Found> found = run_route(task_.routes.first, which, std::nullopt);
   Indices doubtful;
   judge_first(found, which, doubtful);
   run_strict(doubtful);
@@ -102,7 +98,7 @@ void BatchSolver::upload(std::size_t count) {
 }
 
 std::vector<BatchSolver::Found> BatchSolver::run_route(const SpectrumRoute& route,
-                                                       const Indices& which, bool flip) {
+                                                       const Indices& which, SignDraw flip) {
   if (which.empty()) {
     return {};
   }
@@ -114,8 +110,9 @@ std::vector<BatchSolver::Found> BatchSolver::run_route(const SpectrumRoute& rout
 }
 
 /// float32 Gram matrices on tensor cores, in the order of `which`.
-void BatchSolver::form_grams32(const Indices& which, bool flip, ProductKernel product, float* grams,
-                               void* workspace, std::size_t workspace_bytes, GramFacts* facts) {
+void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKernel product,
+                               float* grams, void* workspace, std::size_t workspace_bytes,
+                               GramFacts* facts) {
   const GramShape shape = task_.gram_shape();
   std::vector<decode::DecodeView> views;
   std::vector<std::uint64_t> keys;
@@ -133,13 +130,14 @@ void BatchSolver::form_grams32(const Indices& which, bool flip, ProductKernel pr
     const Range range("decode and gram");
     const StageClock::Span span(gram_clock_, stream());
     kernels_.gram(inputs_[0]->encoding(), task_.operands,
-                  {views, keys, matrices_[which[0]].transposed}, workspace, workspace_bytes,
-                  product, grams + static_cast<std::int64_t>(first) * shape.gram_elements(),
-                  facts + first, stream());
+                  {views, keys, matrices_[which[0]].transposed, flip ? flip->value : 0}, workspace,
+                  workspace_bytes, product,
+                  grams + static_cast<std::int64_t>(first) * shape.gram_elements(), facts + first,
+                  stream());
   }
 }
 
-std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, bool flip) {
+std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
   const auto count = static_cast<std::int64_t>(which.size());
   Carver memory(arena_, arena_bytes_);
   const Float32Phase phase(task_, count, memory);
@@ -158,7 +156,7 @@ std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, b
 }
 
 std::vector<BatchSolver::Found> BatchSolver::run_float64(const SpectrumRoute& route,
-                                                         const Indices& which, bool flip) {
+                                                         const Indices& which, SignDraw flip) {
   std::vector<Found> found;
   const auto most = static_cast<std::size_t>(sizes_.wide);
   for (std::size_t first = 0; first < which.size(); first += most) {
@@ -202,13 +200,14 @@ std::vector<BatchSolver::Found> BatchSolver::run_float64(const SpectrumRoute& ro
 }
 
 /// `count` rows from `first`, decoded and, where asked for, with random signs; then as doubles.
-void BatchSolver::decode_chunk(const DeviceMatrix& matrix, bool flip, std::int64_t first,
+void BatchSolver::decode_chunk(const DeviceMatrix& matrix, SignDraw flip, std::int64_t first,
                                std::int64_t count, float* decoded, double* wide) {
   decode_matrix(inputs_[0]->encoding(), rows_of(inputs_[0]->encoding(), matrix.view, first, count),
                 decoded, task_.cols, stream());
   if (flip) {
     flip_signs(decoded, count, task_.cols,
                {.key = matrix.sign_flip_key,
+                .draw = flip->value,
                 .transposed = matrix.transposed,
                 .whole_rows = task_.rows,
                 .whole_cols = task_.cols,
@@ -219,7 +218,7 @@ void BatchSolver::decode_chunk(const DeviceMatrix& matrix, bool flip, std::int64
   widen(decoded, count * task_.cols, wide, stream());
 }
 
-void BatchSolver::form_gram64(const DeviceMatrix& matrix, bool flip, const Float64Phase& phase,
+void BatchSolver::form_gram64(const DeviceMatrix& matrix, SignDraw flip, const Float64Phase& phase,
                               double* gram, RawMoments* moments) {
   const std::int64_t step = task_.chunk_rows();
   for (std::int64_t first = 0; first < task_.rows; first += step) {
@@ -237,7 +236,7 @@ void BatchSolver::form_gram64(const DeviceMatrix& matrix, bool flip, const Float
   }
 }
 
-std::vector<double> BatchSolver::run_qr(const DeviceMatrix& matrix, bool flip) {
+std::vector<double> BatchSolver::run_qr(const DeviceMatrix& matrix, SignDraw flip) {
   const Range range("qr and bidiagonal");
   const StageClock::Span span(eigen_clock_, stream());
   Carver memory(arena_, arena_bytes_);
@@ -259,7 +258,7 @@ std::vector<double> BatchSolver::run_qr(const DeviceMatrix& matrix, bool flip) {
 }
 
 /// The route `qr` for whole batches: the moments and the norm still come from a Gram.
-std::vector<BatchSolver::Found> BatchSolver::run_qr(const Indices& which, bool flip) {
+std::vector<BatchSolver::Found> BatchSolver::run_qr(const Indices& which, SignDraw flip) {
   const SpectrumRoute gram_route = {.gram = GramChoice::kLibrary64,
                                     .solver = SolverChoice::kLibrary};
   std::vector<Found> found = run_float64(gram_route, which, flip);
@@ -352,7 +351,7 @@ void BatchSolver::run_strict(const Indices& doubtful) {
   Indices beyond = doubtful;
   if (task_.routes.may_escalate) {
     beyond.clear();
-    const std::vector<Found> found = run_route(task_.routes.strict, doubtful, false);
+    const std::vector<Found> found = run_route(task_.routes.strict, doubtful, std::nullopt);
     for (std::size_t i = 0; i < doubtful.size(); ++i) {
       keep(found[i], task_.routes.strict, doubtful[i]);
       const MatrixReport& report = out_[doubtful[i]];
@@ -368,24 +367,48 @@ void BatchSolver::run_strict(const Indices& doubtful) {
   for (const std::size_t index : beyond) {
     MatrixReport& report = out_[index];
     report.method = SpectrumRoute{.solver = SolverChoice::kQr}.method();
-    fill_report({.sigma = run_qr(matrices_[index], false), .negative = false}, task_.p(), report);
+    fill_report({.sigma = run_qr(matrices_[index], std::nullopt), .negative = false}, task_.p(),
+                report);
   }
 }
 
-/// The null spectrum is not escalated: only its largest values are used.
-void BatchSolver::run_sign_flip(const Indices& which) {
-  const std::vector<Found> found = run_route(task_.routes.first, which, true);
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    MatrixReport& report = out_[which[i]];
+/// Draws are not escalated: nothing that is taken from them depends on their smallest values.
+void BatchSolver::run_sign_flips(const Indices& which) {
+  const measure::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
+  Indices with_values;
+  for (const std::size_t index : which) {
+    MatrixReport& report = out_[index];
     if (report.status != Status::kMeasured) {
       continue;
     }
-    report.sign_flip_sigma =
-        report.moments.max_abs() == 0.0 ? report.sigma : found[i].spectrum.sigma;
-    if (options_.mode == Mode::kFast && report.sign_flip_sigma.size() > 64) {
-      report.sign_flip_sigma.resize(64);
+    report.sign_flip.emplace();
+    if (report.moments.max_abs() > 0.0) {
+      with_values.push_back(index);
+      continue;
+    }
+    for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
+      collector.add(report.sigma, 0.0, *report.sign_flip);
     }
   }
+  for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
+    const DrawNumber number = {static_cast<std::uint64_t>(draw)};
+    auto values = is_fast_by_iteration() ? sign_flipped_top(with_values, number)
+                                         : sign_flipped_values(with_values, number);
+    for (std::size_t i = 0; i < with_values.size(); ++i) {
+      MatrixReport& report = out_[with_values[i]];
+      collector.add(std::move(values[i]), report.moments.sum_squares, *report.sign_flip);
+    }
+  }
+}
+
+/// All singular values of one draw of `which`, by the first route.
+std::vector<std::vector<double>> BatchSolver::sign_flipped_values(const Indices& which,
+                                                                  DrawNumber draw) {
+  std::vector<std::vector<double>> values;
+  for (Found& found : run_route(task_.routes.first, which, draw)) {
+    values.push_back(std::move(found.spectrum.sigma));
+  }
+  return values;
 }
 
 }  // namespace vindex::kernels

@@ -11,6 +11,7 @@
 #include <vindex/measure/backend.hpp>
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,12 @@ class BatchSolver {
  private:
   /// Which matrices of the batch, and what was found for each of them.
   using Indices = std::vector<std::size_t>;
+  /// A draw of the sign-flip null; without one the weights are taken as they are. A type of its
+  /// own, so that no number and no bool becomes a draw by itself.
+  struct DrawNumber {
+    std::uint64_t value;
+  };
+  using SignDraw = std::optional<DrawNumber>;
   struct Found {
     JudgedSpectrum spectrum;
     decode::Moments moments;
@@ -57,34 +64,35 @@ class BatchSolver {
 
   void measure_whole(const Indices& which);
   void upload(std::size_t count);
-  std::vector<Found> run_route(const SpectrumRoute& route, const Indices& which, bool flip);
-  std::vector<Found> run_float32(const Indices& which, bool flip);
-  std::vector<Found> run_float64(const SpectrumRoute& route, const Indices& which, bool flip);
-  void form_grams32(const Indices& which, bool flip, ProductKernel product, float* grams,
+  std::vector<Found> run_route(const SpectrumRoute& route, const Indices& which, SignDraw flip);
+  std::vector<Found> run_float32(const Indices& which, SignDraw flip);
+  std::vector<Found> run_float64(const SpectrumRoute& route, const Indices& which, SignDraw flip);
+  void form_grams32(const Indices& which, SignDraw flip, ProductKernel product, float* grams,
                     void* workspace, std::size_t workspace_bytes, GramFacts* facts);
-  void form_gram64(const DeviceMatrix& matrix, bool flip, const Float64Phase& phase, double* gram,
-                   RawMoments* moments);
-  void decode_chunk(const DeviceMatrix& matrix, bool flip, std::int64_t first, std::int64_t count,
-                    float* decoded, double* wide);
-  std::vector<double> run_qr(const DeviceMatrix& matrix, bool flip);
-  std::vector<Found> run_qr(const Indices& which, bool flip);
+  void form_gram64(const DeviceMatrix& matrix, SignDraw flip, const Float64Phase& phase,
+                   double* gram, RawMoments* moments);
+  void decode_chunk(const DeviceMatrix& matrix, SignDraw flip, std::int64_t first,
+                    std::int64_t count, float* decoded, double* wide);
+  std::vector<double> run_qr(const DeviceMatrix& matrix, SignDraw flip);
+  std::vector<Found> run_qr(const Indices& which, SignDraw flip);
   BatchResults download(std::int64_t batch);
   std::vector<Found> found_in(const BatchResults& results, const SpectrumRoute& route,
                               std::size_t count) const;
   void judge_first(const std::vector<Found>& found, const Indices& which, Indices& doubtful);
   void run_strict(const Indices& doubtful);
-  void run_sign_flip(const Indices& which);
+  void run_sign_flips(const Indices& which);
+  std::vector<std::vector<double>> sign_flipped_values(const Indices& which, DrawNumber draw);
   // In batch_top.cpp.
   bool is_fast_by_iteration() const { return task_.is_fast && task_.routes.has_top; }
   void measure_fast(const Indices& which);
-  void run_fast_sign_flip(const Indices& which);
+  std::vector<std::vector<double>> sign_flipped_top(const Indices& which, DrawNumber draw);
   void run_vectors();
   void vectors_of(const Indices& which);
-  std::vector<TopFound> run_top(const Indices& which, bool flip);
-  std::vector<FastMatrix> form_top_grams(const TopPhase& phase, const Indices& which, bool flip,
+  std::vector<TopFound> run_top(const Indices& which, SignDraw flip);
+  std::vector<FastMatrix> form_top_grams(const TopPhase& phase, const Indices& which, SignDraw flip,
                                          std::vector<Found>& found);
   template <typename Solver>
-  void add_weights(Solver& solver, std::int64_t position, const DeviceMatrix& matrix, bool flip,
+  void add_weights(Solver& solver, std::int64_t position, const DeviceMatrix& matrix, SignDraw flip,
                    const Float64Phase& phase);
   LibraryHandles handles() const;
   void keep(const Found& found, const SpectrumRoute& route, std::size_t index);

@@ -32,7 +32,7 @@ LibraryHandles BatchSolver::handles() const {
 /// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.
 template <typename Solver>
 void BatchSolver::add_weights(Solver& solver, std::int64_t position, const DeviceMatrix& matrix,
-                              bool flip, const Float64Phase& phase) {
+                              SignDraw flip, const Float64Phase& phase) {
   const std::int64_t step = task_.chunk_rows();
   for (std::int64_t first = 0; first < task_.rows; first += step) {
     const std::int64_t count = std::min(step, task_.rows - first);
@@ -52,7 +52,7 @@ void BatchSolver::add_weights(Solver& solver, std::int64_t position, const Devic
 /// float32 Gram matrices and what is known of `which`, at most as many as the phase was made for.
 /// `found` gets one entry for each, the result those that have values, in the same order.
 std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const Indices& which,
-                                                    bool flip, std::vector<Found>& found) {
+                                                    SignDraw flip, std::vector<Found>& found) {
   const SpectrumRoute& route = task_.routes.top;
   const auto count = static_cast<std::int64_t>(which.size());
   check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
@@ -112,7 +112,7 @@ std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const
 }
 
 /// The largest values of `which` by iteration; bounds unless signs are flipped.
-std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, bool flip) {
+std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, SignDraw flip) {
   std::vector<TopFound> out;
   const auto most = static_cast<std::size_t>(sizes_.wide);
   for (std::size_t first = 0; first < which.size(); first += most) {
@@ -148,7 +148,7 @@ std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, bo
 
 /// Reports of `fast`; where bounds are not tight the whole spectrum in float64.
 void BatchSolver::measure_fast(const Indices& which) {
-  std::vector<TopFound> found = run_top(which, false);
+  std::vector<TopFound> found = run_top(which, std::nullopt);
   Indices whole;
   for (std::size_t i = 0; i < which.size(); ++i) {
     MatrixReport& report = out_[which[i]];
@@ -179,23 +179,26 @@ void BatchSolver::measure_fast(const Indices& which) {
   }
 }
 
-void BatchSolver::run_fast_sign_flip(const Indices& which) {
-  std::vector<TopFound> found = run_top(which, true);
+/// The largest values of one draw of `which`; all of them where the iteration does not converge.
+std::vector<std::vector<double>> BatchSolver::sign_flipped_top(const Indices& which,
+                                                               DrawNumber draw) {
+  std::vector<TopFound> found = run_top(which, draw);
+  std::vector<std::vector<double>> values(which.size());
   Indices rest;
+  std::vector<std::size_t> position_of_rest;
   for (std::size_t i = 0; i < which.size(); ++i) {
-    MatrixReport& report = out_[which[i]];
-    if (report.status != Status::kMeasured) {
-      continue;
-    }
-    if (report.moments.max_abs() == 0.0) {
-      report.sign_flip_sigma = report.sigma;
-    } else if (found[i].values.converged) {
-      report.sign_flip_sigma = std::move(found[i].values.sigma);
+    if (found[i].values.converged) {
+      values[i] = std::move(found[i].values.sigma);
     } else {
       rest.push_back(which[i]);
+      position_of_rest.push_back(i);
     }
   }
-  run_sign_flip(rest);
+  std::vector<std::vector<double>> whole = sign_flipped_values(rest, draw);
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    values[position_of_rest[i]] = std::move(whole[i]);
+  }
+  return values;
 }
 
 void BatchSolver::run_vectors() {
@@ -224,7 +227,8 @@ void BatchSolver::vectors_of(const Indices& which) {
   Carver memory(arena_, arena_bytes_);
   const auto add_all = [&](const Float64Phase& phase) {
     for (std::int64_t i = 0; i < count; ++i) {
-      add_weights(lane_.vectors, i, matrices_[which[static_cast<std::size_t>(i)]], false, phase);
+      add_weights(lane_.vectors, i, matrices_[which[static_cast<std::size_t>(i)]], std::nullopt,
+                  phase);
     }
     lane_.vectors.finish(handles());
   };
@@ -232,7 +236,7 @@ void BatchSolver::vectors_of(const Indices& which) {
     const TopPhase phase(task_, count, memory);
     std::vector<Found> found;
     std::vector<GramView> grams;
-    for (const FastMatrix& matrix : form_top_grams(phase, which, false, found)) {
+    for (const FastMatrix& matrix : form_top_grams(phase, which, std::nullopt, found)) {
       grams.push_back(matrix.gram);
     }
     lane_.vectors.search(handles(), grams, p, task_.n(), task_.vector_columns);
@@ -243,7 +247,7 @@ void BatchSolver::vectors_of(const Indices& which) {
     Carver result_memory(device_results_, result_bytes_);
     const BatchResults results(task_, count, result_memory);
     for (std::int64_t i = 0; i < count; ++i) {
-      form_gram64(matrices_[which[static_cast<std::size_t>(i)]], false, phase,
+      form_gram64(matrices_[which[static_cast<std::size_t>(i)]], std::nullopt, phase,
                   phase.grams + i * p * p, results.moments + i * task_.chunk_count());
     }
     lane_.vectors.solve(handles(), phase.grams, count, p, task_.n(), task_.vector_columns);

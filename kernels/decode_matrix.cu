@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t whole_col = flip.first_col + col;
       const std::int64_t element = flip.transposed ? whole_col * flip.whole_rows + whole_row
                                                    : whole_row * flip.whole_cols + whole_col;
-      if (philox_bit(flip.key, static_cast<std::uint64_t>(element))) {
+      if (philox_bit(flip.key, static_cast<std::uint64_t>(element), flip.draw)) {
         values[row * cols + col] = -values[row * cols + col];
       }
     }

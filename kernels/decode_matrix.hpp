@@ -22,6 +22,7 @@ void decode_matrix(const decode::Encoding& encoding, const decode::DecodeView& v
 /// Where the signs of a rectangle come from (metrics contract, sign-flip null).
 struct SignFlip {
   std::uint64_t key = 0;
+  std::uint64_t draw = 0;  ///< upper 64 bits of the counter
   bool transposed = false;
   std::int64_t whole_rows = 0, whole_cols = 0;  ///< of the matrix as stored
   std::int64_t first_row = 0, first_col = 0;    ///< of the rectangle

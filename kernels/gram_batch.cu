@@ -94,6 +94,7 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
                      .operands = one_pass,
                      .flip_signs = flip,
                      .flip_transposed = batch.transposed,
+                     .flip_draw = batch.sign_flip_draw,
                      .first_chunk = 0,
                      .chunk_count = shape.chunks()};
     decode_operands(plan, shape, views, matrices, task, memory, facts + first, stream);

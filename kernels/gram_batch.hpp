@@ -46,12 +46,14 @@ double gram_norm_squared(const GramFacts& facts);
 
 /// A batch: matrices of one encoding and one shape, pointers on the device, 16-byte aligned codes
 /// and rows where speed matters. `sign_flip_keys`, empty or one per matrix, asks for the Gram of
-/// the randomly signed matrices (metrics contract, sign-flip null; elements are numbered row-major,
-/// or column-major where `transposed`). Views start at row and column 0 of their matrix.
+/// the randomly signed matrices (metrics contract, sign-flip null: draw number `sign_flip_draw`;
+/// elements are numbered row-major, or column-major where `transposed`). Views start at row and
+/// column 0 of their matrix.
 struct GramBatch {
   std::span<const decode::DecodeView> views;
   std::span<const std::uint64_t> sign_flip_keys;
   bool transposed = false;
+  std::uint64_t sign_flip_draw = 0;
 };
 
 /// Forms `grams` [batch][order][order] (GramShape::order, symmetric, both triangles, zeros beyond

@@ -120,12 +120,12 @@ __device__ inline float scale_down(float value, int exponent) {
 }
 
 /// Bit i: the sign of element first + i stride is turned.
-__device__ inline std::uint32_t sign_flips(std::uint64_t key, std::int64_t first,
-                                           std::int64_t stride) {
+__device__ inline std::uint32_t sign_flips(std::uint64_t key, std::uint64_t draw,
+                                           std::int64_t first, std::int64_t stride) {
   std::uint32_t flips = 0;
 #pragma unroll 1
   for (int i = 0; i < kRun; ++i) {
-    const bool flip = philox_bit(key, static_cast<std::uint64_t>(first + i * stride));
+    const bool flip = philox_bit(key, static_cast<std::uint64_t>(first + i * stride), draw);
     flips |= static_cast<std::uint32_t>(flip) << static_cast<unsigned>(i);
   }
   return flips;
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t r = first_row + row;
       const std::int64_t c = first_col + col;
       const bool transposed = arguments.task.flip_transposed;
-      const std::uint32_t flips = sign_flips(batch.sign_flip_keys[matrix],
+      const std::uint32_t flips = sign_flips(batch.sign_flip_keys[matrix], arguments.task.flip_draw,
                                              transposed ? c * view.rows + r : r * view.cols + c,
                                              transposed ? view.rows : 1);
 #pragma unroll

@@ -27,6 +27,7 @@ struct OperandTask {
       false;  ///< write operand tiles of chunks [first_chunk, first_chunk + chunk_count)
   bool flip_signs = false;
   bool flip_transposed = false;
+  std::uint64_t flip_draw = 0;
   std::int64_t first_chunk = 0;
   std::int64_t chunk_count = 0;
 };

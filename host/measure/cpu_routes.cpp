@@ -32,8 +32,8 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
   WorkArray<double> wide(workspace, kWide ? plan.chunk * p : 0, "weights as doubles");
   WorkArray<std::byte> packed;
   std::optional<bool> exact_in_bf16;
-  if (kWide || plan.library_only || change.flip_signs || change.scale_exponent != 0 ||
-      !gram_bf16_is_fast()) {
+  if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
+      change.scale_exponent != 0 || !gram_bf16_is_fast()) {
     exact_in_bf16 = false;
   }
   const auto use_tile = [&](const Tile& tile) {

@@ -34,8 +34,8 @@ class Measurement {
     } else {
       run_full();
     }
-    if (report_.status == Status::kMeasured && options_.sign_flip_null) {
-      run_sign_flip();
+    if (report_.status == Status::kMeasured && options_.sign_flip_draws > 0) {
+      run_sign_flips();
     }
     if (report_.status == Status::kMeasured && options_.vectors > 0) {
       report_.vectors = SingularVectors{};
@@ -141,22 +141,25 @@ class Measurement {
     report_.sigma.resize(static_cast<std::size_t>(std::min(kFastValues, plan_.short_side)));
   }
 
-  /// The null spectrum is not escalated: only its largest values are used.
-  void run_sign_flip() {
-    const TileChange change{.flip_signs = true};
-    Outcome outcome;
+  /// Draws are not escalated: nothing that is taken from them depends on their smallest values.
+  void run_sign_flips() {
+    const SignFlipCollector collector(plan_.short_side, plan_.long_side, options_.mode);
+    report_.sign_flip.emplace();
+    for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
+      TileChange change;
+      change.sign_flip_draw = static_cast<std::uint64_t>(draw);
+      collector.add(sign_flipped_values(change), report_.moments.sum_squares, *report_.sign_flip);
+    }
+  }
+
+  std::vector<double> sign_flipped_values(const TileChange& change) {
     if (report_.moments.max_abs() == 0.0) {
-      outcome.sigma = report_.sigma;
-    } else if (plan_.route == SvdRoute::kChebyshev && plan_.short_side > kFullSpectrumSize) {
-      outcome = by_chebyshev(reader_, plan_, change, false, workspace_, report_).outcome;
-    } else {
-      outcome = by_first_route(change);
+      return report_.sigma;
     }
-    report_.sign_flip_sigma = std::move(outcome.sigma);
-    if (plan_.route == SvdRoute::kChebyshev &&
-        report_.sign_flip_sigma.size() > static_cast<std::size_t>(kFastValues)) {
-      report_.sign_flip_sigma.resize(static_cast<std::size_t>(kFastValues));
+    if (plan_.route == SvdRoute::kChebyshev && plan_.short_side > kFullSpectrumSize) {
+      return by_chebyshev(reader_, plan_, change, false, workspace_, report_).outcome.sigma;
     }
+    return by_first_route(change).sigma;
   }
 
   Outcome by_first_route(const TileChange& change) {

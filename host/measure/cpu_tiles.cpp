@@ -18,7 +18,7 @@ TileReader::TileReader(MatrixInput& input, const SvdPlan& plan, Workspace& works
             "all decoded weights") {}
 
 void TileReader::pass(const TileChange& change, const UseTile& use, const UseSlab& use_slab) {
-  const bool changes = change.flip_signs || change.scale_exponent != 0;
+  const bool changes = change.sign_flip_draw.has_value() || change.scale_exponent != 0;
   const bool from_kept = plan_.keep_decoded && first_pass_done_;
   for (std::int64_t first = 0; first < plan_.long_side; first += plan_.slab) {
     const std::int64_t count = std::min(plan_.slab, plan_.long_side - first);
@@ -61,14 +61,15 @@ void TileReader::use_chunk(const decode::EncodedMatrix* encoded, std::int64_t fi
         return;
       }
     }
-    const bool changes = change.flip_signs || change.scale_exponent != 0;
+    const bool changes = change.sign_flip_draw.has_value() || change.scale_exponent != 0;
     if (changes && kept != nullptr) {
       std::copy(kept, kept + rows * cols, scratch_.data());
       values = scratch_.data();
     }
-    if (change.flip_signs) {
+    if (change.sign_flip_draw) {
       flip_signs(values, rows, cols, cols,
                  {.key = input_.sign_flip_key(),
+                  .draw = *change.sign_flip_draw,
                   .transposed = input_.transposed(),
                   .whole_rows = input_.rows(),
                   .whole_cols = input_.cols(),

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace vindex::measure {
 
@@ -23,8 +24,8 @@ struct Tile {
 
 /// What is done to the decoded weights before they are handed on.
 struct TileChange {
-  int scale_exponent = 0;   ///< times 2^scale_exponent
-  bool flip_signs = false;  ///< sign-flip null
+  int scale_exponent = 0;                       ///< times 2^scale_exponent
+  std::optional<std::uint64_t> sign_flip_draw;  ///< number of the draw of the sign-flip null
 };
 
 class TileReader {

@@ -1,5 +1,6 @@
 // Owns derive_metrics: the contract's definitions, one function per family of metrics. F2 is always
 // the sum of squares of the decoded weights, never the sum of the computed eigenvalues.
+#include "noise_edge.hpp"
 #include "power_law.hpp"
 
 #include <vindex/core/error.hpp>
@@ -14,8 +15,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kFloatEpsilon = 0x1p-23;
-// 99 % point of the Tracy-Widom law of real matrices (Johnstone 2001).
-constexpr double kTracyWidom99 = 2.0234;
 // Nearer to square than this the smallest eigenvalue of noise is no Tracy-Widom variable.
 constexpr double kHardEdge = 0.95;
 
@@ -68,19 +67,7 @@ void set_head(const Spectrum& spectrum, MetricValues& values) {
   if (spectrum.sigma.size() > 1) {
     values[Metric::kSigmaRatio12] = ratio(spectrum.sigma[0], spectrum.sigma[1]);
   }
-  double sum = 0.0;
-  std::size_t taken = 0;
-  for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
-    const auto k = static_cast<std::size_t>(kVarAtK[i]);
-    if (static_cast<double>(k) >= spectrum.p) {
-      values.var_at_k[i] = 1.0;
-    } else if (k <= spectrum.lambda.size()) {
-      for (; taken < k; ++taken) {
-        sum += spectrum.lambda[taken];
-      }
-      values.var_at_k[i] = sum / spectrum.norm_squared;
-    }
-  }
+  set_head_shares(spectrum.lambda, spectrum.p, spectrum.norm_squared, values.var_at_k);
   if (spectrum.p <= 64.0) {
     values[Metric::kVarAt64Top128] = 1.0;
   }
@@ -169,11 +156,6 @@ void set_tails(const Spectrum& spectrum, MetricValues& values) {
   values[Metric::kPlTail] = fit.tail;
 }
 
-double median_of_descending(const std::vector<double>& values) {
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
-
 // Comparison with noise of the scale of the bulk. Upper threshold: Johnstone 2001; lower: the same
 // with the difference of the roots in place of their sum.
 void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
@@ -183,11 +165,7 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
   const double scale_squared = median_of_descending(spectrum.lambda) / (n * law.median());
   values[Metric::kMpScale] = std::sqrt(scale_squared);
 
-  const double long_root = std::sqrt(n - 1.0);
-  const double short_root = std::sqrt(p);
-  const double upper_sd = (long_root + short_root) * std::cbrt(1.0 / long_root + 1.0 / short_root);
-  const double upper = (long_root + short_root) * (long_root + short_root);
-  const double high = scale_squared * (upper + kTracyWidom99 * upper_sd);
+  const double high = scale_squared * upper_outlier_threshold(p, n);
   const auto& lambda = spectrum.lambda;
   const auto above = std::partition_point(lambda.begin(), lambda.end(),
                                           [&](double value) { return value > high; });
@@ -195,10 +173,7 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
 
   values[Metric::kMpLowerOutliers] = 0.0;
   if (p <= kHardEdge * n) {
-    const double lower_sd =
-        (long_root - short_root) * std::cbrt(std::abs(1.0 / long_root - 1.0 / short_root));
-    const double lower = (long_root - short_root) * (long_root - short_root);
-    const double low = scale_squared * (lower - kTracyWidom99 * lower_sd);
+    const double low = scale_squared * lower_outlier_threshold(p, n);
     const auto inside = std::partition_point(lambda.begin(), lambda.end(),
                                              [&](double value) { return value >= low; });
     values[Metric::kMpLowerOutliers] = static_cast<double>(lambda.end() - inside);

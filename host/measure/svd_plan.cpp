@@ -113,7 +113,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   };
   const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
   const bool second_pass = plan.may_escalate || plan.route == SvdRoute::kGram64 ||
-                           request.options.sign_flip_null || request.options.vectors > 0;
+                           request.options.sign_flip_draws > 0 || request.options.vectors > 0;
   if (second_pass && fits(decoded)) {
     plan.keep_decoded = true;
     plan.workspace_bytes += decoded;

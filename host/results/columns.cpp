@@ -116,19 +116,77 @@ Column metric_column(const measure::MetricRow& metric, MetricValues StoredRow::*
   return column;
 }
 
-Column sign_flip_column() {
-  Column column =
-      number_column("var_at_k_signflip",
-                    "share of the squared norm in the first k values after random sign flips");
-  column.width = kKs;
-  column.number = [](const StoredRow& row, std::size_t i) {
-    return i < row.sign_flip.size() ? row.sign_flip[i] : kNaN;
+using measure::SignFlipSpread;
+using measure::SignFlipSummary;
+
+/// `at(summary, i)`: the place of element i in a summary, const or not.
+template <typename At>
+Column sign_flip_column(std::string name, std::string long_name, std::size_t width, At at) {
+  Column column = number_column(std::move(name), std::move(long_name));
+  column.width = width;
+  column.number = [at](const StoredRow& row, std::size_t i) {
+    return row.sign_flip ? at(*row.sign_flip, i) : kNaN;
   };
-  column.set_number = [](StoredRow& row, std::size_t i, double value) {
-    row.sign_flip.resize(kKs, kNaN);
-    row.sign_flip[i] = value;
+  column.set_number = [at](StoredRow& row, std::size_t i, double value) {
+    if (!row.sign_flip) {
+      row.sign_flip.emplace();
+    }
+    at(*row.sign_flip, i) = value;
   };
   return column;
+}
+
+/// Mean, standard deviation and z of what `at` finds.
+template <typename At>
+void add_spread_columns(const char* metric, std::size_t width, At at,
+                        std::vector<Column>& columns) {
+  struct Part {
+    const char* suffix;
+    const char* long_name;
+    double SignFlipSpread::*member;
+  };
+  constexpr Part kParts[] = {
+      {"mean", "mean of {} over the sign flips", &SignFlipSpread::mean},
+      {"std", "standard deviation of {} over the sign flips", &SignFlipSpread::std},
+      {"z", "{} less the mean of the sign flips, over their standard deviation",
+       &SignFlipSpread::z}};
+  for (const Part& part : kParts) {
+    columns.push_back(sign_flip_column(
+        fmt::format("{}_signflip_{}", metric, part.suffix),
+        fmt::format(fmt::runtime(part.long_name), metric), width,
+        [ at, member = part.member ](auto& flips, std::size_t i) -> auto& {
+          return at(flips, i).*member;
+        }));
+  }
+}
+
+void add_sign_flip_columns(const ColumnOptions& options, std::vector<Column>& columns) {
+  if (options.sign_flip) {
+    columns.push_back(sign_flip_column(
+        "var_at_k_signflip",
+        "share of the squared norm in the first k values after random sign flips", kKs,
+        [](auto& flips, std::size_t i) -> auto& { return flips.var_at_k[i]; }));
+  }
+  if (options.sign_flip_spread) {
+    add_spread_columns(
+        "var_at_k", kKs,
+        [](auto& flips, std::size_t i) -> auto& { return flips.var_at_k_spread[i]; }, columns);
+    using Member = SignFlipSpread SignFlipSummary::*;
+    for (const auto& [name, member] :
+         {std::pair<const char*, Member>{"stable_rank", &SignFlipSummary::stable_rank},
+          {"effective_rank", &SignFlipSummary::effective_rank},
+          {"mp_outliers", &SignFlipSummary::mp_outliers}}) {
+      add_spread_columns(
+          name, 1, [which = member](auto& flips, std::size_t) -> auto& { return flips.*which; },
+          columns);
+    }
+  }
+  if (options.sign_flip_distance) {
+    columns.push_back(sign_flip_column(
+        "rand_distance_signflip",
+        "root of the Jensen-Shannon divergence between sigma^2 and those of a sign flip", 1,
+        [](auto& flips, std::size_t) -> auto& { return flips.rand_distance; }));
+  }
 }
 
 measure::SpectrumBounds& bounds_of(StoredRow& row) {
@@ -198,6 +256,20 @@ void set_moment(StoredRow& row, std::size_t i, double value) {
 
 }  // namespace
 
+ColumnOptions column_options(const FileDescription& description) {
+  return {.fast = description.fast(),
+          .sign_flip = description.sign_flip_draws > 0,
+          .sign_flip_spread = description.sign_flip_draws > 1,
+          .sign_flip_distance = description.sign_flip_draws > 0};
+}
+
+ColumnOptions column_options(const h5::File& file) {
+  return {.fast = file.text_attribute("/", "mode") == "fast",
+          .sign_flip = file.exists("/matrix/var_at_k_signflip"),
+          .sign_flip_spread = file.exists("/matrix/var_at_k_signflip_mean"),
+          .sign_flip_distance = file.exists("/matrix/rand_distance_signflip")};
+}
+
 std::vector<Column> matrix_columns(const ColumnOptions& options) {
   std::vector<Column> columns;
   columns.push_back(
@@ -223,9 +295,7 @@ std::vector<Column> matrix_columns(const ColumnOptions& options) {
   columns.push_back(var_at_k_column("var_at_k_null",
                                     "var_at_k of iid noise of that shape (Marchenko-Pastur)",
                                     &StoredRow::nulls));
-  if (options.sign_flip) {
-    columns.push_back(sign_flip_column());
-  }
+  add_sign_flip_columns(options, columns);
   if (options.fast) {
     using measure::SpectrumBounds;
     columns.push_back(bound_column("var_at_k_lower", "certified lower bound of var_at_k",

@@ -3,6 +3,7 @@
 // iterate over it, so a column is added here and nowhere else.
 #pragma once
 
+#include "description.hpp"
 #include "hdf5.hpp"
 #include "stored_row.hpp"
 
@@ -35,8 +36,14 @@ struct Column {
 /// What decides which columns a file has.
 struct ColumnOptions {
   bool fast = false;
-  bool sign_flip = false;
+  bool sign_flip = false;           ///< var_at_k_signflip
+  bool sign_flip_spread = false;    ///< mean, standard deviation and z of two draws or more
+  bool sign_flip_distance = false;  ///< rand_distance_signflip
 };
+/// Of a file about to be written.
+ColumnOptions column_options(const FileDescription& description);
+/// Of a file at hand, by what it holds: older programs wrote fewer columns.
+ColumnOptions column_options(const h5::File& file);
 
 /// /matrix/ in order, without the scales `matrix` and `k`.
 std::vector<Column> matrix_columns(const ColumnOptions& options);

@@ -18,7 +18,7 @@ FileDescription describe(const RunDescription& run) {
   out.title = printable(run.title);
   out.history = printable(run.history);
   out.store_spectra = run.store_spectra;
-  out.sign_flip = run.sign_flip_null;
+  out.sign_flip_draws = run.sign_flip_draws;
   out.vectors = run.vectors;
   for (const auto& [name, value] : run.fingerprint) {
     out.fingerprint.emplace_back(printable(name), printable(value));
@@ -27,7 +27,7 @@ FileDescription describe(const RunDescription& run) {
   out.fingerprint.emplace_back("stored.mode", run.mode);
   out.fingerprint.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
   out.fingerprint.emplace_back("stored.vectors", std::to_string(run.vectors));
-  out.fingerprint.emplace_back("stored.null", run.sign_flip_null ? "signflip" : "none");
+  out.fingerprint.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
   out.command = run.command_json;
   out.settings = run.settings_json;
   out.inputs = run.inputs_json;

@@ -24,7 +24,7 @@ using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 struct FileDescription {
   std::string model, mode, backend, title, history;
   bool store_spectra = true;
-  bool sign_flip = false;
+  std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;
   Fingerprint fingerprint;  ///< with the lines of the results layer (spectra, vectors, sign flip)
   std::string command, settings, inputs, environment, config;

@@ -12,9 +12,7 @@ namespace vindex::results {
 namespace {
 
 std::vector<Column> columns_of(const ExportInput& input) {
-  const FileDescription description = input.reader.description();
-  return matrix_columns({.fast = description.fast(),
-                         .sign_flip = input.reader.file().exists("/matrix/var_at_k_signflip")});
+  return matrix_columns(column_options(input.reader.file()));
 }
 
 /// "var_at_64", "var_at_64_null" for element `i` of `var_at_k`, `var_at_k_null`.

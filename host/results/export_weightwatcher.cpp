@@ -139,19 +139,17 @@ void add_bulk(Cells& cells, const StoredRow& row, std::span<const double> eigenv
 }
 
 /// What theirs takes from a permutation of the weights, from the sign flip.
-void add_randomised(Cells& cells, const StoredRow& row, double distance) {
+void add_randomised(Cells& cells, const StoredRow& row) {
   const double top = std::pow(row.values[Metric::kSpectralNorm], 2.0);
-  const double random =
-      row.sign_flip.empty()
-          ? kAbsent
-          : row.sign_flip.front() * std::pow(row.values[Metric::kFrobeniusNorm], 2.0);
-  cells["rand_distance"] = csv_number(distance);
+  const measure::SignFlipSummary flip = row.sign_flip.value_or(measure::SignFlipSummary());
+  const double random = flip.var_at_k.front() * std::pow(row.values[Metric::kFrobeniusNorm], 2.0);
+  cells["rand_distance"] = csv_number(flip.rand_distance);
   cells["max_rand_eval"] = csv_number(random);
   cells["ww_softrank"] = csv_number(random / top);
   cells["ww_maxdist"] = csv_number(top - random);
 }
 
-Cells cells_of(ExportInput& input, const StoredRow& row, double distance) {
+Cells cells_of(ExportInput& input, const StoredRow& row) {
   const std::vector<double> eigenvalues = eigenvalues_of(input, row);
   const auto m = static_cast<double>(row.shorter());
   const auto n = static_cast<double>(row.longer());
@@ -167,41 +165,24 @@ Cells cells_of(ExportInput& input, const StoredRow& row, double distance) {
   add_norms(cells, row, eigenvalues);
   add_power_law(cells, row, eigenvalues);
   add_bulk(cells, row, eigenvalues);
-  add_randomised(cells, row, distance);
+  add_randomised(cells, row);
   cells["status"] = row.status == measure::Status::kMeasured ? "success" : "failed";
   return cells;
-}
-
-/// The distance to the sign-flipped spectrum of every row; none where the file was measured
-/// without.
-std::vector<double> distances_of(const ExportInput& input) {
-  constexpr const char* kPath = "/matrix/rand_distance_signflip";
-  std::vector<double> values(input.rows.size(), kAbsent);
-  const h5::File& file = input.reader.file();
-  if (!values.empty() && file.exists(kPath)) {
-    const h5::Dataset dataset = file.open_dataset(kPath);
-    if (dataset.shape() != h5::Shape{values.size()}) {
-      throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + kPath), "wrong shape");
-    }
-    dataset.read<double>(0, values.size(), values);
-  }
-  return values;
 }
 
 }  // namespace
 
 void export_weightwatcher(ExportInput& input, const std::string& target) {
   TextSink sink(target);
-  const std::vector<double> distances = distances_of(input);
   std::string header = "layer_id,name";
-  for (const auto& [name, unused] : cells_of(input, StoredRow{}, kAbsent)) {
+  for (const auto& [name, unused] : cells_of(input, StoredRow{})) {
     header += fmt::format(",{}", name);
   }
   sink.write(header + "\n");
   for (std::size_t i = 0; i < input.rows.size(); ++i) {
     const StoredRow& row = input.rows[i];
     std::string line = fmt::format("{},{}", i, csv_field(row.role));
-    for (const auto& [unused, text] : cells_of(input, row, distances[i])) {
+    for (const auto& [unused, text] : cells_of(input, row)) {
       line += fmt::format(",{}", text);
     }
     sink.write(line + "\n");

@@ -127,7 +127,9 @@ FileDescription ResultsReader::description() const {
   out.title = file_.text_attribute("/", "title");
   out.history = file_.text_attribute("/", "history");
   out.store_spectra = file_.integer_attribute("/resume", "spectra") != 0;
-  out.sign_flip = file_.integer_attribute("/resume", "sign_flip") != 0;
+  const std::int64_t draws = file_.integer_attribute("/resume", "sign_flip");
+  out.sign_flip_draws =
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMostSignFlipDraws));
   const std::int64_t vectors = file_.integer_attribute("/resume", "vectors");
   out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
   out.fingerprint = fingerprint();
@@ -172,9 +174,7 @@ FileDescription ResultsReader::description() const {
 std::vector<StoredRow> ResultsReader::rows(std::int32_t source) {
   const std::vector<std::string> tensors = file_.read_strings("/matrix/tensor");
   std::vector<StoredRow> rows(tensors.size());
-  const bool sign_flip = file_.exists("/matrix/var_at_k_signflip");
-  const bool fast = file_.text_attribute("/", "mode") == "fast";
-  for (const Column& column : matrix_columns({.fast = fast, .sign_flip = sign_flip})) {
+  for (const Column& column : matrix_columns(column_options(file_))) {
     fill_column(file_, "/matrix", column, rows);
   }
   if (file_.exists("/resume/moments")) {

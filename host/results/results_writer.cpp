@@ -72,8 +72,7 @@ void write_matrix(h5::File& file, FileKind kind, const FileDescription& descript
   TableWriter table(file, "/matrix", "matrix", rows.size(), "row number",
                     {"layer", "expert", "block", "role", "tensor"}, bare);
   table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
-  const ColumnOptions options = {.fast = description.fast(), .sign_flip = description.sign_flip};
-  for (const Column& column : matrix_columns(options)) {
+  for (const Column& column : matrix_columns(column_options(description))) {
     write_column(file, table, column, rows, "k", bare);
   }
   constexpr std::array<std::int8_t, 6> kFlags = {0, 1, 2, 3, 4, 5};
@@ -100,7 +99,7 @@ void write_resume(h5::File& file, FileKind kind, const FileDescription& descript
   file.write_strings("/resume/fingerprint_value", values);
   file.set_attribute("/resume", "part", std::int64_t{kind == FileKind::kWhole ? 0 : 1});
   file.set_attribute("/resume", "spectra", std::int64_t{description.store_spectra});
-  file.set_attribute("/resume", "sign_flip", std::int64_t{description.sign_flip});
+  file.set_attribute("/resume", "sign_flip", std::int64_t{description.sign_flip_draws});
   file.set_attribute("/resume", "vectors", std::int64_t{description.vectors});
 }
 

@@ -46,7 +46,7 @@ void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum) {
   row.escalated = result.escalated;
   row.values = result.values;
   row.nulls = result.nulls;
-  row.sign_flip = std::move(result.var_at_k_signflip);
+  row.sign_flip = result.sign_flip;
   row.bounds = std::move(result.bounds);
   row.moments = result.moments;
   row.has_moments = result.moments.count > 0 || result.moments.nonfinite > 0;

@@ -47,7 +47,7 @@ struct StoredRow {
   bool escalated = false;
   measure::MetricValues values;
   measure::MetricValues nulls;
-  std::vector<double> sign_flip;  ///< 9 values or none
+  std::optional<measure::SignFlipSummary> sign_flip;
   std::optional<measure::SpectrumBounds> bounds;
   bool has_moments = false;
   decode::Moments moments;

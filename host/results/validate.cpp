@@ -163,9 +163,11 @@ class Checker {
                 "/matrix/k: wrong values");
       }
     });
-    bool sign_flip = false;
-    attempt([&] { sign_flip = file_.exists("/matrix/var_at_k_signflip"); });
-    for (const Column& wanted : matrix_columns({.fast = fast_, .sign_flip = sign_flip})) {
+    ColumnOptions options;
+    attempt([&] { options = column_options(file_); });
+    attempt(
+        [&] { options.sign_flip_spread |= file_.integer_attribute("/resume", "sign_flip") > 1; });
+    for (const Column& wanted : matrix_columns(options)) {
       const std::string path = "/matrix/" + wanted.name;
       h5::Shape shape = {total_};
       if (wanted.width > 1) {

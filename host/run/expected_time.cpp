@@ -87,7 +87,7 @@ class NoiseMatrix {
 /// concurrent call measures a batch of up to `batch`. The better of up to two rounds, since the
 /// first pays for start-up.
 double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
-                     std::int64_t batch, const RunSettings& settings,
+                     std::int64_t batch, const measure::MeasureOptions& options,
                      const std::vector<std::unique_ptr<measure::Backend>>& backends) {
   const NoiseMatrix noise(encoding, rows, cols);
   double rate = 0.0;
@@ -109,7 +109,7 @@ double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::i
               pointers.push_back(inputs.back().get());
             }
             std::vector<measure::MatrixReport> reports(count);
-            backend->measure(pointers, settings.options, 0, reports);
+            backend->measure(pointers, options, 0, reports);
           } catch (...) {
             error = std::current_exception();
           }
@@ -125,7 +125,7 @@ double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::i
       }
       const double seconds = seconds_since(start);
       best = std::max(best, static_cast<double>(count * errors.size()) *
-                                measuring_cost(rows, cols, settings.options) / seconds);
+                                measuring_cost(rows, cols, options) / seconds);
       if (seconds > kMostSeconds) {
         break;
       }
@@ -180,6 +180,9 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
                         const RunSettings& settings,
                         const std::vector<std::unique_ptr<measure::Backend>>& backends) {
   const std::vector<Kind> kinds = kinds_of(plan, index, settings.options);
+  // Draws beyond the first cost what the first one costs.
+  measure::MeasureOptions sample = settings.options;
+  sample.sign_flip_draws = std::min(sample.sign_flip_draws, 1);
   const Clock::time_point start = Clock::now();
   std::int64_t workers = 0;
   for (const auto& backend : backends) {
@@ -187,7 +190,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
   }
   // A first, small one only tells how large the others may be.
   double rate = measured_rate(decode::plain_encoding(decode::ElementType::kF32), 512, 256, 1,
-                              settings, backends);
+                              sample, backends);
   double seconds = 0.0;
   double covered = 0.0;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
@@ -201,7 +204,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
       const double factor = std::cbrt(kMostSeconds / each);
       rate = measured_rate(example.encoding, shrunk(example.stored_rows(), factor),
                            shrunk(example.stored_cols(), factor),
-                           std::min<std::int64_t>(kind.count, 64), settings, backends);
+                           std::min<std::int64_t>(kind.count, 64), sample, backends);
     }
     covered += kind.cost;
     // The last matrices of a kind may leave workers idle, but never for longer than one takes.

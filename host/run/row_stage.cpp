@@ -22,6 +22,12 @@ std::uint64_t vector_bytes(const std::optional<measure::SingularVectors>& vector
   return vectors ? sizeof(float) * (vectors->left.size() + vectors->right.size()) : 0;
 }
 
+std::uint64_t draw_bytes(const std::optional<measure::SignFlipNull>& null) {
+  return null ? sizeof(double) * null->first_sigma.size() +
+                    sizeof(measure::SignFlipDraw) * null->draws.size()
+              : 0;
+}
+
 }  // namespace
 
 results::ResultRow failed_row(const std::exception_ptr& error) {
@@ -63,9 +69,8 @@ RowStage::~RowStage() {
 }
 
 void RowStage::push(std::int64_t matrix, measure::MatrixReport report) {
-  const std::uint64_t bytes =
-      sizeof(double) * (report.sigma.size() + report.sign_flip_sigma.size()) +
-      vector_bytes(report.vectors);
+  const std::uint64_t bytes = sizeof(double) * report.sigma.size() + draw_bytes(report.sign_flip) +
+                              vector_bytes(report.vectors);
   raw_.push({.matrix = matrix, .report = std::move(report), .error = nullptr}, bytes);
 }
 
@@ -121,14 +126,9 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   if (report.status == measure::Status::kMeasured) {
     row.values =
         measure::derive_metrics(record.rows, record.cols, report, options_.mode, row.reason);
-    if (options_.sign_flip_null) {
-      measure::MatrixReport flipped = report;
-      flipped.sigma = report.sign_flip_sigma;
-      flipped.bounds.reset();
-      std::string unused;
-      const auto values =
-          measure::derive_metrics(record.rows, record.cols, flipped, options_.mode, unused);
-      row.var_at_k_signflip.assign(values.var_at_k.begin(), values.var_at_k.end());
+    if (report.sign_flip) {
+      row.sign_flip = measure::summarise_sign_flips(*report.sign_flip, row.values, report.sigma,
+                                                    std::min(record.rows, record.cols));
     }
     row.sigma = std::move(report.sigma);
     row.bounds = std::move(report.bounds);

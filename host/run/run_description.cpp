@@ -54,7 +54,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.mode = mode_name(settings.options.mode);
   run.backend = backends.front()->info().name;
   run.store_spectra = settings.store_spectra;
-  run.sign_flip_null = settings.options.sign_flip_null;
+  run.sign_flip_draws = settings.options.sign_flip_draws;
   run.vectors = settings.options.vectors;
 
   std::string command;
@@ -71,7 +71,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("mode", run.mode);
   run.fingerprint.emplace_back("escalate", settings.options.escalate ? "yes" : "no");
-  run.fingerprint.emplace_back("null", run.sign_flip_null ? "signflip" : "none");
+  run.fingerprint.emplace_back("null", measure::null_name(run.sign_flip_draws));
   run.fingerprint.emplace_back("vectors", std::to_string(run.vectors));
   run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
   const std::string reshape = settings.indexing.reshape_out ? "out" : "none";
@@ -93,7 +93,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.settings_json = Json{{"mode", run.mode},
                            {"escalate", options.escalate},
                            {"svd_route", options.svd_route},
-                           {"null", run.sign_flip_null ? "signflip" : "none"},
+                           {"null", measure::null_name(run.sign_flip_draws)},
                            {"reshape", reshape},
                            {"vectors", options.vectors},
                            {"spectra", settings.store_spectra},

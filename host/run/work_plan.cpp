@@ -83,7 +83,10 @@ double measuring_cost(std::int64_t rows, std::int64_t cols,
   const double strict_factor = is_strict ? (n < 1.1 * p ? 8.0 : 2.2) : 1.0;
   const double reduction_weight =
       3.0;  // half of it is memory-bound: measured about a third of the Gram's rate
-  return strict_factor * (gram + reduction_weight * reduction);
+  // Draws take the route of the mode, whatever the shape.
+  const double draw_factor = options.mode == measure::Mode::kStrict ? strict_factor : 1.0;
+  return (strict_factor + options.sign_flip_draws * draw_factor) *
+         (gram + reduction_weight * reduction);
 }
 
 WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_t>& selected,

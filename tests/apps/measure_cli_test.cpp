@@ -6,11 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 namespace vindex::testing {
 namespace {
@@ -154,6 +157,99 @@ TEST_F(MeasureCliTest, AKillLosesNothingThatWasPublishedAndTheResultIsTheSame) {
   }
   must(command);
   EXPECT_EQ(csv(out), csv(folder_.file("whole.h5")));
+}
+
+/// The table by column name; rows as text.
+std::map<std::string, std::vector<std::string>> columns_of(const std::string& csv) {
+  const auto split = [](const std::string& line) {
+    std::vector<std::string> fields;
+    std::istringstream stream(line);
+    for (std::string field; std::getline(stream, field, ',');) {
+      fields.push_back(field);
+    }
+    return fields;
+  };
+  std::istringstream lines(csv);
+  std::string line;
+  std::getline(lines, line);
+  const std::vector<std::string> names = split(line);
+  std::map<std::string, std::vector<std::string>> table;
+  while (std::getline(lines, line)) {
+    std::vector<std::string> fields = split(line);
+    fields.resize(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      table[names[i]].push_back(fields[i]);
+    }
+  }
+  return table;
+}
+
+TEST_F(MeasureCliTest, SignFlipsAreDrawnStoredResumedAndMerged) {
+  const std::string model = mini();
+  const std::vector<std::string> selection = {"--layers", "1", "--blocks", "router,shared_expert"};
+  const auto measured = [&](const char* name, std::vector<std::string> more) {
+    more.insert(more.begin(), {"measure", model, "-o", folder_.file(name)});
+    more.insert(more.end(), selection.begin(), selection.end());
+    return more;
+  };
+  must(measured("one.h5", {"--null", "signflip"}));
+  must(measured("four.h5", {"--null", "signflip=4"}));
+  must({"validate", folder_.file("one.h5")});
+  must({"validate", folder_.file("four.h5")});
+  const auto one = columns_of(csv(folder_.file("one.h5")));
+  const auto four = columns_of(csv(folder_.file("four.h5")));
+  EXPECT_TRUE(one.contains("rand_distance_signflip"));
+  EXPECT_FALSE(one.contains("stable_rank_signflip_mean")) << "one draw has no spread";
+  EXPECT_EQ(one.size() + 3 * (9 + 3), four.size());
+  for (const auto& [name, values] : one) {
+    EXPECT_EQ(values, four.at(name)) << name << ": draw 0 is the only draw's";
+  }
+  for (const char* metric : {"var_at_8", "stable_rank", "effective_rank"}) {
+    for (std::size_t row = 0; row < four.at("role").size(); ++row) {
+      const auto number = [&](const std::string& name) {
+        return std::strtod(four.at(name).at(row).c_str(), nullptr);
+      };
+      const std::string prefix = std::string(metric) + "_signflip_";
+      EXPECT_GT(number(prefix + "std"), 0.0);
+      EXPECT_NEAR(number(prefix + "z"),
+                  (number(metric) - number(prefix + "mean")) / number(prefix + "std"),
+                  1e-6 * (1.0 + std::abs(number(prefix + "z"))));
+    }
+  }
+  for (const char* worker : {"0/2", "1/2"}) {
+    must(measured("split.h5", {"--null", "signflip=4", "--worker", worker}));
+  }
+  must({"merge", folder_.file("split.h5.parts"), "-o", folder_.file("split.h5")});
+  must({"validate", folder_.file("split.h5")});
+  EXPECT_EQ(csv(folder_.file("split.h5")), csv(folder_.file("four.h5")));
+  // A selection that grows keeps the rows of the earlier file.
+  must({"measure", model, "-o", folder_.file("grown.h5"), "--null", "signflip=4", "--layers", "1",
+        "--blocks", "router"});
+  must(measured("grown.h5", {"--null", "signflip=4"}));
+  EXPECT_EQ(csv(folder_.file("grown.h5")), csv(folder_.file("four.h5")));
+  const ProgramResult other = run(measured("four.h5", {"--null", "signflip=5"}));
+  EXPECT_EQ(other.exit_code, 78);
+  EXPECT_NE(other.err.find("null was 'signflip=4', now 'signflip=5'"), std::string::npos)
+      << other.err;
+}
+
+TEST_F(MeasureCliTest, OnlyWholeNumbersOfSignFlipsAreDrawn) {
+  for (const char* text : {"signflip=0", "signflip=1001", "signflip=", "signflip=3x", "flip"}) {
+    const ProgramResult refused =
+        run({"measure", "nowhere", "-o", folder_.file("out.h5"), "--null", text});
+    EXPECT_EQ(refused.exit_code, 64) << text;
+    EXPECT_NE(refused.err.find("signflip=R"), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(MeasureCliTest, APlanCountsTheDrawsOfTheSignFlipNull) {
+  must({"synth", "layer:4x768x512:fp8", "-o", folder_.file("layer")});
+  const auto seconds = [&](const char* null) {
+    const ProgramResult plan = run({"plan", folder_.file("layer"), "--json", "--null", null});
+    EXPECT_EQ(plan.exit_code, 0) << plan.err;
+    return nlohmann::json::parse(plan.out)["expected_seconds"].get<double>();
+  };
+  EXPECT_GT(seconds("signflip=1000"), 20.0 * seconds("signflip"));
 }
 
 TEST_F(MeasureCliTest, PlanTouchesNoWeightsAndSpeaksJson) {

@@ -24,6 +24,14 @@ TEST(PhiloxTest, KnownAnswers) {
       0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1);
 }
 
+TEST(PhiloxTest, ADrawIsTheUpperHalfOfTheCounter) {
+  const PhiloxBlock wanted = philox4x32_10({{7, 1, 0x89abcdef, 0x01234567}}, 42);
+  const PhiloxBlock got = philox_block(42, 0x100000007, 0x0123456789abcdef);
+  expect_block(got, wanted.word[0], wanted.word[1], wanted.word[2], wanted.word[3]);
+  EXPECT_EQ(philox_bit(42, 0x80000038FU, 3),
+            (philox_block(42, 0x10000007U, 3).word[0] >> 15U & 1U) != 0);
+}
+
 TEST(PhiloxTest, BitsRunThroughTheWordsInOrder) {
   const PhiloxBlock block = philox_block(42, 7);
   for (std::uint64_t bit = 0; bit < 128; ++bit) {

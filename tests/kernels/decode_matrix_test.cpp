@@ -119,6 +119,7 @@ TEST_P(DecodeKernels, SignsComeFromTheStreamOfTheWholeMatrix) {
   constexpr std::int64_t kCols = 50;
   DeviceArray<float> values(std::vector<float>(kRows * kCols, 2.0F));
   const kernels::SignFlip flip = {.key = 77,
+                                  .draw = 3,
                                   .transposed = false,
                                   .whole_rows = 9,
                                   .whole_cols = 60,
@@ -130,7 +131,7 @@ TEST_P(DecodeKernels, SignsComeFromTheStreamOfTheWholeMatrix) {
     for (std::int64_t col = 0; col < kCols; ++col) {
       const auto element = static_cast<std::uint64_t>((row + 4) * 60 + col + 10);
       EXPECT_EQ(got[static_cast<std::size_t>(row * kCols + col)],
-                philox_bit(77, element) ? -2.0F : 2.0F);
+                philox_bit(77, element, 3) ? -2.0F : 2.0F);
     }
   }
 }

@@ -157,6 +157,7 @@ struct FormOptions {
   std::size_t misalignment = 0;
   std::vector<std::uint64_t> sign_flip_keys = {};
   bool transposed = false;
+  std::uint64_t sign_flip_draw = 0;
 };
 
 inline Grams form(const std::vector<const HostMatrix*>& matrices, kernels::ProductKernel kernel,
@@ -177,10 +178,12 @@ inline Grams form(const std::vector<const HostMatrix*>& matrices, kernels::Produ
   DeviceArray<std::byte> workspace(bytes);
   DeviceArray<float> grams(views.size() * static_cast<std::size_t>(shape.gram_elements()));
   DeviceArray<kernels::GramFacts> facts(views.size());
-  kernels::form_grams(
-      first.encoding(), plan,
-      {.views = views, .sign_flip_keys = options.sign_flip_keys, .transposed = options.transposed},
-      workspace.data(), bytes, kernel, grams.data(), facts.data(), stream);
+  kernels::form_grams(first.encoding(), plan,
+                      {.views = views,
+                       .sign_flip_keys = options.sign_flip_keys,
+                       .transposed = options.transposed,
+                       .sign_flip_draw = options.sign_flip_draw},
+                      workspace.data(), bytes, kernel, grams.data(), facts.data(), stream);
   return {shape.short_side(), shape.order(), grams.values(), facts.values()};
 }
 

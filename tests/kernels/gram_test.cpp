@@ -289,13 +289,15 @@ TEST_P(GramKernels, BatchAndWorkspaceChangeNoBit) {
 TEST_P(GramKernels, SignsAreFlippedByTheStreamOfTheMatrix) {
   constexpr std::uint64_t kKey = 99;
   for (const bool transposed : {false, true}) {
+    const std::uint64_t draw = transposed ? 0 : 5;
     const auto weight = gaussian(30);
     std::vector<float> flipped;
     const HostMatrix plain = HostMatrix::encoded(
         decode::plain_encoding(ElementType::kF32), 50, 40, [&](std::int64_t row, std::int64_t col) {
           const float value = weight(row, col);
           const std::int64_t element = transposed ? col * 50 + row : row * 40 + col;
-          flipped.push_back(philox_bit(kKey, static_cast<std::uint64_t>(element)) ? -value : value);
+          const bool flips = philox_bit(kKey, static_cast<std::uint64_t>(element), draw);
+          flipped.push_back(flips ? -value : value);
           return value;
         });
     const HostMatrix wanted = HostMatrix::encoded(
@@ -303,7 +305,8 @@ TEST_P(GramKernels, SignsAreFlippedByTheStreamOfTheMatrix) {
           return flipped[static_cast<std::size_t>(row * 40 + col)];
         });
     const Grams grams =
-        form_one(plain, ProductKernel::kWarp, {.sign_flip_keys = {kKey}, .transposed = transposed});
+        form_one(plain, ProductKernel::kWarp,
+                 {.sign_flip_keys = {kKey}, .transposed = transposed, .sign_flip_draw = draw});
     EXPECT_LE(relative_error(grams, 0, wanted.gram()), kSumError);
   }
 }

@@ -156,7 +156,7 @@ TEST_F(CudaBatches, TheSameBitsForEveryBatchSizeAndThreadOrder) {
     all.push_back(one.get());
   }
   MeasureOptions options;
-  options.sign_flip_null = true;
+  options.sign_flip_draws = 2;
   const auto together = measure(backend(), all, options);
   EXPECT_TRUE(std::any_of(together.begin(), together.end(),
                           [](const MatrixReport& report) { return report.escalated; }));
@@ -165,7 +165,8 @@ TEST_F(CudaBatches, TheSameBitsForEveryBatchSizeAndThreadOrder) {
   for (const std::size_t i : {0UL, 2UL, 32UL, 36UL}) {
     const auto alone = measure(backend(), {all[i]}, options);
     EXPECT_EQ(alone[0].sigma, together[i].sigma) << i;
-    EXPECT_EQ(alone[0].sign_flip_sigma, together[i].sign_flip_sigma) << i;
+    EXPECT_EQ(alone[0].sign_flip->first_sigma, together[i].sign_flip->first_sigma) << i;
+    EXPECT_EQ(alone[0].sign_flip->draws[1].var_at_k, together[i].sign_flip->draws[1].var_at_k) << i;
     EXPECT_EQ(alone[0].method, together[i].method);
     EXPECT_EQ(alone[0].moments.sum_squares, together[i].moments.sum_squares);
   }

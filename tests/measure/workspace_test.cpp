@@ -103,7 +103,7 @@ TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
     for (const auto& view : {as_encoded(matrix), half.view}) {
       for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
         MeasureOptions options = with_mode(mode);
-        options.sign_flip_null = true;
+        options.sign_flip_draws = 2;
         const auto memory = measure::make_memory_input(view, false, 99);
         const MatrixReport expected = measure_one(*backend, *memory, options, 0);
         const std::uint64_t least =
@@ -112,7 +112,10 @@ TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
           StreamedInput streamed(view);
           const MatrixReport report = measure_one(*backend, streamed, options, limit);
           EXPECT_EQ(report.sigma, expected.sigma);
-          EXPECT_EQ(report.sign_flip_sigma, expected.sign_flip_sigma);
+          ASSERT_TRUE(report.sign_flip && expected.sign_flip);
+          EXPECT_EQ(report.sign_flip->first_sigma, expected.sign_flip->first_sigma);
+          EXPECT_EQ(report.sign_flip->draws.back().var_at_k,
+                    expected.sign_flip->draws.back().var_at_k);
           EXPECT_EQ(report.moments.sum_squares, expected.moments.sum_squares);
           EXPECT_EQ(report.moments.m4, expected.moments.m4);
           if (limit == least) {
@@ -138,7 +141,7 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
       for (const std::int32_t vectors : {0, 4, 60}) {
         MeasureOptions options = with_mode(mode);
         options.vectors = vectors;
-        options.sign_flip_null = vectors == 4;
+        options.sign_flip_draws = vectors == 4 ? 2 : 0;
         StreamedInput input(as_encoded(matrix));
         measure::SvdPlanRequest request{.rows = matrix.rows,
                                         .cols = matrix.cols,

@@ -156,7 +156,7 @@ std::vector<std::vector<std::string>> exported(const std::string& path) {
 TEST(WeightWatcherExport, HasItsOrderAndItsNames) {
   const TestFolder folder;
   SampleOptions options;
-  options.sign_flip = true;
+  options.sign_flip_draws = 1;
   write_sample(folder / "out.h5", sample_run(options));
   export_file(folder / "out.h5", "weightwatcher", folder / "ww.csv");
   const auto lines = exported(folder / "ww.csv");
@@ -170,6 +170,7 @@ TEST(WeightWatcherExport, HasItsOrderAndItsNames) {
   };
   for (std::size_t i = 1; i < lines.size(); ++i) {
     EXPECT_FALSE(lines[i].at(at("longname")).ends_with(".weight"));
+    EXPECT_EQ(lines[i].at(at("rand_distance")), "0.125");
     const double random = std::stod(lines[i].at(at("max_rand_eval")));
     EXPECT_NEAR(
         std::stod(lines[i].at(at("ww_softrank"))) * std::stod(lines[i].at(at("lambda_max"))),

@@ -214,7 +214,7 @@ TEST_F(ReadShown, AnyColumnRanks) {
 }
 
 TEST_F(ReadShown, ASignFlipIsFoundByName) {
-  run_ = sample_run({.experts = 5, .sign_flip = true});
+  run_ = sample_run({.experts = 5, .sign_flip_draws = 1});
   write_sample(file_, run_);
   Shown shown = show("");
   EXPECT_TRUE(shown.metric.has_sign_flip);

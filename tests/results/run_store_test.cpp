@@ -273,7 +273,7 @@ TEST(RunStore, MergedWorkersEqualTheSingleRun) {
   const TestFolder folder;
   SampleOptions options;
   options.vectors = 4;
-  options.sign_flip = true;
+  options.sign_flip_draws = 4;
   const RunDescription run = sample_run(options);
   const std::string single = folder / "single.h5";
   write_sample(single, run);

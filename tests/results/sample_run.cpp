@@ -49,7 +49,7 @@ RunDescription sample_run(const SampleOptions& options) {
   run.mode = options.mode;
   run.backend = "cpu";
   run.store_spectra = options.spectra;
-  run.sign_flip_null = options.sign_flip;
+  run.sign_flip_draws = options.sign_flip_draws;
   run.vectors = options.vectors;
   run.fingerprint = {{"model.bytes", "4096"}, {"program.numeric", "1"}};
   run.command_json = R"(["vindex","measure","sample"])";
@@ -122,8 +122,14 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   row.sigma = report.sigma;
   row.moments = moments;
   row.escalated = index % 5 == 4;
-  if (run.sign_flip_null) {
-    row.var_at_k_signflip.assign(measure::kVarAtK.size(), 0.25);
+  if (run.sign_flip_draws > 0) {
+    row.sign_flip.emplace();
+    row.sign_flip->var_at_k.fill(0.25);
+    row.sign_flip->rand_distance = fast ? std::nan("") : 0.125;
+    if (run.sign_flip_draws > 1) {
+      row.sign_flip->var_at_k_spread.fill({0.25, 0.01, -1.5});
+      row.sign_flip->stable_rank = {9.0, 0.5, 2.0 + static_cast<double>(index)};
+    }
   }
   if (fast) {
     row.bounds.emplace();

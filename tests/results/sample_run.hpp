@@ -15,7 +15,7 @@ struct SampleOptions {
   std::int64_t rows = 24;  ///< of down_proj; gate_proj is the transpose
   std::int64_t cols = 16;
   std::string mode = "default";
-  bool sign_flip = false;
+  std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;
   bool spectra = true;
 };

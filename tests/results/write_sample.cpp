@@ -12,7 +12,7 @@ int main(int count, char** arguments) {
   try {
     vindex::results::testing::SampleOptions options;
     options.mode = arguments[2];
-    options.sign_flip = true;
+    options.sign_flip_draws = 4;
     options.vectors = options.mode == "fast" ? 0 : 4;
     options.rows = 96;
     options.cols = 80;

@@ -37,16 +37,20 @@ VINDEX_HD inline PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint64_t ke
   return counter;
 }
 
-/// The block number `index` of the stream `key`.
-VINDEX_HD inline PhiloxBlock philox_block(std::uint64_t key, std::uint64_t index) {
+/// The block number `index` of the stream `key`; `draw`, the upper 64 bits of the counter, numbers
+/// independent streams of one key.
+VINDEX_HD inline PhiloxBlock philox_block(std::uint64_t key, std::uint64_t index,
+                                          std::uint64_t draw = 0) {
   return philox4x32_10(
-      {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32U), 0, 0}}, key);
+      {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32U),
+        static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(draw >> 32U)}},
+      key);
 }
 
 /// Bit `index` of the stream: bit index mod 128 of block index div 128, least significant bits
 /// first.
-VINDEX_HD inline bool philox_bit(std::uint64_t key, std::uint64_t index) {
-  const PhiloxBlock block = philox_block(key, index / 128);
+VINDEX_HD inline bool philox_bit(std::uint64_t key, std::uint64_t index, std::uint64_t draw = 0) {
+  const PhiloxBlock block = philox_block(key, index / 128, draw);
   return (block.word[index % 128 / 32] >> (index % 32) & 1U) != 0;
 }
 

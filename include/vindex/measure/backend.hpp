@@ -5,6 +5,7 @@
 
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/measure/sign_flip_null.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,8 +36,8 @@ struct MeasureOptions {
   bool escalate = true;  ///< --no-escalate clears it
   std::string svd_route =
       "auto";  ///< "auto", "library", ... ; UsageError for a route the back end lacks
-  bool sign_flip_null =
-      false;                 ///< also the spectrum of the randomly signed matrix (metrics contract)
+  /// Draws of the sign-flip null (metrics contract), each one more spectrum; 0: none.
+  std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;  ///< top-K singular vectors wanted
 };
 
@@ -102,9 +103,9 @@ struct MatrixReport {
   double check_gram = std::numeric_limits<double>::quiet_NaN();
   bool tail_reliable = true;  ///< false: sigma_min, condition, numerical rank, trace_log become NaN
   bool escalated = false;
-  std::string method;                    ///< "gram32+trd32+cpu", ... (results contract)
-  std::optional<SpectrumBounds> bounds;  ///< fast mode
-  std::vector<double> sign_flip_sigma;   ///< with sign_flip_null
+  std::string method;                     ///< "gram32+trd32+cpu", ... (results contract)
+  std::optional<SpectrumBounds> bounds;   ///< fast mode
+  std::optional<SignFlipNull> sign_flip;  ///< with sign_flip_draws, of a measured matrix
   std::optional<SingularVectors> vectors;
   double seconds_decode = 0.0, seconds_gram = 0.0, seconds_eigen = 0.0;  ///< wall time by stage
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <vindex/measure/backend.hpp>
+#include <vindex/measure/var_at_k.hpp>
 
 #include <array>
 #include <cstdint>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace vindex::measure {
-
-/// The k of var_at_k.
-inline constexpr std::array<std::int32_t, 9> kVarAtK = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 
 /// Every scalar metric; var_at_k is separate.
 enum class Metric : std::uint8_t {

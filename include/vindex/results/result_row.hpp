@@ -23,9 +23,9 @@ struct ResultRow {
   bool escalated = false;
   measure::MetricValues values;
   measure::MetricValues nulls;
-  std::vector<double> var_at_k_signflip;          ///< 9 values with --null signflip, else empty
-  std::optional<measure::SpectrumBounds> bounds;  ///< fast mode
-  std::vector<double> sigma;                      ///< empty if not measured
+  std::optional<measure::SignFlipSummary> sign_flip;  ///< with --null signflip
+  std::optional<measure::SpectrumBounds> bounds;      ///< fast mode
+  std::vector<double> sigma;                          ///< empty if not measured
   std::optional<measure::SingularVectors> vectors;
   decode::Moments moments;
 };

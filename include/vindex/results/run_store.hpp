@@ -19,7 +19,7 @@ struct RunDescription {
   std::string mode;     ///< "fast", "default", "strict"
   std::string backend;  ///< "cpu" or "cuda"
   bool store_spectra = true;
-  bool sign_flip_null = false;
+  std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;
   /// What must be equal for old rows to be reused, as "name\nvalue" lines; a difference is exit 78
   /// naming the line.

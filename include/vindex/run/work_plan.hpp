@@ -75,7 +75,8 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
 /// Bytes of codes and companions of one matrix.
 std::uint64_t encoded_bytes(const model::MatrixRecord& matrix);
 
-/// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one.
+/// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one, again
+/// for every draw of the sign-flip null.
 double measuring_cost(std::int64_t rows, std::int64_t cols, const measure::MeasureOptions& options);
 
 }  // namespace vindex::run
