@@ -1,6 +1,9 @@
-// Owns the nulls: what the metrics are for iid noise of a shape, in the limit of large matrices
-// (metrics contract). A matrix of one row or column has one singular value whatever its entries, so
-// its nulls are the exact values.
+// Owns the nulls: what the metrics are on average for iid noise of a shape (metrics contract), at
+// finite size: the metrics of the mean spectrum (noise_spectrum.hpp), and better where the mean of
+// a metric is known exactly or is far from the metric of the mean. A matrix of one row or column
+// has one singular value whatever its entries, so its nulls are the exact values.
+#include "noise_spectrum.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
@@ -9,6 +12,9 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numbers>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace vindex::measure {
@@ -30,74 +36,96 @@ MetricValues single_value_nulls(std::int64_t n) {
   return nulls;
 }
 
-// Smallest k whose share of noise reaches `share`.
-double rank_null(const MarchenkoPastur& law, double p, double share) {
-  double k = std::clamp(std::ceil(law.top_fraction(share) * p), 1.0, p);
-  while (k > 1.0 && law.top_share((k - 1.0) / p) >= share) {
-    k -= 1.0;
+// d/dx ln Gamma(x) for x >= 1/2: recurrence, then Stirling's series.
+double digamma(double x) {
+  double value = 0.0;
+  for (; x < 12.0; x += 1.0) {
+    value -= 1.0 / x;
   }
-  while (k < p && law.top_share(k / p) < share) {
-    k += 1.0;
-  }
-  return k;
+  const double inverse = 1.0 / (x * x);
+  return value + std::log(x) - 0.5 / x -
+         inverse *
+             (1.0 / 12.0 - inverse * (1.0 / 120.0 - inverse * (1.0 / 252.0 - inverse / 240.0)));
 }
 
-// ln of Roy and Vetterli's effective rank: H of sqrt(x) over its sum.
-double log_effective_rank_sigma(const MarchenkoPastur& law, double p) {
+// Exact: the determinant of Gaussian noise is a product of independent chi-squared variables, and
+// F2 is one of p n degrees of freedom.
+double trace_log_null(std::int64_t p, std::int64_t n) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < p; ++i) {
+    sum += digamma(0.5 * static_cast<double>(n - i));
+  }
+  const auto count = static_cast<double>(p);
+  return sum / count - digamma(0.5 * count * static_cast<double>(n)) + std::log(count);
+}
+
+// Mean of the smallest k whose share reaches `share`: the sum over k of the probability that k
+// values do not reach it. Shares scatter by about a third of a value's own.
+double rank_null(const MarchenkoPastur& law, std::span<const double> lambda, double n,
+                 double share) {
+  const auto p = static_cast<std::int64_t>(lambda.size());
+  const double total = static_cast<double>(p) * n;
+  std::vector<double> shares = {0.0};
+  for (const double value : lambda) {
+    shares.push_back(shares.back() + value / total);
+  }
+  const auto crossing = std::lower_bound(shares.begin(), shares.end() - 1, share);
+  const double x = lambda[static_cast<std::size_t>(crossing - shares.begin() - 1)] / n;
+  const double deviation = share_deviation(law, p, x, share);
   double mean = 0.0;
-  double mean_log = 0.0;  // of sqrt(x) ln sqrt(x)
-  for (std::size_t i = 0; i < law.nodes().size(); ++i) {
-    const double sigma = std::sqrt(law.nodes()[i]);
-    if (sigma > 0.0) {
-      mean += law.weights()[i] * sigma;
-      mean_log += law.weights()[i] * sigma * std::log(sigma);
+  for (std::int64_t k = 0; k < p; ++k) {
+    const double missing = (share - shares[static_cast<std::size_t>(k)]) / deviation;
+    if (missing < -8.0) {
+      break;
     }
+    mean += k == 0 ? 1.0 : 0.5 * std::erfc(-missing / std::numbers::sqrt2);
   }
-  return std::log(p * mean) - mean_log / mean;
-}
-
-// 1 - 2 * area under the Lorenz curve.
-double gini_null(const MarchenkoPastur& law) {
-  double area = 0.0;
-  for (std::size_t i = 0; i < law.nodes().size(); ++i) {
-    area += law.weights()[i] * law.cumulative_share(law.nodes()[i]);
-  }
-  return 1.0 - 2.0 * area;
+  return mean;
 }
 
 }  // namespace
 
 MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
   expects(rows > 0 && cols > 0, "null_metrics: a matrix has rows and columns");
-  if (std::min(rows, cols) == 1) {
-    return single_value_nulls(std::max(rows, cols));
+  const std::int64_t p = std::min(rows, cols);
+  const std::int64_t n = std::max(rows, cols);
+  if (p == 1) {
+    return single_value_nulls(n);
   }
-  const auto p = static_cast<double>(std::min(rows, cols));
-  const double g = p / static_cast<double>(std::max(rows, cols));
-  const double root = std::sqrt(g);
-  const MarchenkoPastur law(g);
+  const auto short_side = static_cast<double>(p);
+  const auto long_side = static_cast<double>(n);
+  const MarchenkoPastur law(short_side / long_side);
+  const std::vector<double> lambda = mean_noise_spectrum(law, p, n);
+  MatrixReport mean;
+  mean.status = Status::kMeasured;
+  mean.moments.sum_squares = short_side * long_side;
+  for (const double value : lambda) {
+    mean.sigma.push_back(std::sqrt(value));
+  }
+  std::string reason;
+  const MetricValues of_mean = derive_metrics(p, n, mean, Mode::kDefault, reason);
+
   MetricValues nulls;
-  for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
-    const auto k = static_cast<double>(kVarAtK[i]);
-    nulls.var_at_k[i] = k >= p ? 1.0 : law.top_share(k / p);
+  nulls.var_at_k = of_mean.var_at_k;
+  for (const MetricRow& row : metric_rows()) {
+    if (row.has_null) {
+      nulls[row.metric] = of_mean[row.metric];
+    }
   }
-  if (rows != cols) {
-    nulls[Metric::kConditionNumber] = (1.0 + root) / (1.0 - root);
+  nulls[Metric::kStableRank] = 1.0 / nulls.var_at_k[0];
+  // The mean of sum l^2 / F2^2 is (p + n + 1)/(p n + 2) exactly.
+  nulls[Metric::kParticipationRatio] =
+      (short_side * long_side + 2.0) / (short_side + long_side + 1.0);
+  nulls[Metric::kTraceLog] = trace_log_null(p, n);
+  nulls[Metric::kRank90] = rank_null(law, lambda, long_side, 0.90);
+  nulls[Metric::kRank95] = rank_null(law, lambda, long_side, 0.95);
+  nulls[Metric::kRank99] = rank_null(law, lambda, long_side, 0.99);
+  nulls[Metric::kNumericalRank] = short_side;
+  nulls[Metric::kConditionNumber] = std::numeric_limits<double>::quiet_NaN();
+  if (p < n) {  // the mean is infinite where they are equal
+    nulls[Metric::kConditionNumber] =
+        mean.sigma.front() / mean.sigma.back() * smallest_value_factor(p, n);
   }
-  nulls[Metric::kStableRank] = p / ((1.0 + root) * (1.0 + root));
-  nulls[Metric::kParticipationRatio] = p / (1.0 + g);
-  nulls[Metric::kEffectiveRank] = p * std::exp(-0.5 * g);
-  nulls[Metric::kEffectiveRankSigma] = std::exp(log_effective_rank_sigma(law, p));
-  nulls[Metric::kSpectralEntropy] = 1.0 - 0.5 * g / std::log(p);
-  nulls[Metric::kRank90] = rank_null(law, p, 0.90);
-  nulls[Metric::kRank95] = rank_null(law, p, 0.95);
-  nulls[Metric::kRank99] = rank_null(law, p, 0.99);
-  nulls[Metric::kNumericalRank] = p;
-  const double half = std::floor(0.5 * p) / p;
-  nulls[Metric::kHillAlpha] = 1.0 + half / law.mean_log_excess(half);
-  // SETOL's closed form; ln(0) at g = 1 has the factor 0.
-  nulls[Metric::kTraceLog] = g < 1.0 ? -1.0 - (1.0 - g) / g * std::log1p(-g) : -1.0;
-  nulls[Metric::kGini] = gini_null(law);
   return nulls;
 }
 

@@ -12,28 +12,16 @@ namespace {
 const std::vector<double> kAspects = {1e-6, 1e-4, 0.02, 2.0 / 7.0, 0.875, 4095.0 / 4096.0, 1.0};
 
 // The law by quadrature alone: midpoint rule in the angle, where the density is smooth.
-struct Sums {
-  double probability, share;
-};
-Sums sums_below(double aspect, double x, int count) {
+double probability_below(double aspect, double x, int count) {
   const double root = std::sqrt(aspect);
   const double angle = std::acos((1.0 + aspect - x) / (2.0 * root));
-  Sums sums{0.0, 0.0};
+  double probability = 0.0;
   for (int i = 0; i < count; ++i) {
     const double at = angle * (i + 0.5) / count;
     const double weight = angle / count * 2.0 / std::numbers::pi * std::sin(at) * std::sin(at);
-    sums.share += weight;
-    sums.probability += weight / (1.0 + aspect - 2.0 * root * std::cos(at));
+    probability += weight / (1.0 + aspect - 2.0 * root * std::cos(at));
   }
-  return sums;
-}
-
-double mean_of(const MarchenkoPastur& law, double (*f)(double)) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < law.nodes().size(); ++i) {
-    sum += law.weights()[i] * f(law.nodes()[i]);
-  }
-  return sum;
+  return probability;
 }
 
 // Golden: metrics_golden.py (scipy.integrate.quad over the density, scipy.optimize.brentq).
@@ -65,16 +53,15 @@ TEST(MarchenkoPasturTest, CumulativeEqualsScipyQuadrature) {
   EXPECT_NEAR(MarchenkoPastur(1.0).median(), 0.6527759416335701, 1e-12);
 }
 
-TEST(MarchenkoPasturTest, ClosedFormsEqualQuadratureThatHasConverged) {
+TEST(MarchenkoPasturTest, TheClosedFormEqualsQuadratureThatHasConverged) {
   for (const double aspect : kAspects) {
     const MarchenkoPastur law(aspect);
     for (const double part : {0.1, 0.37, 0.5, 0.82, 0.97}) {
       const double x = law.lower_edge() + part * (law.upper_edge() - law.lower_edge());
-      const Sums coarse = sums_below(aspect, x, 40000);
-      const Sums fine = sums_below(aspect, x, 80000);
-      ASSERT_NEAR(coarse.probability, fine.probability, 1e-8) << aspect << " " << part;
-      EXPECT_NEAR(law.cumulative(x), fine.probability, 1e-8) << aspect << " " << part;
-      EXPECT_NEAR(law.cumulative_share(x), fine.share, 1e-8) << aspect << " " << part;
+      const double coarse = probability_below(aspect, x, 40000);
+      const double fine = probability_below(aspect, x, 80000);
+      ASSERT_NEAR(coarse, fine, 1e-8) << aspect << " " << part;
+      EXPECT_NEAR(law.cumulative(x), fine, 1e-8) << aspect << " " << part;
     }
   }
 }
@@ -95,56 +82,15 @@ TEST(MarchenkoPasturTest, QuantileInvertsCumulative) {
   }
 }
 
-TEST(MarchenkoPasturTest, TopFractionInvertsTopShare) {
+TEST(MarchenkoPasturTest, AnglesRunFromEdgeToEdge) {
   for (const double aspect : kAspects) {
     const MarchenkoPastur law(aspect);
-    double before = 0.0;
-    for (const double fraction : {1e-5, 0.01, 0.25, 0.5, 0.99}) {
-      const double share = law.top_share(fraction);
-      EXPECT_GT(share, fraction) << "the largest values carry more than their number";
-      EXPECT_GT(share, before);
-      EXPECT_NEAR(law.top_fraction(share), fraction, 1e-11) << aspect;
-      EXPECT_NEAR(share, 1.0 - law.cumulative_share(law.quantile(1.0 - fraction)), 1e-9);
-      before = share;
+    EXPECT_EQ(law.value_at(0.0), law.lower_edge());
+    EXPECT_DOUBLE_EQ(law.value_at(std::numbers::pi), law.upper_edge());
+    EXPECT_NEAR(law.probability_below(std::numbers::pi), 1.0, 1e-15);
+    for (const double angle : {0.3, 1.5, 2.9}) {
+      EXPECT_NEAR(law.probability_below(angle), law.cumulative(law.value_at(angle)), 1e-12);
     }
-    EXPECT_NEAR(law.top_share(0.0), 0.0, 1e-15);
-    EXPECT_NEAR(law.top_share(1.0), 1.0, 1e-15);
-    EXPECT_EQ(law.top_fraction(0.0), 0.0);
-    EXPECT_EQ(law.top_fraction(1.0), 1.0);
-  }
-}
-
-// Moments 1, 1 + g, 1 + 3 g + g^2; E x ln x = g/2 (Page 1993); E ln x = -1 - (1-g)/g ln(1-g).
-TEST(MarchenkoPasturTest, NodesGiveTheKnownMeans) {
-  for (const double g : kAspects) {
-    const MarchenkoPastur law(g);
-    EXPECT_NEAR(mean_of(law, [](double) { return 1.0; }), 1.0, 1e-11) << g;
-    EXPECT_NEAR(mean_of(law, [](double x) { return x; }), 1.0, 1e-12) << g;
-    EXPECT_NEAR(mean_of(law, [](double x) { return x * x; }), 1.0 + g, 1e-12) << g;
-    EXPECT_NEAR(mean_of(law, [](double x) { return x * x * x; }), 1.0 + 3.0 * g + g * g, 1e-11);
-    EXPECT_NEAR(mean_of(law, [](double x) { return x * std::log(x); }), 0.5 * g, 1e-11) << g;
-    const double mean_log = g < 1.0 ? -1.0 - (1.0 - g) / g * std::log1p(-g) : -1.0;
-    EXPECT_NEAR(mean_of(law, [](double x) { return std::log(x); }), mean_log, 1e-10) << g;
-  }
-  // Square: sqrt(x) = 2 sin(theta/2), mean 8 / (3 pi).
-  EXPECT_NEAR(mean_of(MarchenkoPastur(1.0), [](double x) { return std::sqrt(x); }),
-              8.0 / (3.0 * std::numbers::pi), 1e-11);
-}
-
-TEST(MarchenkoPasturTest, MeanLogExcessOfTheWholeLawIsTheMeanLogAboveTheLowerEdge) {
-  for (const double g : {0.02, 2.0 / 7.0, 0.875}) {
-    const MarchenkoPastur law(g);
-    EXPECT_NEAR(law.mean_log_excess(1.0),
-                -1.0 - (1.0 - g) / g * std::log1p(-g) - std::log(law.lower_edge()), 1e-10);
-    // By parts: the integral of (1 - F(x)) / x from the threshold to the upper edge.
-    const double low = law.quantile(0.6);
-    const int count = 20000;
-    double sum = 0.0;
-    for (int i = 0; i < count; ++i) {
-      const double x = low + (law.upper_edge() - low) * (i + 0.5) / count;
-      sum += (1.0 - law.cumulative(x)) / x * (law.upper_edge() - low) / count;
-    }
-    EXPECT_NEAR(law.mean_log_excess(0.4), sum, 1e-8);
   }
 }
 

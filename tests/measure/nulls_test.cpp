@@ -1,5 +1,7 @@
-// The nulls against an independent table and against drawn noise.
-#include <vindex/measure/marchenko_pastur.hpp>
+// The nulls against recorded and fresh draws of noise, against the limit law, and each other.
+#include "measure/noise_draws.hpp"
+#include "measure/null_table.hpp"
+
 #include <vindex/measure/metrics.hpp>
 
 #include <cblas.h>
@@ -11,6 +13,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 // LAPACK; OpenBLAS holds it, its headers declare it only with LAPACKE.
@@ -65,34 +68,40 @@ const std::vector<TableRow> kTable = {
 };
 // clang-format on
 
-void expect_digits(double value, double printed, double unit, const TableRow& row,
-                   const char* name) {
-  EXPECT_NEAR(value, printed, 0.55 * unit) << row.matrix << " " << name;
+// What finite size adds to the limit: 1.4 % at the edges of the smallest shapes here, else a tenth
+// of a per cent, and half a digit of the table.
+void expect_near_limit(double value, double printed, double unit, double relative,
+                       const TableRow& row, const char* name) {
+  EXPECT_NEAR(value, printed, 0.55 * unit + relative * printed) << row.matrix << " " << name;
 }
 
-TEST(NullMetricsTest, EqualTheTableForEveryShape) {
+TEST(NullMetricsTest, TendToTheLimitLawForEveryShape) {
   ASSERT_EQ(kTable.size(), 27U);
   const std::size_t columns[7] = {0, 3, 4, 5, 6, 7, 8};
   for (const TableRow& row : kTable) {
     const MetricValues nulls = null_metrics(row.p, row.n);
     for (std::size_t i = 0; i < 7; ++i) {
-      expect_digits(nulls.var_at_k[columns[i]], row.var_at[i], 1e-5, row, "var_at_k");
+      expect_near_limit(nulls.var_at_k[columns[i]], row.var_at[i], 1e-5, i == 0 ? 4e-3 : 2e-3, row,
+                        "var_at_k");
     }
     const auto p = static_cast<double>(row.p);
-    expect_digits(nulls[Metric::kEffectiveRank] / p, row.effective_rank_over_p, 1e-4, row,
-                  "erank2");
-    expect_digits(nulls[Metric::kEffectiveRankSigma], row.effective_rank_sigma, 0.1, row, "erank");
-    expect_digits(nulls[Metric::kParticipationRatio] / p, row.participation_over_p, 1e-4, row,
-                  "PR");
-    expect_digits(nulls[Metric::kStableRank], row.stable_rank, 0.1, row, "stable rank");
+    expect_near_limit(nulls[Metric::kEffectiveRank] / p, row.effective_rank_over_p, 1e-4, 5e-4, row,
+                      "erank2");
+    expect_near_limit(nulls[Metric::kEffectiveRankSigma], row.effective_rank_sigma, 0.1, 5e-4, row,
+                      "erank");
+    expect_near_limit(nulls[Metric::kParticipationRatio] / p, row.participation_over_p, 1e-4, 1e-3,
+                      row, "PR");
+    expect_near_limit(nulls[Metric::kStableRank], row.stable_rank, 0.1, 0.014, row, "stable rank");
     if (std::isnan(row.condition)) {
       EXPECT_TRUE(std::isnan(nulls[Metric::kConditionNumber])) << row.matrix;
     } else {
-      expect_digits(nulls[Metric::kConditionNumber], row.condition,
-                    row.condition > 10.0 ? 1e-2 : 1e-3, row, "condition");
+      expect_near_limit(nulls[Metric::kConditionNumber], row.condition,
+                        row.condition > 10.0 ? 1e-2 : 1e-3, row.condition > 10.0 ? 0.05 : 0.015,
+                        row, "condition");
     }
-    expect_digits(nulls[Metric::kGini], row.gini, 1e-4, row, "gini");
-    expect_digits(nulls[Metric::kHillAlpha], row.hill, row.hill > 10.0 ? 0.1 : 1e-2, row, "hill");
+    expect_near_limit(nulls[Metric::kGini], row.gini, 1e-4, 2e-3, row, "gini");
+    expect_near_limit(nulls[Metric::kHillAlpha], row.hill, row.hill > 10.0 ? 0.1 : 1e-2, 8e-3, row,
+                      "hill");
     EXPECT_EQ(nulls[Metric::kNumericalRank], p);
   }
 }
@@ -100,7 +109,7 @@ TEST(NullMetricsTest, EqualTheTableForEveryShape) {
 TEST(NullMetricsTest, FiguresOfTheContract) {
   EXPECT_NEAR(null_metrics(7168, 2048).var_at_k[6], 0.0687, 5e-5);
   EXPECT_NEAR(null_metrics(384, 7168).var_at_k[6], 0.227, 5e-4);
-  EXPECT_NEAR(null_metrics(4096, 12288).var_at_k[6], 0.0371, 5.5e-5);
+  EXPECT_NEAR(null_metrics(4096, 12288).var_at_k[6], 0.0371, 7e-5);
 }
 
 TEST(NullMetricsTest, ExactlyTheMetricsOfTheTableHaveOne) {
@@ -116,36 +125,6 @@ TEST(NullMetricsTest, ExactlyTheMetricsOfTheTableHaveOne) {
       EXPECT_LE(value, 1.0);
     }
   }
-}
-
-TEST(NullMetricsTest, RanksAreTheFirstToReachTheirShare) {
-  for (const auto& [rows, cols] : {std::pair{2, 2}, {7, 50}, {256, 256}, {2048, 7168}}) {
-    const MetricValues nulls = null_metrics(rows, cols);
-    const double p = rows;
-    const MarchenkoPastur law(p / cols);
-    for (const auto& [metric, share] :
-         {std::pair{Metric::kRank90, 0.90}, {Metric::kRank95, 0.95}, {Metric::kRank99, 0.99}}) {
-      const double k = nulls[metric];
-      EXPECT_EQ(k, std::floor(k));
-      EXPECT_GE(law.top_share(k / p), share);
-      EXPECT_LT(law.top_share((k - 1.0) / p), share);
-    }
-  }
-}
-
-TEST(NullMetricsTest, OneRowHasTheExactValues) {
-  const MetricValues nulls = null_metrics(1, 4096);
-  for (const double value : nulls.var_at_k) {
-    EXPECT_EQ(value, 1.0);
-  }
-  EXPECT_EQ(nulls[Metric::kConditionNumber], 1.0);
-  EXPECT_EQ(nulls[Metric::kStableRank], 1.0);
-  EXPECT_EQ(nulls[Metric::kRank99], 1.0);
-  EXPECT_EQ(nulls[Metric::kTraceLog], 0.0);
-  EXPECT_EQ(nulls[Metric::kGini], 0.0);
-  EXPECT_TRUE(std::isnan(nulls[Metric::kHillAlpha]));
-  EXPECT_TRUE(std::isnan(nulls[Metric::kSpectralEntropy]));
-  EXPECT_TRUE(std::isnan(null_metrics(1, 1)[Metric::kConditionNumber]));
 }
 
 // Singular values of a p x n Gaussian matrix: eigenvalues of its float64 Gram. Row i has
@@ -182,6 +161,159 @@ MatrixReport noise(int p, int n, std::uint32_t seed, const std::vector<double>& 
     report.sigma.push_back(std::sqrt(std::max(0.0, *value)));
   }
   return report;
+}
+
+TEST(NullMetricsTest, AgreeWithEachOther) {
+  for (const auto& [rows, cols] : {std::pair{2, 2},
+                                   {2, 3},
+                                   {3, 700},
+                                   {7, 50},
+                                   {64, 64},
+                                   {96, 97},
+                                   {333, 340},
+                                   {2048, 7168},
+                                   {64, 163840}}) {
+    SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(cols));
+    const MetricValues nulls = null_metrics(rows, cols);
+    const double p = rows;
+    EXPECT_EQ(nulls[Metric::kStableRank], 1.0 / nulls.var_at_k[0]);
+    EXPECT_NEAR(nulls[Metric::kSpectralEntropy],
+                std::log(nulls[Metric::kEffectiveRank]) / std::log(p), 1e-12);
+    for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
+      EXPECT_GE(nulls.var_at_k[i], std::min(1.0, kVarAtK[i] / p)) << "never below k/p";
+      if (kVarAtK[i] >= rows) {
+        EXPECT_EQ(nulls.var_at_k[i], 1.0);
+      } else if (i > 0) {
+        EXPECT_GT(nulls.var_at_k[i], nulls.var_at_k[i - 1]);
+      }
+    }
+    if (rows > 2) {  // means of two values need not keep the order of their definitions
+      EXPECT_LE(nulls[Metric::kStableRank], nulls[Metric::kParticipationRatio]);
+      EXPECT_LE(nulls[Metric::kParticipationRatio], nulls[Metric::kEffectiveRank]);
+      EXPECT_LE(nulls[Metric::kEffectiveRank], nulls[Metric::kEffectiveRankSigma]);
+      EXPECT_LE(nulls[Metric::kEffectiveRankSigma], p);
+    }
+    EXPECT_LE(1.0, nulls[Metric::kRank90]);
+    EXPECT_LE(nulls[Metric::kRank90], nulls[Metric::kRank95]);
+    EXPECT_LE(nulls[Metric::kRank95], nulls[Metric::kRank99]);
+    EXPECT_LE(nulls[Metric::kRank99], p);
+    EXPECT_LT(nulls[Metric::kTraceLog], 0.0);
+    EXPECT_GT(nulls[Metric::kGini], 0.0);
+    EXPECT_LT(nulls[Metric::kGini], 1.0);
+    EXPECT_GT(nulls[Metric::kHillAlpha], 1.0);
+    if (rows != cols) {
+      EXPECT_GT(nulls[Metric::kConditionNumber], 1.0);
+    }
+    const MetricValues turned = null_metrics(cols, rows);
+    EXPECT_EQ(turned.var_at_k, nulls.var_at_k);
+    EXPECT_EQ(turned[Metric::kRank90], nulls[Metric::kRank90]);
+  }
+}
+
+// n = p + 1: the smallest eigenvalue is an exponential variable of mean 2/p (Edelman 1988), so that
+// the mean of 1/s_p is sqrt(pi p / 2); s_1 hardly varies and is independent of it in the limit.
+TEST(NullMetricsTest, OneColumnMoreThanRowsHasAKnownConditionNumber) {
+  for (const double p : {64.0, 512.0, 4096.0}) {
+    const MetricValues nulls =
+        null_metrics(static_cast<std::int64_t>(p), static_cast<std::int64_t>(p) + 1);
+    const double largest = std::sqrt(nulls.var_at_k[0] * p * (p + 1.0));
+    EXPECT_NEAR(nulls[Metric::kConditionNumber] / (largest * std::sqrt(0.5 * std::acos(-1.0) * p)),
+                1.0, 4e-3)
+        << p;
+  }
+}
+
+// Two rows: both eigenvalues are known. E[l_1 + l_2] = 2n, and the mean of ln det is a sum of two
+// digammas: psi(1) = -0.5772156649, psi(1/2) = -1.9635100260, psi(2) = 0.4227843351.
+TEST(NullMetricsTest, TraceLogIsTheMeanOfTheDeterminant) {
+  EXPECT_NEAR(null_metrics(2, 2)[Metric::kTraceLog],
+              0.5 * (-0.5772156649 - 1.9635100260) - 0.4227843351 + std::log(2.0), 1e-9);
+}
+
+constexpr double kPromised = 0.005;
+
+TEST(NullTableTest, EveryNullIsWithinHalfAPerCentOfTheRecordedDraws) {
+  const std::vector<test::DrawnShape> shapes = test::read_null_draws(VINDEX_NULL_DRAWS);
+  ASSERT_EQ(shapes.size(), test::null_table_shapes().size());
+  ASSERT_GE(shapes.size(), 24U);
+  for (const test::DrawnShape& shape : shapes) {
+    const MetricValues nulls = null_metrics(shape.rows, shape.cols);
+    std::size_t compared = 0;
+    for (const test::DrawnMean& drawn : shape.means) {
+      const double null = test::value_of(nulls, drawn.metric);
+      if (std::isnan(null)) {
+        continue;
+      }
+      ++compared;
+      EXPECT_LE(drawn.error, 0.0025 * std::abs(drawn.mean)) << "too few draws to tell";
+      EXPECT_LE(std::abs(null - drawn.mean), kPromised * std::abs(drawn.mean))
+          << shape.rows << "x" << shape.cols << " " << drawn.metric << " null " << null << " mean "
+          << drawn.mean << " +- " << drawn.error;
+    }
+    EXPECT_EQ(compared, shape.rows == shape.cols ? 21U : 22U);
+  }
+}
+
+TEST(NullTableTest, ThePageIsMadeOfTheRecordedDraws) {
+  EXPECT_EQ(test::null_page(test::read_null_draws(VINDEX_NULL_DRAWS)),
+            test::text_of_file(VINDEX_NULL_PAGE))
+      << "docs/nulls.md is out of date: null_table page tests/data/null_draws.csv > docs/nulls.md";
+}
+
+// The same comparison with draws of this moment, four standard errors wide where they are the
+// wider.
+TEST(NullTableTest, FreshDrawsComeOutAsTheNulls) {
+  for (const auto& [rows, cols, draws] :
+       {std::tuple{64, 96, 3000}, {120, 64, 3000}, {96, 333, 1500}, {150, 150, 800}}) {
+    const MetricValues nulls = null_metrics(rows, cols);
+    for (const test::DrawnMean& drawn : test::drawn_means(rows, cols, draws, 77)) {
+      const double null = test::value_of(nulls, drawn.metric);
+      if (!std::isnan(null)) {
+        EXPECT_LE(std::abs(null - drawn.mean),
+                  std::max(kPromised * std::abs(drawn.mean), 4.0 * drawn.error))
+            << rows << "x" << cols << " " << drawn.metric << " null " << null << " mean "
+            << drawn.mean << " +- " << drawn.error;
+      }
+    }
+  }
+}
+
+// The bidiagonal model against matrices themselves: the same means within the draws' errors.
+TEST(NullTableTest, TheBidiagonalModelIsTheGaussianMatrix) {
+  constexpr int kRows = 24;
+  constexpr int kCols = 40;
+  constexpr int kDraws = 400;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (std::uint32_t seed = 1; seed <= kDraws; ++seed) {
+    std::string reason;
+    const double value = derive_metrics(kRows, kCols, noise(kRows, kCols, seed), Mode::kDefault,
+                                        reason)[Metric::kConditionNumber];
+    sum += value;
+    squares += value * value;
+  }
+  const double mean = sum / kDraws;
+  const double error = std::sqrt((squares / kDraws - mean * mean) / kDraws);
+  for (const test::DrawnMean& drawn : test::drawn_means(kRows, kCols, 4000, 5)) {
+    if (drawn.metric == "condition_number") {
+      EXPECT_NEAR(drawn.mean, mean, 4.0 * std::hypot(error, drawn.error));
+    }
+  }
+}
+
+TEST(NullMetricsTest, OneRowHasTheExactValues) {
+  const MetricValues nulls = null_metrics(1, 4096);
+  for (const double value : nulls.var_at_k) {
+    EXPECT_EQ(value, 1.0);
+  }
+  EXPECT_EQ(nulls[Metric::kConditionNumber], 1.0);
+  EXPECT_EQ(nulls[Metric::kStableRank], 1.0);
+  EXPECT_EQ(nulls[Metric::kRank99], 1.0);
+  EXPECT_EQ(nulls[Metric::kTraceLog], 0.0);
+  EXPECT_EQ(nulls[Metric::kGini], 0.0);
+  EXPECT_TRUE(std::isnan(nulls[Metric::kHillAlpha]));
+  EXPECT_TRUE(std::isnan(nulls[Metric::kSpectralEntropy]));
+  EXPECT_TRUE(std::isnan(null_metrics(1, 1)[Metric::kConditionNumber]));
 }
 
 TEST(NullMetricsTest, DrawnNoiseComesOutAsPredicted) {

@@ -79,7 +79,7 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
                         {.key = kKey, .transposed = turned, .whole_rows = 60, .whole_cols = 400});
     for (const measure::Mode mode : {measure::Mode::kDefault, measure::Mode::kStrict}) {
       measure::MeasureOptions options = with_mode(mode);
-      options.sign_flip_draws = 3;
+      options.sign_flip_draws = 1;
       const auto report = measure_floats(matrix, options, 0, turned, kKey);
       const auto reference = reference_singular_values(flipped);
       ASSERT_TRUE(report.sign_flip.has_value());
@@ -89,7 +89,7 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
         EXPECT_NEAR(sigma[i], reference[i], 3e-6 * reference[0]);
       }
       EXPECT_GT(report.sigma[0], 1.5 * sigma[0]);
-      EXPECT_EQ(report.sign_flip->draws.size(), 3U);
+      EXPECT_EQ(report.sign_flip->draws.size(), 1U);
     }
   }
 }
@@ -97,14 +97,15 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
 /// Every draw against a run of its own: the metrics of the matrix whose signs were turned by the
 /// definition, measured as any other matrix.
 TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
-  const FloatMatrix matrix = spiked_matrix(72, 300, 3, 4.0, 43);
+  const FloatMatrix matrix = spiked_matrix(is_emulated() ? 66 : 72, 100, 3, 4.0, 43);
   for (const measure::Mode mode : {measure::Mode::kDefault, measure::Mode::kFast}) {
     measure::MeasureOptions options = with_mode(mode);
-    options.sign_flip_draws = 4;
+    options.sign_flip_draws = is_emulated() ? 2 : 4;
+    const auto draws = static_cast<std::uint32_t>(options.sign_flip_draws);
     const auto report = measure_floats(matrix, options, 0, false, kKey);
     ASSERT_TRUE(report.sign_flip.has_value());
-    ASSERT_EQ(report.sign_flip->draws.size(), 4U);
-    for (std::uint32_t number = 0; number < 4; ++number) {
+    ASSERT_EQ(report.sign_flip->draws.size(), draws);
+    for (std::uint32_t number = 0; number < draws; ++number) {
       FloatMatrix flipped = matrix;
       for (std::size_t i = 0; i < flipped.values.size(); ++i) {
         flipped.values[i] *= is_negated(i, number) ? -1.0F : 1.0F;
@@ -112,7 +113,7 @@ TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
       auto plain = measure_floats(flipped, with_mode(mode, false));
       plain.bounds.reset();
       std::string reason;
-      const auto wanted = measure::derive_metrics(72, 300, plain, mode, reason);
+      const auto wanted = measure::derive_metrics(matrix.rows, 100, plain, mode, reason);
       const measure::SignFlipDraw& draw = report.sign_flip->draws[number];
       for (std::size_t k = 0; k < measure::kVarAtK.size(); ++k) {
         if (std::isnan(wanted.var_at_k[k])) {
@@ -132,21 +133,25 @@ TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
     }
     EXPECT_NE(report.sign_flip->draws[0].stable_rank, report.sign_flip->draws[1].stable_rank);
     // Fewer draws are the first of them, whatever follows.
-    options.sign_flip_draws = 2;
+    options.sign_flip_draws = static_cast<std::int32_t>(draws) - 1;
     const auto fewer = measure_floats(matrix, options, 0, false, kKey);
     EXPECT_EQ(fewer.sign_flip->first_sigma, report.sign_flip->first_sigma);
-    for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i + 1 < draws; ++i) {
       EXPECT_EQ(fewer.sign_flip->draws[i].var_at_k, report.sign_flip->draws[i].var_at_k);
       EXPECT_EQ(fewer.sign_flip->draws[i].stable_rank, report.sign_flip->draws[i].stable_rank);
     }
   }
 }
 
-TEST_P(SignFlipNull, NoiseLiesAmongItsDrawsAndASpikeDoesNot) {
+TEST(SignFlip, NoiseLiesAmongItsDrawsAndASpikeDoesNot) {
+  const auto backend = measure::make_cpu_backend(1);
   measure::MeasureOptions options = with_mode(measure::Mode::kDefault);
   options.sign_flip_draws = 12;
   const auto z_of = [&](const FloatMatrix& matrix) {
-    const auto report = measure_floats(matrix, options, 0, false, kKey);
+    const auto input = measure::make_memory_input(as_encoded(matrix), false, kKey);
+    measure::MatrixInput* const pointer = input.get();
+    measure::MatrixReport report;
+    backend->measure({&pointer, 1}, options, 0, {&report, 1});
     std::string reason;
     const auto values =
         measure::derive_metrics(matrix.rows, matrix.cols, report, measure::Mode::kDefault, reason);

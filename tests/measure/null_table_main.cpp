@@ -1,0 +1,32 @@
+// Draws the noise that nulls are compared with, or makes the page of what was drawn:
+//   null_table draw > tests/data/null_draws.csv        (two minutes)
+//   null_table page tests/data/null_draws.csv > docs/nulls.md
+#include "measure/null_table.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+int main(int count, char** arguments) {
+  using namespace vindex::test;
+  try {
+    if (count == 2 && std::string(arguments[1]) == "draw") {
+      std::puts("rows,cols,metric,draws,mean,error");
+      for (DrawnShape shape : null_table_shapes()) {
+        shape.means = drawn_means(shape.rows, shape.cols, shape.draws, shape.seed);
+        std::fputs(null_draw_lines(shape).c_str(), stdout);
+        std::fflush(stdout);
+      }
+      return 0;
+    }
+    if (count == 3 && std::string(arguments[1]) == "page") {
+      std::fputs(null_page(read_null_draws(arguments[2])).c_str(), stdout);
+      return 0;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 70;
+  }
+  std::fputs("usage: null_table draw | null_table page FILE\n", stderr);
+  return 64;
+}
