@@ -47,17 +47,27 @@ void add_status(CLI::App& app, Session& session) {
   on_choice(*verb, session, [options] {
     const results::RunStatus status = results::read_status(options->path);
     if (options->json) {
-      print_result(nlohmann::ordered_json{{"schema", "vindex-status/1"},
-                                          {"state", status.state},
-                                          {"matrices_total", status.matrices_total},
-                                          {"done", status.done},
-                                          {"failed", status.failed},
-                                          {"left", status.left}}
-                       .dump() +
-                   "\n");
+      nlohmann::ordered_json document = {{"schema", "vindex-status/1"},
+                                         {"state", status.state},
+                                         {"matrices_total", status.matrices_total},
+                                         {"done", status.done},
+                                         {"failed", status.failed},
+                                         {"left", status.left}};
+      if (status.derived_total > 0) {
+        document["derived"] = {{"total", status.derived_total},
+                               {"done", status.derived_done},
+                               {"failed", status.derived_failed},
+                               {"left", status.derived_left}};
+      }
+      print_result(document.dump() + "\n");
     } else {
       print_result(fmt::format("{}: {} done, {} failed, {} left of {} matrices\n", status.state,
                                status.done, status.failed, status.left, status.matrices_total));
+      if (status.derived_total > 0) {
+        print_result(fmt::format("{} done, {} failed, {} left of {} derived rows\n",
+                                 status.derived_done, status.derived_failed, status.derived_left,
+                                 status.derived_total));
+      }
     }
     return ExitCode::kOk;
   });
@@ -82,7 +92,7 @@ void add_validate(CLI::App& app, Session& session) {
 
 void add_export(CLI::App& app, Session& session) {
   struct Options {
-    std::string path, format, target;
+    std::string path, format, target, table = "matrix";
     bool force = false;
   };
   auto options = std::make_shared<Options>();
@@ -97,9 +107,13 @@ void add_export(CLI::App& app, Session& session) {
       ->check(CLI::IsMember({"csv", "json", "phase-json", "weightwatcher", "gate-vectors"}));
   verb->add_option("-o,--output", options->target, "File or folder to write (-: standard output)")
       ->required();
+  verb->add_option("--table", options->table, "matrix, imatrix or product (csv and json)")
+      ->check(CLI::IsMember({"matrix", "imatrix", "product"}))
+      ->capture_default_str();
   verb->add_flag("--force", options->force, "Replace files that are there (never a results file)");
   on_choice(*verb, session, [options] {
-    results::export_file(options->path, options->format, options->target, options->force);
+    results::export_file(options->path, options->format, options->target, options->force,
+                         options->table);
     return ExitCode::kOk;
   });
 }

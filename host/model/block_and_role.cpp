@@ -1,4 +1,4 @@
-// Owns the names and the order of blocks and roles as the results file spells them
+// Owns the names and the order of blocks, roles and tables as the results file spells them
 // (docs: the results contract, /matrix/).
 #include <vindex/model/model_index.hpp>
 
@@ -11,6 +11,9 @@ namespace {
 constexpr std::array<std::string_view, 10> kBlockNames = {
     "embedding",     "router", "attention", "dense_mlp", "routed_expert",
     "shared_expert", "ssm",    "norm",      "output",    "other"};
+
+constexpr std::array<std::string_view, kResultTables> kTableNames = {"matrix", "imatrix",
+                                                                     "product"};
 
 constexpr std::array<std::string_view, 23> kRoleNames = {"q_proj",
                                                          "k_proj",
@@ -45,6 +48,18 @@ std::optional<Block> block_of_name(std::string_view name) {
     return std::nullopt;
   }
   return static_cast<Block>(found - kBlockNames.begin());
+}
+
+std::string_view table_name(ResultTable table) {
+  return kTableNames[static_cast<std::size_t>(table)];
+}
+
+std::optional<ResultTable> table_of_name(std::string_view name) {
+  const auto found = std::find(kTableNames.begin(), kTableNames.end(), name);
+  if (found == kTableNames.end()) {
+    return std::nullopt;
+  }
+  return static_cast<ResultTable>(found - kTableNames.begin());
 }
 
 std::int32_t role_rank(std::string_view role) {

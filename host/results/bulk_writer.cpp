@@ -29,7 +29,7 @@ std::string spectrum_group(const StoredRow& row, bool fast) {
 
 namespace {
 
-using Members = std::vector<std::int64_t>;  ///< rows of /matrix/
+using Members = std::vector<std::int64_t>;  ///< rows of the table
 
 /// `<group>/<name>` = first .. first + count - 1 as a dimension scale.
 void write_counter(h5::File& file, const std::string& path, std::int32_t first, std::uint64_t count,
@@ -44,11 +44,15 @@ void write_counter(h5::File& file, const std::string& path, std::int32_t first, 
 }
 
 void write_members(h5::File& file, const std::string& group, const Members& members) {
+  // "/spectra/p8" and "/vectors/p8_n9" are of /matrix/, "/imatrix/spectra/p8" is of /imatrix/.
+  const std::size_t derived = group.find('/', group.find('/', 1) + 1);
+  const std::string table =
+      derived == std::string::npos ? "/matrix/" : group.substr(0, group.find('/', 1) + 1);
   const std::string path = group + "/matrix";
   h5::Dataset dataset = file.make_dataset(path, h5::Type::kInt64, {members.size()},
                                           {.chunk = {members.size()}, .deflate = 1});
   dataset.write<std::int64_t>(0, members.size(), members);
-  file.set_attribute(path, "long_name", "row of /matrix/ that each row belongs to");
+  file.set_attribute(path, "long_name", "row of " + table + " that each row belongs to");
   file.make_scale(path, "matrix");
 }
 
@@ -183,24 +187,25 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
 
 }  // namespace
 
-void write_spectra(h5::File& file, bool part, bool fast, std::span<const StoredRow* const> rows,
-                   BulkSource& bulk) {
+void write_spectra(h5::File& file, const std::string& prefix, bool part, bool fast,
+                   std::span<const StoredRow* const> rows, BulkSource& bulk) {
   std::map<std::pair<std::int64_t, std::int64_t>, Members> groups;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i]->sigma_count > 0) {
       groups[{rows[i]->shorter(), rows[i]->sigma_count}].push_back(static_cast<std::int64_t>(i));
     }
   }
-  file.make_group("/spectra");
+  file.make_group(prefix + "/spectra");
   for (const auto& [key, members] : groups) {
     expects(key.second == (fast ? std::min<std::int64_t>(key.first, 64) : key.first),
             "a spectrum of unexpected length");
-    write_spectrum_group(file, "/spectra/" + spectrum_group(*rows[members.front()], fast), part,
-                         members, rows, bulk);
+    write_spectrum_group(file, prefix + "/spectra/" + spectrum_group(*rows[members.front()], fast),
+                         part, members, rows, bulk);
   }
 }
 
-void write_vectors(h5::File& file, std::span<const StoredRow* const> rows, BulkSource& bulk) {
+void write_vectors(h5::File& file, const std::string& prefix,
+                   std::span<const StoredRow* const> rows, BulkSource& bulk) {
   // Keyed by (rows, cols): gate and down of one expert share p and n but not their orientation.
   std::map<std::pair<std::int64_t, std::int64_t>, VectorGroup> groups;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
@@ -219,12 +224,12 @@ void write_vectors(h5::File& file, std::span<const StoredRow* const> rows, BulkS
   if (groups.empty()) {
     return;
   }
-  file.make_group("/vectors");
+  file.make_group(prefix + "/vectors");
   for (const auto& [shape, group] : groups) {
     const auto [height, width] = shape;
     const bool clash = height > width && shapes.contains({width, height});
     write_vector_group(file,
-                       fmt::format("/vectors/p{}_n{}{}", std::min(height, width),
+                       fmt::format("{}/vectors/p{}_n{}{}", prefix, std::min(height, width),
                                    std::max(height, width), clash ? "_tall" : ""),
                        group, rows, bulk);
   }

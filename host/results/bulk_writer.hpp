@@ -1,5 +1,5 @@
-// Owns /spectra/ and /vectors/: one dataset per length, rows in the file's order, a chunk at a
-// time.
+// Owns the groups spectra and vectors of a table: one dataset per length, rows in the file's order,
+// a chunk at a time.
 #pragma once
 
 #include "hdf5.hpp"
@@ -13,8 +13,10 @@ std::uint64_t rows_per_chunk(std::uint64_t row_bytes);
 
 /// `part`: one row per chunk, unfiltered but for the checksum, since parts are written once and
 /// read row by row when they are merged.
-void write_spectra(h5::File& file, bool part, bool fast, std::span<const StoredRow* const> rows,
-                   BulkSource& bulk);
-void write_vectors(h5::File& file, std::span<const StoredRow* const> rows, BulkSource& bulk);
+/// `rows` are those of one table, `prefix` is its bulk_prefix().
+void write_spectra(h5::File& file, const std::string& prefix, bool part, bool fast,
+                   std::span<const StoredRow* const> rows, BulkSource& bulk);
+void write_vectors(h5::File& file, const std::string& prefix,
+                   std::span<const StoredRow* const> rows, BulkSource& bulk);
 
 }  // namespace vindex::results

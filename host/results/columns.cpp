@@ -1,5 +1,7 @@
 #include "columns.hpp"
 
+#include "result_tables.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
@@ -256,18 +258,22 @@ void set_moment(StoredRow& row, std::size_t i, double value) {
 
 }  // namespace
 
-ColumnOptions column_options(const FileDescription& description) {
+ColumnOptions column_options(const FileDescription& description, model::ResultTable table) {
+  const bool flipped = description.sign_flip_draws > 0 || table == model::ResultTable::kImatrix;
   return {.fast = description.fast(),
-          .sign_flip = description.sign_flip_draws > 0,
+          .sign_flip = flipped,
           .sign_flip_spread = description.sign_flip_draws > 1,
-          .sign_flip_distance = description.sign_flip_draws > 0};
+          .sign_flip_distance = flipped,
+          .derived = is_derived(table)};
 }
 
-ColumnOptions column_options(const h5::File& file) {
+ColumnOptions column_options(const h5::File& file, model::ResultTable table) {
+  const std::string group = table_group(table);
   return {.fast = file.text_attribute("/", "mode") == "fast",
-          .sign_flip = file.exists("/matrix/var_at_k_signflip"),
-          .sign_flip_spread = file.exists("/matrix/var_at_k_signflip_mean"),
-          .sign_flip_distance = file.exists("/matrix/rand_distance_signflip")};
+          .sign_flip = file.exists(group + "/var_at_k_signflip"),
+          .sign_flip_spread = file.exists(group + "/var_at_k_signflip_mean"),
+          .sign_flip_distance = file.exists(group + "/rand_distance_signflip"),
+          .derived = is_derived(table)};
 }
 
 std::vector<Column> matrix_columns(const ColumnOptions& options) {
@@ -282,6 +288,10 @@ std::vector<Column> matrix_columns(const ColumnOptions& options) {
   columns.push_back(block_column());
   columns.push_back(text_column("role", "what the matrix does in its block", &StoredRow::role));
   columns.push_back(text_column("shard", "file the bytes came from", &StoredRow::shard));
+  if (options.derived) {
+    columns.push_back(integer_column("of_matrix", "row of /matrix/ that this one is derived from",
+                                     &StoredRow::of_matrix));
+  }
   columns.push_back(integer_column("rows", "outputs of the matrix", &StoredRow::rows));
   columns.push_back(integer_column("cols", "inputs of the matrix", &StoredRow::cols));
   columns.push_back(text_column("encoding", "how the weights are stored", &StoredRow::encoding));

@@ -1,6 +1,6 @@
-// Owns the table of columns of /matrix/ and /resume/ (results contract, schema 1.0): name, type,
-// width, meaning, and the way to and from a StoredRow. Writer, reader, validation and exports
-// iterate over it, so a column is added here and nowhere else.
+// Owns the table of columns of /matrix/, the tables derived from it, and /resume/ (results
+// contract, schema 1.0): name, type, width, meaning, and the way to and from a StoredRow. Writer,
+// reader, validation and exports iterate over it, so a column is added here and nowhere else.
 #pragma once
 
 #include "description.hpp"
@@ -39,13 +39,17 @@ struct ColumnOptions {
   bool sign_flip = false;           ///< var_at_k_signflip
   bool sign_flip_spread = false;    ///< mean, standard deviation and z of two draws or more
   bool sign_flip_distance = false;  ///< rand_distance_signflip
+  bool derived = false;             ///< `of_matrix` too
 };
-/// Of a file about to be written.
-ColumnOptions column_options(const FileDescription& description);
-/// Of a file at hand, by what it holds: older programs wrote fewer columns.
-ColumnOptions column_options(const h5::File& file);
+/// Of a table of a file about to be written. Weighted matrices have the sign flip always: it is
+/// their null.
+ColumnOptions column_options(const FileDescription& description,
+                             model::ResultTable table = model::ResultTable::kMatrix);
+/// Of a table of a file at hand, by what it holds: older programs wrote fewer columns.
+ColumnOptions column_options(const h5::File& file,
+                             model::ResultTable table = model::ResultTable::kMatrix);
 
-/// /matrix/ in order, without the scales `matrix` and `k`.
+/// /matrix/ or a derived table in order, without the scales `matrix` and `k`.
 std::vector<Column> matrix_columns(const ColumnOptions& options);
 
 /// /resume/: what a later run needs beside /matrix/ (not part of the contract; may change).

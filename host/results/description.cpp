@@ -52,6 +52,16 @@ FileDescription describe(const RunDescription& run) {
   return out;
 }
 
+void keep_derived_lines(Fingerprint& lines, const Fingerprint& found) {
+  for (const auto& line : found) {
+    const bool known = std::any_of(lines.begin(), lines.end(),
+                                   [&](const auto& other) { return other.first == line.first; });
+    if (line.first.starts_with(kDerivedLine) && !known) {
+      lines.push_back(line);
+    }
+  }
+}
+
 void require_same_fingerprint(const Fingerprint& wanted, const Fingerprint& found,
                               const std::string& path, const std::string& advice) {
   const std::map<std::string, std::string> before(found.begin(), found.end());
@@ -64,13 +74,16 @@ void require_same_fingerprint(const Fingerprint& wanted, const Fingerprint& foun
   for (const auto& [name, value] : wanted) {
     const auto other = before.find(name);
     if (other == before.end()) {
+      if (name.starts_with(kDerivedLine)) {
+        continue;
+      }
       differ(name, "not recorded", "'" + value + "'");
     } else if (other->second != value) {
       differ(name, "'" + other->second + "'", "'" + value + "'");
     }
   }
   for (const auto& [name, value] : found) {
-    if (!now.contains(name)) {
+    if (!now.contains(name) && !name.starts_with(kDerivedLine)) {
       differ(name, "'" + value + "'", "not recorded");
     }
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct FileDescription {
 };
 
 FileDescription describe(const RunDescription& run);
+
+/// What the name of a fingerprint line begins with that says what derived rows are of: a run
+/// without them neither needs nor contradicts it.
+inline constexpr std::string_view kDerivedLine = "derived.";
+
+/// Adds to `lines` the derived lines of `found` that it lacks: rows of earlier runs stay in a file.
+void keep_derived_lines(Fingerprint& lines, const Fingerprint& found);
 
 /// Throws ConfigurationError E-RESUME-FINGERPRINT naming the first line in which `found` (in file
 /// `path`) differs from `wanted`.

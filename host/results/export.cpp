@@ -1,4 +1,5 @@
 #include "export_formats.hpp"
+#include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
@@ -19,11 +20,12 @@ struct Format {
   const char* name;
   void (*write)(ExportInput& input, const std::string& target);
   std::span<const char* const> files;  ///< of a format that writes a folder
+  bool any_table = false;              ///< serves derived tables too
 };
 
 constexpr Format kFormats[] = {
-    {"csv", export_csv, {}},
-    {"json", export_json, {}},
+    {"csv", export_csv, {}, true},
+    {"json", export_json, {}, true},
     {"weightwatcher", export_weightwatcher, {}},
     {"phase-json", export_phase_json, kPhaseFiles},
     {"gate-vectors", export_gate_vectors, kGateFiles},
@@ -39,7 +41,12 @@ bool same_file(const std::string& a, const std::string& b) {
 }  // namespace
 
 void export_file(const std::string& path, const std::string& format, const std::string& target,
-                 bool replace) {
+                 bool replace, const std::string& table_text) {
+  const auto table = model::table_of_name(table_text);
+  if (!table) {
+    throw UsageError("E-EXPORT-TABLE", "table '" + printable(table_text) +
+                                           "' is unknown; there are matrix, imatrix, product");
+  }
   for (const Format& candidate : kFormats) {
     if (format != candidate.name) {
       continue;
@@ -51,13 +58,20 @@ void export_file(const std::string& path, const std::string& format, const std::
     if (same_file(path, target)) {
       throw OutputError("E-OUT-INPUT", printable(target) + " is the file to be exported");
     }
+    if (!candidate.any_table && is_derived(*table)) {
+      throw UsageError("E-EXPORT-TABLE", format + " is of /matrix/; csv and json take --table");
+    }
     if (candidate.files.empty() && target != "-") {
       require_free_target(target, replace);
     }
     for (const char* file : candidate.files) {
       require_free_target(target + "/" + file, replace);
     }
-    ExportInput input(path);
+    ExportInput input(path, *table);
+    if (!input.reader.has_table(*table)) {
+      throw UsageError("E-EXPORT-TABLE",
+                       printable(path) + " has no rows of the table " + table_text);
+    }
     if (input.reader.header().part) {
       throw UsageError("E-EXPORT-PART", printable(path) + " is a part of a run; merge it first");
     }

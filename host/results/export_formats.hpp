@@ -11,8 +11,11 @@ namespace vindex::results {
 /// A results file with its rows read.
 struct ExportInput {
   ResultsReader reader;
+  model::ResultTable table;
   std::vector<StoredRow> rows;
-  explicit ExportInput(const std::string& path) : reader(path), rows(reader.rows(0)) {}
+  explicit ExportInput(const std::string& path,
+                       model::ResultTable which = model::ResultTable::kMatrix)
+      : reader(path), table(which), rows(reader.rows(0, which)) {}
 };
 
 inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",

@@ -1,6 +1,7 @@
-// Owns the exports `csv` and `json`: every column of /matrix/ as it is.
+// Owns the exports `csv` and `json`: every column of /matrix/ or of a derived table as it is.
 #include "columns.hpp"
 #include "export_formats.hpp"
+#include "result_tables.hpp"
 #include "text_sink.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +13,7 @@ namespace vindex::results {
 namespace {
 
 std::vector<Column> columns_of(const ExportInput& input) {
-  return matrix_columns(column_options(input.reader.file()));
+  return matrix_columns(column_options(input.reader.file(), input.table));
 }
 
 /// "var_at_64", "var_at_64_null" for element `i` of `var_at_k`, `var_at_k_null`.
@@ -66,10 +67,10 @@ void export_json(ExportInput& input, const std::string& target) {
   TextSink sink(target);
   sink.write(fmt::format(
       R"({{"schema":"vindex-export/1","schema_version":{},"status":{},"model":{},"mode":{},)"
-      R"("backend":{},"k":[1,2,4,8,16,32,64,128,256],"matrix":[)",
+      R"("backend":{},"k":[1,2,4,8,16,32,64,128,256],"{}":[)",
       json_string(input.reader.header().schema_version), json_string(input.reader.header().status),
       json_string(description.model), json_string(description.mode),
-      json_string(description.backend)));
+      json_string(description.backend), model::table_name(input.table)));
   for (std::size_t r = 0; r < input.rows.size(); ++r) {
     const StoredRow& row = input.rows[r];
     std::string object = fmt::format("{}\n{{\"matrix\":{}", r == 0 ? "" : ",", r);

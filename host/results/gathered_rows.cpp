@@ -2,12 +2,16 @@
 
 #include <vindex/core/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace vindex::results {
 
 std::size_t GatheredRows::add(StoredRow row) {
-  const auto [place, is_new] = by_key_.emplace(row_key(row), rows_.size());
+  // No name holds a line feed: they are stored printable.
+  const auto [place, is_new] = by_key_.emplace(
+      fmt::format("{}\n{}", model::table_name(row.table), row_key(row)), rows_.size());
   if (is_new) {
     rows_.push_back(std::move(row));
   }
@@ -16,7 +20,7 @@ std::size_t GatheredRows::add(StoredRow row) {
 
 void GatheredRows::add_file(const std::string& path) {
   const std::int32_t source = pool_.add(path);
-  for (StoredRow& row : pool_.reader(source).rows(source)) {
+  for (StoredRow& row : pool_.reader(source).all_rows(source)) {
     const std::size_t number = add(row);
     StoredRow& present = rows_[number];
     if (present.rows != row.rows || present.cols != row.cols) {

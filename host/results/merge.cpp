@@ -104,15 +104,17 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
     throw MissingInputError(
         "E-MERGE-RUN", "no run-*.h5 beside the parts: they do not say what was to be measured");
   }
-  const FileDescription description = ResultsReader(described.front()).description();
+  FileDescription description = ResultsReader(described.front()).description();
   std::vector<std::string> sources = described;
   sources.insert(sources.end(), inputs.parts.begin(), inputs.parts.end());
   for (const std::string& source : sources) {
     if (name_of(source).starts_with("part-")) {
       verify_part(source);
     }
-    require_same_fingerprint(description.fingerprint, ResultsReader(source).fingerprint(), source,
+    const Fingerprint found = ResultsReader(source).fingerprint();
+    require_same_fingerprint(description.fingerprint, found, source,
                              "parts of different runs do not go together");
+    keep_derived_lines(description.fingerprint, found);
   }
   GatheredRows gathered;
   for (const std::string& source : sources) {

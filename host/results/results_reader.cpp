@@ -1,6 +1,7 @@
 #include "results_reader.hpp"
 
 #include "columns.hpp"
+#include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -171,21 +172,63 @@ FileDescription ResultsReader::description() const {
   return out;
 }
 
-std::vector<StoredRow> ResultsReader::rows(std::int32_t source) {
-  const std::vector<std::string> tensors = file_.read_strings("/matrix/tensor");
-  std::vector<StoredRow> rows(tensors.size());
-  for (const Column& column : matrix_columns(column_options(file_))) {
-    fill_column(file_, "/matrix", column, rows);
+bool ResultsReader::has_table(model::ResultTable table) const {
+  return !is_derived(table) || file_.exists(table_group(table));
+}
+
+std::int64_t ResultsReader::row_count(model::ResultTable table) const {
+  const h5::Shape shape = file_.open_dataset(table_group(table) + "/tensor").shape();
+  if (shape.size() != 1 || shape[0] > (1ULL << 40U)) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + table_group(table)),
+                      "wrong shape");
   }
-  if (file_.exists("/resume/moments")) {
+  return static_cast<std::int64_t>(shape[0]);
+}
+
+std::int64_t ResultsReader::first_row(model::ResultTable table) const {
+  std::int64_t first = 0;
+  for (const model::ResultTable before : kTables) {
+    if (before < table && has_table(before)) {
+      first += row_count(before);
+    }
+  }
+  return first;
+}
+
+std::vector<StoredRow> ResultsReader::all_rows(std::int32_t source) {
+  std::vector<StoredRow> all = rows(source);
+  for (const model::ResultTable table : kTables) {
+    if (is_derived(table) && has_table(table)) {
+      std::vector<StoredRow> more = rows(source, table);
+      all.insert(all.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
+    }
+  }
+  return all;
+}
+
+std::vector<StoredRow> ResultsReader::rows(std::int32_t source, model::ResultTable table) {
+  if (!has_table(table)) {
+    return {};
+  }
+  const std::string group = table_group(table);
+  const std::vector<std::string> tensors = file_.read_strings(group + "/tensor");
+  std::vector<StoredRow> rows(tensors.size());
+  for (const Column& column : matrix_columns(column_options(file_, table))) {
+    fill_column(file_, group, column, rows);
+  }
+  const std::string resume = resume_group(table);
+  if (file_.exists(resume) && file_.exists(resume + "/moments")) {
     for (const Column& column : resume_columns()) {
-      fill_column(file_, "/resume", column, rows);
+      fill_column(file_, resume, column, rows);
     }
   }
   index_bulk();
+  const std::int64_t first = first_row(table);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     StoredRow& row = rows[i];
-    row.bulk = {.memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
+    row.table = table;
+    row.bulk = {.memory = nullptr, .source = source, .row = first + static_cast<std::int64_t>(i)};
     if (const auto place = spectra_.find(row.bulk.row); place != spectra_.end()) {
       row.sigma_count = static_cast<std::int64_t>(groups_[place->second.group].width);
     }
@@ -196,9 +239,10 @@ std::vector<StoredRow> ResultsReader::rows(std::int32_t source) {
   return rows;
 }
 
-std::vector<std::int64_t> ResultsReader::members_of(const std::string& group) const {
+std::vector<std::int64_t> ResultsReader::members_of(const std::string& group,
+                                                    model::ResultTable table) const {
   const h5::Dataset dataset = file_.open_dataset(group + "/matrix");
-  const std::uint64_t total = file_.open_dataset("/matrix/tensor").shape().at(0);
+  const auto total = static_cast<std::uint64_t>(row_count(table));
   if (dataset.shape().size() != 1 || dataset.shape()[0] > total) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
   }
@@ -217,18 +261,19 @@ void ResultsReader::index_bulk() {
   if (indexed_) {
     return;
   }
-  const auto index = [&](const std::string& parent, const char* data, std::size_t rank,
-                         std::unordered_map<std::int64_t, Place>& places) {
+  const auto index = [&](model::ResultTable table, const std::string& parent, const char* data,
+                         std::size_t rank, std::unordered_map<std::int64_t, Place>& places) {
+    const std::int64_t first = first_row(table);
     for (const std::string& name : file_.list(parent)) {
       const std::string group = parent + "/" + name;
-      const std::vector<std::int64_t> members = members_of(group);
+      const std::vector<std::int64_t> members = members_of(group, table);
       const h5::Shape shape = file_.open_dataset(group + data).shape();
       if (shape.size() != rank || shape[0] != members.size() || shape[1] > (1U << 28U)) {
         throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group),
                           "wrong shape");
       }
       for (std::size_t i = 0; i < members.size(); ++i) {
-        if (!places.emplace(members[i], Place{groups_.size(), i}).second) {
+        if (!places.emplace(first + members[i], Place{groups_.size(), i}).second) {
           throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group),
                             fmt::format("row {} appears twice", members[i]));
         }
@@ -236,8 +281,12 @@ void ResultsReader::index_bulk() {
       groups_.push_back({group, shape[1], std::nullopt});
     }
   };
-  index("/spectra", "/sigma", 2, spectra_);
-  index("/vectors", "/right", 3, vectors_);
+  for (const model::ResultTable table : kTables) {
+    if (has_table(table)) {
+      index(table, bulk_prefix(table) + "/spectra", "/sigma", 2, spectra_);
+      index(table, bulk_prefix(table) + "/vectors", "/right", 3, vectors_);
+    }
+  }
   indexed_ = true;
 }
 

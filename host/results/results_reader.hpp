@@ -34,9 +34,14 @@ class ResultsReader {
   /// All but `tensors` and the texts of /run/, which only whole files and run descriptions have.
   FileDescription description() const;
   Fingerprint fingerprint() const;
-  /// Every row with its metrics; sigma_count and vector_count say what bulk there is, and
-  /// `bulk.row` is the row's number. `source` becomes bulk.source.
-  std::vector<StoredRow> rows(std::int32_t source);
+  bool has_table(model::ResultTable table) const;
+  /// Every row of `table` with its metrics; sigma_count and vector_count say what bulk there is,
+  /// and `bulk.row` is the row's number over all tables. `source` becomes bulk.source. None where
+  /// the file has no such table.
+  std::vector<StoredRow> rows(std::int32_t source,
+                              model::ResultTable table = model::ResultTable::kMatrix);
+  /// The rows of every table, one after the other.
+  std::vector<StoredRow> all_rows(std::int32_t source);
   void read_sigma(std::int64_t row, std::span<double> out);
   measure::SingularVectors read_vectors(std::int64_t row);
 
@@ -51,7 +56,10 @@ class ResultsReader {
     std::optional<h5::Dataset> data;  ///< opened on first use
   };
   void index_bulk();
-  std::vector<std::int64_t> members_of(const std::string& group) const;
+  std::int64_t row_count(model::ResultTable table) const;
+  /// Number of the first row of `table` over all tables.
+  std::int64_t first_row(model::ResultTable table) const;
+  std::vector<std::int64_t> members_of(const std::string& group, model::ResultTable table) const;
 
   std::unique_ptr<FileStorage> storage_;
   h5::File file_;

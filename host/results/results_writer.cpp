@@ -3,12 +3,14 @@
 #include "bulk_writer.hpp"
 #include "columns.hpp"
 #include "derived_tables.hpp"
+#include "result_tables.hpp"
 #include "table_writer.hpp"
 
 #include <vindex/core/error.hpp>
 
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
 namespace vindex::results {
 
@@ -66,30 +68,63 @@ void write_column(h5::File& file, TableWriter& table, const Column& column,
   file.check_storage();
 }
 
-void write_matrix(h5::File& file, FileKind kind, const FileDescription& description,
-                  std::span<const StoredRow* const> rows) {
+/// Number in /matrix/ by row_key().
+using MatrixNumbers = std::unordered_map<std::string, std::int64_t>;
+
+MatrixNumbers numbers_of(std::span<const StoredRow* const> matrices) {
+  MatrixNumbers numbers;
+  for (const StoredRow* row : matrices) {
+    numbers.emplace(row_key(*row), static_cast<std::int64_t>(numbers.size()));
+  }
+  return numbers;
+}
+
+/// The row of /matrix/ whose weights `row` weights; a product is of no single one.
+std::int64_t parent_of(const StoredRow& row, const MatrixNumbers& numbers) {
+  if (row.table != model::ResultTable::kImatrix) {
+    return -1;
+  }
+  const auto found = numbers.find(row_key(row));
+  return found == numbers.end() ? -1 : found->second;
+}
+
+void write_table(h5::File& file, model::ResultTable which, FileKind kind,
+                 const FileDescription& description, std::span<const StoredRow* const> rows,
+                 const MatrixNumbers& numbers) {
   const bool bare = kind != FileKind::kWhole;
-  TableWriter table(file, "/matrix", "matrix", rows.size(), "row number",
+  const std::string group = table_group(which);
+  TableWriter table(file, group, "matrix", rows.size(), "row number",
                     {"layer", "expert", "block", "role", "tensor"}, bare);
   table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
-  for (const Column& column : matrix_columns(column_options(description))) {
+  for (Column& column : matrix_columns(column_options(description, which))) {
+    if (column.name == "of_matrix") {
+      column.number = [&](const StoredRow& row, std::size_t) {
+        return static_cast<double>(parent_of(row, numbers));
+      };
+    }
     write_column(file, table, column, rows, "k", bare);
   }
   constexpr std::array<std::int8_t, 6> kFlags = {0, 1, 2, 3, 4, 5};
-  file.set_attribute("/matrix/status", "flag_values", kFlags);
-  file.set_attribute("/matrix/status", "flag_meanings", std::string(kStatusMeanings));
+  file.set_attribute(group + "/status", "flag_values", kFlags);
+  file.set_attribute(group + "/status", "flag_meanings", std::string(kStatusMeanings));
 }
 
-void write_resume(h5::File& file, FileKind kind, const FileDescription& description,
-                  std::span<const StoredRow* const> rows) {
+void write_resume_columns(h5::File& file, model::ResultTable which, FileKind kind,
+                          std::span<const StoredRow* const> rows) {
   const bool bare = kind != FileKind::kWhole;
-  TableWriter table(file, "/resume", "matrix", rows.size(), "row of /matrix/", {}, bare);
+  TableWriter table(file, resume_group(which), "matrix", rows.size(),
+                    "row of " + table_group(which) + "/", {}, bare);
   std::vector<std::int32_t> moments(kMomentCount);
   std::iota(moments.begin(), moments.end(), 0);
   table.scale<std::int32_t>("moment", moments, "number of the moment");
   for (const Column& column : resume_columns()) {
     write_column(file, table, column, rows, "moment", bare);
   }
+}
+
+void write_resume(h5::File& file, FileKind kind, const FileDescription& description,
+                  std::span<const StoredRow* const> matrices) {
+  write_resume_columns(file, model::ResultTable::kMatrix, kind, matrices);
   std::vector<std::string> names, values;
   for (const auto& [name, value] : description.fingerprint) {
     names.push_back(name);
@@ -113,8 +148,8 @@ void write_run(h5::File& file, const FileDescription& description) {
 }
 
 void write_root(h5::File& file, FileKind kind, const FileDescription& description,
-                const StatusCounts& counts) {
-  const bool complete = kind == FileKind::kWhole && counts.skipped == 0;
+                const StatusCounts& counts, bool all_rows_done) {
+  const bool complete = kind == FileKind::kWhole && all_rows_done;
   file.set_attribute("/", "Conventions", std::string("CF-1.11"));
   file.set_attribute("/", "title", description.title);
   file.set_attribute("/", "history", description.history);
@@ -148,19 +183,37 @@ StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
 void write_results(Storage& storage, const std::string& label, FileKind kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
                    BulkSource& bulk) {
+  expects(
+      std::is_sorted(rows.begin(), rows.end(),
+                     [](const StoredRow* a, const StoredRow* b) { return a->table < b->table; }),
+      "rows of a results file sorted by table");
+  const auto matrices = rows_of(rows, model::ResultTable::kMatrix);
   h5::File file = h5::File::create(storage, label);
-  write_root(file, kind, description, count_statuses(rows));
-  write_matrix(file, kind, description, rows);
-  write_spectra(file, kind != FileKind::kWhole, description.fast(), rows, bulk);
-  write_vectors(file, rows, bulk);
+  write_root(file, kind, description, count_statuses(matrices), count_statuses(rows).skipped == 0);
+  const MatrixNumbers numbers =
+      matrices.size() < rows.size() ? numbers_of(matrices) : MatrixNumbers();
+  const auto write_rows = [&](model::ResultTable table) {
+    const auto own = rows_of(rows, table);
+    write_table(file, table, kind, description, own, numbers);
+    write_spectra(file, bulk_prefix(table), kind != FileKind::kWhole, description.fast(), own,
+                  bulk);
+    write_vectors(file, bulk_prefix(table), own, bulk);
+  };
+  write_rows(model::ResultTable::kMatrix);
   if (kind != FileKind::kPart) {
-    write_tensors(file, description.tensors, rows);
+    write_tensors(file, description.tensors, matrices);
     write_run(file, description);
   }
   if (kind == FileKind::kWhole) {
-    write_layers(file, rows);
+    write_layers(file, matrices);
   }
-  write_resume(file, kind, description, rows);
+  write_resume(file, kind, description, matrices);
+  for (const model::ResultTable table : kTables) {
+    if (is_derived(table) && !rows_of(rows, table).empty()) {
+      write_rows(table);
+      write_resume_columns(file, table, kind, rows_of(rows, table));
+    }
+  }
   file.close();
 }
 

@@ -27,16 +27,16 @@ enum class FileKind : std::uint8_t {
   kDescription,  ///< what merging needs beside parts: every row `skipped`, /tensor/, /run/
 };
 
-/// Writes `rows` (in the file's row order) and everything derived from them. Memory: the columns of
-/// /matrix/ and one chunk of a spectrum. Errors: those of `bulk` and of `storage`; Error
-/// (internal) if the library fails otherwise.
+/// Writes `rows` (in the file's row order, all tables) and everything derived from them. Memory:
+/// the columns of /matrix/ and one chunk of a spectrum. Errors: those of `bulk` and of `storage`;
+/// Error (internal) if the library fails otherwise.
 void write_results(Storage& storage, const std::string& label, FileKind kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
                    BulkSource& bulk);
 
 StatusCounts count_statuses(std::span<const StoredRow* const> rows);
 
-/// "p2048", "p2048_top64": the group of a row's spectrum under /spectra/.
+/// "p2048", "p2048_top64": the group of a row's spectrum under its table's spectra.
 std::string spectrum_group(const StoredRow& row, bool fast);
 
 /// Lower bound of the bytes that write_results() needs on disk: bulk data alone, as far as it does

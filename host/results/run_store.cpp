@@ -97,6 +97,9 @@ class Store final : public RunStore {
     std::sort(pending_.begin(), pending_.end(), [this](std::size_t a, std::size_t b) {
       return row_before(gathered_[a], gathered_[b]);
     });
+    std::stable_sort(pending_.begin(), pending_.end(), [&](std::size_t a, std::size_t b) {
+      return gathered_[a].table < gathered_[b].table;
+    });
     std::vector<const StoredRow*> rows;
     for (const std::size_t number : pending_) {
       rows.push_back(&gathered_[number]);
@@ -187,9 +190,13 @@ class Store final : public RunStore {
     if (file_exists(path_)) {
       const ResultsReader reader(path_);
       description_.history = joined_history(reader.description().history, description_.history);
+      keep_derived_lines(description_.fingerprint, reader.fingerprint());
       complete_before_ = reader.header().status == "complete";
     }
     const PartFiles files = list_parts(folder_);
+    for (const std::string& file : files.runs) {
+      keep_derived_lines(description_.fingerprint, ResultsReader(file).fingerprint());
+    }
     if (file_exists(path_)) {
       gathered_.add_file(path_);
     }

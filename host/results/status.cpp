@@ -1,5 +1,6 @@
 #include "gathered_rows.hpp"
 #include "parts_folder.hpp"
+#include "result_tables.hpp"
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
@@ -23,12 +24,18 @@ RunStatus read_status(const std::string& path) {
   for (const std::string& part : files.parts) {
     gathered.add_file(part);
   }
-  const StatusCounts counts = count_statuses(gathered.sorted());
+  const std::vector<const StoredRow*> rows = gathered.sorted();
+  const StatusCounts all = count_statuses(rows);
+  const StatusCounts counts = count_statuses(rows_of(rows, model::ResultTable::kMatrix));
   status.matrices_total = counts.total;
   status.failed = counts.failed;
   status.left = counts.skipped;
   status.done = counts.total - counts.failed - counts.skipped;
-  status.state = !file_exists(path) ? "running" : (counts.skipped == 0 ? "complete" : "partial");
+  status.derived_total = all.total - counts.total;
+  status.derived_failed = all.failed - counts.failed;
+  status.derived_left = all.skipped - counts.skipped;
+  status.derived_done = status.derived_total - status.derived_failed - status.derived_left;
+  status.state = !file_exists(path) ? "running" : (all.skipped == 0 ? "complete" : "partial");
   return status;
 }
 

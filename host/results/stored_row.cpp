@@ -14,15 +14,16 @@ std::string row_key(const std::string& tensor, std::int32_t slice) {
 
 bool row_before(const StoredRow& a, const StoredRow& b) {
   const auto order = [](const StoredRow& row) {
-    return std::make_tuple(row.layer, static_cast<int>(row.block), model::role_rank(row.role),
-                           std::string_view(row.role), row.expert, row.slice,
-                           std::string_view(row.tensor));
+    return std::make_tuple(static_cast<int>(row.table), row.layer, static_cast<int>(row.block),
+                           model::role_rank(row.role), std::string_view(row.role), row.expert,
+                           row.slice, std::string_view(row.tensor));
   };
   return order(a) < order(b);
 }
 
 StoredRow row_of(const model::MatrixRecord& record) {
   StoredRow row;
+  row.table = record.table;
   // HDF5 strings are NUL-terminated UTF-8; names from files are any bytes.
   row.tensor = printable(record.tensor);
   row.slice = record.slice;

@@ -1,5 +1,5 @@
-// Owns a row of /matrix/ as the results layer holds it, without its bulk (spectrum, vectors): those
-// stay in a part file or, until published, in memory.
+// Owns a row of /matrix/ or of a derived table as the results layer holds it, without its bulk
+// (spectrum, vectors): those stay in a part file or, until published, in memory.
 #pragma once
 
 #include <vindex/measure/metrics.hpp>
@@ -24,11 +24,12 @@ struct RowBulk {
 struct BulkPlace {
   std::shared_ptr<const RowBulk> memory;
   std::int32_t source = -1;
-  std::int64_t row = -1;
+  std::int64_t row = -1;  ///< counted over all tables of the file, /matrix/ first
 };
 
 struct StoredRow {
   // Identity: of the matrix, not of the run.
+  model::ResultTable table = model::ResultTable::kMatrix;
   std::string tensor;
   std::int32_t slice = -1;
   std::int32_t layer = -1;
@@ -39,6 +40,7 @@ struct StoredRow {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   std::string encoding;
+  std::int64_t of_matrix = -1;  ///< as read; the writer finds it anew
 
   measure::Status status = measure::Status::kSkipped;
   std::string reason;
@@ -63,12 +65,12 @@ struct StoredRow {
 /// Reason of a row that no run has reached yet.
 inline constexpr const char* kNotYetMeasured = "not measured yet";
 
-/// Key of a matrix across runs: logical name and slice.
+/// Key of a matrix across runs within its table: logical name and slice.
 std::string row_key(const std::string& tensor, std::int32_t slice);
 inline std::string row_key(const StoredRow& row) { return row_key(row.tensor, row.slice); }
 
-/// True where `a` comes before `b` in /matrix/ (results contract: layer, block, role, expert,
-/// slice, name).
+/// True where `a` comes before `b`: by table, and within one by layer, block, role, expert, slice,
+/// name (results contract).
 bool row_before(const StoredRow& a, const StoredRow& b);
 
 /// The row of a selected matrix before it is measured: status `skipped`.

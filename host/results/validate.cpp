@@ -1,6 +1,7 @@
 // Owns the check of a file against the results contract: every dataset, its type, shape, scale and
 // attributes, the order of rows, the counts, and that all data can be read.
 #include "columns.hpp"
+#include "result_tables.hpp"
 #include "results_reader.hpp"
 
 #include <vindex/core/error.hpp>
@@ -29,14 +30,29 @@ class Checker {
       fast_ = mode == "fast";
       require(fast_ || mode == "default" || mode == "strict", "/: mode '" + mode + "' is unknown");
     }
-    matrix();
+    for (const model::ResultTable table : kTables) {
+      if (reader_.has_table(table)) {
+        columns(table);
+      }
+    }
     if (!wrong_.empty()) {
       return wrong_;  // rows cannot be interpreted
     }
+    std::int64_t derived_skipped = 0;
+    for (const model::ResultTable table : kTables) {
+      if (is_derived(table) && reader_.has_table(table)) {
+        const std::vector<StoredRow> matrices = reader_.rows(0);
+        rows_ = reader_.rows(0, table);
+        order(table);
+        bulk(table);
+        parents(table, matrices);
+        derived_skipped += counts_of_rows().skipped;
+      }
+    }
     rows_ = reader_.rows(0);
-    order();
-    counts();
-    bulk();
+    order(model::ResultTable::kMatrix);
+    counts(derived_skipped);
+    bulk(model::ResultTable::kMatrix);
     // Before there were coordinates, the dimension had the name of one.
     table("/tensor", file_.exists("/tensor/tensor") ? "tensor" : "entry",
           {{"name", h5::Type::kString},
@@ -149,71 +165,97 @@ class Checker {
     return std::max<std::uint64_t>(1, kBlockBytes / std::max<std::uint64_t>(row_bytes, 1));
   }
 
-  void matrix() {
-    attempt([&] { total_ = file_.open_dataset("/matrix/tensor").shape().at(0); });
-    column("/matrix/matrix", h5::Type::kInt64, {total_}, "");
-    column("/matrix/k", h5::Type::kInt32, {measure::kVarAtK.size()}, "");
+  void columns(model::ResultTable table) {
+    const std::string group = table_group(table);
+    const std::string scale = group + "/matrix";
+    const std::string second = group + "/k";
+    std::uint64_t total = 0;
+    attempt([&] { total = file_.open_dataset(group + "/tensor").shape().at(0); });
+    column(scale, h5::Type::kInt64, {total}, "");
+    column(second, h5::Type::kInt32, {measure::kVarAtK.size()}, "");
     attempt([&] {
       std::vector<std::int32_t> k(measure::kVarAtK.size());
-      const h5::Dataset dataset = file_.open_dataset("/matrix/k");
-      require(dataset.shape() == h5::Shape{k.size()}, "/matrix/k: wrong shape");
+      const h5::Dataset dataset = file_.open_dataset(second);
+      require(dataset.shape() == h5::Shape{k.size()}, second + ": wrong shape");
       if (dataset.shape() == h5::Shape{k.size()}) {
         dataset.read<std::int32_t>(0, k.size(), k);
         require(std::equal(k.begin(), k.end(), measure::kVarAtK.begin()),
-                "/matrix/k: wrong values");
+                second + ": wrong values");
       }
     });
     ColumnOptions options;
-    attempt([&] { options = column_options(file_); });
+    attempt([&] { options = column_options(file_, table); });
+    options.sign_flip |= table == model::ResultTable::kImatrix;  // its null
     attempt(
         [&] { options.sign_flip_spread |= file_.integer_attribute("/resume", "sign_flip") > 1; });
     for (const Column& wanted : matrix_columns(options)) {
-      const std::string path = "/matrix/" + wanted.name;
-      h5::Shape shape = {total_};
+      const std::string path = group + "/" + wanted.name;
+      h5::Shape shape = {total};
       if (wanted.width > 1) {
         shape.push_back(wanted.width);
       }
-      column(path, wanted.type, shape, "/matrix/matrix");
+      column(path, wanted.type, shape, scale);
       attempt([&] {
-        require(wanted.width == 1 || file_.has_scale(path, 1, "/matrix/k"),
-                path + ": no dimension scale /matrix/k");
+        require(wanted.width == 1 || file_.has_scale(path, 1, second),
+                path + ": no dimension scale " + second);
         require(wanted.units.empty() || file_.has_attribute(path, "units"),
                 path + ": attribute units is missing");
       });
     }
-    require_attribute("/matrix/status", "flag_values");
+    require_attribute(group + "/status", "flag_values");
     attempt([&] {
-      require(file_.has_attribute("/matrix/status", "flag_meanings") &&
-                  file_.text_attribute("/matrix/status", "flag_meanings") == kStatusMeanings,
-              "/matrix/status: flag_meanings missing or different");
+      require(file_.has_attribute(group + "/status", "flag_meanings") &&
+                  file_.text_attribute(group + "/status", "flag_meanings") == kStatusMeanings,
+              group + "/status: flag_meanings missing or different");
     });
   }
 
-  void order() {
+  void order(model::ResultTable table) {
+    const std::string where = table_group(table) + ": ";
     std::set<std::string> keys;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (i > 0 && !row_before(rows_[i - 1], rows_[i])) {
-        require(false, fmt::format("/matrix: row {} is out of order", i));
+        require(false, where + fmt::format("row {} is out of order", i));
         break;
       }
     }
     for (const StoredRow& row : rows_) {
-      require(keys.insert(row_key(row)).second, "/matrix: " + row_key(row) + " appears twice");
-      require(row.rows >= 0 && row.cols >= 0, "/matrix: a negative shape");
+      require(keys.insert(row_key(row)).second, where + row_key(row) + " appears twice");
+      require(row.rows >= 0 && row.cols >= 0, where + "a negative shape");
       const bool measured = row.status == measure::Status::kMeasured;
       require(!measured || !row.method.empty(),
-              "/matrix: " + row_key(row) + " is measured but names no method");
+              where + row_key(row) + " is measured but names no method");
       require(measured || !row.reason.empty(),
-              "/matrix: " + row_key(row) + " is not measured and says no reason");
+              where + row_key(row) + " is not measured and says no reason");
     }
   }
 
-  void counts() {
+  /// What derived rows say of the rows of /matrix/ that they come from.
+  void parents(model::ResultTable table, const std::vector<StoredRow>& matrices) {
+    for (const StoredRow& row : rows_) {
+      const bool exists =
+          row.of_matrix >= 0 && row.of_matrix < static_cast<std::int64_t>(matrices.size());
+      require(exists || (row.of_matrix == -1 && table != model::ResultTable::kImatrix),
+              fmt::format("{}: {} is derived from row {} of /matrix/", table_group(table),
+                          row_key(row), row.of_matrix));
+      if (exists && table == model::ResultTable::kImatrix) {
+        const StoredRow& of = matrices[static_cast<std::size_t>(row.of_matrix)];
+        require(row_key(of) == row_key(row) && of.rows == row.rows && of.cols == row.cols,
+                table_group(table) + ": " + row_key(row) + " is not " + row_key(of));
+      }
+    }
+  }
+
+  StatusCounts counts_of_rows() const {
     std::vector<const StoredRow*> pointers;
     for (const StoredRow& row : rows_) {
       pointers.push_back(&row);
     }
-    const StatusCounts counts = count_statuses(pointers);
+    return count_statuses(pointers);
+  }
+
+  void counts(std::int64_t derived_skipped) {
+    const StatusCounts counts = counts_of_rows();
     const auto same = [&](const char* name, std::int64_t value) {
       attempt([&] {
         const std::int64_t found = file_.integer_attribute("/", name);
@@ -224,16 +266,17 @@ class Checker {
     same("matrices_measured", counts.measured);
     same("matrices_failed", counts.failed);
     same("matrices_escalated", counts.escalated);
-    require((reader_.header().status == "complete") == (counts.skipped == 0),
+    require((reader_.header().status == "complete") == (counts.skipped + derived_skipped == 0),
             "/: status does not agree with the rows");
   }
 
-  void bulk() {
-    for (const std::string& name : file_.list("/spectra")) {
-      attempt([&] { spectra("/spectra/" + name); });
+  void bulk(model::ResultTable table) {
+    const std::string prefix = bulk_prefix(table);
+    for (const std::string& name : file_.list(prefix + "/spectra")) {
+      attempt([&] { spectra(prefix + "/spectra/", name); });
     }
-    for (const std::string& name : file_.list("/vectors")) {
-      attempt([&] { vectors("/vectors/" + name); });
+    for (const std::string& name : file_.list(prefix + "/vectors")) {
+      attempt([&] { vectors(prefix + "/vectors/" + name); });
     }
   }
 
@@ -245,7 +288,8 @@ class Checker {
     return values;
   }
 
-  void spectra(const std::string& group) {
+  void spectra(const std::string& parent, const std::string& name) {
+    const std::string group = parent + name;
     const std::vector<std::int64_t> rows = members(group);
     const h5::Dataset sigma = file_.open_dataset(group + "/sigma");
     const std::uint64_t width = sigma.shape().at(1);
@@ -260,7 +304,7 @@ class Checker {
       for (std::uint64_t i = 0; i < count; ++i) {
         const StoredRow& row = rows_[static_cast<std::size_t>(rows[first + i])];
         const auto values = std::span(block).subspan(i * width, width);
-        require(group == "/spectra/" + spectrum_group(row, fast_) &&
+        require(name == spectrum_group(row, fast_) &&
                     width == static_cast<std::uint64_t>(
                                  fast_ ? std::min<std::int64_t>(64, row.shorter()) : row.shorter()),
                 group + ": " + row_key(row) + " does not belong here");
@@ -335,7 +379,6 @@ class Checker {
   const h5::File& file_;
   std::vector<StoredRow> rows_;
   std::vector<std::string> wrong_;
-  std::uint64_t total_ = 0;
   bool fast_ = false;
 };
 

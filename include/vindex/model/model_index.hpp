@@ -36,6 +36,18 @@ std::optional<Block> block_of_name(std::string_view name);
 /// bytewise).
 std::int32_t role_rank(std::string_view role);
 
+/// The table of the results file that a row belongs to. Rows of all tables share one order: those
+/// of /matrix/, then those of every further table in the order here.
+enum class ResultTable : std::uint8_t {
+  kMatrix,   ///< a matrix as it is
+  kImatrix,  ///< a matrix whose columns are weighted by the activations that reach them
+  kProduct,  ///< a product of stored factors
+};
+inline constexpr std::size_t kResultTables = 3;
+/// "matrix", "imatrix", "product": the group's name.
+std::string_view table_name(ResultTable table);
+std::optional<ResultTable> table_of_name(std::string_view name);
+
 /// A stored tensor, or a contiguous part of one (a slice of a stack).
 struct TensorPart {
   std::int32_t tensor = -1;  ///< index into ModelFiles::tensors
@@ -53,8 +65,9 @@ struct CompanionPart {
 
 struct Product;  // model/product.hpp
 
-/// One matrix: a row of /matrix/.
+/// One matrix: a row of /matrix/ or of a table derived from it.
 struct MatrixRecord {
+  ResultTable table = ResultTable::kMatrix;
   std::string tensor;  ///< logical name (raw bytes)
   std::int32_t slice = -1;
   std::int32_t layer = -1;
@@ -101,7 +114,7 @@ struct ModelShape {
 
 struct ModelIndex {
   ModelShape shape;
-  std::vector<MatrixRecord> matrices;  ///< in the results file's row order
+  std::vector<MatrixRecord> matrices;  ///< in the results file's row order, derived rows last
   std::vector<TensorRecord> tensors;   ///< in order of logical name, bytewise
   std::vector<Warning> warnings;       ///< those of ModelFiles not repeated
 };

@@ -22,11 +22,12 @@ struct RunDescription {
   std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;
   /// What must be equal for old rows to be reused, as "name\nvalue" lines; a difference is exit 78
-  /// naming the line.
+  /// naming the line. Lines called "derived...." only where both sides have them.
   std::vector<std::pair<std::string, std::string>> fingerprint;
   std::string command_json, settings_json, inputs_json, environment_json, config_json;
   std::string title, history;
-  std::vector<model::MatrixRecord> matrices;  ///< the selected ones, in row order
+  /// The selected ones in row order, and after them what is derived from them, table by table.
+  std::vector<model::MatrixRecord> matrices;
   std::vector<model::TensorRecord>
       tensors;  ///< all of the model (stored names in `tensor_stored_names`)
   std::vector<std::string> tensor_stored_names;  ///< per tensor record, space-separated
@@ -68,7 +69,9 @@ std::vector<std::string> validate_file(const std::string& path);
 
 struct RunStatus {
   std::string state;  ///< "complete", "partial", "running" (parts only)
-  std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
+  std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;  ///< rows of /matrix/
+  /// The same of the rows of all derived tables together.
+  std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
 };
 RunStatus read_status(const std::string& path);
 
