@@ -48,6 +48,15 @@ inline constexpr std::size_t kResultTables = 3;
 std::string_view table_name(ResultTable table);
 std::optional<ResultTable> table_of_name(std::string_view name);
 
+class ImportanceMatrix;
+
+/// Where the mean squared activations of a row of /imatrix/ are (model/importance_matrix.hpp).
+struct ActivationPart {
+  std::shared_ptr<const ImportanceMatrix> file;
+  std::uint64_t offset = 0;  ///< absolute; `cols` float32
+  double divisor = 1.0;      ///< the file holds sums; positive
+};
+
 /// A stored tensor, or a contiguous part of one (a slice of a stack).
 struct TensorPart {
   std::int32_t tensor = -1;  ///< index into ModelFiles::tensors
@@ -84,7 +93,8 @@ struct MatrixRecord {
   TensorPart codes;
   std::vector<CompanionPart> companions;
   std::int32_t tensor_record = -1;         ///< index into ModelIndex::tensors
-  std::shared_ptr<const Product> product;  ///< a row of /product/: nothing is stored of it
+  ActivationPart activations;              ///< kImatrix
+  std::shared_ptr<const Product> product;  ///< kProduct: nothing is stored of it
   std::int64_t stored_rows() const { return transposed ? cols : rows; }
   std::int64_t stored_cols() const { return transposed ? rows : cols; }
 };

@@ -1,0 +1,263 @@
+// Owns the reading of both formats; importance_match.cpp says whom the entries belong to.
+#include <vindex/core/checked.hpp>
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/model/importance_matrix.hpp>
+#include <vindex/shard/gguf.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace vindex::model {
+
+namespace {
+
+constexpr std::string_view kSums = ".in_sum2";
+constexpr std::string_view kCounts = ".counts";
+constexpr std::uint64_t kPieceBytes = 1U << 20U;
+// As for a model's own names and tensors (input policy).
+constexpr std::uint64_t kMostEntries = 1'000'000;
+constexpr std::uint64_t kMostNameBytes = 64U << 10U;
+
+[[noreturn]] void malformed(const shard::ByteSource& source, std::uint64_t offset,
+                            const std::string& what) {
+  throw FormatError("E-IMATRIX", fmt::format("{} at byte {}", source.name(), offset), what);
+}
+
+std::string digest_of(shard::ByteSource& source) {
+  Sha256 sha;
+  std::vector<std::byte> piece(kPieceBytes);
+  for (std::uint64_t at = 0; at < source.size(); at += kPieceBytes) {
+    const auto bytes = std::span(piece).first(std::min(kPieceBytes, source.size() - at));
+    source.read(at, bytes);
+    sha.update(bytes);
+  }
+  return hex(sha.finish());
+}
+
+/// Reads a .dat file from front to back; nothing is believed that its size does not allow.
+class DatReader {
+ public:
+  explicit DatReader(shard::ByteSource& source) : source_(source) {}
+  std::uint64_t at() const { return at_; }
+  std::uint64_t left() const { return source_.size() - at_; }
+
+  /// A count that is not negative.
+  std::uint64_t count(const char* what) {
+    if (left() < sizeof(std::int32_t)) {
+      malformed(source_, at_, fmt::format("the file ends before {}", what));
+    }
+    std::int32_t value = 0;
+    source_.read(at_, std::as_writable_bytes(std::span(&value, 1)));
+    if (value < 0) {
+      malformed(source_, at_, fmt::format("{} is {}", what, value));
+    }
+    at_ += sizeof value;
+    return static_cast<std::uint64_t>(value);
+  }
+  std::string text(std::uint64_t bytes) {
+    std::string out(bytes, '\0');
+    source_.read(at_, std::as_writable_bytes(std::span(out)));
+    at_ += bytes;
+    return out;
+  }
+  void skip(std::uint64_t bytes) { at_ += bytes; }
+
+ private:
+  shard::ByteSource& source_;
+  std::uint64_t at_ = 0;
+};
+
+const std::string* text_of(const shard::GgufHeader& header, std::string_view name) {
+  const shard::GgufKey* key = shard::find_key(header.keys, name);
+  return key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
+}
+
+}  // namespace
+
+ImportanceMatrix::ImportanceMatrix(std::unique_ptr<shard::ByteSource> source)
+    : source_(std::move(source)), identity_(source_->identity()) {
+  char magic[4] = {};
+  if (source_->size() >= sizeof magic) {
+    source_->read(0, std::as_writable_bytes(std::span(magic)));
+  }
+  if (std::string_view(magic, sizeof magic) == "GGUF") {
+    read_gguf();
+  } else {
+    read_dat();
+  }
+  if (entries_.empty()) {
+    throw FormatError("E-IMATRIX", source_->name(), "an importance matrix without entries");
+  }
+  check_entries();
+  sha256_ = digest_of(*source_);
+}
+
+void ImportanceMatrix::read_gguf() {
+  const shard::GgufHeader header = shard::read_gguf_header(*source_);
+  warnings_ = header.warnings;
+  big_endian_ = header.big_endian;
+  const std::string* type = text_of(header, "general.type");
+  const std::string* architecture = text_of(header, "general.architecture");
+  const bool named = (type != nullptr && *type == "imatrix") ||
+                     (architecture != nullptr && *architecture == "imatrix");
+  if (!named) {
+    throw FormatError("E-IMATRIX-KIND", source_->name(),
+                      fmt::format("a GGUF file of type {}, no importance matrix",
+                                  type == nullptr ? "model" : printable(*type)));
+  }
+  std::unordered_map<std::string_view, const shard::GgufTensor*> counts;
+  for (const shard::GgufTensor& tensor : header.tensors) {
+    const std::string_view name = tensor.name;
+    const bool sums = name.ends_with(kSums);
+    if (!sums && !name.ends_with(kCounts)) {
+      continue;
+    }
+    const auto end = checked_add(tensor.offset, tensor.bytes);
+    if (tensor.type != decode::ElementType::kF32 || !end || *end > source_->size()) {
+      malformed(*source_, tensor.offset,
+                printable(tensor.name) + " is not float32 or ends beyond the file");
+    }
+    if (!sums) {
+      counts.emplace(name.substr(0, name.size() - kCounts.size()), &tensor);
+    }
+  }
+  for (const shard::GgufTensor& tensor : header.tensors) {
+    if (!tensor.name.ends_with(kSums)) {
+      continue;
+    }
+    ImportanceEntry entry;
+    entry.name = tensor.name.substr(0, tensor.name.size() - kSums.size());
+    entry.offset = tensor.offset;
+    entry.value_count = tensor.bytes / sizeof(float);
+    const auto found = counts.find(entry.name);
+    if (found == counts.end()) {
+      malformed(*source_, tensor.offset,
+                printable(tensor.name) + " has no tensor of counts beside it");
+    }
+    const shard::GgufTensor& own = *found->second;
+    const std::uint64_t slices = own.bytes / sizeof(float);
+    if (slices == 0 || entry.value_count == 0 || entry.value_count % slices != 0) {
+      malformed(*source_, own.offset,
+                fmt::format("{} has {} counts for {} sums", printable(entry.name), slices,
+                            entry.value_count));
+    }
+    for (const float count : read_values(own.offset, slices)) {
+      if (!(count >= 0.0F) || !std::isfinite(count)) {
+        malformed(*source_, own.offset + entry.divisors.size() * sizeof(float),
+                  fmt::format("a count of {} in {}", count, printable(own.name)));
+      }
+      entry.divisors.push_back(static_cast<double>(count));
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void ImportanceMatrix::read_dat() {
+  DatReader reader(*source_);
+  constexpr std::uint64_t kLeastEntry = 3 * sizeof(std::int32_t);
+  const std::uint64_t count = reader.count("the number of entries");
+  if (count > kMostEntries || count * kLeastEntry > reader.left()) {
+    malformed(*source_, 0,
+              fmt::format("{} entries do not fit a file of {} bytes", count, source_->size()));
+  }
+  std::set<std::string> names;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t start = reader.at();
+    const std::uint64_t length = reader.count("the length of a name");
+    if (length == 0 || length > kMostNameBytes || length > reader.left()) {
+      malformed(*source_, start, fmt::format("a name of {} bytes", length));
+    }
+    ImportanceEntry entry;
+    entry.name = reader.text(length);
+    entry.divisors = {static_cast<double>(reader.count("the number of calls"))};
+    const std::uint64_t counted = reader.at();
+    entry.value_count = reader.count("the number of values");
+    entry.offset = reader.at();
+    if (entry.value_count == 0 || entry.value_count * sizeof(float) > reader.left()) {
+      malformed(*source_, counted,
+                fmt::format("{} has {} values, {} bytes are left", printable(entry.name),
+                            entry.value_count, reader.left()));
+    }
+    if (!names.insert(entry.name).second) {
+      malformed(*source_, start, printable(entry.name) + " appears twice");
+    }
+    reader.skip(entry.value_count * sizeof(float));
+    entries_.push_back(std::move(entry));
+  }
+  if (reader.left() >= 2 * sizeof(std::int32_t)) {
+    reader.count("the number of calls of the run");
+    const std::uint64_t length = reader.count("the length of the data set's name");
+    reader.skip(std::min(length, reader.left()));
+  } else if (reader.left() >= sizeof(std::int32_t)) {
+    reader.count("the number of calls of the run");
+  }
+  if (reader.left() > 0) {
+    warnings_.push_back(
+        {"W-IMATRIX-TAIL", fmt::format("{}: {} bytes after the last entry at byte {}",
+                                       source_->name(), reader.left(), reader.at())});
+  }
+}
+
+void ImportanceMatrix::check_entries() const {
+  constexpr std::uint64_t kStep = kPieceBytes / sizeof(float);
+  for (const ImportanceEntry& entry : entries_) {
+    for (std::uint64_t first = 0; first < entry.value_count; first += kStep) {
+      const std::uint64_t offset = entry.offset + first * sizeof(float);
+      const std::vector<float> values =
+          read_values(offset, std::min(kStep, entry.value_count - first));
+      const auto bad = std::find_if(values.begin(), values.end(), [](float value) {
+        return !(value >= 0.0F) || !std::isfinite(value);
+      });
+      if (bad != values.end()) {
+        malformed(*source_,
+                  offset + static_cast<std::uint64_t>(bad - values.begin()) * sizeof(float),
+                  fmt::format("a sum of squares of {} in {}", *bad, printable(entry.name)));
+      }
+    }
+  }
+}
+
+std::vector<float> ImportanceMatrix::read_values(std::uint64_t offset, std::uint64_t count) const {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  source_->read(offset, std::as_writable_bytes(std::span(values)));
+  const shard::SourceIdentity now = source_->identity();
+  if (now.bytes != identity_.bytes || now.version != identity_.version) {
+    throw SystemError("E-INPUT-CHANGED", 0,
+                      source_->name() +
+                          ": the file was changed, replaced or removed while it was "
+                          "read; measure again when nothing writes to it");
+  }
+  if (big_endian_) {
+    for (float& value : values) {
+      value = std::bit_cast<float>(__builtin_bswap32(std::bit_cast<std::uint32_t>(value)));
+    }
+  }
+  return values;
+}
+
+std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& path) {
+  return std::make_shared<const ImportanceMatrix>(shard::open_file_source(path));
+}
+
+std::vector<double> activation_scale(const MatrixRecord& matrix) {
+  const ActivationPart& part = matrix.activations;
+  expects(part.file != nullptr && part.divisor > 0.0, "a row of /imatrix/ with its activations");
+  const std::vector<float> sums =
+      part.file->read_values(part.offset, static_cast<std::uint64_t>(matrix.cols));
+  std::vector<double> scale;
+  scale.reserve(sums.size());
+  for (const float sum : sums) {
+    scale.push_back(std::sqrt(static_cast<double>(sum) / part.divisor));
+  }
+  return scale;
+}
+
+}  // namespace vindex::model
