@@ -3,6 +3,7 @@
 #include "verbs.hpp"
 
 #include <vindex/results/show.hpp>
+#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/progress.hpp>
 #include <vindex/run/summary.hpp>
@@ -124,6 +125,9 @@ void add_flags(CLI::App& verb, Flags& flags) {
                   "signflip: a second null that keeps every magnitude; signflip=R: R draws of it,\n"
                   "with their mean, standard deviation and z; each costs one more spectrum")
       ->capture_default_str();
+  verb.add_option("--imatrix", settings.imatrix,
+                  "Also the spectra of matrices weighted by the activations of llama.cpp's\n"
+                  "importance matrix FILE (GGUF or .dat)");
   verb.add_flag("--no-spectra", flags.no_spectra,
                 "Leave the singular values themselves out of the file");
   verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
@@ -139,9 +143,11 @@ std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& in
   for (const run::WorkUnit& unit : plan.units) {
     const model::MatrixRecord& record =
         index.matrices[static_cast<std::size_t>(unit.matrices.front())];
-    most = std::max(most, backend.device_workspace_bytes(
-                              record.encoding, record.stored_rows(), record.stored_cols(),
-                              settings.options, static_cast<std::int64_t>(unit.matrices.size())));
+    most =
+        std::max(most, backend.device_workspace_bytes(
+                           run::measured_encoding(record), record.stored_rows(),
+                           record.stored_cols(), run::options_for(record.table, settings.options),
+                           static_cast<std::int64_t>(unit.matrices.size())));
   }
   return most * static_cast<std::uint64_t>(backend.limits().concurrent_calls);
 }

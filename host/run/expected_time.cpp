@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
 
 #include <algorithm>
@@ -144,14 +145,15 @@ struct Kind {
 
 std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
                            const measure::MeasureOptions& options) {
-  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, Kind> kinds;
+  std::map<std::tuple<model::ResultTable, std::int64_t, std::int64_t, std::string>, Kind> kinds;
   for (const WorkUnit& unit : plan.units) {
     for (const std::int64_t i : unit.matrices) {
       const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
-      Kind& kind = kinds[{record.stored_rows(), record.stored_cols(), record.encoding.label}];
+      Kind& kind = kinds[{record.table, record.stored_rows(), record.stored_cols(),
+                          measured_encoding(record).label}];
       kind.example = &record;
       ++kind.count;
-      kind.cost += measuring_cost(record.rows, record.cols, options);
+      kind.cost += measuring_cost(record.rows, record.cols, options_for(record.table, options));
     }
   }
   std::vector<Kind> sorted;
@@ -202,9 +204,10 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
       const double each =
           kind.cost / static_cast<double>(kind.count) * static_cast<double>(workers) / rate;
       const double factor = std::cbrt(kMostSeconds / each);
-      rate = measured_rate(example.encoding, shrunk(example.stored_rows(), factor),
+      rate = measured_rate(measured_encoding(example), shrunk(example.stored_rows(), factor),
                            shrunk(example.stored_cols(), factor),
-                           std::min<std::int64_t>(kind.count, 64), sample, backends);
+                           std::min<std::int64_t>(kind.count, 64),
+                           options_for(example.table, sample), backends);
     }
     covered += kind.cost;
     // The last matrices of a kind may leave workers idle, but never for longer than one takes.

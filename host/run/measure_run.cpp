@@ -1,5 +1,7 @@
 #include "row_stage.hpp"
 
+#include <vindex/model/importance_matrix.hpp>
+#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/run_description.hpp>
 #include <vindex/run/worker_pool.hpp>
@@ -48,8 +50,11 @@ struct RunState {
     }
     std::vector<measure::MatrixReport> reports(batch.size());
     std::exception_ptr trouble;
+    const model::MatrixRecord& first =
+        model.index.matrices[static_cast<std::size_t>(unit.unit->matrices.front())];
     try {
-      backend.measure(batch, options, unit.unit->workspace_limit, reports);
+      backend.measure(batch, options_for(first.table, options), unit.unit->workspace_limit,
+                      reports);
     } catch (const DeviceError&) {
       throw;
     } catch (const std::exception&) {
@@ -125,12 +130,13 @@ struct FirstFailure {
   }
 };
 
-std::uint64_t workspace_of(const void* context, const decode::Encoding& encoding, std::int64_t rows,
-                           std::int64_t cols, bool least) {
+std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matrix, bool least) {
   const auto* asked =
       static_cast<const std::pair<const measure::Backend*, const measure::MeasureOptions*>*>(
           context);
-  return asked->first->workspace_bytes(encoding, rows, cols, *asked->second, least);
+  return asked->first->workspace_bytes(measured_encoding(matrix), matrix.stored_rows(),
+                                       matrix.stored_cols(),
+                                       options_for(matrix.table, *asked->second), least);
 }
 
 }  // namespace
@@ -151,6 +157,10 @@ SelectedModel open_selected(const RunSettings& settings) {
                                  "the {} matrices of {}; "
                                  "`vindex inspect --tensors` lists them",
                                  model.index.matrices.size(), printable(settings.model)));
+  }
+  if (!settings.imatrix.empty()) {
+    model.importance = model::open_importance_matrix(settings.imatrix);
+    model::weigh_columns(model.importance, model.index, model.selected);
   }
   return model;
 }
@@ -212,6 +222,11 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
 
   RunOutcome outcome;
   outcome.total = static_cast<std::int64_t>(state->model.selected.size());
+  outcome.derived_total = static_cast<std::int64_t>(std::count_if(
+      state->model.selected.begin(), state->model.selected.end(), [&](std::int64_t matrix) {
+        return state->model.index.matrices[static_cast<std::size_t>(matrix)].table !=
+               model::ResultTable::kMatrix;
+      }));
   FirstFailure first_failure;
   std::vector<std::int64_t> remaining;
   state->row_of_matrix.assign(state->model.index.matrices.size(), -1);

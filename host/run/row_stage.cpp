@@ -1,6 +1,7 @@
 #include "row_stage.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/work_plan.hpp>
 
 #include <algorithm>
@@ -141,10 +142,11 @@ void RowStage::deliver(std::int64_t matrix, results::ResultRow row) {
   const model::MatrixRecord& record = index_.matrices[static_cast<std::size_t>(matrix)];
   row.index = row_of_matrix_[static_cast<std::size_t>(matrix)];
   const std::uint64_t bytes = sizeof(double) * row.sigma.size() + vector_bytes(row.vectors);
-  deliveries_.push({.row = std::move(row),
-                    .bytes = encoded_bytes(record),
-                    .cost = measuring_cost(record.rows, record.cols, options_)},
-                   bytes);
+  deliveries_.push(
+      {.row = std::move(row),
+       .bytes = encoded_bytes(record),
+       .cost = measuring_cost(record.rows, record.cols, options_for(record.table, options_))},
+      bytes);
 }
 
 }  // namespace vindex::run

@@ -1,3 +1,4 @@
+#include <vindex/model/importance_matrix.hpp>
 #include <vindex/run/run_description.hpp>
 #include <vindex/run/version.hpp>
 
@@ -86,6 +87,15 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                       {"bytes", shard.identity.bytes},
                       {"version", printable(shard.identity.version)},
                       {"header_sha256", shard.header_sha256}});
+  }
+  if (model.importance != nullptr) {
+    // Only where earlier rows of /imatrix/ are there does another file contradict them.
+    run.fingerprint.emplace_back("derived.imatrix", "sha256 " + model.importance->sha256());
+    inputs.push_back({{"path", printable(settings.imatrix)},
+                      {"bytes", model.importance->identity().bytes},
+                      {"version", printable(model.importance->identity().version)},
+                      {"sha256", model.importance->sha256()},
+                      {"kind", "imatrix"}});
   }
   run.inputs_json = inputs.dump(1);
 

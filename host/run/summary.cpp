@@ -7,6 +7,9 @@ namespace vindex::run {
 std::string outcome_text(const RunOutcome& outcome) {
   std::string out =
       fmt::format("{} of {} matrices", outcome.done_before + outcome.measured_now, outcome.total);
+  if (outcome.derived_total > 0) {
+    out += fmt::format(" ({} of them derived)", outcome.derived_total);
+  }
   out += fmt::format(" in {:.1f} s", outcome.seconds);
   if (outcome.done_before > 0) {
     out += fmt::format(", {} of them from an earlier run", outcome.done_before);

@@ -1,5 +1,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/unit_stream.hpp>
 
@@ -379,14 +380,21 @@ UnitStream::UnitStream(const shard::ModelFiles& files, const model::ModelIndex& 
     : LoadedUnit(work),
       state_(std::make_shared<State>(files, index, work, reader, std::move(lease))) {
   for (std::size_t i = 0; i < work.matrices.size(); ++i) {
-    if (!work.streamed) {
-      inputs_.push_back(std::make_unique<SlotInput<State>>(*state_, i));
-      continue;
-    }
+    const model::MatrixRecord& record = state_->record(i);
     try {
-      inputs_.push_back(make_streamed_input(files, state_->record(i)));
+      std::unique_ptr<measure::MatrixInput> stored;
+      if (work.streamed) {
+        stored = make_streamed_input(files, record);
+      } else {
+        stored = std::make_unique<SlotInput<State>>(*state_, i);
+      }
+      inputs_.push_back(derived_input(record, std::move(stored)));
     } catch (const Error&) {
-      inputs_.push_back(nullptr);
+      // Its place in a batch is held, so that its slot is released in its turn.
+      inputs_.push_back(
+          work.streamed
+              ? nullptr
+              : placeholder_input(record, std::make_unique<SlotInput<State>>(*state_, i)));
       state_->set_error(i, std::current_exception());
     }
   }

@@ -1,4 +1,5 @@
 #include <vindex/measure/spectrum_checks.hpp>
+#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
@@ -16,8 +17,8 @@ constexpr double kUnitsPerWorker = 4.0;
 constexpr double kLeastBatch = 16.0;
 
 bool same_kind(const model::MatrixRecord& a, const model::MatrixRecord& b) {
-  return a.rows == b.rows && a.cols == b.cols && a.transposed == b.transposed &&
-         a.encoding.label == b.encoding.label;
+  return a.table == b.table && a.rows == b.rows && a.cols == b.cols &&
+         a.transposed == b.transposed && a.encoding.label == b.encoding.label;
 }
 
 /// What one matrix takes by each way of holding its bytes.
@@ -26,8 +27,12 @@ struct MatrixMemory {
   std::uint64_t shared = 0;  ///< of these, what a batch would hold beside its slots
   std::uint64_t workspace = 0, least_workspace = 0;
   std::uint64_t streamed = 0;  ///< bytes read in slabs, least workspace
-  std::uint64_t whole() const { return slot + shard::kDirectAlignment + workspace; }
-  std::uint64_t tight() const { return slot + shard::kDirectAlignment + least_workspace; }
+  InputMemory input;           ///< of a derived row, beside all that
+  std::uint64_t whole() const { return slot + shard::kDirectAlignment + workspace + one_input(); }
+  std::uint64_t tight() const {
+    return slot + shard::kDirectAlignment + least_workspace + one_input();
+  }
+  std::uint64_t one_input() const { return input.working + input.lasting; }
   std::uint64_t least() const { return std::min(tight(), streamed); }
 };
 
@@ -51,8 +56,12 @@ void size_unit(WorkUnit& unit, const MatrixMemory& memory, const PlanLimits& lim
   }
   unit.staging_bytes = unit.slots * unit.slot_bytes + unit.shared_bytes + shard::kDirectAlignment;
   unit.memory_bytes = unit.staging_bytes + memory.workspace;
+  const std::uint64_t held =
+      limits.held > 0 ? std::min(count, static_cast<std::uint64_t>(limits.held)) : count;
+  unit.memory_bytes += held * memory.input.working + count * memory.input.lasting;
   if (unit.slots < count) {
-    unit.memory_bytes += memory.slot;  // a matrix that is asked for again after its release
+    // A matrix that is asked for again after its release.
+    unit.memory_bytes += memory.slot + memory.input.working;
   }
 }
 
@@ -101,15 +110,17 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
       memory.slot += bytes;
       memory.shared += is_small(companion) ? bytes : 0;
     }
-    const auto need = [&](bool least) {
-      return workspace(context, matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), least);
-    };
+    const auto need = [&](bool least) { return workspace(context, matrix, least); };
     memory.workspace = need(false);
     memory.least_workspace = need(true);
     // A slab in flight is encoded beside its decoded tile; no encoding takes more than twice the
     // bytes of float32.
     const std::uint64_t companions = encoded_bytes(matrix) - matrix.codes.bytes;
-    memory.streamed = 2 * memory.least_workspace + companions;
+    memory.input = input_memory(matrix);
+    memory.streamed = 2 * memory.least_workspace + companions + memory.one_input();
+    if (memory.input.working > 0) {
+      memory.streamed += 2 * memory.input.working;  // the slab that its slab is decoded from
+    }
     return memory;
   };
 
@@ -131,7 +142,7 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     ++plan.matrices;
     const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
     plan.output_bytes += (store_spectra ? 8 * p : 0) + 700;
-    plan.cost += measuring_cost(matrix.rows, matrix.cols, options);
+    plan.cost += measuring_cost(matrix.rows, matrix.cols, options_for(matrix.table, options));
   }
   plan.output_bytes += 1U << 20U;
   plan.ram_bytes *= static_cast<std::uint64_t>(limits.workers) + 1;
@@ -152,7 +163,8 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     const MatrixMemory memory = memory_of(matrix);
     const bool same_parts = memory.slot == before.slot && memory.shared == before.shared;
     before = memory;
-    const double cost = measuring_cost(matrix.rows, matrix.cols, options);
+    const double cost =
+        measuring_cost(matrix.rows, matrix.cols, options_for(matrix.table, options));
     if (!plan.units.empty()) {
       WorkUnit& last = plan.units.back();
       const model::MatrixRecord& first =
@@ -183,7 +195,7 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     }
     if (memory.tight() <= limits.ram_budget) {
       unit.memory_bytes = std::max(memory.tight(), std::min(share, memory.whole()));
-      unit.workspace_limit = unit.memory_bytes - unit.staging_bytes;
+      unit.workspace_limit = unit.memory_bytes - unit.staging_bytes - memory.one_input();
     } else {
       unit.streamed = true;
       unit.slots = unit.slot_bytes = unit.shared_bytes = unit.staging_bytes = 0;

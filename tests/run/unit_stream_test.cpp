@@ -72,10 +72,8 @@ struct Model {
     std::iota(all.begin(), all.end(), 0);
     return plan_work(
         index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch, .held = held},
-        [](const void*, const decode::Encoding&, std::int64_t, std::int64_t, bool) {
-          return std::uint64_t{1000};
-        },
-        nullptr, false);
+        [](const void*, const model::MatrixRecord&, bool) { return std::uint64_t{1000}; }, nullptr,
+        false);
   }
 
   std::string content;

@@ -25,10 +25,9 @@ model::MatrixRecord matrix_of(std::int64_t rows, std::int64_t cols) {
 }
 
 /// Free workspace: a decoded copy and a Gram matrix; least: the Gram matrix and 1 MiB of tile.
-std::uint64_t workspace(const void* /*context*/, const decode::Encoding& /*encoding*/,
-                        std::int64_t rows, std::int64_t cols, bool least) {
-  const auto p = static_cast<std::uint64_t>(std::min(rows, cols));
-  return 4 * p * p + (least ? kMiB : static_cast<std::uint64_t>(rows * cols * 4));
+std::uint64_t workspace(const void* /*context*/, const model::MatrixRecord& matrix, bool least) {
+  const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
+  return 4 * p * p + (least ? kMiB : static_cast<std::uint64_t>(matrix.rows * matrix.cols * 4));
 }
 
 WorkPlan plan_of(const model::ModelIndex& index, std::uint64_t budget, std::int32_t workers,

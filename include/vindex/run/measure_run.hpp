@@ -30,6 +30,7 @@ struct RunSettings {
   std::string output;
   model::Selection selection;
   model::IndexOptions indexing;
+  std::string imatrix;  ///< importance matrix of --imatrix; empty: none
   measure::MeasureOptions options;
   BackendChoice backend = BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
@@ -47,12 +48,14 @@ struct RunSettings {
 struct SelectedModel {
   shard::ModelFiles files;
   model::ModelIndex index;
-  std::vector<std::int64_t> selected;  ///< indices into index.matrices, in row order
+  /// Indices into index.matrices, in row order; what is derived from the selected ones behind them.
+  std::vector<std::int64_t> selected;
+  std::shared_ptr<const model::ImportanceMatrix> importance;  ///< with settings.imatrix
 };
 
-/// Opens and selects. Errors: those of open_model/index_model; MissingInputError E-NOTHING (66)
-/// where the model has no matrix; UsageError E-SELECTION (64) where the selection names none of
-/// them.
+/// Opens, selects, and adds the derived rows that the settings ask for. Errors: those of
+/// open_model/index_model; MissingInputError E-NOTHING (66) where the model has no matrix;
+/// UsageError E-SELECTION (64) where the selection names none of them.
 SelectedModel open_selected(const RunSettings& settings);
 
 /// The back ends chosen, one object per device. `note` receives one line on what was chosen and
@@ -79,6 +82,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
 /// How a run ended.
 struct RunOutcome {
   ExitCode exit_code = ExitCode::kOk;
+  std::int64_t derived_total = 0;  ///< of `total`: rows of other tables than /matrix/
   std::int64_t total = 0, measured_now = 0, done_before = 0, failed = 0, unsupported = 0,
                not_finite = 0, escalated = 0;
   bool stopped = false;

@@ -15,7 +15,7 @@ namespace vindex::run {
 /// One hand-over to a back end.
 struct WorkUnit {
   std::vector<std::int64_t>
-      matrices;                       ///< indices into ModelIndex::matrices; one shape and encoding
+      matrices;  ///< indices into ModelIndex::matrices; one table, shape and encoding
   std::uint64_t encoded_bytes = 0;    ///< codes and companions, all of them
   std::uint64_t memory_bytes = 0;     ///< to be acquired from the budget: staging and workspace
   std::uint64_t workspace_limit = 0;  ///< passed to Backend::measure; 0: free
@@ -62,8 +62,8 @@ bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);
 inline constexpr std::int32_t kMoreAhead = 2;
 
 /// What the plan asks of a back end: its workspace, without needing one in tests.
-using WorkspaceModel = std::uint64_t (*)(const void* context, const decode::Encoding& encoding,
-                                         std::int64_t rows, std::int64_t cols, bool least);
+using WorkspaceModel = std::uint64_t (*)(const void* context, const model::MatrixRecord& matrix,
+                                         bool least);
 
 /// Plans the measurement of `selected` (indices into index.matrices, in row order; unsupported ones
 /// are left out). Never throws for a budget that is too small: compare limits.ram_budget with

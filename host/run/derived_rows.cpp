@@ -1,0 +1,50 @@
+#include <vindex/measure/scaled_input.hpp>
+#include <vindex/model/importance_matrix.hpp>
+#include <vindex/run/derived_rows.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace vindex::run {
+
+using model::ResultTable;
+
+measure::MeasureOptions options_for(ResultTable table, measure::MeasureOptions options) {
+  if (table == ResultTable::kImatrix) {
+    options.sign_flip_draws = std::max(options.sign_flip_draws, 1);
+  }
+  return options;
+}
+
+const decode::Encoding& measured_encoding(const model::MatrixRecord& matrix) {
+  static const decode::Encoding kFloat = decode::plain_encoding(decode::ElementType::kF32);
+  return matrix.table == ResultTable::kMatrix ? matrix.encoding : kFloat;
+}
+
+InputMemory input_memory(const model::MatrixRecord& matrix) {
+  if (matrix.table != ResultTable::kImatrix) {
+    return {};
+  }
+  return {.working = measure::scaled_slab_bytes(matrix.rows, matrix.cols),
+          .lasting = static_cast<std::uint64_t>(matrix.cols) * sizeof(double)};
+}
+
+std::unique_ptr<measure::MatrixInput> derived_input(const model::MatrixRecord& matrix,
+                                                    std::unique_ptr<measure::MatrixInput> stored) {
+  if (matrix.table != ResultTable::kImatrix) {
+    return stored;
+  }
+  return measure::make_scaled_input(std::move(stored), model::activation_scale(matrix));
+}
+
+std::unique_ptr<measure::MatrixInput> placeholder_input(
+    const model::MatrixRecord& matrix, std::unique_ptr<measure::MatrixInput> stored) {
+  if (matrix.table != ResultTable::kImatrix) {
+    return stored;
+  }
+  return measure::make_scaled_input(
+      std::move(stored), std::vector<double>(static_cast<std::size_t>(matrix.cols), 0.0));
+}
+
+}  // namespace vindex::run
