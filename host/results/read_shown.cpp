@@ -1,6 +1,7 @@
 // Reading a results file for `show`: which rows, which k, which numbers.
 #include "gathered_rows.hpp"
 #include "parts_folder.hpp"
+#include "result_tables.hpp"
 #include "results_file.hpp"
 #include "shown_groups.hpp"
 #include "shown_metric.hpp"
@@ -165,11 +166,15 @@ Shown read_shown(const std::string& path, const ShowQuery& query) {
   shown.path = path;
   GatheredRows gathered;
   gather(path, gathered, shown);
-  const std::vector<const StoredRow*> all = gathered.sorted();
+  const std::vector<const StoredRow*> tables = gathered.sorted();
+  const auto matrices = rows_of(tables, model::ResultTable::kMatrix);
+  const std::vector<const StoredRow*> all(matrices.begin(), matrices.end());
   const StatusCounts counts = count_statuses(all);
   shown.matrices_total = counts.total;
   shown.matrices_measured = counts.measured;
-  shown.state = !file_exists(path) ? "running" : (counts.skipped == 0 ? "complete" : "partial");
+  shown.state = !file_exists(path)                    ? "running"
+                : count_statuses(tables).skipped == 0 ? "complete"
+                                                      : "partial";
 
   expect_all_there(all, query.selection, path);
   std::vector<const StoredRow*> rows;

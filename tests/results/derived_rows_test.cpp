@@ -5,6 +5,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/results/export.hpp>
+#include <vindex/results/show.hpp>
 
 #include <gtest/gtest.h>
 
@@ -240,6 +241,18 @@ TEST(DerivedRows, FailuresAreTheirOwn) {
   EXPECT_EQ(read_status(path).derived_failed, 1);
   EXPECT_EQ(ResultsReader(path).file().integer_attribute("/", "matrices_failed"), 0);
   EXPECT_FALSE(open_run_store(path, run, {}, false)->done()[19]);
+}
+
+TEST(DerivedRows, AreNotAmongTheMatricesThatAreShown) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const auto store = open_run_store(path, weighted_run(), {}, false);
+  measure_rows(*store, weighted_run(), 0, 14);
+  store->publish_file();
+  const Shown shown = read_shown(path, {});
+  EXPECT_EQ(shown.matrices_total, 14);
+  EXPECT_EQ(shown.matrices.size(), 14U);
+  EXPECT_EQ(shown.state, "partial");
 }
 
 TEST(DerivedRows, ExportAsCsvAndJson) {
