@@ -33,5 +33,34 @@ TEST(NearestNameTest, ASwapIsOneEditAndTheFirstOfEqualsWins) {
   EXPECT_EQ(nearest_name("abdc", std::vector<std::string>{"abxx", "abcd"}), "abcd");
 }
 
+TEST(NearestNamesTest, PartsComeFirstThenWhatIsNear) {
+  using Names = std::vector<std::string>;
+  const Names blocks = {"embedding", "router", "attention", "routed_expert", "shared_expert"};
+  EXPECT_EQ(nearest_names("routed", blocks, 3), (Names{"routed_expert", "router"}));
+  EXPECT_EQ(nearest_names("atention", blocks, 3), Names{"attention"});
+  EXPECT_EQ(nearest_names("expert", blocks, 3), (Names{"routed_expert", "shared_expert"}));
+  EXPECT_EQ(nearest_names("zzz", blocks, 3), Names{});
+  EXPECT_EQ(nearest_names("", blocks, 3), Names{});
+  EXPECT_EQ(nearest_names("model.norm.weight_scale_inv", Names{"model.norm.weight"}, 3),
+            Names{"model.norm.weight"});
+  EXPECT_EQ(did_you_mean("routed", blocks), "did you mean routed_expert or router?");
+  EXPECT_EQ(did_you_mean("zzz", blocks), "");
+  EXPECT_EQ(did_you_mean("a\x1b[1mb", Names{"a\x1b[1mc"}), "did you mean a\\x1b[1mc?");
+}
+
+TEST(NearestNamesTest, AgreesWithComparingEveryName) {
+  std::vector<std::string> names;
+  for (int layer = 0; layer < 40; ++layer) {
+    for (const char* role : {"down_proj", "up_proj", "gate_proj"}) {
+      names.push_back("model.layers." + std::to_string(layer) + ".mlp." + role + ".weight");
+    }
+  }
+  for (const std::string text :
+       {"model.layers.7.mlp.dwn_proj.weight", "model.layer.12.mlp.up_prj.weight",
+        "model.layers.41.mlp.gate_proj.weight", "modle.layers.3.mlp.gate_proj.wieght"}) {
+    EXPECT_EQ(nearest_names(text, names, 3).front(), nearest_name(text, names)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace vindex
