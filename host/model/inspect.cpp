@@ -1,6 +1,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/model/inspect.hpp>
+#include <vindex/model/unmeasured.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -224,6 +225,9 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
            table_text(rows,
                       {{.least = 24}, {.dropped_as = 1}, {.dropped_as = 2}, {.least = 10}, {}, {}},
                       widths.list);
+  }
+  if (const std::string unmeasured = unmeasured_text(index); !unmeasured.empty()) {
+    out += '\n' + wrapped_text("note: " + unmeasured, widths.tables, 6) + '\n';
   }
   for (const auto* list : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *list) {

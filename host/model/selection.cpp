@@ -1,6 +1,7 @@
 #include "tensor_name.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/nearest_name.hpp>
 #include <vindex/model/selection.hpp>
 
 #include <fmt/format.h>
@@ -54,6 +55,14 @@ std::pair<std::int32_t, std::int32_t> layer_range(std::string_view part) {
     throw refusal("--layers", part, "ends before it begins");
   }
   return {first, last};
+}
+
+std::vector<std::string> block_names() {
+  std::vector<std::string> names;
+  for (int block = 0; block <= static_cast<int>(Block::kOther); ++block) {
+    names.emplace_back(block_name(static_cast<Block>(block)));
+  }
+  return names;
 }
 
 /// Whether `rest`, what follows an opening brace, ends a count: {2}, {2,} or {2,5}.
@@ -150,9 +159,11 @@ Selection parse_selection(const std::string& layers, const std::string& blocks,
     for (const std::string_view part : parts_of("--blocks", blocks)) {
       const auto block = block_of_name(part);
       if (!block) {
+        const std::vector<std::string> names = block_names();
+        const std::string guess = did_you_mean(part, names);
         throw refusal("--blocks", part,
-                      "is no block; they are embedding, router, attention, dense_mlp, "
-                      "routed_expert, shared_expert, ssm, norm, output, other");
+                      fmt::format("is no block; {}{}they are {}", guess, guess.empty() ? "" : " ",
+                                  fmt::join(names, ", ")));
       }
       selection.blocks.push_back(*block);
     }
@@ -164,8 +175,13 @@ Selection parse_selection(const std::string& layers, const std::string& blocks,
   }
   if (!tensors.empty()) {
     selection.tensors = std::make_shared<const NamePattern>(tensors);
+    selection.tensors_text = tensors;
   }
   return selection;
+}
+
+bool name_matches(const NamePattern& pattern, const std::string& name) {
+  return pattern.matches(name);
 }
 
 bool wants(const Selection& selection, std::int32_t layer, Block block, const std::string& role) {

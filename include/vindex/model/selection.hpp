@@ -16,10 +16,12 @@ class NamePattern;
 
 /// Which matrices are wanted. An empty list asks for all; filled ones must all hold.
 struct Selection {
-  std::vector<std::pair<std::int32_t, std::int32_t>> layers;  ///< closed ranges; -1: no layer
-  std::vector<Block> blocks;
-  std::vector<std::string> roles;
-  std::shared_ptr<const NamePattern> tensors;  ///< against the whole logical name; null: all
+  std::vector<std::pair<std::int32_t, std::int32_t>> layers = {};  ///< closed ranges; -1: no layer
+  std::vector<Block> blocks = {};
+  std::vector<std::string> roles = {};
+  std::shared_ptr<const NamePattern> tensors =
+      nullptr;                    ///< against the whole logical name; null: all
+  std::string tensors_text = {};  ///< of the pattern, as given
 };
 
 /// Reads the texts of the command line; empty ones ask for all. `layers` "0,1,15-20" (-1: what is
@@ -36,5 +38,16 @@ bool wants(const Selection& selection, std::int32_t layer, Block block, const st
 
 /// Indices into `index.matrices` of what `selection` wants, ascending.
 std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selection);
+
+/// Whether the pattern is one of the whole name.
+bool name_matches(const NamePattern& pattern, const std::string& name);
+
+/// What of `selection` names nothing in `index`, one line for each such part of a list: what there
+/// is instead, what was probably meant. Empty where every part names something, which does not mean
+/// that they do so together.
+std::vector<std::string> unmatched_parts(const ModelIndex& index, const Selection& selection);
+
+/// Why `selection` selects nothing of `index`, one line without the model's name.
+std::string empty_selection_text(const ModelIndex& index, const Selection& selection);
 
 }  // namespace vindex::model

@@ -1,0 +1,35 @@
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/model/unmeasured.hpp>
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace vindex::model {
+
+std::string unmeasured_text(const ModelIndex& index) {
+  constexpr std::size_t kLeastRank = 3;
+  std::map<std::string, std::size_t> reasons;
+  const TensorRecord* first = nullptr;
+  std::size_t count = 0;
+  for (const TensorRecord& tensor : index.tensors) {
+    if (!tensor.in_matrix && tensor.shape.size() >= kLeastRank) {
+      first = first == nullptr ? &tensor : first;
+      ++reasons[tensor.reason];
+      ++count;
+    }
+  }
+  if (count == 0) {
+    return "";
+  }
+  std::string why;
+  for (const auto& [reason, of_it] : reasons) {
+    why += fmt::format("{}{} {}", why.empty() ? "" : ", ", of_it, printable(reason));
+  }
+  return fmt::format("{} of rank 3 or more {} unmeasured: {}, for example {}",
+                     count == 1 ? std::string("1 tensor") : fmt::format("{} tensors", count),
+                     count == 1 ? "stands" : "stand", why, excerpt(first->name));
+}
+
+}  // namespace vindex::model

@@ -1,0 +1,15 @@
+// Owns what is said of tensors with many sides that are no matrices and stay unmeasured.
+#pragma once
+
+#include <vindex/model/model_index.hpp>
+
+#include <string>
+
+namespace vindex::model {
+
+/// "12 tensors of rank 3 or more stand unmeasured: 10 convolution, 2 rank 4, for example NAME", or
+/// nothing where every such tensor is measured (a stack of experts is). Vectors and biases are not
+/// told: nobody misses them.
+std::string unmeasured_text(const ModelIndex& index);
+
+}  // namespace vindex::model
