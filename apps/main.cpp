@@ -82,6 +82,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_plan(app, session);
   vindex::apps::add_measure(app, session);
   vindex::apps::add_show(app, session);
+  vindex::apps::add_status(app, session);
   vindex::apps::add_results_verbs(app, session);
   vindex::apps::add_synth(app, session);
   vindex::apps::add_bench(app, session);

@@ -1,11 +1,10 @@
-// The verbs that work on results files: merge, status, validate, export.
+// The verbs that work on results files: merge, validate, export.
 #include "verbs.hpp"
 
 #include <vindex/results/export.hpp>
 #include <vindex/results/run_store.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 
@@ -29,46 +28,6 @@ void add_merge(CLI::App& app, Session& session) {
     const results::RunStatus status = results::read_status(options->output);
     say(session, fmt::format("{}: {} of {} matrices ({})", printable(options->output), status.done,
                              status.matrices_total, status.state));
-    return ExitCode::kOk;
-  });
-}
-
-void add_status(CLI::App& app, Session& session) {
-  struct Options {
-    std::string path;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("status",
-                                      "Tell what is done, left and failed\n\n"
-                                      "Example:\n  vindex status OUT.h5");
-  verb->add_option("file", options->path, "Results file (its parts count too)")->required();
-  verb->add_flag("--json", options->json, "One JSON document");
-  on_choice(*verb, session, [options] {
-    const results::RunStatus status = results::read_status(options->path);
-    if (options->json) {
-      nlohmann::ordered_json document = {{"schema", "vindex-status/1"},
-                                         {"state", status.state},
-                                         {"matrices_total", status.matrices_total},
-                                         {"done", status.done},
-                                         {"failed", status.failed},
-                                         {"left", status.left}};
-      if (status.derived_total > 0) {
-        document["derived"] = {{"total", status.derived_total},
-                               {"done", status.derived_done},
-                               {"failed", status.derived_failed},
-                               {"left", status.derived_left}};
-      }
-      print_result(document.dump() + "\n");
-    } else {
-      print_result(fmt::format("{}: {} done, {} failed, {} left of {} matrices\n", status.state,
-                               status.done, status.failed, status.left, status.matrices_total));
-      if (status.derived_total > 0) {
-        print_result(fmt::format("{} done, {} failed, {} left of {} derived rows\n",
-                                 status.derived_done, status.derived_failed, status.derived_left,
-                                 status.derived_total));
-      }
-    }
     return ExitCode::kOk;
   });
 }
@@ -122,7 +81,6 @@ void add_export(CLI::App& app, Session& session) {
 
 void add_results_verbs(CLI::App& app, Session& session) {
   add_merge(app, session);
-  add_status(app, session);
   add_validate(app, session);
   add_export(app, session);
 }

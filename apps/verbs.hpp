@@ -29,6 +29,7 @@ void add_plan(CLI::App& app, Session& session);
 void add_measure(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
+void add_status(CLI::App& app, Session& session);
 void add_synth(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 

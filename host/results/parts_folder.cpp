@@ -1,6 +1,8 @@
 #include "parts_folder.hpp"
 
+#include "heartbeat.hpp"
 #include "publish.hpp"
+#include "results_file.hpp"
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
@@ -146,6 +148,12 @@ void publish_results(const std::string& path, const FileDescription& description
   });
 }
 
+std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag) {
+  const std::string name = name_of(path);
+  const std::string prefix = "part-" + tag + "-";
+  return name.starts_with(prefix) ? std::optional(number_after(name, prefix)) : std::nullopt;
+}
+
 void remove_parts(const std::string& folder) {
   const PartFiles files = list_parts(folder);
   // Parts go first: what is left after a kill in between is a run without rows.
@@ -154,6 +162,9 @@ void remove_parts(const std::string& folder) {
   }
   for (const std::string& path : files.runs) {
     remove_file(path);
+  }
+  for (const std::string& tag : heartbeat_tags(folder)) {
+    remove_file(heartbeat_path(folder, tag));
   }
   ::rmdir(folder.c_str());
 }

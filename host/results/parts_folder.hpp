@@ -3,12 +3,14 @@
 //   part-<i>of<n>-<seq>-<digest>.h5 rows published by worker i; digest = first 16 hex digits of the
 //                                   file's SHA-256, since HDF5's own checksums cover data only
 //   <i>of<n>.lock                   see run_lock.hpp
+//   <i>of<n>.progress               see heartbeat.hpp
 #pragma once
 
 #include "results_reader.hpp"
 #include "results_writer.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,10 @@ void publish_run(const std::string& folder, const std::string& tag,
 void publish_results(const std::string& path, const FileDescription& description,
                      std::span<const StoredRow* const> rows, BulkSource& bulk);
 
-/// Removes parts, run descriptions and the folder itself if nothing else is in it.
+/// Number of a part of worker `tag` (0, 1, ...), or nothing where `path` is none.
+std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag);
+
+/// Removes parts, run descriptions, heartbeats and the folder itself if nothing else is in it.
 void remove_parts(const std::string& folder);
 
 }  // namespace vindex::results

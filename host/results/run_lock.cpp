@@ -202,12 +202,23 @@ void RunLock::release() noexcept {
   path_.clear();
 }
 
-bool is_locked(const std::string& folder) {
-  const std::vector<std::string> names = locks_in(folder);
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    const std::string path = folder + "/" + name;
-    return !is_stale(path, read_small_file(path), std::time(nullptr));
-  });
+std::string RunLock::owner() const { return content_.substr(0, content_.find('\n')); }
+
+bool is_held(const std::string& folder, const std::string& tag, const std::string& owner) {
+  const std::string path = folder + "/" + tag + kSuffix;
+  const std::string content = read_small_file(path);
+  return content == owner + "\n" && !is_stale(path, content, std::time(nullptr));
 }
+
+std::int32_t count_locks(const std::string& folder) {
+  const std::vector<std::string> names = locks_in(folder);
+  return static_cast<std::int32_t>(
+      std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+        const std::string path = folder + "/" + name;
+        return !is_stale(path, read_small_file(path), std::time(nullptr));
+      }));
+}
+
+bool is_locked(const std::string& folder) { return count_locks(folder) > 0; }
 
 }  // namespace vindex::results

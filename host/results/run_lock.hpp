@@ -4,6 +4,7 @@
 // minutes by the file server's clock.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace vindex::results {
@@ -18,6 +19,8 @@ class RunLock {
   ~RunLock();
   /// Shows that the owner lives; cheap, call it often.
   void refresh();
+  /// What the lock file holds: "HOST PID START".
+  std::string owner() const;
   /// Removes the lock now.
   void release() noexcept;
 
@@ -26,6 +29,12 @@ class RunLock {
   std::string content_;
   double refreshed_ = 0.0;
 };
+
+/// True where the live process `owner` (RunLock::owner()) holds the lock of worker `tag`.
+bool is_held(const std::string& folder, const std::string& tag, const std::string& owner);
+
+/// Locks of live processes in `folder`.
+std::int32_t count_locks(const std::string& folder);
 
 /// True where some live process holds a lock in `folder`.
 bool is_locked(const std::string& folder);

@@ -1,4 +1,5 @@
 #include "gathered_rows.hpp"
+#include "heartbeat.hpp"
 #include "parts_folder.hpp"
 #include "publish.hpp"
 #include "results_file.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -57,6 +59,7 @@ class Store final : public RunStore {
 
   ~Store() override {
     gathered_.pool().close_all();
+    leave_heartbeat();
     lock_.reset();
     leave_folder();
   }
@@ -76,7 +79,11 @@ class Store final : public RunStore {
     if (row.vectors) {
       pending_bytes_ += (row.vectors->left.size() + row.vectors->right.size()) * sizeof(float);
     }
+    const measure::Status before = gathered_[number].status;
     set_outcome(gathered_[number], std::move(row), description_.store_spectra);
+    if (gathered_[number].table == model::ResultTable::kMatrix) {
+      count_outcome(heartbeat_, before, gathered_[number]);
+    }
     if (std::find(pending_.begin(), pending_.end(), number) == pending_.end()) {
       pending_.push_back(number);
     }
@@ -113,6 +120,22 @@ class Store final : public RunStore {
     }
     pending_.clear();
     pending_bytes_ = 0;
+    heartbeat_ = {};  // what it counted is in the part
+    heartbeat_age_.reset();
+  }
+
+  void show_progress(const RunProgress& progress) override {
+    constexpr std::chrono::seconds kInterval(1);
+    const auto now = std::chrono::steady_clock::now();
+    if (!lock_ || (heartbeat_age_ && now - *heartbeat_age_ < kInterval)) {
+      return;
+    }
+    heartbeat_age_ = now;
+    lock_->refresh();
+    heartbeat_.owner = lock_->owner();
+    heartbeat_.sequence = sequence_;
+    heartbeat_.progress = progress;
+    write_heartbeat(folder_, tag_, heartbeat_);
   }
 
   void publish_file() override {
@@ -129,6 +152,7 @@ class Store final : public RunStore {
     if (count_statuses(rows).skipped == 0) {
       // Rows now come from the file itself, should more be asked for.
       gathered_.relocate(path_);
+      leave_heartbeat();
       lock_.reset();
       remove_parts(folder_);
     }
@@ -207,9 +231,8 @@ class Store final : public RunStore {
     for (const std::string& part : files.parts) {
       verify_part(part);
       gathered_.add_file(part);
-      const std::string prefix = "part-" + tag_ + "-";
-      if (name_of(part).starts_with(prefix)) {
-        sequence_ = std::max(sequence_, number_after(name_of(part), prefix) + 1);
+      if (const auto number = part_sequence(part, tag_)) {
+        sequence_ = std::max(sequence_, *number + 1);
       }
     }
     file_is_current_ = complete_before_ && files.parts.empty() && in_file == gathered_.size();
@@ -225,6 +248,12 @@ class Store final : public RunStore {
         pointers.push_back(&row);
       }
       publish_run(folder_, tag_, description_, pointers);
+    }
+  }
+
+  void leave_heartbeat() noexcept {
+    if (lock_) {
+      ::unlink(heartbeat_path(folder_, tag_).c_str());
     }
   }
 
@@ -249,6 +278,9 @@ class Store final : public RunStore {
   std::vector<std::size_t> pending_;
   std::size_t pending_bytes_ = 0;
   std::int64_t sequence_ = 0;
+  Heartbeat heartbeat_;
+  /// When it was written; none: it is due.
+  std::optional<std::chrono::steady_clock::time_point> heartbeat_age_;
   bool complete_before_ = false;
   bool file_is_current_ = false;
   bool dirty_ = false;

@@ -1,27 +1,90 @@
+#include "export_formats.hpp"
 #include "gathered_rows.hpp"
+#include "heartbeat.hpp"
 #include "parts_folder.hpp"
 #include "result_tables.hpp"
 #include "results_file.hpp"
+#include "run_lock.hpp"
 
 #include <vindex/core/error.hpp>
 
+#include <algorithm>
+#include <utility>
+
 namespace vindex::results {
 
-RunStatus read_status(const std::string& path) {
-  const PartFiles files = list_parts(parts_folder(path));
-  if (!file_exists(path) && files.runs.empty() && files.parts.empty()) {
-    throw MissingInputError("E-RESULTS-MISSING",
-                            printable(path) + " does not exist, and no run is writing it");
+namespace {
+
+/// What is on disk of a run at one moment.
+struct Listing {
+  PartFiles files;
+  bool has_file = false;
+  bool operator==(const Listing& other) const {
+    return has_file == other.has_file && files.runs == other.files.runs &&
+           files.parts == other.files.parts;
   }
+};
+
+Listing list(const std::string& path) {
+  return {.files = list_parts(parts_folder(path)), .has_file = file_exists(path)};
+}
+
+struct LiveHeartbeat {
+  std::string tag;
+  Heartbeat heartbeat;
+};
+
+/// Adds what processes have told and not published. `listing` was made after the heartbeats were
+/// read: where their worker has published a part since, that part holds their rows.
+void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
+                    const Listing& listing) {
+  std::vector<FailedRow> told;
+  for (const auto& [tag, heartbeat] : live) {
+    status.rate_per_second += heartbeat.progress.rate_per_second;
+    status.eta_seconds = std::max(status.eta_seconds, heartbeat.progress.eta_seconds);
+    const std::string& worker = tag;
+    const std::int64_t sequence = heartbeat.sequence;
+    if (std::any_of(listing.files.parts.begin(), listing.files.parts.end(),
+                    [&](const std::string& part) {
+                      return part_sequence(part, worker).value_or(-1) >= sequence;
+                    })) {
+      continue;
+    }
+    status.done += heartbeat.done;
+    status.failed += heartbeat.failed;
+    for (const auto& [tensor, slice] : heartbeat.mended_rows) {
+      std::erase_if(status.failed_rows, [&, name = &tensor, number = slice](const FailedRow& row) {
+        return row.tensor == *name && row.slice == number;
+      });
+    }
+    told.insert(told.end(), heartbeat.failed_rows.begin(), heartbeat.failed_rows.end());
+  }
+  for (FailedRow& row : told) {
+    const bool is_known = std::any_of(
+        status.failed_rows.begin(), status.failed_rows.end(), [&](const FailedRow& known) {
+          return known.tensor == row.tensor && known.slice == row.slice;
+        });
+    if (!is_known && status.failed_rows.size() < kMostFailedRows) {
+      status.failed_rows.push_back(std::move(row));
+    }
+  }
+  // A heartbeat is a text of another process: whatever it says, the counts stay counts.
+  status.failed = std::clamp<std::int64_t>(status.failed, 0, status.matrices_total);
+  status.done = std::clamp<std::int64_t>(status.done, 0, status.matrices_total - status.failed);
+  status.left = status.matrices_total - status.failed - status.done;
+}
+
+RunStatus status_of(const std::string& path, const Listing& listing,
+                    const std::vector<LiveHeartbeat>& live) {
   RunStatus status;
   GatheredRows gathered;
-  for (const std::string& run : files.runs) {
+  for (const std::string& run : listing.files.runs) {
     gathered.add_file(run);
   }
-  if (file_exists(path)) {
+  if (listing.has_file) {
     gathered.add_file(path);
   }
-  for (const std::string& part : files.parts) {
+  for (const std::string& part : listing.files.parts) {
     gathered.add_file(part);
   }
   const std::vector<const StoredRow*> rows = gathered.sorted();
@@ -29,14 +92,58 @@ RunStatus read_status(const std::string& path) {
   const StatusCounts counts = count_statuses(rows_of(rows, model::ResultTable::kMatrix));
   status.matrices_total = counts.total;
   status.failed = counts.failed;
-  status.left = counts.skipped;
   status.done = counts.total - counts.failed - counts.skipped;
   status.derived_total = all.total - counts.total;
   status.derived_failed = all.failed - counts.failed;
   status.derived_left = all.skipped - counts.skipped;
   status.derived_done = status.derived_total - status.derived_failed - status.derived_left;
-  status.state = !file_exists(path) ? "running" : (all.skipped == 0 ? "complete" : "partial");
+  status.state = !listing.has_file ? "running" : (all.skipped == 0 ? "complete" : "partial");
+  for (const StoredRow* row : rows) {
+    if (is_failure(row->status) && status.failed_rows.size() < kMostFailedRows) {
+      status.failed_rows.push_back({.tensor = row->tensor,
+                                    .slice = row->slice,
+                                    .status = kStatusNames[static_cast<std::size_t>(row->status)],
+                                    .reason = row->reason});
+    }
+  }
+  add_heartbeats(status, live, listing);
   return status;
+}
+
+}  // namespace
+
+RunStatus read_status(const std::string& path) {
+  // A run that is just ending removes its parts: what was listed may be gone when it is read.
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    const std::string folder = parts_folder(path);
+    std::vector<LiveHeartbeat> live;
+    std::int32_t gone = 0;
+    for (const std::string& tag : heartbeat_tags(folder)) {
+      Heartbeat heartbeat = read_heartbeat(folder, tag);
+      if (is_held(folder, tag, heartbeat.owner)) {
+        live.push_back({tag, std::move(heartbeat)});
+      } else {
+        ++gone;
+      }
+    }
+    const std::int32_t workers = count_locks(folder);
+    const Listing before = list(path);
+    if (!before.has_file && before.files.runs.empty() && before.files.parts.empty()) {
+      throw MissingInputError("E-RESULTS-MISSING",
+                              printable(path) + " does not exist, and no run is writing it");
+    }
+    try {
+      RunStatus status = status_of(path, before, live);
+      status.workers = workers;
+      status.gone = gone;
+      return status;
+    } catch (const Error&) {
+      if (attempt == kAttempts || list(path) == before) {
+        throw;
+      }
+    }
+  }
 }
 
 }  // namespace vindex::results

@@ -38,6 +38,21 @@ struct WorkerShare {
   std::int32_t count = 1;  ///< 1: a single run
 };
 
+/// What a run tells of its own work while it goes on.
+struct RunProgress {
+  double elapsed_seconds = 0.0;
+  double rate_per_second = 0.0;  ///< matrices
+  double eta_seconds = -1.0;     ///< negative: not known yet
+};
+
+/// A row without a measurement: its names are printable().
+struct FailedRow {
+  std::string tensor;
+  std::int32_t slice = -1;
+  std::string status;  ///< "failed", "unsupported" or "not_converged"
+  std::string reason;
+};
+
 /// One run's output. Not thread-safe: one writer thread.
 class RunStore {
  public:
@@ -46,6 +61,9 @@ class RunStore {
   /// matrices.
   virtual const std::vector<bool>& done() const = 0;
   virtual void add(ResultRow row) = 0;
+  /// Lets `vindex status` see where the run stands, rows included that are not published yet.
+  /// Cheap: call it often, it writes at most once a second.
+  virtual void show_progress(const RunProgress& progress) = 0;
   /// Publishes finished rows as a part file; cheap enough for every few seconds of work. Errors:
   /// SystemError 74, OutputError 73; what was published before stays intact.
   virtual void publish_part() = 0;
@@ -67,12 +85,22 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
 /// Errors: MissingInputError, FormatError where it is no HDF5 file or of a newer major version.
 std::vector<std::string> validate_file(const std::string& path);
 
+/// Failed rows that are told by name; the file has them all.
+inline constexpr std::size_t kMostFailedRows = 20;
+
 struct RunStatus {
-  std::string state;  ///< "complete", "partial", "running" (parts only)
-  std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;  ///< rows of /matrix/
-  /// The same of the rows of all derived tables together.
+  std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
+  /// Rows of /matrix/. Finished rows count whether they are published or a working process has told them.
+  std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
+  /// The same of the published rows of all derived tables together.
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
+  std::int32_t workers = 0;  ///< processes that work on it now
+  std::int32_t gone = 0;     ///< processes that were killed: what they had not published is lost
+  double rate_per_second = 0.0;        ///< of all workers together
+  double eta_seconds = -1.0;           ///< of the slowest; negative: not known
+  std::vector<FailedRow> failed_rows;  ///< in the file's order, at most kMostFailedRows
 };
+/// Where the run of results file `path` stands. Errors: MissingInputError, FormatError.
 RunStatus read_status(const std::string& path);
 
 }  // namespace vindex::results

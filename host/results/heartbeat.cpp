@@ -1,0 +1,186 @@
+#include "heartbeat.hpp"
+
+#include "export_formats.hpp"
+#include "publish.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <unistd.h>
+
+namespace vindex::results {
+
+namespace {
+
+constexpr const char* kSuffix = ".progress";
+constexpr std::size_t kMostBytes = 256U << 10U;
+constexpr std::size_t kReasonBytes = 400;
+constexpr std::size_t kNameBytes = 1000;
+
+std::string file_content(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    return "";
+  }
+  std::string text(kMostBytes, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(descriptor, text.data() + size, text.size() - size);
+    if (count <= 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(count);
+  }
+  ::close(descriptor);
+  text.resize(size);
+  return text;
+}
+
+/// The first word of `line`, which loses it and the space behind it.
+std::string_view take_word(std::string_view& line) {
+  const std::size_t end = std::min(line.find(' '), line.size());
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(std::min(end + 1, line.size()));
+  return word;
+}
+
+template <typename T>
+std::optional<T> whole_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional<T>(value)
+                                                                  : std::nullopt;
+}
+
+}  // namespace
+
+void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow& after) {
+  const bool was_failed = is_failure(before);
+  const bool was_done = !was_failed && before != measure::Status::kSkipped;
+  const bool is_failed = is_failure(after.status);
+  heartbeat.failed += (is_failed ? 1 : 0) - (was_failed ? 1 : 0);
+  heartbeat.done += (is_failed ? 0 : 1) - (was_done ? 1 : 0);
+  if (is_failed && heartbeat.failed_rows.size() < kMostFailedRows) {
+    heartbeat.failed_rows.push_back({.tensor = after.tensor,
+                                     .slice = after.slice,
+                                     .status = kStatusNames[static_cast<std::size_t>(after.status)],
+                                     .reason = after.reason});
+  } else if (!is_failed && was_failed && heartbeat.mended_rows.size() < kMostFailedRows) {
+    heartbeat.mended_rows.emplace_back(after.tensor, after.slice);
+  }
+}
+
+std::string heartbeat_text(const Heartbeat& h) {
+  std::string text = fmt::format("owner {}\nsequence {}\ndone {}\nfailed {}\nseconds {}\nrate {}\n",
+                                 h.owner, h.sequence, h.done, h.failed, h.progress.elapsed_seconds,
+                                 h.progress.rate_per_second);
+  if (h.progress.eta_seconds >= 0.0) {
+    text += fmt::format("eta {}\n", h.progress.eta_seconds);
+  }
+  // Names and reasons are printable(): no line feed, no tab.
+  for (const FailedRow& row : h.failed_rows) {
+    text += fmt::format("failed-row {} {} {}\t{}\n", row.slice, row.status,
+                        row.tensor.substr(0, kNameBytes), row.reason.substr(0, kReasonBytes));
+  }
+  for (const auto& [tensor, slice] : h.mended_rows) {
+    text += fmt::format("mended-row {} {}\n", slice, tensor.substr(0, kNameBytes));
+  }
+  return text;
+}
+
+Heartbeat parse_heartbeat(const std::string& text) {
+  Heartbeat h;
+  std::istringstream lines(text);
+  const auto set_count = [](std::int64_t& to, std::string_view value) {
+    to = whole_number<std::int64_t>(value).value_or(to);
+  };
+  const auto set_number = [](double& to, std::string_view value) {
+    const double number = whole_number<double>(value).value_or(to);
+    to = std::isfinite(number) ? number : to;
+  };
+  for (std::string line; std::getline(lines, line);) {
+    std::string_view rest = line;
+    const std::string_view name = take_word(rest);
+    if (name == "owner") {
+      h.owner = rest;
+    } else if (name == "sequence") {
+      set_count(h.sequence, rest);
+    } else if (name == "done") {
+      set_count(h.done, rest);
+    } else if (name == "failed") {
+      set_count(h.failed, rest);
+    } else if (name == "seconds") {
+      set_number(h.progress.elapsed_seconds, rest);
+    } else if (name == "rate") {
+      set_number(h.progress.rate_per_second, rest);
+    } else if (name == "eta") {
+      set_number(h.progress.eta_seconds, rest);
+    } else if (name == "failed-row" && h.failed_rows.size() < kMostFailedRows) {
+      FailedRow row;
+      row.slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
+      row.status = printable(std::string(take_word(rest)));
+      const std::size_t tab = std::min(rest.find('\t'), rest.size());
+      row.tensor = printable(std::string(rest.substr(0, tab)));
+      row.reason = printable(std::string(rest.substr(std::min(tab + 1, rest.size()))));
+      h.failed_rows.push_back(std::move(row));
+    } else if (name == "mended-row" && h.mended_rows.size() < kMostFailedRows) {
+      const std::int32_t slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
+      h.mended_rows.emplace_back(std::string(rest), slice);
+    }
+  }
+  return h;
+}
+
+std::string heartbeat_path(const std::string& folder, const std::string& tag) {
+  return folder + "/" + tag + kSuffix;
+}
+
+void write_heartbeat(const std::string& folder, const std::string& tag,
+                     const Heartbeat& heartbeat) {
+  const std::string path = heartbeat_path(folder, tag);
+  // A name that remove_leftovers() knows, should the process be killed just now. No fsync: whoever
+  // reads this asks whether the process lives.
+  const std::string temporary = fmt::format("{}.tmp.{}.{}.h", path, host_name(), getpid());
+  const std::string text = heartbeat_text(heartbeat);
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    return;
+  }
+  const ssize_t count = ::write(descriptor, text.data(), text.size());
+  ::close(descriptor);
+  if (count != static_cast<ssize_t>(text.size()) ||
+      ::rename(temporary.c_str(), path.c_str()) != 0) {
+    ::unlink(temporary.c_str());
+  }
+}
+
+Heartbeat read_heartbeat(const std::string& folder, const std::string& tag) {
+  return parse_heartbeat(file_content(heartbeat_path(folder, tag)));
+}
+
+std::vector<std::string> heartbeat_tags(const std::string& folder) {
+  std::vector<std::string> tags;
+  const std::string suffix = kSuffix;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  while (const dirent* entry = listing ? readdir(listing.get()) : nullptr) {
+    const std::string name = entry->d_name;
+    if (name.ends_with(suffix)) {
+      tags.push_back(name.substr(0, name.size() - suffix.size()));
+    }
+  }
+  std::sort(tags.begin(), tags.end());
+  return tags;
+}
+
+}  // namespace vindex::results

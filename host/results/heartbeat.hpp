@@ -1,0 +1,49 @@
+// Owns what a working process tells of itself: OUT.h5.parts/<i>of<n>.progress, a small text file,
+// replaced whole at most once a second and removed at the end. It counts the rows that are finished
+// and in no part yet; parts and heartbeats together are where a run stands. Lines "name value":
+//   owner HOST PID START   as in the lock of the same worker: one without that lock is a dead
+//                          process's, and its rows are lost
+//   sequence N             parts published before; rows of a heartbeat are in part N or later
+//   done, failed           rows by which the parts' counts change (a row measured again may make
+//                          `failed` negative)
+//   rate, eta, seconds     of this process; eta is left out where it is not known
+//   failed-row SLICE STATUS NAME, and a tab, the reason; mended-row SLICE NAME: bounded lists
+#pragma once
+
+#include "stored_row.hpp"
+
+#include <vindex/results/run_store.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vindex::results {
+
+struct Heartbeat {
+  std::string owner;
+  std::int64_t sequence = 0;
+  std::int64_t done = 0, failed = 0;
+  RunProgress progress;
+  std::vector<FailedRow> failed_rows;                             ///< at most kMostFailedRows
+  std::vector<std::pair<std::string, std::int32_t>> mended_rows;  ///< failed in a part, now done
+};
+
+/// Adds the outcome of `after`, whose status was `before`.
+void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow& after);
+
+std::string heartbeat_text(const Heartbeat& heartbeat);
+/// Lines that are none of these are passed over: a later version may write more.
+Heartbeat parse_heartbeat(const std::string& text);
+
+std::string heartbeat_path(const std::string& folder, const std::string& tag);
+/// Replaces the file of worker `tag`. A failure is left to what is published: this file is only
+/// told.
+void write_heartbeat(const std::string& folder, const std::string& tag, const Heartbeat& heartbeat);
+/// The file's content, or an empty heartbeat where there is none.
+Heartbeat read_heartbeat(const std::string& folder, const std::string& tag);
+/// Workers with a heartbeat in `folder`, by name.
+std::vector<std::string> heartbeat_tags(const std::string& folder);
+
+}  // namespace vindex::results

@@ -1,0 +1,175 @@
+// Where a run stands while it works: parts and heartbeats together.
+#include "heartbeat.hpp"
+
+#include "run_lock.hpp"
+#include "sample_run.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace vindex::results::testing {
+namespace {
+
+ResultRow failed_row(std::int64_t index, const std::string& reason = "read error") {
+  ResultRow row;
+  row.index = index;
+  row.status = measure::Status::kFailed;
+  row.reason = reason;
+  row.error_class = "74";
+  return row;
+}
+
+TEST(Heartbeat, TextKeepsEverything) {
+  Heartbeat heartbeat{
+      .owner = "host 12 345",
+      .sequence = 3,
+      .done = 14,
+      .failed = -1,
+      .progress = {.elapsed_seconds = 2.5, .rate_per_second = 0.5, .eta_seconds = 9},
+      .failed_rows = {{"a b.weight", 7, "failed", "E-READ: no, really"}},
+      .mended_rows = {{"c d", -1}}};
+  const Heartbeat read = parse_heartbeat(heartbeat_text(heartbeat));
+  EXPECT_EQ(read.owner, heartbeat.owner);
+  EXPECT_EQ(read.sequence, 3);
+  EXPECT_EQ(read.done, 14);
+  EXPECT_EQ(read.failed, -1);
+  EXPECT_EQ(read.progress.rate_per_second, 0.5);
+  EXPECT_EQ(read.progress.eta_seconds, 9.0);
+  ASSERT_EQ(read.failed_rows.size(), 1U);
+  EXPECT_EQ(read.failed_rows[0].tensor, "a b.weight");
+  EXPECT_EQ(read.failed_rows[0].slice, 7);
+  EXPECT_EQ(read.failed_rows[0].reason, "E-READ: no, really");
+  EXPECT_EQ(read.mended_rows, heartbeat.mended_rows);
+  heartbeat.progress.eta_seconds = -1.0;
+  EXPECT_LT(parse_heartbeat(heartbeat_text(heartbeat)).progress.eta_seconds, 0.0);
+}
+
+TEST(Heartbeat, AnyBytesAreReadWithoutHarm) {
+  for (const std::string text : {"", "\n\n", "done", "done x", "done 99999999999999999999", "owner",
+                                 "failed-row", "eta nan\n", "failed-row x y z", "mended-row",
+                                 "\x1b[2J", "failed-row 1 \x1b[2J n\x07\tr\xff"}) {
+    const Heartbeat read = parse_heartbeat(text);
+    for (const FailedRow& row : read.failed_rows) {
+      EXPECT_EQ(printable(row.status + row.tensor + row.reason),
+                row.status + row.tensor + row.reason);
+    }
+  }
+}
+
+TEST(Heartbeat, StatusCountsFinishedRowsThatAreInNoPartYet) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  const auto store = open_run_store(path, run, {}, false);
+  store->show_progress({});
+  EXPECT_EQ(read_status(path).workers, 1);
+  EXPECT_EQ(read_status(path).done, 0);
+  measure_rows(*store, run, 0, 4);
+  store->publish_part();
+  measure_rows(*store, run, 4, 6);
+  store->add(failed_row(6));
+  store->show_progress({.elapsed_seconds = 4.0, .rate_per_second = 1.5, .eta_seconds = 5.0});
+  const RunStatus status = read_status(path);
+  EXPECT_EQ(status.done, 6);
+  EXPECT_EQ(status.failed, 1);
+  EXPECT_EQ(status.left, 7);
+  EXPECT_EQ(status.workers, 1);
+  EXPECT_EQ(status.gone, 0);
+  EXPECT_EQ(status.rate_per_second, 1.5);
+  EXPECT_EQ(status.eta_seconds, 5.0);
+  ASSERT_EQ(status.failed_rows.size(), 1U);
+  EXPECT_EQ(status.failed_rows[0].tensor, printable(run.matrices[6].tensor));
+  EXPECT_EQ(status.failed_rows[0].reason, "read error");
+  EXPECT_EQ(status.failed_rows[0].status, "failed");
+  // Published since the heartbeat was written: counted once.
+  store->publish_part();
+  EXPECT_EQ(read_status(path).done, 6);
+  EXPECT_EQ(read_status(path).failed, 1);
+  EXPECT_EQ(read_status(path).failed_rows.size(), 1U);
+  measure_rows(*store, run, 6, 14);
+  store->publish_file();
+  EXPECT_EQ(read_status(path).state, "complete");
+  EXPECT_EQ(read_status(path).workers, 0);
+  EXPECT_FALSE(std::filesystem::exists(path + ".parts"));
+}
+
+TEST(Heartbeat, ARowMeasuredAgainMovesFromFailedToDone) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  {
+    const auto store = open_run_store(path, run, {}, false);
+    measure_rows(*store, run, 2, 5);
+    store->add(failed_row(0, "first"));
+    store->add(failed_row(1, "second"));
+    store->publish_part();
+  }
+  EXPECT_EQ(read_status(path).failed, 2);
+  EXPECT_EQ(read_status(path).workers, 0);
+  const auto store = open_run_store(path, run, {}, false);
+  measure_rows(*store, run, 0, 1);
+  store->show_progress({});
+  const RunStatus status = read_status(path);
+  EXPECT_EQ(status.done, 4);
+  EXPECT_EQ(status.failed, 1);
+  EXPECT_EQ(status.left, 9);
+  ASSERT_EQ(status.failed_rows.size(), 1U);
+  EXPECT_EQ(status.failed_rows[0].reason, "second");
+}
+
+TEST(Heartbeat, WorkersAddUpAndTheDeadAreTold) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  const auto first = open_run_store(path, run, {.index = 0, .count = 3}, false);
+  const auto second = open_run_store(path, run, {.index = 1, .count = 3}, false);
+  measure_rows(*first, run, 0, 1);
+  measure_rows(*second, run, 1, 3);
+  first->show_progress({.rate_per_second = 1.0, .eta_seconds = 3.0});
+  second->show_progress({.rate_per_second = 2.0, .eta_seconds = 7.0});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto third = open_run_store(path, run, {.index = 2, .count = 3}, false);
+    measure_rows(*third, run, 3, 4);
+    third->show_progress({.rate_per_second = 100.0});
+    ::_exit(0);  // as a kill does: nothing is tidied up
+  }
+  int ended = 0;
+  ASSERT_EQ(::waitpid(child, &ended, 0), child);
+  const RunStatus status = read_status(path);
+  EXPECT_EQ(status.done, 3);
+  EXPECT_EQ(status.workers, 2);
+  EXPECT_EQ(status.gone, 1);
+  EXPECT_EQ(status.rate_per_second, 3.0);
+  EXPECT_EQ(status.eta_seconds, 7.0);
+}
+
+TEST(Heartbeat, TheNamesOfFailedRowsAreBoundedAndTheCountIsNot) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  RunDescription run = sample_run();
+  const std::vector<model::MatrixRecord> few = run.matrices;
+  for (std::int32_t copy = 1; copy < 4; ++copy) {
+    for (model::MatrixRecord record : few) {
+      record.tensor += "." + std::to_string(copy);
+      run.matrices.push_back(record);
+    }
+  }
+  const auto store = open_run_store(path, run, {}, false);
+  for (std::size_t i = 0; i < run.matrices.size(); ++i) {
+    store->add(failed_row(static_cast<std::int64_t>(i), std::string(3000, 'r')));
+  }
+  store->show_progress({});
+  const RunStatus status = read_status(path);
+  EXPECT_EQ(status.failed, static_cast<std::int64_t>(run.matrices.size()));
+  EXPECT_EQ(status.failed_rows.size(), kMostFailedRows);
+}
+
+}  // namespace
+}  // namespace vindex::results::testing
