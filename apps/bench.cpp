@@ -1,4 +1,5 @@
 // The verb bench: flags to cases, a table or one JSON document on standard output.
+#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/bench/bench.hpp>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -175,7 +177,7 @@ void add_bench(CLI::App& app, Session& session) {
     const bench::BenchOutcome outcome = bench::run_bench(
         settings_of(*flags, session), [&session](const std::string& line) { say(session, line); });
     print_result(flags->json ? bench::report_json(outcome.report)
-                             : bench::report_table(outcome.report));
+                             : bench::report_table(outcome.report, text_width(STDOUT_FILENO)));
     return outcome.stopped  ? ExitCode::kStoppedEarly
            : outcome.failed ? ExitCode::kInternal
                             : ExitCode::kOk;

@@ -1,4 +1,5 @@
 #include <vindex/bench/report.hpp>
+#include <vindex/core/text_table.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include <ctime>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <sched.h>
 #include <unistd.h>
 
@@ -53,6 +55,19 @@ nlohmann::ordered_json row_object(const Row& row) {
 
 /// Four significant digits without an exponent where that stays short.
 std::string number_text(double value) { return fmt::format("{:.4g}", value); }
+
+/// " ms" and the like: of one matrix where the unit says so.
+std::string unit_text(const std::string& unit) {
+  static const std::map<std::string, const char*> kShort = {{"ms_per_matrix", " ms"},
+                                                            {"gb_f32_per_s", " GB/s f32"},
+                                                            {"gb_in_per_s", " GB/s in"},
+                                                            {"gb_per_s", " GB/s"},
+                                                            {"seconds", " s"},
+                                                            {"microseconds", " us"},
+                                                            {"share", ""}};
+  const auto known = kShort.find(unit);
+  return known == kShort.end() ? " " + unit : known->second;
+}
 
 }  // namespace
 
@@ -130,12 +145,16 @@ std::string report_json(const Report& report) {
   return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string report_table(const Report& report) {
-  std::string text = fmt::format("{} ({} cores, {}){}\n", report.host.cpu, report.host.cores,
-                                 report.host.blas, report.gpu ? ", " + report.gpu->name : "");
-  text += fmt::format("{:<22} {:>13} {:<16} {:>5} {:<38} {:>10} {:>10} {:<13} {:>10} {:>6}\n",
-                      "name", "shape", "encoding", "batch", "back end: route", "median", "best",
-                      "unit", "limit", "share");
+std::string report_table(const Report& report, std::size_t columns) {
+  std::string text =
+      wrapped_text(fmt::format("{} ({} cores, {}){}", report.host.cpu, report.host.cores,
+                               report.host.blas, report.gpu ? ", " + report.gpu->name : ""),
+                   columns) +
+      "\n";
+  std::vector<std::vector<std::string>> rows = {{"name", "shape", "encoding", "batch",
+                                                 "back end: route", "median", "best", "limit",
+                                                 "share"}};
+  std::string notes;
   for (const Row& row : report.rows) {
     const std::string shape = row.rows == 0 ? "-" : fmt::format("{}x{}", row.rows, row.cols);
     const double best = best_of(row);
@@ -145,13 +164,31 @@ std::string report_table(const Report& report) {
       limit = number_text(*row.limit);
       share = fmt::format("{:.2f}", is_duration(row.unit) ? *row.limit / best : best / *row.limit);
     }
-    text += fmt::format("{:<22} {:>13} {:<16} {:>5} {:<38} {:>10} {:>10} {:<13} {:>10} {:>6}{}{}\n",
-                        row.name, shape, row.encoding, row.batch,
-                        (row.peer.empty() ? row.backend : row.peer) + ": " + row.route,
-                        row.samples.empty() ? "-" : number_text(median(row.samples)),
-                        row.samples.empty() ? "-" : number_text(best), row.unit, limit, share,
-                        row.note.empty() ? "" : "  ", row.note);
+    rows.push_back({row.name, shape, row.encoding, fmt::format("{}", row.batch),
+                    (row.peer.empty() ? row.backend : row.peer) + ": " + row.route,
+                    row.samples.empty() ? "-" : number_text(median(row.samples)),
+                    row.samples.empty() ? "-" : number_text(best) + unit_text(row.unit), limit,
+                    share});
+    if (!row.note.empty()) {
+      notes += wrapped_text(
+                   fmt::format("{}{}: {}", row.name, row.rows == 0 ? "" : " " + shape, row.note),
+                   columns, 2) +
+               "\n";
+    }
   }
+  // What a narrow terminal leaves out is in the JSON document.
+  text += table_text(rows,
+                     {{.least = 12},
+                      {.right = true},
+                      {.least = 8},
+                      {.right = true, .dropped_as = 1},
+                      {.least = 10, .keep = Keep::kStart},
+                      {.right = true, .dropped_as = 2},
+                      {.right = true},
+                      {.right = true, .dropped_as = 3},
+                      {.right = true}},
+                     columns) +
+          notes;
   return text;
 }
 

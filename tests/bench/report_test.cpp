@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <sstream>
 
 namespace vindex::bench {
 namespace {
@@ -48,10 +49,35 @@ TEST(BenchReport, JsonHoldsEverySampleAndNoAverage) {
 TEST(BenchReport, TableShowsMedianBestAndShareOfTheLimit) {
   const std::string table = report_table(sample_report());
   const std::string line = table.substr(table.find("spectra.default"));
-  for (const char* part : {"7168x2048", " 3 ", " 2 ", "ms_per_matrix", "0.50"}) {
+  for (const char* part : {"7168x2048", " 3 ", " 2 ms", "0.50"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << "\n" << table;
   }
   EXPECT_NE(table.find("no driver"), std::string::npos);
+}
+
+TEST(BenchReport, TheTableFitsTheTerminalAndRoutesStayApart) {
+  Report report = sample_report();
+  report.host.cpu = "Intel(R) Xeon(R) Platinum 8581C CPU @ 2.10GHz";
+  report.host.blas = "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY MAX_THREADS=128";
+  for (const char* route : {"two-stage", "library"}) {
+    report.rows.push_back({.name = "spectra.default",
+                           .route = route,
+                           .rows = 7168,
+                           .cols = 2048,
+                           .encoding = "F8_E4M3/128x128",
+                           .unit = "ms_per_matrix",
+                           .samples = {1234.5},
+                           .limit = 617.2});
+  }
+  for (const std::size_t columns : {80, 120}) {
+    const std::string table = report_table(report, columns);
+    std::istringstream lines(table);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), columns) << line;
+    }
+    EXPECT_NE(table.find("cpu: two-stage"), std::string::npos) << table;
+    EXPECT_NE(table.find("cpu: library"), std::string::npos) << table;
+  }
 }
 
 TEST(BenchReport, BestIsTheShortestTimeAndTheLargestRate) {

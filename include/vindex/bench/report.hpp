@@ -2,6 +2,8 @@
 // the machine and of itself, as JSON with every sample and as a table for people.
 #pragma once
 
+#include <vindex/core/text_table.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,7 +63,7 @@ std::string row_json(const Row& row);
 std::string report_json(const Report& report);
 
 /// A line per row: median and best of the samples, the limit, and how near it is (1.00: reached).
-std::string report_table(const Report& report);
+std::string report_table(const Report& report, std::size_t columns = kUsualWidth);
 
 /// True for units in which less is better.
 bool is_duration(const std::string& unit);
