@@ -172,6 +172,9 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
                  "\n");
     return ExitCode::kOk;
   }
+  for (const std::string& line : model.notes) {
+    say(session, line);
+  }
   say(session, note);
   std::string devices;
   for (const auto& backend : backends) {
@@ -182,9 +185,9 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
     }
   }
   print_result(fmt::format(
-      "matrices          {}\nhand-overs        {}\nto read           {}\n"
+      "matrices          {}\nunits of work     {}, each measured at once\nto read           {}\n"
       "memory            {} suggested, {} at least, {} allowed\n"
-      "host ring         up to {} of it, for weights on their way\n{}"
+      "read ahead        up to {} of that memory, for weights on their way\n{}"
       "results file      about {}\nexpected time     about {}, where the storage gives {:.2g} GB/s "
       "or more\n",
       plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
@@ -203,17 +206,21 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
   const run::RunSettings settings = settings_of(flags, session);
   const bool silent = session.quiet && flags.progress == "auto";
   run::ProgressReporter reporter(silent ? run::ProgressMode::kNone : kProgress.at(flags.progress),
-                                 stderr, ::isatty(STDERR_FILENO) == 1);
+                                 stderr, is_live(STDERR_FILENO),
+                                 [] { return text_width(STDERR_FILENO); });
   run::ProgressSnapshot last;
   run::RunHooks hooks;
   hooks.stop_signal = &catch_stop_signals();
-  hooks.message = [&](const std::string& line) { say(session, line); };
+  hooks.message = [&](const std::string& line) {
+    reporter.clear();
+    say(session, line);
+  };
   hooks.progress = [&](const run::ProgressSnapshot& snapshot) {
     last = snapshot;
     reporter.update(snapshot);
   };
   const run::RunOutcome outcome = run::measure_model(settings, hooks);
-  if (last.total > 0) {
+  if (last.total.matrices > 0) {
     reporter.finish(last);
   }
   if (outcome.stopped) {
@@ -232,7 +239,7 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
   if (!session.quiet && settings.worker.count == 1) {
     const results::Shown shown = results::read_shown(settings.output, {});
     print_result(results::groups_text(shown, text_width(STDOUT_FILENO), kMostTableLines));
-    print_result(run::outcome_text(outcome));
+    print_result(run::outcome_text(outcome, text_width(STDOUT_FILENO)));
     print_result(
         fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
   }
@@ -267,8 +274,9 @@ void add_measure(CLI::App& app, Session& session) {
   verb->add_option("--progress", flags->progress, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
       ->capture_default_str();
-  verb->add_option("--read", flags->read,
-                   "auto: past the page cache what it does not hold; direct; buffered")
+  verb->add_option(
+          "--read", flags->read,
+          "auto: straight from the storage what the file cache does not hold; direct; buffered")
       ->check(CLI::IsMember({"auto", "direct", "buffered"}))
       ->capture_default_str();
   verb->add_option("--read-depth", flags->settings.reading.depth,

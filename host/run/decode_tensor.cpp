@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/nearest_name.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
@@ -88,9 +89,15 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
       std::find_if(index.tensors.begin(), index.tensors.end(),
                    [&](const model::TensorRecord& record) { return record.name == name; });
   if (tensor == index.tensors.end()) {
-    throw UsageError("E-TENSOR",
-                     fmt::format("{}: no tensor `{}`; `vindex inspect --tensors` lists the names",
-                                 printable(path), excerpt(name)));
+    std::vector<std::string> names;
+    for (const model::TensorRecord& record : index.tensors) {
+      names.push_back(record.name);
+    }
+    const std::string guess = did_you_mean(name, names);
+    throw UsageError(
+        "E-TENSOR",
+        fmt::format("{}: no tensor `{}`; {}", printable(path), excerpt(name),
+                    guess.empty() ? "`vindex inspect --tensors` lists the names" : guess.c_str()));
   }
   const auto tensor_record = static_cast<std::int32_t>(tensor - index.tensors.begin());
   std::vector<model::MatrixRecord> parts;
@@ -114,8 +121,12 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
     const auto found = std::find_if(parts.begin(), parts.end(),
                                     [&](const auto& part) { return part.slice == *slice; });
     if (found == parts.end()) {
-      throw UsageError("E-SLICE", fmt::format("{}: no slice {}; it has {}", excerpt(name), *slice,
-                                              parts.front().slice < 0 ? 0 : parts.size()));
+      throw UsageError(
+          "E-SLICE",
+          fmt::format("{}: no slice {}; {}", excerpt(name), *slice,
+                      parts.front().slice < 0
+                          ? std::string("it is one matrix, leave --slice out")
+                          : fmt::format("it has {}-{}", parts.front().slice, parts.back().slice)));
     }
     parts = {*found};
   }

@@ -1,6 +1,7 @@
 #include "row_stage.hpp"
 
 #include <vindex/model/importance_matrix.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/run_description.hpp>
@@ -98,6 +99,19 @@ struct RunState {
   }
 };
 
+/// "model.layers.1.mlp.experts.down_proj[3]", printable.
+std::string matrix_name(const model::MatrixRecord& record) {
+  return record.slice < 0 ? printable(record.tensor)
+                          : fmt::format("{}[{}]", printable(record.tensor), record.slice);
+}
+
+void add_to(ProgressSnapshot::Amount& amount, const model::MatrixRecord& record,
+            measure::Mode mode) {
+  ++amount.matrices;
+  amount.bytes += encoded_bytes(record);
+  amount.cost += measuring_cost(record.rows, record.cols, mode);
+}
+
 /// Counts one finished row into the outcome.
 void count_row(const results::ResultRow& row, const model::MatrixRecord& record,
                RunOutcome& outcome) {
@@ -112,9 +126,7 @@ void count_row(const results::ResultRow& row, const model::MatrixRecord& record,
   outcome.unsupported += unsupported ? 1 : 0;
   outcome.failed += not_finite || unsupported ? 0 : 1;
   if (outcome.troubles.size() < kMaxTroubles) {
-    const std::string slice = record.slice < 0 ? "" : fmt::format("[{}]", record.slice);
-    outcome.troubles.push_back(
-        fmt::format("{}{}: {}", printable(record.tensor), slice, printable(row.reason)));
+    outcome.troubles.push_back(fmt::format("{}: {}", matrix_name(record), printable(row.reason)));
   }
 }
 
@@ -153,10 +165,17 @@ SelectedModel open_selected(const RunSettings& settings) {
   model.selected = model::select(model.index, settings.selection);
   if (model.selected.empty()) {
     throw UsageError("E-SELECTION",
-                     fmt::format("--layers, --blocks, --roles and --tensors together name none of "
-                                 "the {} matrices of {}; "
-                                 "`vindex inspect --tensors` lists them",
-                                 model.index.matrices.size(), printable(settings.model)));
+                     fmt::format("{}: {}", printable(settings.model),
+                                 model::empty_selection_text(model.index, settings.selection)));
+  }
+  for (const std::string& part : model::unmatched_parts(model.index, settings.selection)) {
+    model.notes.push_back("warning W-SELECTION: " + part);
+  }
+  // Who asks for some matrices does not miss the others.
+  if (model.selected.size() == model.index.matrices.size()) {
+    if (const std::string unmeasured = model::unmeasured_text(model.index); !unmeasured.empty()) {
+      model.notes.push_back("note: " + unmeasured);
+    }
   }
   if (!settings.imatrix.empty()) {
     model.importance = model::open_importance_matrix(settings.imatrix);
@@ -218,6 +237,9 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   for (const Warning& warning : state->model.index.warnings) {
     say(fmt::format("warning {}: {}", warning.id, warning.text));
   }
+  for (const std::string& line : state->model.notes) {
+    say(line);
+  }
   say(note);
 
   RunOutcome outcome;
@@ -228,6 +250,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
                model::ResultTable::kMatrix;
       }));
   FirstFailure first_failure;
+  ProgressSnapshot snapshot;
   std::vector<std::int64_t> remaining;
   state->row_of_matrix.assign(state->model.index.matrices.size(), -1);
   for (std::size_t row = 0; row < state->model.selected.size(); ++row) {
@@ -237,6 +260,12 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
         static_cast<std::int64_t>(row) % settings.worker.count == settings.worker.index;
     const model::MatrixRecord& record =
         state->model.index.matrices[static_cast<std::size_t>(matrix)];
+    if (mine) {
+      add_to(snapshot.total, record, settings.options.mode);
+      if (!record.unsupported.empty() || store->done()[row]) {
+        add_to(snapshot.before, record, settings.options.mode);
+      }
+    }
     if (!record.unsupported.empty()) {
       // Nothing is read for these; they are told again on every run so that the exit code stays the
       // same.
@@ -264,10 +293,8 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   }
   state->plan = plan_run(settings, state->model, state->backends, remaining);
 
-  ProgressSnapshot snapshot;
-  snapshot.total = static_cast<std::int64_t>(remaining.size());
-  snapshot.bytes_total = state->plan.read_bytes;
-  snapshot.cost_total = state->plan.cost;
+  snapshot.done = snapshot.before;
+  snapshot.failed = outcome.unsupported;
   const std::uint64_t budget =
       settings.ram_budget == 0 ? default_ram_budget() : settings.ram_budget;
   RunState* shared = state.get();
@@ -285,6 +312,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
       },
       [shared] { shared->rows->close(); });
 
+  snapshot.started_seconds = seconds_since(start);
   double last_part = 0.0;
   double last_publish = 0.0;
   std::int64_t unpublished = 0;
@@ -303,11 +331,11 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
             shared->model.index.matrices[static_cast<std::size_t>(matrix)];
         first_failure.see(delivery->row);
         count_row(delivery->row, record, outcome);
-        snapshot.done += 1;
-        snapshot.failed = outcome.failed;
-        snapshot.bytes_done += delivery->bytes;
-        snapshot.cost_done += delivery->cost;
-        snapshot.current = printable(record.tensor);
+        snapshot.done.matrices += 1;
+        snapshot.done.bytes += delivery->bytes;
+        snapshot.done.cost += delivery->cost;
+        snapshot.failed = outcome.failed + outcome.unsupported;
+        snapshot.current = matrix_name(record);
         store->add(std::move(delivery->row));
         ++unpublished;
       }
@@ -315,6 +343,9 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
       if (hooks.progress) {
         hooks.progress(snapshot);
       }
+      store->show_progress({.elapsed_seconds = now,
+                            .rate_per_second = matrices_per_second(snapshot),
+                            .eta_seconds = remaining_seconds(snapshot)});
       if (unpublished > 0 && now - last_part > kPartSeconds) {
         store->publish_part();
         last_part = seconds_since(start);

@@ -1,3 +1,4 @@
+#include <vindex/core/text_table.hpp>
 #include <vindex/run/progress.hpp>
 
 #include <fmt/format.h>
@@ -5,22 +6,44 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace vindex::run {
 
 namespace {
 constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
-constexpr std::size_t kLineWidth = 110;
+/// A name of fewer columns tells nothing.
+constexpr std::size_t kLeastName = 12;
+/// Erases from the cursor to the end of the screen: also the rows into which a terminal has broken
+/// a line that was printed before it became narrower.
+constexpr const char* kErase = "\x1b[J";
+/// Automatic wrapping (DECAWM): off while the line is written, since a window may have become
+/// narrower before this process is told.
+constexpr const char* kNoWrap = "\x1b[?7l";
+constexpr const char* kWrap = "\x1b[?7h";
 
 double rate(double amount, double seconds) { return seconds > 0.0 ? amount / seconds : 0.0; }
+
+/// Three digits, no exponent for what rates come to.
+std::string rate_text(double value) {
+  return value >= 100.0 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+double working_seconds(const ProgressSnapshot& s) { return s.elapsed_seconds - s.started_seconds; }
 }  // namespace
 
+double matrices_per_second(const ProgressSnapshot& s) {
+  return rate(static_cast<double>(s.done.matrices - s.before.matrices), working_seconds(s));
+}
+
 double remaining_seconds(const ProgressSnapshot& s) {
-  if (s.cost_done <= 0.0) {
+  const double own = s.done.cost - s.before.cost;
+  if (own <= 0.0) {
     return -1.0;
   }
-  return s.elapsed_seconds * std::max(0.0, s.cost_total - s.cost_done) / s.cost_done;
+  return std::max(0.0, working_seconds(s)) * std::max(0.0, s.total.cost - s.done.cost) / own;
 }
 
 std::string clock_text(double seconds) {
@@ -31,53 +54,87 @@ std::string clock_text(double seconds) {
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-std::string progress_line(const ProgressSnapshot& s) {
-  const double share = s.cost_total > 0.0 ? s.cost_done / s.cost_total : 1.0;
+std::string progress_line(const ProgressSnapshot& s, std::size_t columns) {
+  const double share = s.total.cost > 0.0 ? s.done.cost / s.total.cost : 1.0;
   const double left = remaining_seconds(s);
-  std::string line =
-      fmt::format("{}/{} matrices  {:.0f}%  {:.3g}/s  {:.3g} GB/s  ETA {}", s.done, s.total,
-                  100.0 * share, rate(static_cast<double>(s.done), s.elapsed_seconds),
-                  rate(static_cast<double>(s.bytes_done) / 1e9, s.elapsed_seconds),
-                  left < 0.0 ? "?" : clock_text(left));
-  if (s.failed > 0) {
-    line += fmt::format("  {} failed", s.failed);
+  const double bytes = static_cast<double>(s.done.bytes - s.before.bytes);
+  struct Field {
+    std::string text;
+    int taken_as;  ///< 0: before all others
+  };
+  // In the order of the line.
+  std::vector<Field> fields = {
+      {fmt::format("{}/{}", s.done.matrices, s.total.matrices), 0},
+      {" matrices", 3},
+      {fmt::format("  {:.0f}%", 100.0 * share), 4},
+      {fmt::format("  ETA {}", left < 0.0 ? "?" : clock_text(left)), 2},
+      {s.failed > 0 ? fmt::format("  {} failed", s.failed) : "", 1},
+      {fmt::format("  {}/s", rate_text(matrices_per_second(s))), 5},
+      {fmt::format("  {} GB/s", rate_text(rate(1e-9 * bytes, working_seconds(s)))), 6}};
+  std::vector<bool> taken(fields.size(), false);
+  std::size_t used = 0;
+  for (int turn = 0; turn < static_cast<int>(fields.size()); ++turn) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (fields[i].taken_as == turn && (turn == 0 || used + fields[i].text.size() <= columns)) {
+        taken[i] = true;
+        used += fields[i].text.size();
+      }
+    }
   }
-  if (!s.current.empty()) {
-    line += "  " + s.current;
+  std::string line;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    line += taken[i] ? fields[i].text : "";
   }
-  return line;
+  const std::size_t room = columns > used + 2 ? columns - used - 2 : 0;
+  if (!s.current.empty() && (room >= kLeastName || display_width(s.current) <= room)) {
+    line += "  " + shortened(s.current, room, Keep::kEnd);
+  }
+  // Beyond the count nothing was taken that does not fit.
+  return used > columns ? line.substr(0, columns) : line;
 }
 
 std::string progress_json(const ProgressSnapshot& s) {
   nlohmann::ordered_json event = {{"event", "progress"},
-                                  {"done", s.done},
+                                  {"done", s.done.matrices},
                                   {"failed", s.failed},
-                                  {"total", s.total},
-                                  {"bytes_done", s.bytes_done},
-                                  {"bytes_total", s.bytes_total},
+                                  {"total", s.total.matrices},
+                                  {"bytes_done", s.done.bytes},
+                                  {"bytes_total", s.total.bytes},
                                   {"elapsed_seconds", s.elapsed_seconds}};
   const double left = remaining_seconds(s);
   event["eta_seconds"] =
       left < 0.0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(left);
   event["tensor"] = s.current;
+  event["done_before"] = s.before.matrices;
+  event["rate_per_second"] = matrices_per_second(s);
   return event.dump();
 }
 
-ProgressReporter::ProgressReporter(ProgressMode mode, std::FILE* stream, bool is_terminal)
-    : mode_(mode), stream_(stream), live_(mode == ProgressMode::kAuto && is_terminal) {}
+ProgressReporter::ProgressReporter(ProgressMode mode, std::FILE* stream, bool is_live,
+                                   std::function<std::size_t()> columns)
+    : mode_(mode),
+      stream_(stream),
+      live_(mode == ProgressMode::kAuto && is_live),
+      columns_(std::move(columns)) {}
+
+ProgressReporter::~ProgressReporter() {
+  if (shown_) {
+    fmt::print(stream_, "\n");
+    std::fflush(stream_);
+  }
+}
 
 void ProgressReporter::print(const ProgressSnapshot& snapshot) {
   if (mode_ == ProgressMode::kJson) {
     fmt::print(stream_, "{}\n", progress_json(snapshot));
   } else if (live_) {
-    std::string line = progress_line(snapshot);
-    if (line.size() > kLineWidth) {
-      line.resize(kLineWidth);
-    }
-    const std::size_t width = line.size();
-    line.resize(std::max(width, shown_width_), ' ');
-    shown_width_ = width;
-    fmt::print(stream_, "\r{}", line);
+    // The last column stays free: a terminal that has written it may or may not go to the next row.
+    // The cursor rests at the line's beginning: where the window becomes narrower, terminals that
+    // break the line anew keep it there, and the whole line is erased by the next one.
+    const std::size_t columns = columns_ ? columns_() : kUsualWidth;
+    fmt::print(stream_, "\r{}{}{}{}\r", kNoWrap,
+               progress_line(snapshot, columns > 1 ? columns - 1 : 1), kErase, kWrap);
+    shown_ = true;
   } else {
     fmt::print(stream_, "{}\n", progress_line(snapshot));
   }
@@ -92,6 +149,14 @@ void ProgressReporter::update(const ProgressSnapshot& snapshot) {
   print(snapshot);
 }
 
+void ProgressReporter::clear() {
+  if (shown_) {
+    fmt::print(stream_, "\r{}", kErase);
+    std::fflush(stream_);
+    shown_ = false;
+  }
+}
+
 void ProgressReporter::finish(const ProgressSnapshot& snapshot) {
   if (mode_ == ProgressMode::kNone) {
     return;
@@ -100,6 +165,7 @@ void ProgressReporter::finish(const ProgressSnapshot& snapshot) {
   if (live_) {
     fmt::print(stream_, "\n");
     std::fflush(stream_);
+    shown_ = false;
   }
 }
 

@@ -1,10 +1,11 @@
+#include <vindex/core/text_table.hpp>
 #include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
 
 namespace vindex::run {
 
-std::string outcome_text(const RunOutcome& outcome) {
+std::string outcome_text(const RunOutcome& outcome, std::size_t columns) {
   std::string out =
       fmt::format("{} of {} matrices", outcome.done_before + outcome.measured_now, outcome.total);
   if (outcome.derived_total > 0) {
@@ -19,13 +20,21 @@ std::string outcome_text(const RunOutcome& outcome) {
       out += fmt::format(", {} {}", value, what);
     }
   };
-  count(outcome.escalated, "escalated to strict");
   count(outcome.not_finite, "not finite");
   count(outcome.unsupported, "unsupported");
   count(outcome.failed, "failed");
-  out += "\n";
+  out = wrapped_text(out, columns, 2) + "\n";
+  const auto sentence = [&](const std::string& text) {
+    out += wrapped_text(text, columns, 2) + "\n";
+  };
+  if (outcome.escalated > 0) {
+    sentence(fmt::format(
+        "{} of them measured again in float64, because float32 could not decide their small "
+        "values: nothing is lost, their results are at least as exact as the others",
+        outcome.escalated));
+  }
   if (outcome.reading.bytes() > 0) {
-    out += shard::reading_text(outcome.reading, outcome.reading_engine) + "\n";
+    sentence(shard::reading_text(outcome.reading, outcome.reading_engine));
   }
   for (const std::string& trouble : outcome.troubles) {
     out += "  " + trouble + "\n";

@@ -57,9 +57,9 @@ std::string reading_text(const ReadStatistics& s, const std::string& engine) {
       out += fmt::format(", {:.3g} GB {}", gigabytes(bytes), way);
     }
   };
-  part(s.direct_bytes, fmt::format("past the page cache ({})", engine));
-  part(s.cached_bytes, "copied from the page cache");
-  part(s.buffered_bytes, "through the page cache");
+  part(s.direct_bytes, fmt::format("straight from the storage ({})", engine));
+  part(s.cached_bytes, "from the system's file cache");
+  part(s.buffered_bytes, "from the storage through the file cache");
   part(s.other_bytes, "from other sources");
   if (!s.refused.empty()) {
     out += fmt::format("; direct reads refused for {} file{}, first {}", s.refused.size(),

@@ -51,6 +51,9 @@ struct SelectedModel {
   /// Indices into index.matrices, in row order; what is derived from the selected ones behind them.
   std::vector<std::int64_t> selected;
   std::shared_ptr<const model::ImportanceMatrix> importance;  ///< with settings.imatrix
+  /// Worth knowing before the run: parts of the selection that name nothing, tensors of many sides
+  /// that stand unmeasured. One line each.
+  std::vector<std::string> notes;
 };
 
 /// Opens, selects, and adds the derived rows that the settings ask for. Errors: those of

@@ -87,7 +87,7 @@ struct ReadStatistics {
   std::uint64_t bytes() const { return direct_bytes + cached_bytes + buffered_bytes + other_bytes; }
 };
 
-/// One line for people: "5.6 GB at 1.31 GB/s, 5.6 GB of it past the page cache (io_uring)".
+/// One line for people: "5.6 GB at 1.31 GB/s, 5.6 GB straight from the storage (io_uring)".
 std::string reading_text(const ReadStatistics& statistics, const std::string& engine);
 
 /// What the reader asks of the operating system; replaced in tests.
