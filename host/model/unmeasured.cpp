@@ -13,11 +13,14 @@ std::string unmeasured_text(const ModelIndex& index) {
   std::map<std::string, std::size_t> reasons;
   const TensorRecord* first = nullptr;
   std::size_t count = 0;
+  bool helps_reshape = false;
   for (const TensorRecord& tensor : index.tensors) {
     if (!tensor.in_matrix && tensor.shape.size() >= kLeastRank) {
       first = first == nullptr ? &tensor : first;
       ++reasons[tensor.reason];
       ++count;
+      helps_reshape = helps_reshape || tensor.reason == "convolution" ||
+                      tensor.reason.ends_with("no known stack");
     }
   }
   if (count == 0) {
@@ -27,9 +30,10 @@ std::string unmeasured_text(const ModelIndex& index) {
   for (const auto& [reason, of_it] : reasons) {
     why += fmt::format("{}{} {}", why.empty() ? "" : ", ", of_it, printable(reason));
   }
-  return fmt::format("{} of rank 3 or more {} unmeasured: {}, for example {}",
+  return fmt::format("{} of rank 3 or more {} unmeasured: {}, for example {}{}",
                      count == 1 ? std::string("1 tensor") : fmt::format("{} tensors", count),
-                     count == 1 ? "stands" : "stand", why, excerpt(first->name));
+                     count == 1 ? "stands" : "stand", why, excerpt(first->name),
+                     helps_reshape ? "; --reshape out measures them as out x rest" : "");
 }
 
 }  // namespace vindex::model

@@ -106,10 +106,10 @@ std::string matrix_name(const model::MatrixRecord& record) {
 }
 
 void add_to(ProgressSnapshot::Amount& amount, const model::MatrixRecord& record,
-            measure::Mode mode) {
+            const measure::MeasureOptions& options) {
   ++amount.matrices;
   amount.bytes += encoded_bytes(record);
-  amount.cost += measuring_cost(record.rows, record.cols, mode);
+  amount.cost += measuring_cost(record.rows, record.cols, options);
 }
 
 /// Counts one finished row into the outcome.
@@ -261,9 +261,9 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
     const model::MatrixRecord& record =
         state->model.index.matrices[static_cast<std::size_t>(matrix)];
     if (mine) {
-      add_to(snapshot.total, record, settings.options.mode);
+      add_to(snapshot.total, record, settings.options);
       if (!record.unsupported.empty() || store->done()[row]) {
-        add_to(snapshot.before, record, settings.options.mode);
+        add_to(snapshot.before, record, settings.options);
       }
     }
     if (!record.unsupported.empty()) {

@@ -19,7 +19,7 @@ class StatusCliTest : public ProgramTest {
   }
   /// A model of which one core measures a few matrices a second at most.
   std::string slow_model() {
-    must({"synth", "layer:12x1024x1024:bf16", "-o", folder_.file("slow")});
+    must({"synth", "layer:24x768x768:bf16", "-o", folder_.file("slow")});
     return folder_.file("slow");
   }
 };
@@ -47,10 +47,10 @@ TEST_F(StatusCliTest, ARunThatWorksIsCountedByItsFinishedRows) {
     EXPECT_TRUE(seen.contains(key)) << key;
   }
   EXPECT_EQ(seen["schema"], "vindex-status/1");
-  EXPECT_EQ(seen["matrices_total"], 12);
+  EXPECT_EQ(seen["matrices_total"], 24);
   EXPECT_GT(seen["done"], 0);
-  EXPECT_LT(seen["done"], 12);
-  EXPECT_EQ(seen["done"].get<int>() + seen["left"].get<int>(), 12);
+  EXPECT_LT(seen["done"], 24);
+  EXPECT_EQ(seen["done"].get<int>() + seen["left"].get<int>(), 24);
   EXPECT_EQ(seen["workers"], 1);
   EXPECT_GT(seen["rate_per_second"], 0.0);
   EXPECT_GT(seen["eta_seconds"], 0.0);
@@ -59,7 +59,7 @@ TEST_F(StatusCliTest, ARunThatWorksIsCountedByItsFinishedRows) {
   EXPECT_NE(text.out.find("1 process at work, "), std::string::npos) << text.out;
   // The heartbeat of a process that was killed is not believed.
   const ProgramResult stopped = run({"status", out});
-  EXPECT_EQ(stopped.out.rfind("stopped: 0 done, 0 failed, 12 left of 12 matrices\n", 0), 0U)
+  EXPECT_EQ(stopped.out.rfind("stopped: 0 done, 0 failed, 24 left of 24 matrices\n", 0), 0U)
       << stopped.out;
   EXPECT_NE(stopped.out.find("ended without a word"), std::string::npos) << stopped.out;
   EXPECT_EQ(status(out)["workers"], 0);

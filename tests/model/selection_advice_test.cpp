@@ -116,12 +116,12 @@ TEST(UnmeasuredTest, TensorsOfManySidesAreCountedAndVectorsAreNot) {
   fixture.bf16("conv_in.weight", {8, 3, 3, 3});
   EXPECT_EQ(unmeasured_text(fixture.index()),
             "1 tensor of rank 3 or more stands unmeasured: 1 convolution, for example "
-            "conv_in.weight");
+            "conv_in.weight; --reshape out measures them as out x rest");
   fixture.bf16("down.0.conv.weight", {8, 8, 3, 3});
   fixture.bf16("something.weight", {2, 3, 4});
   EXPECT_EQ(unmeasured_text(fixture.index()),
             "3 tensors of rank 3 or more stand unmeasured: 1 3-D, no known stack, 2 convolution, "
-            "for example conv_in.weight");
+            "for example conv_in.weight; --reshape out measures them as out x rest");
 }
 
 }  // namespace
