@@ -67,9 +67,8 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
       fmt::format("{}: {} done, {} failed, {} left of {} matrices\n", state_of(status), status.done,
                   status.failed, status.left, status.matrices_total);
   if (status.derived_total > 0) {
-    text +=
-        fmt::format("{} done, {} failed, {} left of {} derived rows\n", status.derived_done,
-                    status.derived_failed, status.derived_left, status.derived_total);
+    text += fmt::format("{} done, {} failed, {} left of {} derived rows\n", status.derived_done,
+                        status.derived_failed, status.derived_left, status.derived_total);
   }
   const auto sentence = [&](const std::string& words) {
     text += wrapped_text(words, columns, 2) + "\n";

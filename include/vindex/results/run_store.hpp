@@ -90,7 +90,8 @@ inline constexpr std::size_t kMostFailedRows = 20;
 
 struct RunStatus {
   std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
-  /// Rows of /matrix/. Finished rows count whether they are published or a working process has told them.
+  /// Rows of /matrix/. Finished rows count whether they are published or a working process has told
+  /// them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
   /// The same of the published rows of all derived tables together.
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
