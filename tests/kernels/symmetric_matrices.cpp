@@ -1,10 +1,10 @@
 #include "kernels/symmetric_matrices.hpp"
 
 #include <cblas.h>
+#include <lapacke.h>
 
 #include <algorithm>
 #include <cmath>
-#include <lapack.hpp>
 #include <random>
 #include <stdexcept>
 
