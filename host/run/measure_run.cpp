@@ -109,7 +109,7 @@ void add_to(ProgressSnapshot::Amount& amount, const model::MatrixRecord& record,
             const measure::MeasureOptions& options) {
   ++amount.matrices;
   amount.bytes += encoded_bytes(record);
-  amount.cost += measuring_cost(record.rows, record.cols, options);
+  amount.cost += measuring_cost(record.rows, record.cols, options_for(record.table, options));
 }
 
 /// Counts one finished row into the outcome.
