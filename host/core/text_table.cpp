@@ -236,14 +236,17 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows,
 }
 
 std::string wrapped_text(std::string_view text, std::size_t width, std::size_t indent) {
-  std::string out;
-  std::size_t used = 0;
-  while (!text.empty()) {
+  std::size_t used = std::min(text.find_first_not_of(' '), text.size());
+  std::string out(used, ' ');
+  text.remove_prefix(used);
+  for (bool is_first = true; !text.empty(); is_first = false) {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::size_t columns = display_width(word);
-    if (used > 0 && used + 1 + columns > width) {
+    if (is_first) {
+      // Where it stands: behind the spaces that the paragraph begins with.
+    } else if (used > 0 && used + 1 + columns > width) {
       out += '\n' + std::string(indent, ' ');
       used = indent;
     } else if (used > 0) {

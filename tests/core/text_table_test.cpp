@@ -100,6 +100,8 @@ TEST(TextTable, ParagraphsBreakBetweenWords) {
   EXPECT_EQ(wrapped_text("one two three", 80), "one two three");
   EXPECT_EQ(wrapped_text("one two three", 7), "one two\nthree");
   EXPECT_EQ(wrapped_text("one two three four", 9, 2), "one two\n  three\n  four");
+  EXPECT_EQ(wrapped_text("  one two three", 9, 4), "  one two\n    three");
+  EXPECT_EQ(wrapped_text("   ", 9, 4), "   ");
   EXPECT_EQ(wrapped_text("a model.layers.0.weight b", 8), "a\nmodel.layers.0.weight\nb");
 }
 

@@ -113,7 +113,7 @@ TEST(ProgressTest, ALineFitsEveryWidthAndKeepsWhatMattersMost) {
   EXPECT_EQ(progress_line(snapshot, 24), "10/40 matrices  2 failed");
   EXPECT_EQ(progress_line(snapshot, 79),
             "10/40 matrices  50%  ETA 0:20  2 failed  0.5/s  0.1 GB/s  "
-            "....down_proj.weight[3]");
+            "...own_proj.weight[3]");
   EXPECT_EQ(progress_line(snapshot, 119),
             "10/40 matrices  50%  ETA 0:20  2 failed  0.5/s  0.1 GB/s  " + snapshot.current);
 }

@@ -45,8 +45,8 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows,
                        std::size_t indent = 0);
 
 /// `text`, one paragraph, broken between words into lines of at most `width` columns; all but the
-/// first begin with `indent` spaces. A word that is longer stays whole, so that names can be
-/// copied.
+/// first, which keeps its own, begin with `indent` spaces. A word that is longer stays whole, so
+/// that names can be copied.
 std::string wrapped_text(std::string_view text, std::size_t width, std::size_t indent = 0);
 
 }  // namespace vindex
