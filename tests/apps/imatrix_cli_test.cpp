@@ -124,7 +124,7 @@ class ImatrixCliTest : public ProgramTest {
 
   /// /imatrix/ as CSV lines, header first.
   std::vector<std::string> weighted_csv(const std::string& results) {
-    must({"export", results, "--format", "csv", "--table", "imatrix", "-o",
+    must({"export", results, "--force", "--format", "csv", "--table", "imatrix", "-o",
           folder_.file("weighted.csv")});
     std::istringstream text(file_text(folder_.file("weighted.csv")));
     std::vector<std::string> lines;
