@@ -103,22 +103,19 @@ class Guesses {
 }  // namespace
 
 std::string nearest_name(std::string_view text, std::span<const std::string> names) {
-  std::string best;
-  std::size_t least = kLongest;
   if (text.empty() || text.size() > kLongest) {
-    return best;
+    return {};
   }
+  Guesses best(1);
   for (const std::string& name : names) {
     if (name.size() > kLongest) {
       continue;
     }
-    const std::size_t count = edits(text, name);
-    if (count < least && count <= most_edits(name)) {
-      least = count;
-      best = name;
+    if (const std::size_t count = edits(text, name); count <= most_edits(name)) {
+      best.add(name, count);
     }
   }
-  return best;
+  return best.all().empty() ? std::string() : *best.all().front().name;
 }
 
 std::vector<std::string> nearest_names(std::string_view text, std::span<const std::string> names,
