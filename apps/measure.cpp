@@ -237,9 +237,17 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
                     outcome.not_finite, outcome.total));
   }
   if (!session.quiet && settings.worker.count == 1) {
+    const std::size_t width = text_width(STDOUT_FILENO);
     const results::Shown shown = results::read_shown(settings.output, {});
-    print_result(results::groups_text(shown, text_width(STDOUT_FILENO), kMostTableLines));
-    print_result(run::outcome_text(outcome, text_width(STDOUT_FILENO)));
+    print_result(results::groups_text(shown, width, kMostTableLines));
+    for (const model::ResultTable table : shown.other_tables) {
+      results::ShowQuery query;
+      query.table = table;
+      print_result(fmt::format("/{}/\n", model::table_name(table)) +
+                   results::groups_text(results::read_shown(settings.output, query), width,
+                                        kMostTableLines));
+    }
+    print_result(run::outcome_text(outcome, width));
     print_result(
         fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
   }

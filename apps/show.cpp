@@ -14,7 +14,7 @@ namespace vindex::apps {
 namespace {
 
 struct Flags {
-  std::string path, metric, layers, blocks, roles, sort_by;
+  std::string path, metric, layers, blocks, roles, sort_by, table;
   std::optional<std::int32_t> k;
   std::optional<std::size_t> top;
   bool experts = false, ascending = false, json = false;
@@ -63,6 +63,10 @@ void add_show(CLI::App& app, Session& session) {
   verb->add_option("--layer,--layers", flags->layers, "Layers, for example 0,1,15-20");
   verb->add_option("--block,--blocks", flags->blocks, "Blocks, for example routed_expert,router");
   verb->add_option("--role,--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
+  verb->add_option("--table", flags->table,
+                   "matrix, imatrix (measure --imatrix) or product (--heads, --lora); without it "
+                   "the first that has rows")
+      ->check(CLI::IsMember({"matrix", "imatrix", "product"}));
   CLI::Option* experts = verb->add_flag(
       "--experts", flags->experts,
       "Of every layer and role the experts far from the others, the lowest and the highest");
@@ -78,7 +82,8 @@ void add_show(CLI::App& app, Session& session) {
   on_choice(*verb, session, [flags] {
     const results::Shown shown = results::read_shown(
         flags->path,
-        {.metric = flags->metric,
+        {.table = model::table_of_name(flags->table),
+         .metric = flags->metric,
          .k = flags->k,
          .selection = model::parse_selection(flags->layers, flags->blocks, flags->roles, ""),
          .sort_by = flags->sort_by});

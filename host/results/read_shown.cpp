@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace vindex::results {
@@ -133,11 +134,19 @@ std::optional<std::int32_t> choose_k(std::vector<ShownMatrix>& matrices,
                                      const std::vector<const StoredRow*>& rows,
                                      std::optional<std::int32_t> k) {
   const GroupMembers groups = members_of(matrices);
+  measure::NullCache nulls;
   std::vector<std::optional<std::int32_t>> each(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const std::size_t i : groups[g]) {
-      const auto own = measure::telling_k(rows[i]->shorter(), rows[i]->nulls.var_at_k);
-      if (own && rows[i]->status == measure::Status::kMeasured) {
+      if (rows[i]->status != measure::Status::kMeasured) {
+        continue;
+      }
+      // Rows of /imatrix/ have a sign flip in the place of a null: by the shape.
+      const StoredRow& row = *rows[i];
+      const auto& null = std::isnan(row.nulls.var_at_k[0]) ? nulls.of(row.rows, row.cols).var_at_k
+                                                           : row.nulls.var_at_k;
+      const auto own = measure::telling_k(row.shorter(), null);
+      if (own) {
         each[g] = std::min(each[g].value_or(*own), *own);
       }
     }
@@ -167,8 +176,18 @@ Shown read_shown(const std::string& path, const ShowQuery& query) {
   GatheredRows gathered;
   gather(path, gathered, shown);
   const std::vector<const StoredRow*> tables = gathered.sorted();
-  const auto matrices = rows_of(tables, model::ResultTable::kMatrix);
-  const std::vector<const StoredRow*> all(matrices.begin(), matrices.end());
+  std::copy_if(kTables.begin(), kTables.end(), std::back_inserter(shown.other_tables),
+               [&](model::ResultTable table) { return !rows_of(tables, table).empty(); });
+  shown.table = query.table.value_or(shown.other_tables.empty() ? model::ResultTable::kMatrix
+                                                                : shown.other_tables.front());
+  const auto wanted = rows_of(tables, shown.table);
+  if (wanted.empty() && query.table) {
+    throw MissingInputError("E-SHOW-TABLE",
+                            fmt::format("{} has no rows of the table {}", printable(path),
+                                        model::table_name(shown.table)));
+  }
+  std::erase(shown.other_tables, shown.table);
+  const std::vector<const StoredRow*> all(wanted.begin(), wanted.end());
   const StatusCounts counts = count_statuses(all);
   shown.matrices_total = counts.total;
   shown.matrices_measured = counts.measured;
@@ -190,7 +209,7 @@ Shown read_shown(const std::string& path, const ShowQuery& query) {
   for (const StoredRow* row : rows) {
     shown.matrices.push_back(matrix_of(*row));
   }
-  ValueColumns columns(gathered.pool(), rows);
+  ValueColumns columns(gathered.pool(), shown.table, rows);
   shown.metric = shown_metric(query, columns);
   if (columns.width(shown.metric.name) > 1) {
     shown.metric.k = choose_k(shown.matrices, rows, shown.metric.k);

@@ -35,6 +35,8 @@ class ResultsReader {
   FileDescription description() const;
   Fingerprint fingerprint() const;
   bool has_table(model::ResultTable table) const;
+  /// Number of the first row of `table` over all tables.
+  std::int64_t first_row(model::ResultTable table) const;
   /// Every row of `table` with its metrics; sigma_count and vector_count say what bulk there is,
   /// and `bulk.row` is the row's number over all tables. `source` becomes bulk.source. None where
   /// the file has no such table.
@@ -57,8 +59,6 @@ class ResultsReader {
   };
   void index_bulk();
   std::int64_t row_count(model::ResultTable table) const;
-  /// Number of the first row of `table` over all tables.
-  std::int64_t first_row(model::ResultTable table) const;
   std::vector<std::int64_t> members_of(const std::string& group, model::ResultTable table) const;
 
   std::unique_ptr<FileStorage> storage_;

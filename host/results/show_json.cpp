@@ -19,6 +19,7 @@ Json head(const Shown& shown) {
   return {{"schema", "vindex-show/1"},
           {"file", shown.path},
           {"state", shown.state},
+          {"table", model::table_name(shown.table)},
           {"model", shown.model},
           {"mode", shown.mode},
           {"backend", shown.backend},

@@ -127,6 +127,21 @@ std::string silence_text(const Shown& shown) {
                      most.empty() ? "" : ": " + printable(most));
 }
 
+std::string rows_text(model::ResultTable table) {
+  return table == model::ResultTable::kMatrix
+             ? "matrices"
+             : fmt::format("rows of /{}/", model::table_name(table));
+}
+
+std::string other_tables_text(const Shown& shown) {
+  std::string text;
+  for (const model::ResultTable table : shown.other_tables) {
+    text +=
+        fmt::format("{}--table {}", text.empty() ? "; others: " : ", ", model::table_name(table));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string shown_headline(const Shown& shown) {
@@ -140,10 +155,11 @@ std::string shown_headline(const Shown& shown) {
     about = fmt::format("share of the squared norm in the first {} singular values",
                         shown.metric.k ? std::to_string(*shown.metric.k) : "k");
   }
-  return fmt::format("{}: {}, {} of {} matrices measured (mode {}, back end {})\n{}{}{}\n",
+  return fmt::format("{}: {}, {} of {} {} measured (mode {}, back end {}){}\n{}{}{}\n",
                      printable(shown.path), shown.state, shown.matrices_measured,
-                     shown.matrices_total, printable(shown.mode), printable(shown.backend),
-                     shown.metric.label(), about.empty() ? "" : ": ", about);
+                     shown.matrices_total, rows_text(shown.table), printable(shown.mode),
+                     printable(shown.backend), other_tables_text(shown), shown.metric.label(),
+                     about.empty() ? "" : ": ", about);
 }
 
 std::string groups_text(const Shown& shown, std::size_t width, std::size_t most_lines) {

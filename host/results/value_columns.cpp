@@ -1,5 +1,7 @@
 #include "value_columns.hpp"
 
+#include "result_tables.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -12,7 +14,8 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::size_t width_in(const h5::File& file, const std::string& path) {
+std::size_t width_in(const h5::File& file, const std::string& group, const std::string& name) {
+  const std::string path = group + "/" + name;
   if (!file.exists(path)) {
     return 0;
   }
@@ -26,7 +29,7 @@ std::size_t width_in(const h5::File& file, const std::string& path) {
   } catch (const FormatError&) {
     return 0;  // a group, or a type that a later version may write
   }
-  const h5::Shape rows = file.open_dataset("/matrix/tensor").shape();
+  const h5::Shape rows = file.open_dataset(group + "/tensor").shape();
   if (rows.size() != 1 || shape.empty() || shape[0] != rows[0]) {
     return 0;
   }
@@ -69,13 +72,14 @@ std::vector<double> read_column(const h5::File& file, const std::string& path, s
 
 }  // namespace
 
-ValueColumns::ValueColumns(SourcePool& pool, std::vector<const StoredRow*> rows)
-    : pool_(pool), rows_(std::move(rows)) {
+ValueColumns::ValueColumns(SourcePool& pool, model::ResultTable table,
+                           std::vector<const StoredRow*> rows)
+    : pool_(pool), table_(table), group_(table_group(table)), rows_(std::move(rows)) {
   for (const StoredRow* row : rows_) {
     sources_.insert(row->bulk.source);
   }
   for (const std::int32_t source : sources_) {
-    for (std::string& name : pool_.reader(source).file().list("/matrix")) {
+    for (std::string& name : pool_.reader(source).file().list(group_)) {
       names_.insert(std::move(name));
     }
   }
@@ -89,8 +93,7 @@ std::size_t ValueColumns::width(const std::string& name) {
   const auto [place, is_new] = widths_.try_emplace(name, 0);
   if (is_new) {
     for (const std::int32_t source : sources_) {
-      place->second =
-          std::max(place->second, width_in(pool_.reader(source).file(), "/matrix/" + name));
+      place->second = std::max(place->second, width_in(pool_.reader(source).file(), group_, name));
     }
   }
   return place->second;
@@ -100,14 +103,16 @@ std::vector<double> ValueColumns::read(const std::string& name) {
   const std::size_t width = this->width(name);
   std::vector<double> out(rows_.size() * width, kNaN);
   for (const std::int32_t source : sources_) {
-    const h5::File& file = pool_.reader(source).file();
-    if (width == 0 || width_in(file, "/matrix/" + name) != width) {
+    const ResultsReader& reader = pool_.reader(source);
+    const h5::File& file = reader.file();
+    if (width == 0 || width_in(file, group_, name) != width) {
       continue;
     }
-    const std::vector<double> stored = read_column(file, "/matrix/" + name, width);
+    const std::vector<double> stored = read_column(file, group_ + "/" + name, width);
+    const std::int64_t table_begin = reader.first_row(table_);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i]->bulk.source == source) {
-        const auto first = static_cast<std::size_t>(rows_[i]->bulk.row) * width;
+        const auto first = static_cast<std::size_t>(rows_[i]->bulk.row - table_begin) * width;
         std::copy_n(stored.begin() + static_cast<std::ptrdiff_t>(first), width,
                     out.begin() + static_cast<std::ptrdiff_t>(i * width));
       }

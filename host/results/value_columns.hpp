@@ -1,5 +1,5 @@
-// Owns reading numeric columns of /matrix/ by their names, also ones that this version does not
-// know, for rows that may lie in several files (a results file and parts).
+// Owns reading numeric columns of a table (/matrix/, /imatrix/) by their names, also ones that this
+// version does not know, for rows that may lie in several files (a results file and parts).
 #pragma once
 
 #include "results_reader.hpp"
@@ -14,9 +14,9 @@ namespace vindex::results {
 
 class ValueColumns {
  public:
-  /// `rows` are of files of `pool`, which outlives this.
-  ValueColumns(SourcePool& pool, std::vector<const StoredRow*> rows);
-  /// Every dataset of /matrix/ in any of the files, numeric or not.
+  /// `rows` are of `table` in files of `pool`, which outlives this.
+  ValueColumns(SourcePool& pool, model::ResultTable table, std::vector<const StoredRow*> rows);
+  /// Every dataset of the table in any of the files, numeric or not.
   const std::set<std::string>& names() const { return names_; }
   /// Numbers per row of column `name`: 1, or 9 for [matrix, k]; 0 where there is no such column, or
   /// it is of another type or shape.
@@ -27,6 +27,8 @@ class ValueColumns {
 
  private:
   SourcePool& pool_;
+  model::ResultTable table_;
+  std::string group_;
   std::vector<const StoredRow*> rows_;
   std::set<std::int32_t> sources_;
   std::set<std::string> names_;

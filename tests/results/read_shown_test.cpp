@@ -280,6 +280,33 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   }
 }
 
+TEST_F(ReadShown, ADerivedTableIsShownByItself) {
+  const std::size_t matrices = run_.matrices.size();
+  for (std::size_t i = 0; i < matrices; ++i) {
+    if (run_.matrices[i].role == "down_proj") {
+      run_.matrices.push_back(run_.matrices[i]);
+      run_.matrices.back().table = model::ResultTable::kImatrix;
+    }
+  }
+  write_sample(file_, run_);
+  EXPECT_EQ(show("gini").matrices.size(), matrices);
+  ShowQuery query;
+  query.metric = "gini";
+  query.table = model::ResultTable::kImatrix;
+  const Shown shown = read_shown(file_, query);
+  ASSERT_EQ(shown.matrices.size(), 10U);
+  EXPECT_EQ(shown.matrices_total, 10);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(
+        shown.matrices[i].numbers.value,
+        sample_row(run_, static_cast<std::int64_t>(matrices + i)).values[measure::Metric::kGini]);
+  }
+  EXPECT_TRUE(says(shown_headline(shown), "10 of 10 rows of /imatrix/ measured"));
+  query.table = model::ResultTable::kProduct;
+  EXPECT_TRUE(
+      says(error_of([&] { read_shown(file_, query); }, ExitCode::kMissingInput), "E-SHOW-TABLE: "));
+}
+
 TEST_F(ReadShown, FastFilesShowWhatTheyHave) {
   run_ = sample_run({.experts = 5, .rows = 300, .cols = 260, .mode = "fast"});
   write_sample(file_, run_);

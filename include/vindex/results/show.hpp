@@ -18,6 +18,7 @@ namespace vindex::results {
 
 /// What is wanted, as typed.
 struct ShowQuery {
+  std::optional<model::ResultTable> table = std::nullopt;  ///< nothing: the first that has rows
   std::string metric;             ///< "stable_rank", "var_at_k", "var_at_8", "var@8"
   std::optional<std::int32_t> k;  ///< of var_at_k; nothing: one that tells (telling_k.hpp)
   model::Selection selection;     ///< layers, blocks and roles
@@ -66,11 +67,13 @@ struct ShownMetric {
   std::string label() const;
 };
 
-/// A results file seen through one metric.
+/// A table of a results file seen through one metric.
 struct Shown {
+  model::ResultTable table = model::ResultTable::kMatrix;
+  std::vector<model::ResultTable> other_tables;  ///< that have rows too
   std::string path, model, mode, backend;
-  std::string state;  ///< as RunStatus::state
-  std::int64_t matrices_total = 0, matrices_measured = 0;
+  std::string state;                                       ///< as RunStatus::state
+  std::int64_t matrices_total = 0, matrices_measured = 0;  ///< rows of the table
   ShownMetric metric;
   std::string sort_by;                ///< the column in full
   std::vector<ShownMatrix> matrices;  ///< the selected ones, in the file's order
@@ -79,9 +82,9 @@ struct Shown {
 /// Reads the state of a run at `path`: the published file, its parts, or both. A matrix whose k is
 /// not below its shorter side has value 1 whatever its weights: here it has no value.
 ///
-/// Errors: MissingInputError where there is neither; FormatError as validate_file; UsageError
-/// E-METRIC, E-COLUMN, E-K for what the file does not have, with the nearest name, E-SELECTION for
-/// what no matrix is in, E-SHOW-PART where `path` is a part itself.
+/// Errors: MissingInputError where there is neither, or no row of that table; FormatError as
+/// validate_file; UsageError E-METRIC, E-COLUMN, E-K for what the file does not have, with the
+/// nearest name, E-SELECTION for what no matrix is in, E-SHOW-PART where `path` is a part itself.
 Shown read_shown(const std::string& path, const ShowQuery& query);
 
 /// Spread of a metric over the matrices of one (layer, block, role); NaN values are left out.
