@@ -13,7 +13,7 @@ namespace vindex::apps {
 void add_inspect(CLI::App& app, Session& session) {
   struct Options {
     std::string model, model_config, reshape = "none";
-    bool tensors = false, json = false;
+    bool tensors = false, json = false, lora = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
@@ -24,12 +24,13 @@ void add_inspect(CLI::App& app, Session& session) {
   verb->add_flag("--tensors", options->tensors, "List every tensor");
   verb->add_flag("--json", options->json, "One JSON document");
   add_reshape(*verb, options->reshape);
+  verb->add_flag("--lora", options->lora, "The LoRA pairs of an adapter; MODEL may be a GGUF one");
   verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
   on_choice(*verb, session, [options] {
-    const shard::ModelFiles files =
-        shard::open_model(options->model, {.model_config = options->model_config});
-    const model::ModelIndex index =
-        model::index_model(files, {.reshape_out = options->reshape == "out"});
+    const shard::ModelFiles files = shard::open_model(
+        options->model, {.model_config = options->model_config, .adapter = options->lora});
+    const model::ModelIndex index = model::index_model(
+        files, {.reshape_out = options->reshape == "out", .lora = options->lora});
     model::InspectWidths widths;
     widths.tables = text_width(STDOUT_FILENO);
     if (::isatty(STDOUT_FILENO) == 1) {

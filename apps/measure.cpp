@@ -98,6 +98,10 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--roles", flags.roles, "Roles, for example down_proj,gate_up_proj");
   verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
   add_reshape(verb, flags.reshape);
+  verb.add_flag("--heads", settings.indexing.heads,
+                "Also the spectra of W_Q^T W_K and W_O W_V of every head");
+  verb.add_flag("--lora", settings.indexing.lora,
+                "Also what an adapter's LoRA pairs add, alpha/r B A; MODEL may be a GGUF adapter");
   verb.add_option("--mode", flags.mode,
                   "fast: top 64 with bounds; default; strict: float64 throughout")
       ->check(CLI::IsMember({"fast", "default", "strict"}))
@@ -143,6 +147,9 @@ std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& in
   for (const run::WorkUnit& unit : plan.units) {
     const model::MatrixRecord& record =
         index.matrices[static_cast<std::size_t>(unit.matrices.front())];
+    if (record.product != nullptr) {
+      continue;  // on the host
+    }
     most =
         std::max(most, backend.device_workspace_bytes(
                            run::measured_encoding(record), record.stored_rows(),

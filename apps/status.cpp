@@ -78,7 +78,7 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
         "{} at work, {:.3g} matrices/s, {}", processes(status.workers), status.rate_per_second,
         status.eta_seconds < 0.0 ? std::string("time left not known yet")
                                  : "about " + run::clock_text(status.eta_seconds) + " left"));
-  } else if (status.left > 0) {
+  } else if (status.left + status.derived_left > 0) {
     sentence("no process works on it; the same `vindex measure` command again goes on from here");
   } else if (status.state == "running") {
     sentence(fmt::format("all parts are there: vindex merge {}.parts -o {}", printable(path),

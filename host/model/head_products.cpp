@@ -104,7 +104,7 @@ class Heads {
 
   void gather() {
     for (const MatrixRecord& matrix : index_.matrices) {
-      if (matrix.block != Block::kAttention || matrix.layer < 0 || matrix.product != nullptr) {
+      if (matrix.block != Block::kAttention || matrix.layer < 0) {
         continue;
       }
       std::string prefix = matrix.tensor;
@@ -268,7 +268,7 @@ class Heads {
         qk.push_back(turned(window(*(*k_b)[static_cast<std::size_t>(head)], 0, latent)));
       }
       qk.push_back(down);
-      push(prefix, attention, "qk", head, std::move(qk));
+      push(prefix, attention, kQkHead, head, std::move(qk));
     }
     const MatrixRecord* o = attention.one("o_proj");
     if (o == nullptr || o->cols != heads * depth) {
@@ -278,7 +278,7 @@ class Heads {
       const ProductFactor up = kv_b != nullptr
                                    ? window(*kv_b, head * key_value + nope, depth)
                                    : window(*(*v_b)[static_cast<std::size_t>(head)], 0, depth);
-      push(prefix, attention, "ov", head, {columns(*o, head * depth, depth), up, down});
+      push(prefix, attention, kOvHead, head, {columns(*o, head * depth, depth), up, down});
     }
   }
 
@@ -292,7 +292,7 @@ class Heads {
   void add_qk(const std::string& prefix, const Attention& attention, const HeadRows& q,
               const HeadRows& k) {
     for (std::int64_t head = 0; head < heads_; ++head) {
-      push(prefix, attention, "qk", head,
+      push(prefix, attention, kQkHead, head,
            {turned(window(*q.matrix, q.at(head), q.count)),
             window(*k.matrix, k.at(head / (heads_ / kv_heads_)), k.count)});
     }
@@ -304,7 +304,7 @@ class Heads {
       return skip(prefix, "o_proj does not fit the values of its heads");
     }
     for (std::int64_t head = 0; head < heads_; ++head) {
-      push(prefix, attention, "ov", head,
+      push(prefix, attention, kOvHead, head,
            {columns(*o, head * v.count, v.count),
             window(*v.matrix, v.at(head / (heads_ / kv_heads_)), v.count)});
     }
@@ -328,16 +328,16 @@ class Heads {
     return factor;
   }
 
-  void push(const std::string& prefix, const Attention& attention, std::string_view kind,
+  void push(const std::string& prefix, const Attention& attention, std::string_view role,
             std::int64_t head, std::vector<ProductFactor> factors) {
     MatrixRecord record = product_record({.factors = std::move(factors)});
     // GGUF names have no word for the attention of a layer.
     const bool flat = prefix.starts_with("blk.");
-    record.tensor = fmt::format("{}.{}{}", prefix, flat ? "attn_" : "", kind);
+    record.tensor = fmt::format("{}.{}{}", prefix, flat ? "attn_" : "", role.substr(0, 2));
     record.slice = static_cast<std::int32_t>(head);
     record.layer = attention.layer;
     record.block = Block::kAttention;
-    record.role = fmt::format("{}_head", kind);
+    record.role = role;
     records_.push_back(std::move(record));
   }
 

@@ -1,6 +1,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/model/inspect.hpp>
+#include <vindex/model/product.hpp>
 #include <vindex/model/unmeasured.hpp>
 
 #include <fmt/format.h>
@@ -30,6 +31,9 @@ using GroupKey =
 std::map<GroupKey, Group> groups_of(const ModelIndex& index) {
   std::map<GroupKey, Group> groups;
   for (const MatrixRecord& matrix : index.matrices) {
+    if (matrix.table != ResultTable::kMatrix) {
+      continue;
+    }
     Group& group = groups[{matrix.block, role_rank(matrix.role), matrix.role, matrix.encoding.label,
                            matrix.rows, matrix.cols}];
     ++group.matrices;
@@ -39,6 +43,32 @@ std::map<GroupKey, Group> groups_of(const ModelIndex& index) {
     }
   }
   return groups;
+}
+
+std::int64_t matrix_count(const ModelIndex& index) {
+  return std::count_if(
+      index.matrices.begin(), index.matrices.end(),
+      [](const MatrixRecord& matrix) { return matrix.table == ResultTable::kMatrix; });
+}
+
+/// The LoRA pairs of an adapter that can be measured.
+struct PairTotals {
+  std::int64_t pairs = 0;
+  std::int64_t least_rank = 0, most_rank = 0;
+};
+
+PairTotals pairs_of(const ModelIndex& index) {
+  PairTotals totals;
+  for (const MatrixRecord& matrix : index.matrices) {
+    if (matrix.product == nullptr || !matrix.unsupported.empty()) {
+      continue;
+    }
+    const std::int64_t rank = matrix.product->rank();
+    totals.least_rank = totals.pairs == 0 ? rank : std::min(totals.least_rank, rank);
+    totals.most_rank = std::max(totals.most_rank, rank);
+    ++totals.pairs;
+  }
+  return totals;
 }
 
 struct Totals {
@@ -143,7 +173,7 @@ std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index
                    {"dense_first_layers", number_or_null(index.shape.dense_first_layers)},
                    {"quantisation", json_text(index.shape.quantisation)},
                    {"tensors", index.tensors.size()},
-                   {"matrices", index.matrices.size()},
+                   {"matrices", matrix_count(index)},
                    {"parameters", totals.parameters},
                    {"bytes", totals.bytes}};
   Json by_block = Json::array();
@@ -163,6 +193,10 @@ std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index
     for (const Warning& warning : *list) {
       warnings.push_back({{"id", warning.id}, {"text", json_text(warning.text)}});
     }
+  }
+  if (const PairTotals pairs = pairs_of(index); pairs.pairs > 0) {
+    document["lora"] = {
+        {"pairs", pairs.pairs}, {"least_rank", pairs.least_rank}, {"most_rank", pairs.most_rank}};
   }
   document["warnings"] = std::move(warnings);
   std::string text = document.dump(2);
@@ -193,8 +227,15 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
        {"parameters", fmt::format("{}", totals.parameters)},
        {"size", size_text(totals.bytes)},
        {"tensors", fmt::format("{}", index.tensors.size())},
-       {"matrices", fmt::format("{}", index.matrices.size())}},
+       {"matrices", fmt::format("{}", matrix_count(index))}},
       {{}, {.least = 20, .keep = Keep::kStart}}, widths.tables, 2);
+  if (const PairTotals pairs = pairs_of(index); pairs.pairs > 0) {
+    out +=
+        fmt::format("  an adapter: {} LoRA pair{} of rank {}{}\n", pairs.pairs,
+                    pairs.pairs == 1 ? "" : "s", pairs.least_rank,
+                    pairs.most_rank == pairs.least_rank ? std::string()
+                                                        : fmt::format(" to {}", pairs.most_rank));
+  }
 
   std::vector<std::vector<std::string>> rows = {
       {"block", "role", "encoding", "count", "rows", "cols", "size"}};

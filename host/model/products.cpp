@@ -26,6 +26,7 @@ std::int64_t Product::rank() const {
 
 MatrixRecord product_record(Product product) {
   MatrixRecord record;
+  record.table = ResultTable::kProduct;
   std::vector<std::string> labels;
   for (const ProductFactor& factor : product.factors) {
     const MatrixRecord& matrix = *factor.matrix;

@@ -2,6 +2,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
+#include <vindex/model/product.hpp>
 #include <vindex/model/selection.hpp>
 
 #include <fmt/format.h>
@@ -153,8 +154,9 @@ std::vector<std::string> unmatched_parts(const ModelIndex& index, const Selectio
   for (const std::string& role : selection.roles) {
     if (names_nothing(index, {.roles = {role}})) {
       const std::vector<std::string> roles = roles_of(all);
-      troubles.push_back(fmt::format("--roles {}: the model has none; {}its roles are {}",
-                                     excerpt(role), with_guess(role, roles), list_text(roles)));
+      troubles.push_back(fmt::format(
+          "--roles {}: the model has none; {}its roles are {}", excerpt(role),
+          is_head_role(role) ? "--heads adds those; " : with_guess(role, roles), list_text(roles)));
     }
   }
   if (selection.tensors != nullptr && names_nothing(index, {.tensors = selection.tensors})) {

@@ -259,21 +259,25 @@ void set_moment(StoredRow& row, std::size_t i, double value) {
 }  // namespace
 
 ColumnOptions column_options(const FileDescription& description, model::ResultTable table) {
-  const bool flipped = description.sign_flip_draws > 0 || table == model::ResultTable::kImatrix;
-  return {.fast = description.fast(),
+  const bool product = table == model::ResultTable::kProduct;
+  const bool flipped =
+      !product && (description.sign_flip_draws > 0 || table == model::ResultTable::kImatrix);
+  return {.fast = has_top_only(table, description.fast()),
           .sign_flip = flipped,
-          .sign_flip_spread = description.sign_flip_draws > 1,
+          .sign_flip_spread = !product && description.sign_flip_draws > 1,
           .sign_flip_distance = flipped,
-          .derived = is_derived(table)};
+          .derived = is_derived(table),
+          .product = product};
 }
 
 ColumnOptions column_options(const h5::File& file, model::ResultTable table) {
   const std::string group = table_group(table);
-  return {.fast = file.text_attribute("/", "mode") == "fast",
+  return {.fast = has_top_only(table, file.text_attribute("/", "mode") == "fast"),
           .sign_flip = file.exists(group + "/var_at_k_signflip"),
           .sign_flip_spread = file.exists(group + "/var_at_k_signflip_mean"),
           .sign_flip_distance = file.exists(group + "/rand_distance_signflip"),
-          .derived = is_derived(table)};
+          .derived = is_derived(table),
+          .product = table == model::ResultTable::kProduct};
 }
 
 std::vector<Column> matrix_columns(const ColumnOptions& options) {
@@ -294,6 +298,11 @@ std::vector<Column> matrix_columns(const ColumnOptions& options) {
   }
   columns.push_back(integer_column("rows", "outputs of the matrix", &StoredRow::rows));
   columns.push_back(integer_column("cols", "inputs of the matrix", &StoredRow::cols));
+  if (options.product) {
+    columns.push_back(integer_column(
+        "rank", "singular values that may differ from zero: the least side of the factors",
+        &StoredRow::rank));
+  }
   columns.push_back(text_column("encoding", "how the weights are stored", &StoredRow::encoding));
   columns.push_back(status_column());
   columns.push_back(text_column("reason", "why a value is missing or the row was not measured",

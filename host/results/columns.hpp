@@ -40,9 +40,10 @@ struct ColumnOptions {
   bool sign_flip_spread = false;    ///< mean, standard deviation and z of two draws or more
   bool sign_flip_distance = false;  ///< rand_distance_signflip
   bool derived = false;             ///< `of_matrix` too
+  bool product = false;             ///< `rank` too
 };
 /// Of a table of a file about to be written. Weighted matrices have the sign flip always: it is
-/// their null.
+/// their null; products have neither that nor bounds.
 ColumnOptions column_options(const FileDescription& description,
                              model::ResultTable table = model::ResultTable::kMatrix);
 /// Of a table of a file at hand, by what it holds: older programs wrote fewer columns.

@@ -27,6 +27,12 @@ std::string bulk_prefix(model::ResultTable table);
 /// "/resume", "/resume/imatrix".
 std::string resume_group(model::ResultTable table);
 
+/// Whether spectra of `table` in a file of `fast` mode are its largest 64 values; products are
+/// always whole.
+inline bool has_top_only(model::ResultTable table, bool fast) {
+  return fast && table != model::ResultTable::kProduct;
+}
+
 /// The rows of `table` among `rows`, which are sorted by table.
 std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows,
                                           model::ResultTable table);

@@ -195,8 +195,8 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   const auto write_rows = [&](model::ResultTable table) {
     const auto own = rows_of(rows, table);
     write_table(file, table, kind, description, own, numbers);
-    write_spectra(file, bulk_prefix(table), kind != FileKind::kWhole, description.fast(), own,
-                  bulk);
+    write_spectra(file, bulk_prefix(table), kind != FileKind::kWhole,
+                  has_top_only(table, description.fast()), own, bulk);
     write_vectors(file, bulk_prefix(table), own, bulk);
   };
   write_rows(model::ResultTable::kMatrix);

@@ -1,6 +1,7 @@
 #include "stored_row.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/model/product.hpp>
 
 #include <tuple>
 
@@ -35,6 +36,7 @@ StoredRow row_of(const model::MatrixRecord& record) {
   row.rows = record.rows;
   row.cols = record.cols;
   row.encoding = printable(record.encoding.label);
+  row.rank = record.product == nullptr ? 0 : record.product->rank();
   row.reason = kNotYetMeasured;
   return row;
 }

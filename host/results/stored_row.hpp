@@ -41,6 +41,7 @@ struct StoredRow {
   std::int64_t cols = 0;
   std::string encoding;
   std::int64_t of_matrix = -1;  ///< as read; the writer finds it anew
+  std::int64_t rank = 0;        ///< of a product: its singular values that may differ from zero
 
   measure::Status status = measure::Status::kSkipped;
   std::string reason;
@@ -58,7 +59,8 @@ struct StoredRow {
   std::int32_t vector_count = 0;  ///< singular vectors stored
   BulkPlace bulk;
 
-  std::int64_t shorter() const { return rows < cols ? rows : cols; }
+  /// Length of a whole spectrum.
+  std::int64_t shorter() const { return rank > 0 ? rank : rows < cols ? rows : cols; }
   std::int64_t longer() const { return rows < cols ? cols : rows; }
 };
 

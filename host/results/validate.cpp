@@ -304,9 +304,10 @@ class Checker {
       for (std::uint64_t i = 0; i < count; ++i) {
         const StoredRow& row = rows_[static_cast<std::size_t>(rows[first + i])];
         const auto values = std::span(block).subspan(i * width, width);
-        require(name == spectrum_group(row, fast_) &&
+        const bool top = has_top_only(row.table, fast_);
+        require(name == spectrum_group(row, top) &&
                     width == static_cast<std::uint64_t>(
-                                 fast_ ? std::min<std::int64_t>(64, row.shorter()) : row.shorter()),
+                                 top ? std::min<std::int64_t>(64, row.shorter()) : row.shorter()),
                 group + ": " + row_key(row) + " does not belong here");
         require(std::is_sorted(values.begin(), values.end(), std::greater<>()) &&
                     !std::isnan(values.front()),

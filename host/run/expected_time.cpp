@@ -5,6 +5,7 @@
 #include <vindex/decode/encoding.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
+#include <vindex/run/product_rows.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -149,6 +150,9 @@ std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
   for (const WorkUnit& unit : plan.units) {
     for (const std::int64_t i : unit.matrices) {
       const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
+      if (record.product != nullptr) {
+        continue;
+      }
       Kind& kind = kinds[{record.table, record.stored_rows(), record.stored_cols(),
                           measured_encoding(record).label}];
       kind.example = &record;
@@ -163,6 +167,37 @@ std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
   std::sort(sorted.begin(), sorted.end(),
             [](const Kind& a, const Kind& b) { return a.cost > b.cost; });
   return sorted;
+}
+
+/// Seconds that the products of `plan` take one worker, by a small one of noise.
+double product_seconds(const WorkPlan& plan, const model::ModelIndex& index) {
+  double cost = 0.0;
+  for (const WorkUnit& unit : plan.units) {
+    for (const std::int64_t i : unit.matrices) {
+      const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
+      cost += record.product != nullptr ? product_cost(record) : 0.0;
+    }
+  }
+  if (cost == 0.0) {
+    return 0.0;
+  }
+  constexpr std::int64_t kLong = 1024;
+  constexpr std::int64_t kRank = 64;
+  measure::Factor left{kLong, kRank, std::vector<double>(kLong * kRank)};
+  std::uint64_t state = 1;
+  for (double& value : left.values) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    value = static_cast<double>(state >> 40U) * 0x1p-24 - 0.5;
+  }
+  const measure::Factor right{kRank, kLong, left.values};
+  const measure::Factor* chain[] = {&left, &right};
+  double least = 0.0;
+  for (int round = 0; round < 2; ++round) {  // the first pays for start-up
+    const Clock::time_point start = Clock::now();
+    (void)measure::product_spectrum(chain, 1.0);
+    least = seconds_since(start);
+  }
+  return cost * least / product_cost(kLong, kRank, kLong);
 }
 
 /// `side` times `factor`, whole blocks of any encoding.
@@ -219,6 +254,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
       seconds = std::max(seconds, one * static_cast<double>(rounds));
     }
   }
+  seconds += product_seconds(plan, index) / static_cast<double>(workers);
   return kFixedSeconds + seconds + kSecondsPerRow * static_cast<double>(plan.matrices) +
          static_cast<double>(plan.output_bytes) / kOutputBytesPerSecond;
 }

@@ -4,6 +4,7 @@
 #include <vindex/model/unmeasured.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
+#include <vindex/run/product_rows.hpp>
 #include <vindex/run/run_description.hpp>
 #include <vindex/run/worker_pool.hpp>
 
@@ -80,7 +81,23 @@ struct RunState {
     }
   }
 
+  /// On the host, whatever the back end.
+  void process_products(const WorkUnit& unit) {
+    ProductMeasurer measurer(model.files);
+    for (const std::int64_t row : unit.matrices) {
+      try {
+        rows->push(row, measurer.measure(model.index.matrices[static_cast<std::size_t>(row)]));
+      } catch (const std::exception&) {
+        rows->push_failed(row, std::current_exception());
+      }
+    }
+  }
+
   void process(UnitStream& unit, measure::Backend& backend) {
+    const auto first = static_cast<std::size_t>(unit.unit->matrices.front());
+    if (model.index.matrices[first].product != nullptr) {
+      return process_products(*unit.unit);
+    }
     std::vector<std::size_t> members;
     for (std::size_t i = 0; i < unit.size(); ++i) {
       if (unit.size() == 1) {
@@ -155,7 +172,8 @@ std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matri
 
 SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
-  model.files = shard::open_model(settings.model, {.model_config = settings.model_config});
+  model.files = shard::open_model(
+      settings.model, {.model_config = settings.model_config, .adapter = settings.indexing.lora});
   model.index = model::index_model(model.files, settings.indexing);
   if (model.index.matrices.empty()) {
     throw MissingInputError("E-NOTHING",
@@ -180,6 +198,12 @@ SelectedModel open_selected(const RunSettings& settings) {
   if (!settings.imatrix.empty()) {
     model.importance = model::open_importance_matrix(settings.imatrix);
     model::weigh_columns(model.importance, model.index, model.selected);
+    // Weighted rows come before products.
+    std::stable_sort(model.selected.begin(), model.selected.end(),
+                     [&](std::int64_t a, std::int64_t b) {
+                       return model.index.matrices[static_cast<std::size_t>(a)].table <
+                              model.index.matrices[static_cast<std::size_t>(b)].table;
+                     });
   }
   return model;
 }
@@ -241,6 +265,9 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
     say(line);
   }
   say(note);
+  if (description.backend != "cpu" && (settings.indexing.heads || settings.indexing.lora)) {
+    say("rows of /product/ are computed on the host");
+  }
 
   RunOutcome outcome;
   outcome.total = static_cast<std::int64_t>(state->model.selected.size());

@@ -139,6 +139,11 @@ double product_cost(const model::MatrixRecord& row) {
   return cost;
 }
 
+double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols) {
+  const auto r = static_cast<double>(rank);
+  return 8.0 * r * r * r + 2.0 * r * r * static_cast<double>(rows + cols);
+}
+
 const measure::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor& factor,
                                               bool left) {
   if (!same_window(kept.source, factor)) {

@@ -1,6 +1,7 @@
 #include "row_stage.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/work_plan.hpp>
 
@@ -118,13 +119,20 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   row.method = report.method;
   row.escalated = report.escalated;
   row.moments = report.moments;
-  row.nulls = nulls_.of(record.rows, record.cols);
+  if (record.product == nullptr) {
+    row.nulls = nulls_.of(record.rows, record.cols);
+  }
   if (report.status == measure::Status::kFailed) {
     row.error_class = code_text(ExitCode::kInternal);
   } else if (report.status == measure::Status::kUnsupported) {
     row.error_class = code_text(ExitCode::kMalformedInput);
   }
-  if (report.status == measure::Status::kMeasured) {
+  if (report.status == measure::Status::kMeasured && record.product != nullptr) {
+    row.nulls = product_nulls_.of(record.product->sides());
+    row.values = measure::derive_product_metrics(record.rows, record.cols, record.product->rank(),
+                                                 report, row.reason);
+    row.sigma = std::move(report.sigma);
+  } else if (report.status == measure::Status::kMeasured) {
     row.values =
         measure::derive_metrics(record.rows, record.cols, report, options_.mode, row.reason);
     if (report.sign_flip) {
@@ -143,9 +151,7 @@ void RowStage::deliver(std::int64_t matrix, results::ResultRow row) {
   row.index = row_of_matrix_[static_cast<std::size_t>(matrix)];
   const std::uint64_t bytes = sizeof(double) * row.sigma.size() + vector_bytes(row.vectors);
   deliveries_.push(
-      {.row = std::move(row),
-       .bytes = encoded_bytes(record),
-       .cost = measuring_cost(record.rows, record.cols, options_for(record.table, options_))},
+      {.row = std::move(row), .bytes = encoded_bytes(record), .cost = row_cost(record, options_)},
       bytes);
 }
 

@@ -1,4 +1,6 @@
+#include <vindex/core/digest.hpp>
 #include <vindex/model/importance_matrix.hpp>
+#include <vindex/model/product.hpp>
 #include <vindex/run/run_description.hpp>
 #include <vindex/run/version.hpp>
 
@@ -31,6 +33,25 @@ std::string modification_time(const std::string& version) {
 
 Json optional_number(const std::optional<std::int64_t>& value) {
   return value ? Json(*value) : Json(nullptr);
+}
+
+/// What the products of heads, or all others, are made of: head counts and scales come from
+/// configurations, which no header's digest covers.
+std::string recipe_digest(const model::ModelIndex& index, bool heads) {
+  std::string text;
+  for (const model::MatrixRecord& row : index.matrices) {
+    if (row.product == nullptr || model::is_head_role(row.role) != heads) {
+      continue;
+    }
+    text += fmt::format("{}#{} {}", row.tensor, row.slice, row.product->scale);
+    for (const model::ProductFactor& factor : row.product->factors) {
+      text +=
+          fmt::format(" {}#{} {}+{} {}+{} {}", factor.matrix->tensor, factor.matrix->slice,
+                      factor.first_row, factor.rows, factor.first_col, factor.cols, factor.turned);
+    }
+    text += '\n';
+  }
+  return "sha256 " + hex(sha256(text));
 }
 
 }  // namespace
@@ -97,6 +118,12 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                       {"sha256", model.importance->sha256()},
                       {"kind", "imatrix"}});
   }
+  for (const bool heads : {true, false}) {
+    if (heads ? settings.indexing.heads : settings.indexing.lora) {
+      run.fingerprint.emplace_back(heads ? "derived.heads" : "derived.lora",
+                                   recipe_digest(model.index, heads));
+    }
+  }
   run.inputs_json = inputs.dump(1);
 
   const measure::MeasureOptions& options = settings.options;
@@ -105,6 +132,8 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                            {"svd_route", options.svd_route},
                            {"null", measure::null_name(run.sign_flip_draws)},
                            {"reshape", reshape},
+                           {"heads", settings.indexing.heads},
+                           {"lora", settings.indexing.lora},
                            {"vectors", options.vectors},
                            {"spectra", settings.store_spectra},
                            {"threads", settings.threads},

@@ -381,6 +381,10 @@ UnitStream::UnitStream(const shard::ModelFiles& files, const model::ModelIndex& 
       state_(std::make_shared<State>(files, index, work, reader, std::move(lease))) {
   for (std::size_t i = 0; i < work.matrices.size(); ++i) {
     const model::MatrixRecord& record = state_->record(i);
+    if (record.product != nullptr) {
+      inputs_.push_back(nullptr);  // read by whoever multiplies (run/product_rows.hpp)
+      continue;
+    }
     try {
       std::unique_ptr<measure::MatrixInput> stored;
       if (work.streamed) {

@@ -1,5 +1,7 @@
 #include <vindex/measure/spectrum_checks.hpp>
+#include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
+#include <vindex/run/product_rows.hpp>
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
@@ -65,6 +67,34 @@ void size_unit(WorkUnit& unit, const MatrixMemory& memory, const PlanLimits& lim
   }
 }
 
+/// Heads of one attention share factors that one worker reads once: they make a unit, as long as
+/// every worker gets some.
+void add_product(const model::ModelIndex& index, std::int64_t row, double fair_cost,
+                 WorkPlan& plan) {
+  const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(row)];
+  const double cost = product_cost(record);
+  if (!plan.units.empty()) {
+    WorkUnit& last = plan.units.back();
+    const model::MatrixRecord& first =
+        index.matrices[static_cast<std::size_t>(last.matrices.front())];
+    if (first.product != nullptr && first.tensor == record.tensor &&
+        last.cost + cost <= std::max(fair_cost, kLeastBatch * cost)) {
+      last.matrices.push_back(row);
+      last.encoded_bytes += product_read_bytes(record);
+      last.memory_bytes = std::max(last.memory_bytes, product_bytes(record));
+      last.cost += cost;
+      return;
+    }
+  }
+  WorkUnit unit;
+  unit.matrices = {row};
+  unit.encoded_bytes = product_read_bytes(record);
+  unit.memory_bytes = product_bytes(record);
+  unit.streamed = true;
+  unit.cost = cost;
+  plan.units.push_back(std::move(unit));
+}
+
 }  // namespace
 
 bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion) {
@@ -72,6 +102,9 @@ bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion) 
 }
 
 std::uint64_t encoded_bytes(const model::MatrixRecord& matrix) {
+  if (matrix.product != nullptr) {
+    return product_read_bytes(matrix);
+  }
   std::uint64_t bytes = matrix.codes.bytes;
   for (const model::CompanionPart& companion : matrix.companions) {
     bytes += companion.part.bytes;
@@ -96,6 +129,12 @@ double measuring_cost(std::int64_t rows, std::int64_t cols,
   const double draw_factor = options.mode == measure::Mode::kStrict ? strict_factor : 1.0;
   return (strict_factor + options.sign_flip_draws * draw_factor) *
          (gram + reduction_weight * reduction);
+}
+
+double row_cost(const model::MatrixRecord& matrix, const measure::MeasureOptions& options) {
+  return matrix.product != nullptr
+             ? product_cost(matrix)
+             : measuring_cost(matrix.rows, matrix.cols, options_for(matrix.table, options));
 }
 
 WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_t>& selected,
@@ -129,6 +168,21 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     if (!matrix.unsupported.empty()) {
       continue;
     }
+    plan.read_bytes += encoded_bytes(matrix);
+    ++plan.matrices;
+    plan.cost += row_cost(matrix, options);
+    const auto values = static_cast<std::uint64_t>(
+        matrix.product != nullptr ? matrix.product->rank() : std::min(matrix.rows, matrix.cols));
+    plan.output_bytes += (store_spectra ? 8 * values : 0) + 700;
+    if (matrix.product != nullptr) {
+      const std::uint64_t bytes = product_bytes(matrix);
+      if (bytes > plan.least_ram_bytes) {
+        plan.least_ram_bytes = bytes;
+        plan.largest = matrix.tensor;
+      }
+      plan.ram_bytes = std::max(plan.ram_bytes, bytes);
+      continue;
+    }
     const MatrixMemory memory = memory_of(matrix);
     if (memory.least() > plan.least_ram_bytes) {
       plan.least_ram_bytes = memory.least();
@@ -138,11 +192,6 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     const std::uint64_t batch = static_cast<std::uint64_t>(limits.batch - 1) * memory.slot;
     plan.ram_bytes = std::max(
         plan.ram_bytes, memory.whole() + (limits.held > 0 ? std::min(kRingBytes, batch) : batch));
-    plan.read_bytes += encoded_bytes(matrix);
-    ++plan.matrices;
-    const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
-    plan.output_bytes += (store_spectra ? 8 * p : 0) + 700;
-    plan.cost += measuring_cost(matrix.rows, matrix.cols, options_for(matrix.table, options));
   }
   plan.output_bytes += 1U << 20U;
   plan.ram_bytes *= static_cast<std::uint64_t>(limits.workers) + 1;
@@ -160,11 +209,14 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
     if (!matrix.unsupported.empty()) {
       continue;
     }
+    if (matrix.product != nullptr) {
+      add_product(index, selected[k], fair_cost, plan);
+      continue;
+    }
     const MatrixMemory memory = memory_of(matrix);
     const bool same_parts = memory.slot == before.slot && memory.shared == before.shared;
     before = memory;
-    const double cost =
-        measuring_cost(matrix.rows, matrix.cols, options_for(matrix.table, options));
+    const double cost = row_cost(matrix, options);
     if (!plan.units.empty()) {
       WorkUnit& last = plan.units.back();
       const model::MatrixRecord& first =

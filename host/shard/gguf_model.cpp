@@ -89,7 +89,8 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   const bool adapter = kind == kAdapter;
   if (!kind.empty() && !(adapter && adapter_wanted)) {
     throw FormatError("E-GGUF-KIND", name,
-                      fmt::format("this is {}, not a model: give the model's own file", kind));
+                      fmt::format("this is {}, not a model: give the model's own file{}", kind,
+                                  adapter ? ", or --lora to measure what it adds" : ""));
   }
 }
 

@@ -71,6 +71,9 @@ std::vector<std::string> read_strings(const std::string& file, const std::string
   H5Tset_size(type, H5T_VARIABLE);
   H5Tset_cset(type, H5T_CSET_UTF8);
   std::vector<char*> texts(open.rows, nullptr);
+  if (texts.empty()) {
+    return {};
+  }
   if (H5Dread(open.dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()) < 0) {
     throw std::runtime_error("cannot read " + file + ":" + dataset);
   }

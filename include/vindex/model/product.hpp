@@ -6,9 +6,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace vindex::model {
+
+/// Roles of the rows that `--heads` adds.
+inline constexpr std::string_view kQkHead = "qk_head";
+inline constexpr std::string_view kOvHead = "ov_head";
+constexpr bool is_head_role(std::string_view role) { return role == kQkHead || role == kOvHead; }
 
 /// A window of a stored matrix, in logical (out x in) rows and columns, as one factor.
 struct ProductFactor {

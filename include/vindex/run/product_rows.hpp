@@ -20,6 +20,8 @@ std::uint64_t product_read_bytes(const model::MatrixRecord& row);
 
 /// Arithmetic of one row in flop; only ratios matter.
 double product_cost(const model::MatrixRecord& row);
+/// Of two factors, rows x rank and rank x cols.
+double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols);
 
 /// `factor` as it enters the product. Errors: those of reading.
 measure::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor);

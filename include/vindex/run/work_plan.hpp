@@ -72,11 +72,14 @@ WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_
                    const measure::MeasureOptions& options, const PlanLimits& limits,
                    WorkspaceModel workspace, const void* context, bool store_spectra);
 
-/// Bytes of codes and companions of one matrix.
+/// Bytes of codes and companions of one matrix; of a product, those of its windows.
 std::uint64_t encoded_bytes(const model::MatrixRecord& matrix);
 
 /// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one, again
 /// for every draw of the sign-flip null.
 double measuring_cost(std::int64_t rows, std::int64_t cols, const measure::MeasureOptions& options);
+
+/// The same of a row of any table.
+double row_cost(const model::MatrixRecord& matrix, const measure::MeasureOptions& options);
 
 }  // namespace vindex::run
