@@ -55,7 +55,7 @@ void add_show(CLI::App& app, Session& session) {
       "  vindex show OUT.h5 --top 10 --by sigma_min --ascending --json\n"
       "\nnoise: what independent entries of that shape give; flip: the same weights with random\n"
       "signs (measure --null signflip); z: by how many of their standard deviations it is off.\n"
-      "What the terminal has no room for (diff, then quartiles) is in --json. Works during a run.");
+      "What the terminal has no room for (quartiles first) is in --json. Works during a run.");
   verb->add_option("file", flags->path, "Results file (its parts count too)")->required();
   verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");

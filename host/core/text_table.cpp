@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace vindex {
 
@@ -115,41 +116,90 @@ std::string_view ending(std::string_view text, std::size_t columns) {
   return text.substr(at);
 }
 
-/// Widths of the columns that stay, which are shortened until all take `width` or nothing gives
-/// way.
-void shrink(std::vector<std::size_t>& widths, const std::vector<TextColumn>& columns,
-            const std::vector<bool>& shown, std::size_t width, std::size_t gaps) {
-  const auto total = [&] {
-    std::size_t sum = gaps;
+/// Which columns of a table stay, how wide they are and what stands before each.
+class Layout {
+ public:
+  Layout(const std::vector<TextColumn>& columns, std::vector<std::size_t> widths,
+         std::size_t indent)
+      : columns_(columns), widths_(std::move(widths)), indent_(indent) {}
+
+  void fit(std::size_t width) {
+    is_tight_ = total(widths_) > width;
+    drop(width, widths_, &TextColumn::dropped_as);
+    std::vector<std::size_t> least = widths_;
+    for (std::size_t i = 0; i < least.size(); ++i) {
+      least[i] = columns_[i].least == 0 ? least[i] : std::min(least[i], columns_[i].least);
+    }
+    drop(width, least, &TextColumn::given_up_as);
+    if (is_tight_) {
+      is_tight_ = false;
+      is_tight_ = total(widths_) > width;
+    }
+    shrink(width);
+  }
+
+  bool is_shown(std::size_t i) const { return shown_[i]; }
+  std::size_t width(std::size_t i) const { return widths_[i]; }
+  /// Spaces before column `i`.
+  std::size_t gap(std::size_t i) const {
+    const auto first = std::find(shown_.begin(), shown_.end(), true);
+    return i == static_cast<std::size_t>(first - shown_.begin()) ? indent_
+           : is_tight_ && columns_[i].is_close                   ? 1
+                                                                 : 2;
+  }
+
+ private:
+  std::size_t total(const std::vector<std::size_t>& widths) const {
+    std::size_t sum = 0;
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      sum += shown[i] ? widths[i] : 0;
+      sum += shown_[i] ? widths[i] + gap(i) : 0;
     }
     return sum;
-  };
-  for (std::size_t now = total(); now > width;) {
-    // The widest gives way until it is no wider than the next one.
-    std::size_t widest = widths.size();
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < widths.size(); ++i) {
-      if (!shown[i] || columns[i].least == 0 || widths[i] <= columns[i].least) {
-        continue;
-      }
-      if (widest == widths.size() || widths[i] > widths[widest]) {
-        next = widest == widths.size() ? 0 : widths[widest];
-        widest = i;
-      } else {
-        next = std::max(next, widths[i]);
-      }
-    }
-    if (widest == widths.size()) {
-      return;
-    }
-    const std::size_t floor = std::min(std::max(next, columns[widest].least), widths[widest] - 1);
-    const std::size_t less = std::min(now - width, widths[widest] - floor);
-    widths[widest] -= less;
-    now -= less;
   }
-}
+
+  void drop(std::size_t width, const std::vector<std::size_t>& widths,
+            std::uint8_t TextColumn::*order) {
+    for (unsigned int turn = 1; turn <= columns_.size() && total(widths) > width; ++turn) {
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
+        shown_[i] = shown_[i] && columns_[i].*order != turn;
+      }
+    }
+  }
+
+  /// Shortens columns until all take `width` or nothing gives way.
+  void shrink(std::size_t width) {
+    for (std::size_t now = total(widths_); now > width;) {
+      // The widest gives way until it is no wider than the next one.
+      std::size_t widest = widths_.size();
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < widths_.size(); ++i) {
+        if (!shown_[i] || columns_[i].least == 0 || widths_[i] <= columns_[i].least) {
+          continue;
+        }
+        if (widest == widths_.size() || widths_[i] > widths_[widest]) {
+          next = widest == widths_.size() ? 0 : widths_[widest];
+          widest = i;
+        } else {
+          next = std::max(next, widths_[i]);
+        }
+      }
+      if (widest == widths_.size()) {
+        return;
+      }
+      const std::size_t floor =
+          std::min(std::max(next, columns_[widest].least), widths_[widest] - 1);
+      const std::size_t less = std::min(now - width, widths_[widest] - floor);
+      widths_[widest] -= less;
+      now -= less;
+    }
+  }
+
+  const std::vector<TextColumn>& columns_;
+  std::vector<std::size_t> widths_;
+  std::vector<bool> shown_ = std::vector<bool>(widths_.size(), true);
+  std::size_t indent_;
+  bool is_tight_ = false;
+};
 
 }  // namespace
 
@@ -186,45 +236,26 @@ std::string shortened(std::string_view text, std::size_t width, Keep keep) {
 std::string table_text(const std::vector<std::vector<std::string>>& rows,
                        const std::vector<TextColumn>& columns, std::size_t width,
                        std::size_t indent) {
-  constexpr std::size_t kGap = 2;
   std::vector<std::size_t> widths(columns.size(), 0);
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       widths[i] = std::max(widths[i], display_width(row[i]));
     }
   }
-  std::vector<bool> shown(columns.size(), true);
-  const auto gaps = [&] {
-    const auto count = static_cast<std::size_t>(std::count(shown.begin(), shown.end(), true));
-    return indent + kGap * (std::max<std::size_t>(count, 1) - 1);
-  };
-  const auto is_too_wide = [&] {
-    std::size_t sum = gaps();
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      sum += shown[i] ? widths[i] : 0;
-    }
-    return sum > width;
-  };
-  for (unsigned int turn = 1; turn <= columns.size() && is_too_wide(); ++turn) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      shown[i] = shown[i] && columns[i].dropped_as != turn;
-    }
-  }
-  shrink(widths, columns, shown, width, gaps());
+  Layout layout(columns, std::move(widths), indent);
+  layout.fit(width);
 
   std::string out;
   for (const auto& row : rows) {
-    std::string line(indent, ' ');
-    bool is_first = true;
+    std::string line;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (!shown[i]) {
+      if (!layout.is_shown(i)) {
         continue;
       }
-      line.append(is_first ? 0 : kGap, ' ');
-      is_first = false;
-      const std::string cell = shortened(row[i], widths[i], columns[i].keep);
+      line.append(layout.gap(i), ' ');
+      const std::string cell = shortened(row[i], layout.width(i), columns[i].keep);
       const std::size_t used = display_width(cell);
-      const std::size_t padding = used < widths[i] ? widths[i] - used : 0;
+      const std::size_t padding = used < layout.width(i) ? layout.width(i) - used : 0;
       line.append(columns[i].right ? padding : 0, ' ');
       line += cell;
       line.append(columns[i].right ? 0 : padding, ' ');

@@ -79,8 +79,20 @@ class Table {
   std::vector<TextColumn> columns_;
 };
 
-constexpr TextColumn kNumber = {.right = true};
+/// Numbers move together before a name is shortened: they are what a table is for.
+constexpr TextColumn kNumber = {.right = true, .is_close = true};
+/// "routed..." at the least.
+constexpr TextColumn kBlock = {.least = 9, .keep = Keep::kStart, .is_close = true};
 constexpr TextColumn kRole = {.least = 10};
+
+constexpr TextColumn dropped(std::uint8_t turn) {
+  return {.right = true, .is_close = true, .dropped_as = turn};
+}
+
+/// What goes where not even short names leave room for the numbers of a metric.
+constexpr TextColumn given_up(std::uint8_t turn) {
+  return {.right = true, .is_close = true, .given_up_as = turn};
+}
 
 /// The value's heading: the metric where it is short, since the first line has it in full.
 std::string heading(const ShownMetric& metric, const char* otherwise) {
@@ -166,22 +178,21 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t most_
   const ShownMetric& metric = shown.metric;
   const std::vector<ShownGroup> groups = shown_groups(shown.matrices);
   Table table;
-  table.column("layer", kNumber).column("block", {}).column("role", kRole).column("n", kNumber);
+  table.column("layer", kNumber).column("block", kBlock).column("role", kRole);
+  table.column("n", given_up(1));
   if (has_own_k(metric)) {
     table.column("k", kNumber);
   }
   table.column(heading(metric, "median"), kNumber);
-  table.column("q25..q75", {.right = true, .dropped_as = 2});
+  table.column("q25..q75", dropped(1));
   if (metric.has_null) {
-    table.column("noise", kNumber)
-        .column("diff", {.right = true, .dropped_as = 1})
-        .column("ratio", kNumber);
+    table.column("noise", kNumber).column("diff", kNumber).column("ratio", kNumber);
   }
   if (metric.has_sign_flip) {
     table.column("flip", kNumber);
   }
   if (metric.has_spread) {
-    table.column("z", kNumber);
+    table.column("z", given_up(2));
   }
   std::size_t lines = 0;
   for (const ShownGroup& group : groups) {
@@ -229,9 +240,7 @@ std::string experts_text(const Shown& shown, std::size_t width) {
   if (has_own_k(metric)) {
     table.column("k", kNumber);
   }
-  table.column(heading(metric, "value"), kNumber)
-      .column("median", {.right = true, .dropped_as = 1})
-      .column("z", kNumber);
+  table.column(heading(metric, "value"), kNumber).column("median", dropped(1)).column("z", kNumber);
   if (metric.has_null) {
     table.column("noise", kNumber).column("ratio", kNumber);
   }
@@ -280,7 +289,8 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
   const ShownMetric& metric = shown.metric;
   const auto matrices = top_matrices(shown.matrices, count, ascending);
   const bool is_own_column = shown.sort_by == "value" || shown.sort_by == "null" ||
-                             shown.sort_by == "difference" || shown.sort_by == "ratio";
+                             shown.sort_by == "difference" || shown.sort_by == "ratio" ||
+                             shown.sort_by == "signflip";
   const auto one_k = [&] {
     return std::all_of(matrices.begin(), matrices.end(),
                        [&](const auto* matrix) { return matrix->k == matrices.front()->k; });
@@ -288,7 +298,9 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
   const bool has_k = has_own_k(metric) && !matrices.empty() && !one_k();
   Table table;
   if (!is_own_column) {
-    table.column(shown.sort_by, kNumber);
+    // The last line has a long name in full.
+    constexpr std::size_t kLongest = 12;
+    table.column(shown.sort_by.size() <= kLongest ? shown.sort_by : "by", kNumber);
   }
   if (has_k) {
     table.column("k", kNumber);
@@ -296,16 +308,14 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
   table.column(heading(metric, "value"), kNumber);
   if (metric.has_null) {
     table.column("noise", kNumber)
-        .column("diff",
-                {.right = true,
-                 .dropped_as = static_cast<std::uint8_t>(shown.sort_by == "difference" ? 0 : 2)})
+        .column("diff", shown.sort_by == "difference" ? kNumber : given_up(1))
         .column("ratio", kNumber);
   }
   if (metric.has_sign_flip) {
-    table.column("flip", {.right = true, .dropped_as = 3});
+    table.column("flip", shown.sort_by == "signflip" ? kNumber : given_up(2));
   }
-  table.column("shape", {.right = true, .dropped_as = 1});
-  table.column("matrix", {.least = 32, .keep = Keep::kEnd});
+  table.column("shape", dropped(1));
+  table.column("matrix", {.least = 24, .keep = Keep::kEnd, .is_close = true});
   for (const ShownMatrix* matrix : matrices) {
     const MetricNumbers& numbers = matrix->numbers;
     std::vector<std::string> cells;

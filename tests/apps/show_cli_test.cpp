@@ -59,7 +59,10 @@ TEST_F(ShowCliTest, TheTableAgainAnyMetricAndK) {
   const ProgramResult end = run({"measure", folder_.file("mini"), "-o", file, "--layers", "1-2",
                                  "--null", "signflip", "--progress", "none"});
   ASSERT_EQ(end.exit_code, 0) << end.err;
-  const std::string table = again.out.substr(again.out.find("layer  block"));
+  const std::string table = again.out.substr(again.out.find("layer "));
+  for (const char* heading : {" var@k", " noise", " diff", " ratio", " flip"}) {
+    EXPECT_NE(lines_of(table).front().find(heading), std::string::npos) << table;
+  }
   EXPECT_EQ(end.out.rfind(table, 0), 0U) << end.out << again.out;
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{},

@@ -126,13 +126,14 @@ def after(columns):
     check(heading is not None, rows, "a table")
     table = [rows[heading]]
     for row in rows[heading + 1:]:
-        if not re.match(r"\s*(-|\d+)  [a-z]", row):
+        if not re.match(r"\s+(-|\d+) +[a-z]", row):
             break
         table.append(row)
     check(len(table) > 5, rows, "rows of the table")
     check(max(len(row) for row in table) <= columns, rows, "no row is wider than the terminal")
-    named = len(re.split(r" {2,}", rows[heading].strip()))
-    check(columns_of(table) >= named, rows, f"{named} columns that align")
+    named = rows[heading].split()
+    check({"noise", "diff", "ratio"} <= set(named), rows, "the null, the difference and the ratio")
+    check(columns_of(table) >= len(named), rows, f"{len(named)} columns that align")
 
 
 def main():

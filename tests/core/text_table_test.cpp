@@ -78,6 +78,23 @@ TEST(TextTable, ColumnsGiveWayInTheirOrder) {
       << "what never gives way may be wider";
 }
 
+TEST(TextTable, CloseColumnsMoveTogetherBeforeAnythingIsLost) {
+  const std::vector<std::vector<std::string>> rows = {{"12", "routed_expert", "0.7", "1.4", "16"}};
+  const std::vector<TextColumn> columns = {{.right = true},
+                                           {.least = 9, .keep = Keep::kStart, .is_close = true},
+                                           {.right = true, .is_close = true},
+                                           {.right = true, .is_close = true, .dropped_as = 1},
+                                           {.right = true, .given_up_as = 1}};
+  EXPECT_EQ(table_text(rows, columns, 31), "12  routed_expert  0.7  1.4  16\n");
+  EXPECT_EQ(table_text(rows, columns, 30), "12 routed_expert 0.7 1.4  16\n");
+  EXPECT_EQ(table_text(rows, columns, 28), "12 routed_expert 0.7 1.4  16\n");
+  EXPECT_EQ(table_text(rows, columns, 27), "12  routed_expert  0.7  16\n") << "room again";
+  EXPECT_EQ(table_text(rows, columns, 25), "12 routed_expert 0.7  16\n");
+  EXPECT_EQ(table_text(rows, columns, 20), "12 routed... 0.7  16\n");
+  EXPECT_EQ(table_text(rows, columns, 19), "12 routed_ex... 0.7\n") << "given up last";
+  EXPECT_EQ(table_text(rows, columns, 10), "12 routed... 0.7\n");
+}
+
 TEST(TextTable, TheWidestColumnsAreShortenedFirst) {
   const std::vector<std::vector<std::string>> rows = {
       {std::string(40, 'a'), std::string(30, 'b'), std::string(10, 'c')}};

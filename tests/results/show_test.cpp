@@ -202,11 +202,11 @@ TEST(ShowText, TableOfGroups) {
       "layer  block          role          n  var@64      q25..q75   noise     diff  ratio\n"
       "    -  embedding      embed_tokens  1       -             -       -        -      -\n"
       "    1  routed_expert  up_proj       3  0.7000  0.650..0.800  0.5000  +0.2000  1.400\n");
-  // 80 columns have no room for the difference.
+  // In 80 columns the numbers move together.
   EXPECT_EQ(groups_text(all, 80),
-            "layer  block          role          n  var@64      q25..q75   noise  ratio\n"
-            "    -  embedding      embed_tokens  1       -             -       -      -\n"
-            "    1  routed_expert  up_proj       3  0.7000  0.650..0.800  0.5000  1.400\n");
+            "layer block          role         n var@64     q25..q75  noise    diff ratio\n"
+            "    - embedding      embed_tokens 1      -            -      -       -     -\n"
+            "    1 routed_expert  up_proj      3 0.7000 0.650..0.800 0.5000 +0.2000 1.400\n");
   EXPECT_EQ(groups_text(all, 80, 1),
             "layer  block          role     n  var@64      q25..q75   noise     diff  ratio\n"
             "    1  routed_expert  up_proj  3  0.7000  0.650..0.800  0.5000  +0.2000  1.400\n"
@@ -223,15 +223,57 @@ TEST(ShowText, GroupsWithTheirOwnKAndSignFlips) {
     all.matrices[i].numbers.sign_flip_z = 12.25;
   }
   EXPECT_EQ(groups_text(all, 80),
-            "layer  block          role          n  k   var@k      q25..q75   noise  ratio\n"
-            "    -  embedding      embed_tokens  1  -       -             -       -      -\n"
-            "    1  routed_expert  up_proj       3  8  0.7000  0.650..0.800  0.5000  1.400\n");
+            "layer block          role         n k  var@k     q25..q75  noise    diff ratio\n"
+            "    - embedding      embed_tokens 1 -      -            -      -       -     -\n"
+            "    1 routed_expert  up_proj      3 8 0.7000 0.650..0.800 0.5000 +0.2000 1.400\n");
   all.metric.has_sign_flip = true;
   all.metric.has_spread = true;
   EXPECT_EQ(groups_text(all, 80),
-            "layer  block          role          n  k   var@k   noise  ratio    flip      z\n"
-            "    -  embedding      embed_tokens  1  -       -       -      -       -      -\n"
-            "    1  routed_expert  up_proj       3  8  0.7000  0.5000  1.400  0.5100  +12.2\n");
+            "layer block          role         n k  var@k  noise    diff ratio   flip     z\n"
+            "    - embedding      embed_tokens 1 -      -      -       -     -      -     -\n"
+            "    1 routed_expert  up_proj      3 8 0.7000 0.5000 +0.2000 1.400 0.5100 +12.2\n");
+}
+
+/// The words of the first line.
+std::vector<std::string> headings_of(const std::string& text) {
+  std::istringstream line(text.substr(0, text.find('\n')));
+  std::vector<std::string> words;
+  for (std::string word; line >> word;) {
+    words.push_back(word);
+  }
+  return words;
+}
+
+TEST(ShowText, ValueNullDifferenceRatioAndSignFlipStayAt80Columns) {
+  Shown all = shown(two_groups());
+  all.metric = {.name = "condition_number", .k = {}, .has_null = true};
+  all.metric.has_sign_flip = true;
+  all.metric.has_spread = true;
+  for (ShownMatrix& one : all.matrices) {
+    one.tensor = "model.layers.60.mlp.experts.383.down_proj.weight";
+    one.layer = 60;
+    one.role = "shared_expert_gate_up_proj";
+    one.numbers = {.value = -123456789.0, .null = 1.5e-9, .sign_flip = 2.5e9};
+    one.numbers.sign_flip_z = -12345.6;
+  }
+  // The widest numbers that there are leave a group's count and z no room, and names little.
+  const std::vector<std::string> numbers = {"noise", "diff", "ratio", "flip"};
+  std::vector<std::string> wanted = {"layer", "block", "role", "median"};
+  wanted.insert(wanted.end(), numbers.begin(), numbers.end());
+  EXPECT_EQ(headings_of(groups_text(all, 80)), wanted) << groups_text(all, 80);
+  EXPECT_NE(groups_text(all, 80).find("routed..."), std::string::npos) << groups_text(all, 80);
+  wanted = {"value"};
+  wanted.insert(wanted.end(), numbers.begin(), numbers.end());
+  wanted.emplace_back("matrix");
+  for (const char* sort_by : {"ratio", "signflip"}) {
+    all.sort_by = sort_by;
+    EXPECT_EQ(headings_of(top_text(all, 3, false, 80)), wanted) << top_text(all, 3, false, 80);
+  }
+  EXPECT_NE(top_text(all, 3, false, 80).find("383.down_proj.weight"), std::string::npos);
+  all.sort_by = "stable_rank_ratio";
+  EXPECT_EQ(headings_of(top_text(all, 3, false, 80)).front(), "by");
+  EXPECT_NE(top_text(all, 3, false, 80).find("by stable_rank_ratio,"), std::string::npos);
+  EXPECT_EQ(headings_of(groups_text(all, 140)).size(), 11U) << groups_text(all, 140);
 }
 
 TEST(ShowText, EveryTableFits80Columns) {

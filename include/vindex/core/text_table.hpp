@@ -28,18 +28,19 @@ std::string shortened(std::string_view text, std::size_t width, Keep keep);
 
 /// One column of a table.
 struct TextColumn {
-  bool right = false;           ///< numbers
-  std::size_t least = 0;        ///< may be shortened to this width; 0: never
-  Keep keep = Keep::kBothEnds;  ///< which part of a shortened cell survives
-  std::uint8_t dropped_as =
-      0;  ///< 1: left out first where the table is too wide, 2: next; 0: never
+  bool right = false;            ///< numbers
+  std::size_t least = 0;         ///< may be shortened to this width; 0: never
+  Keep keep = Keep::kBothEnds;   ///< which part of a shortened cell survives
+  bool is_close = false;         ///< one space before it, not two, where the table is too wide
+  std::uint8_t dropped_as = 0;   ///< 1: left out first where the whole cells have no room, 2: next
+  std::uint8_t given_up_as = 0;  ///< the same where not even the shortened ones have; 0: never
 };
 
 /// `rows` (cells printable(), each row as many as `columns`; the first may be a heading) with every
 /// column as wide as its widest cell, two spaces before each but the first, which has `indent`.
-/// Where that takes more than `width` columns, columns are dropped in their order and then the
-/// widest of those with a `least` are shortened; what never gives way may still be wider. Lines end
-/// without spaces.
+/// Where that takes more than `width` columns, the close ones move together; columns are dropped in
+/// their order, and given up in theirs; the widest of those with a `least` are shortened; what
+/// never gives way may still be wider. Lines end without spaces.
 std::string table_text(const std::vector<std::vector<std::string>>& rows,
                        const std::vector<TextColumn>& columns, std::size_t width,
                        std::size_t indent = 0);
