@@ -254,12 +254,12 @@ class Heads {
     if (!fits) {
       return skip(prefix, fmt::format("{} heads do not fit the shapes of latent attention", heads));
     }
-    const ProductFactor down = window(kv_a, 0, latent);
+    const ProductFactor down = shared_by(window(kv_a, 0, latent), heads);
     for (std::int64_t head = 0; head < heads; ++head) {
       // (q_b,h q_a)^T (k_b,h kv_a)
       std::vector<ProductFactor> qk;
       if (q_a != nullptr) {
-        qk.push_back(turned(window(*q_a, 0, q_a->rows)));
+        qk.push_back(shared_by(turned(window(*q_a, 0, q_a->rows)), heads));
       }
       qk.push_back(turned(window(*q, head * query, nope)));
       if (kv_b != nullptr) {
@@ -293,8 +293,7 @@ class Heads {
               const HeadRows& k) {
     for (std::int64_t head = 0; head < heads_; ++head) {
       push(prefix, attention, kQkHead, head,
-           {turned(window(*q.matrix, q.at(head), q.count)),
-            window(*k.matrix, k.at(head / (heads_ / kv_heads_)), k.count)});
+           {turned(window(*q.matrix, q.at(head), q.count)), of_group(k, head)});
     }
   }
 
@@ -305,8 +304,7 @@ class Heads {
     }
     for (std::int64_t head = 0; head < heads_; ++head) {
       push(prefix, attention, kOvHead, head,
-           {columns(*o, head * v.count, v.count),
-            window(*v.matrix, v.at(head / (heads_ / kv_heads_)), v.count)});
+           {columns(*o, head * v.count, v.count), of_group(v, head)});
     }
   }
 
@@ -322,6 +320,15 @@ class Heads {
   }
   ProductFactor columns(const MatrixRecord& matrix, std::int64_t first, std::int64_t count) {
     return {shared(matrix), 0, matrix.rows, first, count, false};
+  }
+  static ProductFactor shared_by(ProductFactor factor, std::int64_t heads) {
+    factor.shared_by = heads;
+    return factor;
+  }
+  /// The key or value window of the group that `head` is of.
+  ProductFactor of_group(const HeadRows& rows, std::int64_t head) {
+    const std::int64_t group = heads_ / kv_heads_;
+    return shared_by(window(*rows.matrix, rows.at(head / group), rows.count), group);
   }
   static ProductFactor turned(ProductFactor factor) {
     factor.turned = true;

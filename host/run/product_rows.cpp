@@ -124,7 +124,8 @@ std::uint64_t product_read_bytes(const model::MatrixRecord& row) {
     const double share =
         static_cast<double>(elements(factor)) /
         (static_cast<double>(factor.matrix->rows) * static_cast<double>(factor.matrix->cols));
-    bytes += static_cast<std::uint64_t>(share * static_cast<double>(factor.matrix->codes.bytes));
+    bytes += static_cast<std::uint64_t>(share * static_cast<double>(factor.matrix->codes.bytes) /
+                                        static_cast<double>(factor.shared_by));
   }
   return bytes;
 }
@@ -134,7 +135,8 @@ double product_cost(const model::MatrixRecord& row) {
   double cost = 8.0 * rank * rank * rank;
   for (const model::ProductFactor& factor : row.product->factors) {
     const auto least = static_cast<double>(std::min(factor.rows, factor.cols));
-    cost += 2.0 * static_cast<double>(elements(factor)) * least;
+    cost +=
+        2.0 * static_cast<double>(elements(factor)) * least / static_cast<double>(factor.shared_by);
   }
   return cost;
 }

@@ -134,6 +134,14 @@ TEST_F(ProductRowsTest, HeadsOfGroupedAttention) {
   write_text(file("config.json"),
              R"({"model_type":"llama","num_attention_heads":6,"num_key_value_heads":2})");
   EXPECT_EQ(compare(folder_.path(), {.heads = true}), 12U);
+
+  // Three heads share each key and value: together they read every weight once.
+  std::uint64_t bytes = 0;
+  for (const model::MatrixRecord& row :
+       model::index_model(shard::open_model(folder_.path()), {.heads = true}).matrices) {
+    bytes += row.product == nullptr ? 0 : product_read_bytes(row);
+  }
+  EXPECT_NEAR(static_cast<double>(bytes), sizeof(float) * (2.0 * 24 * 20 + 2.0 * 8 * 20), 12.0);
 }
 
 TEST_F(ProductRowsTest, FusedAttentionStoredInTimesOut) {

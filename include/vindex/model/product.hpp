@@ -22,6 +22,9 @@ struct ProductFactor {
   std::int64_t first_row = 0, rows = 0;
   std::int64_t first_col = 0, cols = 0;
   bool turned = false;  ///< enters the product as its transpose
+  /// Heads of the attention that end in this very window; whoever measures them in order reads and
+  /// reduces it once (run/product_rows.hpp).
+  std::int64_t shared_by = 1;
 
   std::int64_t left() const { return turned ? cols : rows; }
   std::int64_t right() const { return turned ? rows : cols; }

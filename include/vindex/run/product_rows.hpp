@@ -15,10 +15,10 @@ namespace vindex::run {
 /// Host memory that a ProductMeasurer takes for `row`, an upper bound.
 std::uint64_t product_bytes(const model::MatrixRecord& row);
 
-/// Bytes of codes that its factors are read from.
+/// Bytes of codes that its factors are read from; its part of what several heads share.
 std::uint64_t product_read_bytes(const model::MatrixRecord& row);
 
-/// Arithmetic of one row in flop; only ratios matter.
+/// Arithmetic of one row in flop, likewise; only ratios matter.
 double product_cost(const model::MatrixRecord& row);
 /// Of two factors, rows x rank and rank x cols.
 double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols);
