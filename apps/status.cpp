@@ -19,7 +19,8 @@ namespace {
 std::string status_json(const results::RunStatus& status) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const results::FailedRow& row : status.failed_rows) {
-    rows.push_back({{"tensor", row.tensor},
+    rows.push_back({{"table", model::table_name(row.table)},
+                    {"tensor", row.tensor},
                     {"slice", row.slice},
                     {"status", row.status},
                     {"reason", row.reason}});
@@ -92,14 +93,19 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
   }
   for (const results::FailedRow& row : status.failed_rows) {
     const std::string slice = row.slice < 0 ? "" : fmt::format("[{}]", row.slice);
-    text += wrapped_text(fmt::format("  {} {}{}: {}", row.status, row.tensor, slice, row.reason),
-                         columns, 4) +
+    const std::string table = row.table == model::ResultTable::kMatrix
+                                  ? ""
+                                  : fmt::format(" /{}/", model::table_name(row.table));
+    text += wrapped_text(
+                fmt::format("  {}{} {}{}: {}", row.status, table, row.tensor, slice, row.reason),
+                columns, 4) +
             "\n";
   }
+  const std::int64_t failed = status.failed + status.derived_failed;
   if (const auto told = static_cast<std::int64_t>(status.failed_rows.size());
-      told > 0 && status.failed > told) {
-    text += fmt::format("  ({} more; /matrix/status and /matrix/reason of the file have them)\n",
-                        status.failed - told);
+      told > 0 && failed > told) {
+    text += fmt::format("  ({} more; status and reason of the file's tables have them)\n",
+                        failed - told);
   }
   return text;
 }

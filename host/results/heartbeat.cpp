@@ -63,38 +63,65 @@ std::optional<T> whole_number(std::string_view text) {
                                                                   : std::nullopt;
 }
 
+constexpr std::string_view kFailedRow = "failed-row";
+constexpr std::string_view kMendedRow = "mended-row";
+
+std::string line_name(std::string_view kind, model::ResultTable table) {
+  return table == model::ResultTable::kMatrix
+             ? std::string(kind)
+             : fmt::format("{}/{}", kind, model::table_name(table));
+}
+
+/// The table of a row's line; nothing where the line is of another kind or table.
+std::optional<model::ResultTable> table_of_line(std::string_view name, std::string_view kind) {
+  if (!name.starts_with(kind)) {
+    return std::nullopt;
+  }
+  name.remove_prefix(kind.size());
+  return name.empty()            ? std::optional(model::ResultTable::kMatrix)
+         : name.starts_with('/') ? model::table_of_name(name.substr(1))
+                                 : std::nullopt;
+}
+
 }  // namespace
 
 void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow& after) {
   const bool was_failed = is_failure(before);
   const bool was_done = !was_failed && before != measure::Status::kSkipped;
   const bool is_failed = is_failure(after.status);
-  heartbeat.failed += (is_failed ? 1 : 0) - (was_failed ? 1 : 0);
-  heartbeat.done += (is_failed ? 0 : 1) - (was_done ? 1 : 0);
+  FinishedCounts& counts =
+      after.table == model::ResultTable::kMatrix ? heartbeat.matrices : heartbeat.derived;
+  counts.failed += (is_failed ? 1 : 0) - (was_failed ? 1 : 0);
+  counts.done += (is_failed ? 0 : 1) - (was_done ? 1 : 0);
   if (is_failed && heartbeat.failed_rows.size() < kMostFailedRows) {
-    heartbeat.failed_rows.push_back({.tensor = after.tensor,
+    heartbeat.failed_rows.push_back({.table = after.table,
+                                     .tensor = after.tensor,
                                      .slice = after.slice,
                                      .status = kStatusNames[static_cast<std::size_t>(after.status)],
                                      .reason = after.reason});
   } else if (!is_failed && was_failed && heartbeat.mended_rows.size() < kMostFailedRows) {
-    heartbeat.mended_rows.emplace_back(after.tensor, after.slice);
+    heartbeat.mended_rows.push_back({after.table, after.tensor, after.slice});
   }
 }
 
 std::string heartbeat_text(const Heartbeat& h) {
-  std::string text = fmt::format("owner {}\nsequence {}\ndone {}\nfailed {}\nseconds {}\nrate {}\n",
-                                 h.owner, h.sequence, h.done, h.failed, h.progress.elapsed_seconds,
-                                 h.progress.rate_per_second);
+  std::string text = fmt::format(
+      "owner {}\nsequence {}\ndone {}\nfailed {}\nderived-done {}\nderived-failed {}\nseconds {}\n"
+      "rate {}\n",
+      h.owner, h.sequence, h.matrices.done, h.matrices.failed, h.derived.done, h.derived.failed,
+      h.progress.elapsed_seconds, h.progress.rate_per_second);
   if (h.progress.eta_seconds >= 0.0) {
     text += fmt::format("eta {}\n", h.progress.eta_seconds);
   }
   // Names and reasons are printable(): no line feed, no tab.
   for (const FailedRow& row : h.failed_rows) {
-    text += fmt::format("failed-row {} {} {}\t{}\n", row.slice, row.status,
-                        row.tensor.substr(0, kNameBytes), row.reason.substr(0, kReasonBytes));
+    text +=
+        fmt::format("{} {} {} {}\t{}\n", line_name(kFailedRow, row.table), row.slice, row.status,
+                    row.tensor.substr(0, kNameBytes), row.reason.substr(0, kReasonBytes));
   }
-  for (const auto& [tensor, slice] : h.mended_rows) {
-    text += fmt::format("mended-row {} {}\n", slice, tensor.substr(0, kNameBytes));
+  for (const RowName& row : h.mended_rows) {
+    text += fmt::format("{} {} {}\n", line_name(kMendedRow, row.table), row.slice,
+                        row.tensor.substr(0, kNameBytes));
   }
   return text;
 }
@@ -117,26 +144,33 @@ Heartbeat parse_heartbeat(const std::string& text) {
     } else if (name == "sequence") {
       set_count(h.sequence, rest);
     } else if (name == "done") {
-      set_count(h.done, rest);
+      set_count(h.matrices.done, rest);
     } else if (name == "failed") {
-      set_count(h.failed, rest);
+      set_count(h.matrices.failed, rest);
+    } else if (name == "derived-done") {
+      set_count(h.derived.done, rest);
+    } else if (name == "derived-failed") {
+      set_count(h.derived.failed, rest);
     } else if (name == "seconds") {
       set_number(h.progress.elapsed_seconds, rest);
     } else if (name == "rate") {
       set_number(h.progress.rate_per_second, rest);
     } else if (name == "eta") {
       set_number(h.progress.eta_seconds, rest);
-    } else if (name == "failed-row" && h.failed_rows.size() < kMostFailedRows) {
+    } else if (const auto failed = table_of_line(name, kFailedRow);
+               failed && h.failed_rows.size() < kMostFailedRows) {
       FailedRow row;
+      row.table = *failed;
       row.slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
       row.status = printable(std::string(take_word(rest)));
       const std::size_t tab = std::min(rest.find('\t'), rest.size());
       row.tensor = printable(std::string(rest.substr(0, tab)));
       row.reason = printable(std::string(rest.substr(std::min(tab + 1, rest.size()))));
       h.failed_rows.push_back(std::move(row));
-    } else if (name == "mended-row" && h.mended_rows.size() < kMostFailedRows) {
+    } else if (const auto mended = table_of_line(name, kMendedRow);
+               mended && h.mended_rows.size() < kMostFailedRows) {
       const std::int32_t slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
-      h.mended_rows.emplace_back(std::string(rest), slice);
+      h.mended_rows.push_back({*mended, std::string(rest), slice});
     }
   }
   return h;

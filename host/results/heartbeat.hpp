@@ -4,10 +4,12 @@
 //   owner HOST PID START   as in the lock of the same worker: one without that lock is a dead
 //                          process's, and its rows are lost
 //   sequence N             parts published before; rows of a heartbeat are in part N or later
-//   done, failed           rows by which the parts' counts change (a row measured again may make
-//                          `failed` negative)
+//   done, failed           rows of /matrix/ by which the parts' counts change (a row measured again
+//                          may make `failed` negative)
+//   derived-done, derived-failed   the same of all derived tables
 //   rate, eta, seconds     of this process; eta is left out where it is not known
-//   failed-row SLICE STATUS NAME, and a tab, the reason; mended-row SLICE NAME: bounded lists
+//   failed-row SLICE STATUS NAME, and a tab, the reason; mended-row SLICE NAME: bounded lists; of
+//                          a derived table failed-row/TABLE and mended-row/TABLE
 #pragma once
 
 #include "stored_row.hpp"
@@ -16,18 +18,31 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace vindex::results {
 
+/// Which row of a run; a derived one has the name of its matrix.
+struct RowName {
+  model::ResultTable table = model::ResultTable::kMatrix;
+  std::string tensor;
+  std::int32_t slice = -1;
+  bool operator==(const RowName&) const = default;
+};
+inline RowName name_of(const FailedRow& row) { return {row.table, row.tensor, row.slice}; }
+
+/// Changes of the parts' counts.
+struct FinishedCounts {
+  std::int64_t done = 0, failed = 0;
+};
+
 struct Heartbeat {
   std::string owner;
   std::int64_t sequence = 0;
-  std::int64_t done = 0, failed = 0;
+  FinishedCounts matrices, derived;
   RunProgress progress;
-  std::vector<FailedRow> failed_rows;                             ///< at most kMostFailedRows
-  std::vector<std::pair<std::string, std::int32_t>> mended_rows;  ///< failed in a part, now done
+  std::vector<FailedRow> failed_rows;  ///< at most kMostFailedRows
+  std::vector<RowName> mended_rows;    ///< failed in a part, now done; at most kMostFailedRows
 };
 
 /// Adds the outcome of `after`, whose status was `before`.

@@ -81,9 +81,7 @@ class Store final : public RunStore {
     }
     const measure::Status before = gathered_[number].status;
     set_outcome(gathered_[number], std::move(row), description_.store_spectra);
-    if (gathered_[number].table == model::ResultTable::kMatrix) {
-      count_outcome(heartbeat_, before, gathered_[number]);
-    }
+    count_outcome(heartbeat_, before, gathered_[number]);
     if (std::find(pending_.begin(), pending_.end(), number) == pending_.end()) {
       pending_.push_back(number);
     }

@@ -50,28 +50,33 @@ void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
                     })) {
       continue;
     }
-    status.done += heartbeat.done;
-    status.failed += heartbeat.failed;
-    for (const auto& [tensor, slice] : heartbeat.mended_rows) {
-      std::erase_if(status.failed_rows, [&, name = &tensor, number = slice](const FailedRow& row) {
-        return row.tensor == *name && row.slice == number;
-      });
+    status.done += heartbeat.matrices.done;
+    status.failed += heartbeat.matrices.failed;
+    status.derived_done += heartbeat.derived.done;
+    status.derived_failed += heartbeat.derived.failed;
+    for (const RowName& mended : heartbeat.mended_rows) {
+      std::erase_if(status.failed_rows,
+                    [&](const FailedRow& row) { return name_of(row) == mended; });
     }
     told.insert(told.end(), heartbeat.failed_rows.begin(), heartbeat.failed_rows.end());
   }
   for (FailedRow& row : told) {
-    const bool is_known = std::any_of(
-        status.failed_rows.begin(), status.failed_rows.end(), [&](const FailedRow& known) {
-          return known.tensor == row.tensor && known.slice == row.slice;
-        });
+    const bool is_known =
+        std::any_of(status.failed_rows.begin(), status.failed_rows.end(),
+                    [&](const FailedRow& known) { return name_of(known) == name_of(row); });
     if (!is_known && status.failed_rows.size() < kMostFailedRows) {
       status.failed_rows.push_back(std::move(row));
     }
   }
   // A heartbeat is a text of another process: whatever it says, the counts stay counts.
-  status.failed = std::clamp<std::int64_t>(status.failed, 0, status.matrices_total);
-  status.done = std::clamp<std::int64_t>(status.done, 0, status.matrices_total - status.failed);
-  status.left = status.matrices_total - status.failed - status.done;
+  const auto clamp = [](std::int64_t total, std::int64_t& done, std::int64_t& failed,
+                        std::int64_t& left) {
+    failed = std::clamp<std::int64_t>(failed, 0, total);
+    done = std::clamp<std::int64_t>(done, 0, total - failed);
+    left = total - failed - done;
+  };
+  clamp(status.matrices_total, status.done, status.failed, status.left);
+  clamp(status.derived_total, status.derived_done, status.derived_failed, status.derived_left);
 }
 
 RunStatus status_of(const std::string& path, const Listing& listing,
@@ -100,7 +105,8 @@ RunStatus status_of(const std::string& path, const Listing& listing,
   status.state = !listing.has_file ? "running" : (all.skipped == 0 ? "complete" : "partial");
   for (const StoredRow* row : rows) {
     if (is_failure(row->status) && status.failed_rows.size() < kMostFailedRows) {
-      status.failed_rows.push_back({.tensor = row->tensor,
+      status.failed_rows.push_back({.table = row->table,
+                                    .tensor = row->tensor,
                                     .slice = row->slice,
                                     .status = kStatusNames[static_cast<std::size_t>(row->status)],
                                     .reason = row->reason});

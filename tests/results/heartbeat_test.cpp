@@ -16,6 +16,8 @@
 namespace vindex::results::testing {
 namespace {
 
+using model::ResultTable;
+
 ResultRow failed_row(std::int64_t index, const std::string& reason = "read error") {
   ResultRow row;
   row.index = index;
@@ -29,32 +31,40 @@ TEST(Heartbeat, TextKeepsEverything) {
   Heartbeat heartbeat{
       .owner = "host 12 345",
       .sequence = 3,
-      .done = 14,
-      .failed = -1,
+      .matrices = {.done = 14, .failed = -1},
+      .derived = {.done = 5, .failed = 2},
       .progress = {.elapsed_seconds = 2.5, .rate_per_second = 0.5, .eta_seconds = 9},
-      .failed_rows = {{"a b.weight", 7, "failed", "E-READ: no, really"}},
-      .mended_rows = {{"c d", -1}}};
+      .failed_rows = {{ResultTable::kMatrix, "a b.weight", 7, "failed", "E-READ: no, really"},
+                      {ResultTable::kImatrix, "a b.weight", 7, "failed", "no activations"}},
+      .mended_rows = {{ResultTable::kMatrix, "c d", -1}, {ResultTable::kProduct, "c d", -1}}};
   const Heartbeat read = parse_heartbeat(heartbeat_text(heartbeat));
   EXPECT_EQ(read.owner, heartbeat.owner);
   EXPECT_EQ(read.sequence, 3);
-  EXPECT_EQ(read.done, 14);
-  EXPECT_EQ(read.failed, -1);
+  EXPECT_EQ(read.matrices.done, 14);
+  EXPECT_EQ(read.matrices.failed, -1);
+  EXPECT_EQ(read.derived.done, 5);
+  EXPECT_EQ(read.derived.failed, 2);
   EXPECT_EQ(read.progress.rate_per_second, 0.5);
   EXPECT_EQ(read.progress.eta_seconds, 9.0);
-  ASSERT_EQ(read.failed_rows.size(), 1U);
+  ASSERT_EQ(read.failed_rows.size(), 2U);
   EXPECT_EQ(read.failed_rows[0].tensor, "a b.weight");
   EXPECT_EQ(read.failed_rows[0].slice, 7);
   EXPECT_EQ(read.failed_rows[0].reason, "E-READ: no, really");
+  EXPECT_EQ(read.failed_rows[1].table, ResultTable::kImatrix);
+  EXPECT_EQ(read.failed_rows[1].reason, "no activations");
   EXPECT_EQ(read.mended_rows, heartbeat.mended_rows);
   heartbeat.progress.eta_seconds = -1.0;
   EXPECT_LT(parse_heartbeat(heartbeat_text(heartbeat)).progress.eta_seconds, 0.0);
 }
 
 TEST(Heartbeat, AnyBytesAreReadWithoutHarm) {
-  for (const std::string text : {"", "\n\n", "done", "done x", "done 99999999999999999999", "owner",
-                                 "failed-row", "eta nan\n", "failed-row x y z", "mended-row",
-                                 "\x1b[2J", "failed-row 1 \x1b[2J n\x07\tr\xff"}) {
+  for (const std::string text :
+       {"", "\n\n", "done", "done x", "done 99999999999999999999", "owner", "failed-row",
+        "eta nan\n", "failed-row x y z", "mended-row", "\x1b[2J", "failed-row/",
+        "failed-row/x 1 failed y", "mended-row/matrixx 1 y", "failed-rows 1 failed y",
+        "failed-row 1 \x1b[2J n\x07\tr\xff"}) {
     const Heartbeat read = parse_heartbeat(text);
+    EXPECT_TRUE(read.failed_rows.empty() || (text + " ").starts_with("failed-row ")) << text;
     for (const FailedRow& row : read.failed_rows) {
       EXPECT_EQ(printable(row.status + row.tensor + row.reason),
                 row.status + row.tensor + row.reason);
@@ -121,6 +131,48 @@ TEST(Heartbeat, ARowMeasuredAgainMovesFromFailedToDone) {
   EXPECT_EQ(status.left, 9);
   ASSERT_EQ(status.failed_rows.size(), 1U);
   EXPECT_EQ(status.failed_rows[0].reason, "second");
+}
+
+TEST(Heartbeat, ADerivedRowIsNotTheMatrixOfItsName) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  RunDescription run = sample_run();
+  const auto matrices = static_cast<std::int64_t>(run.matrices.size());
+  const std::int64_t of = matrices - 1;
+  run.matrices.push_back(run.matrices.back());
+  run.matrices.back().table = ResultTable::kImatrix;
+  run.fingerprint.emplace_back("derived.imatrix", "sha256 1");
+  {
+    const auto store = open_run_store(path, run, {}, false);
+    store->add(failed_row(of, "the matrix"));
+    store->add(failed_row(matrices, "the weighted one"));
+    store->publish_part();
+  }
+  {
+    const auto store = open_run_store(path, run, {}, false);
+    measure_rows(*store, run, of, of + 1);
+    store->show_progress({});
+    const RunStatus mended = read_status(path);
+    EXPECT_EQ(mended.done, 1);
+    EXPECT_EQ(mended.failed, 0);
+    EXPECT_EQ(mended.derived_failed, 1);
+    ASSERT_EQ(mended.failed_rows.size(), 1U) << "only the matrix is mended";
+    EXPECT_EQ(mended.failed_rows[0].table, ResultTable::kImatrix);
+    EXPECT_EQ(mended.failed_rows[0].reason, "the weighted one");
+    store->publish_part();
+  }
+  const auto store = open_run_store(path, run, {}, false);
+  measure_rows(*store, run, matrices, matrices + 1);
+  store->add(failed_row(of, "again"));
+  store->show_progress({});
+  const RunStatus status = read_status(path);
+  EXPECT_EQ(status.derived_done, 1) << "finished and in no part yet";
+  EXPECT_EQ(status.derived_failed, 0);
+  EXPECT_EQ(status.derived_left, 0);
+  EXPECT_EQ(status.failed, 1);
+  ASSERT_EQ(status.failed_rows.size(), 1U);
+  EXPECT_EQ(status.failed_rows[0].table, ResultTable::kMatrix);
+  EXPECT_EQ(status.failed_rows[0].reason, "again");
 }
 
 TEST(Heartbeat, WorkersAddUpAndTheDeadAreTold) {

@@ -47,6 +47,7 @@ struct RunProgress {
 
 /// A row without a measurement: its names are printable().
 struct FailedRow {
+  model::ResultTable table = model::ResultTable::kMatrix;
   std::string tensor;
   std::int32_t slice = -1;
   std::string status;  ///< "failed", "unsupported" or "not_converged"
@@ -93,7 +94,7 @@ struct RunStatus {
   /// Rows of /matrix/. Finished rows count whether they are published or a working process has told
   /// them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
-  /// The same of the published rows of all derived tables together.
+  /// The same of the rows of all derived tables together.
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
   std::int32_t workers = 0;  ///< processes that work on it now
   std::int32_t gone = 0;     ///< processes that were killed: what they had not published is lost
