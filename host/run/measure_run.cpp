@@ -126,7 +126,7 @@ void add_to(ProgressSnapshot::Amount& amount, const model::MatrixRecord& record,
             const measure::MeasureOptions& options) {
   ++amount.matrices;
   amount.bytes += encoded_bytes(record);
-  amount.cost += measuring_cost(record.rows, record.cols, options_for(record.table, options));
+  amount.cost += row_cost(record, options);
 }
 
 /// Counts one finished row into the outcome.

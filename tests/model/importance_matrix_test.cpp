@@ -1,7 +1,7 @@
 // Importance matrices in both formats, whom their entries belong to, and what of them is refused.
 #include "model_fixture.hpp"
 #include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
+#include "support/importance_builder.hpp"
 
 #include <vindex/core/digest.hpp>
 #include <vindex/model/importance_matrix.hpp>
@@ -16,63 +16,14 @@ namespace vindex::model {
 namespace {
 
 using testing::at_byte;
+using testing::dat_entry;
 using testing::error_of;
 using testing::GgufBuilder;
+using testing::importance_dat;
+using testing::importance_gguf;
 using testing::little_endian;
 
 const std::string kData = VINDEX_SHARED_DATA;
-
-std::string floats(const std::vector<float>& values, bool big_endian = false) {
-  std::string out;
-  for (const float value : values) {
-    out += testing::in_order(little_endian(std::bit_cast<std::uint32_t>(value)), big_endian);
-  }
-  return out;
-}
-
-struct TestEntry {
-  std::string name;
-  std::int32_t calls = 1;
-  std::vector<float> values;
-};
-
-std::string dat_entry(const TestEntry& entry) {
-  return little_endian(static_cast<std::uint32_t>(entry.name.size())) + entry.name +
-         little_endian(static_cast<std::uint32_t>(entry.calls)) +
-         little_endian(static_cast<std::uint32_t>(entry.values.size())) + floats(entry.values);
-}
-
-std::string dat(const std::vector<TestEntry>& entries) {
-  std::string out = little_endian(static_cast<std::uint32_t>(entries.size()));
-  for (const TestEntry& entry : entries) {
-    out += dat_entry(entry);
-  }
-  return out + little_endian(std::uint32_t{12}) + little_endian(std::uint32_t{7}) + "cal.txt";
-}
-
-struct GgufEntry {
-  std::string name;
-  std::vector<float> sums;
-  std::vector<float> counts;
-};
-
-std::string gguf(const std::vector<GgufEntry>& entries, const char* type = "imatrix",
-                 bool big_endian = false) {
-  GgufBuilder builder(3, big_endian);
-  builder.key_string("general.type", type);
-  for (const GgufEntry& entry : entries) {
-    const std::uint64_t slices = entry.counts.size();
-    const auto add = [&](const std::string& name, std::uint64_t width,
-                         const std::vector<float>& values) {
-      builder.tensor(name, {width, slices}, 0, builder.data.size());
-      builder.data += floats(values, big_endian);
-      builder.data.resize((builder.data.size() + 31) / 32 * 32, '\0');
-    };
-    add(entry.name + ".in_sum2", entry.sums.size() / slices, entry.sums);
-    add(entry.name + ".counts", 1, entry.counts);
-  }
-  return builder.bytes();
-}
 
 std::shared_ptr<const ImportanceMatrix> read(const std::string& bytes) {
   return std::make_shared<const ImportanceMatrix>(
@@ -123,20 +74,22 @@ ModelIndex small_gguf_model() {
 TEST(ImportanceMatrix, BothFormatsGiveTheRootOfTheMeanSquare) {
   const Lines wanted = {"blk.0.attn_q.weight[-1]: 2.00 0.50"};
   ModelIndex index = small_gguf_model();
-  EXPECT_EQ(weighted(gguf({{"blk.0.attn_q.weight", {40.0F, 2.5F}, {10.0F}}}), index), wanted);
+  EXPECT_EQ(weighted(importance_gguf({{"blk.0.attn_q.weight", {40.0F, 2.5F}, {10.0F}}}), index),
+            wanted);
   index = small_gguf_model();
-  EXPECT_EQ(weighted(dat({{"blk.0.attn_q.weight", 3, {12.0F, 0.75F}}}), index), wanted);
+  EXPECT_EQ(weighted(importance_dat({{"blk.0.attn_q.weight", 3, {12.0F, 0.75F}}}), index), wanted);
   index = small_gguf_model();
   EXPECT_EQ(
-      weighted(gguf({{"blk.0.attn_q.weight", {40.0F, 2.5F}, {10.0F}}}, "imatrix", true), index),
+      weighted(importance_gguf({{"blk.0.attn_q.weight", {40.0F, 2.5F}, {10.0F}}}, "imatrix", true),
+               index),
       wanted);
 }
 
 TEST(ImportanceMatrix, EveryExpertHasItsOwnActivationsAndCount) {
   ModelIndex index = small_gguf_model();
-  const Lines rows = weighted(gguf({{"blk.0.ffn_down_exps.weight",
-                                     {1, 4, 9, 16, 0, 0, 0, 0, 400, 0, 100, 900},
-                                     {1, 0, 100}}}),
+  const Lines rows = weighted(importance_gguf({{"blk.0.ffn_down_exps.weight",
+                                                {1, 4, 9, 16, 0, 0, 0, 0, 400, 0, 100, 900},
+                                                {1, 0, 100}}}),
                               index);
   EXPECT_EQ(rows, (Lines{"blk.0.ffn_down_exps.weight[0]: 1.00 2.00 3.00 4.00",
                          "blk.0.ffn_down_exps.weight[2]: 2.00 0.00 1.00 3.00"}));
@@ -152,7 +105,7 @@ TEST(ImportanceMatrix, OneCountServesAllSlices) {
   for (float& value : values) {
     value *= value * 2.0F;
   }
-  EXPECT_EQ(weighted(dat({{"blk.0.ffn_down_exps.weight", 2, values}}), index),
+  EXPECT_EQ(weighted(importance_dat({{"blk.0.ffn_down_exps.weight", 2, values}}), index),
             (Lines{"blk.0.ffn_down_exps.weight[0]: 0.00 1.00 2.00 3.00",
                    "blk.0.ffn_down_exps.weight[1]: 4.00 5.00 6.00 7.00",
                    "blk.0.ffn_down_exps.weight[2]: 8.00 9.00 10.0 11.0"}));
@@ -169,9 +122,9 @@ TEST(ImportanceMatrix, NamesOfAGgufServeTheHuggingFaceOriginal) {
   }
   model.bf16("model.layers.1.block_sparse_moe.gate.weight", {2, 2});
   ModelIndex index = model.index();
-  EXPECT_EQ(weighted(gguf({{"blk.1.attn_q.weight", {4, 9}, {1}},
-                           {"blk.1.ffn_gate_inp.weight", {1, 1, 1}, {1}},
-                           {"blk.1.ffn_down_exps.weight", {4, 4, 4, 9, 9, 9}, {4, 1}}}),
+  EXPECT_EQ(weighted(importance_gguf({{"blk.1.attn_q.weight", {4, 9}, {1}},
+                                      {"blk.1.ffn_gate_inp.weight", {1, 1, 1}, {1}},
+                                      {"blk.1.ffn_down_exps.weight", {4, 4, 4, 9, 9, 9}, {4, 1}}}),
                      index),
             (Lines{"model.layers.1.self_attn.q_proj.weight[-1]: 2.00 3.00",
                    "model.layers.1.block_sparse_moe.experts.0.w2.weight[-1]: 1.00 1.00 1.00",
@@ -186,18 +139,19 @@ TEST(ImportanceMatrix, FusedMatricesTakeTheInputsOfTheirParts) {
   model.bf16("model.layers.0.self_attn.qkv_proj.weight", {6, 2});
   model.bf16("model.layers.0.mlp.gate_up_proj.weight", {8, 2});
   ModelIndex index = model.index();
-  EXPECT_EQ(
-      weighted(gguf({{"blk.0.attn_q.weight", {4, 9}, {1}}, {"blk.0.ffn_up.weight", {1, 16}, {1}}}),
-               index),
-      (Lines{"model.layers.0.self_attn.qkv_proj.weight[-1]: 2.00 3.00",
-             "model.layers.0.mlp.gate_up_proj.weight[-1]: 1.00 4.00"}));
+  EXPECT_EQ(weighted(importance_gguf({{"blk.0.attn_q.weight", {4, 9}, {1}},
+                                      {"blk.0.ffn_up.weight", {1, 16}, {1}}}),
+                     index),
+            (Lines{"model.layers.0.self_attn.qkv_proj.weight[-1]: 2.00 3.00",
+                   "model.layers.0.mlp.gate_up_proj.weight[-1]: 1.00 4.00"}));
 }
 
 TEST(ImportanceMatrix, OfAnotherModelIsRefused) {
   for (const std::string& bytes :
-       {dat({{"blk.7.attn_q.weight", 1, {1, 1}}}), dat({{"blk.0.attn_q.weight", 0, {1, 1}}}),
-        dat({{"blk.0.attn_q.weight", 1, {1, 1, 1}}}),
-        dat({{"blk.0.ffn_down_exps.weight", 1, {1, 1, 1, 1}}})}) {
+       {importance_dat({{"blk.7.attn_q.weight", 1, {1, 1}}}),
+        importance_dat({{"blk.0.attn_q.weight", 0, {1, 1}}}),
+        importance_dat({{"blk.0.attn_q.weight", 1, {1, 1, 1}}}),
+        importance_dat({{"blk.0.ffn_down_exps.weight", 1, {1, 1, 1, 1}}})}) {
     ModelIndex index = small_gguf_model();
     std::vector<std::int64_t> selected = all_of(index);
     const auto importance = read(bytes);
@@ -206,7 +160,7 @@ TEST(ImportanceMatrix, OfAnotherModelIsRefused) {
 }
 
 TEST(ImportanceMatrix, MalformedDatFilesAreRefusedAtTheirByte) {
-  const std::string good = dat({{"blk.0.attn_q.weight", 1, {1, 2}}, {"b", 1, {3}}});
+  const std::string good = importance_dat({{"blk.0.attn_q.weight", 1, {1, 2}}, {"b", 1, {3}}});
   EXPECT_EQ(refusal(good), "none");
   EXPECT_EQ(refusal(""), at_byte("E-IMATRIX", 0));
   EXPECT_EQ(refusal(little_endian(std::uint32_t{0})), "E-IMATRIX");
@@ -239,17 +193,19 @@ TEST(ImportanceMatrix, MalformedDatFilesAreRefusedAtTheirByte) {
   EXPECT_EQ(refusal(good.substr(0, entries_end + 4)), "none");
   EXPECT_EQ(read(good)->warnings().size(), 0U);
   EXPECT_EQ(read(good + "more")->warnings().size(), 1U);
-  EXPECT_EQ(refusal(dat({{"a", 1, {1}}, {"a", 1, {1}}})), at_byte("E-IMATRIX", 4 + 17));
+  EXPECT_EQ(refusal(importance_dat({{"a", 1, {1}}, {"a", 1, {1}}})), at_byte("E-IMATRIX", 4 + 17));
 }
 
 TEST(ImportanceMatrix, MalformedGgufFilesAreRefused) {
-  EXPECT_EQ(refusal(gguf({{"a", {1, 2}, {1}}})), "none");
-  EXPECT_EQ(refusal(gguf({{"a", {1, 2}, {1}}}, "model")), "E-IMATRIX-KIND");
-  EXPECT_EQ(refusal(gguf({})), "E-IMATRIX");
+  EXPECT_EQ(refusal(importance_gguf({{"a", {1, 2}, {1}}})), "none");
+  EXPECT_EQ(refusal(importance_gguf({{"a", {1, 2}, {1}}}, "model")), "E-IMATRIX-KIND");
+  EXPECT_EQ(refusal(importance_gguf({})), "E-IMATRIX");
   for (const float bad :
        {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    EXPECT_TRUE(refusal(gguf({{"a", {1, bad}, {1}}})).starts_with("E-IMATRIX @ ")) << bad;
-    EXPECT_TRUE(refusal(gguf({{"a", {1, 1}, {bad}}})).starts_with("E-IMATRIX @ ")) << bad;
+    EXPECT_TRUE(refusal(importance_gguf({{"a", {1, bad}, {1}}})).starts_with("E-IMATRIX @ "))
+        << bad;
+    EXPECT_TRUE(refusal(importance_gguf({{"a", {1, 1}, {bad}}})).starts_with("E-IMATRIX @ "))
+        << bad;
   }
   const auto tensors = [](const std::vector<std::pair<std::string, std::uint32_t>>& list) {
     GgufBuilder builder;
@@ -264,7 +220,7 @@ TEST(ImportanceMatrix, MalformedGgufFilesAreRefused) {
   EXPECT_TRUE(tensors({{"a.in_sum2", 0}}).starts_with("E-IMATRIX @ "));
   EXPECT_TRUE(tensors({{"a.in_sum2", 1}, {"a.counts", 0}}).starts_with("E-IMATRIX @ "));
   EXPECT_TRUE(tensors({{"a.in_sum2", 0}, {"a.counts", 26}}).starts_with("E-IMATRIX @ "));
-  const std::string good = gguf({{"a", {1, 2, 3, 4, 5, 6, 7, 8}, {1}}});
+  const std::string good = importance_gguf({{"a", {1, 2, 3, 4, 5, 6, 7, 8}, {1}}});
   EXPECT_NE(refusal(good.substr(0, good.size() - 40)), "none");  // data beyond the end
 }
 
