@@ -10,12 +10,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <new>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace {
 
@@ -56,6 +59,17 @@ void expect_verb(const CLI::App& app, const std::vector<std::string>& arguments)
   }
   throw vindex::UsageError(
       "E-USAGE", fmt::format("'{}' is no verb; they are {}", vindex::printable(*word), names));
+}
+
+/// Standard descriptors that the caller has closed stay taken, so that no file of ours gets the
+/// number of one and what is said lands in it. What stands for them can be read only: results that
+/// nobody can see are still an error.
+void keep_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+      (void)::open("/dev/null", O_RDONLY);  // the lowest free number: this one
+    }
+  }
 }
 
 /// A model of thousands of shards has them all open; the usual soft limit is 1024.
@@ -108,6 +122,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an ordinary error of write()
+  keep_standard_descriptors();
   allow_many_files();
   int code = 0;
   try {

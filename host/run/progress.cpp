@@ -32,6 +32,12 @@ std::string rate_text(double value) {
 }
 
 double working_seconds(const ProgressSnapshot& s) { return s.elapsed_seconds - s.started_seconds; }
+
+/// Nobody may be reading: no reason to stop, so no failure is looked at.
+void put(std::FILE* stream, const std::string& text) {
+  std::fputs(text.c_str(), stream);
+  std::fflush(stream);
+}
 }  // namespace
 
 double matrices_per_second(const ProgressSnapshot& s) {
@@ -119,26 +125,25 @@ ProgressReporter::ProgressReporter(ProgressMode mode, std::FILE* stream, bool is
 
 ProgressReporter::~ProgressReporter() {
   if (shown_) {
-    fmt::print(stream_, "\n");
-    std::fflush(stream_);
+    put(stream_, "\n");
   }
 }
 
 void ProgressReporter::print(const ProgressSnapshot& snapshot) {
   if (mode_ == ProgressMode::kJson) {
-    fmt::print(stream_, "{}\n", progress_json(snapshot));
+    put(stream_, progress_json(snapshot) + "\n");
   } else if (live_) {
     // The last column stays free: a terminal that has written it may or may not go to the next row.
     // The cursor rests at the line's beginning: where the window becomes narrower, terminals that
     // break the line anew keep it there, and the whole line is erased by the next one.
     const std::size_t columns = columns_ ? columns_() : kUsualWidth;
-    fmt::print(stream_, "\r{}{}{}{}\r", kNoWrap,
-               progress_line(snapshot, columns > 1 ? columns - 1 : 1), kErase, kWrap);
+    put(stream_,
+        fmt::format("\r{}{}{}{}\r", kNoWrap, progress_line(snapshot, columns > 1 ? columns - 1 : 1),
+                    kErase, kWrap));
     shown_ = true;
   } else {
-    fmt::print(stream_, "{}\n", progress_line(snapshot));
+    put(stream_, progress_line(snapshot) + "\n");
   }
-  std::fflush(stream_);
 }
 
 void ProgressReporter::update(const ProgressSnapshot& snapshot) {
@@ -151,8 +156,7 @@ void ProgressReporter::update(const ProgressSnapshot& snapshot) {
 
 void ProgressReporter::clear() {
   if (shown_) {
-    fmt::print(stream_, "\r{}", kErase);
-    std::fflush(stream_);
+    put(stream_, fmt::format("\r{}", kErase));
     shown_ = false;
   }
 }
@@ -163,8 +167,7 @@ void ProgressReporter::finish(const ProgressSnapshot& snapshot) {
   }
   print(snapshot);
   if (live_) {
-    fmt::print(stream_, "\n");
-    std::fflush(stream_);
+    put(stream_, "\n");
     shown_ = false;
   }
 }

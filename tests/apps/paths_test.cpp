@@ -141,10 +141,24 @@ TEST_F(PathsTest, AFullDiskBehindStandardOutputIsSaid) {
 }
 
 TEST_F(PathsTest, TalkThatNobodyReadsStopsNothing) {
-  const ProgramResult result =
-      shell("$VINDEX measure $MODEL -o $F/out.h5 --backend cpu --progress none 2> >(true)");
-  EXPECT_EQ(result.exit_code, 0) << result.out;
-  must({"validate", folder_.file("out.h5")});
+  // Into a pipe whose reader is gone, and where there is no standard error at all: the next file
+  // that is opened would have its number.
+  for (const std::string nowhere : {"2> >(true)", "2>&-"}) {
+    for (const std::string progress : {"none", "plain", "json", "auto"}) {
+      const ProgramResult result = shell(
+          "$VINDEX measure $MODEL -o $F/out.h5 --restart --backend "
+          "cpu --progress " +
+          progress + " " + nowhere);
+      EXPECT_EQ(result.exit_code, 0) << progress << nowhere << result.out;
+      must({"validate", folder_.file("out.h5")});
+    }
+  }
+}
+
+TEST_F(PathsTest, WithoutAStandardOutputResultsAreRefused) {
+  const ProgramResult result = shell("$VINDEX inspect $MODEL >&-");
+  EXPECT_EQ(result.exit_code, 74) << result.err;
+  EXPECT_NE(result.err.find("E-STDOUT"), std::string::npos) << result.err;
 }
 
 TEST_F(PathsTest, AFolderOfLinksIsMeasuredWithAWarning) {
