@@ -93,14 +93,13 @@ def compare(ours, theirs):
             continue
         tolerance = TOLERANCES.get(column, 1e-9)
         if tolerance is None:  # their permutation, our sign flip: two draws of near the same
-            assert mine.notna().all() or column == "rand_distance", column
+            assert mine.notna().all(), column
             continue
         off = np.abs(mine.astype(float) - other.astype(float))
         bound = tolerance * np.maximum(np.abs(other.astype(float)), 1e-3)
         assert (off <= bound).all(), (column, mine.tolist(), other.tolist())
         print(f"{column}: within {float((off / np.maximum(np.abs(other.astype(float)), 1e-300)).max()):.1e}")
-    if both.rand_distance.notna().any():  # in files that hold it
-        assert both.rand_distance.between(0, 1).all(), both.rand_distance
+    assert both.rand_distance.between(0, 1).all(), both.rand_distance
     of_noise = both.longname.str.endswith(("q_proj", "o_proj"))
     assert ((both.max_rand_eval / both.max_rand_eval_theirs)[of_noise] - 1).abs().max() < 0.35
 
