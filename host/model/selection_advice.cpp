@@ -84,7 +84,7 @@ std::string list_text(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
     text += (i == 0 ? "" : ", ") + excerpt(names[i]);
   }
-  return names.size() > kMostListed ? text + ", ..." : text;
+  return names.size() > kMostListed ? fmt::format("{}, ... ({} in all)", text, names.size()) : text;
 }
 
 std::string with_guess(const std::string& wanted, const std::vector<std::string>& names) {

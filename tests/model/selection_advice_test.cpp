@@ -52,6 +52,18 @@ TEST(SelectionAdviceTest, BlocksAndRolesAreToldWithTheNearest) {
   }
 }
 
+TEST(SelectionAdviceTest, ManyNamesAreCounted) {
+  ModelFixture fixture;
+  fixture.config("model_type", "strange");
+  for (int i = 10; i < 40; ++i) {
+    fixture.bf16("model.layers.0.part" + std::to_string(i) + ".weight", {6, 4});
+  }
+  const std::string text =
+      empty_selection_text(fixture.index(), parse_selection("", "", "zzzzzzzz", ""));
+  EXPECT_NE(text.find("part10, part11, "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("part33, ... (30 in all)")) << text;
+}
+
 TEST(SelectionAdviceTest, ExpressionsAreWholeNames) {
   EXPECT_EQ(answer("", "", "", "down_proj"),
             "--tensors 'down_proj' is the whole name of none of the 12 tensors; "
