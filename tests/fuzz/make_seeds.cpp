@@ -1,6 +1,7 @@
-// Writes the seed corpora: make_seeds FOLDER fills FOLDER/{gguf,safetensors,json,decode}. Run by
-// hand after a format is added; the result is kept in the tree.
+// Writes the seed corpora: make_seeds FOLDER fills FOLDER/{gguf,imatrix,safetensors,json,decode}.
+// Run by hand after a format is added; the result is kept in the tree.
 #include "support/gguf_builder.hpp"
+#include "support/importance_builder.hpp"
 #include "support/safetensors_builder.hpp"
 
 #include <vindex/decode/encoding_table.hpp>
@@ -77,6 +78,23 @@ void write_gguf() {
   write("gguf", "mixture-big", mixture(2, true));
 }
 
+/// Of the model of fuzz_imatrix.cpp.
+void write_imatrix() {
+  const std::vector<float> all = {1, 2, 3, 4, 5, 6};
+  write("imatrix", "dat",
+        importance_dat(
+            {{"blk.0.attn_q.weight", 2, {3, 4, 5, 6}}, {"blk.0.ffn_down_exps.weight", 3, all}}));
+  write("imatrix", "old",
+        little_endian(std::uint32_t{1}) + dat_entry({"blk.0.attn_q.weight", 1, {1, 0, 2, 3}}));
+  for (const bool big_endian : {false, true}) {
+    write("imatrix", big_endian ? "gguf-big" : "gguf",
+          importance_gguf({{"blk.0.attn_q.weight", {40, 0, 3, 4}, {10}},
+                           {"blk.0.ffn_down_exps.weight", all, {7, 0}}},
+                          "imatrix", big_endian));
+  }
+  write("imatrix", "model", importance_gguf({{"blk.0.attn_q.weight", {1, 2, 3, 4}, {1}}}, "model"));
+}
+
 void write_safetensors() {
   write("safetensors", "small", small_safetensors());
   write("safetensors", "empty", safetensors_file("{}", 0));
@@ -114,6 +132,7 @@ int main(int count, char** arguments) {
   }
   root = arguments[1];
   write_gguf();
+  write_imatrix();
   write_safetensors();
   write_json();
   write_decode();
