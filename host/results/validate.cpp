@@ -186,8 +186,10 @@ class Checker {
     ColumnOptions options;
     attempt([&] { options = column_options(file_, table); });
     options.sign_flip |= table == model::ResultTable::kImatrix;  // its null
-    attempt(
-        [&] { options.sign_flip_spread |= file_.integer_attribute("/resume", "sign_flip") > 1; });
+    attempt([&] {
+      options.sign_flip_spread |= table != model::ResultTable::kProduct &&
+                                  file_.integer_attribute("/resume", "sign_flip") > 1;
+    });
     for (const Column& wanted : matrix_columns(options)) {
       const std::string path = group + "/" + wanted.name;
       h5::Shape shape = {total};

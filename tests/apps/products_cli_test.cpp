@@ -127,6 +127,14 @@ TEST_F(ProductsTest, HeadsHaveATableOfTheirOwn) {
             std::string::npos);
 }
 
+TEST_F(ProductsTest, HeadsStandBesideSeveralSignFlips) {
+  const std::string out = measured(llama(), "heads", {"--heads", "--null", "signflip=2"});
+  EXPECT_EQ(read_numbers(out, "/matrix/stable_rank_signflip_std").rows, 8U);
+  EXPECT_EQ(read_numbers(out, "/product/stable_rank").rows, 2U * 4 * 2);
+  must({"validate", out});
+  must({"show", out, "--table", "product"});
+}
+
 TEST_F(ProductsTest, WorkersMergeAndRunsResumeToTheSameRows) {
   const std::string model = llama();
   const std::string whole = measured(model, "whole", {"--heads"});
