@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 
 #include <algorithm>
@@ -166,6 +167,15 @@ std::string did_you_mean(std::string_view text, std::span<const std::string> nam
            printable(guesses[i]);
   }
   return out.empty() ? out : out + "?";
+}
+
+std::string name_list(std::span<const std::string> names) {
+  constexpr std::size_t kMost = 24;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    text += (i == 0 ? "" : ", ") + excerpt(names[i]);
+  }
+  return names.size() > kMost ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
 }  // namespace vindex

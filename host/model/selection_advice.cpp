@@ -14,8 +14,6 @@ namespace vindex::model {
 
 namespace {
 
-constexpr std::size_t kMostListed = 24;
-
 /// The matrices that all options but some leave.
 std::vector<const MatrixRecord*> matrices_of(const ModelIndex& index, const Selection& selection) {
   std::vector<const MatrixRecord*> matrices;
@@ -29,31 +27,13 @@ bool names_nothing(const ModelIndex& index, const Selection& selection) {
   return select(index, selection).empty();
 }
 
-/// "0-3, 7": the layers of `matrices`, and how those in none are asked for.
-std::string layers_text(const std::vector<const MatrixRecord*>& matrices) {
+/// The layers of `matrices`.
+std::string layers_of(const std::vector<const MatrixRecord*>& matrices) {
   std::set<std::int32_t> layers;
   for (const MatrixRecord* matrix : matrices) {
     layers.insert(matrix->layer);
   }
-  const bool has_outside = layers.erase(-1) > 0;
-  std::vector<std::string> ranges;
-  for (auto at = layers.begin(); at != layers.end();) {
-    const std::int32_t first = *at;
-    std::int32_t last = first;
-    while (++at != layers.end() && *at == last + 1) {
-      last = *at;
-    }
-    ranges.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
-  }
-  if (ranges.size() > kMostListed) {
-    ranges.resize(kMostListed);
-    ranges.emplace_back("...");
-  }
-  const std::string text = fmt::format("{}", fmt::join(ranges, ","));
-  if (text.empty()) {
-    return "-1 (no layer) only";
-  }
-  return has_outside ? text + " and -1 (no layer)" : text;
+  return layers_text(layers);
 }
 
 /// The names that `name_of` gives, in the file's order, each once.
@@ -77,14 +57,6 @@ std::vector<std::string> roles_of(const std::vector<const MatrixRecord*>& matric
 
 std::vector<std::string> blocks_of(const std::vector<const MatrixRecord*>& matrices) {
   return distinct(matrices, [](const MatrixRecord& m) { return std::string(block_name(m.block)); });
-}
-
-std::string list_text(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
-    text += (i == 0 ? "" : ", ") + excerpt(names[i]);
-  }
-  return names.size() > kMostListed ? fmt::format("{}, ... ({} in all)", text, names.size()) : text;
 }
 
 std::string with_guess(const std::string& wanted, const std::vector<std::string>& names) {
@@ -133,6 +105,29 @@ std::string tensors_trouble(const ModelIndex& index, const Selection& selection)
 
 }  // namespace
 
+std::string layers_text(const std::set<std::int32_t>& layers) {
+  constexpr std::size_t kMostRanges = 24;
+  std::vector<std::string> ranges;
+  for (auto at = layers.upper_bound(-1); at != layers.end();) {
+    const std::int32_t first = *at;
+    std::int32_t last = first;
+    while (++at != layers.end() && *at == last + 1) {
+      last = *at;
+    }
+    ranges.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+  }
+  if (ranges.size() > kMostRanges) {
+    const std::string last = ranges.back();
+    ranges.resize(kMostRanges);
+    ranges.insert(ranges.end(), {"...", last});
+  }
+  const std::string text = fmt::format("{}", fmt::join(ranges, ","));
+  if (text.empty()) {
+    return "-1 (no layer) only";
+  }
+  return layers.contains(-1) ? text + " and -1 (no layer)" : text;
+}
+
 std::vector<std::string> unmatched_parts(const ModelIndex& index, const Selection& selection) {
   const std::vector<const MatrixRecord*> all = matrices_of(index, {});
   std::vector<std::string> troubles;
@@ -142,13 +137,13 @@ std::vector<std::string> unmatched_parts(const ModelIndex& index, const Selectio
                                      range.first == range.second
                                          ? fmt::format("{}", range.first)
                                          : fmt::format("{}-{}", range.first, range.second),
-                                     layers_text(all)));
+                                     layers_of(all)));
     }
   }
   for (const Block block : selection.blocks) {
     if (names_nothing(index, {.blocks = {block}})) {
       troubles.push_back(fmt::format("--blocks {}: the model has none; its blocks are {}",
-                                     block_name(block), list_text(blocks_of(all))));
+                                     block_name(block), name_list(blocks_of(all))));
     }
   }
   for (const std::string& role : selection.roles) {
@@ -156,7 +151,7 @@ std::vector<std::string> unmatched_parts(const ModelIndex& index, const Selectio
       const std::vector<std::string> roles = roles_of(all);
       troubles.push_back(fmt::format(
           "--roles {}: the model has none; {}its roles are {}", excerpt(role),
-          is_head_role(role) ? "--heads adds those; " : with_guess(role, roles), list_text(roles)));
+          is_head_role(role) ? "--heads adds those; " : with_guess(role, roles), name_list(roles)));
     }
   }
   if (selection.tensors != nullptr && names_nothing(index, {.tensors = selection.tensors})) {
@@ -180,19 +175,19 @@ std::string empty_selection_text(const ModelIndex& index, const Selection& selec
     return fmt::format(
         "no matrix is in these --layers and fits the other options; those that fit "
         "them are in layers {}",
-        layers_text(left));
+        layers_of(left));
   }
   if (const auto left = without(&Selection::roles); !left.empty()) {
     return fmt::format(
         "no matrix has these --roles and fits the other options; those that fit "
         "them have the roles {}",
-        list_text(roles_of(left)));
+        name_list(roles_of(left)));
   }
   if (const auto left = without(&Selection::blocks); !left.empty()) {
     return fmt::format(
         "no matrix is in these --blocks and fits the other options; those that fit "
         "them are in the blocks {}",
-        list_text(blocks_of(left)));
+        name_list(blocks_of(left)));
   }
   if (const auto left = without(&Selection::tensors); !left.empty()) {
     return fmt::format(

@@ -7,6 +7,7 @@
 #include "shown_metric.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/measure/telling_k.hpp>
 
@@ -53,25 +54,11 @@ void gather(const std::string& path, GatheredRows& gathered, Shown& shown) {
   shown.backend = file.text_attribute("/", "backend");
 }
 
-/// "0-3,7", and "-1 (in no layer)" last.
-std::string layers_text(const std::set<std::int32_t>& layers) {
-  std::string text;
-  for (auto first = layers.upper_bound(-1); first != layers.end();) {
-    auto last = first;
-    while (std::next(last) != layers.end() && *std::next(last) == *last + 1) {
-      ++last;
-    }
-    text += (text.empty() ? "" : ",") +
-            (*first == *last ? fmt::format("{}", *first) : fmt::format("{}-{}", *first, *last));
-    first = std::next(last);
-  }
-  return layers.contains(-1) ? text + (text.empty() ? "" : " and ") + "-1 (in no layer)" : text;
-}
-
 UsageError no_such(const char* option, const std::string& wanted, const std::string& path,
-                   const std::string& there) {
-  return UsageError("E-SELECTION", fmt::format("{} {}: no matrix of {}; there are {}", option,
-                                               printable(wanted), printable(path), there));
+                   const std::string& there, const std::string& guess = "") {
+  return UsageError("E-SELECTION",
+                    fmt::format("{} {}: no matrix of {}; {}{}there are {}", option, excerpt(wanted),
+                                printable(path), guess, guess.empty() ? "" : " ", there));
 }
 
 /// Refuses a layer, block or role that no row has.
@@ -90,24 +77,21 @@ void expect_all_there(const std::vector<const StoredRow*>& rows, const model::Se
     if (place == layers.end() || *place > last) {
       throw no_such("--layer",
                     first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last),
-                    path, "layers " + layers_text(layers));
+                    path, "layers " + model::layers_text(layers));
     }
   }
   for (const model::Block block : selection.blocks) {
     if (!blocks.contains(block)) {
-      std::vector<std::string_view> names;
-      std::transform(blocks.begin(), blocks.end(), std::back_inserter(names), model::block_name);
-      throw no_such("--block", std::string(model::block_name(block)), path,
-                    fmt::format("{}", fmt::join(names, " ")));
+      std::vector<std::string> names;
+      std::transform(blocks.begin(), blocks.end(), std::back_inserter(names),
+                     [](model::Block one) { return std::string(model::block_name(one)); });
+      throw no_such("--block", std::string(model::block_name(block)), path, name_list(names));
     }
   }
   for (const std::string& role : selection.roles) {
     if (!roles.contains(role)) {
       const std::vector<std::string> names(roles.begin(), roles.end());
-      const std::string nearest = nearest_name(role, names);
-      throw no_such("--role", role, path,
-                    fmt::format("{}{}", fmt::join(names, " "),
-                                nearest.empty() ? "" : fmt::format(" (nearest: {})", nearest)));
+      throw no_such("--role", role, path, name_list(names), did_you_mean(role, names));
     }
   }
 }

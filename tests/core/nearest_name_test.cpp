@@ -48,6 +48,15 @@ TEST(NearestNamesTest, PartsComeFirstThenWhatIsNear) {
   EXPECT_EQ(did_you_mean("a\x1b[1mb", Names{"a\x1b[1mc"}), "did you mean a\\x1b[1mc?");
 }
 
+TEST(NameListTest, ManyNamesAreCounted) {
+  EXPECT_EQ(name_list({}), "");
+  EXPECT_EQ(name_list(std::vector<std::string>{"a", "b\n"}), "a, b\\x0a");
+  const std::vector<std::string> names(25, "x");
+  const std::string text = name_list(names);
+  EXPECT_TRUE(text.ends_with("x, ... (25 in all)")) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), 'x'), 24);
+}
+
 TEST(NearestNamesTest, AgreesWithComparingEveryName) {
   std::vector<std::string> names;
   for (int layer = 0; layer < 40; ++layer) {

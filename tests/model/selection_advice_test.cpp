@@ -34,6 +34,15 @@ TEST(SelectionAdviceTest, LayersAreToldAsRanges) {
             "--layers 4-6: no matrix is there; the model has layers 0-3,7 and -1 (no layer)");
 }
 
+TEST(SelectionAdviceTest, ManyRangesOfLayersAreCutShort) {
+  std::set<std::int32_t> layers;
+  for (std::int32_t layer = 0; layer < 2000; layer += 2) {
+    layers.insert(layer);
+  }
+  EXPECT_TRUE(layers_text(layers).ends_with(",44,46,...,1998")) << layers_text(layers);
+  EXPECT_EQ(layers_text({-1}), "-1 (no layer) only");
+}
+
 TEST(SelectionAdviceTest, BlocksAndRolesAreToldWithTheNearest) {
   EXPECT_EQ(answer("", "router", "", ""),
             "--blocks router: the model has none; its blocks are embedding, attention, dense_mlp");

@@ -185,9 +185,10 @@ TEST_F(ReadShown, FiltersSayWhatThereIs) {
   EXPECT_TRUE(says(refusal("", {}, selection("9", "", "")), "; there are layers 0-1"));
   EXPECT_TRUE(says(refusal("", {}, selection("0-1,4-8", "", "")), "--layer 4-8: "));
   EXPECT_EQ(show("", {}, selection("0-99", "", "")).matrices.size(), 22U);
-  EXPECT_TRUE(says(refusal("", {}, selection("", "norm", "")), "; there are router routed_expert"));
+  EXPECT_TRUE(
+      says(refusal("", {}, selection("", "norm", "")), "; there are router, routed_expert"));
   EXPECT_TRUE(says(refusal("", {}, selection("", "", "dwn_proj")),
-                   "; there are down_proj gate_proj router (nearest: down_proj)"));
+                   "; did you mean down_proj? there are down_proj, gate_proj, router"));
   EXPECT_TRUE(says(refusal("", {}, selection("", "router", "down_proj")), "together"));
 }
 

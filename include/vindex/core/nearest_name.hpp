@@ -1,4 +1,4 @@
-// Owns the guess at what a misspelt name was meant to be.
+// Owns the guess at what a misspelt name was meant to be, and the list of what there is.
 #pragma once
 
 #include <cstddef>
@@ -22,5 +22,9 @@ std::vector<std::string> nearest_names(std::string_view text, std::span<const st
 
 /// "did you mean a, b or c?", or nothing where there is no guess. Names through printable().
 std::string did_you_mean(std::string_view text, std::span<const std::string> names);
+
+/// "a, b, c", names through excerpt(); of more than 24 the first ones and their count:
+/// "a, b, ... (30 in all)".
+std::string name_list(std::span<const std::string> names);
 
 }  // namespace vindex

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,10 @@ std::vector<std::int64_t> select(const ModelIndex& index, const Selection& selec
 
 /// Whether the pattern is one of the whole name.
 bool name_matches(const NamePattern& pattern, const std::string& name);
+
+/// "0-3,7 and -1 (no layer)": `layers` as --layers takes them; of more than 24 ranges the first
+/// ones and the last.
+std::string layers_text(const std::set<std::int32_t>& layers);
 
 /// What of `selection` names nothing in `index`, one line for each such part of a list: what there
 /// is instead, what was probably meant. Empty where every part names something, which does not mean
