@@ -189,7 +189,8 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "print vindex-bench/1 with all samples");
   CLI11_PARSE(app, argc, argv);
 
-  const auto backend = measure::make_cpu_backend(1);
+  const char* const wish = std::getenv("OPENBLAS_CORETYPE");
+  const auto backend = measure::make_cpu_backend(1, wish == nullptr ? "" : wish);
   const measure::BackendInfo info = backend->info();
   const std::int64_t n = std::min(rows, cols);
   std::vector<Case> cases;

@@ -12,6 +12,10 @@ fi
 # Debian's own interpreter: another one on the PATH may be of a version that has no such packages.
 python=/usr/bin/python3
 [[ -x "$python" ]] || python=python3
+if [[ -e "$folder" && ! -f "$folder/pyvenv.cfg" ]]; then
+  echo "python_env: $folder is there and no Python environment: name another folder" >&2
+  exit 1
+fi
 rm -rf "$folder"
 "$python" -m venv "$folder" || { echo "python_env: no venv; on Debian: apt-get install python3-venv" >&2; exit 1; }
 "$folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$wanted"

@@ -72,18 +72,31 @@ Names fitting_of_arm(const ArmFeatures& has) {
                                                    : Names{};
 }
 
+bool is_in(const ArmFeatures& has, std::initializer_list<std::uint32_t> parts) {
+  return std::find(parts.begin(), parts.end(), has.part) != parts.end();
+}
+
 Names fitting(const ArmWords& words) {
   const ArmFeatures has = usable_features(words);
   switch (has.implementer) {
     case 0x41:
       return fitting_of_arm(has);
+    case 0x6d:
+      return fitting_of_arm(has);  // Microsoft Cobalt: a Neoverse N2 under ARM's part number
     case 0x42:
-    case 0x43:
     case 0x46:
-    case 0x48:
     case 0x50:
-      return {};  // Broadcom, Cavium, Fujitsu, HiSilicon, first Ampere: the library has their
-                  // kernels
+      return {};  // Broadcom, Fujitsu, the first Ampere: the library has their kernels
+    case 0x43:
+      if (is_in(has, {0x0a1, 0x0af, 0x0b8})) {  // ThunderX, X2, X3
+        return {};
+      }
+      break;
+    case 0x48:
+      if (is_in(has, {0xd01})) {  // TaiShan v110
+        return {};
+      }
+      break;
     default:
       break;
   }
@@ -107,6 +120,10 @@ std::string_view lacking(std::string_view core, const CpuidWords& words) {
   }
   if (is_one_of(core, {"Haswell", "Zen"}) && !has.avx2_fma) {
     return "AVX2 and FMA";
+  }
+  if (is_one_of(core, {"Opteron", "Opteron_SSE3"}) &&
+      !(is_of_amd(words) && has.family < kFirstZenFamily)) {
+    return "3DNow!";
   }
   if (is_one_of(core, {"Bulldozer", "Piledriver", "Steamroller", "Excavator"}) && !has.fma4) {
     return "FMA4";
@@ -153,9 +170,11 @@ bool is_same_core(std::string_view a, std::string_view b) {
 
 std::string blas_core_warning(const std::string& version, std::string_view taken,
                               std::string_view wish, const std::vector<std::string_view>& fitting) {
-  const bool fits = fitting.empty() ||
-                    std::any_of(fitting.begin(), fitting.end(),
-                                [&](std::string_view name) { return is_same_core(taken, name); });
+  const auto is_fitting = [&](std::string_view core) {
+    return std::any_of(fitting.begin(), fitting.end(),
+                       [&](std::string_view name) { return is_same_core(core, name); });
+  };
+  const bool fits = fitting.empty() || is_fitting(taken);
   const bool has_wish = wish.empty() || is_same_core(taken, wish);
   if (fits && has_wish) {
     return {};
@@ -169,9 +188,10 @@ std::string blas_core_warning(const std::string& version, std::string_view taken
   }
   text += fmt::format("; this processor can have {}, which may be several times as fast: ",
                       fitting.front());
-  return text + (wish.empty() ? "this OpenBLAS has them not; install one that is built with "
-                                "DYNAMIC_ARCH (Debian: libopenblas0-pthread)"
-                              : "unset OPENBLAS_CORETYPE");
+  return text + (wish.empty() || is_fitting(wish)
+                     ? "this OpenBLAS has them not; install one that is built with "
+                       "DYNAMIC_ARCH (Debian: libopenblas0-pthread)"
+                     : "unset OPENBLAS_CORETYPE");
 }
 
 }  // namespace vindex::measure

@@ -13,7 +13,7 @@ namespace vindex::measure {
 
 /// Names of the core types that suit a processor, as OpenBLAS spells them (it ignores case): the
 /// first is asked for, the others are as good where a version prefers them. Empty: the library
-/// knows this processor better (everything older than AVX, AMD before Zen).
+/// knows this processor better (everything older than AVX, AMD without AVX2).
 /// The first is one that 0.3.21 (Debian 12) and every later version knows: asked for a name it does
 /// not have, it takes its oldest kernels on ARM.
 /// Source of the names: OpenBLAS driver/others/dynamic.c, dynamic_arm64.c.

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <string>
 #include <vector>
@@ -54,13 +55,23 @@ BlasFunctions functions_of(void* library) {
     throw ConfigurationError("E-BLAS-MISSING", fmt::format("the OpenBLAS found here lacks{}; {}",
                                                            lacking, kWhatToInstall));
   }
+  // The ordinary names with integers of 64 bits (a build with INTERFACE64): every call of LAPACK
+  // would read beyond the integers that it is given.
+  if (std::strstr(functions.openblas_get_config(), "USE64BITINT") != nullptr) {
+    throw ConfigurationError("E-BLAS-MISSING",
+                             fmt::format("the OpenBLAS found here takes integers of 64 bits, this "
+                                         "program those of 32; {}",
+                                         kWhatToInstall));
+  }
   return functions;
 }
 
 /// OpenBLAS reads its environment once, while it is loaded. One thread: matrices are measured side
-/// by side, and a pool of threads would be started (and would spin) for nothing.
+/// by side, and a pool of threads would be started (and would spin) for nothing. Builds on OpenMP
+/// ask OpenMP in every calling thread.
 void set_environment(std::string_view core) {
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  ::setenv("OMP_NUM_THREADS", "1", 1);
   if (!core.empty()) {
     ::setenv("OPENBLAS_CORETYPE", std::string(core).c_str(), 1);
   }

@@ -57,8 +57,13 @@ Processor this_processor() {
 #elif defined(__aarch64__)
   ArmWords words;
   words.hwcap = ::getauxval(AT_HWCAP);
-  std::ifstream file("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
-  file >> std::hex >> words.midr;
+  constexpr std::uint64_t kHwcapCpuid = 1U << 11U;  // the kernel answers for the register
+  if ((words.hwcap & kHwcapCpuid) != 0) {
+    __asm__("mrs %0, midr_el1" : "=r"(words.midr));
+  } else {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
+    file >> std::hex >> words.midr;
+  }
   return words;
 #else
   return {};

@@ -105,10 +105,6 @@ std::int64_t draw_count(std::int64_t rank) {
   return rank == 1 ? 1 : std::clamp<std::int64_t>(32768 / rank, 32, 8192);
 }
 
-bool is_integer(Metric metric) {
-  return metric_rows()[static_cast<std::size_t>(metric)].is_integer;
-}
-
 }  // namespace
 
 MetricValues product_null_metrics(std::span<const std::int64_t> sides) {
@@ -151,9 +147,9 @@ MetricValues product_null_metrics(std::span<const std::int64_t> sides) {
     nulls.var_at_k[i] = sums.var_at_k[i] * scale;
   }
   for (const MetricRow& row : metric_rows()) {
-    const double mean = sums[row.metric] * scale;
-    nulls[row.metric] = !row.has_null ? kNaN : is_integer(row.metric) ? std::round(mean) : mean;
+    nulls[row.metric] = row.has_null ? sums[row.metric] * scale : kNaN;
   }
+  nulls[Metric::kStableRank] = 1.0 / nulls.var_at_k[0];  // as of one matrix of noise
   if (std::count(sides.begin(), sides.end(), rank) > 1) {
     nulls[Metric::kConditionNumber] = kNaN;
   }

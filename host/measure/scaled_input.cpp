@@ -3,7 +3,6 @@
 #include <vindex/measure/scaled_input.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace vindex::measure {
@@ -37,13 +36,9 @@ class ScaledInput final : public MatrixInput {
   bool in_memory() const override { return false; }
 
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    // Packed words and blocks of scales may span rows; float32 does not tell the caller of them.
-    const std::int64_t unit = std::lcm(8, std::max<std::int64_t>(1, inner_->encoding().block_rows));
-    const Widened wide = widened(first, count, unit, rows());
-    decode_scaled(inner_->row_slab(wide.first, wide.count), wide.first, 0);
+    decode_scaled(inner_->row_slab(first, count), first, 0);
     decode::EncodedMatrix view = view_of(count, cols(), cols());
     view.first_row = first;
-    view.codes += (first - wide.first) * view.row_stride_bytes;
     return view;
   }
 

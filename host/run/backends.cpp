@@ -1,5 +1,6 @@
 // Choosing back ends, and what memory the process may take.
 #include <vindex/core/error.hpp>
+#include <vindex/measure/blas_library.hpp>
 #include <vindex/run/measure_run.hpp>
 
 #include <fmt/format.h>
@@ -96,6 +97,13 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     for (const std::string& text : backend->info().notes) {
       note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
     }
+  }
+  if (backends.front()->info().name != "cpu" &&
+      (settings.indexing.heads || settings.indexing.lora)) {
+    // While nothing else runs: loading it sets the environment.
+    const measure::BlasInfo& blas = measure::load_blas(settings.blas_core);
+    note += fmt::format("\nproducts of factors: on the host, {}", blas.text());
+    note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;
   }
   return backends;
 }

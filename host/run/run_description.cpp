@@ -1,4 +1,5 @@
 #include <vindex/core/digest.hpp>
+#include <vindex/measure/blas_library.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/run/run_description.hpp>
@@ -159,14 +160,17 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   for (const std::string& file : reader.statistics().refused) {
     refused.push_back(file);
   }
-  run.environment_json =
-      Json{{"program", "vindex"},
-           {"version", program_version()},
-           {"commit", program_commit()},
-           {"compiler", compiler_text()},
-           {"back_ends", devices},
-           {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}}
-          .dump(1);
+  Json environment = {
+      {"program", "vindex"},
+      {"version", program_version()},
+      {"commit", program_commit()},
+      {"compiler", compiler_text()},
+      {"back_ends", devices},
+      {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}};
+  if (settings.indexing.heads || settings.indexing.lora) {
+    environment["products"] = measure::load_blas(settings.blas_core).text();
+  }
+  run.environment_json = environment.dump(1);
 
   const model::ModelShape& shape = model.index.shape;
   run.config_json = Json{{"architecture", printable(shape.architecture)},

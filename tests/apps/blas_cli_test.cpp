@@ -196,5 +196,14 @@ TEST_F(BlasCliTest, WhatIsMissingIsSaidAndHowToGetIt) {
   must({"inspect", model_});
 }
 
+TEST_F(BlasCliTest, IntegersOf64BitsAreRefused) {
+  const Variable path("LD_LIBRARY_PATH", VINDEX_BLAS_OF_64_BITS);
+  const ProgramResult result = run({"measure", model_, "-o", folder_.file("out.h5")});
+  EXPECT_EQ(result.exit_code, 78) << result.err;
+  EXPECT_NE(result.err.find("E-BLAS-MISSING"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("64 bits"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
+}
+
 }  // namespace
 }  // namespace vindex::testing

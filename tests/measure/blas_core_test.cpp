@@ -127,22 +127,25 @@ TEST(BlasCore, ArmGoesByCoreAndVectorLength) {
     std::uint64_t midr, hwcap;
     std::string core;
   };
-  for (const Case& one :
-       std::vector<Case>{{"Cortex-A53", 0x410fd034, 0, "cortexa53"},
-                         {"Cortex-A57", 0x411fd070, 0, "cortexa57"},
-                         {"Cortex-A72, Graviton", 0x410fd083, 0, "cortexa72"},
-                         {"Neoverse N1, Graviton 2, Ampere Altra", 0x413fd0c1, kDot, "neoversen1"},
-                         {"Neoverse V1, Graviton 3", 0x411fd401, kDot | kSve, "neoversev1"},
-                         {"Neoverse V1 whose SVE is hidden", 0x411fd401, kDot, "neoversen1"},
-                         {"Neoverse N2", 0x410fd490, kDot | kSve, "neoversen2"},
-                         {"Neoverse V2, Graviton 4, Grace", 0x410fd4f0, kDot | kSve, "neoversen2"},
-                         {"Neoverse V2 whose SVE is hidden", 0x410fd4f0, kDot, "neoversen1"},
-                         {"Apple M1", 0x611f0221, kDot, "neoversen1"},
-                         {"Ampere One", 0xc00fac30, kDot, "neoversen1"},
-                         {"an unknown core with dot products", 0, kDot, "neoversen1"},
-                         {"A64FX", 0x460f0010, kSve, ""},
-                         {"ThunderX2", 0x431f0af1, 0, ""},
-                         {"an unknown old core", 0, 0, ""}}) {
+  for (const Case& one : std::vector<Case>{
+           {"Cortex-A53", 0x410fd034, 0, "cortexa53"},
+           {"Cortex-A57", 0x411fd070, 0, "cortexa57"},
+           {"Cortex-A72, Graviton", 0x410fd083, 0, "cortexa72"},
+           {"Neoverse N1, Graviton 2, Ampere Altra", 0x413fd0c1, kDot, "neoversen1"},
+           {"Neoverse V1, Graviton 3", 0x411fd401, kDot | kSve, "neoversev1"},
+           {"Neoverse V1 whose SVE is hidden", 0x411fd401, kDot, "neoversen1"},
+           {"Neoverse N2", 0x410fd490, kDot | kSve, "neoversen2"},
+           {"Neoverse V2, Graviton 4, Grace", 0x410fd4f0, kDot | kSve, "neoversen2"},
+           {"Neoverse V2 whose SVE is hidden", 0x410fd4f0, kDot, "neoversen1"},
+           {"Apple M1", 0x611f0221, kDot, "neoversen1"},
+           {"Ampere One", 0xc00fac30, kDot, "neoversen1"},
+           {"an unknown core with dot products", 0, kDot, "neoversen1"},
+           {"A64FX", 0x460f0010, kSve, ""},
+           {"ThunderX2", 0x431f0af1, 0, ""},
+           {"TaiShan v110, Kunpeng 920", 0x481fd010, kDot, ""},
+           {"TaiShan v120", 0x480fd020, kDot | kSve, "neoversen1"},
+           {"Neoverse N2 of Microsoft, Cobalt", 0x6d0fd490, kDot | kSve, "neoversen2"},
+           {"an unknown old core", 0, 0, ""}}) {
     const ArmWords words{.midr = one.midr, .hwcap = one.hwcap};
     const auto fitting = fitting_blas_cores(words);
     EXPECT_EQ(first_of(fitting), one.core) << one.name;
@@ -172,6 +175,9 @@ TEST(BlasCore, WarnsOfPoorKernelsAndUnknownNames) {
 
   const std::string built_for_one = blas_core_warning(version, "Haswell", "", xeon);
   EXPECT_NE(built_for_one.find("DYNAMIC_ARCH"), std::string::npos) << built_for_one;
+  const std::string wished_in_vain = blas_core_warning(version, "Haswell", "SkylakeX", xeon);
+  EXPECT_NE(wished_in_vain.find("DYNAMIC_ARCH"), std::string::npos) << wished_in_vain;
+  EXPECT_EQ(wished_in_vain.find("unset"), std::string::npos) << wished_in_vain;
 }
 
 #if defined(__x86_64__)

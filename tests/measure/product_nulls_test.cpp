@@ -9,7 +9,8 @@
 namespace vindex::measure {
 namespace {
 
-constexpr Metric kCompared[] = {Metric::kStableRank,      Metric::kParticipationRatio,
+constexpr Metric kCompared[] = {Metric::kRank90,          Metric::kRank95,
+                                Metric::kRank99,          Metric::kParticipationRatio,
                                 Metric::kEffectiveRank,   Metric::kEffectiveRankSigma,
                                 Metric::kSpectralEntropy, Metric::kHillAlpha,
                                 Metric::kTraceLog,        Metric::kGini,
@@ -50,6 +51,7 @@ TEST(ProductNullTest, AgreesWithWholeMatricesOfNoise) {
         scalar[static_cast<std::size_t>(metric)].add(values[metric]);
       }
     }
+    EXPECT_EQ(null[Metric::kStableRank], 1.0 / null.var_at_k[0]);
     for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
       EXPECT_NEAR(null.var_at_k[i], var[i].mean(),
                   0.003 * var[i].mean() + 4.0 * var[i].error() + 1e-12)

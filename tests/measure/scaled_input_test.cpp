@@ -58,8 +58,9 @@ struct Stored {
 };
 
 std::vector<Encoding> encodings() {
-  return {decode::plain_encoding(ElementType::kF32), decode::plain_encoding(ElementType::kBF16),
+  return {decode::plain_encoding(ElementType::kF32),  decode::plain_encoding(ElementType::kBF16),
           decode::plain_encoding(ElementType::kQ8_0), decode::fp8_block_encoding(128, 128),
+          decode::fp8_block_encoding(160, 384),  // one scale for all
           decode::packed_int_encoding(4, 32)};
 }
 
@@ -124,6 +125,45 @@ TEST(ScaledInput, EverySlabHoldsTheBitsOfTheProduct) {
         expect_bits(decode::column_slab(slab, count / 3, count - count / 3));
       }
     }
+  }
+}
+
+/// Passes slabs on and counts the weights that it is asked for.
+class CountingInput final : public measure::MatrixInput {
+ public:
+  CountingInput(std::unique_ptr<measure::MatrixInput> inner, std::int64_t& most)
+      : inner_(std::move(inner)), most_(most) {}
+  const Encoding& encoding() const override { return inner_->encoding(); }
+  std::int64_t rows() const override { return inner_->rows(); }
+  std::int64_t cols() const override { return inner_->cols(); }
+  bool transposed() const override { return inner_->transposed(); }
+  std::uint64_t sign_flip_key() const override { return inner_->sign_flip_key(); }
+  bool in_memory() const override { return inner_->in_memory(); }
+  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
+    most_ = std::max(most_, count * cols());
+    return inner_->row_slab(first, count);
+  }
+  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
+    most_ = std::max(most_, count * rows());
+    return inner_->column_slab(first, count);
+  }
+
+ private:
+  std::unique_ptr<measure::MatrixInput> inner_;
+  std::int64_t& most_;
+};
+
+// One scale for the whole tensor: its block is the matrix, and a slab is a slab all the same.
+TEST(ScaledInput, ASlabOfRowsReadsThoseRows) {
+  const FloatMatrix matrix = gaussian_matrix(160, 384, 3);
+  for (const Encoding& encoding : encodings()) {
+    const Stored stored(matrix, encoding);
+    std::int64_t most = 0;
+    const auto input = measure::make_scaled_input(
+        std::make_unique<CountingInput>(measure::make_memory_input(stored.view), most),
+        some_scale(384));
+    (void)input->row_slab(13, 10);
+    EXPECT_EQ(most, 10 * 384) << encoding.label;
   }
 }
 
