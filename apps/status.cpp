@@ -48,7 +48,7 @@ std::string status_json(const results::RunStatus& status) {
   if (status.eta_seconds >= 0.0) {
     document["eta_seconds"] = status.eta_seconds;
   }
-  return document.dump() + "\n";
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 const char* state_of(const results::RunStatus& status) {
@@ -80,7 +80,9 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
         status.eta_seconds < 0.0 ? std::string("time left not known yet")
                                  : "about " + run::clock_text(status.eta_seconds) + " left"));
   } else if (status.left + status.derived_left > 0) {
-    sentence("no process works on it; the same `vindex measure` command again goes on from here");
+    sentence(
+        "no process works on it; the same `vindex measure` command again goes on from here (of a "
+        "run by --worker, those of the workers that are not done)");
   } else if (status.state == "running") {
     sentence(fmt::format("all parts are there: vindex merge {}.parts -o {}", printable(path),
                          printable(path)));
@@ -92,7 +94,7 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
                     processes(status.gone), status.gone == 1 ? "it" : "they"));
   }
   for (const results::FailedRow& row : status.failed_rows) {
-    const std::string slice = row.slice < 0 ? "" : fmt::format("[{}]", row.slice);
+    const std::string slice = row.slice < 0 ? "" : fmt::format("#{}", row.slice);
     const std::string table = row.table == model::ResultTable::kMatrix
                                   ? ""
                                   : fmt::format(" /{}/", model::table_name(row.table));

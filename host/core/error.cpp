@@ -89,7 +89,10 @@ std::size_t utf8_length(const std::string& text, std::size_t i) {
     code = (code << 6U) | (at(i + k) & 0x3FU);
   }
   const bool valid = code >= minimum && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF) &&
-                     (code < 0x80 || code > 0x9F);  // C1 control characters drive terminals too
+                     // C1 control characters drive terminals too; separators and overrides of the
+                     // writing direction turn the rest of a line round.
+                     (code < 0x80 || code > 0x9F) && (code < 0x2028 || code > 0x202E) &&
+                     (code < 0x2066 || code > 0x2069);
   return valid ? length : 0;
 }
 }  // namespace

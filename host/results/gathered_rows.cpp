@@ -59,4 +59,27 @@ void GatheredRows::relocate(const std::string& path) {
   }
 }
 
+void gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered) {
+  // First, so that what is no results file is refused as itself.
+  if (run.has_file && ResultsReader(path).header().part) {
+    throw UsageError("E-RESULTS-PART",
+                     printable(path) +
+                         " is a part of a run; name the results file beside its folder, or merge "
+                         "it first");
+  }
+  std::vector<std::string> files = run.files.runs;
+  if (run.has_file) {
+    files.push_back(path);
+  }
+  files.insert(files.end(), run.files.parts.begin(), run.files.parts.end());
+  Fingerprint fingerprint = ResultsReader(files.front()).fingerprint();
+  for (const std::string& file : files) {
+    const Fingerprint found = ResultsReader(file).fingerprint();
+    require_same_fingerprint(fingerprint, found, file,
+                             "its rows and those beside it do not go together");
+    keep_derived_lines(fingerprint, found);
+    gathered.add_file(file);
+  }
+}
+
 }  // namespace vindex::results

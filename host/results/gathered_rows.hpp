@@ -2,6 +2,7 @@
 // the best outcome of each.
 #pragma once
 
+#include "parts_folder.hpp"
 #include "results_reader.hpp"
 #include "stored_row.hpp"
 
@@ -32,5 +33,10 @@ class GatheredRows {
   std::unordered_map<std::string, std::size_t> by_key_;
   SourcePool pool_;
 };
+
+/// Adds what is on disk of a run: descriptions, the published file, parts. Errors:
+/// ConfigurationError E-RESUME-FINGERPRINT where they are of different runs; UsageError
+/// E-RESULTS-PART where `path` is a part itself.
+void gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered);
 
 }  // namespace vindex::results

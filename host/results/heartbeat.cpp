@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
@@ -130,11 +129,13 @@ Heartbeat parse_heartbeat(const std::string& text) {
   Heartbeat h;
   std::istringstream lines(text);
   const auto set_count = [](std::int64_t& to, std::string_view value) {
-    to = whole_number<std::int64_t>(value).value_or(to);
+    constexpr std::int64_t kMost = std::int64_t{1} << 40U;
+    to = std::clamp(whole_number<std::int64_t>(value).value_or(to), -kMost, kMost);
   };
   const auto set_number = [](double& to, std::string_view value) {
     const double number = whole_number<double>(value).value_or(to);
-    to = std::isfinite(number) ? number : to;
+    constexpr double kMost = 1e12;
+    to = number >= 0.0 && number <= kMost ? number : to;
   };
   for (std::string line; std::getline(lines, line);) {
     std::string_view rest = line;

@@ -94,6 +94,15 @@ PartFiles list_parts(const std::string& folder) {
   return files;
 }
 
+RunFiles list_run(const std::string& path) {
+  RunFiles run{.files = list_parts(parts_folder(path)), .has_file = file_exists(path)};
+  if (!run.has_file && run.files.runs.empty() && run.files.parts.empty()) {
+    throw MissingInputError("E-RESULTS-MISSING",
+                            printable(path) + " does not exist, and no run is writing it");
+  }
+  return run;
+}
+
 void verify_part(const std::string& path) {
   const std::string name = name_of(path);
   const std::size_t dash = name.rfind('-');

@@ -9,6 +9,8 @@
 #include "results_reader.hpp"
 #include "results_writer.hpp"
 
+#include <vindex/core/error.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,9 +24,36 @@ std::string worker_tag(std::int32_t index, std::int32_t count);
 struct PartFiles {
   std::vector<std::string> runs;   ///< run descriptions, by name
   std::vector<std::string> parts;  ///< by name
+  bool operator==(const PartFiles&) const = default;
 };
 /// What is in `folder`; nothing if it does not exist. Errors: SystemError.
 PartFiles list_parts(const std::string& folder);
+
+/// What is on disk of the run of results file `path` at one moment.
+struct RunFiles {
+  PartFiles files;
+  bool has_file = false;
+  bool operator==(const RunFiles&) const = default;
+};
+/// Errors: SystemError; MissingInputError E-RESULTS-MISSING where there is nothing.
+RunFiles list_run(const std::string& path);
+
+/// What `read()` returns. A run that is just ending removes its parts, and what was listed may be
+/// gone when it is read: an error is believed once the files have stayed the same.
+template <typename Read>
+auto read_while_it_stays(const std::string& path, Read read) {
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    const RunFiles before = list_run(path);
+    try {
+      return read();
+    } catch (const Error&) {
+      if (attempt == kAttempts || list_run(path) == before) {
+        throw;
+      }
+    }
+  }
+}
 
 /// Errors: FormatError E-PART-DIGEST where the bytes of a part are not those that were written.
 void verify_part(const std::string& path);

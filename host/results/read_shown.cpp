@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace vindex::results {
@@ -23,32 +22,10 @@ namespace {
 
 /// Every row of the state at `path`, and what the newest file says of the run.
 void gather(const std::string& path, GatheredRows& gathered, Shown& shown) {
-  const PartFiles files = list_parts(parts_folder(path));
-  const bool is_published = file_exists(path);
-  if (!is_published && files.runs.empty() && files.parts.empty()) {
-    throw MissingInputError("E-RESULTS-MISSING",
-                            printable(path) + " does not exist, and no run is writing it");
-  }
-  if (is_published) {
-    // First, so that what is no results file is refused as itself.
-    const ResultsReader reader(path);
-    if (reader.header().part) {
-      throw UsageError("E-SHOW-PART", printable(path) +
-                                          " is a part of a run; name the results file beside its "
-                                          "folder, or merge it first");
-    }
-  }
-  for (const std::string& run : files.runs) {
-    gathered.add_file(run);
-  }
-  if (is_published) {
-    gathered.add_file(path);
-  }
-  for (const std::string& part : files.parts) {
-    gathered.add_file(part);
-  }
-  const auto published = static_cast<std::int32_t>(files.runs.size());
-  const h5::File& file = gathered.pool().reader(is_published ? published : 0).file();
+  const RunFiles run = list_run(path);
+  gather_run(path, run, gathered);
+  const auto published = static_cast<std::int32_t>(run.files.runs.size());
+  const h5::File& file = gathered.pool().reader(run.has_file ? published : 0).file();
   shown.model = file.text_attribute("/", "model");
   shown.mode = file.text_attribute("/", "mode");
   shown.backend = file.text_attribute("/", "backend");
@@ -118,18 +95,13 @@ std::optional<std::int32_t> choose_k(std::vector<ShownMatrix>& matrices,
                                      const std::vector<const StoredRow*>& rows,
                                      std::optional<std::int32_t> k) {
   const GroupMembers groups = members_of(matrices);
-  measure::NullCache nulls;
   std::vector<std::optional<std::int32_t>> each(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const std::size_t i : groups[g]) {
       if (rows[i]->status != measure::Status::kMeasured) {
         continue;
       }
-      // Rows of /imatrix/ have a sign flip in the place of a null: by the shape.
-      const StoredRow& row = *rows[i];
-      const auto& null = std::isnan(row.nulls.var_at_k[0]) ? nulls.of(row.rows, row.cols).var_at_k
-                                                           : row.nulls.var_at_k;
-      const auto own = measure::telling_k(row.shorter(), null);
+      const auto own = measure::telling_k(rows[i]->shorter(), rows[i]->nulls.var_at_k);
       if (own) {
         each[g] = std::min(each[g].value_or(*own), *own);
       }
@@ -154,7 +126,9 @@ std::string ShownMetric::label() const {
   return k ? fmt::format("var@{}{}", *k, rest) : "var@k" + rest;
 }
 
-Shown read_shown(const std::string& path, const ShowQuery& query) {
+namespace {
+
+Shown shown_now(const std::string& path, const ShowQuery& query) {
   Shown shown;
   shown.path = path;
   GatheredRows gathered;
@@ -201,6 +175,12 @@ Shown read_shown(const std::string& path, const ShowQuery& query) {
   fill_numbers(shown.matrices, shown.metric, columns);
   shown.sort_by = fill_sort_column(shown.matrices, shown.metric, query.sort_by, columns);
   return shown;
+}
+
+}  // namespace
+
+Shown read_shown(const std::string& path, const ShowQuery& query) {
+  return read_while_it_stays(path, [&] { return shown_now(path, query); });
 }
 
 }  // namespace vindex::results

@@ -23,6 +23,11 @@ std::string resolve_output(const std::string& path) {
   if (path.empty() || path.back() == '/') {
     throw OutputError("E-OUT-PATH", "'" + printable(path) + "' names no file");
   }
+  if (path == "-") {
+    throw OutputError("E-OUT-PATH",
+                      "a results file does not go to standard output: name a file, and `vindex "
+                      "export` writes it there");
+  }
   struct stat status = {};
   if (stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) {

@@ -1,5 +1,6 @@
 #include "run_lock.hpp"
 
+#include "heartbeat.hpp"
 #include "publish.hpp"
 
 #include <vindex/core/error.hpp>
@@ -34,7 +35,7 @@ double monotonic_seconds() {
 
 std::string read_small_file(const std::string& path) {
   std::array<char, 4096> buffer = {};
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return "";
   }
@@ -174,6 +175,7 @@ RunLock::RunLock(const std::string& folder, const std::string& tag)
     const std::string content = read_small_file(other);
     if (is_stale(other, content, now)) {
       ::unlink(other.c_str());
+      ::unlink(heartbeat_path(folder, other_tag).c_str());  // of a worker that nobody will follow
     } else {
       release();
       refuse(other, content);

@@ -20,7 +20,8 @@ constexpr const char* kNone = "-";
 /// Four digits; large ones in full, and whole ones where `is_count`.
 std::string digits_text(double value, bool is_count) {
   const double size = std::abs(value);
-  const bool is_whole = size < 1e7 && (size >= 1000.0 || (is_count && value == std::floor(value)));
+  // From 999.95 on four digits are whole ones.
+  const bool is_whole = size < 1e7 && (size >= 999.95 || (is_count && value == std::floor(value)));
   return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:#.4g}", value);
 }
 
@@ -31,10 +32,13 @@ std::string value_text(const ShownMetric& metric, double value) {
 }
 
 std::string difference_text(const ShownMetric& metric, double value) {
-  return std::isnan(value)
-             ? std::string(kNone)
-             : (metric.is_share ? fmt::format("{:+.4f}", value)
-                                : (value > 0.0 ? "+" : "") + digits_text(value, metric.is_count));
+  if (std::isnan(value)) {
+    return kNone;
+  }
+  if (metric.is_share) {
+    return std::abs(value) < 0.00005 ? "0.0000" : fmt::format("{:+.4f}", value);
+  }
+  return (value > 0.0 ? "+" : "") + digits_text(value, metric.is_count);
 }
 
 /// "0.685..0.688"; a spread of one value is none.
@@ -148,10 +152,9 @@ std::string rows_text(model::ResultTable table) {
 std::string other_tables_text(const Shown& shown) {
   std::string text;
   for (const model::ResultTable table : shown.other_tables) {
-    text +=
-        fmt::format("{}--table {}", text.empty() ? "; others: " : ", ", model::table_name(table));
+    text += fmt::format("{}--table {}", text.empty() ? "others: " : ", ", model::table_name(table));
   }
-  return text;
+  return text.empty() ? text : text + "\n";
 }
 
 }  // namespace
@@ -167,7 +170,7 @@ std::string shown_headline(const Shown& shown) {
     about = fmt::format("share of the squared norm in the first {} singular values",
                         shown.metric.k ? std::to_string(*shown.metric.k) : "k");
   }
-  return fmt::format("{}: {}, {} of {} {} measured (mode {}, back end {}){}\n{}{}{}\n",
+  return fmt::format("{}: {}, {} of {} {} measured (mode {}, back end {})\n{}{}{}{}\n",
                      printable(shown.path), shown.state, shown.matrices_measured,
                      shown.matrices_total, rows_text(shown.table), printable(shown.mode),
                      printable(shown.backend), other_tables_text(shown), shown.metric.label(),
@@ -291,11 +294,7 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
   const bool is_own_column = shown.sort_by == "value" || shown.sort_by == "null" ||
                              shown.sort_by == "difference" || shown.sort_by == "ratio" ||
                              shown.sort_by == "signflip";
-  const auto one_k = [&] {
-    return std::all_of(matrices.begin(), matrices.end(),
-                       [&](const auto* matrix) { return matrix->k == matrices.front()->k; });
-  };
-  const bool has_k = has_own_k(metric) && !matrices.empty() && !one_k();
+  const bool has_k = has_own_k(metric);
   Table table;
   if (!is_own_column) {
     // The last line has a long name in full.

@@ -19,8 +19,8 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Numbers that say which matrix it is, or how it went.
-constexpr std::array<std::string_view, 9> kIdentity = {
-    "matrix", "k", "slice", "layer", "expert", "rows", "cols", "status", "escalated"};
+constexpr std::array<std::string_view, 10> kIdentity = {
+    "matrix", "k", "slice", "layer", "expert", "rows", "cols", "status", "escalated", "of_matrix"};
 
 /// Between 0 and 1 by definition.
 constexpr std::array<std::string_view, 6> kShares = {
@@ -39,10 +39,9 @@ bool is_companion(std::string_view name) {
 
 /// What `text` could have meant, and everything there is.
 std::string advice(const std::string& text, const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(text, names);
-  return fmt::format("{}there are {}",
-                     nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest),
-                     fmt::join(names, " "));
+  const std::string guess = did_you_mean(text, names);
+  return fmt::format("{}{}there are {}", guess, guess.empty() ? "" : " ",
+                     printable(fmt::format("{}", fmt::join(names, " "))));
 }
 
 /// The metrics in the order of the table, then others that the file has.

@@ -15,20 +15,6 @@ namespace vindex::results {
 
 namespace {
 
-/// What is on disk of a run at one moment.
-struct Listing {
-  PartFiles files;
-  bool has_file = false;
-  bool operator==(const Listing& other) const {
-    return has_file == other.has_file && files.runs == other.files.runs &&
-           files.parts == other.files.parts;
-  }
-};
-
-Listing list(const std::string& path) {
-  return {.files = list_parts(parts_folder(path)), .has_file = file_exists(path)};
-}
-
 struct LiveHeartbeat {
   std::string tag;
   Heartbeat heartbeat;
@@ -37,7 +23,7 @@ struct LiveHeartbeat {
 /// Adds what processes have told and not published. `listing` was made after the heartbeats were
 /// read: where their worker has published a part since, that part holds their rows.
 void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
-                    const Listing& listing) {
+                    const RunFiles& listing) {
   std::vector<FailedRow> told;
   for (const auto& [tag, heartbeat] : live) {
     status.rate_per_second += heartbeat.progress.rate_per_second;
@@ -79,19 +65,11 @@ void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
   clamp(status.derived_total, status.derived_done, status.derived_failed, status.derived_left);
 }
 
-RunStatus status_of(const std::string& path, const Listing& listing,
+RunStatus status_of(const std::string& path, const RunFiles& listing,
                     const std::vector<LiveHeartbeat>& live) {
   RunStatus status;
   GatheredRows gathered;
-  for (const std::string& run : listing.files.runs) {
-    gathered.add_file(run);
-  }
-  if (listing.has_file) {
-    gathered.add_file(path);
-  }
-  for (const std::string& part : listing.files.parts) {
-    gathered.add_file(part);
-  }
+  gather_run(path, listing, gathered);
   const std::vector<const StoredRow*> rows = gathered.sorted();
   const StatusCounts all = count_statuses(rows);
   const StatusCounts counts = count_statuses(rows_of(rows, model::ResultTable::kMatrix));
@@ -106,10 +84,10 @@ RunStatus status_of(const std::string& path, const Listing& listing,
   for (const StoredRow* row : rows) {
     if (is_failure(row->status) && status.failed_rows.size() < kMostFailedRows) {
       status.failed_rows.push_back({.table = row->table,
-                                    .tensor = row->tensor,
+                                    .tensor = printable(row->tensor),
                                     .slice = row->slice,
                                     .status = kStatusNames[static_cast<std::size_t>(row->status)],
-                                    .reason = row->reason});
+                                    .reason = printable(row->reason)});
     }
   }
   add_heartbeats(status, live, listing);
@@ -119,9 +97,7 @@ RunStatus status_of(const std::string& path, const Listing& listing,
 }  // namespace
 
 RunStatus read_status(const std::string& path) {
-  // A run that is just ending removes its parts: what was listed may be gone when it is read.
-  constexpr int kAttempts = 5;
-  for (int attempt = 1;; ++attempt) {
+  return read_while_it_stays(path, [&] {
     const std::string folder = parts_folder(path);
     std::vector<LiveHeartbeat> live;
     std::int32_t gone = 0;
@@ -134,22 +110,11 @@ RunStatus read_status(const std::string& path) {
       }
     }
     const std::int32_t workers = count_locks(folder);
-    const Listing before = list(path);
-    if (!before.has_file && before.files.runs.empty() && before.files.parts.empty()) {
-      throw MissingInputError("E-RESULTS-MISSING",
-                              printable(path) + " does not exist, and no run is writing it");
-    }
-    try {
-      RunStatus status = status_of(path, before, live);
-      status.workers = workers;
-      status.gone = gone;
-      return status;
-    } catch (const Error&) {
-      if (attempt == kAttempts || list(path) == before) {
-        throw;
-      }
-    }
-  }
+    RunStatus status = status_of(path, list_run(path), live);
+    status.workers = workers;
+    status.gone = gone;
+    return status;
+  });
 }
 
 }  // namespace vindex::results

@@ -311,7 +311,7 @@ class Checker {
                     width == static_cast<std::uint64_t>(
                                  top ? std::min<std::int64_t>(64, row.shorter()) : row.shorter()),
                 group + ": " + row_key(row) + " does not belong here");
-        require(std::is_sorted(values.begin(), values.end(), std::greater<>()) &&
+        require(std::is_sorted(values.begin(), values.end(), std::greater<>()) && !values.empty() &&
                     !std::isnan(values.front()),
                 group + ": the spectrum of " + row_key(row) + " does not descend");
       }

@@ -120,7 +120,7 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
   if (slice) {
     const auto found = std::find_if(parts.begin(), parts.end(),
                                     [&](const auto& part) { return part.slice == *slice; });
-    if (found == parts.end()) {
+    if (found == parts.end() || *slice < 0) {
       throw UsageError(
           "E-SLICE",
           fmt::format("{}: no slice {}; {}", excerpt(name), *slice,

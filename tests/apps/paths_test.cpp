@@ -44,6 +44,10 @@ TEST_F(PathsTest, DecodeWritesToStandardOutput) {
   EXPECT_EQ(stream.out.size(), 16U * 12U * sizeof(float));
   EXPECT_EQ(stream.err, "192 values written to standard output\n");
   EXPECT_EQ(run({"decode", model_, "--tensor", tensor_, "-o", "-", "-q"}).err, "");
+  EXPECT_EQ(run({"decode", model_, "--tensor", tensor_, "--slice", "-1", "-o", "-"}).exit_code, 64);
+  const ProgramResult results = run({"measure", model_, "-o", "-", "--progress", "none"});
+  EXPECT_EQ(results.exit_code, 73);
+  EXPECT_NE(results.err.find("E-OUT-PATH"), std::string::npos) << results.err;
 }
 
 TEST_F(PathsTest, DecodeSendsNoWeightsToATerminal) {

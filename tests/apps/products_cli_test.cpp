@@ -211,7 +211,7 @@ TEST_F(ProductsTest, HeadsStandBesideAnImportanceMatrix) {
   EXPECT_EQ(spectra(both), heads);
   must({"validate", both});
   const std::string shown = run({"show", both}).out;
-  EXPECT_NE(shown.find("others: --table imatrix, --table product"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("\nothers: --table imatrix, --table product\n"), std::string::npos) << shown;
   for (const char* table : {"imatrix", "product"}) {
     const std::string text = run({"show", both, "--table", table}).out;
     EXPECT_NE(text.find(std::string("rows of /") + table + "/ measured"), std::string::npos)

@@ -25,7 +25,8 @@ TEST(PrintableTest, KeepsTextAndEscapesWhatDrivesTerminals) {
   EXPECT_EQ(printable("\xC0\x80"), "\\xc0\\x80");           // overlong zero
   EXPECT_EQ(printable("\xED\xA0\x80"), "\\xed\\xa0\\x80");  // surrogate
   EXPECT_EQ(printable("\xC2\x9B"), "\\xc2\\x9b");           // C1 control sequence introducer
-  EXPECT_EQ(printable("\xE2\x82"), "\\xe2\\x82");           // cut short
+  EXPECT_EQ(printable("\u202E\u2066"), "\\xe2\\x80\\xae\\xe2\\x81\\xa6");  // writing direction
+  EXPECT_EQ(printable("\xE2\x82"), "\\xe2\\x82");                          // cut short
 }
 
 TEST(ExpectsTest, FailureIsAnInternalError) {

@@ -24,6 +24,8 @@ TEST(TextTable, WidthsAreThoseOfATerminal) {
   EXPECT_EQ(display_width("u\u0308ber"), 4U) << "a combining character takes no column";
   EXPECT_EQ(display_width("\u5c42\u5c42"), 4U);
   EXPECT_EQ(display_width("\U0001f600"), 2U);
+  EXPECT_EQ(display_width("\u26a1\u2705"), 4U) << "emoji outside the block of emoji";
+  EXPECT_EQ(display_width("\u304b\u3099"), 2U) << "a combining voiced sound mark";
   EXPECT_EQ(display_width(printable("\xff")), 4U);
 }
 

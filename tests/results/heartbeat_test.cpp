@@ -57,6 +57,17 @@ TEST(Heartbeat, TextKeepsEverything) {
   EXPECT_LT(parse_heartbeat(heartbeat_text(heartbeat)).progress.eta_seconds, 0.0);
 }
 
+TEST(Heartbeat, NumbersOutOfReasonAreNotBelieved) {
+  const Heartbeat read = parse_heartbeat(
+      "owner a\ndone 9223372036854775807\nfailed -9223372036854775808\nrate -5\neta 1e300\n"
+      "seconds nan\n");
+  EXPECT_LE(read.matrices.done, std::int64_t{1} << 40U);
+  EXPECT_GE(read.matrices.failed, -(std::int64_t{1} << 40U));
+  EXPECT_EQ(read.progress.rate_per_second, 0.0);
+  EXPECT_LT(read.progress.eta_seconds, 0.0);
+  EXPECT_EQ(read.progress.elapsed_seconds, 0.0);
+}
+
 TEST(Heartbeat, AnyBytesAreReadWithoutHarm) {
   for (const std::string text :
        {"", "\n\n", "done", "done x", "done 99999999999999999999", "owner", "failed-row",

@@ -1,4 +1,5 @@
 // Reading for `show`: any metric and k, states of a run, columns of later versions, refusals.
+#include "parts_folder.hpp"
 #include "sample_run.hpp"
 
 #include <vindex/core/error.hpp>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -60,11 +62,19 @@ class ReadShown : public ::testing::Test {
     H5Sclose(space);
     EXPECT_GE(H5Fclose(file), 0);
   }
-  /// Names another block in every row.
-  void set_blocks(const char* name) {
-    const std::vector<const char*> texts(run_.matrices.size(), name);
+  /// Puts another text into every row of a column.
+  void set_texts(const char* column, const char* name) {
+    std::vector<std::string> numbered;
+    std::vector<const char*> texts(run_.matrices.size(), name);
+    if (std::string_view(column) == "/matrix/tensor") {  // names are keys
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        numbered.push_back(name + std::to_string(i));
+      }
+      std::transform(numbered.begin(), numbered.end(), texts.begin(),
+                     [](const std::string& text) { return text.c_str(); });
+    }
     const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t data = H5Dopen2(file, "/matrix/block", H5P_DEFAULT);
+    const hid_t data = H5Dopen2(file, column, H5P_DEFAULT);
     const hid_t type = H5Dget_type(data);
     EXPECT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()), 0);
     H5Tclose(type);
@@ -243,7 +253,7 @@ TEST_F(ReadShown, ColumnsAndGroupsOfLaterVersionsAreShownOrPassedOver) {
   EXPECT_TRUE(says(refusal("brand_mew"), "did you mean brand_new?"));
   EXPECT_TRUE(says(refusal("folder"), "E-METRIC: "));
   EXPECT_FALSE(std::isnan(show("").matrices[2].numbers.value));
-  set_blocks("connector");
+  set_texts("/matrix/block", "connector");
   EXPECT_EQ(show("").matrices[2].block, model::Block::kOther);
 }
 
@@ -276,7 +286,7 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   const std::string parts = file_ + ".parts";
   for (const auto& entry : std::filesystem::directory_iterator(parts)) {
     if (entry.path().extension() == ".h5") {
-      EXPECT_TRUE(says(error_of([&] { read_shown(entry.path(), {}); }), "E-SHOW-PART: "));
+      EXPECT_TRUE(says(error_of([&] { read_shown(entry.path(), {}); }), "E-RESULTS-PART: "));
     }
   }
 }
@@ -314,6 +324,85 @@ TEST_F(ReadShown, FastFilesShowWhatTheyHave) {
   EXPECT_FALSE(std::isnan(show("var@64").matrices[1].numbers.ratio()));
   EXPECT_TRUE(says(groups_text(show("effective_rank"), 80),
                    "(no matrix here has a value of effective_rank: fast mode: no tail"));
+}
+
+// A results file may come from anywhere; what it holds must not drive the terminal.
+TEST_F(ReadShown, TextsOfAFileArePrintable) {
+  write_sample(file_, run_);
+  const auto is_clean = [](const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+      return c == '\n' || (c >= 0x20 && c != 0x7F && c < 0x80);
+    });
+  };
+  add_column("/matrix/gini_\x1b]0;title\x07", 0.0, 1.0);
+  set_texts("/matrix/role", "do\x1b[2Jwn\xff");
+  set_texts("/matrix/tensor", "blk\x1b]0;title\x07\nforged line\xfe");
+  set_texts("/matrix/reason", "bad\xff\x1b[31m\nforged line");
+  EXPECT_TRUE(is_clean(refusal("gino"))) << refusal("gino");
+  EXPECT_TRUE(is_clean(refusal("", {}, {}, "gino")));
+  const std::string role = refusal("", {}, selection("", "", "dwn"));
+  EXPECT_TRUE(says(role, "E-SELECTION")) << role;
+  EXPECT_TRUE(is_clean(role)) << role;
+  EXPECT_TRUE(is_clean(groups_text(show(""), 80)));
+  EXPECT_TRUE(is_clean(top_text(show(""), 3, false, 80)));
+  const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t data = H5Dopen2(file, "/matrix/status", H5P_DEFAULT);
+  const hid_t type = H5Dget_type(data);
+  const std::vector<std::int8_t> codes(run_.matrices.size(),
+                                       static_cast<std::int8_t>(measure::Status::kFailed));
+  EXPECT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, codes.data()), 0);
+  H5Tclose(type);
+  H5Dclose(data);
+  EXPECT_GE(H5Fclose(file), 0);
+  const RunStatus status = read_status(file_);
+  ASSERT_FALSE(status.failed_rows.empty());
+  for (const FailedRow& row : status.failed_rows) {
+    EXPECT_TRUE(is_clean(row.tensor)) << row.tensor;
+    EXPECT_TRUE(is_clean(row.reason) && !says(row.reason, "\n")) << row.reason;
+  }
+}
+
+TEST_F(ReadShown, PartsOfAnotherRunAreNotMixedIn) {
+  const RunDescription fast = sample_run({.experts = 5, .rows = 300, .cols = 260, .mode = "fast"});
+  {
+    const auto store = open_run_store(file_, fast, {}, false);
+    measure_rows(*store, fast, 0, 4);
+    store->publish_part();
+  }
+  ASSERT_TRUE(std::filesystem::exists(file_ + ".parts"));
+  write_sample((folder_ / "other.h5"), run_);
+  std::filesystem::rename(folder_ / "other.h5", file_);
+  for (const auto& read : std::vector<std::function<void()>>{[&] { read_shown(file_, {}); },
+                                                             [&] { (void)read_status(file_); }}) {
+    EXPECT_TRUE(says(error_of(read, ExitCode::kBadConfiguration), "E-RESUME-FINGERPRINT: "));
+  }
+}
+
+TEST_F(ReadShown, AFileThatIsJustEndingIsReadAgain) {
+  write_sample(file_, run_);
+  const std::string parts = file_ + ".parts";
+  std::filesystem::create_directory(parts);
+  std::filesystem::copy_file(file_, parts + "/part-0of1-00000000.h5");
+  int reads = 0;
+  EXPECT_EQ(read_while_it_stays(file_,
+                                [&] {
+                                  if (++reads == 1) {
+                                    std::filesystem::remove_all(parts);
+                                    throw MissingInputError("E-RESULTS-MISSING", "a part");
+                                  }
+                                  return reads;
+                                }),
+            2);
+  EXPECT_TRUE(says(error_of(
+                       [&] {
+                         read_while_it_stays(file_, [&]() -> int {
+                           ++reads;
+                           throw MissingInputError("E-RESULTS-MISSING", "a part");
+                         });
+                       },
+                       ExitCode::kMissingInput),
+                   "E-RESULTS-MISSING"));
+  EXPECT_EQ(reads, 3) << "nothing has changed: no reason to read once more";
 }
 
 TEST_F(ReadShown, WhatIsNoResultsFileIsRefused) {

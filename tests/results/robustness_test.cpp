@@ -292,6 +292,21 @@ TEST(Robustness, ExternalLinksAndVirtualDatasetsAreNotFollowed) {
   EXPECT_TRUE(some_line_has(validate_file(folder / "third.h5"), "E-RESULTS-LAYOUT"));
 }
 
+TEST(Robustness, SpectraOfNoValuesAreFaults) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  write_sample(path, sample_run());
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hsize_t shape[] = {14, 0};
+  ASSERT_GE(H5Ldelete(file, "/spectra/p16/sigma", H5P_DEFAULT), 0);
+  const hid_t space = H5Screate_simple(2, shape, nullptr);
+  H5Dclose(H5Dcreate2(file, "/spectra/p16/sigma", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT,
+                      H5P_DEFAULT));
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_FALSE(validate_file(path).empty());
+}
+
 /// "ok" where reading `path` in every way ends in a result or an Error; run in a child, since the
 /// library itself may crash on what it believes.
 std::string outcome_of_reading(const std::string& path) {

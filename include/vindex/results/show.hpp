@@ -84,7 +84,8 @@ struct Shown {
 ///
 /// Errors: MissingInputError where there is neither, or no row of that table; FormatError as
 /// validate_file; UsageError E-METRIC, E-COLUMN, E-K for what the file does not have, with the
-/// nearest name, E-SELECTION for what no matrix is in, E-SHOW-PART where `path` is a part itself.
+/// nearest name, E-SELECTION for what no matrix is in, E-RESULTS-PART where `path` is a part
+/// itself.
 Shown read_shown(const std::string& path, const ShowQuery& query);
 
 /// Spread of a metric over the matrices of one (layer, block, role); NaN values are left out.
@@ -148,7 +149,7 @@ std::string groups_text(const Shown& shown, std::size_t width,
                         std::size_t most_lines = std::numeric_limits<std::size_t>::max());
 std::string experts_text(const Shown& shown, std::size_t width);
 std::string top_text(const Shown& shown, std::size_t count, bool ascending, std::size_t width);
-/// One line: path, state, counts.
+/// Path, state, counts; other tables that have rows; the metric.
 std::string shown_headline(const Shown& shown);
 
 /// The same as one JSON document, schema "vindex-show/1", numbers unrounded, null for NaN.
