@@ -112,6 +112,12 @@ LoadedBlas load(std::string_view wish, bool in_new_namespace) {
   loaded.info.kernels = loaded.functions.openblas_get_corename();
   loaded.info.warning = blas_core_warning(loaded.info.version, loaded.info.kernels,
                                           printable(std::string(wish)), fitting);
+  // One that is not there is no news; one that is there and cannot be used is.
+  if (loaded.info.warning.empty() && !why.empty() &&
+      why.find("No such file") == std::string::npos) {
+    loaded.info.warning =
+        fmt::format("W-BLAS-LIBRARY: {}; {} is used in its place", why, VINDEX_OPENBLAS_FILE);
+  }
   return loaded;
 }
 

@@ -196,6 +196,16 @@ TEST_F(BlasCliTest, WhatIsMissingIsSaidAndHowToGetIt) {
   must({"inspect", model_});
 }
 
+TEST_F(BlasCliTest, ALibraryThatCannotBeUsedIsTold) {
+  std::filesystem::create_directory(folder_.path() / "lib");
+  std::ofstream(folder_.file("lib") + "/libopenblas.so.0") << "no library";
+  const Variable path("LD_LIBRARY_PATH", folder_.file("lib").c_str());
+  const ProgramResult result =
+      run({"measure", model_, "-o", folder_.file("out.h5"), "--progress", "none"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("warning W-BLAS-LIBRARY: "), std::string::npos) << result.err;
+}
+
 TEST_F(BlasCliTest, IntegersOf64BitsAreRefused) {
   const Variable path("LD_LIBRARY_PATH", VINDEX_BLAS_OF_64_BITS);
   const ProgramResult result = run({"measure", model_, "-o", folder_.file("out.h5")});
