@@ -41,6 +41,7 @@ namespace vindex::measure {
   X(ssytrd_)
 
 struct BlasFunctions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name takes none
 #define VINDEX_BLAS_MEMBER(name) decltype(&::name) name = nullptr;
   VINDEX_BLAS_FUNCTIONS(VINDEX_BLAS_MEMBER)
 #undef VINDEX_BLAS_MEMBER
