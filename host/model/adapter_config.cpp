@@ -1,11 +1,14 @@
 // Sources: PEFT src/peft/tuners/lora/{config,layer}.py and utils/other.py (get_pattern_key);
-// llama.cpp src/llama-adapter.{h,cpp}, gguf-py/gguf/constants.py.
+// mlx-lm mlx_lm/tuner/{utils,lora}.py; llama.cpp src/llama-adapter.{h,cpp},
+// gguf-py/gguf/constants.py.
 #include "adapter_config.hpp"
 
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <re2/re2.h>
 
@@ -13,9 +16,14 @@ namespace vindex::model {
 
 namespace {
 
+constexpr double kPeftAlpha = 8.0;  ///< PEFT's own default
 constexpr std::size_t kLongestPattern = 1024;
 constexpr std::size_t kMostPatterns = 4096;
-constexpr std::int64_t kPatternMemory = 1 << 20;
+// Expressions of a few bytes can take RE2 milliseconds and megabytes each; together these stay
+// below a second and 4 MiB.
+constexpr std::size_t kLongestExpression = 256;
+constexpr std::size_t kMostExpressions = 64;
+constexpr std::int64_t kExpressionMemory = 1 << 16;
 
 std::optional<double> number_of(const JsonValue* value) {
   if (value == nullptr) {
@@ -39,24 +47,62 @@ bool flag_of(const JsonValue& config, const char* key) {
 
 }  // namespace
 
-AdapterConfig::AdapterConfig(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
+ModulePattern::ModulePattern(const std::string& text) {
+  if (is_plain(text)) {
+    plain_ = text;
+    return;
+  }
+  re2::RE2::Options options(re2::RE2::Latin1);
+  options.set_log_errors(false);
+  options.set_max_mem(kExpressionMemory);
+  expression_ = std::make_unique<re2::RE2>("(?:.*\\.)?(?:" + text + ")", options);
+}
+
+ModulePattern::~ModulePattern() = default;
+ModulePattern::ModulePattern(ModulePattern&&) noexcept = default;
+
+bool ModulePattern::is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+  });
+}
+
+bool ModulePattern::readable() const { return expression_ == nullptr || expression_->ok(); }
+
+bool ModulePattern::matches(std::string_view module) const {
+  if (expression_ != nullptr) {
+    return re2::RE2::FullMatch(module, *expression_);
+  }
+  if (module.size() < plain_.size()) {
+    return false;
+  }
+  const std::string_view head = module.substr(0, module.size() - plain_.size());
+  return (head.empty() || head.back() == '.') &&
+         std::equal(plain_.begin(), plain_.end(), module.begin() + head.size(),
+                    [](char wanted, char c) { return wanted == c || wanted == '.'; });
+}
+
+AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
+                             std::vector<Warning>& warnings) {
   if (files.format == shard::ContainerFormat::kGguf) {
     read_gguf(files);
+  } else if (files.adapter && mlx) {
+    read_mlx(*files.adapter);
   } else if (files.adapter) {
     read_peft(*files.adapter, warnings);
   }
-  if (alpha_ && !std::isfinite(*alpha_)) {
-    throw FormatError("E-LORA-ALPHA", printable(files.path),
-                      "the adapter's alpha is no finite number");
+  for (const std::optional<double>& number : {alpha_, fixed_scale_}) {
+    if (number && !std::isfinite(*number)) {
+      throw FormatError("E-LORA-ALPHA", printable(files.path),
+                        "the adapter's alpha is no finite number");
+    }
   }
-  if (!alpha_) {
+  if (!alpha_ && !fixed_scale_) {
     warnings.push_back({"W-LORA-ALPHA",
                         "no alpha is given beside the LoRA factors: their products are taken as "
                         "they are, alpha/r = 1"});
   }
 }
-
-AdapterConfig::~AdapterConfig() = default;
 
 void AdapterConfig::read_gguf(const shard::ModelFiles& files) {
   zero_means_one_ = true;
@@ -85,56 +131,86 @@ void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& war
     throw FormatError("E-LORA-TYPE", "adapter_config.json",
                       fmt::format("this adapter is no LoRA: peft_type is {}", printable(*name)));
   }
-  alpha_ = number_of(config.find("lora_alpha"));
+  const JsonValue* alpha = config.find("lora_alpha");
+  alpha_ = number_of(alpha);
+  if (!alpha_ && alpha != nullptr && !alpha->is_null()) {
+    throw FormatError("E-LORA-ALPHA", "adapter_config.json", "lora_alpha is no number");
+  }
+  if (!alpha_) {
+    alpha_ = kPeftAlpha;
+    warnings.push_back({"W-LORA-ALPHA", fmt::format("adapter_config.json gives no lora_alpha: "
+                                                    "PEFT's own default of {} is taken",
+                                                    kPeftAlpha)});
+  }
   rank_ = number_of(config.find("r"));
   root_ = flag_of(config, "use_rslora");
   dora_ = flag_of(config, "use_dora");
   const JsonValue* parameters = config.find("target_parameters");
   const JsonValue::Array* list = parameters == nullptr ? nullptr : parameters->as_array();
   targets_parameters_ = list != nullptr && !list->empty();
-  alpha_patterns_ = patterns(config, "alpha_pattern", warnings);
-  rank_patterns_ = patterns(config, "rank_pattern", warnings);
+  std::string unreadable;
+  rank_patterns_ = patterns(config, "rank_pattern", unreadable);
+  alpha_patterns_ = patterns(config, "alpha_pattern", unknown_scale_);
+  for (const std::string& text : {unreadable, unknown_scale_}) {
+    if (!text.empty()) {
+      warnings.push_back({"W-LORA-PATTERN", text});
+    }
+  }
+}
+
+void AdapterConfig::read_mlx(const JsonValue& config) {
+  const JsonValue* parameters = config.find("lora_parameters");
+  const JsonValue* scale = parameters == nullptr ? nullptr : parameters->find("scale");
+  fixed_scale_ = number_of(scale);
+  if (!fixed_scale_ && scale != nullptr && !scale->is_null()) {
+    throw FormatError("E-LORA-ALPHA", "adapter_config.json", "lora_parameters.scale is no number");
+  }
+  const JsonValue* type = config.find("fine_tune_type");
+  const std::string* name = type == nullptr ? nullptr : type->as_string();
+  dora_ = name != nullptr && *name == "dora";
 }
 
 AdapterConfig::Patterns AdapterConfig::patterns(const JsonValue& config, const char* key,
-                                                std::vector<Warning>& warnings) {
+                                                std::string& unreadable) {
   Patterns out;
   const JsonValue* value = config.find(key);
   const JsonValue::Object* members = value == nullptr ? nullptr : value->as_object();
   if (members == nullptr) {
     return out;
   }
-  for (const auto& [pattern, number] : *members) {
+  std::size_t expressions = 0;
+  for (const auto& [text, number] : *members) {
     const auto wanted = number_of(&number);
-    re2::RE2::Options options(re2::RE2::Latin1);
-    options.set_log_errors(false);
-    options.set_max_mem(kPatternMemory);
-    const bool readable = wanted && pattern.size() <= kLongestPattern && out.size() < kMostPatterns;
-    // PEFT matches the end of the path, from a dot on.
-    auto expression = std::make_unique<re2::RE2>(
-        readable ? "(?:.*\\.)?(?:" + pattern + ")" : std::string(), options);
-    if (!readable || !expression->ok()) {
-      warnings.push_back(
-          {"W-LORA-PATTERN", fmt::format("adapter_config.json: {} of {} cannot be read; not used",
-                                         printable(pattern.substr(0, 80)), key)});
-      continue;
+    const bool plain = ModulePattern::is_plain(text);
+    const bool fits = wanted && std::isfinite(*wanted) && out.size() < kMostPatterns &&
+                      text.size() <= (plain ? kLongestPattern : kLongestExpression) &&
+                      (plain || ++expressions <= kMostExpressions);
+    if (fits) {
+      out.push_back({ModulePattern(text), *wanted});
     }
-    out.emplace_back(std::move(expression), *wanted);
+    if (!fits || !out.back().module.readable()) {
+      unreadable = fmt::format("adapter_config.json: {} of {} cannot be read",
+                               printable(text.substr(0, 80)), key);
+      break;  // what comes after it is used only where this one does not match
+    }
   }
   return out;
 }
 
 std::optional<double> AdapterConfig::first_match(const Patterns& patterns,
                                                  const std::string& module) {
-  for (const auto& [expression, value] : patterns) {
-    if (re2::RE2::FullMatch(module, *expression)) {
-      return value;
+  for (const Pattern& pattern : patterns) {
+    if (pattern.module.readable() && pattern.module.matches(module)) {
+      return pattern.value;
     }
   }
   return std::nullopt;
 }
 
 double AdapterConfig::scale(const std::string& module, std::int64_t rank) const {
+  if (fixed_scale_) {
+    return *fixed_scale_;
+  }
   if (!alpha_ || rank <= 0 || (zero_means_one_ && *alpha_ == 0.0)) {
     return 1.0;
   }

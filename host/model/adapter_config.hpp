@@ -1,5 +1,5 @@
-// Owns what an adapter says of its own scale: adapter_config.json (PEFT), or the keys of a GGUF
-// adapter (llama.cpp).
+// Owns what an adapter says of its own scale: adapter_config.json (PEFT, MLX), or the keys of a
+// GGUF adapter (llama.cpp).
 #pragma once
 
 #include <vindex/core/warning.hpp>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace re2 {
@@ -18,34 +18,61 @@ class RE2;
 
 namespace vindex::model {
 
+/// The end of a module's path, from a dot on, as PEFT matches the keys of its patterns. What has
+/// no other special character than the dot is compared without an expression.
+class ModulePattern {
+ public:
+  /// `text` as an expression where `is_plain(text)` is false.
+  explicit ModulePattern(const std::string& text);
+  ~ModulePattern();
+  ModulePattern(ModulePattern&&) noexcept;
+
+  static bool is_plain(std::string_view text);
+  bool readable() const;
+  bool matches(std::string_view module) const;
+
+ private:
+  std::string plain_;
+  std::unique_ptr<re2::RE2> expression_;  ///< null where it is plain
+};
+
 class AdapterConfig {
  public:
-  /// Errors: FormatError E-LORA-TYPE for an adapter that is no LoRA, E-LORA-ALPHA for an alpha that
-  /// is no finite number.
-  AdapterConfig(const shard::ModelFiles& files, std::vector<Warning>& warnings);
-  ~AdapterConfig();
+  /// `mlx`: its factors have MLX's names. Errors: FormatError E-LORA-TYPE for an adapter that is no
+  /// LoRA, E-LORA-ALPHA for an alpha or scale that is no finite number.
+  AdapterConfig(const shard::ModelFiles& files, bool mlx, std::vector<Warning>& warnings);
 
   /// What multiplies B A of `module` (its path in the base model) where A has `rank` rows: alpha /
-  /// rank, alpha / sqrt(rank) with use_rslora; 1 where no alpha is known. GGUF: 1 for an alpha of
-  /// 0, as llama.cpp takes it.
+  /// rank, alpha / sqrt(rank) with use_rslora; 1 where no configuration is there. GGUF: 1 for an
+  /// alpha of 0, as llama.cpp takes it. MLX: its scale, whatever the rank.
   double scale(const std::string& module, std::int64_t rank) const;
   /// The rank that the configuration gives `module`.
   std::optional<std::int64_t> rank(const std::string& module) const;
+  /// Why no scale can be told for any pair: a pattern that cannot be read may be anyone's. Empty
+  /// where one can.
+  const std::string& unknown_scale() const { return unknown_scale_; }
   /// Tensors instead of modules are adapted: experts share a pair in ways that shapes do not tell.
   bool targets_parameters() const { return targets_parameters_; }
   bool is_dora() const { return dora_; }
 
  private:
-  using Patterns = std::vector<std::pair<std::unique_ptr<re2::RE2>, double>>;
+  struct Pattern {
+    ModulePattern module;
+    double value = 0.0;
+  };
+  using Patterns = std::vector<Pattern>;
   void read_peft(const JsonValue& config, std::vector<Warning>& warnings);
+  void read_mlx(const JsonValue& config);
   void read_gguf(const shard::ModelFiles& files);
-  static Patterns patterns(const JsonValue& config, const char* key,
-                           std::vector<Warning>& warnings);
+  /// The pattern that cannot be read, first of several, is put into `unreadable`.
+  static Patterns patterns(const JsonValue& config, const char* key, std::string& unreadable);
   static std::optional<double> first_match(const Patterns& patterns, const std::string& module);
 
   std::optional<double> alpha_;
   std::optional<double> rank_;
+  std::optional<double> fixed_scale_;  ///< MLX
   Patterns alpha_patterns_, rank_patterns_;
+  std::string unknown_scale_;
   bool root_ = false, dora_ = false, targets_parameters_ = false, zero_means_one_ = false;
 };
 

@@ -3,98 +3,27 @@
 //   PEFT   <path>.lora_A.weight [r, in], <path>.lora_B.weight [out, r], also .lora_A.<name>.weight;
 //          embeddings <path>.lora_embedding_A [r, entries], _B [width, r]: the embedding's rows are
 //          entries, so scale * A^T B^T. fan_in_fan_out turns the base weight, not the pair
+//   MLX    <path>.lora_a [in, r], <path>.lora_b [r, out], so scale * B^T A^T; embeddings [entries,
+//          r] and [r, width], scale * A B; stacks of experts [experts, r, in], [experts, out, r]
 //   GGUF   <weight>.lora_a, <weight>.lora_b in the same order outermost first; token_embd's lora_a
 //          is stored turned, [entries, r], and again A B^T is added. Stacks of experts have a
 //          leading side
 // Sources: as in adapter_config.cpp; llama.cpp convert_lora_to_gguf.py.
 #include "adapter_config.hpp"
+#include "adapter_names.hpp"
 #include "products.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
-#include <array>
 #include <map>
 #include <optional>
-#include <string_view>
 
 namespace vindex::model {
 
 namespace {
-
-enum class Side : std::uint8_t { kA, kB };
-
-/// What a name says.
-struct FactorName {
-  std::string base;     ///< logical name of the weight that is adapted
-  std::string module;   ///< its path in the base model, as patterns see it
-  std::string adapter;  ///< name of the adapter, empty where the file names none
-  Side side = Side::kA;
-  bool embedding = false;
-};
-
-constexpr std::string_view kPrefix = "base_model.model.";
-constexpr std::string_view kWeight = ".weight";
-
-struct Marker {
-  std::string_view text;
-  Side side;
-  bool embedding;
-};
-constexpr std::array<Marker, 4> kMarkers = {{{".lora_A", Side::kA, false},
-                                             {".lora_B", Side::kB, false},
-                                             {".lora_embedding_A", Side::kA, true},
-                                             {".lora_embedding_B", Side::kB, true}}};
-
-std::optional<FactorName> gguf_factor(const std::string& name) {
-  const bool a = name.ends_with(".lora_a");
-  if (!a && !name.ends_with(".lora_b")) {
-    return std::nullopt;
-  }
-  FactorName out;
-  out.base = name.substr(0, name.size() - 7);
-  out.module = out.base;
-  out.side = a ? Side::kA : Side::kB;
-  return out;
-}
-
-std::optional<FactorName> peft_factor(const std::string& name) {
-  for (const Marker& marker : kMarkers) {
-    const std::size_t at = name.rfind(marker.text);
-    if (at == std::string::npos) {
-      continue;
-    }
-    std::string_view rest = std::string_view(name).substr(at + marker.text.size());
-    if (rest.ends_with(kWeight)) {
-      rest.remove_suffix(kWeight.size());
-    }
-    if (!rest.empty() && (rest.front() != '.' || rest.size() == 1)) {
-      continue;  // another word that begins alike
-    }
-    if (rest == ".bias") {
-      return std::nullopt;
-    }
-    FactorName out;
-    out.module = name.substr(0, at);
-    if (out.module.starts_with(kPrefix)) {
-      out.module.erase(0, kPrefix.size());
-    }
-    out.adapter = rest.empty() ? std::string() : std::string(rest.substr(1));
-    out.base = out.module + std::string(kWeight);
-    out.side = marker.side;
-    out.embedding = marker.embedding;
-    return out;
-  }
-  return std::nullopt;
-}
-
-std::optional<FactorName> factor_name(const std::string& name) {
-  auto found = gguf_factor(name);
-  return found ? found : peft_factor(name);
-}
 
 struct Pair {
   FactorName name;
@@ -102,24 +31,29 @@ struct Pair {
   const LogicalTensor* b = nullptr;
 };
 
+/// How the factors of a pair lie and where they go.
+struct Arrangement {
+  bool rank_ends_a = false;    ///< A is x by r, not r by x
+  bool rank_begins_b = false;  ///< B is r by y, not y by r
+  bool a_first = false;        ///< the rows of the product are A's other side
+
+  std::int64_t rank_of_a(const std::vector<std::int64_t>& a) const {
+    return rank_ends_a ? a.back() : a[a.size() - 2];
+  }
+  std::int64_t rank_of_b(const std::vector<std::int64_t>& b) const {
+    return rank_begins_b ? b[b.size() - 2] : b.back();
+  }
+};
+
 class Pairs {
  public:
   Pairs(const shard::ModelFiles& files, const Naming& naming, std::vector<Warning>& warnings)
-      : files_(files), naming_(naming), warnings_(warnings), config_(files, warnings) {}
+      : files_(files), naming_(naming), warnings_(warnings) {}
 
   std::vector<MatrixRecord> build(const std::vector<LogicalTensor>& logicals) {
-    bool magnitudes = config_.is_dora();
-    for (std::size_t i = 0; i < logicals.size(); ++i) {
-      const LogicalTensor& logical = logicals[i];
-      magnitudes = magnitudes || logical.name.find(".lora_magnitude_vector") != std::string::npos;
-      if (auto name = factor_name(logical.name)) {
-        Pair& pair = pairs_[{name->base, name->adapter}];
-        const LogicalTensor*& place = name->side == Side::kA ? pair.a : pair.b;
-        pair.name = std::move(*name);
-        place = &logical;
-        record_of_[&logical] = static_cast<std::int32_t>(i);
-      }
-    }
+    bool magnitudes = gather(logicals);
+    config_.emplace(files_, mlx_, warnings_);
+    magnitudes = magnitudes || config_->is_dora();
     if (pairs_.empty()) {
       throw UsageError("E-LORA",
                        fmt::format("--lora: {} holds no LoRA factors", printable(files_.path)));
@@ -129,6 +63,7 @@ class Pairs {
                            "this adapter is a DoRA: its magnitude vectors rescale rows of the sum "
                            "with the base weight and are not part of the products"});
     }
+    refuse_too_many();
     for (const auto& [key, pair] : pairs_) {
       add(pair);
     }
@@ -136,6 +71,43 @@ class Pairs {
   }
 
  private:
+  /// Whether there are magnitudes of a DoRA.
+  bool gather(const std::vector<LogicalTensor>& logicals) {
+    bool magnitudes = false;
+    for (std::size_t i = 0; i < logicals.size(); ++i) {
+      const LogicalTensor& logical = logicals[i];
+      magnitudes = magnitudes || logical.name.find(".lora_magnitude_vector") != std::string::npos;
+      auto name = factor_name(logical.name, files_.format);
+      if (!name) {
+        continue;
+      }
+      Pair& pair = pairs_[{name->base, name->adapter}];
+      const LogicalTensor* other = pair.a != nullptr ? pair.a : pair.b;
+      const LogicalTensor*& place = name->side == AdapterSide::kA ? pair.a : pair.b;
+      if (place != nullptr || (other != nullptr && (pair.name.mlx != name->mlx ||
+                                                    pair.name.embedding != name->embedding))) {
+        throw FormatError("E-LORA-DOUBLE", printable(files_.path),
+                          fmt::format("{} and {} are factors of one pair and cannot both be",
+                                      printable(other->name), printable(logical.name)));
+      }
+      mlx_ = mlx_ || name->mlx;
+      pair.name = std::move(*name);
+      place = &logical;
+      record_of_[&logical] = static_cast<std::int32_t>(i);
+    }
+    return magnitudes;
+  }
+
+  void refuse_too_many() const {
+    std::size_t count = 0;
+    for (const auto& [key, pair] : pairs_) {
+      count += trouble(pair).empty() && pair.a->shape.size() == 3
+                   ? static_cast<std::size_t>(pair.a->shape[0])
+                   : 1;
+      check_product_count(files_.path, count);
+    }
+  }
+
   void add(const Pair& pair) {
     const std::string why = trouble(pair);
     if (!why.empty()) {
@@ -146,12 +118,11 @@ class Pairs {
       record.encoding.label = known.encoding.label;
       return push(pair, std::move(record), -1);
     }
-    const std::vector<std::int64_t>& a = pair.a->shape;
-    const std::size_t rank = a.size();
-    const std::int64_t slices = rank == 3 ? a[0] : 1;
-    const bool entries = is_turned(pair);
-    const std::int64_t r = entries ? a[rank - 1] : a[rank - 2];
-    if (const auto claimed = config_.rank(pair.name.module);
+    const Arrangement arrangement = arrangement_of(pair);
+    const bool stack = pair.a->shape.size() == 3;
+    const std::int64_t slices = stack ? pair.a->shape[0] : 1;
+    const std::int64_t r = arrangement.rank_of_a(pair.a->shape);
+    if (const auto claimed = config_->rank(pair.name.module);
         claimed && *claimed != r && !rank_warned_) {
       rank_warned_ = true;
       warnings_.push_back(
@@ -159,27 +130,46 @@ class Pairs {
                                       "{}; they are believed",
                                       printable(pair.name.module), *claimed, r)});
     }
+    const double scale = config_->scale(pair.name.module, r);
     for (std::int64_t slice = 0; slice < slices; ++slice) {
-      ProductFactor left = factor(*pair.b, slice, slices);
-      ProductFactor right = factor(*pair.a, slice, slices);
-      if (pair.name.embedding || entries) {
-        std::swap(left, right);
-        left.turned = !entries;
-        right.turned = true;
-      }
+      ProductFactor a = factor(*pair.a, slice, slices);
+      ProductFactor b = factor(*pair.b, slice, slices);
       Product product;
-      product.factors = {std::move(left), std::move(right)};
-      product.scale = config_.scale(pair.name.module, r);
-      push(pair, product_record(std::move(product)),
-           rank == 3 ? static_cast<std::int32_t>(slice) : -1);
+      product.scale = scale;
+      if (arrangement.a_first) {
+        a.turned = !arrangement.rank_ends_a;
+        b.turned = !arrangement.rank_begins_b;
+        product.factors = {std::move(a), std::move(b)};
+      } else {
+        a.turned = arrangement.rank_ends_a;
+        b.turned = arrangement.rank_begins_b;
+        product.factors = {std::move(b), std::move(a)};
+      }
+      push(pair, product_record(std::move(product)), stack ? static_cast<std::int32_t>(slice) : -1);
     }
   }
 
-  /// GGUF keeps the A of token embeddings as entries x r.
-  static bool is_turned(const Pair& pair) {
+  Arrangement arrangement_of(const Pair& pair) const {
     const std::vector<std::int64_t>& a = pair.a->shape;
     const std::vector<std::int64_t>& b = pair.b->shape;
-    return pair.name.base == "token_embd.weight" && a.size() == 2 && a[1] == b[1];
+    if (pair.name.embedding) {
+      return {.a_first = true};
+    }
+    if (pair.name.mlx && a.size() == 2) {
+      return {.rank_ends_a = true, .rank_begins_b = true, .a_first = is_embedding(pair)};
+    }
+    // GGUF keeps the A of token embeddings as entries x r.
+    const bool entries =
+        pair.name.base == "token_embd.weight" && a.size() == 2 && b.size() == 2 && a[1] == b[1];
+    return {.rank_ends_a = entries, .a_first = entries};
+  }
+
+  bool is_embedding(const Pair& pair) const {
+    TensorName name;
+    read_tensor_name(pair.name.base, naming_.dialect, name);
+    const Meaning* known =
+        naming_.table == nullptr || name.tower ? nullptr : naming_.table->find(name);
+    return known == nullptr ? name.last == "embed_tokens" : known->block == Block::kEmbedding;
   }
 
   std::string trouble(const Pair& pair) const {
@@ -204,16 +194,19 @@ class Pairs {
     const std::vector<std::int64_t>& a = pair.a->shape;
     const std::vector<std::int64_t>& b = pair.b->shape;
     const bool stacks = a.size() == 3;
+    const Arrangement arrangement = arrangement_of(pair);
     if (a.size() != b.size() || (stacks && (a[0] != b[0] || a[0] > kMostSlices)) ||
-        (a[a.size() - 2] != b.back() && !is_turned(pair))) {
+        arrangement.rank_of_a(a) != arrangement.rank_of_b(b)) {
       return fmt::format("LoRA factors do not fit: A is {}, B is {}", shape_text(a), shape_text(b));
     }
-    const auto claimed = config_.rank(pair.name.module);
-    if (config_.targets_parameters() && claimed && *claimed != b.back()) {
-      return fmt::format("target_parameters: experts share this pair of rank {} of {}", b.back(),
-                         *claimed);
+    if (config_->targets_parameters()) {
+      const auto claimed = config_->rank(pair.name.module);
+      if (claimed && *claimed != b.back()) {
+        return fmt::format("target_parameters: experts share this pair of rank {} of {}", b.back(),
+                           *claimed);
+      }
     }
-    return "";
+    return config_->unknown_scale();
   }
 
   /// All of one slice of `logical`.
@@ -249,7 +242,7 @@ class Pairs {
 
   void push(const Pair& pair, MatrixRecord record, std::int32_t slice) {
     record.tensor = pair.name.base;
-    if (!pair.name.adapter.empty() && pair.name.adapter != "default") {
+    if (!pair.name.adapter.empty()) {
       record.tensor += "@" + pair.name.adapter;
     }
     record.slice = slice;
@@ -271,11 +264,12 @@ class Pairs {
   const shard::ModelFiles& files_;
   const Naming& naming_;
   std::vector<Warning>& warnings_;
-  AdapterConfig config_;
+  std::optional<AdapterConfig> config_;
   std::map<std::pair<std::string, std::string>, Pair> pairs_;
   std::map<const LogicalTensor*, std::int32_t> record_of_;
   std::vector<MatrixRecord> records_;
   TensorName name_;
+  bool mlx_ = false;
   bool rank_warned_ = false;
 };
 
@@ -287,11 +281,13 @@ std::vector<MatrixRecord> adapter_products(const shard::ModelFiles& files,
   return Pairs(files, naming, warnings).build(logicals);
 }
 
-std::int64_t count_adapter_factors(const std::vector<LogicalTensor>& logicals) {
+std::int64_t count_adapter_factors(const std::vector<LogicalTensor>& logicals,
+                                   shard::ContainerFormat format) {
   std::int64_t count = 0;
   for (const LogicalTensor& logical : logicals) {
     // Cheap for the 200,000 names that are none.
-    count += logical.name.find(".lora_") != std::string::npos && factor_name(logical.name) ? 1 : 0;
+    const bool maybe = logical.name.find(".lora_") != std::string::npos;
+    count += maybe && factor_name(logical.name, format) ? 1 : 0;
   }
   return count;
 }

@@ -71,7 +71,8 @@ void add_products(const shard::ModelFiles& files, const std::vector<LogicalTenso
   }
   if (options.lora) {
     append(adapter_products(files, logicals, naming, index.warnings), index);
-  } else if (const std::int64_t factors = count_adapter_factors(logicals); factors > 0) {
+  } else if (const std::int64_t factors = count_adapter_factors(logicals, files.format);
+             factors > 0) {
     index.warnings.push_back(
         {"W-LORA", fmt::format("{} of the matrices are LoRA factors, each measured by itself; "
                                "--lora measures their products too",

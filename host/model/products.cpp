@@ -24,6 +24,15 @@ std::int64_t Product::rank() const {
   return all.empty() ? 0 : *std::min_element(all.begin(), all.end());
 }
 
+void check_product_count(const std::string& path, std::size_t count) {
+  // A row takes about 2 KiB: a few hostile bytes of shapes may not become gigabytes.
+  constexpr std::size_t kMostProducts = 262'144;
+  if (count > kMostProducts) {
+    throw FormatError("E-MODEL-PRODUCTS", printable(path),
+                      fmt::format("more than {} products", kMostProducts));
+  }
+}
+
 MatrixRecord product_record(Product product) {
   MatrixRecord record;
   record.table = ResultTable::kProduct;

@@ -14,23 +14,29 @@
 
 namespace vindex::model {
 
+/// Throws where a model would have more rows of heads, or of pairs, than any has (the largest
+/// mixtures with a pair for every matrix of every expert come near it). Errors: FormatError
+/// E-MODEL-PRODUCTS.
+void check_product_count(const std::string& path, std::size_t count);
+
 /// The row of a product whose factors fit each other. What a factor cannot be, it cannot be either:
 /// `unsupported` names the first. Everything else but names is filled.
 MatrixRecord product_record(Product product);
 
 /// Two rows for every head of every attention that the tables know, qk_head and ov_head, from the
 /// matrices of `index`. Warnings where head counts are absent or do not fit the shapes (the layer
-/// is left out). Errors: UsageError E-HEADS where there is not one.
+/// is left out). Errors: UsageError E-HEADS where there is not one; FormatError E-MODEL-PRODUCTS.
 std::vector<MatrixRecord> head_products(const std::string& path, Claims& claims, ModelIndex& index);
 
 /// One row for every LoRA pair. A pair without partner, or whose factors do not fit, is a row that
-/// is unsupported. Errors: FormatError E-LORA-ALPHA, E-LORA-TYPE; UsageError E-LORA where there is
-/// no pair.
+/// is unsupported. Errors: FormatError E-LORA-ALPHA, E-LORA-TYPE, E-LORA-DOUBLE where two tensors
+/// are one factor, E-MODEL-PRODUCTS; UsageError E-LORA where there is no pair.
 std::vector<MatrixRecord> adapter_products(const shard::ModelFiles& files,
                                            const std::vector<LogicalTensor>& logicals,
                                            const Naming& naming, std::vector<Warning>& warnings);
 
 /// LoRA factors among the tensors, for a hint.
-std::int64_t count_adapter_factors(const std::vector<LogicalTensor>& logicals);
+std::int64_t count_adapter_factors(const std::vector<LogicalTensor>& logicals,
+                                   shard::ContainerFormat format);
 
 }  // namespace vindex::model

@@ -1,0 +1,27 @@
+// Owns what the names of LoRA factors say, in the words of each tool that writes adapters.
+#pragma once
+
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace vindex::model {
+
+enum class AdapterSide : std::uint8_t { kA, kB };
+
+/// What a name says.
+struct FactorName {
+  std::string base;     ///< logical name of the weight that is adapted
+  std::string module;   ///< its path in the base model, as patterns see it
+  std::string adapter;  ///< name of the adapter; empty for `default` and where the file names none
+  AdapterSide side = AdapterSide::kA;
+  bool embedding = false;  ///< PEFT's pair of an embedding
+  bool mlx = false;        ///< MLX: A is in x r, B is r x out
+};
+
+/// Nothing for a name that is no factor of a LoRA in a container of that format.
+std::optional<FactorName> factor_name(const std::string& name, shard::ContainerFormat format);
+
+}  // namespace vindex::model
