@@ -9,6 +9,7 @@
 // Weights alone: no norm gain, no bias, no rotation. The rotated part of latent attention is left
 // out, a rotated head is taken at relative position 0. llama.cpp's order of rotated rows permutes
 // q and k alike and changes nothing.
+#include "head_layout.hpp"
 #include "products.hpp"
 
 #include <vindex/core/error.hpp>
@@ -16,8 +17,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 namespace vindex::model {
@@ -43,27 +46,6 @@ struct Attention {
   }
 };
 
-/// Rows that head number h has in a matrix: `count` from
-/// first + (h div per_group) * group_stride + (h mod per_group) * stride.
-struct HeadRows {
-  const MatrixRecord* matrix = nullptr;
-  std::int64_t count = 0;
-  std::int64_t first = 0;
-  std::int64_t stride = 0;
-  std::int64_t per_group = 1;
-  std::int64_t group_stride = 0;
-
-  std::int64_t at(std::int64_t head) const {
-    return first + head / per_group * group_stride + head % per_group * stride;
-  }
-};
-
-/// Heads side by side in rows of equal height.
-HeadRows plain_rows(const MatrixRecord* matrix, std::int64_t first, std::int64_t height,
-                    std::int64_t count) {
-  return {.matrix = matrix, .count = count, .first = first, .group_stride = height};
-}
-
 class Heads {
  public:
   Heads(const std::string& path, Claims& claims, ModelIndex& index)
@@ -71,18 +53,26 @@ class Heads {
     gather();
     if (const auto claim = claims.number({"num_attention_heads", "n_head", "n_heads", "num_heads"},
                                          {"attention.head_count"})) {
-      heads_ = claimed(*claim);
+      counts_.heads = claimed(*claim);
     }
-    kv_heads_ = heads_;
-    if (const auto claim =
-            claims.number({"num_key_value_heads", "num_kv_heads"}, {"attention.head_count_kv"})) {
-      kv_heads_ = claimed(*claim);
+    if (const auto claim = claims.number({"num_key_value_heads", "num_kv_heads", "kv_n_heads"},
+                                         {"attention.head_count_kv"})) {
+      counts_.kv_heads = {claimed(*claim)};
+      // gemma4: layers that see everything have a number of their own.
+      if (const auto global = claims.number({"num_global_key_value_heads"}, {})) {
+        counts_.kv_heads.push_back(claimed(*global));
+      }
     }
+    counts_.gated = is_gated();
   }
 
   std::vector<MatrixRecord> build() {
-    for (const auto& [prefix, attention] : attentions_) {
-      add(prefix, attention);
+    // Too many are refused before the first of them takes memory.
+    for (const bool counting : {true, false}) {
+      counting_ = counting;
+      for (const auto& [prefix, attention] : attentions_) {
+        add(prefix, attention);
+      }
     }
     if (!trouble_.empty()) {
       index_.warnings.push_back(
@@ -104,22 +94,29 @@ class Heads {
 
   void gather() {
     for (const MatrixRecord& matrix : index_.matrices) {
-      if (matrix.block != Block::kAttention || matrix.layer < 0) {
-        continue;
-      }
       std::string prefix = matrix.tensor;
       if (prefix.ends_with(".weight")) {
         prefix.resize(prefix.size() - 7);
       }
       const std::size_t dot = prefix.rfind('.');
+      const std::string last = prefix.substr(dot == std::string::npos ? 0 : dot + 1);
       prefix.resize(dot == std::string::npos ? 0 : dot);
-      Attention& attention = attentions_[prefix];
-      attention.layer = matrix.layer;
-      attention.by_role[matrix.role].push_back(&matrix);
+      // Kimi's delta attention, in both dialects.
+      if (last == "f_a_proj" || last == "ssm_f_a") {
+        linear_.insert(prefix);
+      }
+      if (matrix.block == Block::kAttention && matrix.layer >= 0) {
+        Attention& attention = attentions_[prefix];
+        attention.layer = matrix.layer;
+        attention.by_role[matrix.role].push_back(&matrix);
+      }
     }
   }
 
   void skip(const std::string& prefix, std::string_view why) {
+    if (counting_) {
+      return;
+    }
     ++skipped_;
     if (trouble_.empty()) {
       trouble_ = fmt::format("{}: {}", printable(prefix), why);
@@ -127,6 +124,9 @@ class Heads {
   }
 
   void add(const std::string& prefix, const Attention& attention) {
+    if (is_linear(prefix, attention)) {
+      return skip(prefix, "linear attention has no such heads");
+    }
     if (attention.one("kv_a_proj") != nullptr) {
       return add_latent(prefix, attention);
     }
@@ -136,92 +136,59 @@ class Heads {
     if (attention.one("q_proj") != nullptr && attention.one("k_proj") != nullptr) {
       return add_separate(prefix, attention);
     }
-    if (attention.by_role.contains("q_proj") || attention.by_role.contains("o_proj")) {
+    // An indexer within an attention is none.
+    if (!attentions_.contains(prefix.substr(0, prefix.rfind('.')))) {
       skip(prefix, "no layout of attention that is known");
     }
   }
 
-  /// True where the claimed counts can serve a layer with their own keys and values.
-  bool counts_serve(const std::string& prefix) {
-    if (heads_ <= 0 || kv_heads_ <= 0) {
-      skip(prefix, "the configuration gives no number of heads");
-      return false;
-    }
-    if (heads_ % kv_heads_ != 0) {
-      skip(prefix, fmt::format("{} heads share {} key-value heads", heads_, kv_heads_));
-      return false;
-    }
-    return true;
+  /// Without a softmax scores are no quadratic form of one query and one key.
+  bool is_linear(const std::string& prefix, const Attention& attention) const {
+    const auto has = [&](const char* role) { return attention.by_role.contains(role); };
+    // MiniMax's lightning attention and Ling's have a gate beside a fused matrix.
+    return linear_.contains(prefix) || (has("qkv_proj") && (has("output_gate") || has("g_proj")));
+  }
+
+  static MatrixSides sides(const MatrixRecord& matrix) { return {matrix.rows, matrix.cols}; }
+  static std::optional<MatrixSides> sides(const MatrixRecord* matrix) {
+    return matrix == nullptr ? std::nullopt : std::optional(sides(*matrix));
   }
 
   void add_separate(const std::string& prefix, const Attention& attention) {
     const MatrixRecord& q = *attention.one("q_proj");
     const MatrixRecord& k = *attention.one("k_proj");
     const MatrixRecord* v = attention.one("v_proj");
-    if (!counts_serve(prefix)) {
-      return;
+    const HeadCut cut =
+        cut_separate(counts_, sides(q), sides(k), sides(v), sides(attention.one("o_proj")));
+    if (!cut.trouble.empty()) {
+      return skip(prefix, cut.trouble);
     }
-    if (q.rows < heads_ || q.rows % heads_ != 0 || k.rows % kv_heads_ != 0 || q.cols != k.cols) {
-      return skip(prefix, fmt::format("{} heads and {} key-value heads do not divide {} x {} and "
-                                      "{} x {}",
-                                      heads_, kv_heads_, q.rows, q.cols, k.rows, k.cols));
+    add_qk(prefix, attention, cut, q, k);
+    if (v == nullptr && !is_of({"gemma4"})) {
+      return skip(prefix, "no v_proj, so no ov_head: another layer's values may serve");
     }
-    const std::int64_t height = q.rows / heads_;
-    const std::int64_t width = k.rows / kv_heads_;
-    // A gate of the same height follows every head's query (qwen3_next).
-    const bool gated = height == 2 * width && is_gated();
-    if (height != width && !gated) {
-      return skip(prefix, fmt::format("a head has {} rows in q and {} in k", height, width));
-    }
-    add_qk(prefix, attention, plain_rows(&q, 0, height, width), plain_rows(&k, 0, width, width));
-    if (v == nullptr) {
-      return;  // keys serve as values, or another layer's do
-    }
-    if (v->rows < kv_heads_ || v->rows % kv_heads_ != 0) {
-      return skip(prefix,
-                  fmt::format("{} key-value heads do not divide {} rows of v", kv_heads_, v->rows));
-    }
-    const std::int64_t depth = v->rows / kv_heads_;
-    add_ov(prefix, attention, plain_rows(v, 0, depth, depth));
+    // gemma4 stores no v where keys, before their norm, serve as values.
+    add_ov(prefix, attention, cut, v == nullptr ? k : *v);
   }
 
   void add_fused(const std::string& prefix, const Attention& attention) {
     const MatrixRecord& qkv = *attention.one("qkv_proj");
-    if (attention.one("o_proj") == nullptr) {
-      return;  // linear attention keeps its q, k and v under such names too
+    const MatrixRecord* o = attention.one("o_proj");
+    if (o == nullptr) {
+      return skip(prefix, "no o_proj beside the fused matrix, as in linear attention");
     }
-    if (!counts_serve(prefix)) {
-      return;
-    }
-    const std::int64_t parts = heads_ + 2 * kv_heads_;
-    if (qkv.rows < parts || qkv.rows % parts != 0) {
-      return skip(prefix, fmt::format("{} heads and {} key-value heads do not divide {} rows of "
-                                      "qkv",
-                                      heads_, kv_heads_, qkv.rows));
-    }
-    const std::int64_t d = qkv.rows / parts;
-    const std::int64_t per_group = heads_ / kv_heads_;
     const std::optional<bool> grouped = is_grouped(qkv.tensor);
     if (!grouped) {
       return skip(prefix,
                   "the order of q, k and v in query_key_value is not known for this "
                   "architecture");
     }
-    if (*grouped) {
-      const std::int64_t group = (per_group + 2) * d;
-      add_qk(prefix, attention,
-             {.matrix = &qkv,
-              .count = d,
-              .first = 0,
-              .stride = d,
-              .per_group = per_group,
-              .group_stride = group},
-             plain_rows(&qkv, per_group * d, group, d));
-      add_ov(prefix, attention, plain_rows(&qkv, (per_group + 1) * d, group, d));
-      return;
+    const HeadCut cut = cut_fused(counts_, sides(qkv), sides(*o), *grouped);
+    if (!cut.trouble.empty()) {
+      return skip(prefix, cut.trouble);
     }
-    add_qk(prefix, attention, plain_rows(&qkv, 0, d, d), plain_rows(&qkv, heads_ * d, d, d));
-    add_ov(prefix, attention, plain_rows(&qkv, (heads_ + kv_heads_) * d, d, d));
+    add_qk(prefix, attention, cut, qkv, qkv);
+    add_ov(prefix, attention, cut, qkv);
   }
 
   /// Latent attention. Every number but the heads follows from the shapes.
@@ -235,7 +202,8 @@ class Heads {
     if (q == nullptr || (kv_b == nullptr && (k_b == nullptr || v_b == nullptr))) {
       return skip(prefix, "latent attention without q_b_proj or kv_b_proj");
     }
-    const std::int64_t heads = kv_b == nullptr ? static_cast<std::int64_t>(k_b->size()) : heads_;
+    const std::int64_t heads =
+        kv_b == nullptr ? static_cast<std::int64_t>(k_b->size()) : counts_.heads;
     if (heads <= 0) {
       return skip(prefix, "the configuration gives no number of heads");
     }
@@ -254,6 +222,10 @@ class Heads {
     if (!fits) {
       return skip(prefix, fmt::format("{} heads do not fit the shapes of latent attention", heads));
     }
+    const MatrixRecord* o = attention.one("o_proj");
+    if (o != nullptr && o->cols != heads * depth) {
+      return skip(prefix, "o_proj does not fit the values of its heads");
+    }
     const ProductFactor down = shared_by(window(kv_a, 0, latent), heads);
     for (std::int64_t head = 0; head < heads; ++head) {
       // (q_b,h q_a)^T (k_b,h kv_a)
@@ -270,9 +242,8 @@ class Heads {
       qk.push_back(down);
       push(prefix, attention, kQkHead, head, std::move(qk));
     }
-    const MatrixRecord* o = attention.one("o_proj");
-    if (o == nullptr || o->cols != heads * depth) {
-      return skip(prefix, "o_proj does not fit the values of its heads");
+    if (o == nullptr) {
+      return skip(prefix, "no o_proj, so no ov_head");
     }
     for (std::int64_t head = 0; head < heads; ++head) {
       const ProductFactor up = kv_b != nullptr
@@ -289,22 +260,25 @@ class Heads {
     });
   }
 
-  void add_qk(const std::string& prefix, const Attention& attention, const HeadRows& q,
-              const HeadRows& k) {
-    for (std::int64_t head = 0; head < heads_; ++head) {
+  void add_qk(const std::string& prefix, const Attention& attention, const HeadCut& cut,
+              const MatrixRecord& q, const MatrixRecord& k) {
+    for (std::int64_t head = 0; head < cut.heads; ++head) {
       push(prefix, attention, kQkHead, head,
-           {turned(window(*q.matrix, q.at(head), q.count)), of_group(k, head)});
+           {turned(window(q, cut.query.at(head), cut.query.count)),
+            of_group(cut, k, cut.key, head)});
     }
   }
 
-  void add_ov(const std::string& prefix, const Attention& attention, const HeadRows& v) {
+  void add_ov(const std::string& prefix, const Attention& attention, const HeadCut& cut,
+              const MatrixRecord& v) {
     const MatrixRecord* o = attention.one("o_proj");
-    if (o == nullptr || o->cols != heads_ * v.count) {
-      return skip(prefix, "o_proj does not fit the values of its heads");
+    if (o == nullptr) {
+      return skip(prefix, "no o_proj, so no ov_head");
     }
-    for (std::int64_t head = 0; head < heads_; ++head) {
+    const std::int64_t depth = cut.value.count;
+    for (std::int64_t head = 0; head < cut.heads; ++head) {
       push(prefix, attention, kOvHead, head,
-           {columns(*o, head * v.count, v.count), of_group(v, head)});
+           {columns(*o, head * depth, depth), of_group(cut, v, cut.value, head)});
     }
   }
 
@@ -326,9 +300,9 @@ class Heads {
     return factor;
   }
   /// The key or value window of the group that `head` is of.
-  ProductFactor of_group(const HeadRows& rows, std::int64_t head) {
-    const std::int64_t group = heads_ / kv_heads_;
-    return shared_by(window(*rows.matrix, rows.at(head / group), rows.count), group);
+  ProductFactor of_group(const HeadCut& cut, const MatrixRecord& matrix, const HeadRows& rows,
+                         std::int64_t head) {
+    return shared_by(window(matrix, rows.at(head / cut.group()), rows.count), cut.group());
   }
   static ProductFactor turned(ProductFactor factor) {
     factor.turned = true;
@@ -337,6 +311,9 @@ class Heads {
 
   void push(const std::string& prefix, const Attention& attention, std::string_view role,
             std::int64_t head, std::vector<ProductFactor> factors) {
+    if (counting_) {
+      return check_product_count(path_, ++count_);
+    }
     MatrixRecord record = product_record({.factors = std::move(factors)});
     // GGUF names have no word for the attention of a layer.
     const bool flat = prefix.starts_with("blk.");
@@ -348,14 +325,16 @@ class Heads {
     records_.push_back(std::move(record));
   }
 
+  /// Whether the model's name, or that of the language model in it, begins with one of `names`.
+  bool is_of(std::initializer_list<std::string_view> names) const {
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      return claims_.architecture().starts_with(name) ||
+             claims_.inner_architecture().starts_with(name);
+    });
+  }
   bool is_gated() const {
-    for (const std::string_view name : {"qwen3_next", "qwen3next", "qwen3_5", "qwen35"}) {
-      if (claims_.architecture().starts_with(name) ||
-          claims_.inner_architecture().starts_with(name)) {
-        return true;
-      }
-    }
-    return claims_.flag("attn_output_gate");
+    return is_of({"qwen3_next", "qwen3next", "qwen3_5", "qwen35"}) ||
+           claims_.flag("attn_output_gate");
   }
 
   /// Whether a fused matrix keeps q, k and v of one key-value head together; nothing where the name
@@ -374,7 +353,10 @@ class Heads {
   const std::string& path_;
   Claims& claims_;
   ModelIndex& index_;
-  std::int64_t heads_ = 0, kv_heads_ = 0;
+  HeadClaims counts_;
+  std::set<std::string> linear_;  ///< prefixes whose attention is linear
+  bool counting_ = false;
+  std::size_t count_ = 0;
   std::map<std::string, Attention> attentions_;
   std::map<const MatrixRecord*, std::shared_ptr<const MatrixRecord>> copies_;
   std::vector<MatrixRecord> records_;

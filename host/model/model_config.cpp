@@ -14,8 +14,8 @@ namespace vindex::model {
 namespace {
 
 // Where wrappers keep the language model's own configuration.
-constexpr std::array<std::string_view, 5> kInnerSections = {
-    "text_config", "language_config", "llm_config", "thinker_config", "ffn_config"};
+constexpr std::array<std::string_view, 6> kInnerSections = {
+    "text_config", "language_config", "llm_config", "thinker_config", "ffn_config", "attn_config"};
 
 /// A name, cut where none is that long: it is repeated for every weight that it names.
 std::string string_member(const JsonValue* object, std::string_view key) {

@@ -1,0 +1,56 @@
+// Owns which rows and columns of an attention's matrices are whose head: pure functions of shapes
+// and of claimed counts. Shapes are believed; a claim that they contradict cuts nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::model {
+
+struct MatrixSides {
+  std::int64_t rows = 0;  ///< out
+  std::int64_t cols = 0;  ///< in
+};
+
+/// What a model says of its heads.
+struct HeadClaims {
+  std::int64_t heads = 0;              ///< of queries; 0: unknown
+  std::vector<std::int64_t> kv_heads;  ///< each serves some layers; empty: layers differ, or unsaid
+  bool gated = false;                  ///< a gate of the same height may follow every head's query
+};
+
+/// Rows that head number h has in a matrix: `count` from
+/// first + (h div per_group) * group_stride + (h mod per_group) * stride.
+struct HeadRows {
+  std::int64_t count = 0;
+  std::int64_t first = 0;
+  std::int64_t stride = 0;
+  std::int64_t per_group = 1;
+  std::int64_t group_stride = 0;
+
+  std::int64_t at(std::int64_t head) const {
+    return first + head / per_group * group_stride + head % per_group * stride;
+  }
+};
+
+/// Heads of one attention; those of queries share keys and values in groups of heads / kv_heads.
+struct HeadCut {
+  std::string trouble;  ///< why there is no cut; else empty
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  HeadRows query, key, value;  ///< of keys and values by key-value head
+
+  std::int64_t group() const { return heads / kv_heads; }
+};
+
+/// Of separate q, k and v. Without `v` keys serve as values. `o` must take the values of all heads.
+HeadCut cut_separate(const HeadClaims& claims, MatrixSides q, MatrixSides k,
+                     std::optional<MatrixSides> v, std::optional<MatrixSides> o);
+
+/// Of q, k and v in one matrix, every head of `o`'s columns / heads rows: [q; k; v], or `grouped`,
+/// per key-value head [its queries; k; v].
+HeadCut cut_fused(const HeadClaims& claims, MatrixSides qkv, MatrixSides o, bool grouped);
+
+}  // namespace vindex::model
