@@ -6,6 +6,7 @@
 #include "workspace.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/measure/blas_library.hpp>

@@ -1,8 +1,6 @@
 #include "cpu_info.hpp"
 
-#include <algorithm>
 #include <fstream>
-#include <sched.h>
 #include <string>
 
 namespace vindex::measure {
@@ -31,15 +29,6 @@ BackendInfo cpu_backend_info(const BlasInfo& blas) {
     info.notes.push_back(blas.warning);
   }
   return info;
-}
-
-std::int32_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return 1;
-  }
-  return std::max(1, CPU_COUNT(&set));
 }
 
 }  // namespace vindex::measure

@@ -3,10 +3,10 @@
 // attn_v_b, one slice per head.
 #include "gguf_model.hpp"
 
-#include "parallel.hpp"
 #include "truth.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/synth/gguf_writer.hpp>
 

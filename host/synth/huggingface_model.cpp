@@ -1,9 +1,9 @@
 #include "huggingface_model.hpp"
 
-#include "parallel.hpp"
 #include "truth.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/synth/safetensors_writer.hpp>
 
