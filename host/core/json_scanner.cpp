@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -18,6 +20,35 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kFewKeys = 8;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// How many bytes from `text` on stand for themselves in a string: neither quote nor backslash,
+/// neither control characters nor beyond ASCII. Eight at a time: most of a header is names.
+std::size_t plain_bytes(const char* text, std::size_t size) {
+  std::size_t i = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101U;
+    constexpr std::uint64_t kHighs = 0x8080808080808080U;
+    for (; i + 8 <= size; i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, text + i, sizeof(word));
+      const std::uint64_t quote = word ^ (kOnes * '"');
+      const std::uint64_t backslash = word ^ (kOnes * '\\');
+      // The lowest byte that is marked is right, those above it may be borrowed from.
+      const std::uint64_t marks =
+          (word | ((word - kOnes * 0x20) & ~word) | ((quote - kOnes) & ~quote) |
+           ((backslash - kOnes) & ~backslash)) &
+          kHighs;
+      if (marks != 0) {
+        return i + static_cast<std::size_t>(std::countr_zero(marks)) / 8;
+      }
+    }
+  }
+  while (i < size && static_cast<unsigned char>(text[i]) >= 0x20 &&
+         static_cast<unsigned char>(text[i]) < 0x80 && text[i] != '"' && text[i] != '\\') {
+    ++i;
+  }
+  return i;
+}
 
 /// Positions of two equal keys, or nothing.
 std::optional<std::pair<std::size_t, std::size_t>> find_duplicate(
@@ -188,6 +219,15 @@ std::string_view JsonScanner::scan_string() {
   token_ = begin;
   std::size_t out = begin;
   while (position_ < text_.size()) {
+    const std::size_t plain = plain_bytes(text_.data() + position_, text_.size() - position_);
+    if (out != position_) {
+      std::memmove(text_.data() + out, text_.data() + position_, plain);
+    }
+    out += plain;
+    position_ += plain;
+    if (position_ == text_.size()) {
+      break;
+    }
     const auto c = static_cast<unsigned char>(text_[position_]);
     if (c == '"') {
       ++position_;
@@ -201,7 +241,7 @@ std::string_view JsonScanner::scan_string() {
       token_ = position_;
       fail("E-JSON-SYNTAX", fmt::format("control character 0x{:02x} inside a string", c));
     }
-    const std::size_t length = c < 0x80 ? 1 : check_utf8();
+    const std::size_t length = check_utf8();
     for (std::size_t k = 0; k < length; ++k) {
       text_[out++] = text_[position_++];
     }
@@ -381,6 +421,20 @@ JsonScanner::Number JsonScanner::number() {
 }
 
 std::uint64_t JsonScanner::unsigned_integer() {
+  // Nearly all are a few digits and nothing else; number() judges the others.
+  constexpr std::size_t kMostDigits = 19;  // fit 64 bits, whichever they are
+  skip_space();
+  std::uint64_t plain = 0;
+  std::size_t end = position_;
+  while (end < text_.size() && end - position_ < kMostDigits && is_digit(text_[end])) {
+    plain = plain * 10 + static_cast<std::uint64_t>(text_[end++] - '0');
+  }
+  if (end > position_ && end < text_.size() && (text_[end] == ',' || text_[end] == ']') &&
+      (text_[position_] != '0' || end == position_ + 1)) {
+    begin_value();
+    position_ = end;
+    return plain;
+  }
   const Number value = number();
   const auto* integer = std::get_if<std::uint64_t>(&value);
   if (integer == nullptr) {

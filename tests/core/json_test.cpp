@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <variant>
 
 namespace vindex {
 namespace {
@@ -206,6 +207,57 @@ TEST(JsonTest, AcceptsNothingThatAnotherParserRefuses) {
     }
   }
   EXPECT_GT(accepted, 500U);
+}
+
+// Strings are passed over several bytes at a time: what ends a run may stand at any of them.
+TEST(JsonScannerTest, AnyByteAtAnyPlaceOfAStringIsReadAsAnotherParserDoes) {
+  for (std::size_t length = 0; length < 20; ++length) {
+    for (std::size_t at = 0; at <= length; ++at) {
+      for (const std::string middle : {"", "\\\"", "\\\\", "\\u00e9", "\xC3\xA9", "\xE2\x82\xAC",
+                                       "\x7F", " ", "\x1F", "\x80", "\xFF"}) {
+        std::string content(length, 'a');
+        content.insert(at, middle);
+        std::string text = vindex::quoted(content);
+        const std::string copy = text;
+        const bool is_valid = nlohmann::json::accept(copy);
+        std::string read;
+        const std::string error = testing::error_of([&] {
+          JsonScanner scanner(text, "f", {});
+          read = scanner.string();
+          scanner.finish();
+        });
+        ASSERT_EQ(error == "none", is_valid) << copy << error;
+        if (is_valid) {
+          ASSERT_EQ(read, nlohmann::json::parse(copy).get<std::string>()) << copy;
+        }
+      }
+    }
+  }
+}
+
+TEST(JsonScannerTest, UnsignedIntegersAreThoseOfNumber) {
+  for (const std::string number : {"0", "7", "10", "9999999999999999999", "10000000000000000000",
+                                   "18446744073709551615", "18446744073709551616", "00", "01", "-1",
+                                   "1.0", "1e2", "", "a", "1a", "00000000000000000001"}) {
+    for (const std::string after : {"]", ",2]", " ]", "", "}"}) {
+      std::string text = "[" + number + after;
+      std::string copy = text;
+      const auto read = [](std::string& from, bool fast) {
+        std::uint64_t value = 0;
+        JsonLimits limits = unsigned_only();
+        const std::string error = testing::error_of([&] {
+          JsonScanner scanner(from, "f", limits);
+          scanner.enter_array();
+          if (scanner.next_element()) {
+            value = fast ? scanner.unsigned_integer() : std::get<std::uint64_t>(scanner.number());
+            (void)scanner.next_element();
+          }
+        });
+        return error + " " + std::to_string(value);
+      };
+      EXPECT_EQ(read(text, true), read(copy, false)) << number << after;
+    }
+  }
 }
 
 TEST(JsonScannerTest, TokensAreAskedForInOrderAndPositionsAbsolute) {
