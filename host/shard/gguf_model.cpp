@@ -1,6 +1,7 @@
 #include "gguf_model.hpp"
 
 #include "file_kind.hpp"
+#include "header_window.hpp"
 #include "model_folder.hpp"
 #include "shard_list.hpp"
 #include "swapped_source.hpp"
@@ -94,11 +95,18 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   }
 }
 
-OpenedFile open_one(const std::string& path) {
+/// What reading a hostile header takes at most beyond its file's own bytes: 24 for each of a
+/// million names.
+constexpr std::uint64_t kHeaderRoom = std::uint64_t{12} << 20U;
+
+OpenedFile open_one(const std::string& path, const AskForRoom& ask_for_room = {}) {
   OpenedFile file;
   file.shard = open_shard(path);
   if (detect_container(*file.shard.source) != FileKind::kGguf) {
     throw FormatError("E-SPLIT-KIND", printable(path), "is no GGUF file, as its set is");
+  }
+  if (ask_for_room) {
+    ask_for_room(std::min(file.shard.source->size(), kHeaderRoom));
   }
   file.header = read_gguf_header(*file.shard.source);
   if (file.header.big_endian) {
@@ -164,13 +172,21 @@ void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t
   }
 }
 
-void append_set(const std::string& folder, const SplitName& name, const OpenOptions& options,
-                ModelFiles& model) {
-  std::vector<OpenedFile> files;
-  for (std::uint64_t i = 0; i < name.count; ++i) {
-    files.push_back(open_one(member_path(folder, name.file_name(i + 1))));
-    check_member(files.back(), files.front(), i);
-  }
+/// `known` is the one of the set that has been opened: number `name.number`.
+void append_set(const std::string& folder, const SplitName& name, OpenedFile known,
+                const OpenOptions& options, ModelFiles& model) {
+  std::vector<OpenedFile> files(name.count);
+  const std::size_t known_at = name.number - 1;
+  known.shard.path = member_path(folder, known.shard.file_name);
+  files[known_at] = std::move(known);
+  read_headers(
+      files.size(), options.threads,
+      [&](std::size_t i, const AskForRoom& ask) {
+        if (i != known_at) {
+          files[i] = open_one(member_path(folder, name.file_name(i + 1)), ask);
+        }
+      },
+      [&](std::size_t i) { check_member(files[i], files.front(), i); });
   refuse_companion(files.front().header, printable(files.front().shard.path), options.adapter);
   std::uint64_t tensors = 0;
   for (const OpenedFile& file : files) {
@@ -259,7 +275,7 @@ void open_gguf_model(const std::string& path, const OpenOptions& options, ModelF
                       fmt::format("split {} of {}, and {} is absent: fetch the whole set",
                                   name->number, count, printable(*missing)));
   }
-  append_set(folder, *name, options, model);
+  append_set(folder, *name, std::move(file), options, model);
 }
 
 void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,

@@ -20,7 +20,7 @@ namespace {
 void open_folder(const std::string& folder, const OpenOptions& options, ModelFiles& model) {
   const FolderListing listing = list_folder(folder);
   if (!listing.indexes.empty() || !listing.safetensors.empty()) {
-    open_safetensors_folder(folder, listing, model);
+    open_safetensors_folder(folder, listing, options.threads, model);
     read_config(options.model_config, folder, fs::path(model.shards.front().path).stem().string(),
                 model);
   } else if (!listing.gguf.empty()) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -38,7 +39,7 @@ struct Entry {
 
 class HeaderParser {
  public:
-  HeaderParser(ByteSource& source, std::string& text, std::uint64_t data_bytes)
+  HeaderParser(ByteSource& source, std::span<char> text, std::uint64_t data_bytes)
       : text_(text),
         data_bytes_(data_bytes),
         scanner_(text, source.name(), limits(), kLengthBytes) {}
@@ -69,7 +70,7 @@ class HeaderParser {
   }
 
   std::string_view name_of(const Entry& entry) const {
-    return std::string_view(text_).substr(entry.name_position, entry.name_bytes);
+    return {text_.data() + entry.name_position, entry.name_bytes};
   }
 
   [[noreturn]] void fail(const Entry& entry, const char* id, const std::string& message) const {
@@ -198,9 +199,12 @@ class HeaderParser {
   }
 
   void check_tiling() {
-    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    const auto is_before = [](const Entry& a, const Entry& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-    });
+    };
+    if (!std::is_sorted(entries_.begin(), entries_.end(), is_before)) {
+      std::stable_sort(entries_.begin(), entries_.end(), is_before);
+    }
     std::uint64_t covered = 0;
     for (const Entry& entry : entries_) {
       if (entry.begin != covered) {
@@ -217,7 +221,7 @@ class HeaderParser {
     }
   }
 
-  std::string& text_;
+  std::span<char> text_;
   std::uint64_t data_bytes_;
   JsonScanner scanner_;
   std::vector<Entry> entries_;
@@ -248,10 +252,10 @@ std::uint64_t read_length(ByteSource& source) {
   return length;
 }
 
-SafetensorsTensor materialise(const Entry& entry, const std::string& text,
+SafetensorsTensor materialise(const Entry& entry, std::span<const char> text,
                               std::uint64_t data_offset) {
   SafetensorsTensor tensor;
-  tensor.name = text.substr(entry.name_position, entry.name_bytes);
+  tensor.name.assign(text.data() + entry.name_position, entry.name_bytes);
   tensor.type = entry.type;
   tensor.shape.reserve(entry.rank);
   // Validated above: nothing but digits, commas and white space up to the bracket.
@@ -272,10 +276,15 @@ SafetensorsTensor materialise(const Entry& entry, const std::string& text,
 }
 }  // namespace
 
-SafetensorsHeader read_safetensors_header(ByteSource& source) {
+SafetensorsHeader read_safetensors_header(ByteSource& source,
+                                          const std::function<void(std::uint64_t)>& ask_for_room) {
   const std::uint64_t length = read_length(source);
-  std::string text(length, '\0');
-  source.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  if (ask_for_room) {
+    ask_for_room(length);
+  }
+  const auto buffer = std::make_unique_for_overwrite<char[]>(length);
+  const std::span text(buffer.get(), length);
+  source.read(kLengthBytes, std::as_writable_bytes(text));
   if (text.empty() || text.front() != '{') {
     throw FormatError("E-ST-HEADER", fmt::format("{} at byte {}", source.name(), kLengthBytes),
                       "the header does not begin with '{': no safetensors file");
@@ -288,7 +297,7 @@ SafetensorsHeader read_safetensors_header(ByteSource& source) {
     prefix[i] = static_cast<unsigned char>(length >> (8 * i));
   }
   digest.update(std::as_bytes(std::span(prefix)));
-  digest.update(std::as_bytes(std::span(text)));  // before escapes are decoded in place
+  digest.update(std::as_bytes(text));  // before escapes are decoded in place
   const std::vector<Entry> entries =
       HeaderParser(source, text, source.size() - header.data_offset).parse();
   header.header_sha256 = hex(digest.finish());

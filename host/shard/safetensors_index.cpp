@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 
 namespace vindex::shard {
 
@@ -34,10 +36,50 @@ void read_metadata(JsonScanner& scanner, SafetensorsIndex& index) {
   }
 }
 
-void read_weight_map(JsonScanner& scanner, SafetensorsIndex& index) {
-  const std::size_t expected = std::min(kMostTensors, index.text.size() / kShortestMapping);
+/// Numbers the files of a weight map in the order of their first occurrence. Neighbours mostly lie
+/// in the same file.
+class FileNumbers {
+ public:
+  explicit FileNumbers(const JsonScanner& scanner) : scanner_(scanner) {}
+
+  std::uint32_t number_of(std::string_view file) {
+    if (numbers_.empty() || file != last_->first) {
+      const auto [at, is_new] =
+          numbers_.try_emplace(file, static_cast<std::uint32_t>(numbers_.size()));
+      if (is_new && !is_plain_name(file)) {
+        scanner_.fail("E-INDEX-PATH",
+                      fmt::format("\"{}\" is no plain file name: shards lie in the index's own "
+                                  "folder",
+                                  excerpt(file)));
+      }
+      last_ = at;
+    }
+    return last_->second;
+  }
+
+  /// Fills `index.files` in their order and turns the numbers of `index.file_of` into places there.
+  void sort_into(SafetensorsIndex& index) const {
+    std::vector<std::uint32_t> places(numbers_.size());
+    for (const auto& [file, number] : numbers_) {
+      places[number] = static_cast<std::uint32_t>(index.files.size());
+      index.files.push_back(file);
+    }
+    for (std::uint32_t& file : index.file_of) {
+      file = places[file];
+    }
+  }
+
+ private:
+  const JsonScanner& scanner_;
+  std::map<std::string_view, std::uint32_t> numbers_;
+  std::map<std::string_view, std::uint32_t>::const_iterator last_;
+};
+
+void read_weight_map(JsonScanner& scanner, std::size_t text_bytes, SafetensorsIndex& index) {
+  const std::size_t expected = std::min(kMostTensors, text_bytes / kShortestMapping);
   index.tensors.reserve(expected);
-  index.files.reserve(expected);
+  index.file_of.reserve(expected);
+  FileNumbers numbers(scanner);
   scanner.enter_object();
   while (const auto tensor = scanner.next_key()) {
     if (index.tensors.size() == kMostTensors || tensor->size() > kLongestName) {
@@ -48,15 +90,11 @@ void read_weight_map(JsonScanner& scanner, SafetensorsIndex& index) {
     if (scanner.peek() != JsonKind::kString) {
       scanner.fail("E-INDEX-FIELD", "weight_map must map tensor names to file names");
     }
-    const std::string_view file = scanner.string();
-    if (!is_plain_name(file)) {
-      scanner.fail("E-INDEX-PATH",
-                   fmt::format("\"{}\" is no plain file name: shards lie in the index's own folder",
-                               excerpt(file)));
-    }
+    const std::uint32_t file = numbers.number_of(scanner.string());
     index.tensors.push_back(*tensor);
-    index.files.push_back(file);
+    index.file_of.push_back(file);
   }
+  numbers.sort_into(index);
 }
 }  // namespace
 
@@ -67,20 +105,22 @@ SafetensorsIndex read_safetensors_index(ByteSource& source) {
                       fmt::format("more than {} bytes of JSON", kLargestIndex));
   }
   SafetensorsIndex index;
-  index.text.resize(static_cast<std::size_t>(source.size()));
-  source.read(0, std::as_writable_bytes(std::span(index.text)));
+  const auto bytes = static_cast<std::size_t>(source.size());
+  index.text = std::make_unique_for_overwrite<char[]>(bytes);
+  const std::span text(index.text.get(), bytes);
+  source.read(0, std::as_writable_bytes(text));
   JsonLimits limits;
   limits.depth = 4;
   limits.bytes = kLargestIndex;
   limits.values = std::numeric_limits<std::size_t>::max();
   limits.unsigned_integers_only = true;
-  JsonScanner scanner(index.text, source.name(), limits);
+  JsonScanner scanner(text, source.name(), limits);
   bool has_map = false;
   scanner.enter_object();
   while (const auto key = scanner.next_key()) {
     if (*key == "weight_map") {
       has_map = true;
-      read_weight_map(scanner, index);
+      read_weight_map(scanner, bytes, index);
     } else if (*key == "metadata") {
       read_metadata(scanner, index);
     } else {

@@ -5,6 +5,7 @@
 #include <vindex/shard/byte_source.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,9 +21,10 @@ struct SafetensorsIndex {
   SafetensorsIndex(const SafetensorsIndex&) = delete;
   SafetensorsIndex& operator=(const SafetensorsIndex&) = delete;
 
-  std::vector<char> text;
+  std::unique_ptr<char[]> text;
   std::vector<std::string_view> tensors;  ///< keys of the weight map, in file order
-  std::vector<std::string_view> files;    ///< its values, plain names, in the same order
+  std::vector<std::uint32_t> file_of;     ///< in the same order: which of `files`
+  std::vector<std::string_view> files;    ///< its values once each, plain names, sorted
   std::optional<std::uint64_t> total_size;
 };
 

@@ -1,6 +1,7 @@
 #include "safetensors_model.hpp"
 
 #include "file_kind.hpp"
+#include "header_window.hpp"
 #include "safetensors_index.hpp"
 #include "shard_list.hpp"
 
@@ -14,7 +15,6 @@
 #include <charconv>
 #include <iterator>
 #include <optional>
-#include <set>
 #include <utility>
 
 namespace vindex::shard {
@@ -23,19 +23,42 @@ namespace {
 constexpr const char* kCanonicalIndex = "model.safetensors.index.json";
 constexpr const char* kSuffix = ".safetensors";
 
-void append_shard(const std::string& path, ModelFiles& model) {
-  Shard shard = open_shard(path);
-  if (detect_container(*shard.source) != FileKind::kSafetensors) {
+/// A file of a model with its header read.
+struct OpenedFile {
+  Shard shard;
+  std::vector<SafetensorsTensor> tensors;
+};
+
+OpenedFile open_one(const std::string& path, const AskForRoom& ask_for_room) {
+  OpenedFile file;
+  file.shard = open_shard(path);
+  if (detect_container(*file.shard.source) != FileKind::kSafetensors) {
     throw FormatError("E-INDEX-KIND", printable(path), "is no safetensors file, as its name says");
   }
-  SafetensorsHeader header = read_safetensors_header(*shard.source);
-  shard.header_sha256 = std::move(header.header_sha256);
+  SafetensorsHeader header = read_safetensors_header(*file.shard.source, ask_for_room);
+  file.shard.header_sha256 = std::move(header.header_sha256);
+  file.tensors = std::move(header.tensors);
+  return file;
+}
+
+void append(OpenedFile file, ModelFiles& model) {
   const auto number = static_cast<std::int32_t>(model.shards.size());
-  for (SafetensorsTensor& tensor : header.tensors) {
+  for (SafetensorsTensor& tensor : file.tensors) {
     model.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.shape), number,
                              tensor.offset, tensor.bytes});
   }
-  model.shards.push_back(std::move(shard));
+  model.shards.push_back(std::move(file.shard));
+}
+
+/// All of `paths`, as if one had been opened after the other. `expected` tensors: a hint.
+void append_all(const std::vector<std::string>& paths, std::size_t expected, std::int32_t threads,
+                ModelFiles& model) {
+  std::vector<OpenedFile> files(paths.size());
+  model.tensors.reserve(expected);
+  read_headers(
+      paths.size(), threads,
+      [&](std::size_t i, const AskForRoom& ask) { files[i] = open_one(paths[i], ask); },
+      [&](std::size_t i) { append(std::exchange(files[i], {}), model); });
 }
 
 void check_total_size(const SafetensorsIndex& index, ModelFiles& model) {
@@ -57,14 +80,17 @@ void check_weight_map(const SafetensorsIndex& index, const std::string& where, M
   const std::vector<std::string_view> names = tensor_names(model);
   const NameIndex stored(names);
   refuse_doubled_tensors(model, stored);
+  NameFollower follower(stored);
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
-    const auto found = stored.find(index.tensors[i]);
+    const auto found = follower.find(index.tensors[i]);
+    // Shards are the index's files, in their order.
+    const std::uint32_t file = index.file_of[i];
     const Shard* shard =
         found ? &model.shards[static_cast<std::size_t>(model.tensors[*found].shard)] : nullptr;
-    if (shard == nullptr || shard->file_name != index.files[i]) {
+    if (shard == nullptr || shard != &model.shards[file]) {
       throw FormatError("E-INDEX-TENSOR", where,
                         fmt::format("tensor \"{}\" is mapped to {}, which lacks it{}",
-                                    excerpt(index.tensors[i]), excerpt(index.files[i]),
+                                    excerpt(index.tensors[i]), excerpt(index.files[file]),
                                     shard == nullptr ? std::string()
                                                      : fmt::format(" ({} holds it)",
                                                                    printable(shard->file_name))));
@@ -86,25 +112,24 @@ void check_weight_map(const SafetensorsIndex& index, const std::string& where, M
 }
 
 void open_indexed(const std::string& folder, const std::string& index_name,
-                  const FolderListing& listing, ModelFiles& model) {
+                  const FolderListing& listing, std::int32_t threads, ModelFiles& model) {
   const std::string index_path = member_path(folder, index_name);
   const auto source = open_file_source(index_path);
   const SafetensorsIndex index = read_safetensors_index(*source);
-  const std::set<std::string_view> mapped(index.files.begin(), index.files.end());
   std::vector<std::string> paths;
-  for (const std::string_view file : mapped) {
+  for (const std::string_view file : index.files) {
     paths.push_back(member_path(folder, file));
   }
-  for (const std::string& path : paths) {
-    append_shard(path, model);
-  }
+  append_all(paths, index.tensors.size(), threads, model);
   check_weight_map(index, printable(index_path), model);
   check_total_size(index, model);
   std::vector<std::string> others;
   for (const auto* names : {&listing.safetensors, &listing.gguf, &listing.indexes}) {
-    std::copy_if(
-        names->begin(), names->end(), std::back_inserter(others),
-        [&](const std::string& name) { return name != index_name && mapped.count(name) == 0; });
+    std::copy_if(names->begin(), names->end(), std::back_inserter(others),
+                 [&](const std::string& name) {
+                   return name != index_name &&
+                          !std::binary_search(index.files.begin(), index.files.end(), name);
+                 });
   }
   warn_of_others(others, model);
 }
@@ -159,7 +184,7 @@ bool is_complete_set(const std::vector<std::string>& files) {
 
 void open_safetensors_file(const std::string& path, ModelFiles& model) {
   model.format = ContainerFormat::kSafetensors;
-  append_shard(path, model);
+  append(open_one(path, {}), model);
   if (is_shard_name(model.shards.front().file_name)) {
     model.warnings.push_back({"W-SHARD-ALONE", fmt::format("{} is one shard of a model: give the "
                                                            "folder for the whole",
@@ -168,17 +193,17 @@ void open_safetensors_file(const std::string& path, ModelFiles& model) {
 }
 
 void open_safetensors_folder(const std::string& folder, const FolderListing& listing,
-                             ModelFiles& model) {
+                             std::int32_t threads, ModelFiles& model) {
   model.format = ContainerFormat::kSafetensors;
   const auto& indexes = listing.indexes;
   if (std::find(indexes.begin(), indexes.end(), kCanonicalIndex) != indexes.end()) {
-    return open_indexed(folder, kCanonicalIndex, listing, model);
+    return open_indexed(folder, kCanonicalIndex, listing, threads, model);
   }
   if (indexes.size() > 1) {
     throw_several_models(folder, indexes);
   }
   if (indexes.size() == 1) {
-    return open_indexed(folder, indexes.front(), listing, model);
+    return open_indexed(folder, indexes.front(), listing, threads, model);
   }
   std::vector<std::string> models = listing.safetensors;
   std::copy(listing.gguf.begin(), listing.gguf.end(), std::back_inserter(models));
@@ -189,9 +214,11 @@ void open_safetensors_folder(const std::string& folder, const FolderListing& lis
   if (models.size() > 1 && !set) {
     throw_several_models(folder, models);
   }
+  std::vector<std::string> paths;
   for (const std::string& file : models) {
-    append_shard(member_path(folder, file), model);
+    paths.push_back(member_path(folder, file));
   }
+  append_all(paths, 0, threads, model);
   if (set) {
     const std::vector<std::string_view> names = tensor_names(model);
     refuse_doubled_tensors(model, NameIndex(names));

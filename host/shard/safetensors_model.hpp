@@ -15,7 +15,7 @@ void open_safetensors_file(const std::string& path, ModelFiles& model);
 /// A folder in Hugging Face layout. Errors: FormatError E-INDEX-*, MissingInputError
 /// E-SHARD-MISSING, before any shard's header is read where a shard is absent.
 void open_safetensors_folder(const std::string& folder, const FolderListing& listing,
-                             ModelFiles& model);
+                             std::int32_t threads, ModelFiles& model);
 
 /// Reads config.json (or `explicit_path` where not empty) into `model.config`. `folder` is where it
 /// lies, `stem` the file's name without suffix for `<stem>.config.json`, or empty.

@@ -54,6 +54,7 @@ struct ModelFiles {
 struct OpenOptions {
   std::string model_config;  ///< --model-config FILE; empty: look beside the model
   bool adapter = false;      ///< a GGUF adapter (LoRA) is no refusal
+  std::int32_t threads = 0;  ///< that read headers; 0: one for each usable core, at most 8
 };
 
 /// Opens a folder (Hugging Face layout, a repository of its cache with one snapshot, or GGUF

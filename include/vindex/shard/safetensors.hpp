@@ -11,6 +11,7 @@
 #include <vindex/shard/byte_source.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,9 @@ struct SafetensorsHeader {
 
 /// Reads and validates the header. Nothing is built before the whole header is known to be valid:
 /// a refusal needs the text (at most 100 MB) and some 60 bytes per tensor. Errors: FormatError
-/// E-ST-* and E-JSON-* naming file and byte offset.
-SafetensorsHeader read_safetensors_header(ByteSource& source);
+/// E-ST-* and E-JSON-* naming file and byte offset. `ask_for_room`, where given, is called with the
+/// header's length before memory is taken for it.
+SafetensorsHeader read_safetensors_header(
+    ByteSource& source, const std::function<void(std::uint64_t bytes)>& ask_for_room = {});
 
 }  // namespace vindex::shard
