@@ -86,10 +86,11 @@ const Meaning* NameTable::find(const TensorName& name) const {
     return &kNorm;
   }
   std::size_t dot = name.key.rfind('.');
+  std::string scratch;
   for (int steps = 0; dot != std::string::npos && steps < 8; ++steps) {
-    scratch_.assign(name.key, 0, dot);
-    scratch_ += ".*";
-    if (const auto found = meanings_.find(scratch_); found != meanings_.end()) {
+    scratch.assign(name.key, 0, dot);
+    scratch += ".*";
+    if (const auto found = meanings_.find(scratch); found != meanings_.end()) {
       return &found->second;
     }
     dot = dot == 0 ? std::string::npos : name.key.rfind('.', dot - 1);

@@ -32,7 +32,7 @@ struct Meaning {
   bool has_expert = false;  ///< the first number outside the layer's is an expert
 };
 
-/// The names of one dialect under one family's convention.
+/// The names of one dialect under one family's convention. Threads may share one.
 class NameTable {
  public:
   /// `convention` as known_family() gives it; rows of other conventions are left out.
@@ -43,7 +43,6 @@ class NameTable {
 
  private:
   std::unordered_map<std::string, Meaning> meanings_;
-  mutable std::string scratch_;
 };
 
 /// The convention of the family called `architecture` (model_type or general.architecture; '-' and

@@ -4,6 +4,7 @@
 #include "model_shape.hpp"
 #include "products.hpp"
 #include "records.hpp"
+#include "row_order.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/model/model_index.hpp>
@@ -114,7 +115,8 @@ ModelIndex index_model(const shard::ModelFiles& files, const IndexOptions& optio
     naming.layout_declared = family.has_value();
   }
 
-  const std::vector<LogicalTensor> logicals = bind_companions(files, quant, index.warnings);
+  const std::vector<LogicalTensor> logicals =
+      bind_companions(files, quant, options.threads, index.warnings);
   build_records(files, logicals, naming, options, index);
   if (claims.flag("tie_word_embeddings")) {
     drop_tied_output(index);

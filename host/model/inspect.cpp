@@ -30,16 +30,23 @@ using GroupKey =
 
 std::map<GroupKey, Group> groups_of(const ModelIndex& index) {
   std::map<GroupKey, Group> groups;
+  const MatrixRecord* previous = nullptr;
+  Group* group = nullptr;  // of `previous`: neighbours are mostly alike
   for (const MatrixRecord& matrix : index.matrices) {
     if (matrix.table != ResultTable::kMatrix) {
       continue;
     }
-    Group& group = groups[{matrix.block, role_rank(matrix.role), matrix.role, matrix.encoding.label,
-                           matrix.rows, matrix.cols}];
-    ++group.matrices;
-    group.bytes += matrix.codes.bytes;
+    if (previous == nullptr || matrix.block != previous->block || matrix.role != previous->role ||
+        matrix.rows != previous->rows || matrix.cols != previous->cols ||
+        matrix.encoding.label != previous->encoding.label) {
+      group = &groups[{matrix.block, role_rank(matrix.role), matrix.role, matrix.encoding.label,
+                       matrix.rows, matrix.cols}];
+    }
+    previous = &matrix;
+    ++group->matrices;
+    group->bytes += matrix.codes.bytes;
     for (const CompanionPart& companion : matrix.companions) {
-      group.bytes += companion.part.bytes;
+      group->bytes += companion.part.bytes;
     }
   }
   return groups;

@@ -8,6 +8,8 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/name_index.hpp>
+#include <vindex/core/name_order.hpp>
+#include <vindex/core/parallel.hpp>
 
 #include <fmt/format.h>
 
@@ -23,6 +25,8 @@ namespace {
 using decode::CompanionRole;
 using decode::ElementType;
 using shard::StoredTensor;
+
+constexpr std::size_t kTensorsPerPiece = 4096;
 
 /// True for types that are codes of something else more often than weights themselves.
 bool is_code_type(ElementType type) {
@@ -62,7 +66,8 @@ class Binding {
         row_(files.tensors.size(), nullptr),
         codes_of_(files.tensors.size(), -1) {
     for (const CompanionRow& row : companion_rows(files.format)) {
-      rows_[static_cast<unsigned char>(row.suffix.back())].push_back(&row);
+      rows_[static_cast<unsigned char>(row.suffix.back())].push_back(
+          {&row, NameFollower(by_name_)});
     }
     // Backwards, so that the lists are in the order of the file.
     for (std::size_t i = files.tensors.size(); i-- > 0;) {
@@ -114,13 +119,13 @@ class Binding {
     if (name.empty()) {
       return;
     }
-    for (const CompanionRow* row : rows_[static_cast<unsigned char>(name.back())]) {
+    for (auto& [row, follower] : rows_[static_cast<unsigned char>(name.back())]) {
       if (!name.ends_with(row->suffix) || name.size() == row->suffix.size()) {
         continue;
       }
       scratch_.assign(name.substr(0, name.size() - row->suffix.size()));
       scratch_ += row->codes;
-      const auto codes = by_name_.find(scratch_);
+      const auto codes = follower.find(scratch_);
       if (!codes) {
         if (row->strength == Strength::kStrong && row_[at(companion)] == nullptr) {
           row_[at(companion)] = row;
@@ -146,7 +151,8 @@ class Binding {
   const shard::ModelFiles& files_;
   std::vector<std::string_view> names_;
   NameIndex by_name_;
-  std::array<std::vector<const CompanionRow*>, 256> rows_;  ///< by the suffix's last byte
+  std::array<std::vector<std::pair<const CompanionRow*, NameFollower>>, 256>
+      rows_;  ///< by the suffix's last byte
   std::vector<std::int32_t> first_;
   std::vector<std::int32_t> next_;
   std::vector<const CompanionRow*> row_;
@@ -250,6 +256,51 @@ std::vector<LogicalTensor> bind_foreign(const shard::ModelFiles& files, const Qu
   return logicals;
 }
 
+/// The logical tensor that `index` is the codes of, or that it is by itself.
+LogicalTensor bind_one(const shard::ModelFiles& files, const QuantClaims& claims,
+                       const SmallValues& values, const Binding& binding, std::int32_t index) {
+  const StoredTensor& tensor = files.tensors[at(index)];
+  const bool inverse = claims.block.has_value() || claims.method == "fp8";
+  LogicalTensor logical = plain(tensor, index);
+  if (binding.is_orphan(index)) {
+    logical.orphan = true;
+  } else if (files.format == shard::ContainerFormat::kGguf) {
+    bind_gguf_factor(files, binding, logical);
+  } else if (const auto code_name =
+                 code_name_of(tensor, binding.has_companions(index), logical.name)) {
+    logical.quantised = true;
+    apply_scheme(files, claims, values, *code_name, binding.companions_of(index, logical.stored),
+                 logical);
+    if (logical.name != tensor.name && binding.has_tensor(logical.name)) {
+      logical.unsupported =
+          fmt::format("ambiguous: {} is stored both plainly and packed", printable(logical.name));
+    }
+  } else if ((binding.has_float8_scales() || inverse) && is_float8(tensor.type) &&
+             tensor.shape.size() >= 2) {
+    logical.unsupported =
+        fmt::format("scale missing: {}_scale{}", printable(tensor.name), inverse ? "_inv" : "");
+  }
+  return logical;
+}
+
+/// Equal names in the order of the pieces.
+std::vector<LogicalTensor> in_order_of_name(std::vector<std::vector<LogicalTensor>>& pieces) {
+  std::vector<LogicalTensor*> all;
+  std::vector<std::string_view> names;
+  for (std::vector<LogicalTensor>& piece : pieces) {
+    for (LogicalTensor& logical : piece) {
+      all.push_back(&logical);
+      names.emplace_back(logical.name);
+    }
+  }
+  std::vector<LogicalTensor> sorted;
+  sorted.reserve(all.size());
+  for (const std::uint32_t i : name_order(names)) {
+    sorted.push_back(std::move(*all[i]));
+  }
+  return sorted;
+}
+
 void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<Warning>& warnings) {
   const auto is_orphan = [](const LogicalTensor& logical) { return logical.orphan; };
   const auto first = std::find_if(logicals.begin(), logicals.end(), is_orphan);
@@ -264,57 +315,30 @@ void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<War
 }  // namespace
 
 std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
-                                           const QuantClaims& claims,
+                                           const QuantClaims& claims, std::int32_t threads,
                                            std::vector<Warning>& warnings) {
   const Binding binding(files);
-  const SmallValues values(files, binding.small_tensors());
-  const bool gguf = files.format == shard::ContainerFormat::kGguf;
-  const bool inverse = claims.block.has_value() || claims.method == "fp8";
-  const bool scales_expected = !gguf && (binding.has_float8_scales() || inverse);
-
+  const SmallValues values(files, binding.small_tensors(), threads);
   std::vector<bool> taken(files.tensors.size(), false);
-  std::vector<LogicalTensor> logicals = bind_foreign(files, claims, binding, taken);
-  logicals.reserve(files.tensors.size());
-  for (std::size_t i = 0; i < files.tensors.size(); ++i) {
-    const auto index = static_cast<std::int32_t>(i);
-    const StoredTensor& tensor = files.tensors[i];
-    if (taken[i] || (binding.is_companion(index) && !binding.is_orphan(index))) {
-      continue;
-    }
-    LogicalTensor& logical = logicals.emplace_back(plain(tensor, index));
-    if (binding.is_orphan(index)) {
-      logical.orphan = true;
-    } else if (gguf) {
-      bind_gguf_factor(files, binding, logical);
-    } else if (const auto code_name =
-                   code_name_of(tensor, binding.has_companions(index), logical.name)) {
-      logical.quantised = true;
-      apply_scheme(files, claims, values, *code_name, binding.companions_of(index, logical.stored),
-                   logical);
-      if (logical.name != tensor.name && binding.has_tensor(logical.name)) {
-        logical.unsupported =
-            fmt::format("ambiguous: {} is stored both plainly and packed", printable(logical.name));
+  // Foreign weights first, then a piece of the stored tensors after the other: weights do not
+  // depend on each other.
+  std::vector<std::vector<LogicalTensor>> pieces(1 + (files.tensors.size() + kTensorsPerPiece - 1) /
+                                                         kTensorsPerPiece);
+  pieces[0] = bind_foreign(files, claims, binding, taken);
+  const auto bind_piece = [&](std::size_t /*worker*/, std::size_t piece) {
+    const std::size_t begin = piece * kTensorsPerPiece;
+    const std::size_t end = std::min(files.tensors.size(), begin + kTensorsPerPiece);
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto index = static_cast<std::int32_t>(i);
+      if (!taken[i] && (!binding.is_companion(index) || binding.is_orphan(index))) {
+        pieces[1 + piece].push_back(bind_one(files, claims, values, binding, index));
       }
-    } else if (scales_expected && is_float8(tensor.type) && tensor.shape.size() >= 2) {
-      logical.unsupported =
-          fmt::format("scale missing: {}_scale{}", printable(tensor.name), inverse ? "_inv" : "");
     }
-  }
-  std::vector<LogicalTensor> sorted;
-  sorted.reserve(logicals.size());
-  std::vector<std::int32_t> order(logicals.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    order[i] = static_cast<std::int32_t>(i);
-  }
-  std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    const int compared = logicals[at(a)].name.compare(logicals[at(b)].name);
-    return compared != 0 ? compared < 0 : a < b;
-  });
-  for (const std::int32_t i : order) {
-    sorted.push_back(std::move(logicals[at(i)]));
-  }
-  warn_of_orphans(sorted, warnings);
-  return sorted;
+  };
+  for_each_index(pieces.size() - 1, thread_count(0, threads), bind_piece);
+  std::vector<LogicalTensor> logicals = in_order_of_name(pieces);
+  warn_of_orphans(logicals, warnings);
+  return logicals;
 }
 
 }  // namespace vindex::model

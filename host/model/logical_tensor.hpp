@@ -35,9 +35,10 @@ struct LogicalTensor {
 };
 
 /// All logical tensors, in bytewise order of name. Reads nothing but the values of `weight_shape`
-/// tensors (16 bytes each, neighbours in one read). Errors: those of the sources.
+/// tensors (16 bytes each, neighbours in one read). `threads` as in IndexOptions. Errors: those of
+/// the sources.
 std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
-                                           const QuantClaims& claims,
+                                           const QuantClaims& claims, std::int32_t threads,
                                            std::vector<Warning>& warnings);
 
 }  // namespace vindex::model

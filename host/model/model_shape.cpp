@@ -263,8 +263,15 @@ bool is_full_float(decode::ElementType type) {
 /// "compressed-tensors INT4 g32", "Q4_K, Q6_K"; "none" where every matrix is of plain floats.
 std::string quantisation_text(const ModelIndex& index) {
   std::map<std::string, std::uint64_t> bytes_of;
+  const decode::Encoding* previous = nullptr;
+  std::uint64_t* sum = nullptr;  // of `previous`: neighbours are mostly alike
   for (const MatrixRecord& matrix : index.matrices) {
     const decode::Encoding& encoding = matrix.encoding;
+    if (previous != nullptr && encoding.label == previous->label &&
+        encoding.scheme == previous->scheme && encoding.type == previous->type) {
+      *sum += matrix.codes.bytes;
+      continue;
+    }
     if (encoding.scheme == decode::Scheme::kPlain && is_full_float(encoding.type)) {
       continue;
     }
@@ -276,7 +283,9 @@ std::string quantisation_text(const ModelIndex& index) {
                encoding.scheme == decode::Scheme::kPackedIntPadded) {
       text.insert(0, "compressed-tensors ");
     }
-    bytes_of[text] += matrix.codes.bytes;
+    previous = &encoding;
+    sum = &bytes_of[text];
+    *sum += matrix.codes.bytes;
   }
   if (bytes_of.empty()) {
     return "none";

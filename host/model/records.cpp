@@ -1,15 +1,19 @@
 #include "records.hpp"
 
+#include "row_order.hpp"
 #include "weight.hpp"
 
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
-#include <tuple>
+#include <atomic>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 namespace vindex::model {
 
@@ -20,6 +24,7 @@ using shard::StoredTensor;
 // Bounds that no model comes near, so that a few hostile bytes cannot become gigabytes of rows.
 constexpr std::int64_t kMostSlices = 65'536;
 constexpr std::size_t kMostMatrices = 4'000'000;
+constexpr std::size_t kTensorsPerPiece = 2048;
 
 /// The product of `shape`. Errors: FormatError where it does not fit.
 std::int64_t logical_count(const LogicalTensor& logical) {
@@ -66,16 +71,22 @@ std::optional<bool> transposed_pair(const std::vector<std::int64_t>& gate_up,
 class Builder {
  public:
   Builder(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
-          const Naming& naming, const IndexOptions& options, ModelIndex& index)
-      : files_(files), logicals_(logicals), naming_(naming), options_(options), index_(index) {}
+          const Naming& naming, const IndexOptions& options, std::atomic<std::size_t>& matrix_count,
+          ModelIndex& index)
+      : files_(files),
+        logicals_(logicals),
+        naming_(naming),
+        options_(options),
+        matrix_count_(matrix_count),
+        index_(index) {}
 
-  void build() {
-    index_.tensors.reserve(logicals_.size());
-    index_.matrices.reserve(logicals_.size());
-    for (const LogicalTensor& logical : logicals_) {
-      add(logical);
+  /// Turns logicals [begin, end) into rows.
+  void build(std::size_t begin, std::size_t end) {
+    index_.tensors.reserve(end - begin);
+    index_.matrices.reserve(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      add(logicals_[i]);
     }
-    sort_matrices(index_.matrices.begin(), index_.matrices.end());
   }
 
  private:
@@ -89,7 +100,7 @@ class Builder {
         naming_.table == nullptr || name_.tower ? nullptr : naming_.table->find(name_);
     Meaning meaning = known == nullptr ? Meaning{} : *known;
 
-    TensorRecord record;
+    TensorRecord& record = index_.tensors.emplace_back();
     record.name = logical.name;
     record.stored = logical.stored;
     record.block = meaning.block;
@@ -100,8 +111,7 @@ class Builder {
     record.count = logical.shape_known ? logical_count(logical) : 0;
     record.reason = reason_for_no_matrix(logical, meaning, record.count);
     record.in_matrix = record.reason.empty();
-    index_.tensors.push_back(std::move(record));
-    if (!index_.tensors.back().in_matrix) {
+    if (!record.in_matrix) {
       return;
     }
 
@@ -118,7 +128,7 @@ class Builder {
       transposed = orientation(logical, transposed);
     }
     const std::int64_t slices = stacked ? logical.shape[0] : 1;
-    if (index_.matrices.size() + static_cast<std::size_t>(slices) > kMostMatrices) {
+    if ((matrix_count_ += static_cast<std::size_t>(slices)) > kMostMatrices) {
       throw FormatError("E-MODEL-MATRICES", printable(files_.path),
                         fmt::format("more than {} matrices", kMostMatrices));
     }
@@ -261,7 +271,7 @@ class Builder {
 
   void add_matrix(const LogicalTensor& logical, const Meaning& meaning, bool transposed,
                   std::int64_t slice, std::int64_t slices) {
-    MatrixRecord matrix;
+    MatrixRecord& matrix = index_.matrices.emplace_back();
     matrix.tensor = logical.name;
     matrix.slice = static_cast<std::int32_t>(slice);
     matrix.layer = index_.tensors.back().layer;
@@ -290,7 +300,6 @@ class Builder {
       }
     }
     set_parts(logical, slice, slices, matrix);
-    index_.matrices.push_back(std::move(matrix));
   }
 
   void set_parts(const LogicalTensor& logical, std::int64_t slice, std::int64_t slices,
@@ -343,42 +352,63 @@ class Builder {
   const std::vector<LogicalTensor>& logicals_;
   const Naming& naming_;
   const IndexOptions& options_;
-  ModelIndex& index_;
+  std::atomic<std::size_t>& matrix_count_;  ///< of all pieces
+  ModelIndex& index_;                       ///< of this piece
   TensorName name_;
   bool layout_warned_ = false;
 };
 
 }  // namespace
 
-void sort_matrices(MatrixIterator begin, MatrixIterator end) {
-  const auto count = static_cast<std::size_t>(end - begin);
-  const auto record = [&](std::size_t i) -> MatrixRecord& {
-    return begin[static_cast<std::ptrdiff_t>(i)];
-  };
-  std::vector<std::int32_t> ranks(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    ranks[i] = role_rank(record(i).role);
+namespace {
+
+/// A piece of the logical tensors, turned into rows by itself.
+using Piece = ModelIndex;
+
+/// Puts the pieces' rows together, in order.
+void join(std::vector<Piece>& pieces, ModelIndex& index) {
+  std::vector<MatrixRecord*> all;
+  for (Piece& piece : pieces) {
+    const auto first = static_cast<std::int32_t>(index.tensors.size());
+    for (MatrixRecord& matrix : piece.matrices) {
+      matrix.tensor_record += first;
+      all.push_back(&matrix);
+    }
+    std::move(piece.tensors.begin(), piece.tensors.end(), std::back_inserter(index.tensors));
   }
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key = [&](std::size_t i) {
-    const MatrixRecord& m = record(i);
-    return std::make_tuple(m.layer, m.block, ranks[i], std::string_view(m.role), m.expert, m.slice,
-                           std::string_view(m.tensor));
-  };
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-  std::vector<MatrixRecord> sorted;
-  sorted.reserve(count);
-  for (const std::size_t i : order) {
-    sorted.push_back(std::move(record(i)));
+  index.matrices.reserve(all.size());
+  for (const std::uint32_t i : row_order({all.begin(), all.end()})) {
+    index.matrices.push_back(std::move(*all[i]));
   }
-  std::move(sorted.begin(), sorted.end(), begin);
+  // A builder says once how a layout departs, and the first stands for all.
+  const auto first = std::find_if(pieces.begin(), pieces.end(),
+                                  [](const Piece& piece) { return !piece.warnings.empty(); });
+  if (first != pieces.end()) {
+    std::move(first->warnings.begin(), first->warnings.end(), std::back_inserter(index.warnings));
+  }
 }
+
+}  // namespace
 
 void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index) {
-  Builder(files, logicals, naming, options, index).build();
+  const auto build = [&](std::size_t piece_tensors, std::size_t threads) {
+    std::vector<Piece> pieces((logicals.size() + piece_tensors - 1) / piece_tensors);
+    std::atomic<std::size_t> matrix_count = 0;
+    for_each_index(pieces.size(), threads, [&](std::size_t /*worker*/, std::size_t i) {
+      Builder builder(files, logicals, naming, options, matrix_count, pieces[i]);
+      builder.build(i * piece_tensors, std::min(logicals.size(), (i + 1) * piece_tensors));
+    });
+    index.tensors.reserve(logicals.size());
+    join(pieces, index);
+  };
+  try {
+    build(kTensorsPerPiece, thread_count(0, options.threads));
+  } catch (const FormatError&) {
+    // Too many matrices are noticed by whichever piece comes last: once more, one after the other,
+    // so that the first that is wrong is named.
+    build(std::max<std::size_t>(logicals.size(), 1), 1);
+  }
 }
 
 }  // namespace vindex::model

@@ -19,11 +19,6 @@ struct Naming {
   bool layout_declared = false;      ///< the architecture names its layout of fused experts
 };
 
-using MatrixIterator = std::vector<MatrixRecord>::iterator;
-
-/// Puts rows into the results' order.
-void sort_matrices(MatrixIterator begin, MatrixIterator end);
-
 /// Fills `index.tensors`, `index.matrices` (in the results' order) and warnings about layouts from
 /// `logicals` (in order of name). Errors: FormatError where a count does not fit 63 bits or the
 /// model has more matrices than any model could.

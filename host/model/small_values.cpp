@@ -1,5 +1,7 @@
 #include "small_values.hpp"
 
+#include <vindex/core/parallel.hpp>
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,10 +16,12 @@ using shard::StoredTensor;
 constexpr std::uint64_t kLargestGap = 4096;
 constexpr std::uint64_t kLargestValue = 4096;
 constexpr std::uint64_t kLargestRun = 1U << 20U;
+constexpr std::size_t kRunsPerPiece = 256;
 
 }  // namespace
 
-SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors)
+SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors,
+                         std::int32_t threads)
     : files_(&files) {
   const auto stored = [&](std::int32_t i) -> const StoredTensor& {
     return files.tensors[static_cast<std::size_t>(i)];
@@ -32,33 +36,46 @@ SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_
                                               : stored(a).offset < stored(b).offset;
   });
 
-  std::vector<shard::ReadRequest> requests;
-  for (std::size_t begin = 0; begin < tensors.size();) {
-    const std::int32_t shard = stored(tensors[begin]).shard;
-    const std::size_t first_run = runs_.size();
-    std::vector<std::uint64_t> offsets;
-    std::size_t end = begin;
-    for (; end < tensors.size() && stored(tensors[end]).shard == shard; ++end) {
-      const StoredTensor& tensor = stored(tensors[end]);
-      const std::uint64_t distance = offsets.empty() ? 0 : tensor.offset - offsets.back();
-      if (offsets.empty() || distance > runs_.back().size() + kLargestGap ||
-          distance + tensor.bytes > kLargestRun) {
-        runs_.emplace_back();
-        offsets.push_back(tensor.offset);
-      }
-      std::vector<std::byte>& run = runs_.back();
-      const auto at = static_cast<std::size_t>(tensor.offset - offsets.back());
-      const auto size = static_cast<std::size_t>(tensor.bytes);
-      run.resize(std::max(run.size(), at + size));
-      places_.push_back({tensors[end], runs_.size() - 1, at, size});
+  // Where each value lies in its run, and the runs one behind the other in one block of memory.
+  struct Run {
+    std::int32_t shard = -1;
+    std::uint64_t offset = 0;
+    std::size_t begin = 0;
+    std::size_t size = 0;
+  };
+  std::vector<Run> runs;
+  places_.reserve(tensors.size());
+  std::size_t total = 0;
+  for (const std::int32_t i : tensors) {
+    const StoredTensor& tensor = stored(i);
+    const std::uint64_t distance =
+        runs.empty() || runs.back().shard != tensor.shard ? 0 : tensor.offset - runs.back().offset;
+    if (runs.empty() || runs.back().shard != tensor.shard ||
+        distance > runs.back().size + kLargestGap || distance + tensor.bytes > kLargestRun) {
+      runs.push_back({tensor.shard, tensor.offset, total, 0});
     }
-    requests.clear();
-    for (std::size_t i = first_run; i < runs_.size(); ++i) {
-      requests.push_back({offsets[i - first_run], runs_[i]});
-    }
-    files.shards[static_cast<std::size_t>(shard)].source->read_many(requests);
-    begin = end;
+    Run& run = runs.back();
+    const auto at = static_cast<std::size_t>(tensor.offset - run.offset);
+    const auto size = static_cast<std::size_t>(tensor.bytes);
+    run.size = std::max(run.size, at + size);
+    total = run.begin + run.size;
+    places_.push_back({i, run.begin + at, size});
   }
+  bytes_.resize(total);
+  const std::size_t pieces = (runs.size() + kRunsPerPiece - 1) / kRunsPerPiece;
+  for_each_index(
+      pieces, thread_count(kLargestRun, threads), [&](std::size_t /*worker*/, std::size_t piece) {
+        std::vector<shard::ReadRequest> requests;
+        const std::size_t end = std::min(runs.size(), (piece + 1) * kRunsPerPiece);
+        for (std::size_t i = piece * kRunsPerPiece; i < end; ++i) {
+          requests.push_back(
+              {runs[i].offset, std::span(bytes_).subspan(runs[i].begin, runs[i].size)});
+          if (i + 1 == end || runs[i + 1].shard != runs[i].shard) {
+            files.shards[static_cast<std::size_t>(runs[i].shard)].source->read_many(requests);
+            requests.clear();
+          }
+        }
+      });
   std::sort(places_.begin(), places_.end(),
             [](const Place& a, const Place& b) { return a.tensor < b.tensor; });
 }
@@ -70,7 +87,7 @@ std::span<const std::byte> SmallValues::bytes(std::int32_t tensor) const {
   if (tensor < 0 || found == places_.end() || found->tensor != tensor) {
     return {};
   }
-  return std::span(runs_[found->run]).subspan(found->begin, found->size);
+  return std::span(bytes_).subspan(found->begin, found->size);
 }
 
 std::optional<std::int64_t> SmallValues::element(std::int32_t tensor, std::size_t index) const {

@@ -18,8 +18,10 @@ class SmallValues {
  public:
   SmallValues() = default;
   /// Reads those of `tensors` (indices into `files.tensors`) that hold 1 to 4096 bytes. Neighbours
-  /// within a page share one read; all reads of a shard are one call. Errors: those of the sources.
-  SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors);
+  /// within a page share one read, and `threads` (as in IndexOptions) read: on a network store each
+  /// is a trip. Errors: those of the sources, the first in the order of shards and offsets.
+  SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors,
+              std::int32_t threads);
 
   /// The bytes of `tensor`; empty where it is -1 or was not read.
   std::span<const std::byte> bytes(std::int32_t tensor) const;
@@ -35,15 +37,14 @@ class SmallValues {
  private:
   struct Place {
     std::int32_t tensor = -1;
-    std::size_t run = 0;
-    std::size_t begin = 0;
+    std::size_t begin = 0;  ///< in `bytes_`
     std::size_t size = 0;
   };
   std::optional<std::int64_t> element(std::int32_t tensor, std::size_t index) const;
 
   const shard::ModelFiles* files_ = nullptr;
   std::vector<Place> places_;  ///< by tensor
-  std::vector<std::vector<std::byte>> runs_;
+  std::vector<std::byte> bytes_;
 };
 
 }  // namespace vindex::model

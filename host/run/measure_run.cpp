@@ -172,9 +172,12 @@ std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matri
 
 SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
-  model.files = shard::open_model(
-      settings.model, {.model_config = settings.model_config, .adapter = settings.indexing.lora});
-  model.index = model::index_model(model.files, settings.indexing);
+  model.files = shard::open_model(settings.model, {.model_config = settings.model_config,
+                                                   .adapter = settings.indexing.lora,
+                                                   .threads = settings.threads});
+  model::IndexOptions indexing = settings.indexing;
+  indexing.threads = settings.threads;
+  model.index = model::index_model(model.files, indexing);
   if (model.index.matrices.empty()) {
     throw MissingInputError("E-NOTHING",
                             fmt::format("{}: nothing to measure: the model has no weight matrix",
