@@ -27,9 +27,11 @@ void add_inspect(CLI::App& app, Session& session) {
   verb->add_flag("--lora", options->lora, "The LoRA pairs of an adapter; MODEL may be a GGUF one");
   verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
   on_choice(*verb, session, [options] {
-    const shard::ModelFiles files = shard::open_model(
+    // Static, so that nothing is given back: the process ends without destructors (main.cpp), and
+    // freeing a million names one by one takes as long as reading them.
+    static const shard::ModelFiles files = shard::open_model(
         options->model, {.model_config = options->model_config, .adapter = options->lora});
-    const model::ModelIndex index = model::index_model(
+    static const model::ModelIndex index = model::index_model(
         files, {.reshape_out = options->reshape == "out", .lora = options->lora});
     model::InspectWidths widths;
     widths.tables = text_width(STDOUT_FILENO);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
@@ -145,6 +146,61 @@ TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
       EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
       EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5.parts")));
     }
+  }
+}
+
+/// A header of about `bytes` whose entries are empty tensors named from `first` on, the last again
+/// if `repeats`.
+std::string header_of(std::size_t bytes, std::size_t first, bool repeats) {
+  const auto entry = [](std::size_t number) {
+    std::string digits = std::to_string(number);
+    digits.insert(0, 60 - digits.size(), '0');
+    return "\"" + digits + "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
+  };
+  std::string header(1, '{');
+  std::size_t number = first;
+  while (header.size() < bytes) {
+    header.append(entry(number++)).push_back(',');
+  }
+  header.append(entry(repeats ? number - 1 : number)).push_back('}');
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) {
+    length[i] = static_cast<char>(header.size() >> (8 * i));
+  }
+  return length + header;
+}
+
+// Headers are read side by side: several hostile ones must take no more than one, and the first is
+// the one that is named.
+TEST_F(CliTest, SeveralHostileShardsAreRefusedInTheMemoryOfOne) {
+  const long baseline = run({"--version"}).peak_kib;
+  const auto shard = [](int number, int count) {
+    char name[40];
+    std::snprintf(name, sizeof(name), "m-%05d-of-%05d.safetensors", number, count);
+    return std::string(name);
+  };
+  struct Case {
+    int count;
+    std::size_t first_bytes, other_bytes;
+    bool others_are_bad;
+  };
+  for (const Case& hostile :
+       {Case{2, 64U << 20U, 64U << 20U, true}, Case{9, 20U << 20U, 3U << 20U, false}}) {
+    const std::string folder = folder_.file("hostile" + std::to_string(hostile.count));
+    std::filesystem::create_directory(folder);
+    for (int i = 1; i <= hostile.count; ++i) {
+      std::ofstream(folder + "/" + shard(i, hostile.count), std::ios::binary)
+          << header_of(i == 1 ? hostile.first_bytes : hostile.other_bytes,
+                       static_cast<std::size_t>(i) * 10'000'000, i == 1 || hostile.others_are_bad);
+    }
+    const ProgramResult result = run({"inspect", folder});
+    EXPECT_EQ(result.exit_code, 65);
+    EXPECT_EQ(result.err.rfind("vindex: E-JSON-DUPLICATE-KEY: ", 0), 0U) << result.err;
+    EXPECT_NE(result.err.find(shard(1, hostile.count)), std::string::npos) << result.err;
+    if (!VINDEX_SANITIZED) {
+      EXPECT_LT(result.peak_kib, baseline + 200 * 1024);
+    }
+    std::filesystem::remove_all(folder);
   }
 }
 
