@@ -21,6 +21,7 @@ struct Flags {
   std::vector<std::int64_t> batches;
   std::string backend = "auto", device = "0", model, folder, synth, simd;
   std::int32_t threads = 0;
+  std::int64_t tensors = 207'360;
   int samples = 3;
   double case_seconds = 10.0;
   bool json = false;
@@ -99,7 +100,9 @@ bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
   settings.sections = {.read = wants("read"),
                        .decode = wants("decode"),
                        .spectra = wants("spectra"),
-                       .end_to_end = wants("end-to-end")};
+                       .end_to_end = wants("end-to-end"),
+                       .index = wants("index")};
+  settings.index_tensors = flags.tensors;
   settings.cases = cases_of(flags);
   settings.decode_encodings =
       or_else(flags.encodings, {"F32", "BF16", "F16", "F8_E4M3/128x128", "INT4/g32", "Q8_0", "Q4_0",
@@ -140,9 +143,9 @@ void add_bench(CLI::App& app, Session& session) {
       "  vindex bench --backend cuda --sections spectra --batch 1,16,64,384 --json > spectra.json\n"
       "  vindex bench --sections read,end-to-end --model MODEL\n"
       "  vindex bench --sections decode --encodings Q4_K,Q6_K");
-  verb->add_option("--sections", flags->sections, "read, decode, spectra, end-to-end; all")
+  verb->add_option("--sections", flags->sections, "read, decode, spectra, end-to-end, index; all")
       ->delimiter(',')
-      ->check(CLI::IsMember({"read", "decode", "spectra", "end-to-end"}));
+      ->check(CLI::IsMember({"read", "decode", "spectra", "end-to-end", "index"}));
   verb->add_option("--shapes", flags->shapes, "ROWSxCOLS as stored")->delimiter(',');
   verb->add_option("--encodings", flags->encodings, "BF16, F8, INT4, Q8_0, ...; decode also `all`")
       ->delimiter(',');
@@ -168,7 +171,10 @@ void add_bench(CLI::App& app, Session& session) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--simd", flags->simd, "Decoders for baseline, avx2 or avx512; the best here");
-  verb->add_option("--model", flags->model, "Read and measure this model end to end");
+  verb->add_option("--model", flags->model, "Index, read and measure this model end to end");
+  verb->add_option("--tensors", flags->tensors, "Stored tensors of the model that is indexed")
+      ->check(CLI::Range(3, 10'000'000))
+      ->capture_default_str();
   verb->add_option("--synth", flags->synth, "What to write and measure end to end without --model")
       ->capture_default_str();
   verb->add_option("--folder", flags->folder, "Where to write it; the folder for temporary files");

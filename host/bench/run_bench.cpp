@@ -118,6 +118,9 @@ BenchOutcome run_bench(const BenchSettings& settings,
   if (settings.sections.spectra && !settings.sampling.stopped()) {
     spectra_section(section);
   }
+  if (settings.sections.index && !settings.sampling.stopped()) {
+    index_section(section);
+  }
   if ((settings.sections.read || settings.sections.end_to_end) && !settings.sampling.stopped()) {
     storage_section(section);
   }

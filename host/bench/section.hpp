@@ -60,6 +60,9 @@ void decode_section(Section& section);
 /// Rows "spectra.MODE" with "decode", "gram" and "probe.eigen" as the back end timed its stages.
 void spectra_section(Section& section);
 
+/// Rows "probe.index" and "probe.index.processor": a model of `index_tensors` opened and indexed.
+void index_section(Section& section);
+
 /// Rows "read" and "end_to_end", from the page cache and from the disk.
 void storage_section(Section& section);
 

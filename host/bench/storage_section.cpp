@@ -1,4 +1,5 @@
 // Reading alone and the whole way end to end, from the page cache and from the disk.
+#include "scratch_folder.hpp"
 #include "section.hpp"
 
 #include <vindex/bench/weights.hpp>
@@ -13,42 +14,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 namespace vindex::bench {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::uint64_t kPiece = 8ULL << 20U;
-
-/// A folder of its own, removed at the end.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const std::string& parent) {
-    std::string pattern = (fs::path(parent) / "vindex-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw SystemError("E-SCRATCH", errno,
-                        fmt::format("no folder can be made in {}", printable(parent)));
-    }
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 /// The model that is read: what of it is the same for all matrices, and its files.
 struct Source {

@@ -24,7 +24,7 @@ class BenchCliTest : public ::testing::Test {
 TEST_F(BenchCliTest, EverySectionIsMeasuredBesideALimit) {
   const ProgramResult result =
       run({"--json", "--shapes", "256x128", "--encodings", "F8,BF16", "--modes", "default,strict",
-           "--batch", "1,3", "--synth", "layer:3x256x128:fp8"});
+           "--batch", "1,3", "--synth", "layer:3x256x128:fp8", "--tensors", "300"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto document = nlohmann::json::parse(result.out);
   EXPECT_EQ(document.at("schema"), "vindex-bench/1");
@@ -46,6 +46,7 @@ TEST_F(BenchCliTest, EverySectionIsMeasuredBesideALimit) {
   EXPECT_GE(names["end_to_end"], 1);
   EXPECT_GE(names["read"], names["end_to_end"]);  // one of each cache, and one more way of reading
   EXPECT_GE(names["probe.memcpy"], 1);
+  EXPECT_EQ(names["probe.index"], 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "scratch files stay";
 }
 
@@ -56,6 +57,21 @@ TEST_F(BenchCliTest, SectionsAreChosenAndATableIsPrinted) {
   EXPECT_EQ(result.err, "");
   EXPECT_NE(result.out.find("Q4_K"), std::string::npos);
   EXPECT_EQ(result.out.find("spectra"), std::string::npos);
+}
+
+TEST_F(BenchCliTest, IndexingSaysHowManyTensorsItTakesInASecond) {
+  const ProgramResult result = run({"--sections", "index", "--tensors", "4000", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto document = nlohmann::json::parse(result.out);
+  const auto& rows = document.at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("name"), "probe.index");
+  EXPECT_EQ(rows[0].at("encoding"), "INT4/g32");
+  EXPECT_EQ(rows[0].at("batch"), 3999);  // codes, scales and a shape for each of 1333 weights
+  const auto note = rows[0].at("note").get<std::string>();
+  EXPECT_EQ(note.find("3999 tensors in 2 files: "), 0U) << note;
+  EXPECT_EQ(rows[1].at("name"), "probe.index.processor");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "scratch files stay";
 }
 
 TEST_F(BenchCliTest, AModelOfTheUsersIsMeasuredAndStays) {

@@ -25,7 +25,7 @@ struct SpectraCase {
 
 /// Which sections run.
 struct Sections {
-  bool read = true, decode = true, spectra = true, end_to_end = true;
+  bool read = true, decode = true, spectra = true, end_to_end = true, index = true;
 };
 
 struct BenchSettings {
@@ -40,8 +40,10 @@ struct BenchSettings {
   std::int32_t threads = 0;  ///< 0: every core; CUDA: calls at once
   std::string blas_core;     ///< kernels of OpenBLAS that the user wants; empty: the best here
   Sampling sampling;
-  /// Of the sections read and end_to_end: a model of the user's, or empty for `synth_spec`, written
-  /// to a folder of its own below `folder` and removed afterwards.
+  std::int64_t index_tensors = 207'360;  ///< of the model that the section index writes
+  /// Of the sections index, read and end_to_end: a model of the user's, or empty for one of
+  /// `index_tensors` and for `synth_spec`, written to a folder of its own below `folder` and
+  /// removed afterwards.
   std::string model;
   std::string synth_spec;
   std::string folder;
