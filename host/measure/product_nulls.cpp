@@ -107,6 +107,13 @@ std::int64_t draw_count(std::int64_t rank) {
 
 }  // namespace
 
+double product_null_cost(std::span<const std::int64_t> sides) {
+  const std::int64_t rank = product_rank(sides);
+  const auto r = static_cast<double>(rank);
+  const double triangles = static_cast<double>(sides.size()) - 1.0;
+  return static_cast<double>(draw_count(rank)) * (2.0 + triangles) * r * r * r;
+}
+
 MetricValues product_null_metrics(std::span<const std::int64_t> sides) {
   const std::int64_t rank = product_rank(sides);
   const auto cut =

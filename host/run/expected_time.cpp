@@ -3,6 +3,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/measure/product_spectrum.hpp>
+#include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/product_rows.hpp>
@@ -12,6 +14,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -169,13 +172,22 @@ std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
   return sorted;
 }
 
-/// Seconds that the products of `plan` take one worker, by a small one of noise.
-double product_seconds(const WorkPlan& plan, const model::ModelIndex& index) {
+/// Seconds that the products of `plan` take `workers`, by a small one of noise. The null of factors
+/// of some sides is drawn once, by one worker for whom the others wait.
+double product_seconds(const WorkPlan& plan, const model::ModelIndex& index, double workers) {
   double cost = 0.0;
+  double null_cost = 0.0;
+  std::set<std::vector<std::int64_t>> sides;
   for (const WorkUnit& unit : plan.units) {
     for (const std::int64_t i : unit.matrices) {
       const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
-      cost += record.product != nullptr ? product_cost(record) : 0.0;
+      if (record.product == nullptr) {
+        continue;
+      }
+      cost += product_cost(record);
+      if (const auto [place, is_new] = sides.insert(record.product->sides()); is_new) {
+        null_cost += measure::product_null_cost(*place);
+      }
     }
   }
   if (cost == 0.0) {
@@ -197,7 +209,7 @@ double product_seconds(const WorkPlan& plan, const model::ModelIndex& index) {
     (void)measure::product_spectrum(chain, 1.0);
     least = seconds_since(start);
   }
-  return cost * least / product_cost(kLong, kRank, kLong);
+  return (cost / workers + null_cost) * least / product_cost(kLong, kRank, kLong);
 }
 
 /// `side` times `factor`, whole blocks of any encoding.
@@ -254,7 +266,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
       seconds = std::max(seconds, one * static_cast<double>(rounds));
     }
   }
-  seconds += product_seconds(plan, index) / static_cast<double>(workers);
+  seconds += product_seconds(plan, index, static_cast<double>(workers));
   return kFixedSeconds + seconds + kSecondsPerRow * static_cast<double>(plan.matrices) +
          static_cast<double>(plan.output_bytes) / kOutputBytesPerSecond;
 }

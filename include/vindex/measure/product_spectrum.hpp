@@ -64,6 +64,11 @@ MetricValues derive_product_metrics(std::int64_t rows, std::int64_t cols, std::i
 /// 16 on, of condition_number where no second side is within 3 of the least one.
 MetricValues product_null_metrics(std::span<const std::int64_t> sides);
 
+/// What product_null_metrics() costs in the units of run::product_cost(), by measurement (ranks of
+/// 64 to 512): cores and triangles are multiplied faster than the tall factors that those units
+/// are of.
+double product_null_cost(std::span<const std::int64_t> sides);
+
 /// Thread-safe cache of product_null_metrics() by sides; either direction is the same.
 class ProductNullCache {
  public:
