@@ -1,4 +1,5 @@
 #include "buffered_reader.hpp"
+#include "gguf_header.hpp"
 #include "gguf_table.hpp"
 
 #include <vindex/core/checked.hpp>
@@ -25,6 +26,8 @@ constexpr std::uint64_t kLongestArray = std::uint64_t{64} << 20U;
 /// vocabulary of 256 K tokens with merges) has 20 MB.
 constexpr std::uint64_t kLargestHeader = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kMostIntegers = 4096;
+/// What the first pass keeps of a name and its extent, in lists that have room to grow.
+constexpr std::uint64_t kRoomPerName = 96;
 /// Beyond these sums values stay in the file: their byte range is known.
 constexpr std::uint64_t kKeptStringBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kKeptIntegers = std::uint64_t{4} << 20U;
@@ -75,8 +78,11 @@ class HeaderPass {
  public:
   HeaderPass(ByteSource& source, bool keep) : reader_(source), keep_(keep) {}
 
-  GgufHeader run() {
+  GgufHeader run(const AskForRoom& ask_for_room = {}) {
     read_prefix();
+    if (ask_for_room) {
+      ask_for_room(kRoomPerName * (tensor_count_ + key_count_));
+    }
     read_keys();
     read_tensors();
     return std::move(header_);
@@ -324,8 +330,10 @@ std::string digest_of_header(ByteSource& source, std::uint64_t bytes) {
 }
 }  // namespace
 
-GgufHeader read_gguf_header(ByteSource& source) {
-  std::vector<Warning> warnings = HeaderPass(source, false).run().warnings;
+GgufHeader read_gguf_header(ByteSource& source) { return read_gguf_header(source, {}); }
+
+GgufHeader read_gguf_header(ByteSource& source, const AskForRoom& ask_for_room) {
+  std::vector<Warning> warnings = HeaderPass(source, false).run(ask_for_room).warnings;
   GgufHeader header = HeaderPass(source, true).run();
   header.warnings = std::move(warnings);
   header.header_sha256 = digest_of_header(source, std::min(header.data_offset, source.size()));

@@ -1,6 +1,7 @@
 #include "gguf_model.hpp"
 
 #include "file_kind.hpp"
+#include "gguf_header.hpp"
 #include "header_window.hpp"
 #include "model_folder.hpp"
 #include "shard_list.hpp"
@@ -95,20 +96,13 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   }
 }
 
-/// What reading a hostile header takes at most beyond its file's own bytes: 24 for each of a
-/// million names.
-constexpr std::uint64_t kHeaderRoom = std::uint64_t{12} << 20U;
-
 OpenedFile open_one(const std::string& path, const AskForRoom& ask_for_room = {}) {
   OpenedFile file;
   file.shard = open_shard(path);
   if (detect_container(*file.shard.source) != FileKind::kGguf) {
     throw FormatError("E-SPLIT-KIND", printable(path), "is no GGUF file, as its set is");
   }
-  if (ask_for_room) {
-    ask_for_room(std::min(file.shard.source->size(), kHeaderRoom));
-  }
-  file.header = read_gguf_header(*file.shard.source);
+  file.header = read_gguf_header(*file.shard.source, ask_for_room);
   if (file.header.big_endian) {
     file.shard.source = make_swapped_source(std::move(file.shard.source), file.header.tensors);
   }

@@ -2,6 +2,7 @@
 // reading one file after the other gives, errors included.
 #include "header_window.hpp"
 
+#include "gguf_header.hpp"
 #include "support/expect_error.hpp"
 #include "support/gguf_builder.hpp"
 #include "support/safetensors_builder.hpp"
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <mutex>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -210,6 +212,25 @@ std::string split(int number, int count, int said_number) {
   builder.tensor("t" + std::to_string(number), {32}, 24, 0);
   builder.data = std::string(32, '\0');
   return builder.bytes();
+}
+
+// The room that is asked for covers what the header's lists take, and is asked for before them.
+TEST(ReadHeadersTest, AGgufHeaderAsksForRoomByItsNames) {
+  GgufBuilder builder;
+  builder.key_string("general.architecture", "llama").key_u32("a", 1);
+  builder.tensor("t", {32}, 24, 0);
+  builder.data = std::string(32, '\0');
+  std::string bytes = builder.bytes();
+  std::vector<std::uint64_t> asked;
+  const auto source = make_memory_source("m.gguf", std::as_bytes(std::span(bytes)));
+  const GgufHeader header =
+      read_gguf_header(*source, [&](std::uint64_t room) { asked.push_back(room); });
+  EXPECT_EQ(header.tensors.size(), 1U);
+  EXPECT_EQ(asked, std::vector<std::uint64_t>{3 * 96});
+  builder.tensor_count = ~std::uint64_t{0};
+  bytes = builder.bytes();
+  const auto lie = make_memory_source("m.gguf", std::as_bytes(std::span(bytes)));
+  EXPECT_THROW(read_gguf_header(*lie, [&](std::uint64_t) { ADD_FAILURE(); }), FormatError);
 }
 
 TEST(ReadHeadersTest, SplitsAreTheSameForAnyNumberOfThreadsAndTheFirstBadOneIsNamed) {
