@@ -259,8 +259,6 @@ class Pairs {
     records_.push_back(std::move(record));
   }
 
-  static constexpr std::int64_t kMostSlices = 65'536;
-
   const shard::ModelFiles& files_;
   const Naming& naming_;
   std::vector<Warning>& warnings_;

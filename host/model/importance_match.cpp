@@ -97,6 +97,15 @@ Slice slice_of(const MatrixRecord& matrix, bool one_expert, const ModelIndex& in
   return {};
 }
 
+/// llama.cpp's converter reorders the heads of values of Qwen3.5's linear attention, and with them
+/// the inputs of its output: what its file says of a place is not of that place's column here.
+/// (Not of Qwen3-Next, whose heads stay.) Source: convert_hf_to_gguf.py,
+/// _LinearAttentionVReorderBase.
+bool is_reordered(const MatrixRecord& matrix, std::string_view architecture) {
+  return architecture.starts_with("qwen3_5") && matrix.block == Block::kSsm &&
+         matrix.role == "out_proj";
+}
+
 /// Matrices that get no row, and the first of them.
 struct Missed {
   std::int64_t count = 0;
@@ -114,19 +123,25 @@ struct Missed {
 void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelIndex& index,
                    std::vector<std::int64_t>& selected) {
   const Entries entries(*file, index.shape.architecture);
-  Missed absent, unlike, unused;
-  const std::size_t plain = selected.size();
-  for (std::size_t i = 0; i < plain; ++i) {
+  Missed absent, unlike, unused, reordered;
+  const std::size_t all = selected.size();
+  std::size_t plain = 0;
+  for (std::size_t i = 0; i < all; ++i) {
     const MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(selected[i])];
     if (!matrix.unsupported.empty() || matrix.table != ResultTable::kMatrix) {
       continue;
     }
+    ++plain;
     const Entries::Found found = entries.find(matrix);
     if (found.entry == nullptr) {
       absent.add(matrix);
       continue;
     }
     const ImportanceEntry& entry = *found.entry;
+    if (entry.name != matrix.tensor && is_reordered(matrix, index.shape.architecture)) {
+      reordered.add(matrix);
+      continue;
+    }
     const Slice slice = slice_of(matrix, found.one_expert, index);
     const auto cols = static_cast<std::uint64_t>(matrix.cols);
     const std::uint64_t slices = entry.value_count / cols;
@@ -151,7 +166,12 @@ void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelInd
     selected.push_back(static_cast<std::int64_t>(index.matrices.size()));
     index.matrices.push_back(std::move(weighted));
   }
-  if (selected.size() == plain) {
+  if (plain == 0) {
+    throw UsageError("E-IMATRIX-MODEL",
+                     "--imatrix: no stored matrix is selected that could be weighted; select some, "
+                     "or leave it out");
+  }
+  if (selected.size() == all && reordered.count == 0) {
     throw UsageError("E-IMATRIX-MODEL",
                      fmt::format("{} has activations for none of the {} selected matrices: it "
                                  "belongs to another model (its first entry is {})",
@@ -167,6 +187,8 @@ void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelInd
   };
   warn("W-IMATRIX-ABSENT", absent, "the importance matrix has no entry for them");
   warn("W-IMATRIX-WIDTH", unlike, "their entries are of other widths or numbers of slices");
+  warn("W-IMATRIX-ORDER", reordered,
+       "their inputs stand in another order in the GGUF model that it was made with");
   warn("W-IMATRIX-COUNT", unused, "no activation reached them when it was made");
 }
 

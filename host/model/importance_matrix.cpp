@@ -1,4 +1,6 @@
 // Owns the reading of both formats; importance_match.cpp says whom the entries belong to.
+#include "weight.hpp"
+
 #include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
@@ -144,7 +146,8 @@ void ImportanceMatrix::read_gguf() {
     }
     const shard::GgufTensor& own = *found->second;
     const std::uint64_t slices = own.bytes / sizeof(float);
-    if (slices == 0 || entry.value_count == 0 || entry.value_count % slices != 0) {
+    if (slices == 0 || slices > static_cast<std::uint64_t>(kMostSlices) || entry.value_count == 0 ||
+        entry.value_count % slices != 0) {
       malformed(*source_, own.offset,
                 fmt::format("{} has {} counts for {} sums", printable(entry.name), slices,
                             entry.value_count));

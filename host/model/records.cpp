@@ -21,8 +21,7 @@ namespace {
 
 using shard::StoredTensor;
 
-// Bounds that no model comes near, so that a few hostile bytes cannot become gigabytes of rows.
-constexpr std::int64_t kMostSlices = 65'536;
+// A bound that no model comes near, so that a few hostile bytes cannot become gigabytes of rows.
 constexpr std::size_t kMostMatrices = 4'000'000;
 constexpr std::size_t kTensorsPerPiece = 2048;
 

@@ -12,6 +12,9 @@
 
 namespace vindex::model {
 
+/// Slices of one tensor: a bound that no model comes near.
+inline constexpr std::int64_t kMostSlices = 65'536;
+
 /// Sides beyond this are refused before they are multiplied.
 inline constexpr std::int64_t kMostSide = std::numeric_limits<std::int32_t>::max();
 

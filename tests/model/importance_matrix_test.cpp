@@ -146,6 +146,52 @@ TEST(ImportanceMatrix, FusedMatricesTakeTheInputsOfTheirParts) {
                    "model.layers.0.mlp.gate_up_proj.weight[-1]: 1.00 4.00"}));
 }
 
+// llama.cpp's converter permutes the columns of ssm_out where HF has linear_attn.out_proj.
+TEST(ImportanceMatrix, ReorderedInputsGetNoRow) {
+  for (const auto& [type, rows] : {std::pair{"qwen3_5_moe", 1U}, std::pair{"qwen3_next", 2U}}) {
+    ModelFixture model;
+    model.config("model_type", type);
+    model.bf16("model.layers.0.linear_attn.out_proj.weight", {4, 2});
+    model.bf16("model.layers.3.self_attn.q_proj.weight", {4, 2});
+    ModelIndex index = model.index();
+    EXPECT_EQ(weighted(importance_gguf({{"blk.0.ssm_out.weight", {4, 9}, {1}},
+                                        {"blk.3.attn_q.weight", {4, 9}, {1}}}),
+                       index)
+                  .size(),
+              rows);
+    EXPECT_EQ(warning_ids(index), rows == 1 ? Lines{"W-IMATRIX-ORDER"} : Lines{}) << type;
+  }
+}
+
+TEST(ImportanceMatrix, WithoutAStoredMatrixItIsNoOtherModel) {
+  ModelFixture model;
+  model.config("model_type", "llama");
+  model.config("num_attention_heads", 2);
+  for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+    model.bf16("model.layers.0.self_attn." + std::string(name) + ".weight", {4, 4});
+  }
+  ModelIndex index = model.index({.heads = true});
+  const auto importance = read(importance_dat({{"blk.0.attn_q.weight", 1, {1, 1, 1, 1}}}));
+  std::vector<std::int64_t> heads;
+  for (const std::int64_t i : all_of(index)) {
+    if (index.matrices[static_cast<std::size_t>(i)].product != nullptr) {
+      heads.push_back(i);
+    }
+  }
+  ASSERT_EQ(heads.size(), 4U);
+  try {
+    weigh_columns(importance, index, heads);
+    ADD_FAILURE() << "rows for products";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("no stored matrix"), std::string::npos)
+        << error.what();
+  }
+  // Products are not among the matrices that have no row.
+  std::vector<std::int64_t> selected = all_of(index);
+  weigh_columns(importance, index, selected);
+  EXPECT_EQ(index.warnings.back().text.find("3 of 4"), 0U) << index.warnings.back().text;
+}
+
 TEST(ImportanceMatrix, OfAnotherModelIsRefused) {
   for (const std::string& bytes :
        {importance_dat({{"blk.7.attn_q.weight", 1, {1, 1}}}),
@@ -220,6 +266,13 @@ TEST(ImportanceMatrix, MalformedGgufFilesAreRefused) {
   EXPECT_TRUE(tensors({{"a.in_sum2", 0}}).starts_with("E-IMATRIX @ "));
   EXPECT_TRUE(tensors({{"a.in_sum2", 1}, {"a.counts", 0}}).starts_with("E-IMATRIX @ "));
   EXPECT_TRUE(tensors({{"a.in_sum2", 0}, {"a.counts", 26}}).starts_with("E-IMATRIX @ "));
+  // A count for each of more slices than any stack has.
+  const auto slices = [](std::size_t count) {
+    return refusal(
+        importance_gguf({{"a", std::vector<float>(count, 1.0F), std::vector<float>(count, 1.0F)}}));
+  };
+  EXPECT_EQ(slices(65'536), "none");
+  EXPECT_TRUE(slices(65'537).starts_with("E-IMATRIX @ "));
   const std::string good = importance_gguf({{"a", {1, 2, 3, 4, 5, 6, 7, 8}, {1}}});
   EXPECT_NE(refusal(good.substr(0, good.size() - 40)), "none");  // data beyond the end
 }
