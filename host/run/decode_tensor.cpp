@@ -43,9 +43,13 @@ model::MatrixRecord plain_record(const shard::ModelFiles& files,
 
 /// The target is replaced when all is written: it may be no file of the model.
 void refuse_input_as_output(const shard::ModelFiles& files, const std::string& output) {
+  std::vector<std::string> inputs = files.side_files;
   for (const shard::Shard& shard : files.shards) {
+    inputs.push_back(shard.path);
+  }
+  for (const std::string& input : inputs) {
     std::error_code absent;
-    if (std::filesystem::equivalent(shard.path, output, absent)) {
+    if (std::filesystem::equivalent(input, output, absent)) {
       throw OutputError("E-OUTPUT", fmt::format("{}: a file of the model that is read; it is not "
                                                 "replaced, choose another name",
                                                 printable(output)));

@@ -116,6 +116,7 @@ void open_indexed(const std::string& folder, const std::string& index_name,
   const std::string index_path = member_path(folder, index_name);
   const auto source = open_file_source(index_path);
   const SafetensorsIndex index = read_safetensors_index(*source);
+  model.side_files.push_back(index_path);
   std::vector<std::string> paths;
   for (const std::string_view file : index.files) {
     paths.push_back(member_path(folder, file));
@@ -234,6 +235,7 @@ namespace {
 /// not kept: a tree of 16 MB of brackets would exceed what a refusal may use.
 JsonValue read_json(const std::string& path, ModelFiles& model) {
   const auto source = open_file_source(path);
+  model.side_files.push_back(path);
   refuse_other_than_json(*source);
   JsonLimits limits;
   limits.kept_values = 1'000'000;

@@ -109,6 +109,19 @@ TEST_F(PathsTest, AResultsFileIsNeverReplaced) {
   EXPECT_EQ(file_text(other), before);
 }
 
+TEST_F(PathsTest, NoFileOfTheModelIsReplaced) {
+  const std::string model = folder_.file("own");
+  must({"synth", "layer:64x16x2:bf16", "-o", model, "-q"});
+  std::ofstream(model + "/hf_quant_config.json") << "{}";
+  for (const char* name : {"config.json", "hf_quant_config.json", "model.safetensors"}) {
+    const std::string target = model + "/" + name;
+    const std::string before = file_text(target);
+    expect_one_line(run({"decode", model, "--tensor", "x", "-o", target, "--force"}), 73,
+                    "E-OUTPUT");
+    EXPECT_EQ(file_text(target), before) << target;
+  }
+}
+
 TEST_F(PathsTest, AClosedPipeEndsQuietly) {
   const std::string results = spectra();
   // More than a pipe holds, so that the writer meets the closed end.

@@ -85,7 +85,7 @@ class ModelFolder {
 
   std::vector<float> decoded(const std::string& name) const {
     const std::string out = folder_ / "out.f32";
-    decode_tensor(path(), "", name, std::nullopt, out);
+    decode_tensor(path(), "", name, std::nullopt, out, true);
     return read_floats(out);
   }
 

@@ -23,7 +23,7 @@ TEST_P(QuantisedConformance, WeightsAreThoseOfTheSchemesOwnProject) {
     std::vector<float> wanted(static_cast<std::size_t>(tensor.bytes / sizeof(float)));
     expected.shards[0].source->read(tensor.offset, std::as_writable_bytes(std::span(wanted)));
     const std::string out = folder / "out.f32";
-    decode_tensor(base + ".safetensors", "", tensor.name, std::nullopt, out);
+    decode_tensor(base + ".safetensors", "", tensor.name, std::nullopt, out, true);
     EXPECT_TRUE(same_bits(read_floats(out), wanted)) << tensor.name;
   }
 }

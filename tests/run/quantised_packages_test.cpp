@@ -69,7 +69,7 @@ class QuantisedPackages : public ::testing::TestWithParam<std::string> {
  protected:
   std::vector<float> decoded(const std::string& tensor) const {
     const std::string out = folder_ / "out.f32";
-    decode_tensor(kFolder + GetParam() + ".safetensors", "", tensor, std::nullopt, out);
+    decode_tensor(kFolder + GetParam() + ".safetensors", "", tensor, std::nullopt, out, true);
     return read_floats(out);
   }
   const JsonValue& tensors() const { return *index().find(GetParam())->find("tensors"); }

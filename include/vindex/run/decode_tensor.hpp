@@ -19,11 +19,11 @@ struct DecodeOutcome {
 /// Writes tensor `name` (logical) of the model at `path`, little-endian float32 in the stored
 /// weight's own order, to `output` (temporary name, then renamed; never half-written; "-" is
 /// standard output). All slices unless `slice`. Without `replace` a file that is there is not
-/// touched, and a results file or one of the model never is. Memory: one slab. Errors: UsageError
-/// E-TENSOR / E-SLICE for a name or slice that is not there, FormatError E-UNSUPPORTED for an
-/// encoding that cannot be decoded, OutputError, SystemError.
+/// touched, and a results file or one of the model (its configuration and index too) never is.
+/// Memory: one slab. Errors: UsageError E-TENSOR / E-SLICE for a name or slice that is not there,
+/// FormatError E-UNSUPPORTED for an encoding that cannot be decoded, OutputError, SystemError.
 DecodeOutcome decode_tensor(const std::string& path, const std::string& model_config,
                             const std::string& name, std::optional<std::int32_t> slice,
-                            const std::string& output, bool replace = true);
+                            const std::string& output, bool replace);
 
 }  // namespace vindex::run

@@ -47,6 +47,7 @@ struct ModelFiles {
   std::optional<JsonValue> config;        ///< config.json (safetensors), if found
   std::optional<JsonValue> quantisation;  ///< hf_quant_config.json (ModelOpt), if found
   std::optional<JsonValue> adapter;       ///< adapter_config.json (PEFT), beside LoRA factors
+  std::vector<std::string> side_files;    ///< paths of what else was read: index, configurations
   std::vector<GgufKey> keys;              ///< of the first GGUF shard, in file order
   std::vector<Warning> warnings;
 };
