@@ -10,6 +10,8 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 using namespace vindex::testing;
@@ -48,6 +50,47 @@ std::string mixture(std::uint32_t version, bool big_endian) {
     }
   }
   return builder.bytes();
+}
+
+/// Tensors of `sides` (columns, rows) in float32, side by side.
+void add_floats(GgufBuilder& file,
+                const std::vector<std::pair<std::string, std::vector<std::uint64_t>>>& tensors) {
+  for (const auto& [name, sides] : tensors) {
+    std::uint64_t count = 1;
+    for (const std::uint64_t side : sides) {
+      count *= side;
+    }
+    file.tensor(name, sides, 0, file.data.size());
+    file.data.append(count * sizeof(float), '\x3c');
+    file.data.resize((file.data.size() + 31) / 32 * 32, '\0');
+  }
+}
+
+/// What --heads and --lora make products of.
+void write_products() {
+  GgufBuilder heads;
+  heads.key_string("general.architecture", "llama")
+      .key_u32("llama.attention.head_count", 4)
+      .key_u32("llama.attention.head_count_kv", 2);
+  add_floats(heads, {{"blk.0.attn_q.weight", {4, 8}},
+                     {"blk.0.attn_k.weight", {4, 4}},
+                     {"blk.0.attn_v.weight", {4, 4}},
+                     {"blk.0.attn_output.weight", {8, 4}},
+                     {"blk.1.attn_qkv.weight", {4, 16}},
+                     {"blk.1.attn_output.weight", {8, 4}}});
+  write("gguf", "heads", heads.bytes());
+  GgufBuilder adapter;
+  adapter.key_string("general.architecture", "llama")
+      .key_string("general.type", "adapter")
+      .key_string("adapter.type", "lora")
+      .key("adapter.lora.alpha", 6, std::string("\0\0\0\x41", 4));
+  add_floats(adapter, {{"blk.0.attn_q.weight.lora_a", {4, 2}},
+                       {"blk.0.attn_q.weight.lora_b", {2, 8}},
+                       {"blk.0.ffn_up_exps.weight.lora_a", {4, 1, 3}},
+                       {"blk.0.ffn_up_exps.weight.lora_b", {1, 8, 3}},
+                       {"token_embd.weight.lora_a", {2, 9}},
+                       {"token_embd.weight.lora_b", {2, 4}}});
+  write("gguf", "adapter", adapter.bytes());
 }
 
 void write_gguf() {
@@ -132,6 +175,7 @@ int main(int count, char** arguments) {
   }
   root = arguments[1];
   write_gguf();
+  write_products();
   write_imatrix();
   write_safetensors();
   write_json();
