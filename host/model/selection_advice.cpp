@@ -24,7 +24,11 @@ std::vector<const MatrixRecord*> matrices_of(const ModelIndex& index, const Sele
 }
 
 bool names_nothing(const ModelIndex& index, const Selection& selection) {
-  return select(index, selection).empty();
+  // Up to the first, which for most parts comes early: a list may have a thousand of them.
+  return std::none_of(index.matrices.begin(), index.matrices.end(), [&](const MatrixRecord& m) {
+    return wants(selection, m.layer, m.block, m.role) &&
+           (selection.tensors == nullptr || name_matches(*selection.tensors, m.tensor));
+  });
 }
 
 /// The layers of `matrices`.
