@@ -1,5 +1,7 @@
 // The plan is a pure function of shapes and limits, so its rules are tested with tables and no back
 // end.
+#include <vindex/model/product.hpp>
+#include <vindex/run/product_rows.hpp>
 #include <vindex/run/work_plan.hpp>
 
 #include <gtest/gtest.h>
@@ -98,6 +100,51 @@ TEST(WorkPlanTest, ABudgetThatIsTooSmallPlansNothingAndNamesTheLeast) {
 
 TEST(WorkPlanTest, ADearMatrixIsBegunFirst) {
   EXPECT_EQ(plan_of(some_model(), 4096 * kMiB, 2, 1).units.front().matrices.front(), 20);
+}
+
+/// `heads` rows of the product of two windows, 64 x 512 each.
+void add_heads(model::ModelIndex& index, const std::string& name, int heads) {
+  const auto matrix = std::make_shared<const model::MatrixRecord>(matrix_of(64 * heads, 512));
+  for (int head = 0; head < heads; ++head) {
+    model::Product product;
+    product.factors = {{matrix, 64 * head, 64, 0, 512, true}, {matrix, 0, 64, 0, 512, false}};
+    model::MatrixRecord row;
+    row.table = model::ResultTable::kProduct;
+    row.tensor = name;
+    row.slice = head;
+    row.rows = row.cols = 512;
+    row.product = std::make_shared<const model::Product>(std::move(product));
+    index.matrices.push_back(std::move(row));
+  }
+}
+
+// Heads of one attention are read together, but not by one worker while others wait.
+TEST(WorkPlanTest, HeadsOfOneAttentionMakeUnitsForEveryWorker) {
+  model::ModelIndex index;
+  add_heads(index, "a", 128);
+  add_heads(index, "b", 128);
+  std::size_t alone = 0;
+  for (const std::int32_t workers : {1, 16}) {
+    const WorkPlan plan = plan_of(index, 4096 * kMiB, workers, 6);
+    std::multiset<std::int64_t> seen;
+    for (const WorkUnit& unit : plan.units) {
+      const auto& first = index.matrices[static_cast<std::size_t>(unit.matrices.front())];
+      for (const std::int64_t row : unit.matrices) {
+        EXPECT_EQ(index.matrices[static_cast<std::size_t>(row)].tensor, first.tensor);
+      }
+      EXPECT_EQ(unit.memory_bytes, product_bytes(first));
+      EXPECT_TRUE(unit.streamed);
+      seen.insert(unit.matrices.begin(), unit.matrices.end());
+    }
+    EXPECT_EQ(seen.size(), 256U);
+    EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 256U);
+    if (workers == 1) {
+      alone = plan.units.size();
+    } else {
+      EXPECT_GE(plan.units.size(), 16U);
+      EXPECT_GT(plan.units.size(), alone);
+    }
+  }
 }
 
 }  // namespace
