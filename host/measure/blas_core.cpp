@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 
 namespace vindex::measure {
 namespace {
@@ -38,15 +39,16 @@ Names fitting(const CpuidWords& words) {
   return has.sse42 ? Names{"Nehalem"} : Names{};
 }
 
+bool is_in(const ArmFeatures& has, std::span<const std::uint32_t> parts) {
+  return std::find(parts.begin(), parts.end(), has.part) != parts.end();
+}
+
 /// ARM's own cores. Source: ARM DDI 0487 and the technical reference manuals, MIDR_EL1.PartNum.
 Names fitting_of_arm(const ArmFeatures& has) {
   constexpr std::array<std::uint32_t, 9> kLikeNeoverseN1 = {
       0xd0b, 0xd0c, 0xd0d, 0xd41, 0xd42, 0xd44, 0xd4b, 0xd4c, 0xd4a};  // A76..A78, X1, N1, E1
   constexpr std::array<std::uint32_t, 12> kLikeNeoverseN2 = {
       0xd47, 0xd48, 0xd49, 0xd4d, 0xd4e, 0xd4f, 0xd81, 0xd82, 0xd83, 0xd84, 0xd87, 0xd8e};
-  const auto is_in = [&](const auto& parts) {
-    return std::find(parts.begin(), parts.end(), has.part) != parts.end();
-  };
   switch (has.part) {
     case 0xd03:
       return {"cortexa53", "cortexa55"};
@@ -64,36 +66,32 @@ Names fitting_of_arm(const ArmFeatures& has) {
     default:
       break;
   }
-  if (is_in(kLikeNeoverseN2)) {  // SVE2 of 128 bits: N2, N3, V2, V3, A710 and after
+  if (is_in(has, kLikeNeoverseN2)) {  // SVE2 of 128 bits: N2, N3, V2, V3, A710 and after
     return has.sve ? Names{"neoversen2", "neoversev2", "neoversev1", "armv8sve", "armv9sme"}
                    : Names{"neoversen1"};
   }
-  return is_in(kLikeNeoverseN1) || has.dot_product ? Names{"neoversen1", "armv8sve", "armv9sme"}
-                                                   : Names{};
-}
-
-bool is_in(const ArmFeatures& has, std::initializer_list<std::uint32_t> parts) {
-  return std::find(parts.begin(), parts.end(), has.part) != parts.end();
+  return is_in(has, kLikeNeoverseN1) || has.dot_product
+             ? Names{"neoversen1", "armv8sve", "armv9sme"}
+             : Names{};
 }
 
 Names fitting(const ArmWords& words) {
   const ArmFeatures has = usable_features(words);
   switch (has.implementer) {
     case 0x41:
+    case 0x6d:  // Microsoft's Cobalt is a Neoverse N2 under ARM's part number
       return fitting_of_arm(has);
-    case 0x6d:
-      return fitting_of_arm(has);  // Microsoft Cobalt: a Neoverse N2 under ARM's part number
     case 0x42:
     case 0x46:
     case 0x50:
       return {};  // Broadcom, Fujitsu, the first Ampere: the library has their kernels
     case 0x43:
-      if (is_in(has, {0x0a1, 0x0af, 0x0b8})) {  // ThunderX, X2, X3
-        return {};
+      if (has.part == 0x0a1 || has.part == 0x0af || has.part == 0x0b8) {
+        return {};  // ThunderX, X2, X3
       }
       break;
     case 0x48:
-      if (is_in(has, {0xd01})) {  // TaiShan v110
+      if (has.part == 0xd01) {  // TaiShan v110
         return {};
       }
       break;

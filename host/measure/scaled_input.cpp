@@ -8,17 +8,6 @@
 namespace vindex::measure {
 namespace {
 
-/// [first, first + count) widened to multiples of `unit`, within [0, whole).
-struct Widened {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-Widened widened(std::int64_t first, std::int64_t count, std::int64_t unit, std::int64_t whole) {
-  const std::int64_t from = first / unit * unit;
-  const std::int64_t to = std::min(whole, (first + count + unit - 1) / unit * unit);
-  return {from, to - from};
-}
-
 class ScaledInput final : public MatrixInput {
  public:
   ScaledInput(std::unique_ptr<MatrixInput> inner, std::vector<double> column_scale)
@@ -43,13 +32,15 @@ class ScaledInput final : public MatrixInput {
   }
 
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
+    // Rows of codes are cut at blocks only: the window is widened to them.
     const std::int64_t unit =
         std::max<std::int64_t>(1, decode::column_granularity(inner_->encoding()));
-    const Widened wide = widened(first, count, unit, cols());
-    decode_scaled(inner_->column_slab(wide.first, wide.count), 0, wide.first);
-    decode::EncodedMatrix view = view_of(rows(), count, wide.count);
+    const std::int64_t begin = first / unit * unit;
+    const std::int64_t end = std::min(cols(), (first + count + unit - 1) / unit * unit);
+    decode_scaled(inner_->column_slab(begin, end - begin), 0, begin);
+    decode::EncodedMatrix view = view_of(rows(), count, end - begin);
     view.first_col = first;
-    view.codes += (first - wide.first) * static_cast<std::int64_t>(sizeof(float));
+    view.codes += (first - begin) * static_cast<std::int64_t>(sizeof(float));
     return view;
   }
 

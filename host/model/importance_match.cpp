@@ -112,8 +112,7 @@ struct Missed {
   std::string first;
   void add(const MatrixRecord& matrix) {
     if (count++ == 0) {
-      first =
-          printable(matrix.tensor) + (matrix.slice < 0 ? "" : fmt::format("[{}]", matrix.slice));
+      first = matrix_name(matrix);
     }
   }
 };

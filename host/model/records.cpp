@@ -17,6 +17,11 @@
 
 namespace vindex::model {
 
+std::string matrix_name(const MatrixRecord& matrix) {
+  return matrix.slice < 0 ? printable(matrix.tensor)
+                          : fmt::format("{}[{}]", printable(matrix.tensor), matrix.slice);
+}
+
 namespace {
 
 using shard::StoredTensor;

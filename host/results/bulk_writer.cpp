@@ -1,6 +1,7 @@
 #include "bulk_writer.hpp"
 
 #include "chunk_pack.hpp"
+#include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -43,16 +44,14 @@ void write_counter(h5::File& file, const std::string& path, std::int32_t first, 
   file.make_scale(path, path.substr(path.rfind('/') + 1));
 }
 
-void write_members(h5::File& file, const std::string& group, const Members& members) {
-  // "/spectra/p8" and "/vectors/p8_n9" are of /matrix/, "/imatrix/spectra/p8" is of /imatrix/.
-  const std::size_t derived = group.find('/', group.find('/', 1) + 1);
-  const std::string table =
-      derived == std::string::npos ? "/matrix/" : group.substr(0, group.find('/', 1) + 1);
+void write_members(h5::File& file, const std::string& group, const Members& members,
+                   model::ResultTable table) {
   const std::string path = group + "/matrix";
   h5::Dataset dataset = file.make_dataset(path, h5::Type::kInt64, {members.size()},
                                           {.chunk = {members.size()}, .deflate = 1});
   dataset.write<std::int64_t>(0, members.size(), members);
-  file.set_attribute(path, "long_name", "row of " + table + " that each row belongs to");
+  file.set_attribute(path, "long_name",
+                     "row of " + table_group(table) + "/ that each row belongs to");
   file.make_scale(path, "matrix");
 }
 
@@ -88,7 +87,7 @@ void write_spectrum_group(h5::File& file, const std::string& group, bool part,
                           BulkSource& bulk) {
   const auto width = static_cast<std::uint64_t>(rows[members.front()]->sigma_count);
   file.make_group(group);
-  write_members(file, group, members);
+  write_members(file, group, members, rows[members.front()]->table);
   const std::string index = group + "/i";
   write_counter(file, index, 1, width, "number of the singular value, from 1");
   const std::string path = group + "/sigma";
@@ -153,7 +152,7 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
   const std::uint64_t n = shape.members.size();
   const std::uint64_t k = shape.count;
   file.make_group(group);
-  write_members(file, group, shape.members);
+  write_members(file, group, shape.members, rows[shape.members.front()]->table);
   write_counter(file, group + "/vector", 1, k, "number of the singular value, from 1");
   write_counter(file, group + "/col", 0, shape.cols, "input of the matrix");
   write_counter(file, group + "/row", 0, shape.rows, "output of the matrix");

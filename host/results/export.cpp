@@ -1,12 +1,12 @@
 #include "export_formats.hpp"
 #include "result_tables.hpp"
+#include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/results/export.hpp>
 
 #include <span>
-#include <sys/stat.h>
 
 namespace vindex::results {
 
@@ -30,13 +30,6 @@ constexpr Format kFormats[] = {
     {"phase-json", export_phase_json, kPhaseFiles},
     {"gate-vectors", export_gate_vectors, kGateFiles},
 };
-
-bool same_file(const std::string& a, const std::string& b) {
-  struct stat first = {};
-  struct stat second = {};
-  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
 
 }  // namespace
 

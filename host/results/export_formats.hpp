@@ -18,9 +18,6 @@ struct ExportInput {
       : reader(path), table(which), rows(reader.rows(0, which)) {}
 };
 
-inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
-                                               "unsupported", "failed",        "skipped"};
-
 /// var_at_64 of a row, and of noise of its shape.
 inline double var_at_64(const StoredRow& row) { return row.values.var_at_k[6]; }
 inline double var_at_64_null(const StoredRow& row) { return row.nulls.var_at_k[6]; }

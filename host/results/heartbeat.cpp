@@ -1,6 +1,5 @@
 #include "heartbeat.hpp"
 
-#include "export_formats.hpp"
 #include "publish.hpp"
 
 #include <vindex/core/error.hpp>
@@ -26,25 +25,6 @@ constexpr const char* kSuffix = ".progress";
 constexpr std::size_t kMostBytes = 256U << 10U;
 constexpr std::size_t kReasonBytes = 400;
 constexpr std::size_t kNameBytes = 1000;
-
-std::string file_content(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    return "";
-  }
-  std::string text(kMostBytes, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t count = ::read(descriptor, text.data() + size, text.size() - size);
-    if (count <= 0) {
-      break;
-    }
-    size += static_cast<std::size_t>(count);
-  }
-  ::close(descriptor);
-  text.resize(size);
-  return text;
-}
 
 /// The first word of `line`, which loses it and the space behind it.
 std::string_view take_word(std::string_view& line) {
@@ -201,7 +181,7 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
 }
 
 Heartbeat read_heartbeat(const std::string& folder, const std::string& tag) {
-  return parse_heartbeat(file_content(heartbeat_path(folder, tag)));
+  return parse_heartbeat(read_small_file(heartbeat_path(folder, tag), kMostBytes));
 }
 
 std::vector<std::string> heartbeat_tags(const std::string& folder) {

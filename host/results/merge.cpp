@@ -73,13 +73,6 @@ MergeInputs sort_inputs(const std::vector<std::string>& given) {
   return inputs;
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  struct stat first = {};
-  struct stat second = {};
-  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 }  // namespace
 
 void merge_parts(const std::vector<std::string>& parts, const std::string& path) {

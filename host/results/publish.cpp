@@ -50,6 +50,25 @@ const std::string& host_name() {
   return name;
 }
 
+std::string read_small_file(const std::string& path, std::size_t most) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    return "";
+  }
+  std::string text(most, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(descriptor, text.data() + size, text.size() - size);
+    if (count <= 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(count);
+  }
+  ::close(descriptor);
+  text.resize(size);
+  return text;
+}
+
 bool process_is_gone(std::int64_t pid) {
   return pid <= 0 || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
 }

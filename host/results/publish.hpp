@@ -17,6 +17,9 @@ std::string name_of(const std::string& path);
 
 /// This machine's name and this process, as they stand in temporary and lock names.
 const std::string& host_name();
+/// The first `most` bytes of a file that another process may replace; empty where it cannot be
+/// read. Never waits, not for a writer of a pipe either.
+std::string read_small_file(const std::string& path, std::size_t most = 4096);
 /// True where process `pid` of this machine is certainly gone.
 bool process_is_gone(std::int64_t pid);
 

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -31,17 +30,6 @@ constexpr std::time_t kUnwrittenSeconds = 10;
 
 double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::string read_small_file(const std::string& path) {
-  std::array<char, 4096> buffer = {};
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    return "";
-  }
-  const ssize_t count = ::read(descriptor, buffer.data(), buffer.size());
-  ::close(descriptor);
-  return count > 0 ? std::string(buffer.data(), static_cast<std::size_t>(count)) : "";
 }
 
 /// Start of process `pid` in ticks since boot (field 22 of /proc/PID/stat); empty where unknown.

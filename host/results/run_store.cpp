@@ -102,9 +102,6 @@ class Store final : public RunStore {
     std::sort(pending_.begin(), pending_.end(), [this](std::size_t a, std::size_t b) {
       return row_before(gathered_[a], gathered_[b]);
     });
-    std::stable_sort(pending_.begin(), pending_.end(), [&](std::size_t a, std::size_t b) {
-      return gathered_[a].table < gathered_[b].table;
-    });
     std::vector<const StoredRow*> rows;
     for (const std::size_t number : pending_) {
       rows.push_back(&gathered_[number]);

@@ -1,4 +1,3 @@
-#include "export_formats.hpp"
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"

@@ -27,6 +27,10 @@ struct BulkPlace {
   std::int64_t row = -1;  ///< counted over all tables of the file, /matrix/ first
 };
 
+/// By measure::Status.
+inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
+                                               "unsupported", "failed",        "skipped"};
+
 struct StoredRow {
   // Identity: of the matrix, not of the run.
   model::ResultTable table = model::ResultTable::kMatrix;

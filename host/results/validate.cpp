@@ -38,10 +38,10 @@ class Checker {
     if (!wrong_.empty()) {
       return wrong_;  // rows cannot be interpreted
     }
+    std::vector<StoredRow> matrices = reader_.rows(0);
     std::int64_t derived_skipped = 0;
     for (const model::ResultTable table : kTables) {
       if (is_derived(table) && reader_.has_table(table)) {
-        const std::vector<StoredRow> matrices = reader_.rows(0);
         rows_ = reader_.rows(0, table);
         order(table);
         bulk(table);
@@ -49,7 +49,7 @@ class Checker {
         derived_skipped += counts_of_rows().skipped;
       }
     }
-    rows_ = reader_.rows(0);
+    rows_ = std::move(matrices);
     order(model::ResultTable::kMatrix);
     counts(derived_skipped);
     bulk(model::ResultTable::kMatrix);

@@ -196,10 +196,9 @@ double product_seconds(const WorkPlan& plan, const model::ModelIndex& index, dou
   constexpr std::int64_t kLong = 1024;
   constexpr std::int64_t kRank = 64;
   measure::Factor left{kLong, kRank, std::vector<double>(kLong * kRank)};
-  std::uint64_t state = 1;
+  std::mt19937 random(1);
   for (double& value : left.values) {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    value = static_cast<double>(state >> 40U) * 0x1p-24 - 0.5;
+    value = static_cast<double>(random()) * 0x1p-32 - 0.5;
   }
   const measure::Factor right{kRank, kLong, left.values};
   const measure::Factor* chain[] = {&left, &right};

@@ -116,12 +116,6 @@ struct RunState {
   }
 };
 
-/// "model.layers.1.mlp.experts.down_proj[3]", printable.
-std::string matrix_name(const model::MatrixRecord& record) {
-  return record.slice < 0 ? printable(record.tensor)
-                          : fmt::format("{}[{}]", printable(record.tensor), record.slice);
-}
-
 void add_to(ProgressSnapshot::Amount& amount, const model::MatrixRecord& record,
             const measure::MeasureOptions& options) {
   ++amount.matrices;
@@ -143,7 +137,8 @@ void count_row(const results::ResultRow& row, const model::MatrixRecord& record,
   outcome.unsupported += unsupported ? 1 : 0;
   outcome.failed += not_finite || unsupported ? 0 : 1;
   if (outcome.troubles.size() < kMaxTroubles) {
-    outcome.troubles.push_back(fmt::format("{}: {}", matrix_name(record), printable(row.reason)));
+    outcome.troubles.push_back(
+        fmt::format("{}: {}", model::matrix_name(record), printable(row.reason)));
   }
 }
 
@@ -268,9 +263,6 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
     say(line);
   }
   say(note);
-  if (description.backend != "cpu" && (settings.indexing.heads || settings.indexing.lora)) {
-    say("rows of /product/ are computed on the host");
-  }
 
   RunOutcome outcome;
   outcome.total = static_cast<std::int64_t>(state->model.selected.size());
@@ -365,7 +357,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
         snapshot.done.bytes += delivery->bytes;
         snapshot.done.cost += delivery->cost;
         snapshot.failed = outcome.failed + outcome.unsupported;
-        snapshot.current = matrix_name(record);
+        snapshot.current = model::matrix_name(record);
         store->add(std::move(delivery->row));
         ++unpublished;
       }

@@ -99,6 +99,9 @@ struct MatrixRecord {
   std::int64_t stored_cols() const { return transposed ? rows : cols; }
 };
 
+/// "model.layers.1.mlp.experts.down_proj[3]", printable.
+std::string matrix_name(const MatrixRecord& matrix);
+
 /// One logical tensor: a row of /tensor/.
 struct TensorRecord {
   std::string name;                  ///< logical
