@@ -40,12 +40,15 @@ ExitCode exit_code_of(int error_number) {
 }
 }  // namespace
 
-SystemError::SystemError(std::string id, int error_number, const std::string& message,
-                         bool retryable)
+SystemError::SystemError(std::string id, int error_number, const std::string& message)
     : Error(exit_code_of(error_number), std::move(id),
             error_number == 0 ? message
                               : fmt::format("{}: {}", message, std::strerror(error_number))),
-      error_number_(error_number),
+      error_number_(error_number) {}
+
+RemoteError::RemoteError(std::string id, std::string message, bool retryable)
+    : Error(ExitCode::kUnavailable, std::move(id), message),
+      message_(std::move(message)),
       retryable_(retryable) {}
 
 OutputError::OutputError(std::string id, const std::string& message)

@@ -13,6 +13,16 @@ TEST(ErrorTest, MessageStartsWithTheStableId) {
   EXPECT_EQ(error.exit_code(), ExitCode::kMalformedInput);
 }
 
+TEST(ErrorTest, RemoteErrorsEndWith69AndSayWhetherToTryAgain) {
+  const RemoteError error("E-REMOTE-READ", "the server is busy", true);
+  EXPECT_EQ(error.exit_code(), ExitCode::kUnavailable);
+  EXPECT_EQ(static_cast<int>(error.exit_code()), 69);
+  EXPECT_STREQ(error.what(), "E-REMOTE-READ: the server is busy");
+  EXPECT_EQ(error.message(), "the server is busy");
+  EXPECT_TRUE(error.retryable());
+  EXPECT_FALSE(RemoteError("E-REMOTE-READ", "x", false).retryable());
+}
+
 TEST(ErrorTest, SystemErrorsChooseTheExitCodeFromErrno) {
   EXPECT_EQ(SystemError("E-READ", EACCES, "x").exit_code(), ExitCode::kNoPermission);
   EXPECT_EQ(SystemError("E-READ", ENOENT, "x").exit_code(), ExitCode::kMissingInput);

@@ -63,15 +63,26 @@ class ConfigurationError : public Error {
 };
 
 /// A system call failed. The exit code follows from errno: EACCES/EPERM 77, ENOENT/ENOTDIR/EISDIR
-/// 66, else 74. `retryable` says that the same call may succeed later (remote sources).
+/// 66, else 74. It is final: what a local disk says once it says again.
 class SystemError : public Error {
  public:
-  SystemError(std::string id, int error_number, const std::string& message, bool retryable = false);
+  SystemError(std::string id, int error_number, const std::string& message);
   int error_number() const noexcept { return error_number_; }
-  bool retryable() const noexcept { return retryable_; }
 
  private:
   int error_number_;
+};
+
+/// A store that is not this machine's does not answer, or not as it should (69). `retryable`: the
+/// same request may succeed later, as after a broken connection or a busy server.
+class RemoteError : public Error {
+ public:
+  RemoteError(std::string id, std::string message, bool retryable);
+  const std::string& message() const noexcept { return message_; }  ///< what() without the id
+  bool retryable() const noexcept { return retryable_; }
+
+ private:
+  std::string message_;
   bool retryable_;
 };
 

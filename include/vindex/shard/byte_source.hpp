@@ -1,5 +1,5 @@
-// Owns positional reading. One small interface, so that local files, memory, remote objects (to
-// come) and the faulty source of the tests are the same to every reader above.
+// Owns positional reading. One small interface, so that local files, memory, remote objects and the
+// faulty sources of the tests are the same to every reader above.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,17 @@ class ByteSource {
   virtual const std::string& name() const = 0;
   virtual std::uint64_t size() const = 0;
   /// Identity NOW; compare with the identity at opening to notice a file that changed during a run.
+  /// May cost a request: asked for once per unit of work, not per read.
   virtual SourceIdentity identity() const = 0;
-  /// Fills every request whole. Errors: FormatError "E-TRUNCATED" where the source ends before a
-  /// request does; SystemError (74, `retryable` set for remote trouble) where the system fails.
-  /// Short reads are retried inside.
+  /// Identity when it was opened: a source whose opening told it does not ask again.
+  virtual SourceIdentity identity_at_opening() const { return identity(); }
+  /// Fills every request whole. One call may hold many: a source that pays for each with a round
+  /// trip merges neighbours and has several under way at once. Errors: FormatError "E-TRUNCATED"
+  /// where the source ends before a request does; SystemError (74) where the system fails,
+  /// RemoteError (69) where another machine does. Short reads are continued inside.
   virtual void read_many(std::span<const ReadRequest> requests) = 0;
+  /// The header has been read: what was read ahead for it may go.
+  virtual void header_is_read() {}
   /// The open descriptor of a regular local file, for readers that bypass read_many(); -1 for
   /// every other source.
   virtual int descriptor() const { return -1; }
