@@ -129,6 +129,19 @@ bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
   return settings;
 }
 
+/// Why a report is not whole: its first row with a note instead of samples.
+std::string failure_text(const bench::Report& report) {
+  const auto failed = [](const bench::Row& row) {
+    return row.samples.empty() && !row.note.empty();
+  };
+  const auto first = std::find_if(report.rows.begin(), report.rows.end(), failed);
+  expects(first != report.rows.end(), "a failed bench without a failed row");
+  const auto all = std::count_if(report.rows.begin(), report.rows.end(), failed);
+  return fmt::format("E-BENCH: {} {}x{} {}: not measured: {}{}", first->name, first->rows,
+                     first->cols, first->encoding, first->note,
+                     all == 1 ? std::string() : fmt::format("; {} more rows alike", all - 1));
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
@@ -184,9 +197,10 @@ void add_bench(CLI::App& app, Session& session) {
         settings_of(*flags, session), [&session](const std::string& line) { say(session, line); });
     print_result(flags->json ? bench::report_json(outcome.report)
                              : bench::report_table(outcome.report, text_width(STDOUT_FILENO)));
-    return outcome.stopped  ? ExitCode::kStoppedEarly
-           : outcome.failed ? ExitCode::kInternal
-                            : ExitCode::kOk;
+    if (outcome.stopped) {
+      return stopped_early(fmt::format("{} rows are finished", outcome.report.rows.size()));
+    }
+    return outcome.failed ? Ending(ExitCode::kInternal, failure_text(outcome.report)) : Ending();
   });
 }
 

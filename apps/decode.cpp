@@ -45,7 +45,7 @@ void add_decode(CLI::App& app, Session& session) {
     }
     say(session, fmt::format("{} values written to {}", outcome.values,
                              stream ? "standard output" : printable(options->output)));
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 

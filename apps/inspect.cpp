@@ -40,7 +40,7 @@ void add_inspect(CLI::App& app, Session& session) {
     }
     print_result(options->json ? model::inspect_json(files, index, options->tensors) + "\n"
                                : model::inspect_text(files, index, options->tensors, widths));
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 

@@ -17,6 +17,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <new>
+#include <sstream>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -37,8 +38,9 @@ Examples:
 
 MODEL is a Hugging Face folder, one .safetensors, or one .gguf (any split finds the rest).)";
 
+/// The one line that says why the program does not end with 0.
 int fail(const std::string& text, ExitCode code) {
-  std::fputs(("vindex: " + text + "\n").c_str(), stderr);
+  std::fputs(("vindex: " + vindex::printable(text) + "\n").c_str(), stderr);
   return static_cast<int>(code);
 }
 
@@ -108,13 +110,17 @@ int run(int argc, char** argv) {
   try {
     app.parse(arguments);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    std::ostringstream text;
+    (void)app.exit(help, text, text);
+    vindex::apps::print_result(text.str());
+    return 0;
   } catch (const CLI::ParseError& error) {
     return fail(fmt::format("E-USAGE: {}; `vindex --help` and `vindex VERB --help` tell more",
                             error.what()),
                 ExitCode::kUsage);
   }
-  return static_cast<int>(session.chosen());
+  const vindex::apps::Ending ending = session.chosen();
+  return ending.code() == ExitCode::kOk ? 0 : fail(ending.reason(), ending.code());
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& in
   return most * static_cast<std::uint64_t>(backend.limits().concurrent_calls);
 }
 
-ExitCode show_plan(const Flags& flags, const Session& session) {
+Ending show_plan(const Flags& flags, const Session& session) {
   const run::RunSettings settings = settings_of(flags, session);
   const run::SelectedModel model = run::open_selected(settings);
   std::string note;
@@ -177,7 +177,7 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
                                         {"expected_seconds", seconds}}
                      .dump() +
                  "\n");
-    return ExitCode::kOk;
+    return Ending();
   }
   for (const std::string& line : model.notes) {
     say(session, line);
@@ -201,10 +201,10 @@ ExitCode show_plan(const Flags& flags, const Session& session) {
       size_text(plan.least_ram_bytes), size_text(settings.ram_budget), size_text(plan.ring_bytes),
       devices, size_text(plan.output_bytes), run::clock_text(seconds),
       1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)));
-  return ExitCode::kOk;
+  return Ending();
 }
 
-ExitCode run_measure(const Flags& flags, const Session& session) {
+Ending run_measure(const Flags& flags, const Session& session) {
   static const std::map<std::string, run::ProgressMode> kProgress = {
       {"auto", run::ProgressMode::kAuto},
       {"plain", run::ProgressMode::kPlain},
@@ -231,11 +231,9 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
     reporter.finish(last);
   }
   if (outcome.stopped) {
-    say(session,
-        fmt::format(
-            "stopped early: {} of {} matrices are kept; run the same command again to go on",
-            outcome.done_before + outcome.measured_now, outcome.total));
-    return outcome.exit_code;
+    return stopped_early(
+        fmt::format("{} of {} matrices are kept; run the same command again to go on",
+                    outcome.done_before + outcome.measured_now, outcome.total));
   }
   if (outcome.not_finite > 0) {
     say(session,
@@ -258,7 +256,11 @@ ExitCode run_measure(const Flags& flags, const Session& session) {
     print_result(
         fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
   }
-  return outcome.exit_code;
+  return outcome.exit_code == ExitCode::kOk
+             ? Ending()
+             : Ending(outcome.exit_code,
+                      fmt::format("E-ROWS: {}; `vindex status {}` tells of them",
+                                  run::failure_text(outcome), printable(settings.output)));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void add_merge(CLI::App& app, Session& session) {
     const results::RunStatus status = results::read_status(options->output);
     say(session, fmt::format("{}: {} of {} matrices ({})", printable(options->output), status.done,
                              status.matrices_total, status.state));
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 
@@ -45,7 +45,14 @@ void add_validate(CLI::App& app, Session& session) {
       text += fault + "\n";
     }
     print_result(faults.empty() ? fmt::format("{}: valid\n", printable(*path)) : text);
-    return faults.empty() ? ExitCode::kOk : ExitCode::kMalformedInput;
+    if (faults.empty()) {
+      return Ending();
+    }
+    return Ending(ExitCode::kMalformedInput,
+                  fmt::format("E-INVALID: {}: {}{}", printable(*path), faults.front(),
+                              faults.size() == 1 ? std::string()
+                                                 : fmt::format(" ({} more on standard output)",
+                                                               faults.size() - 1)));
   });
 }
 
@@ -73,7 +80,7 @@ void add_export(CLI::App& app, Session& session) {
   on_choice(*verb, session, [options] {
     results::export_file(options->path, options->format, options->target, options->force,
                          options->table);
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 

@@ -88,7 +88,7 @@ void add_show(CLI::App& app, Session& session) {
          .selection = model::parse_selection(flags->layers, flags->blocks, flags->roles, ""),
          .sort_by = flags->sort_by});
     print_result(flags->json ? json_of(shown, *flags) : text_of(shown, *flags));
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 

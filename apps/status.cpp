@@ -129,7 +129,7 @@ void add_status(CLI::App& app, Session& session) {
     const results::RunStatus status = results::read_status(options->path);
     print_result(options->json ? status_json(status)
                                : status_text(status, options->path, text_width(STDOUT_FILENO)));
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 

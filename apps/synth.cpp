@@ -30,7 +30,7 @@ void add_synth(CLI::App& app, Session& session) {
     synth::make_model(options->spec, options->seed, options->folder);
     say(session, fmt::format("{} written to {}; truth.json holds what was planted", options->spec,
                              printable(options->folder)));
-    return ExitCode::kOk;
+    return Ending();
   });
 }
 

@@ -9,12 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <signal.h>
 #include <span>
 #include <sstream>
+#include <string.h>
 #include <unistd.h>
 #include <utility>
 
@@ -27,6 +28,8 @@ static_assert(std::atomic<int>::is_always_lock_free, "written by a signal handle
 
 extern "C" void note_stop(int signal) {
   if (signal == SIGINT && stop_signal != 0) {
+    constexpr char kReason[] = "vindex: E-INTERRUPTED: ended at once by a second SIGINT\n";
+    (void)!write(STDERR_FILENO, kReason, sizeof(kReason) - 1);  // all that a handler may call
     _exit(130);
   }
   stop_signal = signal;
@@ -45,12 +48,21 @@ const std::atomic<int>& catch_stop_signals() {
   return stop_signal;
 }
 
+Ending stopped_early(const std::string& kept) {
+  const int signal = stop_signal;
+  const char* const name = sigabbrev_np(signal);
+  return {ExitCode::kStoppedEarly, fmt::format("E-STOPPED: stopped early by {}: {}",
+                                               name == nullptr ? fmt::format("signal {}", signal)
+                                                               : fmt::format("SIG{}", name),
+                                               kept)};
+}
+
 std::string blas_core_wish() {
   const char* const wish = std::getenv("OPENBLAS_CORETYPE");
   return wish == nullptr ? std::string() : std::string(wish);
 }
 
-void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run) {
+void on_choice(CLI::App& app, Session& session, std::function<Ending()> run) {
   app.callback([&session, run = std::move(run)] { session.chosen = run; });
 }
 

@@ -11,16 +11,33 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vindex::apps {
+
+/// How a verb ended. Whatever is not kOk carries its reason, which main() prints as the one line on
+/// standard error; an ending without a reason cannot be made.
+class Ending {
+ public:
+  Ending() = default;
+  /// `reason` reads "ID: what, where, what to do".
+  Ending(ExitCode code, std::string reason) : code_(code), reason_(std::move(reason)) {
+    expects(code_ != ExitCode::kOk && !reason_.empty(), "an ending without a reason");
+  }
+  ExitCode code() const { return code_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  ExitCode code_ = ExitCode::kOk;
+  std::string reason_;
+};
 
 /// What main() hands to a verb and takes back from it.
 struct Session {
   std::vector<std::string> arguments;  ///< argv
   bool quiet = false;
-  std::function<ExitCode()> chosen;  ///< set by the verb the user named
-  const std::atomic<int>* stop_signal = nullptr;
+  std::function<Ending()> chosen;  ///< set by the verb the user named
 };
 
 void add_inspect(CLI::App& app, Session& session);
@@ -34,7 +51,7 @@ void add_synth(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 
 /// Makes `app` (a verb) choose `run` when the user names it.
-void on_choice(CLI::App& app, Session& session, std::function<ExitCode()> run);
+void on_choice(CLI::App& app, Session& session, std::function<Ending()> run);
 
 /// `arguments` (argv) with the flags of `--config FILE` put in behind the verb, where the command
 /// line does not give them itself. The file holds `name = value` lines (TOML or INI); `model` and
@@ -71,5 +88,8 @@ void say(const Session& session, const std::string& line);
 /// From here on SIGTERM, SIGINT and SIGUSR1 set the returned flag; a second SIGINT ends the process
 /// at once.
 const std::atomic<int>& catch_stop_signals();
+
+/// The ending of what a signal stopped; `kept` says what became of the work.
+Ending stopped_early(const std::string& kept);
 
 }  // namespace vindex::apps

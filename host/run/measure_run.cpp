@@ -142,14 +142,16 @@ void count_row(const results::ResultRow& row, const model::MatrixRecord& record,
   }
 }
 
-/// The exit code that the first failed or unsupported row in row order asks for.
+/// The exit code that the first failed or unsupported row in row order asks for, and why.
 struct FirstFailure {
   std::int64_t index = -1;
   ExitCode code = ExitCode::kOk;
-  void see(const results::ResultRow& row) {
+  std::string text;
+  void see(const results::ResultRow& row, const model::MatrixRecord& record) {
     if (!row.error_class.empty() && (index < 0 || row.index < index)) {
       index = row.index;
       code = static_cast<ExitCode>(std::stoi(row.error_class));
+      text = fmt::format("{}: {}", matrix_name(record), printable(row.reason));
     }
   }
 };
@@ -297,7 +299,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
       unsupported.reason = record.unsupported;
       unsupported.error_class = code_text(ExitCode::kMalformedInput);
       if (mine) {
-        first_failure.see(unsupported);
+        first_failure.see(unsupported, record);
         count_row(unsupported, record, outcome);
         if (!store->done()[row]) {
           store->add(std::move(unsupported));
@@ -351,7 +353,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
             shared->model.selected[static_cast<std::size_t>(delivery->row.index)];
         const model::MatrixRecord& record =
             shared->model.index.matrices[static_cast<std::size_t>(matrix)];
-        first_failure.see(delivery->row);
+        first_failure.see(delivery->row, record);
         count_row(delivery->row, record, outcome);
         snapshot.done.matrices += 1;
         snapshot.done.bytes += delivery->bytes;
@@ -407,6 +409,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   }
   shared->pool->join();
   outcome.exit_code = first_failure.code;
+  outcome.first_failure_reason = std::move(first_failure.text);
   return outcome;
 }
 

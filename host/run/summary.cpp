@@ -48,4 +48,13 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns) {
   return out;
 }
 
+std::string failure_text(const RunOutcome& outcome) {
+  expects(!outcome.first_failure_reason.empty(), "a failure without a reason");
+  const std::int64_t more = outcome.failed + outcome.unsupported - 1;
+  return outcome.first_failure_reason +
+         (more > 0 ? fmt::format("; {} more of {} matrices have no measurement either", more,
+                                 outcome.total)
+                   : std::string());
+}
+
 }  // namespace vindex::run

@@ -104,7 +104,7 @@ def during(columns):
         rows = terminal.wait("the end", lambda now: any(row.startswith("exit ") for row in now))
         check("exit 75" in rows, rows, "stopped early")
         check(len(progress_rows(rows)) == 1, rows, "one progress line stays")
-        check(any(row.startswith("stopped early: ") for row in rows), rows, "what the run says below it")
+        check(any(row.startswith("vindex: E-STOPPED: stopped early by SIGINT: ") for row in rows), rows, "what the run says below it")
 
 
 def columns_of(table):

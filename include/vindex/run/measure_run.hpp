@@ -94,6 +94,7 @@ struct RunOutcome {
   std::string reading_engine;     ///< BulkReader::engine()
   std::vector<std::string>
       troubles;  ///< one line per row that is not measured, at most kMaxTroubles
+  /// "NAME: why" of the first row in row order that asked for `exit_code`; else empty.
   std::string first_failure_reason;
 };
 

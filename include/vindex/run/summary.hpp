@@ -12,4 +12,8 @@ namespace vindex::run {
 /// columns but for names and reasons.
 std::string outcome_text(const RunOutcome& outcome, std::size_t columns = kUsualWidth);
 
+/// "NAME: why" of the first row in row order that asks for an exit code, and how many more rows
+/// have no measurement. Only where outcome.first_failure_reason is not empty.
+std::string failure_text(const RunOutcome& outcome);
+
 }  // namespace vindex::run
