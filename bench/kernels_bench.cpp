@@ -2,14 +2,15 @@
 // by stage, on one thread: Gram matrix, tridiagonal form, its eigenvalues. Samples of all cases are
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
-#include "blas.hpp"
-#include "simd_bisection.hpp"
-#include "simd_gram_bf16.hpp"
-#include "simd_tridiagonal.hpp"
+#include "gram/simd_gram_bf16.hpp"
+#include "tridiagonal/simd_bisection.hpp"
+#include "tridiagonal/simd_tridiagonal.hpp"
 
 #include <vindex/bench/report.hpp>
 #include <vindex/bench/sampling.hpp>
 #include <vindex/bench/weights.hpp>
+#include <vindex/blas/blas.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/run/version.hpp>
@@ -67,7 +68,7 @@ void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cas
   const std::int64_t depth = std::max(rows, cols);
   const auto gram = std::make_shared<Array<float>>(n * n);
   const auto workspace = std::make_shared<Array<std::byte>>(
-      static_cast<std::int64_t>(measure::gram_bf16_workspace_bytes(n)));
+      static_cast<std::int64_t>(cpu::gram_bf16_workspace_bytes(n)));
   const auto clear = [gram] { std::fill(gram->span().begin(), gram->span().end(), 0.0F); };
   for (const std::string label : {"BF16", "F8_E4M3/128x128"}) {
     const auto weights =
@@ -75,11 +76,11 @@ void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cas
     const auto values = std::make_shared<Array<float>>(rows * cols);
     decode::decode_matrix(weights->matrix(), values->data(), cols);
     cases.push_back({"gram", label, "", rows, cols, clear, [=] {
-                       measure::gram_bf16(weights->matrix(), contract_rows, 1.0F, gram->data(), n,
-                                          workspace->span());
+                       cpu::gram_bf16(weights->matrix(), contract_rows, 1.0F, gram->data(), n,
+                                      workspace->span());
                      }});
     cases.push_back({"gram", label, "openblas.ssyrk", rows, cols, clear, [=] {
-                       measure::blas().cblas_ssyrk(
+                       blas::blas().cblas_ssyrk(
                            CblasColMajor, CblasUpper, contract_rows ? CblasNoTrans : CblasTrans,
                            as_lapack(n), as_lapack(depth), 1.0F, values->data(), as_lapack(cols),
                            1.0F, gram->data(), as_lapack(n));
@@ -92,9 +93,8 @@ template <typename T>
 std::shared_ptr<Array<T>> noise_gram(std::int64_t n) {
   const std::vector<float> weights = bench::noise(2 * n * n, 2);
   const Array<float> gram(n * n);
-  measure::blas().cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_lapack(n),
-                              as_lapack(2 * n), 1.0F, weights.data(), as_lapack(n), 0.0F,
-                              gram.data(), as_lapack(n));
+  blas::blas().cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_lapack(n), as_lapack(2 * n),
+                           1.0F, weights.data(), as_lapack(n), 0.0F, gram.data(), as_lapack(n));
   auto result = std::make_shared<Array<T>>(n * n);
   std::copy(gram.span().begin(), gram.span().end(), result->data());
   return result;
@@ -104,14 +104,14 @@ void library_sytrd(std::int64_t n, float* a, float* d, float* e, float* tau, flo
                    lapack_int work_size) {
   const lapack_int order = as_lapack(n);
   lapack_int info = 0;
-  measure::blas().LAPACK_ssytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
+  blas::blas().LAPACK_ssytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
 }
 
 void library_sytrd(std::int64_t n, double* a, double* d, double* e, double* tau, double* work,
                    lapack_int work_size) {
   const lapack_int order = as_lapack(n);
   lapack_int info = 0;
-  measure::blas().LAPACK_dsytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
+  blas::blas().LAPACK_dsytrd("U", &order, a, &order, d, e, tau, work, &work_size, &info);
 }
 
 template <typename T>
@@ -119,14 +119,14 @@ void add_tridiagonal_cases(std::int64_t n, std::vector<Case>& cases) {
   const std::string type = sizeof(T) == 4 ? "F32" : "F64";
   const auto source = noise_gram<T>(n);
   const auto workspace = std::make_shared<Array<std::byte>>(
-      static_cast<std::int64_t>(measure::tridiagonalise_workspace_bytes(n, sizeof(T))));
+      static_cast<std::int64_t>(cpu::tridiagonalise_workspace_bytes(n, sizeof(T))));
   const auto diagonals = std::make_shared<Array<double>>(2 * n);
   const auto count = static_cast<std::size_t>(n);
   cases.push_back({"probe.tridiagonal", type, "", n, n, [] {},
                    [=] {
-                     measure::tridiagonalise(
-                         source->data(), n, n, diagonals->span().subspan(0, count),
-                         diagonals->span().subspan(count, count), workspace->span());
+                     cpu::tridiagonalise(source->data(), n, n, diagonals->span().subspan(0, count),
+                                         diagonals->span().subspan(count, count),
+                                         workspace->span());
                    }});
   const auto copy = std::make_shared<Array<T>>(n * n);
   constexpr lapack_int kBlock = 32;
@@ -145,23 +145,23 @@ void add_eigenvalue_cases(std::int64_t n, std::vector<Case>& cases) {
   const auto form = std::make_shared<Array<double>>(2 * n);
   const auto count = static_cast<std::size_t>(n);
   const Array<std::byte> workspace(
-      static_cast<std::int64_t>(measure::tridiagonalise_workspace_bytes(n, sizeof(float))));
-  measure::tridiagonalise(gram->data(), n, n, form->span().subspan(0, count),
-                          form->span().subspan(count, count), workspace.span());
+      static_cast<std::int64_t>(cpu::tridiagonalise_workspace_bytes(n, sizeof(float))));
+  cpu::tridiagonalise(gram->data(), n, n, form->span().subspan(0, count),
+                      form->span().subspan(count, count), workspace.span());
   const auto values = std::make_shared<Array<double>>(n);
   const auto copy = std::make_shared<Array<double>>(2 * n);
   cases.push_back({"probe.eigenvalues", "F64", "", n, n, [] {},
                    [=] {
-                     measure::tridiagonal_eigenvalues(form->span().subspan(0, count),
-                                                      form->span().subspan(count, count),
-                                                      values->span());
+                     cpu::tridiagonal_eigenvalues(form->span().subspan(0, count),
+                                                  form->span().subspan(count, count),
+                                                  values->span());
                    }});
   cases.push_back({"probe.eigenvalues", "F64", "openblas.dsterf", n, n,
                    [=] { std::copy(form->span().begin(), form->span().end(), copy->data()); },
                    [=] {
                      const lapack_int order = as_lapack(n);
                      lapack_int info = 0;
-                     measure::blas().LAPACK_dsterf(&order, copy->data(), copy->data() + n, &info);
+                     blas::blas().LAPACK_dsterf(&order, copy->data(), copy->data() + n, &info);
                    }});
 }
 
@@ -190,7 +190,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const char* const wish = std::getenv("OPENBLAS_CORETYPE");
-  const auto backend = measure::make_cpu_backend(1, wish == nullptr ? "" : wish);
+  const auto backend = cpu::make_cpu_backend(1, wish == nullptr ? "" : wish);
   const measure::BackendInfo info = backend->info();
   const std::int64_t n = std::min(rows, cols);
   std::vector<Case> cases;

@@ -1,11 +1,11 @@
 // The CUDA factory of a build without CUDA: present, and a refusal with a reason.
-#include <vindex/measure/backend.hpp>
+#include <vindex/kernels/cuda_backend.hpp>
 
-namespace vindex::measure {
+namespace vindex::kernels {
 
-std::unique_ptr<Backend> make_cuda_backend(std::int32_t /*device*/, std::string& why) {
+std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t /*device*/, std::string& why) {
   why = "this build has no CUDA back end (configure with the preset `cuda`)";
   return nullptr;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::kernels

@@ -1,6 +1,6 @@
 #include "cuda_backend.hpp"
 
-#include "decode_matrix.hpp"
+#include "decode/decode_matrix.hpp"
 
 #include <vindex/decode/encoding_table.hpp>
 #include <vindex/measure/singular_triplets.hpp>

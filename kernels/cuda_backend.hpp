@@ -2,9 +2,9 @@
 // program uses is in cuda_factory.cpp.
 #pragma once
 
-#include "batch_solver.hpp"
-#include "pinned_pool.hpp"
-#include "self_test.hpp"
+#include "batch/batch_solver.hpp"
+#include "device/pinned_pool.hpp"
+#include "route/self_test.hpp"
 
 #include <vindex/measure/backend.hpp>
 

@@ -1,7 +1,7 @@
 // Finds and loads the CUDA back end when it is first wanted. cuBLAS and cuSOLVER are 187 MB of
 // libraries: a program that only inspects a file must not pay for them, so they hang on a module of
 // their own.
-#include <vindex/measure/backend.hpp>
+#include <vindex/kernels/cuda_backend.hpp>
 
 #include <fmt/format.h>
 
@@ -10,12 +10,12 @@
 #include <filesystem>
 #include <system_error>
 
-namespace vindex::measure {
+namespace vindex::kernels {
 
 namespace {
 
 constexpr const char* kModule = "libvindex_cuda_module.so";
-using Factory = Backend* (*)(std::int32_t device, std::string* why);
+using Factory = measure::Backend* (*)(std::int32_t device, std::string* why);
 
 /// Beside the program, in the library folder of an installation, or where the build put it.
 std::array<std::filesystem::path, 3> module_candidates() {
@@ -47,7 +47,7 @@ Factory load_factory(std::string& why) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(std::int32_t device, std::string& why) {
+std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why) {
   // The driver's library is asked for first: it is small, and without it the large ones would be
   // loaded for nothing.
   void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -56,7 +56,7 @@ std::unique_ptr<Backend> make_cuda_backend(std::int32_t device, std::string& why
     return nullptr;
   }
   const Factory factory = load_factory(why);
-  return std::unique_ptr<Backend>(factory == nullptr ? nullptr : factory(device, &why));
+  return std::unique_ptr<measure::Backend>(factory == nullptr ? nullptr : factory(device, &why));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::kernels

@@ -1,37 +1,37 @@
 # The kernel sources, listed once: nvcc builds them for the CUDA module, tests/emulated_cuda builds the same files with
 # the host's compiler.
 set(VINDEX_KERNEL_SOURCES
-  ${CMAKE_CURRENT_LIST_DIR}/band_chase.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band_factors.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band_panel.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band_reduction.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band_scale.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band_update.cu
-  ${CMAKE_CURRENT_LIST_DIR}/bound_proof.cu
-  ${CMAKE_CURRENT_LIST_DIR}/cholesky.cu
-  ${CMAKE_CURRENT_LIST_DIR}/decode_matrix.cu
-  ${CMAKE_CURRENT_LIST_DIR}/dense_batch.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram_batch.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram_operands.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram_plan.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/gram_products.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram_products_sm90.cu
-  ${CMAKE_CURRENT_LIST_DIR}/moments.cu
-  ${CMAKE_CURRENT_LIST_DIR}/symmetric.cu
-  ${CMAKE_CURRENT_LIST_DIR}/top_solvers.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/top_subspace.cu
-  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal_values.cu
-  ${CMAKE_CURRENT_LIST_DIR}/weight_projection.cu)
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_chase.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_panel.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_reduction.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
+  ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
+  ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/gram_operands.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/gram_plan.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products_sm90.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
+  ${CMAKE_CURRENT_LIST_DIR}/top/bound_proof.cu
+  ${CMAKE_CURRENT_LIST_DIR}/top/cholesky.cu
+  ${CMAKE_CURRENT_LIST_DIR}/top/dense_batch.cu
+  ${CMAKE_CURRENT_LIST_DIR}/top/top_solvers.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/top/top_subspace.cu
+  ${CMAKE_CURRENT_LIST_DIR}/top/weight_projection.cu
+  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/tridiagonal_values.cu)
 set(VINDEX_CUDA_BACKEND_SOURCES
-  ${CMAKE_CURRENT_LIST_DIR}/batch_memory.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/batch_solver.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/batch_top.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_memory.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_top.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/judge.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/cuda_route.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/encoded_upload.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/judge.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/library_solver.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/self_test.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/self_test_inputs.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/two_stage.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_upload.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/two_stage.cpp)

@@ -1,6 +1,6 @@
 // What it costs to wait for each other: launches, barriers of a cluster and of the whole grid;
 // shared memory of a neighbour in the cluster; how many large clusters fit.
-#include "launch.hpp"
+#include "device/launch.hpp"
 #include "probe.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 // cuSOLVER's eigenvalue solvers on Gram matrices of noise: the batched one over order, batch,
 // precision and with vectors, beyond 2 GiB too, and the single one beside it. The sum of the values
 // is held against the trace of the last matrix of the batch.
-#include "launch.hpp"
+#include "device/launch.hpp"
 #include "probe.hpp"
 
 #include <cublas_v2.h>

@@ -1,6 +1,6 @@
 // Gram matrices by cuBLAS in every arithmetic it offers, beside the bias of their diagonal and
 // their largest error against float64: a plain half-precision product truncates its long sums.
-#include "launch.hpp"
+#include "device/launch.hpp"
 #include "probe.hpp"
 
 #include <cublas_v2.h>

@@ -1,5 +1,5 @@
 // Device memory and L2: copies by the driver and by a kernel, reads that stay in L2.
-#include "launch.hpp"
+#include "device/launch.hpp"
 #include "probe.hpp"
 
 namespace vindex::probe {

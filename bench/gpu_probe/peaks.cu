@@ -1,6 +1,6 @@
 // Arithmetic that plain kernels reach: independent chains in registers, on every multiprocessor;
 // and what cuBLAS makes of large products of random matrices.
-#include "launch.hpp"
+#include "device/launch.hpp"
 #include "probe.hpp"
 
 #include <cublas_v2.h>

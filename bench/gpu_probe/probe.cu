@@ -1,4 +1,4 @@
-#include "launch.hpp"
+#include "device/launch.hpp"
 #include "probe.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // a call that never returns ends one group and not the run.
 #pragma once
 
-#include "handles.hpp"
+#include "device/handles.hpp"
 
 #include <vindex/bench/report.hpp>
 #include <vindex/bench/sampling.hpp>

@@ -1,7 +1,7 @@
 #include "limits.hpp"
 
 #include <vindex/bench/weights.hpp>
-#include <vindex/measure/blas_library.hpp>
+#include <vindex/blas/blas_library.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -12,8 +12,8 @@ namespace vindex::bench {
 namespace {
 
 template <typename T>
-std::vector<double> syrk_milliseconds(const measure::ReferenceBlas& blas, std::int64_t p,
-                                      int workers, const Sampling& sampling) {
+std::vector<double> syrk_milliseconds(const blas::ReferenceBlas& blas, std::int64_t p, int workers,
+                                      const Sampling& sampling) {
   const std::vector<float> values = noise(p * p, 1);
   const std::vector<T> from(values.begin(), values.end());
   std::vector<std::vector<T>> grams(static_cast<std::size_t>(workers),
@@ -70,7 +70,7 @@ Row memcpy_together_row(int workers, std::size_t bytes, const Sampling& sampling
 }
 
 Row syrk_row(bool wide, std::int64_t p, int workers, const Sampling& sampling) {
-  const measure::ReferenceBlas& blas = measure::reference_blas();
+  const blas::ReferenceBlas& blas = blas::reference_blas();
   Row row{.name = wide ? "probe.dsyrk" : "probe.ssyrk",
           .route = "library",
           .rows = p,

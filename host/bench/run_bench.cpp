@@ -1,7 +1,7 @@
 #include "section.hpp"
 
+#include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/blas_library.hpp>
 #include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
@@ -80,7 +80,7 @@ namespace {
 /// The host's BLAS; a GPU measures without one.
 std::string blas_text(const BenchSettings& settings) {
   try {
-    return measure::load_blas(settings.blas_core).text();
+    return blas::load_blas(settings.blas_core).text();
   } catch (const ConfigurationError& error) {
     return error.what();
   }

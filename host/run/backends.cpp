@@ -1,6 +1,8 @@
 // Choosing back ends, and what memory the process may take.
+#include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/blas_library.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/kernels/cuda_backend.hpp>
 #include <vindex/run/measure_run.hpp>
 
 #include <fmt/format.h>
@@ -53,7 +55,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     if (settings.devices.empty()) {
       for (std::int32_t device = 0; device < kMaxDevices; ++device) {
         std::string reason;
-        auto backend = measure::make_cuda_backend(device, reason);
+        auto backend = kernels::make_cuda_backend(device, reason);
         if (backend == nullptr) {
           why = device == 0 ? reason : why;
           break;
@@ -62,7 +64,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
       }
     } else {
       for (const std::int32_t device : settings.devices) {
-        auto backend = measure::make_cuda_backend(device, why);
+        auto backend = kernels::make_cuda_backend(device, why);
         if (backend == nullptr) {
           backends.clear();
           break;
@@ -77,7 +79,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     }
   }
   if (backends.empty()) {
-    backends.push_back(measure::make_cpu_backend(settings.threads, settings.blas_core));
+    backends.push_back(cpu::make_cpu_backend(settings.threads, settings.blas_core));
     const measure::BackendInfo info = backends.front()->info();
     note =
         fmt::format("back end: cpu ({}, {} workers, {})", info.device,
@@ -101,7 +103,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
   if (backends.front()->info().name != "cpu" &&
       (settings.indexing.heads || settings.indexing.lora)) {
     // While nothing else runs: loading it sets the environment.
-    const measure::BlasInfo& blas = measure::load_blas(settings.blas_core);
+    const blas::BlasInfo& blas = blas::load_blas(settings.blas_core);
     note += fmt::format("\nproducts of factors: on the host, {}", blas.text());
     note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;
   }

@@ -1,9 +1,9 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
 #include <vindex/core/error.hpp>
+#include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
-#include <vindex/measure/product_spectrum.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
@@ -186,7 +186,7 @@ double product_seconds(const WorkPlan& plan, const model::ModelIndex& index, dou
       }
       cost += product_cost(record);
       if (const auto [place, is_new] = sides.insert(record.product->sides()); is_new) {
-        null_cost += measure::product_null_cost(*place);
+        null_cost += cpu::product_null_cost(*place);
       }
     }
   }
@@ -195,17 +195,17 @@ double product_seconds(const WorkPlan& plan, const model::ModelIndex& index, dou
   }
   constexpr std::int64_t kLong = 1024;
   constexpr std::int64_t kRank = 64;
-  measure::Factor left{kLong, kRank, std::vector<double>(kLong * kRank)};
+  cpu::Factor left{kLong, kRank, std::vector<double>(kLong * kRank)};
   std::mt19937 random(1);
   for (double& value : left.values) {
     value = static_cast<double>(random()) * 0x1p-32 - 0.5;
   }
-  const measure::Factor right{kRank, kLong, left.values};
-  const measure::Factor* chain[] = {&left, &right};
+  const cpu::Factor right{kRank, kLong, left.values};
+  const cpu::Factor* chain[] = {&left, &right};
   double least = 0.0;
   for (int round = 0; round < 2; ++round) {  // the first pays for start-up
     const Clock::time_point start = Clock::now();
-    (void)measure::product_spectrum(chain, 1.0);
+    (void)cpu::product_spectrum(chain, 1.0);
     least = seconds_since(start);
   }
   return (cost / workers + null_cost) * least / product_cost(kLong, kRank, kLong);

@@ -34,7 +34,7 @@ bool same_window(const model::ProductFactor& a, const model::ProductFactor& b) {
 /// Places decoded `values` (rows x cols, at (row, col) of the window) in `out`.
 void place(const std::vector<float>& values, std::int64_t stride, std::int64_t skip,
            std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols, bool turned,
-           measure::Factor& out) {
+           cpu::Factor& out) {
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* const from = values.data() + i * stride + skip;
     for (std::int64_t j = 0; j < cols; ++j) {
@@ -63,10 +63,10 @@ std::uint64_t slab_bytes(const model::ProductFactor& factor) {
 
 }  // namespace
 
-measure::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor) {
+cpu::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor) {
   const model::MatrixRecord& matrix = *factor.matrix;
   const StoredWindow window = stored_window(factor);
-  measure::Factor out{factor.left(), factor.right(), {}};
+  cpu::Factor out{factor.left(), factor.right(), {}};
   out.values.resize(static_cast<std::size_t>(elements(factor)));
   const auto input = make_streamed_input(files, matrix);
   std::vector<float> values;
@@ -146,14 +146,13 @@ double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols) {
   return 8.0 * r * r * r + 2.0 * r * r * static_cast<double>(rows + cols);
 }
 
-const measure::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor& factor,
-                                              bool left) {
+const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor& factor,
+                                          bool left) {
   if (!same_window(kept.source, factor)) {
     kept.source.matrix = nullptr;
     kept.reduced = {};
-    measure::Factor read = read_factor(files_, factor);
-    kept.reduced =
-        left ? measure::reduced_left(std::move(read)) : measure::reduced_right(std::move(read));
+    cpu::Factor read = read_factor(files_, factor);
+    kept.reduced = left ? cpu::reduced_left(std::move(read)) : cpu::reduced_right(std::move(read));
     kept.source = factor;
   }
   return kept.reduced;
@@ -162,16 +161,16 @@ const measure::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFa
 measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row) {
   expects(row.product != nullptr && row.product->factors.size() >= 2, "a product of factors");
   const std::vector<model::ProductFactor>& factors = row.product->factors;
-  std::vector<measure::Factor> inner;
+  std::vector<cpu::Factor> inner;
   for (std::size_t i = 1; i + 1 < factors.size(); ++i) {
     inner.push_back(read_factor(files_, factors[i]));
   }
-  std::vector<const measure::Factor*> chain = {&outer(left_, factors.front(), true)};
-  for (const measure::Factor& factor : inner) {
+  std::vector<const cpu::Factor*> chain = {&outer(left_, factors.front(), true)};
+  for (const cpu::Factor& factor : inner) {
     chain.push_back(&factor);
   }
   chain.push_back(&outer(right_, factors.back(), false));
-  return measure::product_spectrum(chain, row.product->scale);
+  return cpu::product_spectrum(chain, row.product->scale);
 }
 
 }  // namespace vindex::run

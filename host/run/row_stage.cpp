@@ -129,8 +129,8 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   }
   if (report.status == measure::Status::kMeasured && record.product != nullptr) {
     row.nulls = product_nulls_.of(record.product->sides());
-    row.values = measure::derive_product_metrics(record.rows, record.cols, record.product->rank(),
-                                                 report, row.reason);
+    row.values = cpu::derive_product_metrics(record.rows, record.cols, record.product->rank(),
+                                             report, row.reason);
     row.sigma = std::move(report.sigma);
   } else if (report.status == measure::Status::kMeasured) {
     row.values =

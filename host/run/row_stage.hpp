@@ -2,8 +2,8 @@
 // their own, so that no device waits for them.
 #pragma once
 
+#include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/measure/metrics.hpp>
-#include <vindex/measure/product_spectrum.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/results/result_row.hpp>
 #include <vindex/run/bounded_queue.hpp>
@@ -63,7 +63,7 @@ class RowStage {
   const measure::MeasureOptions& options_;
   const std::vector<std::int64_t>& row_of_matrix_;
   measure::NullCache nulls_;
-  measure::ProductNullCache product_nulls_;
+  cpu::ProductNullCache product_nulls_;
   BoundedQueue<Raw> raw_;
   BoundedQueue<Delivery> deliveries_;
   std::atomic<std::int32_t> left_{0};

@@ -1,5 +1,5 @@
+#include <vindex/blas/blas_library.hpp>
 #include <vindex/core/digest.hpp>
-#include <vindex/measure/blas_library.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/run/run_description.hpp>
@@ -168,7 +168,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
       {"back_ends", devices},
       {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}};
   if (settings.indexing.heads || settings.indexing.lora) {
-    environment["products"] = measure::load_blas(settings.blas_core).text();
+    environment["products"] = blas::load_blas(settings.blas_core).text();
   }
   run.environment_json = environment.dump(1);
 

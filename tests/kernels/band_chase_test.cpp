@@ -1,6 +1,6 @@
 // Bulge chasing: the tridiagonal matrix has the band's eigenvalues (LAPACK dsbev), for every shape
 // of the pipeline and every pair of precisions.
-#include "band_chase.hpp"
+#include "band/band_chase.hpp"
 
 #include "kernels/kernel_fixture.hpp"
 #include "kernels/tridiagonal_reference.hpp"

@@ -1,7 +1,8 @@
 // Dense to band: whatever the route, the precision and the order of the threads, the band must keep
 // the eigenvalues of the matrix (LAPACK in float64), and one matrix must not touch another.
-#include "band_reduction.hpp"
+#include "band/band_reduction.hpp"
 
+#include "band/simd_band_reduction.hpp"
 #include "kernels/kernel_fixture.hpp"
 #include "kernels/symmetric_matrices.hpp"
 
@@ -11,7 +12,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <simd_band_reduction.hpp>
 #include <tuple>
 
 namespace vindex::test {
@@ -25,7 +25,7 @@ using kernels::kBand;
 using kernels::plan_band_reduction;
 
 static_assert(kernels::kBand == measure::kBand && kernels::kBandStride == measure::kBandStride);
-static_assert(kernels::band_elements(96) == measure::band_elements(96));
+static_assert(kernels::band_elements(96) == cpu::band_elements(96));
 
 /// Strips of two warps, so that small matrices have several strips.
 template <typename Real>
@@ -244,10 +244,10 @@ TEST_P(BandReduction, AgreesWithTheHost) {
   const Bands bands = reduce<double>({gram}, BandRoute::kTensor, stream());
   Bands host;
   host.exponents = bands.exponents;
-  host.band.resize(static_cast<std::size_t>(measure::band_elements(p)));
-  std::vector<double> workspace(static_cast<std::size_t>(measure::band_workspace_elements(p)));
-  measure::reduce_to_band(gram.values.data(), p, p, std::ldexp(1.0, -host.exponents[0]), host.band,
-                          workspace, measure::SimdLevel::kPortable);
+  host.band.resize(static_cast<std::size_t>(cpu::band_elements(p)));
+  std::vector<double> workspace(static_cast<std::size_t>(cpu::band_workspace_elements(p)));
+  cpu::reduce_to_band(gram.values.data(), p, p, std::ldexp(1.0, -host.exponents[0]), host.band,
+                      workspace, cpu::SimdLevel::kPortable);
   // Householder bands are unique up to signs where no reflector degenerates.
   ASSERT_EQ(host.band.size(), bands.band.size());
   for (std::size_t i = 0; i < host.band.size(); ++i) {

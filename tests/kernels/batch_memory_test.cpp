@@ -1,5 +1,5 @@
 // How many matrices fit a device, without one.
-#include "batch_memory.hpp"
+#include "batch/batch_memory.hpp"
 
 #include <vindex/core/error.hpp>
 

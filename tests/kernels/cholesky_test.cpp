@@ -1,8 +1,8 @@
 // Batched Cholesky factorisation and the orthonormal bases made of it.
-#include "cholesky.hpp"
+#include "top/cholesky.hpp"
 
-#include "dense_batch.hpp"
 #include "kernels/kernel_fixture.hpp"
+#include "top/dense_batch.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // Routes on a CUDA device as a table: wish, mode, what passed its self-test, and what follows.
-#include "cuda_route.hpp"
+#include "route/cuda_route.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -1,5 +1,5 @@
 // Small kernels around decoding, on values small enough to check by hand.
-#include "decode_matrix.hpp"
+#include "decode/decode_matrix.hpp"
 
 #include "kernels/kernel_fixture.hpp"
 

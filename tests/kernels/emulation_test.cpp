@@ -1,6 +1,6 @@
 // The emulation itself: results of small kernels by hand, and every broken rule named.
+#include "device/launch.hpp"
 #include "kernels/kernel_fixture.hpp"
-#include "launch.hpp"
 
 #include <cuda_fp16.h>
 

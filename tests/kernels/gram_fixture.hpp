@@ -2,7 +2,7 @@
 // the device, and the float64 Gram matrix of their decoded weights.
 #pragma once
 
-#include "gram_batch.hpp"
+#include "gram/gram_batch.hpp"
 #include "kernels/kernel_fixture.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>

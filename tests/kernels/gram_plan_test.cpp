@@ -1,8 +1,8 @@
 // The choice of operands and the cutting of batches, without a device; and that what is called
 // exact is exact, by trying it.
-#include "gram_plan.hpp"
+#include "gram/gram_plan.hpp"
 
-#include "gram_layout.hpp"
+#include "gram/gram_layout.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/float_formats.hpp>

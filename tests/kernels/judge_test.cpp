@@ -1,5 +1,5 @@
 // Eigenvalues to singular values and the judgement of them, by hand.
-#include "judge.hpp"
+#include "batch/judge.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // device and, in the emulation, runs each case under several fiber orders.
 #pragma once
 
-#include "handles.hpp"
+#include "device/handles.hpp"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "pinned_pool.hpp"
+#include "device/pinned_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The top of a spectrum: values against LAPACK, bounds that hold and are tight, vectors that are
 // vectors. Weights go in as the back end hands them over: float32 Grams, then float64 slabs.
-#include "top_solvers.hpp"
+#include "top/top_solvers.hpp"
 
 #include "kernels/kernel_fixture.hpp"
 #include "support/known_spectra.hpp"

@@ -1,5 +1,5 @@
 // Eigenvalues of tridiagonal matrices against LAPACK's dsterf and by hand.
-#include "tridiagonal_values.hpp"
+#include "tridiagonal/tridiagonal_values.hpp"
 
 #include "kernels/kernel_fixture.hpp"
 #include "kernels/tridiagonal_reference.hpp"

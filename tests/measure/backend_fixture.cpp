@@ -2,6 +2,9 @@
 
 #include "emulated_cuda/emulated_backend.hpp"
 
+#include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/kernels/cuda_backend.hpp>
+
 #include <cstdlib>
 
 namespace vindex::test {
@@ -19,7 +22,7 @@ decode::EncodedMatrix as_encoded(const FloatMatrix& matrix) {
 
 void BackendTest::SetUp() {
   if (GetParam() == "cpu") {
-    backend_ = measure::make_cpu_backend(1);
+    backend_ = cpu::make_cpu_backend(1);
     return;
   }
   if (GetParam() == kEmulatedCuda) {
@@ -29,7 +32,7 @@ void BackendTest::SetUp() {
     return;
   }
   std::string why;
-  backend_ = measure::make_cuda_backend(0, why);
+  backend_ = kernels::make_cuda_backend(0, why);
   if (backend_ == nullptr) {
     const char* const required = std::getenv("VINDEX_REQUIRE");
     if (required != nullptr && std::string(required) == "cuda") {

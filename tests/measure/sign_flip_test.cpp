@@ -4,6 +4,7 @@
 #include "measure/backend_fixture.hpp"
 
 #include <vindex/core/philox.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/measure/metrics.hpp>
 
 #include <gtest/gtest.h>
@@ -29,8 +30,8 @@ bool is_negated(std::uint64_t element, std::uint32_t draw = 0) {
 TEST(SignFlip, BitOfTheLogicalRowMajorElement) {
   for (const std::uint32_t draw : {0U, 1U, 999U}) {
     FloatMatrix ones{30, 37, std::vector<float>(30 * 37, 1.0F)};
-    measure::flip_signs(ones.values.data(), 30, 37, 37,
-                        {.key = kKey, .draw = draw, .whole_rows = 30, .whole_cols = 37});
+    cpu::flip_signs(ones.values.data(), 30, 37, 37,
+                    {.key = kKey, .draw = draw, .whole_rows = 30, .whole_cols = 37});
     for (std::int64_t r = 0; r < 30; ++r) {
       for (std::int64_t c = 0; c < 37; ++c) {
         ASSERT_EQ(ones.at(r, c) < 0.0F, is_negated(static_cast<std::uint64_t>(r * 37 + c), draw));
@@ -41,8 +42,8 @@ TEST(SignFlip, BitOfTheLogicalRowMajorElement) {
 
 TEST(SignFlip, TransposedStorageFlipsTheSameLogicalElements) {
   FloatMatrix stored{37, 30, std::vector<float>(30 * 37, 1.0F)};
-  measure::flip_signs(stored.values.data(), 37, 30, 30,
-                      {.key = kKey, .transposed = true, .whole_rows = 37, .whole_cols = 30});
+  cpu::flip_signs(stored.values.data(), 37, 30, 30,
+                  {.key = kKey, .transposed = true, .whole_rows = 37, .whole_cols = 30});
   for (std::int64_t r = 0; r < 30; ++r) {
     for (std::int64_t c = 0; c < 37; ++c) {
       ASSERT_EQ(stored.at(c, r) < 0.0F, is_negated(static_cast<std::uint64_t>(r * 37 + c)));
@@ -54,15 +55,14 @@ TEST(SignFlip, TilesFlipWhatTheWholeMatrixFlips) {
   for (const bool turned : {false, true}) {
     FloatMatrix whole{20, 50, std::vector<float>(1000, 1.0F)};
     FloatMatrix tiled = whole;
-    measure::SignFlipPlace place{
-        .key = kKey, .transposed = turned, .whole_rows = 20, .whole_cols = 50};
-    measure::flip_signs(whole.values.data(), 20, 50, 50, place);
+    cpu::SignFlipPlace place{.key = kKey, .transposed = turned, .whole_rows = 20, .whole_cols = 50};
+    cpu::flip_signs(whole.values.data(), 20, 50, 50, place);
     for (std::int64_t r = 0; r < 20; r += 7) {
       for (std::int64_t c = 0; c < 50; c += 13) {
         place.first_row = r;
         place.first_col = c;
-        measure::flip_signs(&tiled.at(r, c), std::min<std::int64_t>(7, 20 - r),
-                            std::min<std::int64_t>(13, 50 - c), 50, place);
+        cpu::flip_signs(&tiled.at(r, c), std::min<std::int64_t>(7, 20 - r),
+                        std::min<std::int64_t>(13, 50 - c), 50, place);
       }
     }
     EXPECT_EQ(whole.values, tiled.values);
@@ -75,8 +75,8 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
   for (const bool turned : {false, true}) {
     const FloatMatrix matrix = spiked_matrix(60, 400, 3, 4.0, 41);
     FloatMatrix flipped = matrix;
-    measure::flip_signs(flipped.values.data(), 60, 400, 400,
-                        {.key = kKey, .transposed = turned, .whole_rows = 60, .whole_cols = 400});
+    cpu::flip_signs(flipped.values.data(), 60, 400, 400,
+                    {.key = kKey, .transposed = turned, .whole_rows = 60, .whole_cols = 400});
     for (const measure::Mode mode : {measure::Mode::kDefault, measure::Mode::kStrict}) {
       measure::MeasureOptions options = with_mode(mode);
       options.sign_flip_draws = 1;
@@ -144,7 +144,7 @@ TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
 }
 
 TEST(SignFlip, NoiseLiesAmongItsDrawsAndASpikeDoesNot) {
-  const auto backend = measure::make_cpu_backend(1);
+  const auto backend = cpu::make_cpu_backend(1);
   measure::MeasureOptions options = with_mode(measure::Mode::kDefault);
   options.sign_flip_draws = 12;
   const auto z_of = [&](const FloatMatrix& matrix) {

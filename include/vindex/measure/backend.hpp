@@ -181,13 +181,4 @@ class Backend {
   virtual void decode(const decode::EncodedMatrix& matrix, std::span<float> out) = 0;
 };
 
-/// The CPU back end with `threads` concurrent calls (0: every core this process may use). Loads
-/// OpenBLAS with the kernels `blas_core` (empty: the processor's best) and its errors, see
-/// blas_library.hpp.
-std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads, std::string_view blas_core = {});
-
-/// The CUDA back end on `device`, or null with the reason in `why`. Present in every build
-/// (kernels/cuda_absent.cpp).
-std::unique_ptr<Backend> make_cuda_backend(std::int32_t device, std::string& why);
-
 }  // namespace vindex::measure

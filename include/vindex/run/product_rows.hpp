@@ -2,8 +2,8 @@
 // arithmetic of products. Always on the host, in float64.
 #pragma once
 
+#include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/measure/backend.hpp>
-#include <vindex/measure/product_spectrum.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/shard/model_files.hpp>
@@ -24,7 +24,7 @@ double product_cost(const model::MatrixRecord& row);
 double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols);
 
 /// `factor` as it enters the product. Errors: those of reading.
-measure::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor);
+cpu::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor);
 
 /// Measures rows one after another. An outer factor that the next row has too (the heads of a layer
 /// share theirs) is read and reduced once. Not thread-safe: one for a worker.
@@ -36,9 +36,9 @@ class ProductMeasurer {
  private:
   struct Kept {
     model::ProductFactor source;
-    measure::Factor reduced;
+    cpu::Factor reduced;
   };
-  const measure::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left);
+  const cpu::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left);
 
   const shard::ModelFiles& files_;
   Kept left_, right_;

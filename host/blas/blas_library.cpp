@@ -1,0 +1,173 @@
+#include "blas_core.hpp"
+#include "processor.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/blas/blas_library.hpp>
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <string>
+#include <vector>
+
+namespace vindex::blas {
+namespace {
+
+/// By its name, wherever the loader looks (LD_LIBRARY_PATH, the distribution's folders); else the
+/// file that the build found.
+constexpr std::array<const char*, 2> kCandidates = {"libopenblas.so.0", VINDEX_OPENBLAS_FILE};
+
+constexpr const char* kWhatToInstall =
+    "install OpenBLAS (Debian: libopenblas0-pthread), or name its folder in LD_LIBRARY_PATH";
+
+/// Handle of the library in the program's own namespace or in a new one. Never closed: functions
+/// point into it for the life of the process.
+void* open_library(bool in_new_namespace, std::string& why) {
+  why.clear();
+  for (const char* const candidate : kCandidates) {
+    constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
+    void* const library =
+        in_new_namespace ? ::dlmopen(LM_ID_NEWLM, candidate, kFlags) : ::dlopen(candidate, kFlags);
+    if (library != nullptr) {
+      return library;
+    }
+    // dlerror() names the file and what is wrong with it.
+    why += (why.empty() ? "" : "; ") + std::string(::dlerror());
+  }
+  return nullptr;
+}
+
+BlasFunctions functions_of(void* library) {
+  BlasFunctions functions;
+  std::string lacking;
+#define VINDEX_BLAS_LOOKUP(name)                                                        \
+  functions.name = reinterpret_cast<decltype(functions.name)>(::dlsym(library, #name)); \
+  if (functions.name == nullptr) {                                                      \
+    lacking += std::string(" ") + #name;                                                \
+  }
+  VINDEX_BLAS_FUNCTIONS(VINDEX_BLAS_LOOKUP)
+#undef VINDEX_BLAS_LOOKUP
+  if (!lacking.empty()) {
+    throw ConfigurationError("E-BLAS-MISSING", fmt::format("the OpenBLAS found here lacks{}; {}",
+                                                           lacking, kWhatToInstall));
+  }
+  // The ordinary names with integers of 64 bits (a build with INTERFACE64): every call of LAPACK
+  // would read beyond the integers that it is given.
+  if (std::strstr(functions.openblas_get_config(), "USE64BITINT") != nullptr) {
+    throw ConfigurationError("E-BLAS-MISSING",
+                             fmt::format("the OpenBLAS found here takes integers of 64 bits, this "
+                                         "program those of 32; {}",
+                                         kWhatToInstall));
+  }
+  return functions;
+}
+
+/// OpenBLAS reads its environment once, while it is loaded. One thread: matrices are measured side
+/// by side, and a pool of threads would be started (and would spin) for nothing. Builds on OpenMP
+/// ask OpenMP in every calling thread.
+void set_environment(std::string_view core) {
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  ::setenv("OMP_NUM_THREADS", "1", 1);
+  if (!core.empty()) {
+    ::setenv("OPENBLAS_CORETYPE", std::string(core).c_str(), 1);
+  }
+}
+
+/// "OpenBLAS 0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
+std::string version_of(const std::string& config) {
+  return config.substr(0, config.find(' ', config.find(' ') + 1));
+}
+
+struct LoadedBlas {
+  BlasFunctions functions;
+  BlasInfo info;
+};
+
+/// `wish` empty: what suits the processor.
+LoadedBlas load(std::string_view wish, bool in_new_namespace) {
+  const Processor processor = this_processor();
+  const std::vector<std::string_view> fitting = fitting_blas_cores(processor);
+  if (const std::string_view lacking = lacking_for_blas_core(wish, processor); !lacking.empty()) {
+    throw ConfigurationError(
+        "E-BLAS-CORETYPE",
+        fmt::format("OPENBLAS_CORETYPE={} asks for kernels with {}, which this processor does not "
+                    "have or its hypervisor hides; unset it and fitting ones are chosen",
+                    printable(std::string(wish)), lacking));
+  }
+  set_environment(!wish.empty() || fitting.empty() ? wish : fitting.front());
+  std::string why;
+  void* const library = open_library(in_new_namespace, why);
+  if (library == nullptr) {
+    throw ConfigurationError(
+        "E-BLAS-MISSING", fmt::format("OpenBLAS cannot be loaded ({}); {}", why, kWhatToInstall));
+  }
+  LoadedBlas loaded{.functions = functions_of(library), .info = {}};
+  // Where another part of the process had loaded the library already, it may have its threads.
+  loaded.functions.openblas_set_num_threads(1);
+  loaded.info.version = version_of(loaded.functions.openblas_get_config());
+  loaded.info.kernels = loaded.functions.openblas_get_corename();
+  loaded.info.warning = blas_core_warning(loaded.info.version, loaded.info.kernels,
+                                          printable(std::string(wish)), fitting);
+  // One that is not there is no news; one that is there and cannot be used is.
+  if (loaded.info.warning.empty() && !why.empty() &&
+      why.find("No such file") == std::string::npos) {
+    loaded.info.warning =
+        fmt::format("W-BLAS-LIBRARY: {}; {} is used in its place", why, VINDEX_OPENBLAS_FILE);
+  }
+  return loaded;
+}
+
+const LoadedBlas& process_blas(std::string_view wish) {
+  static const LoadedBlas loaded = load(wish, false);
+  return loaded;
+}
+
+bool has_fitting_kernels(const BlasInfo& info) {
+  return blas_core_warning(info.version, info.kernels, {}, fitting_blas_cores(this_processor()))
+      .empty();
+}
+
+ReferenceBlas find_reference() {
+  const LoadedBlas& used = process_blas({});
+  if (has_fitting_kernels(used.info)) {
+    return {.info = used.info, .why_none = {}, .functions = &used.functions};
+  }
+  try {
+    static const LoadedBlas other = load({}, true);
+    if (has_fitting_kernels(other.info)) {
+      return {.info = other.info, .why_none = {}, .functions = &other.functions};
+    }
+    return {.info = {}, .why_none = other.info.warning};
+  } catch (const ConfigurationError& error) {
+    return {.info = {}, .why_none = error.what()};
+  }
+}
+
+}  // namespace
+
+const BlasFunctions& blas() { return process_blas({}).functions; }
+
+const BlasInfo& load_blas(std::string_view core_wish) { return process_blas(core_wish).info; }
+
+const ReferenceBlas& reference_blas() {
+  static const ReferenceBlas reference = find_reference();
+  return reference;
+}
+
+void ReferenceBlas::rank_update(std::int64_t p, const float* a, float* c) const {
+  const auto order = static_cast<int>(p);
+  functions->cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0F, a, order,
+                         0.0F, c, order);
+}
+
+void ReferenceBlas::rank_update(std::int64_t p, const double* a, double* c) const {
+  const auto order = static_cast<int>(p);
+  functions->cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0, a, order, 0.0,
+                         c, order);
+}
+
+}  // namespace vindex::blas

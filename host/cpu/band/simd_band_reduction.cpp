@@ -1,0 +1,413 @@
+#include "band/simd_band_reduction.hpp"
+
+#include "band/simd_block_product.hpp"
+#include "simd_lanes.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::cpu {
+namespace {
+
+// The trailing matrix lives in strips of this many columns, rows contiguous, so that a block is a
+// run of memory: no row stride that is a power of two, few pages.
+constexpr std::int64_t kStrip = 2 * kBand;
+// Rows whose products are summed in one accumulator.
+constexpr std::int64_t kRowChunk = 64;
+
+// Where the workspace goes, in elements.
+struct Layout {
+  explicit Layout(std::int64_t n)
+      : order(band_order(n)),
+        matrix_elements((order + kStrip - 1) / kStrip * kStrip * order),
+        column_elements(order * kBand) {}
+
+  std::int64_t order;
+  std::int64_t matrix_elements;
+  std::int64_t column_elements;  // of an order x kBand block
+  // Alignment slack, matrix, reflectors, product, next update's factors (2 wide each).
+  std::int64_t total() const { return 64 + matrix_elements + 7 * column_elements; }
+};
+
+template <typename T, int kRegisterBytes>
+class Reduction {
+  using Product = BlockProduct<T, kRegisterBytes>;
+  using Register = Lanes<T, kRegisterBytes>;
+  using Vector = typename Register::Vector;
+  static constexpr int kVectors = Product::kVectors;
+  using Square = T[kBand][kBand];
+
+ public:
+  [[gnu::always_inline]] inline Reduction(std::int64_t n, T* workspace) : order_(band_order(n)) {
+    const Layout layout(n);
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace);
+    workspace += (64 - address % 64) % 64 / sizeof(T);
+    matrix_ = workspace;
+    reflectors_ = matrix_ + layout.matrix_elements;
+    product_ = reflectors_ + layout.column_elements;
+    scaled_reflectors_ = product_ + layout.column_elements;
+    left_ = scaled_reflectors_ + layout.column_elements;
+    right_ = left_ + 2 * layout.column_elements;
+  }
+
+  [[gnu::always_inline]] inline void run(const T* matrix, std::int64_t n, std::int64_t stride,
+                                         T scale, double* band) {
+    copy_in(matrix, n, stride, scale);
+    for (std::int64_t start = 0; start < order_; start += kBand) {
+      if (start > 0) {
+        update_strip(start);
+      }
+      store_diagonal_block(start, band);
+      const std::int64_t rows = order_ - start - kBand;
+      if (rows == 0) {
+        break;
+      }
+      factor_panel(start, rows, band);
+      form_block_reflector(rows);
+      update_and_multiply(start, rows);
+      form_update(rows);
+    }
+  }
+
+ private:
+  // Element (row, 0) of the strip holding column `column`, shifted to that column.
+  [[gnu::always_inline]] inline T* at(std::int64_t row, std::int64_t column) {
+    return matrix_ + column / kStrip * (kStrip * order_) + row * kStrip + column % kStrip;
+  }
+
+  [[gnu::always_inline]] inline void copy_in(const T* matrix, std::int64_t n, std::int64_t stride,
+                                             T scale) {
+    for (std::int64_t row = 0; row < order_; ++row) {
+      // Diagonal blocks are kept whole, so their upper part is filled as well.
+      const std::int64_t end = row / kBand * kBand + kBand;
+      for (std::int64_t first = 0; first < end; first += kBand) {
+        T* out = at(row, first);
+        for (std::int64_t j = 0; j < kBand; ++j) {
+          const std::int64_t column = first + j;
+          const bool inside = row < n && column < n;
+          const std::int64_t from = column <= row ? row * stride + column : column * stride + row;
+          out[j] = inside ? scale * matrix[from] : T{0};
+        }
+      }
+    }
+  }
+
+  // Applies the pending update to the block column at `start`, diagonal block included.
+  [[gnu::always_inline]] inline void update_strip(std::int64_t start) {
+    // Pending factors begin one block earlier than the trailing matrix does at the next step:
+    // row 0 of left_ and panel 0 of right_ belong to `start`.
+    Product::add(left_, kStrip, 1, right_, kBand, order_ - start, kStrip, at(start, start), kStrip);
+  }
+
+  [[gnu::always_inline]] inline void store_diagonal_block(std::int64_t start, double* band) {
+    for (std::int64_t j = 0; j < kBand; ++j) {
+      for (std::int64_t i = j; i < kBand; ++i) {
+        band[(start + j) * kBandStride + start + i] = static_cast<double>(at(start + i, start)[j]);
+      }
+    }
+  }
+
+  // Householder QR of the block column below the diagonal block. One pass over the rows per
+  // reflector: it applies reflector k and forms the products that reflector k + 1 needs.
+  [[gnu::always_inline]] inline void factor_panel(std::int64_t start, std::int64_t rows,
+                                                  double* band) {
+    T* panel = at(start + kBand, start);
+    alignas(64) T sums[kBand];
+    T inverses[kBand];
+    double norm_squared = sum_products(panel, rows, 0, sums);
+    for (std::int64_t k = 0; k < kBand; ++k) {
+      T* pivot_row = panel + k * kStrip;
+      const T alpha = pivot_row[k];
+      const auto wide_alpha = static_cast<double>(alpha);
+      T beta = alpha;
+      T inverse = T{0};
+      T tau = T{0};
+      if (norm_squared > 0.0) {
+        const double length = std::sqrt(wide_alpha * wide_alpha + norm_squared);
+        const double wide_beta = wide_alpha > 0.0 ? -length : length;
+        beta = static_cast<T>(wide_beta);
+        inverse = static_cast<T>(1.0 / (wide_alpha - wide_beta));
+        tau = static_cast<T>((wide_beta - wide_alpha) / wide_beta);
+      }
+      inverses[k] = inverse;
+      taus_[k] = tau;
+      alignas(64) T factors[kBand];
+      for (std::int64_t j = 0; j < kBand; ++j) {
+        const T dot = j > k ? tau * (pivot_row[j] + inverse * sums[j]) : T{0};
+        pivot_row[j] -= dot;
+        factors[j] = -inverse * dot;
+      }
+      pivot_row[k] = beta;
+      norm_squared = apply_and_sum(panel, rows, k, factors, sums);
+    }
+    store_panel(start, rows, panel, inverses, band);
+  }
+
+  // sums[j] = sum over rows > k of P(row, k) P(row, j); returns the squared norm among them.
+  [[gnu::always_inline]] inline double sum_products(const T* panel, std::int64_t rows,
+                                                    std::int64_t k, T* sums) {
+    std::fill_n(sums, kBand, T{0});
+    double norm_squared = 0.0;
+    for (std::int64_t first = k + 1; first < rows; first += kRowChunk) {
+      const std::int64_t end = std::min(rows, first + kRowChunk);
+      Vector total[kVectors] = {};
+      for (std::int64_t row = first; row < end; ++row) {
+        add_row_products(panel + row * kStrip, k, total, norm_squared);
+      }
+      add_to(total, sums);
+    }
+    return norm_squared;
+  }
+
+  [[gnu::always_inline]] static inline void add_row_products(const T* row, std::int64_t k,
+                                                             Vector* total, double& norm_squared) {
+    const T x = row[k];
+    norm_squared += static_cast<double>(x) * static_cast<double>(x);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Vector value;
+      Register::load(row + v * Register::kCount, value);
+      total[v] += x * value;
+    }
+  }
+
+  [[gnu::always_inline]] static inline void add_to(const Vector* total, T* sums) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Vector value;
+      Register::load(sums + v * Register::kCount, value);
+      Register::store(value + total[v], sums + v * Register::kCount);
+    }
+  }
+
+  // P(row, :) += P(row, k) * factors for rows > k, then sum_products() of column k + 1.
+  [[gnu::always_inline]] inline double apply_and_sum(T* panel, std::int64_t rows, std::int64_t k,
+                                                     const T* factors, T* sums) {
+    Vector factor[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Register::load(factors + v * Register::kCount, factor[v]);
+    }
+    std::fill_n(sums, kBand, T{0});
+    if (k + 1 >= kBand || k + 1 >= rows) {
+      return 0.0;
+    }
+    apply_row(panel + (k + 1) * kStrip, k, factor);
+    double norm_squared = 0.0;
+    for (std::int64_t first = k + 2; first < rows; first += kRowChunk) {
+      const std::int64_t end = std::min(rows, first + kRowChunk);
+      Vector total[kVectors] = {};
+      for (std::int64_t row = first; row < end; ++row) {
+        apply_row(panel + row * kStrip, k, factor);
+        add_row_products(panel + row * kStrip, k + 1, total, norm_squared);
+      }
+      add_to(total, sums);
+    }
+    return norm_squared;
+  }
+
+  [[gnu::always_inline]] static inline void apply_row(T* row, std::int64_t k,
+                                                      const Vector* factor) {
+    const T x = row[k];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      Vector value;
+      Register::load(row + v * Register::kCount, value);
+      Register::store(value + x * factor[v], row + v * Register::kCount);
+    }
+  }
+
+  // R goes to the band, the reflectors (unit lower trapezoid) to reflectors_.
+  [[gnu::always_inline]] inline void store_panel(std::int64_t start, std::int64_t rows,
+                                                 const T* panel, const T* inverses, double* band) {
+    for (std::int64_t j = 0; j < kBand; ++j) {
+      for (std::int64_t i = 0; i <= j; ++i) {
+        band[(start + j) * kBandStride + start + kBand + i] =
+            static_cast<double>(panel[i * kStrip + j]);
+      }
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < kBand; ++j) {
+        const T below = panel[i * kStrip + j] * inverses[j];
+        reflectors_[i * kBand + j] = i > j ? below : (i == j ? T{1} : T{0});
+      }
+    }
+  }
+
+  // out(kBand x kBand) = X^T Y over `rows` rows, in chunks.
+  [[gnu::always_inline]] inline void transposed_product(const T* x, const T* y, std::int64_t rows,
+                                                        Square& out) {
+    std::fill_n(&out[0][0], kBand * kBand, T{0});
+    for (std::int64_t first = 0; first < rows; first += kRowChunk) {
+      const std::int64_t depth = std::min(kRowChunk, rows - first);
+      Product::add(x + first * kBand, 1, kBand, y + first * kBand, kBand, kBand, depth, &out[0][0],
+                   kBand);
+    }
+  }
+
+  // Q = I - V T V^T; leaves T in triangle_ and V T in scaled_reflectors_.
+  [[gnu::always_inline]] inline void form_block_reflector(std::int64_t rows) {
+    alignas(64) Square overlaps;
+    transposed_product(reflectors_, reflectors_, rows, overlaps);
+    std::fill_n(&triangle_[0][0], kBand * kBand, T{0});
+    for (std::int64_t k = 0; k < kBand; ++k) {
+      triangle_[k][k] = taus_[k];
+      for (std::int64_t i = 0; i < k; ++i) {
+        T sum = T{0};
+        for (std::int64_t j = i; j < k; ++j) {
+          sum += triangle_[i][j] * overlaps[j][k];
+        }
+        triangle_[i][k] = -taus_[k] * sum;
+      }
+    }
+    std::fill_n(scaled_reflectors_, rows * kBand, T{0});
+    Product::add(reflectors_, kBand, 1, &triangle_[0][0], kBand, rows, kBand, scaled_reflectors_,
+                 kBand);
+  }
+
+  // Applies the pending update to the trailing matrix behind `start` and forms its product with
+  // scaled_reflectors_ on the way, each block while it is in the cache.
+  [[gnu::always_inline]] inline void update_and_multiply(std::int64_t start, std::int64_t rows) {
+    const std::int64_t trailing = start + kBand;
+    std::fill_n(product_, rows * kBand, T{0});
+    for (std::int64_t column = trailing; column < order_;) {
+      const std::int64_t column_end = std::min(order_, column / kStrip * kStrip + kStrip);
+      for (std::int64_t row = column; row < column_end; row += kBand) {
+        for (std::int64_t j = column; j <= row; j += kBand) {
+          block(start, row, kBand, j, kBand);
+        }
+      }
+      for (std::int64_t row = column_end; row < order_; row += kRowChunk) {
+        block(start, row, std::min(kRowChunk, order_ - row), column, column_end - column);
+      }
+      column = column_end;
+    }
+  }
+
+  [[gnu::always_inline]] inline void block(std::int64_t start, std::int64_t row,
+                                           std::int64_t row_count, std::int64_t column,
+                                           std::int64_t column_count) {
+    T* values = at(row, column);
+    if (start > 0) {
+      for (std::int64_t j = 0; j < column_count; j += kBand) {
+        Product::add(left_ + (row - start) * kStrip, kStrip, 1,
+                     right_ + (column + j - start) * kStrip, kBand, row_count, kStrip, values + j,
+                     kStrip);
+      }
+    }
+    const std::int64_t trailing = start + kBand;
+    const std::int64_t i = (row - trailing) * kBand;
+    const std::int64_t j = (column - trailing) * kBand;
+    Product::add(values, kStrip, 1, scaled_reflectors_ + j, kBand, row_count, column_count,
+                 product_ + i, kBand);
+    if (row != column) {
+      Product::add(values, 1, kStrip, scaled_reflectors_ + i, kBand, column_count, row_count,
+                   product_ + j, kBand);
+    }
+  }
+
+  // With X = A V T: W = X - V (T^T V^T X) / 2; the update A - V W^T - W V^T becomes left_ right_,
+  // left_ = [-V, -W] by rows, right_ = [W, V]^T by blocks of kBand columns.
+  [[gnu::always_inline]] inline void form_update(std::int64_t rows) {
+    alignas(64) Square overlaps;
+    alignas(64) Square correction;
+    transposed_product(scaled_reflectors_, product_, rows, overlaps);
+    for (std::int64_t i = 0; i < kBand; ++i) {
+      for (std::int64_t j = 0; j < kBand; ++j) {
+        correction[i][j] = T{-0.5} * overlaps[i][j];
+      }
+    }
+    Product::add(reflectors_, kBand, 1, &correction[0][0], kBand, rows, kBand, product_, kBand);
+    for (std::int64_t first = 0; first < rows; first += kBand) {
+      T* right = right_ + first * kStrip;
+      for (std::int64_t i = 0; i < kBand; ++i) {
+        const T* v = reflectors_ + (first + i) * kBand;
+        const T* w = product_ + (first + i) * kBand;
+        T* left = left_ + (first + i) * kStrip;
+        for (std::int64_t k = 0; k < kBand; ++k) {
+          left[k] = -v[k];
+          left[kBand + k] = -w[k];
+          right[k * kBand + i] = w[k];
+          right[(kBand + k) * kBand + i] = v[k];
+        }
+      }
+    }
+  }
+
+  std::int64_t order_;
+  T* matrix_;             // trailing matrix in strips
+  T* reflectors_;         // V, rows x kBand
+  T* product_;            // A V T, then W
+  T* scaled_reflectors_;  // V T
+  T* left_;               // pending update, rows x 2 kBand
+  T* right_;              // per kBand columns: 2 kBand x kBand
+  T taus_[kBand];
+  alignas(64) Square triangle_;
+};
+
+template <typename T, int kRegisterBytes>
+[[gnu::always_inline]] inline void reduce(const T* matrix, std::int64_t n, std::int64_t stride,
+                                          T scale, double* band, T* workspace) {
+  Reduction<T, kRegisterBytes> reduction(n, workspace);
+  reduction.run(matrix, n, stride, scale, band);
+}
+
+template <typename T>
+void reduce_portable(const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band,
+                     T* workspace) {
+  reduce<T, 16>(matrix, n, stride, scale, band, workspace);
+}
+
+#if defined(__x86_64__)
+template <typename T>
+__attribute__((target("avx2,fma"))) void reduce_avx2(const T* matrix, std::int64_t n,
+                                                     std::int64_t stride, T scale, double* band,
+                                                     T* workspace) {
+  reduce<T, 32>(matrix, n, stride, scale, band, workspace);
+}
+
+template <typename T>
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))) void reduce_avx512(
+    const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band, T* workspace) {
+  reduce<T, 64>(matrix, n, stride, scale, band, workspace);
+}
+#endif
+
+template <typename T>
+void dispatch(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std::span<double> band,
+              std::span<T> workspace, SimdLevel level) {
+  expects(n >= 0 && stride >= n, "matrix stride");
+  expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
+  expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
+          "band workspace too small");
+  std::fill(band.begin(), band.end(), 0.0);
+#if defined(__x86_64__)
+  if (level >= SimdLevel::kAvx512) {
+    reduce_avx512(matrix, n, stride, scale, band.data(), workspace.data());
+    return;
+  }
+  if (level == SimdLevel::kAvx2) {
+    reduce_avx2(matrix, n, stride, scale, band.data(), workspace.data());
+    return;
+  }
+#endif
+  reduce_portable(matrix, n, stride, scale, band.data(), workspace.data());
+}
+
+}  // namespace
+
+std::int64_t band_workspace_elements(std::int64_t n) { return Layout(n).total(); }
+
+void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
+                    std::span<double> band, std::span<float> workspace, SimdLevel level) {
+  dispatch(matrix, n, stride, scale, band, workspace, level);
+}
+
+void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
+                    std::span<double> band, std::span<double> workspace, SimdLevel level) {
+  dispatch(matrix, n, stride, scale, band, workspace, level);
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,45 @@
+// Owns the first stage of tridiagonalisation: a dense symmetric matrix to one of half bandwidth
+// kBand, by block Householder reflections, in matrix-matrix arithmetic that reads each element of
+// the trailing matrix once per kBand columns.
+#pragma once
+
+#include "simd_level.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace vindex::cpu {
+
+/// Subdiagonals left by the first stage.
+inline constexpr std::int64_t kBand = 32;
+/// Distance of neighbouring columns of band storage: element (i, j), 0 <= i - j < 2 kBand, is at
+/// j * kBandStride + i. The room below the band takes the bulges of the second stage.
+inline constexpr std::int64_t kBandStride = 2 * kBand;
+
+/// n rounded up to whole blocks.
+constexpr std::int64_t band_order(std::int64_t n) { return (n + kBand - 1) / kBand * kBand; }
+
+/// Elements of band storage for order n, with zero columns behind for the windows of the second
+/// stage.
+constexpr std::int64_t band_elements(std::int64_t n) {
+  return (band_order(n) + 3 * kBand) * (kBandStride + 1);
+}
+
+/// Elements of workspace for reduce_to_band().
+std::int64_t band_workspace_elements(std::int64_t n);
+
+/// Reduces the symmetric matrix A to band form with the same eigenvalues.
+///
+/// Shapes    lower triangle A(i, j), j <= i, at matrix[i * stride + j]; not changed. `band` gets
+///           band_elements(n) values; rows and columns beyond n are zero. It is float64 whatever A
+///           is: see chase_band().
+/// Scale     entries of magnitude about 1 at most: squares must neither overflow nor all underflow.
+/// Errors    expects() on sizes.
+/// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
+///           update). The update of one panel and the product with the next share one pass.
+void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
+                    std::span<double> band, std::span<float> workspace, SimdLevel level);
+void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
+                    std::span<double> band, std::span<double> workspace, SimdLevel level);
+
+}  // namespace vindex::cpu

@@ -1,0 +1,78 @@
+// Owns the one matrix product of the band reduction: C += A B with kBand columns in B and C.
+#pragma once
+
+#include "band/simd_band_reduction.hpp"
+#include "simd_lanes.hpp"
+
+#include <cstdint>
+
+namespace vindex::cpu {
+
+/// C(rows x kBand) += A(rows x depth) * B(depth x kBand) for whole tiles of rows. A is read element
+/// by element at a[i * row_step + k * depth_step], so that A and its transpose cost the same and
+/// nothing is packed. B and C are row-major.
+/// Accuracy  a fresh accumulator per call: keep depth at most a few hundred.
+template <typename T, int kRegisterBytes>
+struct BlockProduct {
+  using Register = Lanes<T, kRegisterBytes>;
+  using Vector = typename Register::Vector;
+  static constexpr int kVectors = static_cast<int>(kBand) / Register::kCount;
+  // 16 accumulators of 32 registers hide the latency of two FMA pipes; 8 of 16 do.
+  static constexpr int kAccumulators = kRegisterBytes == 64 ? 16 : 8;
+  static constexpr int kRows = kAccumulators >= kVectors ? kAccumulators / kVectors : 1;
+
+  [[gnu::always_inline]] static inline void add_tile(const T* a, std::int64_t row_step,
+                                                     std::int64_t depth_step, const T* b,
+                                                     std::int64_t b_stride, std::int64_t depth,
+                                                     T* c, std::int64_t c_stride) {
+    Vector sum[kRows][kVectors];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        sum[i][v] = Vector{};
+        // The trailing matrix comes from the third-level cache; the products below hide the way.
+        __builtin_prefetch(c + i * c_stride + v * Register::kCount, 1);
+      }
+    }
+    for (std::int64_t k = 0; k < depth; ++k) {
+      Vector right[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        Register::load(b + v * Register::kCount, right[v]);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const T left = a[i * row_step];
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) {
+          sum[i][v] += left * right[v];
+        }
+      }
+      a += depth_step;
+      b += b_stride;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        T* out = c + i * c_stride + v * Register::kCount;
+        Vector value;
+        Register::load(out, value);
+        Register::store(value + sum[i][v], out);
+      }
+    }
+  }
+
+  [[gnu::always_inline]] static inline void add(const T* a, std::int64_t row_step,
+                                                std::int64_t depth_step, const T* b,
+                                                std::int64_t b_stride, std::int64_t rows,
+                                                std::int64_t depth, T* c, std::int64_t c_stride) {
+    for (std::int64_t i = 0; i < rows; i += kRows) {
+      add_tile(a + i * row_step, row_step, depth_step, b, b_stride, depth, c + i * c_stride,
+               c_stride);
+    }
+  }
+};
+
+}  // namespace vindex::cpu

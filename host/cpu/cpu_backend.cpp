@@ -1,0 +1,117 @@
+// Owns the CPU back end: one matrix per calling thread, a single-threaded BLAS underneath. A second
+// thread inside one matrix gains little (half of the tridiagonal reduction is bound by memory),
+// while matrices are plenty.
+#include "cpu_info.hpp"
+#include "cpu_spectrum.hpp"
+#include "plan/svd_plan.hpp"
+#include "seam.hpp"
+#include "workspace.hpp"
+
+#include <vindex/blas/blas_library.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+
+#include <cstdlib>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+class HostStaging final : public StagingBuffer {
+ public:
+  explicit HostStaging(std::size_t bytes)
+      : size_(bytes),
+        memory_(static_cast<std::byte*>(std::aligned_alloc(
+            kPageBytes,
+            (bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0)) * kPageBytes))) {
+    if (memory_ == nullptr) {
+      throw OutOfMemory("a staging buffer", bytes);
+    }
+  }
+  HostStaging(const HostStaging&) = delete;
+  HostStaging& operator=(const HostStaging&) = delete;
+  ~HostStaging() override { std::free(memory_); }
+  std::span<std::byte> bytes() override { return {memory_, size_}; }
+
+ private:
+  std::size_t size_;
+  std::byte* memory_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(std::int32_t threads, std::string_view blas_core)
+      : threads_(threads > 0 ? threads : usable_cores()), blas_(blas::load_blas(blas_core)) {}
+
+  BackendInfo info() const override { return cpu_backend_info(blas_); }
+  BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1}; }
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
+    return std::make_unique<HostStaging>(bytes);
+  }
+
+  std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
+                                std::int64_t cols, const MeasureOptions& options,
+                                bool least) const override {
+    const SvdPlan plan = plan_svd({.rows = rows,
+                                   .cols = cols,
+                                   .encoding = &encoding,
+                                   .options = options,
+                                   .in_memory = false});
+    return least ? plan.least_workspace_bytes : plan.workspace_bytes;
+  }
+
+  void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
+               std::uint64_t workspace_limit, std::span<MatrixReport> out) override {
+    expects(batch.size() == out.size(), "measure: one report per matrix");
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      out[i] = measure_one(*batch[i], options, workspace_limit);
+      batch[i]->release();
+    }
+  }
+
+  void decode(const decode::EncodedMatrix& matrix, std::span<float> out) override {
+    expects(static_cast<std::int64_t>(out.size()) == matrix.rows * matrix.cols,
+            "decode: one float per weight");
+    decode::decode_matrix(matrix, out.data(), matrix.cols);
+  }
+
+ private:
+  static MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
+                                  std::uint64_t workspace_limit) {
+    MatrixReport report;
+    if (!decode::is_decodable(input.encoding())) {
+      report.status = Status::kUnsupported;
+      report.reason = "encoding " + input.encoding().label + " cannot be decoded";
+      return report;
+    }
+    if (input.rows() <= 0 || input.cols() <= 0) {
+      report.status = Status::kFailed;
+      report.reason = "the matrix is empty";
+      return report;
+    }
+    const SvdPlan plan = plan_svd({.rows = input.rows(),
+                                   .cols = input.cols(),
+                                   .encoding = &input.encoding(),
+                                   .options = options,
+                                   .in_memory = input.in_memory(),
+                                   .workspace_limit = workspace_limit});
+    Workspace workspace(workspace_limit);
+    measure_on_cpu(input, plan, options, workspace, report);
+    return report;
+  }
+
+  std::int32_t threads_;
+  const blas::BlasInfo& blas_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads, std::string_view blas_core) {
+  expects(threads >= 0, "make_cpu_backend: a number of threads");
+  return std::make_unique<CpuBackend>(threads, blas_core);
+}
+
+}  // namespace vindex::cpu

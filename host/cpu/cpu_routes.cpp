@@ -1,0 +1,221 @@
+#include "cpu_routes.hpp"
+
+#include "gram/gram.hpp"
+#include "gram/simd_gram_bf16.hpp"
+#include "seam.hpp"
+#include "stopwatch.hpp"
+#include "strict/strict_qr.hpp"
+#include "strict/strict_tail.hpp"
+#include "tridiagonal/tridiagonal.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace vindex::cpu {
+namespace {
+
+/// Weights whose largest magnitude is within 2^-30 .. 2^30 give a float32 Gram that neither
+/// overflows (n < 2^27) nor loses to underflow (2^27 2^-149 against 2^-60); the bfloat16 kernel,
+/// which flushes subnormals, asks for 2^-32 .. 2^32.
+constexpr int kSafeExponent = 30;
+
+/// Fills the upper triangle of `gram`. Weights that are
+/// exact in bfloat16 take the faster kernel in a pass that changes nothing.
+template <typename Real>
+void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                Workspace& workspace, Real* gram, double& seconds) {
+  constexpr bool kWide = sizeof(Real) == sizeof(double);
+  const std::int64_t p = plan.short_side;
+  std::fill_n(gram, p * p, Real{0});
+  WorkArray<double> wide(workspace, kWide ? plan.chunk * p : 0, "weights as doubles");
+  WorkArray<std::byte> packed;
+  std::optional<bool> exact_in_bf16;
+  if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
+      change.scale_exponent != 0 || !gram_bf16_is_fast()) {
+    exact_in_bf16 = false;
+  }
+  const auto use_tile = [&](const Tile& tile) {
+    if (tile.encoded == nullptr) {
+      exact_in_bf16 = false;
+    } else if (!exact_in_bf16.has_value()) {
+      exact_in_bf16 = gram_bf16_takes(*tile.encoded, plan.row_slabs);
+    }
+    if (*exact_in_bf16) {
+      return;
+    }
+    const Stopwatch watch(seconds);
+    if constexpr (kWide) {
+      add_to_gram(tile, plan.row_slabs, wide.data(), gram);
+    } else {
+      add_to_gram(tile, plan.row_slabs, gram);
+    }
+  };
+  const auto use_slab = [&](const decode::EncodedMatrix& slab) {
+    if constexpr (!kWide) {
+      if (exact_in_bf16.value_or(false)) {
+        const Stopwatch watch(seconds);
+        if (packed.size() == 0) {
+          packed = WorkArray<std::byte>(
+              workspace, static_cast<std::int64_t>(gram_bf16_workspace_bytes(p)), "packed weights");
+        }
+        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p, packed.span());
+      }
+    }
+  };
+  reader.pass(change, use_tile, use_slab);
+}
+
+/// Route by a Gram in `Real`. The outcome is empty where a weight is not finite.
+template <typename Real>
+Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Workspace& workspace,
+                MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  Outcome outcome;
+  constexpr bool kWide = sizeof(Real) == sizeof(double);
+  const auto name = [&](std::int64_t order) {
+    const bool band = is_reduced_by_band(order, plan.library_only);
+    return kWide ? (band ? "gram64+band64+cpu" : "gram64+trd64+cpu")
+                 : (band ? "gram32+band32+cpu" : "gram32+trd32+cpu");
+  };
+  outcome.method = name(p);
+  WorkArray<Real> gram(workspace, p * p, "the Gram matrix");
+  form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+  if (!reader.finite()) {
+    return outcome;
+  }
+  const Stopwatch watch(report.seconds_eigen);
+  outcome.gram_norm_squared =
+      std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
+  outcome.sigma.assign(static_cast<std::size_t>(p), 0.0);
+  const std::int64_t left = drop_zero_columns(gram.data(), p);
+  outcome.dead = p - left;
+  if (left == 0) {
+    return outcome;
+  }
+  WorkArray<double> d(workspace, left, "eigenvalues");
+  WorkArray<double> e(workspace, left, "tridiagonal form");
+  reduce_to_tridiagonal(gram.data(), left, d.data(), e.data(), plan.library_only, workspace);
+  outcome.method = name(left);
+  if (!solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace) ||
+      !std::isfinite(d[0])) {
+    outcome.sigma.clear();
+    return outcome;
+  }
+  outcome.negative = d[0] < 0.0;
+  for (std::int64_t i = 0; i < left; ++i) {
+    outcome.sigma[static_cast<std::size_t>(i)] =
+        std::ldexp(std::sqrt(std::max(d[left - 1 - i], 0.0)), -change.scale_exponent);
+  }
+  return outcome;
+}
+
+/// False where the tail found by iteration cannot be the tail of this spectrum: a value was missed.
+/// Both are squares known to about p eps64 s_1^2.
+bool agrees_with_gram(const std::vector<double>& tail, const std::vector<double>& sigma,
+                      double largest) {
+  if (tail.empty()) {
+    return false;
+  }
+  const double allowed = 50.0 * static_cast<double>(sigma.size()) * 0x1p-52 * largest * largest;
+  for (std::size_t i = 0; i < tail.size(); ++i) {
+    const double from_gram = sigma[sigma.size() - tail.size() + i];
+    if (!(std::abs(tail[i] * tail[i] - from_gram * from_gram) <= allowed)) {
+      return false;
+    }
+  }
+  return sigma.size() == tail.size() ||
+         tail.front() <= sigma[sigma.size() - tail.size() - 1] + allowed / largest;
+}
+
+}  // namespace
+
+int gram_scale_exponent(double max_abs) {
+  if (max_abs == 0.0) {
+    return 0;
+  }
+  int exponent = 0;
+  std::frexp(max_abs, &exponent);
+  return std::abs(exponent) <= kSafeExponent ? 0 : std::clamp(-exponent, -126, 126);
+}
+
+void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
+               float* gram, double& seconds) {
+  accumulate(reader, plan, change, workspace, gram, seconds);
+  if (!reader.finite() || change.scale_exponent != 0) {
+    return;
+  }
+  // The largest weight is known only now.
+  change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
+  if (change.scale_exponent != 0) {
+    accumulate(reader, plan, change, workspace, gram, seconds);
+  }
+}
+
+void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
+               double* gram, double& seconds) {
+  accumulate(reader, plan, change, workspace, gram, seconds);
+}
+
+Outcome by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                  Workspace& workspace, MatrixReport& report) {
+  return by_gram<float>(reader, plan, change, workspace, report);
+}
+
+Outcome by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                  Workspace& workspace, MatrixReport& report) {
+  return by_gram<double>(reader, plan, change, workspace, report);
+}
+
+Outcome by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+              Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  Outcome outcome;
+  outcome.method = "qr+bidiag64+cpu";
+  WorkArray<double> r(workspace, p * p, "the triangular factor");
+  triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
+  if (reader.finite()) {
+    const Stopwatch watch(report.seconds_eigen);
+    outcome.sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
+  }
+  return outcome;
+}
+
+Outcome by_strict(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                  Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  Outcome outcome = by_gram64(reader, plan, change, workspace, report);
+  if (outcome.sigma.empty() || outcome.sigma.front() == 0.0) {
+    return outcome;
+  }
+  // Values that are exactly zero (dead neurons) were taken out beforehand and are exact.
+  std::vector<double>& sigma = outcome.sigma;
+  const auto dead = outcome.dead;
+  const double smallest = sigma[static_cast<std::size_t>(p - dead - 1)];
+  const double largest = sigma.front();
+  if (!outcome.negative && largest <= kStrictConditionPerSize * static_cast<double>(p) * smallest) {
+    return outcome;
+  }
+  WorkArray<double> r(workspace, p * p, "the triangular factor");
+  triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
+  const Stopwatch watch(report.seconds_eigen);
+  // A margin of two, so that what stays with the Gram is well inside its reach.
+  const double reach = 2.0 * largest / (kStrictConditionPerSize * static_cast<double>(p));
+  const auto tail = std::count_if(sigma.begin(), sigma.end(), [&](double s) { return s < reach; });
+  if (tail <= most_tail_values(p)) {
+    const std::vector<double> values =
+        smallest_singular_values(r.data(), p, tail, largest, workspace);
+    if (agrees_with_gram(values, sigma, largest)) {
+      std::copy(values.begin(), values.end(), sigma.end() - tail);
+      outcome.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
+      outcome.negative = false;
+      return outcome;
+    }
+  }
+  sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
+  outcome.method = "qr+bidiag64+cpu";
+  outcome.negative = false;
+  return outcome;
+}
+
+}  // namespace vindex::cpu

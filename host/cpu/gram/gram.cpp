@@ -1,0 +1,91 @@
+#include "gram/gram.hpp"
+
+#include <vindex/blas/blas.hpp>
+
+#include <array>
+#include <vector>
+
+namespace vindex::cpu {
+namespace {
+
+template <typename T>
+double norm_squared(const T* gram, std::int64_t p) {
+  constexpr std::int64_t kLanes = 8;
+  std::array<double, kLanes> lanes{};
+  double diagonal = 0.0;
+  for (std::int64_t j = 0; j < p; ++j) {
+    const T* const column = gram + j * p;
+    diagonal += static_cast<double>(column[j]) * static_cast<double>(column[j]);
+    std::int64_t i = 0;
+    for (; i + kLanes <= j; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        const auto value = static_cast<double>(column[i + lane]);
+        lanes[static_cast<std::size_t>(lane)] += value * value;
+      }
+    }
+    for (; i < j; ++i) {
+      lanes[0] += static_cast<double>(column[i]) * static_cast<double>(column[i]);
+    }
+  }
+  double above = 0.0;
+  for (const double lane : lanes) {
+    above += lane;
+  }
+  return 2.0 * above + diagonal;
+}
+
+template <typename T>
+std::int64_t drop_zeros(T* gram, std::int64_t p) {
+  std::vector<std::int64_t> kept;
+  kept.reserve(static_cast<std::size_t>(p));
+  for (std::int64_t j = 0; j < p; ++j) {
+    if (gram[j * p + j] != T{0}) {
+      kept.push_back(j);
+    }
+  }
+  const auto left = static_cast<std::int64_t>(kept.size());
+  if (left == p) {
+    return p;
+  }
+  // The destination of an entry never lies behind its source, so one forward sweep is safe.
+  for (std::int64_t j = 0; j < left; ++j) {
+    const T* const from = gram + kept[static_cast<std::size_t>(j)] * p;
+    T* const to = gram + j * left;
+    for (std::int64_t i = 0; i <= j; ++i) {
+      to[i] = from[kept[static_cast<std::size_t>(i)]];
+    }
+  }
+  return left;
+}
+
+int as_int(std::int64_t value) { return static_cast<int>(value); }
+
+}  // namespace
+
+void add_to_gram(const Tile& tile, bool row_slabs, float* gram) {
+  // A row-major tile is its transpose in the column-major order of the library.
+  const std::int64_t p = row_slabs ? tile.cols : tile.rows;
+  const std::int64_t depth = row_slabs ? tile.rows : tile.cols;
+  blas::blas().cblas_ssyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans,
+                           as_int(p), as_int(depth), 1.0F, tile.values, as_int(tile.cols), 1.0F,
+                           gram, as_int(p));
+}
+
+void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram) {
+  const std::int64_t p = row_slabs ? tile.cols : tile.rows;
+  const std::int64_t depth = row_slabs ? tile.rows : tile.cols;
+  for (std::int64_t i = 0; i < tile.rows * tile.cols; ++i) {
+    wide[i] = static_cast<double>(tile.values[i]);
+  }
+  blas::blas().cblas_dsyrk(CblasColMajor, CblasUpper, row_slabs ? CblasNoTrans : CblasTrans,
+                           as_int(p), as_int(depth), 1.0, wide, as_int(tile.cols), 1.0, gram,
+                           as_int(p));
+}
+
+double symmetric_norm_squared(const float* gram, std::int64_t p) { return norm_squared(gram, p); }
+double symmetric_norm_squared(const double* gram, std::int64_t p) { return norm_squared(gram, p); }
+
+std::int64_t drop_zero_columns(float* gram, std::int64_t p) { return drop_zeros(gram, p); }
+std::int64_t drop_zero_columns(double* gram, std::int64_t p) { return drop_zeros(gram, p); }
+
+}  // namespace vindex::cpu

@@ -1,0 +1,27 @@
+// Owns the Gram matrix over the short side: G = sum over tiles of T^T T (row slabs) or T T^T
+// (column slabs), p x p, column-major, upper triangle only (element (i, j), i <= j, at j p + i).
+#pragma once
+
+#include "cpu_tiles.hpp"
+
+#include <cstdint>
+
+namespace vindex::cpu {
+
+/// Adds one tile to `gram`. float32: products and sums of one
+/// chunk in float32, then one rounding per chunk, so the error does not grow with the long side.
+void add_to_gram(const Tile& tile, bool row_slabs, float* gram);
+
+/// The same in float64; `wide` takes the tile's weights as doubles.
+void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram);
+
+/// ||G||_F^2 of a symmetric matrix given by its upper triangle, float64 sums in a fixed order.
+double symmetric_norm_squared(const float* gram, std::int64_t p);
+double symmetric_norm_squared(const double* gram, std::int64_t p);
+
+/// Removes rows and columns whose diagonal entry is exactly 0 (a zero row or column of the weights:
+/// its singular value is exactly 0). Packs the rest in place and returns how many are left.
+std::int64_t drop_zero_columns(float* gram, std::int64_t p);
+std::int64_t drop_zero_columns(double* gram, std::int64_t p);
+
+}  // namespace vindex::cpu

@@ -1,0 +1,133 @@
+#include "plan/svd_plan.hpp"
+
+#include "gram/simd_gram_bf16.hpp"
+#include "seam.hpp"
+#include "strict/strict_qr.hpp"
+#include "strict/strict_tail.hpp"
+#include "top/cpu_fast.hpp"
+#include "top/cpu_vectors.hpp"
+#include "tridiagonal/tridiagonal.hpp"
+#include "workspace.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace vindex::cpu {
+namespace {
+
+/// Long-side elements summed in one float32 product before rounding into the Gram: a multiple of
+/// every block in use (fp8 128, K-quants 256), and about the depth OpenBLAS blocks by anyway.
+constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kFastChunk = 128;
+/// Least slab: the depth that the bfloat16 Gram kernel packs at a time.
+constexpr std::int64_t kLeastSlab = 1024;
+/// Streamed slabs grow to this many encoded bytes, so that one read is worth its latency.
+constexpr std::uint64_t kSlabBytes = 32U << 20U;
+/// Packing buffers of OpenBLAS that one thread touches beside a depth of 512 rows of the operand.
+constexpr std::uint64_t kLibraryBytes = 4U << 20U;
+
+/// Encoded bytes of one slab, an upper bound (8 bytes is the widest element).
+std::uint64_t encoded_bytes(const decode::Encoding& encoding, const SvdPlan& plan) {
+  const auto row_length = static_cast<std::uint64_t>(plan.row_slabs ? plan.short_side : plan.slab);
+  const auto row_count = static_cast<std::uint64_t>(plan.row_slabs ? plan.slab : plan.short_side);
+  return decode::slab_bytes(encoding, row_count, row_length).value_or(row_length * 8 * row_count);
+}
+
+std::uint64_t eigen_bytes(std::int64_t p, std::size_t size, bool library) {
+  // matrix, its reduction, d, e and the values in float64.
+  return array_bytes(p * p, size) + tridiagonal_bytes(p, size, library) +
+         3 * array_bytes(p, sizeof(double));
+}
+
+}  // namespace
+
+SvdPlan plan_svd(const SvdPlanRequest& request) {
+  expects(request.rows > 0 && request.cols > 0 && request.encoding != nullptr,
+          "plan_svd: a matrix that is not empty");
+  const std::string& wanted = request.options.svd_route;
+  if (wanted != "auto" && wanted != "library" && wanted != "qr") {
+    throw UsageError(
+        "E-SVD-ROUTE",
+        "the CPU back end has the SVD routes auto, library and qr, not " + printable(wanted));
+  }
+
+  SvdPlan plan;
+  plan.row_slabs = request.rows >= request.cols;
+  plan.short_side = std::min(request.rows, request.cols);
+  plan.long_side = std::max(request.rows, request.cols);
+  // Short sums keep the proved error of a float32 Gram small, which `fast` needs.
+  const bool fast = request.options.mode == Mode::kFast && wanted != "qr";
+  const std::int64_t depth = fast ? kFastChunk : kChunk;
+  // Rows may be cut anywhere, columns at a block of codes.
+  const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
+  plan.chunk = std::min(std::lcm(depth, std::max<std::int64_t>(block, 1)), plan.long_side);
+  plan.slab = std::min(std::lcm(kLeastSlab, plan.chunk), plan.long_side);
+
+  const Mode mode = request.options.mode;
+  plan.route = wanted == "qr"           ? SvdRoute::kQr
+               : mode == Mode::kStrict  ? SvdRoute::kGram64
+               : mode == Mode::kDefault ? SvdRoute::kGram32
+                                        : SvdRoute::kChebyshev;
+  plan.library_only = wanted == "library";
+  plan.may_escalate = plan.route == SvdRoute::kGram32 && request.options.escalate;
+  plan.strict_at_once =
+      plan.may_escalate && is_strict_by_shape(request.rows, request.cols, request.options);
+
+  const std::int64_t p = plan.short_side;
+  std::uint64_t solver = 0;
+  if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
+    solver = eigen_bytes(p, sizeof(float), plan.library_only);
+  }
+  if (plan.route == SvdRoute::kGram64 || plan.route == SvdRoute::kChebyshev || plan.may_escalate) {
+    solver = std::max(solver, eigen_bytes(p, sizeof(double), plan.library_only) +
+                                  array_bytes(plan.chunk * p, sizeof(double)));
+  }
+  if (plan.route != SvdRoute::kGram32 || plan.may_escalate) {
+    solver = std::max(solver,
+                      array_bytes(p * p, sizeof(double)) + std::max(qr_bytes(plan), tail_bytes(p)));
+  }
+  if (plan.route == SvdRoute::kChebyshev) {
+    solver = std::max(solver, fast_bytes(plan));
+  }
+  if (request.options.vectors > 0) {
+    solver = std::max(solver, vectors_bytes(plan, request.options.vectors));
+  }
+  const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
+  plan.library_bytes = static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
+  plan.least_workspace_bytes =
+      solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes + plan.library_bytes;
+  if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
+    plan.least_workspace_bytes += gram_bf16_workspace_bytes(p);
+  }
+  plan.workspace_bytes = plan.least_workspace_bytes;
+  if (request.workspace_limit != 0 && plan.least_workspace_bytes > request.workspace_limit) {
+    throw OutOfMemory("the smallest workspace of one matrix", plan.least_workspace_bytes);
+  }
+  if (request.in_memory) {
+    return plan;  // slabs are views, and decoding again costs less than keeping
+  }
+
+  const auto fits = [&](std::uint64_t more) {
+    return request.workspace_limit == 0 || more <= request.workspace_limit - plan.workspace_bytes;
+  };
+  const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
+  const bool second_pass = plan.may_escalate || plan.route == SvdRoute::kGram64 ||
+                           request.options.sign_flip_draws > 0 || request.options.vectors > 0;
+  if (second_pass && fits(decoded)) {
+    plan.keep_decoded = true;
+    plan.workspace_bytes += decoded;
+  }
+  const auto slabs = static_cast<std::uint64_t>((plan.long_side + plan.slab - 1) / plan.slab);
+  std::uint64_t in_slab =
+      std::clamp<std::uint64_t>(kSlabBytes / std::max<std::uint64_t>(slab_bytes, 1), 1, slabs);
+  while (in_slab > 1 && !fits((in_slab - 1) * slab_bytes)) {
+    in_slab /= 2;
+  }
+  plan.slab = std::min(plan.long_side, plan.slab * static_cast<std::int64_t>(in_slab));
+  plan.workspace_bytes += (in_slab - 1) * slab_bytes;
+  return plan;
+}
+
+}  // namespace vindex::cpu

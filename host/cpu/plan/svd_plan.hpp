@@ -1,0 +1,53 @@
+// Owns the choice of a route: shape, mode, encoding and memory in, orientation, tile sizes,
+// precision and the memory it takes out. Pure; prints nothing, allocates nothing.
+#pragma once
+
+#include "seam.hpp"
+
+#include <cstdint>
+
+namespace vindex::cpu {
+
+/// How singular values are to be found.
+enum class SvdRoute : std::uint8_t {
+  kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it; where
+               ///< strict_at_once, of the sign-flip null alone
+  kGram64,     ///< the same in float64, and QR where the condition is above 10 p
+  kQr,         ///< float64 QR by row blocks and bidiagonalisation at once
+  kChebyshev,  ///< float32 Gram, filtered block iteration for the top 64
+};
+
+struct SvdPlanRequest {
+  std::int64_t rows = 0;  ///< as stored
+  std::int64_t cols = 0;
+  const decode::Encoding* encoding = nullptr;
+  MeasureOptions options = {};
+  bool in_memory = true;
+  std::uint64_t workspace_limit = 0;  ///< bytes, 0: free
+};
+
+/// Everything is cut along the long side: tiles are short_side x chunk (or chunk x short_side)
+/// floats, and the Gram is taken over the short side. `chunk` depends on the encoding and shape
+/// alone, never on memory, so that sums run in the same order whatever the limit is.
+struct SvdPlan {
+  SvdRoute route = SvdRoute::kGram32;
+  bool row_slabs = true;  ///< long side = rows as stored; false: column slabs
+  std::int64_t short_side = 0;
+  std::int64_t long_side = 0;
+  std::int64_t chunk = 0;  ///< of the long side: decoded, scaled and multiplied at a time
+  std::int64_t slab = 0;   ///< of the long side: asked of the input at a time, a multiple of chunk
+  bool keep_decoded = false;  ///< float32 weights stay for a second pass
+  bool may_escalate = false;
+  bool strict_at_once = false;  ///< may_escalate, and certain to: the shape is that of a square
+  bool library_only = false;    ///< OpenBLAS and LAPACK alone, none of our kernels
+  std::uint64_t workspace_bytes = 0;  ///< upper bound for this plan, slabs and library included
+  std::uint64_t least_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
+  std::uint64_t library_bytes = 0;          ///< of these: packing buffers inside OpenBLAS
+};
+
+/// The plan for one matrix.
+/// Errors: UsageError E-SVD-ROUTE for an options.svd_route other than auto, library and qr;
+/// OutOfMemory where even the least workspace exceeds workspace_limit.
+SvdPlan plan_svd(const SvdPlanRequest& request);
+
+}  // namespace vindex::cpu

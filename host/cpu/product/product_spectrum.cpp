@@ -1,0 +1,211 @@
+#include "strict/strict_qr.hpp"
+#include "workspace.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/cpu/product_spectrum.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr std::int64_t kPanel = 32;  ///< columns per block reflector
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+int as_int(std::int64_t value) { return static_cast<int>(value); }
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+void expect_sides(const Factor& factor) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  expects(factor.rows > 0 && factor.cols > 0 && factor.rows <= kMost && factor.cols <= kMost &&
+              factor.values.size() == as_size(factor.rows * factor.cols),
+          "a factor with rows, columns and all its values");
+}
+
+Factor multiply(const Factor& a, const Factor& b) {
+  expects(a.cols == b.rows, "factors whose sides fit");
+  Factor out{a.rows, b.cols, std::vector<double>(as_size(a.rows * b.cols))};
+  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, as_int(a.rows),
+                           as_int(b.cols), as_int(a.cols), 1.0, a.values.data(), as_int(a.cols),
+                           b.values.data(), as_int(b.cols), 0.0, out.values.data(), as_int(b.cols));
+  return out;
+}
+
+/// An upper bound of the spectral norm: the root of the largest row sum times the largest column
+/// sum of magnitudes.
+double norm_bound(const Factor& factor) {
+  std::vector<double> columns(as_size(factor.cols), 0.0);
+  double row_sum = 0.0;
+  for (std::int64_t i = 0; i < factor.rows; ++i) {
+    double sum = 0.0;
+    for (std::int64_t j = 0; j < factor.cols; ++j) {
+      const double magnitude = std::abs(factor.values[as_size(i * factor.cols + j)]);
+      sum += magnitude;
+      columns[as_size(j)] += magnitude;
+    }
+    row_sum = std::max(row_sum, sum);
+  }
+  return std::sqrt(row_sum * *std::max_element(columns.begin(), columns.end()));
+}
+
+bool is_finite(const Factor& factor) {
+  return std::all_of(factor.values.begin(), factor.values.end(),
+                     [](double value) { return std::isfinite(value); });
+}
+
+std::vector<std::int64_t> sides_of(std::span<const Factor* const> chain) {
+  std::vector<std::int64_t> sides = {chain.front()->rows};
+  for (const Factor* factor : chain) {
+    sides.push_back(factor->cols);
+  }
+  return sides;
+}
+
+/// The square core of the chain, cut at its least side.
+Factor core_of(std::span<const Factor* const> chain) {
+  const std::vector<std::int64_t> sides = sides_of(chain);
+  const auto cut =
+      static_cast<std::size_t>(std::min_element(sides.begin(), sides.end()) - sides.begin());
+  Factor left;
+  for (std::size_t i = 0; i < cut; ++i) {
+    left = reduced_left(i == 0 ? *chain[0] : multiply(left, *chain[i]));
+  }
+  Factor right;
+  for (std::size_t i = chain.size(); i > cut; --i) {
+    right = reduced_right(i == chain.size() ? *chain[i - 1] : multiply(*chain[i - 1], right));
+  }
+  if (cut == 0) {
+    return right;
+  }
+  return cut == chain.size() ? left : multiply(left, right);
+}
+
+}  // namespace
+
+Factor reduced_left(Factor factor) {
+  expect_sides(factor);
+  if (factor.rows <= factor.cols || !is_finite(factor)) {
+    return factor;
+  }
+  // Row-major rows x cols is column-major cols x rows, whose L is R row-major.
+  const auto m = static_cast<lapack_int>(factor.cols);
+  const auto n = static_cast<lapack_int>(factor.rows);
+  std::vector<double> tau(as_size(factor.cols));
+  std::vector<double> work(as_size(factor.cols * kPanel));
+  const auto work_size = static_cast<lapack_int>(work.size());
+  lapack_int info = 0;
+  blas::blas().LAPACK_dgelqf(&m, &n, factor.values.data(), &m, tau.data(), work.data(), &work_size,
+                             &info);
+  expects(info == 0, "dgelqf accepts its arguments");
+  factor.rows = factor.cols;
+  factor.values.resize(as_size(factor.cols * factor.cols));
+  factor.values.shrink_to_fit();
+  for (std::int64_t i = 1; i < factor.cols; ++i) {
+    std::fill_n(factor.values.begin() + i * factor.cols, i, 0.0);
+  }
+  return factor;
+}
+
+Factor reduced_right(Factor factor) {
+  expect_sides(factor);
+  if (factor.cols <= factor.rows || !is_finite(factor)) {
+    return factor;
+  }
+  const auto m = static_cast<lapack_int>(factor.cols);
+  const auto n = static_cast<lapack_int>(factor.rows);
+  std::vector<double> tau(as_size(factor.rows));
+  std::vector<double> work(as_size(factor.rows * kPanel));
+  const auto work_size = static_cast<lapack_int>(work.size());
+  lapack_int info = 0;
+  blas::blas().LAPACK_dgeqrf(&m, &n, factor.values.data(), &m, tau.data(), work.data(), &work_size,
+                             &info);
+  expects(info == 0, "dgeqrf accepts its arguments");
+  Factor out{factor.rows, factor.rows, std::vector<double>(as_size(factor.rows * factor.rows))};
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    std::copy_n(factor.values.begin() + i * factor.cols, i + 1, out.values.begin() + i * out.cols);
+  }
+  return out;
+}
+
+std::int64_t product_rank(std::span<const std::int64_t> sides) {
+  expects(sides.size() >= 2, "a chain of at least one factor");
+  return *std::min_element(sides.begin(), sides.end());
+}
+
+double product_error(std::span<const Factor* const> chain, double scale) {
+  double bound = std::abs(scale);
+  for (const Factor* factor : chain) {
+    bound *= norm_bound(*factor);
+  }
+  const std::vector<std::int64_t> sides = sides_of(chain);
+  return 50.0 * static_cast<double>(product_rank(sides)) * kEpsilon * bound;
+}
+
+measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale) {
+  expects(!chain.empty() && std::isfinite(scale), "a chain of factors and a finite scale");
+  measure::MatrixReport report;
+  report.method = "product64+cpu";
+  if (!std::all_of(chain.begin(), chain.end(), [](const Factor* f) { return is_finite(*f); })) {
+    report.status = measure::Status::kNotFinite;
+    report.reason = "a factor holds weights that are not finite";
+    return report;
+  }
+  Factor core = core_of(chain);
+  double sum_squares = 0.0;
+  for (double& value : core.values) {
+    value *= scale;
+    sum_squares += value * value;
+  }
+  if (!std::isfinite(sum_squares)) {
+    report.status = measure::Status::kNotFinite;
+    report.reason = "the product overflows";
+    return report;
+  }
+  expects(core.rows == core.cols, "a core cut at the least side");
+  report.moments.sum_squares = sum_squares;
+  if (sum_squares == 0.0) {
+    report.status = measure::Status::kMeasured;
+    report.sigma.assign(as_size(core.rows), 0.0);
+    return report;
+  }
+  Workspace workspace(0);
+  report.sigma = singular_values_by_bidiagonal(core.values.data(), core.rows, workspace);
+  if (report.sigma.empty()) {
+    report.status = measure::Status::kNotConverged;
+    report.reason = "the iteration for the singular values of the core did not converge";
+    return report;
+  }
+  double sum = 0.0;
+  for (const double value : report.sigma) {
+    sum += value * value;
+  }
+  report.check_trace = std::abs(sum - sum_squares) / sum_squares;
+  report.status = measure::Status::kMeasured;
+  return report;
+}
+
+measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t cols,
+                                             std::int64_t rank, const measure::MatrixReport& report,
+                                             std::string& reason) {
+  expects(rank > 0 && rank <= std::min(rows, cols), "a rank that fits the product");
+  measure::MetricValues values =
+      measure::derive_metrics(rank, std::max(rows, cols), report, Mode::kStrict, reason);
+  if (report.status != measure::Status::kMeasured) {
+    return values;
+  }
+  for (const measure::Metric metric : {measure::Metric::kMpScale, measure::Metric::kMpOutliers,
+                                       measure::Metric::kMpLowerOutliers, measure::Metric::kMpKs}) {
+    values[metric] = std::numeric_limits<double>::quiet_NaN();
+  }
+  if (!reason.empty()) {
+    reason += "; ";
+  }
+  reason += "no Marchenko-Pastur bulk in a product";
+  return values;
+}
+
+}  // namespace vindex::cpu

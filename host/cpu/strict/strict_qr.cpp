@@ -1,0 +1,94 @@
+#include "strict/strict_qr.hpp"
+
+#include "stopwatch.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr std::int64_t kPanel = 32;  ///< columns per block reflector
+
+/// Copies a tile, turned to the tall orientation, to rows first.. of a column-major matrix with
+/// leading dimension `stride`.
+void copy_tall(const Tile& tile, bool row_slabs, double* to, std::int64_t stride) {
+  if (!row_slabs) {  // stored p x c row-major is c x p column-major
+    for (std::int64_t j = 0; j < tile.rows; ++j) {
+      const float* const from = tile.values + j * tile.cols;
+      std::copy_n(from, tile.cols, to + j * stride);
+    }
+    return;
+  }
+  constexpr std::int64_t kBlock = 16;
+  for (std::int64_t first = 0; first < tile.cols; first += kBlock) {
+    const std::int64_t end = std::min(first + kBlock, tile.cols);
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      for (std::int64_t j = first; j < end; ++j) {
+        to[j * stride + i] = static_cast<double>(tile.values[i * tile.cols + j]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                       Workspace& workspace, double* r, double& seconds) {
+  const std::int64_t p = plan.short_side;
+  const std::int64_t panel = std::min(kPanel, p);
+  WorkArray<double> block(workspace, plan.chunk * p, "a block of rows");
+  WorkArray<double> reflectors(workspace, panel * p, "block reflectors");
+  WorkArray<double> work(workspace, panel * p, "QR decomposition");
+  std::fill_n(r, p * p, 0.0);
+  reader.pass(change, [&](const Tile& tile) {
+    const Stopwatch watch(seconds);
+    const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
+    copy_tall(tile, plan.row_slabs, block.data(), length);
+    const auto m = static_cast<lapack_int>(length);
+    const auto n = static_cast<lapack_int>(p);
+    const auto nb = static_cast<lapack_int>(panel);
+    const lapack_int no_triangle = 0;  // the block is a plain rectangle
+    lapack_int info = 0;
+    blas::blas().LAPACK_dtpqrt(&m, &n, &no_triangle, &nb, r, &n, block.data(), &m,
+                               reflectors.data(), &nb, work.data(), &info);
+    expects(info == 0, "dtpqrt accepts its arguments");
+  });
+}
+
+std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Workspace& workspace) {
+  const auto n = static_cast<lapack_int>(p);
+  std::vector<double> d(static_cast<std::size_t>(p));
+  WorkArray<double> e(workspace, p, "bidiagonal form");
+  WorkArray<double> tau_left(workspace, p, "Householder factors");
+  WorkArray<double> tau_right(workspace, p, "Householder factors");
+  WorkArray<double> work(workspace, 2 * p * kPanel, "bidiagonal reduction");
+  const auto work_size = static_cast<lapack_int>(work.size());
+  lapack_int info = 0;
+  blas::blas().LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(),
+                             work.data(), &work_size, &info);
+  expects(info == 0, "dgebrd accepts its arguments");
+  const lapack_int none = 0;
+  const lapack_int one = 1;
+  double unused = 0.0;
+  blas::blas().LAPACK_dbdsqr("U", &n, &none, &none, &none, d.data(), e.data(), &unused, &one,
+                             &unused, &one, &unused, &one, work.data(), &info);
+  expects(info >= 0, "dbdsqr accepts its arguments");
+  if (info != 0) {
+    d.clear();
+  }
+  return d;
+}
+
+std::uint64_t qr_bytes(const SvdPlan& plan) {
+  const std::int64_t p = plan.short_side;
+  const std::uint64_t factor = array_bytes(plan.chunk * p, sizeof(double)) +
+                               2 * array_bytes(std::min(kPanel, p) * p, sizeof(double));
+  const std::uint64_t values =
+      3 * array_bytes(p, sizeof(double)) + array_bytes(2 * p * kPanel, sizeof(double));
+  return std::max(factor, values);
+}
+
+}  // namespace vindex::cpu

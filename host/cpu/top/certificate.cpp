@@ -1,0 +1,119 @@
+#include "top/certificate.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr double kEps32 = 0x1p-24;
+
+int as_int(std::int64_t value) { return static_cast<int>(value); }
+
+/// True where tau I - G + V T V^T is positive definite, tau less the rounding of this very test.
+bool is_complement_below(const float* gram, const Projection& projection, double tau,
+                         Workspace& workspace) {
+  const std::int64_t p = projection.basis.size() / projection.count;
+  const std::int64_t m = projection.count;
+  WorkArray<double> matrix(workspace, p * p, "the matrix of the certificate");
+  const double shift = definiteness_shift(p, projection.values, tau);
+  {
+    WorkArray<double> scaled(workspace, p * m, "scaled vectors");
+    for (std::int64_t j = 0; j < m; ++j) {
+      const double value = std::max(projection.values[static_cast<std::size_t>(j)], 0.0);
+      const double root = std::sqrt(value);
+      for (std::int64_t i = 0; i < p; ++i) {
+        scaled[j * p + i] = root * projection.basis[j * p + i];
+      }
+    }
+    blas::blas().cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_int(p), as_int(m), 1.0,
+                             scaled.data(), as_int(p), 0.0, matrix.data(), as_int(p));
+  }
+  for (std::int64_t j = 0; j < p; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) {
+      matrix[j * p + i] -= static_cast<double>(gram[j * p + i]);
+    }
+    matrix[j * p + j] += tau - shift;
+  }
+  const auto order = static_cast<lapack_int>(p);
+  lapack_int info = 0;
+  blas::blas().LAPACK_dpotrf("U", &order, matrix.data(), &order, &info);
+  expects(info >= 0, "dpotrf accepts its arguments");
+  return info == 0;
+}
+
+/// sum of the k largest eigenvalues of T + R^T R / gap, and the largest alone.
+UpperSums upper_sums(const Projection& projection, const WorkArray<double>& residual_gram,
+                     double gap, std::int64_t k, Workspace& workspace) {
+  const std::int64_t m = projection.count;
+  WorkArray<double> matrix(workspace, m * m, "the matrix of the bounds");
+  WorkArray<double> work(workspace, 36 * m, "eigenvalues of the bounds");
+  for (std::int64_t i = 0; i < m * m; ++i) {
+    matrix[i] = residual_gram[i] / gap;
+  }
+  for (std::int64_t j = 0; j < m; ++j) {
+    matrix[j * m + j] += projection.values[static_cast<std::size_t>(j)];
+  }
+  const auto order = static_cast<lapack_int>(m);
+  const auto work_size = static_cast<lapack_int>(35 * m);
+  double* const ascending = work.data() + 35 * m;
+  lapack_int info = 0;
+  blas::blas().LAPACK_dsyev("N", "U", &order, matrix.data(), &order, ascending, work.data(),
+                            &work_size, &info);
+  expects(info == 0, "dsyev converges on a small projected matrix");
+  UpperSums sums;
+  sums.top = ascending[m - 1];
+  for (std::int64_t i = 0; i < k; ++i) {
+    sums.sum += ascending[m - 1 - i];
+  }
+  return sums;
+}
+
+}  // namespace
+
+double gram32_error_bound(std::int64_t long_side, std::int64_t length, double sum_squares) {
+  const std::int64_t chunks = (long_side + length - 1) / length;
+  const auto terms = static_cast<double>(length + chunks + 4);
+  return terms * kEps32 * sum_squares;
+}
+
+std::uint64_t certificate_bytes(std::int64_t p, std::int64_t count) {
+  return array_bytes(p * p, sizeof(double)) + array_bytes(p * count, sizeof(double)) +
+         2 * array_bytes(count * count, sizeof(double)) + array_bytes(36 * count, sizeof(double));
+}
+
+SpectrumBounds prove_bounds(const float* gram, const Projection& projection, double next_value,
+                            double gram_error, double sum_squares, std::int64_t long_side,
+                            Workspace& workspace) {
+  const std::int64_t m = projection.count;
+  const std::int64_t p = projection.basis.size() / m;
+  const CertificateInput input = {.values = projection.values,
+                                  .next_value = next_value,
+                                  .gram_error = gram_error,
+                                  .sum_squares = sum_squares,
+                                  .short_side = p,
+                                  .long_side = long_side};
+  const std::vector<double> candidates = complement_candidates(input);
+  const auto proved = std::find_if(candidates.begin(), candidates.end(), [&](double candidate) {
+    return is_complement_below(gram, projection, candidate, workspace);
+  });
+  if (proved == candidates.end()) {
+    return unproved_bounds();
+  }
+  WorkArray<double> residual_gram(workspace, m * m, "the Gram matrix of the residuals");
+  blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(m), as_int(m), as_int(p),
+                           1.0, projection.residual.data(), as_int(p), projection.residual.data(),
+                           as_int(p), 0.0, residual_gram.data(), as_int(m));
+  std::vector<UpperSums> upper;
+  for (std::size_t index = 0; index < bounded_count(); ++index) {
+    upper.push_back(upper_sums(projection, residual_gram, certificate_gap(input, *proved, index),
+                               bounded_k(index), workspace));
+  }
+  return certified_bounds(input, upper);
+}
+
+}  // namespace vindex::cpu

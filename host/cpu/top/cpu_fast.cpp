@@ -1,0 +1,72 @@
+#include "top/cpu_fast.hpp"
+
+#include "gram/gram.hpp"
+#include "stopwatch.hpp"
+#include "top/certificate.hpp"
+#include "top/chebyshev.hpp"
+#include "top/projection.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::cpu {
+std::uint64_t fast_bytes(const SvdPlan& plan) {
+  const std::int64_t p = plan.short_side;
+  if (p <= kFullSpectrumSize) {
+    return 0;
+  }
+  return array_bytes(p * p, sizeof(float)) + array_bytes(p * kBlockWidth, sizeof(float)) +
+         std::max(
+             top_subspace_bytes(p, kBlockWidth),
+             projection_bytes(plan, kProvedVectors, false) + certificate_bytes(p, kProvedVectors));
+}
+
+FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& first_change,
+                         bool certify, Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  TileChange change = first_change;
+  FastOutcome fast;
+  fast.outcome.method = "gram32+chebyshev+cpu";
+  WorkArray<float> gram(workspace, p * p, "the Gram matrix");
+  form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+  if (!reader.finite() || reader.moments().max_abs() == 0.0) {
+    return fast;
+  }
+  fast.outcome.gram_norm_squared =
+      std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
+  const double sum_squares = std::ldexp(reader.moments().sum_squares, 2 * change.scale_exponent);
+  const double gram_error = gram32_error_bound(plan.long_side, plan.chunk, sum_squares);
+
+  TopSubspace top;
+  {
+    const Stopwatch watch(report.seconds_eigen);
+    const auto enough = [&](std::span<const double> values, std::span<const double> residuals) {
+      return is_enough_for_bounds(values, residuals, gram_error, sum_squares);
+    };
+    top = top_subspace(gram.data(), p, kBlockWidth, enough, workspace);
+  }
+  const Projection projection =
+      project(reader, plan, change, widened(top.basis.data(), p, kProvedVectors, workspace),
+              kProvedVectors, false, workspace, report.seconds_eigen);
+  for (std::int64_t i = 0; i < kFastValues; ++i) {
+    const double value = std::max(projection.values[static_cast<std::size_t>(i)], 0.0);
+    fast.outcome.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));
+  }
+  if (certify) {
+    const Stopwatch watch(report.seconds_eigen);
+    const double next = top.values[kProvedVectors] + top.residuals[kProvedVectors];
+    fast.bounds = prove_bounds(gram.data(), projection, next, gram_error, sum_squares,
+                               plan.long_side, workspace);
+  }
+  return fast;
+}
+
+double full_error_bound(const SvdPlan& plan, double sum_squares, double largest) {
+  constexpr double kEps64 = 0x1p-52;
+  const std::int64_t chunks = (plan.long_side + plan.chunk - 1) / plan.chunk;
+  const auto terms = static_cast<double>(plan.chunk + chunks + 8);
+  return kEps64 *
+         (terms * sum_squares + 100.0 * static_cast<double>(plan.short_side) * largest * largest);
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,106 @@
+#include "top/cpu_vectors.hpp"
+
+#include "cpu_routes.hpp"
+#include "stopwatch.hpp"
+#include "top/chebyshev.hpp"
+#include "top/projection.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/measure/singular_triplets.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace vindex::cpu {
+namespace {
+
+/// Eigenvectors of the `count` largest eigenvalues of a float64 Gram. Source: LAPACK dsyevr.
+WorkArray<double> dense_vectors(TileReader& reader, const SvdPlan& plan, TileChange& change,
+                                std::int64_t count, Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  WorkArray<double> gram(workspace, p * p, "the Gram matrix");
+  form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+  const Stopwatch watch(report.seconds_eigen);
+  WorkArray<double> vectors(workspace, p * count, "singular vectors");
+  WorkArray<double> values(workspace, p, "eigenvalues");
+  WorkArray<double> work(workspace, 34 * p, "eigenvectors");
+  WorkArray<lapack_int> integers(workspace, 12 * p, "eigenvectors");
+  const auto n = static_cast<lapack_int>(p);
+  const auto first = static_cast<lapack_int>(p - count + 1);
+  const auto work_size = static_cast<lapack_int>(work.size());
+  const auto integer_size = static_cast<lapack_int>(10 * p);
+  const double unused = 0.0;
+  lapack_int found = 0;
+  lapack_int info = 0;
+  blas::blas().LAPACK_dsyevr("V", "I", "U", &n, gram.data(), &n, &unused, &unused, &first, &n,
+                             &unused, &found, values.data(), vectors.data(), &n,
+                             integers.data() + 10 * p, work.data(), &work_size, integers.data(),
+                             &integer_size, &info);
+  expects(info == 0 && found == n - first + 1, "dsyevr finds the largest eigenvalues");
+  return vectors;
+}
+
+WorkArray<double> filtered_vectors(TileReader& reader, const SvdPlan& plan, TileChange& change,
+                                   std::int64_t count, Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  WorkArray<float> gram(workspace, p * p, "the Gram matrix");
+  form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
+  const Stopwatch watch(report.seconds_eigen);
+  const auto enough = [&](std::span<const double> values, std::span<const double> residuals) {
+    return is_enough_for_vectors(values, residuals, count);
+  };
+  const TopSubspace top =
+      top_subspace(gram.data(), p, vector_block_width(p, count), enough, workspace);
+  return widened(top.basis.data(), p, count, workspace);
+}
+
+}  // namespace
+
+std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted) {
+  const std::int64_t p = plan.short_side;
+  const std::int64_t count = triplet_columns(p, wanted);
+  const std::uint64_t search =
+      are_dense_vectors(p, count)
+          ? array_bytes(p * p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)) +
+                array_bytes(42 * p, sizeof(double))
+          : array_bytes(p * p, sizeof(float)) + top_subspace_bytes(p, vector_block_width(p, count));
+  return array_bytes(p * count, sizeof(double)) +
+         std::max(search, projection_bytes(plan, count, true)) +
+         static_cast<std::uint64_t>(wanted) *
+             static_cast<std::uint64_t>(plan.short_side + plan.long_side) * sizeof(float) * 2;
+}
+
+SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::int32_t wanted,
+                                 bool transposed, Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  const std::int64_t n = plan.long_side;
+  const std::int64_t count = triplet_columns(p, wanted);
+  TileChange change;
+  change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
+  WorkArray<double> start = are_dense_vectors(p, count)
+                                ? dense_vectors(reader, plan, change, count, workspace, report)
+                                : filtered_vectors(reader, plan, change, count, workspace, report);
+  const Projection projection =
+      project(reader, plan, change, std::move(start), count, true, workspace, report.seconds_eigen);
+  std::vector<double> residual_norms;
+  for (std::int64_t j = 0; j < count; ++j) {
+    residual_norms.push_back(
+        blas::blas().cblas_dnrm2(static_cast<int>(p), projection.residual.data() + j * p, 1));
+  }
+  const auto columns = [count](const WorkArray<double>& array, std::int64_t length) {
+    return std::span<const double>(array.data(), static_cast<std::size_t>(count * length));
+  };
+  return singular_triplets({.basis = columns(projection.basis, p),
+                            .image = columns(projection.image, n),
+                            .residual_norms = residual_norms,
+                            .short_side = p,
+                            .long_side = n,
+                            .count = count,
+                            .short_is_right = plan.row_slabs != transposed,
+                            .scale_exponent = change.scale_exponent},
+                           wanted);
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,137 @@
+#include "top/projection.hpp"
+
+#include "stopwatch.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr std::int64_t kLapackBlock = 32;
+
+int as_int(std::int64_t value) { return static_cast<int>(value); }
+
+void orthonormalise(double* basis, std::int64_t p, std::int64_t count, Workspace& workspace) {
+  WorkArray<double> work(workspace, count * (kLapackBlock + 1), "orthonormal basis");
+  double* const tau = work.data() + count * kLapackBlock;
+  const auto m = static_cast<lapack_int>(p);
+  const auto n = static_cast<lapack_int>(count);
+  const auto work_size = static_cast<lapack_int>(count * kLapackBlock);
+  lapack_int info = 0;
+  blas::blas().LAPACK_dgeqrf(&m, &n, basis, &m, tau, work.data(), &work_size, &info);
+  expects(info == 0, "dgeqrf accepts its arguments");
+  blas::blas().LAPACK_dorgqr(&m, &n, &n, basis, &m, tau, work.data(), &work_size, &info);
+  expects(info == 0, "dorgqr accepts its arguments");
+}
+
+/// matrix (rows x count) = matrix * rotation, by row blocks through `scratch`.
+void rotate(double* matrix, std::int64_t rows, std::int64_t count, const double* rotation,
+            WorkArray<double>& scratch) {
+  const std::int64_t block = scratch.size() / count;
+  for (std::int64_t first = 0; first < rows; first += block) {
+    const std::int64_t length = std::min(block, rows - first);
+    blas::blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length),
+                             as_int(count), as_int(count), 1.0, matrix + first, as_int(rows),
+                             rotation, as_int(count), 0.0, scratch.data(), as_int(length));
+    for (std::int64_t j = 0; j < count; ++j) {
+      std::copy_n(scratch.data() + j * length, length, matrix + j * rows + first);
+    }
+  }
+}
+
+}  // namespace
+
+WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t count,
+                          Workspace& workspace) {
+  WorkArray<double> out(workspace, p * count, "singular vectors");
+  std::copy_n(columns, p * count, out.data());
+  return out;
+}
+
+std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool with_image) {
+  const std::int64_t p = plan.short_side;
+  return 2 * array_bytes(p * count, sizeof(double)) +
+         array_bytes(with_image ? plan.long_side * count : 0, sizeof(double)) +
+         2 * array_bytes(plan.chunk * count, sizeof(double)) +
+         array_bytes(plan.chunk * p, sizeof(double)) +
+         2 * array_bytes(count * count, sizeof(double)) +
+         2 * array_bytes(count * (kLapackBlock + 3), sizeof(double));
+}
+
+Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                   WorkArray<double> start, std::int64_t count, bool with_image,
+                   Workspace& workspace, double& seconds) {
+  const std::int64_t p = plan.short_side;
+  const std::int64_t n = plan.long_side;
+  Projection out;
+  out.count = count;
+  expects(start.size() == p * count, "project: a start of the stated size");
+  out.basis = std::move(start);
+  out.residual = WorkArray<double>(workspace, p * count, "residual vectors");
+  out.image = WorkArray<double>(workspace, with_image ? n * count : 0, "left singular vectors");
+  WorkArray<double> scratch(workspace, plan.chunk * count, "weights times vectors");
+  {
+    const Stopwatch watch(seconds);
+    orthonormalise(out.basis.data(), p, count, workspace);
+    std::fill_n(out.residual.data(), p * count, 0.0);
+  }
+  {
+    WorkArray<double> wide(workspace, plan.chunk * p, "weights as doubles");
+    reader.pass(change, [&](const Tile& tile) {
+      const Stopwatch watch(seconds);
+      std::copy_n(tile.values, tile.rows * tile.cols, wide.data());
+      const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
+      // Row-major is the transpose in the column-major order of the library.
+      const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
+      const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
+      blas::blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
+                               as_int(p), 1.0, wide.data(), as_int(tile.cols), out.basis.data(),
+                               as_int(p), 0.0, scratch.data(), as_int(length));
+      blas::blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count),
+                               as_int(length), 1.0, wide.data(), as_int(tile.cols), scratch.data(),
+                               as_int(length), 1.0, out.residual.data(), as_int(p));
+      if (with_image) {
+        for (std::int64_t j = 0; j < count; ++j) {
+          std::copy_n(scratch.data() + j * length, length, out.image.data() + j * n + tile.first);
+        }
+      }
+    });
+  }
+
+  const Stopwatch watch(seconds);
+  WorkArray<double> projected(workspace, count * count, "the projected matrix");
+  blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(count), as_int(count),
+                           as_int(p), 1.0, out.basis.data(), as_int(p), out.residual.data(),
+                           as_int(p), 0.0, projected.data(), as_int(count));
+  out.values.resize(static_cast<std::size_t>(count));
+  {
+    WorkArray<double> work(workspace, count * (kLapackBlock + 3), "Rayleigh-Ritz");
+    const auto order = static_cast<lapack_int>(count);
+    const auto work_size = static_cast<lapack_int>(work.size());
+    lapack_int info = 0;
+    blas::blas().LAPACK_dsyev("V", "U", &order, projected.data(), &order, out.values.data(),
+                              work.data(), &work_size, &info);
+    expects(info == 0, "dsyev converges on a small projected matrix");
+  }
+  std::reverse(out.values.begin(), out.values.end());
+  for (std::int64_t j = 0; j < count / 2; ++j) {
+    double* const left = projected.data() + j * count;
+    std::swap_ranges(left, left + count, projected.data() + (count - 1 - j) * count);
+  }
+  rotate(out.basis.data(), p, count, projected.data(), scratch);
+  rotate(out.residual.data(), p, count, projected.data(), scratch);
+  if (with_image) {
+    rotate(out.image.data(), n, count, projected.data(), scratch);
+  }
+  for (std::int64_t j = 0; j < count; ++j) {
+    blas::blas().cblas_daxpy(as_int(p), -out.values[static_cast<std::size_t>(j)],
+                             out.basis.data() + j * p, 1, out.residual.data() + j * p, 1);
+  }
+  return out;
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,103 @@
+#include "tridiagonal/simd_tridiagonal.hpp"
+
+#include "band/simd_band_chase.hpp"
+#include "band/simd_band_reduction.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace vindex::cpu {
+namespace {
+
+// Largest magnitude of the lower triangle; NaN where an entry is not finite.
+template <typename T>
+double largest_magnitude(const T* matrix, std::int64_t n, std::int64_t stride) {
+  T largest = T{0};
+  // 0 * x is 0 for finite x alone.
+  T poison = T{0};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T* row = matrix + i * stride;
+    constexpr std::int64_t kLanes = 16;
+    T maxima[kLanes] = {};
+    T poisons[kLanes] = {};
+    std::int64_t j = 0;
+    for (; j + kLanes <= i + 1; j += kLanes) {
+      for (std::int64_t l = 0; l < kLanes; ++l) {
+        const T magnitude = std::abs(row[j + l]);
+        maxima[l] = magnitude > maxima[l] ? magnitude : maxima[l];
+        poisons[l] += T{0} * magnitude;
+      }
+    }
+    for (; j <= i; ++j) {
+      const T magnitude = std::abs(row[j]);
+      largest = magnitude > largest ? magnitude : largest;
+      poison += T{0} * magnitude;
+    }
+    for (std::int64_t l = 0; l < kLanes; ++l) {
+      largest = maxima[l] > largest ? maxima[l] : largest;
+      poison += poisons[l];
+    }
+  }
+  return poison == T{0} ? static_cast<double>(largest) : std::numeric_limits<double>::quiet_NaN();
+}
+
+template <typename T>
+void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
+           std::span<double> off_diagonal, std::span<std::byte> workspace, SimdLevel level) {
+  expects(n >= 0 && stride >= n, "matrix stride");
+  expects(static_cast<std::int64_t>(diagonal.size()) == n &&
+              static_cast<std::int64_t>(off_diagonal.size()) == n,
+          "length of the diagonals");
+  expects(reinterpret_cast<std::uintptr_t>(workspace.data()) % 64 == 0, "workspace alignment");
+  expects(workspace.size() >= tridiagonalise_workspace_bytes(n, sizeof(T)),
+          "tridiagonalisation workspace too small");
+  if (n == 0) {
+    return;
+  }
+  const double largest = largest_magnitude(matrix, n, stride);
+  if (!(largest > 0.0)) {
+    std::fill(diagonal.begin(), diagonal.end(), largest);
+    std::fill(off_diagonal.begin(), off_diagonal.end(), largest);
+    return;
+  }
+  // Entries below 1: sums of n squares are far from overflow, and what underflows when squared is
+  // below any rounding error.
+  const int exponent = std::clamp(std::ilogb(largest) + 1, std::numeric_limits<T>::min_exponent,
+                                  std::numeric_limits<T>::max_exponent);
+  const std::span<double> band(reinterpret_cast<double*>(workspace.data()),
+                               static_cast<std::size_t>(band_elements(n)));
+  const std::span<T> rest(reinterpret_cast<T*>(workspace.data() + band.size_bytes()),
+                          static_cast<std::size_t>(band_workspace_elements(n)));
+  reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band, rest, level);
+  chase_band(band, n, diagonal, off_diagonal, level);
+  for (std::int64_t i = 0; i < n; ++i) {
+    diagonal[i] = std::ldexp(diagonal[i], exponent);
+    off_diagonal[i] = std::ldexp(off_diagonal[i], exponent);
+  }
+}
+
+}  // namespace
+
+bool tridiagonalise_is_fast(SimdLevel level) { return level >= SimdLevel::kAvx2; }
+
+std::size_t tridiagonalise_workspace_bytes(std::int64_t n, std::size_t element_bytes) {
+  return static_cast<std::size_t>(band_elements(n)) * sizeof(double) +
+         static_cast<std::size_t>(band_workspace_elements(n)) * element_bytes;
+}
+
+void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
+                    std::span<double> diagonal, std::span<double> off_diagonal,
+                    std::span<std::byte> workspace, SimdLevel level) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, level);
+}
+
+void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
+                    std::span<double> diagonal, std::span<double> off_diagonal,
+                    std::span<std::byte> workspace, SimdLevel level) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, level);
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,90 @@
+#include "tridiagonal/tridiagonal.hpp"
+
+#include "tridiagonal/simd_bisection.hpp"
+#include "tridiagonal/simd_tridiagonal.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr std::int64_t kBlock = 32;
+/// Below this order the band is the matrix and two stages gain nothing.
+constexpr std::int64_t kLeastBandOrder = 128;
+
+template <typename Real>
+void reduce_by_band(const Real* matrix, std::int64_t p, double* d, double* e,
+                    Workspace& workspace) {
+  WorkArray<std::byte> work(
+      workspace, static_cast<std::int64_t>(tridiagonalise_workspace_bytes(p, sizeof(Real))),
+      "tridiagonal reduction");
+  const auto count = static_cast<std::size_t>(p);
+  tridiagonalise(matrix, p, p, {d, count}, {e, count}, work.span());
+}
+
+}  // namespace
+
+bool is_reduced_by_band(std::int64_t p, bool library) {
+  return !library && p >= kLeastBandOrder && tridiagonalise_is_fast();
+}
+
+std::uint64_t tridiagonal_bytes(std::int64_t p, std::size_t size, bool library) {
+  return is_reduced_by_band(p, library)
+             ? array_bytes(static_cast<std::int64_t>(tridiagonalise_workspace_bytes(p, size)), 1)
+             : 3 * array_bytes(p, size) + array_bytes(p * kBlock, size);
+}
+
+void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e, bool library,
+                           Workspace& workspace) {
+  if (is_reduced_by_band(p, library)) {
+    reduce_by_band(matrix, p, d, e, workspace);
+    return;
+  }
+  WorkArray<float> narrow_d(workspace, p, "tridiagonal form");
+  WorkArray<float> narrow_e(workspace, p, "tridiagonal form");
+  WorkArray<float> tau(workspace, p, "Householder factors");
+  WorkArray<float> work(workspace, p * kBlock, "tridiagonal reduction");
+  const auto n = static_cast<lapack_int>(p);
+  const auto work_size = static_cast<lapack_int>(p * kBlock);
+  lapack_int info = 0;
+  blas::blas().LAPACK_ssytrd("U", &n, matrix, &n, narrow_d.data(), narrow_e.data(), tau.data(),
+                             work.data(), &work_size, &info);
+  expects(info == 0, "ssytrd accepts its arguments");
+  std::copy_n(narrow_d.data(), p, d);
+  std::copy_n(narrow_e.data(), p - 1, e);
+}
+
+void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e, bool library,
+                           Workspace& workspace) {
+  if (is_reduced_by_band(p, library)) {
+    reduce_by_band(matrix, p, d, e, workspace);
+    return;
+  }
+  WorkArray<double> tau(workspace, p, "Householder factors");
+  WorkArray<double> work(workspace, p * kBlock, "tridiagonal reduction");
+  const auto n = static_cast<lapack_int>(p);
+  const auto work_size = static_cast<lapack_int>(p * kBlock);
+  lapack_int info = 0;
+  blas::blas().LAPACK_dsytrd("U", &n, matrix, &n, d, e, tau.data(), work.data(), &work_size, &info);
+  expects(info == 0, "dsytrd accepts its arguments");
+}
+
+bool solve_tridiagonal(double* d, double* e, std::int64_t p, bool library, Workspace& workspace) {
+  if (!library) {
+    WorkArray<double> values(workspace, p, "eigenvalues");
+    tridiagonal_eigenvalues({d, static_cast<std::size_t>(p)}, {e, static_cast<std::size_t>(p - 1)},
+                            values.span());
+    std::copy_n(values.data(), p, d);
+    return true;
+  }
+  const auto n = static_cast<lapack_int>(p);
+  lapack_int info = 0;
+  blas::blas().LAPACK_dsterf(&n, d, e, &info);
+  expects(info >= 0, "dsterf accepts its arguments");
+  return info == 0;
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,103 @@
+// Owns host memory of one measure() call: every large array is taken here, so that the promise of
+// Backend::workspace_bytes can be enforced (a limit) and tested (a peak). Arrays start on 64-byte
+// boundaries, which keeps the arithmetic of alignment-dependent kernels the same from run to run.
+#pragma once
+
+#include <vindex/core/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace vindex::cpu {
+
+/// Bytes that an array of `count` elements of `size` bytes takes from a Workspace.
+constexpr std::uint64_t array_bytes(std::int64_t count, std::size_t size) {
+  constexpr std::uint64_t kAlignment = 64;
+  const auto bytes = static_cast<std::uint64_t>(count) * size;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// Counts what is taken; `limit_bytes` 0 means no limit. Not thread-safe: one per matrix. Must
+/// outlive its arrays.
+class Workspace {
+ public:
+  explicit Workspace(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  /// Errors: OutOfMemory naming `purpose`, beyond the limit or when the system has no more.
+  void* allocate(std::uint64_t bytes, const char* purpose) {
+    void* const memory =
+        limit_bytes_ != 0 && bytes > limit_bytes_ - used_bytes_
+            ? nullptr
+            : std::aligned_alloc(64, static_cast<std::size_t>(bytes == 0 ? 64 : bytes));
+    if (memory == nullptr) {
+      throw OutOfMemory(purpose, bytes);
+    }
+    used_bytes_ += bytes;
+    peak_bytes_ = used_bytes_ > peak_bytes_ ? used_bytes_ : peak_bytes_;
+    return memory;
+  }
+  void release(void* memory, std::uint64_t bytes) noexcept {
+    std::free(memory);
+    used_bytes_ -= bytes;
+  }
+  std::uint64_t peak_bytes() const { return peak_bytes_; }
+
+ private:
+  std::uint64_t limit_bytes_;
+  std::uint64_t used_bytes_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+};
+
+/// An array of `count` uninitialised elements in a workspace. Move-only owner.
+template <typename T>
+class WorkArray {
+  static_assert(std::is_trivial_v<T>);
+
+ public:
+  WorkArray() = default;
+  WorkArray(Workspace& workspace, std::int64_t count, const char* purpose)
+      : workspace_(&workspace), count_(count) {
+    values_ = static_cast<T*>(workspace.allocate(array_bytes(count, sizeof(T)), purpose));
+  }
+  WorkArray(WorkArray&& other) noexcept
+      : workspace_(std::exchange(other.workspace_, nullptr)),
+        values_(std::exchange(other.values_, nullptr)),
+        count_(std::exchange(other.count_, 0)) {}
+  WorkArray& operator=(WorkArray&& other) noexcept {
+    if (this != &other) {
+      reset();
+      workspace_ = std::exchange(other.workspace_, nullptr);
+      values_ = std::exchange(other.values_, nullptr);
+      count_ = std::exchange(other.count_, 0);
+    }
+    return *this;
+  }
+  ~WorkArray() { reset(); }
+
+  void reset() noexcept {
+    if (values_ != nullptr) {
+      workspace_->release(values_, array_bytes(count_, sizeof(T)));
+      values_ = nullptr;
+      count_ = 0;
+    }
+  }
+  T* data() { return values_; }
+  const T* data() const { return values_; }
+  std::int64_t size() const { return count_; }
+  T& operator[](std::int64_t i) { return values_[i]; }
+  const T& operator[](std::int64_t i) const { return values_[i]; }
+  std::span<T> span() { return {values_, static_cast<std::size_t>(count_)}; }
+
+ private:
+  Workspace* workspace_ = nullptr;
+  T* values_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace vindex::cpu

@@ -1,0 +1,15 @@
+// Owns the way to the CUDA back end, present in every build (kernels/cuda_absent.cpp).
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace vindex::kernels {
+
+/// The CUDA back end on `device`, or null with the reason in `why`.
+std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why);
+
+}  // namespace vindex::kernels

@@ -1,0 +1,279 @@
+// Bulge chasing, a block per matrix and a warp per sweep. Sweep s clears column s below the
+// subdiagonal (step 0) and pushes the bulge that this makes down by kBand rows per step. Step k
+// works on two 32 x 32 windows: first it applies the reflector of step k - 1 to the columns of the
+// window below the diagonal and clears that window's first column with a new reflector (half step
+// 2k), then it applies the new one to both sides of the diagonal window (half step 2k + 1).
+//
+// Lock step. A sweep may do a half step once the sweep before has done the one two later, and three
+// half steps behind it does: so neighbouring sweeps lag 3 half steps, all sweeps do one half step,
+// then the block meets at a barrier. Windows of one time step never share an element.
+//
+// Memory. The sweeps of a group walk down the band together, so what they touch is a window of a
+// dozen blocks of kBand columns that slides down: it lies in shared memory as a ring (a block is
+// read one step ahead of the first sweep and written back two behind the last), and the band itself
+// is read and written once per group instead of once per sweep. The next group starts at the top
+// the moment a warp is free, while the others are still at the bottom.
+//
+// In the ring, and in global memory from the first pass on, a column takes 2 kBand elements, from
+// its diagonal down. A warp holds a window as 8 x 4 lanes of 4 x 8 elements: lane
+// `group * 8 + rank` has rows rank + 8 a and columns 8 * group + b. With that layout the loads are
+// free of bank conflicts (columns 63 elements apart), and sums over rows or columns end with lane i
+// holding element i after 7 or 3 exchanges.
+#include "band/band_chase.hpp"
+#include "band/chase_window.hpp"
+#include "device/launch.hpp"
+
+#include <algorithm>
+#include <intrinsics.hpp>
+
+namespace vindex::kernels {
+
+namespace {
+
+using device::chase::Chunk;
+using device::chase::kColumn;
+using device::chase::kScratch;
+using device::chase::kSize;
+using device::chase::Windows;
+
+constexpr int kLeastSweeps = 4;
+
+template <typename Real>
+constexpr int kMostSweeps = sizeof(Real) == 8 ? 8 : 12;
+
+/// Blocks that a ring needs: from the one that the last of `sweeps` leaves to the one that the
+/// first will need next, such that a block is written back before its place is filled again.
+constexpr int ring_blocks_for(int sweeps) { return (3 * sweeps + 4) / 2 + 1; }
+
+/// Steps after which the next group may start: the last block is done with the columns that the
+/// next group reads first, and they are written back.
+__host__ __device__ constexpr int least_period(int sweeps) { return (3 * sweeps + 6) / 2 + 1; }
+
+std::size_t shared_bytes_for(int sweeps, std::size_t element_bytes) {
+  const auto ring = static_cast<std::size_t>(ring_blocks_for(sweeps)) * kSize * kColumn;
+  return (ring + static_cast<std::size_t>(sweeps) * kScratch) * element_bytes;
+}
+
+/// Where a warp's groups of sweeps stand. `slot` is the place in the ring of block `step`, counted
+/// over all groups.
+struct Clock {
+  std::int64_t first = 0;  ///< first column of the group
+  int period = 0;          ///< steps until the next group
+  int step = 0;
+  int slot = 0;
+
+  __device__ void start(std::int64_t n, int sweeps) {
+    const std::int64_t steps = (n - first - 1 + kSize - 1) / kSize;
+    const auto least = static_cast<std::int64_t>(least_period(sweeps));
+    period = static_cast<int>(steps + 1 > least ? steps + 1 : least);
+    step = 0;
+  }
+  __device__ void advance(std::int64_t n, int sweeps, int ring_blocks) {
+    slot = slot + 1 == ring_blocks ? 0 : slot + 1;
+    if (++step == period) {
+      first += sweeps;
+      start(n, sweeps);
+    }
+  }
+};
+
+/// Moves blocks of kBand columns between a band and the ring, all threads of the block together.
+template <typename Stored, typename Real>
+class Mover {
+ public:
+  using Piece = Chunk<Stored>;
+  static constexpr int kPieces = kSize * kColumn / Piece::kCount;
+  static constexpr int kColumnPieces = kColumn / Piece::kCount;
+  static constexpr int kMostPieces = kPieces / (32 * kLeastSweeps);
+
+  __device__ Mover(Stored* band, std::int64_t n, Real* ring) : band_(band), n_(n), ring_(ring) {}
+
+  /// Starts reading the columns from `first` on; in the first pass from the layout of the stage
+  /// before. Columns and rows beyond n are zero.
+  __device__ void fetch(std::int64_t first, bool first_pass) {
+#pragma unroll
+    for (int i = 0; i < kMostPieces; ++i) {
+      const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
+      Piece piece{};
+      const std::int64_t column = first + index / kColumnPieces;
+      if (index < kPieces && column < n_) {
+        const int below = index % kColumnPieces * Piece::kCount;
+        if (first_pass) {
+#pragma unroll
+          for (int j = 0; j < Piece::kCount; ++j) {
+            const std::int64_t row = column + below + j;
+            piece.values[j] =
+                below + j <= kSize && row < n_ ? band_[band_index(row, column)] : Stored{0};
+          }
+        } else {
+          piece = *reinterpret_cast<const Piece*>(band_ + column * kColumn + below);
+        }
+      }
+      fetched_[i] = piece;
+    }
+  }
+
+  /// Puts what fetch() got to place `slot` of the ring.
+  __device__ void deposit(int slot) {
+    Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
+#pragma unroll
+    for (int i = 0; i < kMostPieces; ++i) {
+      const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
+      if (index < kPieces) {
+#pragma unroll
+        for (int j = 0; j < Piece::kCount; ++j) {
+          block[index * Piece::kCount + j] = static_cast<Real>(fetched_[i].values[j]);
+        }
+      }
+    }
+  }
+
+  /// Writes place `slot` back as the columns from `first` on.
+  __device__ void write_back(std::int64_t first, int slot) {
+    const Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
+    for (int index = static_cast<int>(threadIdx.x); index < kPieces;
+         index += static_cast<int>(blockDim.x)) {
+      const std::int64_t column = first + index / kColumnPieces;
+      if (column < n_) {
+        Piece piece;
+#pragma unroll
+        for (int j = 0; j < Piece::kCount; ++j) {
+          piece.values[j] = static_cast<Stored>(block[index * Piece::kCount + j]);
+        }
+        const int below = index % kColumnPieces * Piece::kCount;
+        *reinterpret_cast<Piece*>(band_ + column * kColumn + below) = piece;
+      }
+    }
+  }
+
+ private:
+  Stored* band_;
+  std::int64_t n_;
+  Real* ring_;
+  Piece fetched_[kMostPieces];
+};
+
+// Grid: a block per matrix. Block: a warp per sweep.
+template <typename Stored, typename Real>
+__global__ __launch_bounds__(32 * kMostSweeps<Real>,
+                             1) void chase_kernel(Stored* bands, std::int64_t band_stride,
+                                                  std::int64_t n, int ring_blocks, double* diagonal,
+                                                  double* off_diagonal) {
+  const auto matrix = static_cast<std::int64_t>(blockIdx.x);
+  const int sweeps = static_cast<int>(blockDim.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Real* ring = reinterpret_cast<Real*>(device::dynamic_shared());
+  Real* scratch = ring + ring_blocks * kSize * kColumn;
+  Mover<Stored, Real> mover(bands + matrix * band_stride, n, ring);
+  Windows<Real> windows(ring, ring_blocks, scratch + warp * kScratch, lane);
+  diagonal += matrix * n;
+  off_diagonal += matrix * n;
+
+  Clock own;     // of this warp's sweep
+  Clock ahead;   // of the first warp's, which decides what is read
+  Clock behind;  // of the last warp's, which decides what is written back
+  own.start(n, sweeps);
+  ahead.start(n, sweeps);
+  behind.start(n, sweeps);
+  std::int64_t left[2] = {n, n};  // first columns of the blocks one and two steps behind the last
+  for (int block = 0; block < 2; ++block) {
+    mover.fetch(static_cast<std::int64_t>(block) * kSize, true);
+    mover.deposit(block);
+  }
+  __syncthreads();
+
+  for (std::int64_t time = 0; behind.first < n; ++time) {
+    const bool reads = time % 2 == 1;
+    const std::int64_t behind_time = time - 3 * (sweeps - 1);
+    const std::int64_t own_time = time - 3 * warp;
+    int deposit_slot = ahead.slot + 2;
+    deposit_slot = deposit_slot >= ring_blocks ? deposit_slot - ring_blocks : deposit_slot;
+    if (reads) {
+      const int next = ahead.step + 2;
+      const bool same_group = next < ahead.period;
+      mover.fetch(same_group ? ahead.first + static_cast<std::int64_t>(next) * kSize
+                             : ahead.first + sweeps +
+                                   static_cast<std::int64_t>(next - ahead.period) * kSize,
+                  same_group && ahead.first == 0);
+    }
+    if (behind_time >= 0 && behind_time % 2 == 0) {
+      const int slot = behind.slot - 2;
+      mover.write_back(left[1], slot < 0 ? slot + ring_blocks : slot);
+    }
+    if (own_time >= 0) {
+      const std::int64_t column = own.first + warp;
+      const std::int64_t row = column + 1 + static_cast<std::int64_t>(own.step) * kSize;
+      const int place = own.slot * kSize + warp + 1;  // of column `row`
+      if (own_time % 2 == 0) {
+        if (own.step == 0 && column < n) {
+          const Real pivot = windows.at(place - 1, 0);
+          const Real beta = row < n ? windows.start(place - 1) : Real{0};
+          if (lane == 0) {
+            diagonal[column] = static_cast<double>(pivot);
+            off_diagonal[column] = static_cast<double>(beta);
+          }
+        } else if (row < n) {
+          windows.move_bulge(place - kSize);
+        }
+      } else if (row < n) {
+        windows.apply_both_sides(place);
+      }
+    }
+    if (reads) {
+      mover.deposit(deposit_slot);
+    }
+    __syncthreads();
+    if (reads) {
+      ahead.advance(n, sweeps, ring_blocks);
+    }
+    if (own_time >= 0 && own_time % 2 == 1) {
+      own.advance(n, sweeps, ring_blocks);
+    }
+    if (behind_time >= 0 && behind_time % 2 == 1) {
+      left[1] = left[0];
+      left[0] = behind.first + static_cast<std::int64_t>(behind.step) * kSize;
+      behind.advance(n, sweeps, ring_blocks);
+    }
+  }
+}
+
+}  // namespace
+
+ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes) {
+  const int most = element_bytes == 8 ? kMostSweeps<double> : kMostSweeps<float>;
+  for (int sweeps = most; sweeps >= kLeastSweeps; --sweeps) {
+    const std::size_t bytes = shared_bytes_for(sweeps, element_bytes);
+    if (bytes <= shared_limit) {
+      return {.sweeps = sweeps, .ring_blocks = ring_blocks_for(sweeps), .shared_bytes = bytes};
+    }
+  }
+  throw UsageError(
+      "E-CUDA-SHARED",
+      "bulge chasing needs " + std::to_string(shared_bytes_for(kLeastSweeps, element_bytes)) +
+          " bytes of shared memory per block, the device has " + std::to_string(shared_limit));
+}
+
+template <typename Stored, typename Real>
+void chase_bands(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
+                 double* diagonal, double* off_diagonal, cudaStream_t stream) {
+  expects(n >= 0 && batch >= 0, "sizes of a batch of bands");
+  expects(shape.sweeps >= kLeastSweeps && shape.sweeps <= kMostSweeps<Real> &&
+              shape.ring_blocks >= ring_blocks_for(shape.sweeps),
+          "a shape from chase_shape()");
+  if (n == 0 || batch == 0) {
+    return;
+  }
+  launch(chase_kernel<Stored, Real>, dim3(static_cast<unsigned int>(batch)),
+         dim3(static_cast<unsigned int>(32 * shape.sweeps)), shape.shared_bytes, stream, bands,
+         chase_elements(n), n, shape.ring_blocks, diagonal, off_diagonal);
+}
+
+template void chase_bands<double, double>(double*, std::int64_t, std::int64_t, const ChaseShape&,
+                                          double*, double*, cudaStream_t);
+template void chase_bands<float, double>(float*, std::int64_t, std::int64_t, const ChaseShape&,
+                                         double*, double*, cudaStream_t);
+template void chase_bands<float, float>(float*, std::int64_t, std::int64_t, const ChaseShape&,
+                                        double*, double*, cudaStream_t);
+
+}  // namespace vindex::kernels

@@ -1,0 +1,324 @@
+#include "band/band_factors.hpp"
+#include "band/band_product.hpp"
+#include "device/launch.hpp"
+
+#include <intrinsics.hpp>
+namespace vindex::kernels {
+namespace {
+
+constexpr int kBlockElements = kBandWidth * kBandWidth;
+constexpr int kStride = kBandWidth + 4;  // of blocks in shared memory; see band_update.cu
+constexpr int kBlockRoom = kBandWidth * kStride;
+
+/// Warps of a block, each with kBand rows: float64 takes half to fit into 99 KiB.
+template <typename Real>
+constexpr int kChunkWarps = sizeof(Real) == sizeof(float) ? 4 : 2;
+template <typename Real>
+constexpr std::int64_t kChunkRows = kChunkWarps<Real>* kBand;
+
+template <typename Real>
+std::int64_t chunk_count(std::int64_t rows) {
+  return (rows + kChunkRows<Real> - 1) / kChunkRows<Real>;
+}
+
+/// Reads a kBand x kBand block, `stride` between its rows, by one warp: a row at a time.
+template <typename Real>
+__device__ void load_block(Real* shared, const Real* values, std::int64_t stride, int lane) {
+#pragma unroll
+  for (int row = 0; row < kBandWidth; ++row) {
+    shared[row * kStride + lane] = values[row * stride + lane];
+  }
+}
+
+template <typename Real>
+__device__ AlongDepth<Real> along(const Real* shared) {
+  return {shared, kStride};
+}
+template <typename Real>
+__device__ AcrossDepth<Real> across(const Real* shared) {
+  return {shared, kStride};
+}
+
+/// Completes Y and adds up V^T V and V^T Y over a chunk of rows.
+template <typename Product, typename BandReal>
+__global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
+    sum_products_kernel(Factors<typename Product::Real, BandReal> in) {
+  using Real = typename Product::Real;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const std::int64_t matrix = blockIdx.z;
+  const std::int64_t chunk_first = blockIdx.x * kChunkRows<Real>;
+  const std::int64_t first = chunk_first + warp * kBand;
+  auto* blocks = reinterpret_cast<Real*>(device::dynamic_shared());
+  Real* v = blocks + 2 * warp * kBlockRoom;
+  Real* y = v + kBlockRoom;
+
+  if (first < in.rows) {
+    load_block(v, in.factors + (matrix * in.order + first) * kFactorStride, kFactorStride, lane);
+    Real* products = in.products + (matrix * in.order + first) * kBand;
+    const std::int64_t strips = strip_count(in.rows, in.strip_rows);
+    Real totals[kBandWidth];  // of this lane's column: loads that do not wait for each other
+#pragma unroll
+    for (int row = 0; row < kBandWidth; ++row) {
+      totals[row] = products[row * kBand + lane];
+    }
+    if (in.partials != nullptr) {
+      const Real* partials =
+          in.partials + (matrix * strip_count(in.order, in.strip_rows) * in.order + first) * kBand;
+      for (std::int64_t strip = first / in.strip_rows; strip < strips; ++strip) {
+        // A strip that ends with this block of rows has nothing below it.
+        if (first + kBand < min((strip + 1) * in.strip_rows, in.rows)) {
+          const Real* part = partials + strip * in.order * kBand + lane;
+#pragma unroll
+          for (int row = 0; row < kBandWidth; ++row) {
+            totals[row] += part[row * kBand];
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < kBandWidth; ++row) {
+      products[row * kBand + lane] = totals[row];
+      y[row * kStride + lane] = totals[row];
+    }
+    __syncwarp();
+    Real overlap[kBlockValues] = {};
+    Product::add(overlap, across(v), across(v), lane);
+    Real quadratic[kBlockValues] = {};
+    Product::add(quadratic, across(v), across(y), lane);
+    __syncwarp();
+    store_values<Product>(v, overlap, kStride, lane);
+    store_values<Product>(y, quadratic, kStride, lane);
+  }
+  __syncthreads();
+  const int warps = static_cast<int>(min(in.rows - chunk_first, kChunkRows<Real>) / kBand);
+  const std::int64_t chunks = (in.order + kChunkRows<Real> - 1) / kChunkRows<Real>;
+  Real* out = in.overlaps + (matrix * chunks + blockIdx.x) * 2 * kBlockElements;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * kBlockElements;
+       i += static_cast<int>(blockDim.x)) {
+    const int which = i / kBlockElements;
+    const int place = i % kBlockElements / kBandWidth * kStride + i % kBandWidth;
+    Real total = Real(0);
+    for (int other = 0; other < warps; ++other) {
+      total += blocks[(2 * other + which) * kBlockRoom + place];
+    }
+    out[i] = total;
+  }
+}
+
+constexpr int kSmallThreads = 256;
+
+/// T and C of one matrix. Source of T: LAPACK larft; row i needs only itself and V^T V.
+template <typename Real>
+__global__ void __launch_bounds__(kSmallThreads)
+    form_small_factors_kernel(const Real* overlaps, const Real* taus, Real* small,
+                              std::int64_t chunks, std::int64_t chunk_stride) {
+  constexpr int kOdd = kBandWidth + 1;
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t matrix = blockIdx.x;
+  auto* v_v = reinterpret_cast<Real*>(device::dynamic_shared());
+  Real* v_y = v_v + kBandWidth * kOdd;
+  Real* t = v_y + kBandWidth * kOdd;
+  Real* v_y_t = t + kBandWidth * kOdd;
+
+  constexpr int kShare = 2 * kBlockElements / kSmallThreads;
+  Real totals[kShare] = {};
+#pragma unroll 4
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const Real* sums = overlaps + (matrix * chunk_stride + chunk) * 2 * kBlockElements + thread;
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      totals[i] += sums[i * kSmallThreads];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kShare; ++i) {
+    const int element = thread + i * kSmallThreads;
+    Real* out = element < kBlockElements ? v_v : v_y;
+    out[element % kBlockElements / kBandWidth * kOdd + element % kBandWidth] = totals[i];
+  }
+  __syncthreads();
+  if (thread < kBandWidth) {
+    Real* row = t + thread * kOdd;
+    for (int k = 0; k < kBandWidth; ++k) {
+      const Real tau = taus[matrix * kBand + k];
+      Real sum = Real(0);
+      for (int j = thread; j < k; ++j) {
+        sum = fma(row[j], v_v[j * kOdd + k], sum);
+      }
+      row[k] = k < thread ? Real(0) : (k == thread ? tau : -tau * sum);
+    }
+  }
+  __syncthreads();
+  Real* out = small + matrix * 2 * kBlockElements;
+  for (int i = thread; i < kBlockElements; i += kSmallThreads) {
+    const int row = i / kBandWidth;
+    const int column = i % kBandWidth;
+    Real sum = Real(0);
+    for (int k = 0; k <= column; ++k) {
+      sum = fma(v_y[row * kOdd + k], t[k * kOdd + column], sum);
+    }
+    v_y_t[row * kOdd + column] = sum;
+    out[i] = t[row * kOdd + column];
+  }
+  __syncthreads();
+  for (int i = thread; i < kBlockElements; i += kSmallThreads) {
+    const int row = i / kBandWidth;
+    const int column = i % kBandWidth;
+    Real sum = Real(0);
+    for (int k = 0; k <= row; ++k) {
+      sum = fma(t[k * kOdd + row], v_y_t[k * kOdd + column], sum);
+    }
+    out[kBlockElements + i] = Real(-0.5) * sum;
+  }
+}
+
+/// W of a chunk of rows, and those rows of the block column at `start`.
+template <typename Product, typename BandReal>
+__global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
+    advance_kernel(Factors<typename Product::Real, BandReal> in) {
+  using Real = typename Product::Real;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const std::int64_t matrix = blockIdx.z;
+  const std::int64_t first = blockIdx.x * kChunkRows<Real> + warp * kBand;
+  const bool live = first < in.rows;
+  auto* t = reinterpret_cast<Real*>(device::dynamic_shared());
+  Real* c = t + kBlockRoom;
+  Real* first_v = c + kBlockRoom;
+  Real* first_w = first_v + kBlockRoom;  // Y of those rows at first
+  Real* v = first_w + kBlockRoom + 2 * warp * kBlockRoom;
+  Real* w = v + kBlockRoom;
+
+  if (in.factors != nullptr) {
+    const Real* small = in.small + matrix * 2 * kBlockElements;
+    Real* factors = in.factors + matrix * in.order * kFactorStride;
+    const Real* products = in.products + matrix * in.order * kBand;
+    if (warp == 0) {
+      load_block(t, small, kBand, lane);
+      load_block(first_v, factors, kFactorStride, lane);
+    } else if (warp == 1) {
+      load_block(c, small + kBlockElements, kBand, lane);
+      load_block(first_w, products, kBand, lane);
+    }
+    if (live) {
+      load_block(v, factors + first * kFactorStride, kFactorStride, lane);
+      load_block(w, products + first * kBand, kBand, lane);
+    }
+    __syncthreads();
+    if (warp == 0) {
+      Real sum[kBlockValues] = {};
+      Product::add(sum, along(first_w), across(t), lane);
+      Product::add(sum, along(first_v), across(c), lane);
+      __syncwarp();
+      store_values<Product>(first_w, sum, kStride, lane);
+    }
+    if (live) {
+      Real sum[kBlockValues] = {};
+      Product::add(sum, along(w), across(t), lane);
+      Product::add(sum, along(v), across(c), lane);
+      __syncwarp();
+      store_values<Product>(w, sum, kStride, lane);
+      __syncwarp();
+      for (int row = 0; row < kBandWidth; ++row) {
+        Real* out = factors + (first + row) * kFactorStride;
+        out[kBand + lane] = w[row * kStride + lane];
+        if (in.repeat_v) {
+          out[2 * kBand + lane] = v[row * kStride + lane];
+        }
+      }
+    }
+    __syncthreads();
+  }
+  if (!live) {
+    return;
+  }
+  const Real* values = in.matrices + (matrix * in.order + in.start + first) * in.order + in.start;
+  Real a[kBlockValues];
+  load_values<Product>(a, values, in.order, lane);
+  if (in.factors != nullptr) {
+    Real sum[kBlockValues] = {};
+    Product::add(sum, along(v), along(first_w), lane);
+    Product::add(sum, along(w), along(first_v), lane);
+#pragma unroll
+    for (int i = 0; i < kBlockValues; ++i) {
+      a[i] -= sum[i];
+    }
+    __syncwarp();
+  }
+  store_values<Product>(v, a, kStride, lane);
+  __syncwarp();
+  if (first == 0) {
+    BandReal* band = in.band + matrix * band_elements(in.order);
+    for (int column = 0; column <= lane; ++column) {
+      band[band_index(in.start + lane, in.start + column)] =
+          static_cast<BandReal>(v[lane * kStride + column]);
+    }
+    return;
+  }
+  Real* columns = in.columns + matrix * in.order * kBand + first - kBand;
+  for (int column = 0; column < kBandWidth; ++column) {
+    columns[column * in.order + lane] = v[lane * kStride + column];
+  }
+}
+
+template <typename Real>
+dim3 chunk_grid(std::int64_t rows, std::int64_t batch) {
+  return {static_cast<unsigned>(chunk_count<Real>(rows)), 1, static_cast<unsigned>(batch)};
+}
+
+template <typename Product, typename BandReal>
+void sum_products(const Factors<typename Product::Real, BandReal>& in, cudaStream_t stream) {
+  using Real = typename Product::Real;
+  launch(sum_products_kernel<Product, BandReal>, chunk_grid<Real>(in.rows, in.batch),
+         dim3(kChunkWarps<Real> * kWarp), 2 * kChunkWarps<Real> * kBlockRoom * sizeof(Real), stream,
+         in);
+}
+
+template <typename Product, typename BandReal>
+void advance_rows(const Factors<typename Product::Real, BandReal>& in, cudaStream_t stream) {
+  using Real = typename Product::Real;
+  launch(advance_kernel<Product, BandReal>, chunk_grid<Real>(in.rows, in.batch),
+         dim3(kChunkWarps<Real> * kWarp), (4 + 2 * kChunkWarps<Real>)*kBlockRoom * sizeof(Real),
+         stream, in);
+}
+
+}  // namespace
+
+template <typename Real>
+std::int64_t overlap_elements(std::int64_t order) {
+  return chunk_count<Real>(order) * 2 * kBlockElements;
+}
+
+template <typename Real, typename BandReal>
+void form_small_factors(const Factors<Real, BandReal>& in, BandArithmetic arithmetic,
+                        cudaStream_t stream) {
+  if (arithmetic == BandArithmetic::kTensor) {
+    sum_products<TensorProduct<Real>>(in, stream);
+  } else {
+    sum_products<PlainProduct<Real>>(in, stream);
+  }
+  launch(form_small_factors_kernel<Real>, dim3(static_cast<unsigned>(in.batch)),
+         dim3(kSmallThreads), 4 * kBandWidth * (kBandWidth + 1) * sizeof(Real), stream, in.overlaps,
+         in.taus, in.small, chunk_count<Real>(in.rows), chunk_count<Real>(in.order));
+}
+
+template <typename Real, typename BandReal>
+void advance(const Factors<Real, BandReal>& in, BandArithmetic arithmetic, cudaStream_t stream) {
+  if (arithmetic == BandArithmetic::kTensor) {
+    advance_rows<TensorProduct<Real>>(in, stream);
+  } else {
+    advance_rows<PlainProduct<Real>>(in, stream);
+  }
+}
+
+template std::int64_t overlap_elements<float>(std::int64_t);
+template std::int64_t overlap_elements<double>(std::int64_t);
+template void form_small_factors(const Factors<float, float>&, BandArithmetic, cudaStream_t);
+template void form_small_factors(const Factors<float, double>&, BandArithmetic, cudaStream_t);
+template void form_small_factors(const Factors<double, double>&, BandArithmetic, cudaStream_t);
+template void advance(const Factors<float, float>&, BandArithmetic, cudaStream_t);
+template void advance(const Factors<float, double>&, BandArithmetic, cudaStream_t);
+template void advance(const Factors<double, double>&, BandArithmetic, cudaStream_t);
+
+}  // namespace vindex::kernels

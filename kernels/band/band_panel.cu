@@ -1,0 +1,289 @@
+#include "band/band_panel.hpp"
+#include "band/band_product.hpp"
+#include "device/launch.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <intrinsics.hpp>
+
+namespace vindex::kernels {
+namespace {
+
+constexpr int kMaximumThreads = 512;
+constexpr int kMaximumWarps = kMaximumThreads / kWarp;
+
+/// Squared norm below which what stands under a pivot is zero: large enough that no square that
+/// matters to a larger norm is lost to underflow, far below the rounding error of the matrix.
+template <typename Real>
+constexpr Real kNegligible = sizeof(Real) == sizeof(float) ? Real(0x1p-80F) : Real(0x1p-800);
+
+/// Shared memory of a panel kernel. Sums and pivot rows come twice, so that one barrier per step is
+/// enough: who is late still reads those of the step before.
+template <typename Real, int kWidth>
+struct PanelShared {
+  Real sums[2][kMaximumWarps][kWidth];
+  Real pivot_row[2][kWidth];
+  Real totals[kMaximumWarps][kWidth];
+  Real taus[kBand];
+};
+
+/// One halving of warp_totals(): lanes that differ in bit kHalf swap halves of what they hold.
+template <int kHalf, typename Real, int kWidth>
+__device__ void fold(Real (&values)[kWidth], int lane) {
+  if constexpr (kHalf >= 1) {
+    const bool upper = (lane & kHalf) != 0;
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const Real kept = upper ? values[i + kHalf] : values[i];
+      const Real sent = upper ? values[i] : values[i + kHalf];
+      values[i] = kept + __shfl_xor_sync(0xffffffffU, sent, kHalf);
+    }
+    fold<kHalf / 2>(values, lane);
+  }
+}
+
+/// Adds `values` over the lanes of a warp; lane l gets the total of value l % kWidth. Halving what
+/// is exchanged takes kWidth shuffles in place of 5 kWidth.
+template <typename Real, int kWidth>
+__device__ Real warp_totals(Real (&values)[kWidth], int lane) {
+  fold<kWidth / 2>(values, lane);
+  Real total = values[0];
+#pragma unroll
+  for (int offset = kWidth; offset < kWarp; offset *= 2) {
+    total += __shfl_xor_sync(0xffffffffU, total, offset);
+  }
+  return total;
+}
+
+/// Sums over the threads of a block, the same bits in every thread. `step` counts the calls.
+template <typename Real, int kWidth>
+__device__ void block_totals(PanelShared<Real, kWidth>& shared, Real (&values)[kWidth], int step) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  const Real own = warp_totals<Real, kWidth>(values, lane);
+  if (lane < kWidth) {
+    shared.sums[step % 2][warp][lane] = own;
+  }
+  __syncthreads();
+  constexpr int kGroups = kWarp / kWidth;
+  Real total = Real(0);
+  for (int other = lane / kWidth; other < warps; other += kGroups) {
+    total += shared.sums[step % 2][other][lane % kWidth];
+  }
+#pragma unroll
+  for (int offset = kWidth; offset < kWarp; offset *= 2) {
+    total += __shfl_xor_sync(0xffffffffU, total, offset);
+  }
+  if (lane < kWidth) {
+    shared.totals[warp][lane] = total;
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    values[i] = shared.totals[warp][i];
+  }
+  __syncwarp();
+}
+
+/// Writes part of a row 16 bytes at a time where it is as wide: `out` is aligned to its width.
+template <typename Real, int kWidth>
+__device__ void store_row(Real* out, const Real (&values)[kWidth]) {
+  constexpr int kPack = static_cast<int>(kWidth * sizeof(Real) < 16 ? 1 : 16 / sizeof(Real));
+  struct alignas(kPack * sizeof(Real)) Pack {
+    Real values[kPack];
+  };
+#pragma unroll
+  for (int first = 0; first < kWidth; first += kPack) {
+    Pack pack;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      pack.values[i] = values[first + i];
+    }
+    *reinterpret_cast<Pack*>(out + first) = pack;
+  }
+}
+
+/// A thread holds rows threadIdx.x + i blockDim.x, i < kRows, of kWidth columns.
+template <typename Real, typename BandReal, int kRows, int kWidth>
+__global__ void __launch_bounds__(kMaximumThreads)
+    factor_panel_kernel(Panel<Real, BandReal> panel) {
+  auto& shared = *reinterpret_cast<PanelShared<Real, kWidth>*>(device::dynamic_shared());
+  const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+  const int rows = static_cast<int>(panel.rows);
+  const std::int64_t matrix = blockIdx.x;
+  Real* columns = panel.columns + matrix * panel.order * kBand;
+  Real* factors = panel.factors + matrix * panel.order * kFactorStride;
+  BandReal* band = panel.band + matrix * band_elements(panel.order);
+  int step = 0;
+
+  for (int first = 0; first < kBandWidth; first += kWidth) {
+    Real x[kRows][kWidth];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int row = thread + i * threads;
+#pragma unroll
+      for (int c = 0; c < kWidth; ++c) {
+        x[i][c] = row < rows ? columns[(first + c) * panel.order + row] : Real(0);
+      }
+    }
+
+    // Reflectors of the groups before, whose columns this thread wrote back for its own rows.
+    for (int k = 0; k < first; ++k) {
+      Real v[kRows];
+      Real sums[kWidth];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const int row = thread + i * threads;
+        v[i] = row < rows ? columns[k * panel.order + row] : Real(0);
+      }
+#pragma unroll
+      for (int c = 0; c < kWidth; ++c) {
+        sums[c] = Real(0);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          sums[c] = fma(v[i], x[i][c], sums[c]);
+        }
+      }
+      block_totals<Real, kWidth>(shared, sums, step++);
+      const Real tau = shared.taus[k];
+#pragma unroll
+      for (int c = 0; c < kWidth; ++c) {
+        const Real factor = -tau * sums[c];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          x[i][c] = fma(v[i], factor, x[i][c]);
+        }
+      }
+    }
+    if (thread < first) {  // rows that no later reflector touches
+#pragma unroll
+      for (int c = 0; c < kWidth; ++c) {
+        band[band_index(panel.start + kBand + thread, panel.start + first + c)] =
+            static_cast<BandReal>(x[0][c]);
+      }
+    }
+
+    // A block has kBandWidth threads at least: pivots are among the first rows of each.
+    // The pivot column is always x[.][0]: columns turn round by one after each step, so that the
+    // loop needs no register chosen at run time, and are back in their places after the last.
+#pragma unroll 1
+    for (int k = 0; k < kWidth; ++k) {
+      const int pivot = first + k;
+      const int live = kWidth - k;  // columns from the pivot on
+      Real sums[kWidth];
+#pragma unroll
+      for (int c = 0; c < kWidth; ++c) {
+        sums[c] = Real(0);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          const Real below = i > 0 || thread > pivot ? x[i][0] : Real(0);
+          sums[c] = fma(below, x[i][c], sums[c]);
+        }
+      }
+      if (thread == pivot) {
+#pragma unroll
+        for (int c = 0; c < kWidth; ++c) {
+          shared.pivot_row[step % 2][c] = x[0][c];
+        }
+      }
+      const Real* pivot_row = shared.pivot_row[step % 2];
+      block_totals<Real, kWidth>(shared, sums, step++);
+
+      const Real alpha = pivot_row[0];
+      Real beta = alpha;
+      Real tau = Real(0);
+      Real inverse = Real(0);
+      if (!(sums[0] < kNegligible<Real>)) {  // not-a-number goes on
+        beta = -copysign(sqrt(fma(alpha, alpha, sums[0])), alpha);
+        tau = (beta - alpha) / beta;
+        inverse = Real(1) / (alpha - beta);
+      }
+      if (thread == 0) {
+        shared.taus[pivot] = tau;
+      }
+      Real v[kRows];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        v[i] = i > 0 || thread > pivot ? x[i][0] * inverse : Real(0);
+      }
+      if (thread == pivot) {
+        v[0] = tau == Real(0) ? Real(0) : Real(1);
+      }
+      if (thread == pivot) {
+        band[band_index(panel.start + kBand + pivot, panel.start + pivot)] =
+            static_cast<BandReal>(beta);
+      }
+#pragma unroll
+      for (int c = 1; c < kWidth; ++c) {
+        const Real dot = fma(inverse, sums[c], pivot_row[c]);
+        const Real factor = c < live ? -tau * dot : Real(0);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          x[i][c - 1] = fma(v[i], factor, x[i][c]);
+        }
+        if (thread == pivot && c < live) {
+          band[band_index(panel.start + kBand + pivot, panel.start + pivot + c)] =
+              static_cast<BandReal>(x[0][c - 1]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        x[i][kWidth - 1] = v[i];
+      }
+    }
+
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int row = thread + i * threads;
+      if (row < rows) {
+#pragma unroll
+        for (int c = 0; c < kWidth; ++c) {
+          columns[(first + c) * panel.order + row] = x[i][c];
+        }
+        store_row<Real, kWidth>(factors + row * kFactorStride + first, x[i]);
+      }
+    }
+  }
+  __syncthreads();
+  if (thread < kBandWidth) {
+    panel.taus[matrix * kBand + thread] = shared.taus[thread];
+  }
+}
+
+template <typename Real, typename BandReal, int kRows, int kWidth>
+void launch_panel(const Panel<Real, BandReal>& panel, cudaStream_t stream) {
+  const std::int64_t threads = (panel.rows + kRows * kWarp - 1) / (kRows * kWarp) * kWarp;
+  launch(factor_panel_kernel<Real, BandReal, kRows, kWidth>,
+         dim3(static_cast<unsigned>(panel.batch)), dim3(static_cast<unsigned>(threads)),
+         sizeof(PanelShared<Real, kWidth>), stream, panel);
+}
+
+}  // namespace
+
+std::int64_t largest_panel_rows() { return std::int64_t{16} * kMaximumThreads; }
+
+template <typename Real, typename BandReal>
+void factor_panels(const Panel<Real, BandReal>& panel, cudaStream_t stream) {
+  expects(panel.rows >= kBand && panel.rows <= largest_panel_rows(), "rows of a panel");
+  // 256 bytes of columns per thread: few rows leave room for many columns, which saves the passes
+  // that catch up with earlier groups.
+  constexpr int kFull = static_cast<int>(64 * sizeof(float) / sizeof(Real));
+  if (panel.rows <= 2 * kMaximumThreads) {
+    launch_panel<Real, BandReal, 2, kFull / 2>(panel, stream);
+  } else if (panel.rows <= 4 * kMaximumThreads) {
+    launch_panel<Real, BandReal, 4, kFull / 4>(panel, stream);
+  } else if (panel.rows <= 8 * kMaximumThreads) {
+    launch_panel<Real, BandReal, 8, kFull / 8>(panel, stream);
+  } else {
+    launch_panel<Real, BandReal, 16, kFull / 32>(panel, stream);
+  }
+}
+
+template void factor_panels(const Panel<float, float>&, cudaStream_t);
+template void factor_panels(const Panel<float, double>&, cudaStream_t);
+template void factor_panels(const Panel<double, double>&, cudaStream_t);
+
+}  // namespace vindex::kernels

@@ -1,0 +1,159 @@
+#include "band/band_factors.hpp"
+#include "band/band_panel.hpp"
+#include "band/band_reduction.hpp"
+#include "band/band_scale.hpp"
+#include "device/check.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <array>
+
+namespace vindex::kernels {
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+constexpr std::int64_t kLargestBatch = 65535;  // blocks in z
+
+/// Elements of each part of the workspace per matrix.
+template <typename Real>
+struct WorkspaceShares {
+  explicit WorkspaceShares(const BandPlan& plan)
+      : columns(plan.order * kBand),
+        factors(plan.order * kFactorStride),
+        products(plan.order * kBand),
+        partials(plan.route == BandRoute::kLibrary ? 0
+                                                   : partial_elements(plan.order, plan.strip_rows)),
+        overlaps(overlap_elements<Real>(plan.order)),
+        small(2 * kBand * kBand),
+        taus(kAlignment / static_cast<std::int64_t>(sizeof(Real))) {}
+
+  std::int64_t total() const {
+    return columns + 2 * factors + products + partials + overlaps + small + taus;
+  }
+
+  std::int64_t columns, factors, products, partials, overlaps, small, taus;
+};
+
+void multiply(cublasHandle_t blas, cublasOperation_t left_operation, int m, int n, int k,
+              float alpha, const float* a, std::int64_t a_stride, std::int64_t a_batch,
+              const float* b, std::int64_t b_stride, std::int64_t b_batch, float beta, float* c,
+              std::int64_t c_stride, std::int64_t c_batch, std::int64_t batch) {
+  check(cublasSgemmStridedBatched(blas, left_operation, CUBLAS_OP_N, m, n, k, &alpha, a,
+                                  static_cast<int>(a_stride), a_batch, b,
+                                  static_cast<int>(b_stride), b_batch, &beta, c,
+                                  static_cast<int>(c_stride), c_batch, static_cast<int>(batch)));
+}
+void multiply(cublasHandle_t blas, cublasOperation_t left_operation, int m, int n, int k,
+              double alpha, const double* a, std::int64_t a_stride, std::int64_t a_batch,
+              const double* b, std::int64_t b_stride, std::int64_t b_batch, double beta, double* c,
+              std::int64_t c_stride, std::int64_t c_batch, std::int64_t batch) {
+  check(cublasDgemmStridedBatched(blas, left_operation, CUBLAS_OP_N, m, n, k, &alpha, a,
+                                  static_cast<int>(a_stride), a_batch, b,
+                                  static_cast<int>(b_stride), b_batch, &beta, c,
+                                  static_cast<int>(c_stride), c_batch, static_cast<int>(batch)));
+}
+
+/// The same pass by cuBLAS. To it row-major arrays are the transposed column-major ones, and A is
+/// its own transpose: A -= [W V] [V W]^T, then Y^T = V^T A.
+template <typename Real>
+void update_and_multiply_by_library(const TrailingPass<Real>& pass, cublasHandle_t blas) {
+  const auto rows = static_cast<int>(pass.rows);
+  const std::int64_t matrix_stride = pass.order * pass.order;
+  const std::int64_t factor_stride = pass.order * kFactorStride;
+  Real* trailing = pass.matrices + pass.start * (pass.order + 1);
+  if (pass.pending != nullptr) {
+    const Real* v_w = pass.pending + kBand * kFactorStride;
+    multiply(blas, CUBLAS_OP_T, rows, rows, static_cast<int>(2 * kBand), Real(-1), v_w + kBand,
+             kFactorStride, factor_stride, v_w, kFactorStride, factor_stride, Real(1), trailing,
+             pass.order, matrix_stride, pass.batch);
+  }
+  multiply(blas, CUBLAS_OP_N, static_cast<int>(kBand), rows, rows, Real(1), pass.factors,
+           kFactorStride, factor_stride, trailing, pass.order, matrix_stride, Real(0),
+           pass.products, kBand, pass.order * kBand, pass.batch);
+}
+
+}  // namespace
+
+std::int64_t largest_band_order() { return largest_panel_rows() + kBand; }
+
+template <typename Real>
+BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t shared_bytes) {
+  expects(order > 0 && order % kBand == 0 && order <= largest_band_order(),
+          "order of a matrix to reduce to a band");
+  BandPlan plan;
+  plan.order = order;
+  plan.route = route;
+  plan.strip_rows = strip_rows_for<Real>(shared_bytes);
+  expects(plan.strip_rows > 0, "shared memory for the reduction to a band");
+  plan.workspace_bytes_per_matrix =
+      static_cast<std::size_t>(WorkspaceShares<Real>(plan).total()) * sizeof(Real);
+  return plan;
+}
+
+template <typename Real, typename BandReal>
+void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
+                    cublasHandle_t blas, cudaStream_t stream) {
+  expects(batch.batch > 0 && batch.batch <= kLargestBatch, "batch of the reduction to a band");
+  const std::int64_t order = plan.order;
+  const std::int64_t count = batch.batch;
+  const bool library = plan.route == BandRoute::kLibrary;
+  const BandArithmetic arithmetic =
+      plan.route == BandRoute::kTensor ? BandArithmetic::kTensor : BandArithmetic::kPlain;
+  const WorkspaceShares<Real> shares(plan);
+  Real* next = static_cast<Real*>(batch.workspace);
+  const auto take = [&next, count](std::int64_t share) {
+    Real* part = next;
+    next += share * count;
+    return part;
+  };
+  Real* columns = take(shares.columns);
+  // The factors of the panel before and of this one take turns.
+  const std::array<Real*, 2> factors{take(shares.factors), take(shares.factors)};
+  Real* products = take(shares.products);
+  Real* partials = library ? nullptr : take(shares.partials);
+  Real* overlaps = take(shares.overlaps);
+  Real* small = take(shares.small);
+  Real* taus = take(shares.taus);
+
+  check(cudaMemsetAsync(batch.band, 0,
+                        static_cast<std::size_t>(count * band_elements(order)) * sizeof(BandReal),
+                        stream));
+  scale_matrices(batch.matrices, order, count, library, batch.exponents, stream);
+
+  Factors<Real, BandReal> step{batch.matrices,  nullptr, products,   partials, taus, overlaps,
+                               small,           columns, batch.band, order,    0,    order,
+                               plan.strip_rows, count,   library};
+  advance(step, arithmetic, stream);
+  for (std::int64_t start = 0; start + kBand < order; start += kBand) {
+    const std::int64_t turn = start / kBand % 2;
+    step.factors = factors[turn];
+    step.start = start + kBand;
+    step.rows = order - step.start;
+    factor_panels(Panel<Real, BandReal>{columns, step.factors, taus, batch.band, order, step.rows,
+                                        start, count},
+                  stream);
+    const TrailingPass<Real> pass{batch.matrices,  start == 0 ? nullptr : factors[1 - turn],
+                                  step.factors,    products,
+                                  partials,        order,
+                                  step.start,      step.rows,
+                                  plan.strip_rows, count};
+    if (library) {
+      update_and_multiply_by_library(pass, blas);
+    } else {
+      update_and_multiply(pass, arithmetic, stream);
+    }
+    form_small_factors(step, arithmetic, stream);
+    advance(step, arithmetic, stream);
+  }
+}
+
+template BandPlan plan_band_reduction<float>(std::int64_t, BandRoute, std::size_t);
+template BandPlan plan_band_reduction<double>(std::int64_t, BandRoute, std::size_t);
+template void reduce_to_band(const BandPlan&, const BandBatch<float, float>&, cublasHandle_t,
+                             cudaStream_t);
+template void reduce_to_band(const BandPlan&, const BandBatch<float, double>&, cublasHandle_t,
+                             cudaStream_t);
+template void reduce_to_band(const BandPlan&, const BandBatch<double, double>&, cublasHandle_t,
+                             cudaStream_t);
+
+}  // namespace vindex::kernels

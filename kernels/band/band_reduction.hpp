@@ -1,0 +1,78 @@
+// Owns the first stage of the two-stage tridiagonalisation on the device: batches of dense
+// symmetric matrices to bands of half bandwidth kBand with the same eigenvalues.
+//
+// Per panel of kBand columns, on one stream, so that each launch is the barrier for the next:
+//
+//   factor     the panel, one block of threads per matrix (band_panel.hpp)
+//   multiply   A <- A - V' W'^T - W' V'^T of the panel before, Y = A V (band_update.hpp)
+//   form       V^T V, V^T Y, the small factors (band_factors.hpp)
+//   advance    W, and the next panel and diagonal block ahead of the rest of the update
+//
+// Nothing waits for the host and nothing is allocated: a call can be captured in a CUDA graph.
+#pragma once
+
+#include "band/band_layout.hpp"
+#include "band/band_update.hpp"
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vindex::kernels {
+
+/// How A is updated and multiplied.
+enum class BandRoute {
+  kLibrary,  ///< cuBLAS, full squares in two passes; it may choose other kernels, and so other
+             ///< bits, for other batch sizes
+  kPlain,    ///< lower triangle in one pass, multiply-add of the CUDA cores
+  kTensor,   ///< the same on the tensor cores (BandArithmetic::kTensor)
+};
+
+/// What a reduction of matrices of one order needs; a pure function of its arguments.
+struct BandPlan {
+  std::int64_t order = 0;       ///< of the padded matrices
+  std::int64_t strip_rows = 0;  ///< rows per block of threads in the one-pass routes
+  BandRoute route = BandRoute::kPlain;
+  std::size_t workspace_bytes_per_matrix = 0;
+};
+
+/// Largest order that plan_band_reduction() takes.
+std::int64_t largest_band_order();
+
+/// `shared_bytes`: what a block may ask for on this device
+/// (cudaDevAttrMaxSharedMemoryPerBlockOptin); from 99 KiB on every plan exists.
+/// Errors: expects() on an order that is no multiple of kBand or above largest_band_order(), and on
+/// too little shared memory.
+template <typename Real>
+BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t shared_bytes);
+
+/// A batch on the device. All arrays are the caller's.
+template <typename Real, typename BandReal>
+struct BandBatch {
+  Real* matrices;           ///< batch x order x order, symmetric positive semidefinite up to
+                            ///< rounding, both triangles valid, zero beyond the true order;
+                            ///< destroyed
+  std::int64_t batch;       ///< at most 65535
+  BandReal* band;           ///< gets batch x band_elements(order), layout of band_layout.hpp
+  std::int32_t* exponents;  ///< gets one per matrix: eigenvalues are 2^exponent times the band's
+  void* workspace;          ///< batch x workspace_bytes_per_matrix, aligned to 256 bytes
+};
+
+/// Reduces the batch, ordered on `stream`. `blas` works on `stream` and is used by the library
+/// route alone; it may be null for the others.
+///
+/// Zero columns, exact dependence and rank deficiency are ordinary input: a reflector of nothing is
+/// the identity. A matrix that holds not-a-number or infinity gets a band that does, and does no
+/// harm to others. Bits depend on the matrix, the plan and, but for the library route, on nothing
+/// else.
+/// Accuracy  eigenvalues to a few eps * norm of the matrix in the precision of Real; band entries
+///           are Real values whatever BandReal is.
+/// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
+///           update); the host's measure/simd_band_reduction.hpp.
+template <typename Real, typename BandReal>
+void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
+                    cublasHandle_t blas, cudaStream_t stream);
+
+}  // namespace vindex::kernels

@@ -1,0 +1,275 @@
+// Owns what one warp does to one 32 x 32 window of a band in shared memory: make a reflector, move
+// a bulge, reflect both sides of a diagonal window. Device code of band_chase.cu, which says how
+// windows lie and in which order they are visited.
+#pragma once
+
+#include "band/band_layout.hpp"
+
+#include <cuda_runtime.h>
+
+namespace vindex::kernels::device::chase {
+
+inline constexpr unsigned int kWholeWarp = 0xFFFFFFFFU;
+inline constexpr int kSize = static_cast<int>(kBand);
+inline constexpr int kColumn = 2 * kSize;  ///< elements of a column in the ring
+inline constexpr int kRows = 4;            ///< of a window in one lane
+inline constexpr int kCols = 8;
+/// Numbers that a warp passes between its lanes: the reflector and one more vector.
+inline constexpr int kScratch = 2 * kSize;
+
+template <typename Stored>
+struct alignas(16) Chunk {
+  static constexpr int kCount = 16 / static_cast<int>(sizeof(Stored));
+  Stored values[kCount];
+};
+
+__device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+__device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double square_root(double value) { return sqrt(value); }
+__device__ inline float square_root(float value) { return sqrtf(value); }
+
+/// Sum over the warp, the same bits in every lane.
+template <typename Real>
+__device__ Real warp_sum(Real value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(kWholeWarp, value, distance);
+  }
+  return value;
+}
+
+/// Half of `count` partial sums go to the lane at `distance`, the others are completed by its.
+template <int kCount, typename Real>
+__device__ void fold(Real* sums, int distance, bool upper) {
+#pragma unroll
+  for (int i = 0; i < kCount / 2; ++i) {
+    const Real given = upper ? sums[i] : sums[i + kCount / 2];
+    const Real kept = upper ? sums[i + kCount / 2] : sums[i];
+    sums[i] = kept + __shfl_xor_sync(kWholeWarp, given, distance);
+  }
+}
+
+/// Sums over a window's columns, of which this lane has a part of rows rank + 8 a: lane i gets row
+/// i.
+template <typename Real>
+__device__ Real sum_rows(Real (&sums)[kRows], int lane) {
+  fold<4>(sums, 16, (lane & 16) != 0);
+  fold<2>(sums, 8, (lane & 8) != 0);
+  return sums[0];
+}
+
+/// Sums over a window's rows: lane i gets column i.
+template <typename Real>
+__device__ Real sum_columns(Real (&sums)[kCols], int lane) {
+  fold<8>(sums, 4, (lane & 4) != 0);
+  fold<4>(sums, 2, (lane & 2) != 0);
+  fold<2>(sums, 1, (lane & 1) != 0);
+  return sums[0];
+}
+
+/// The reflector I - tau v v^T, v[0] = 1, element `lane` of v in each lane, that maps x (likewise)
+/// to beta e_0. `other` becomes the inner product of v with it.
+template <typename Real>
+struct Reflector {
+  Real v, tau, beta, overlap;
+};
+template <typename Real>
+__device__ Reflector<Real> reflect(Real x, Real other, int lane) {
+  const Real alpha = __shfl_sync(kWholeWarp, x, 0);
+  const Real first = __shfl_sync(kWholeWarp, other, 0);
+  const Real rest = lane == 0 ? Real{0} : x;
+  const Real squares = warp_sum(rest * rest);
+  const Real products = warp_sum(rest * other);
+  constexpr Real kLeastSquares = sizeof(Real) == 8 ? Real(1e-300) : Real(1e-36);
+  Reflector<Real> out = {lane == 0 ? Real{1} : Real{0}, Real{0}, alpha, first};
+  // Not of a NaN, which stays in alpha or gets there through the windows.
+  if (squares >= kLeastSquares) {
+    const Real length = square_root(multiply_add(alpha, alpha, squares));
+    out.beta = alpha > Real{0} ? -length : length;
+    const Real inverse = Real{1} / (alpha - out.beta);
+    out.tau = (out.beta - alpha) / out.beta;
+    out.v = lane == 0 ? Real{1} : x * inverse;
+    out.overlap = multiply_add(inverse, products, first);
+  } else if (!(squares < kLeastSquares)) {
+    out.beta = squares;
+  }
+  return out;
+}
+
+/// One warp's view of the ring.
+template <typename Real>
+class Windows {
+ public:
+  __device__ Windows(Real* ring, int ring_blocks, Real* scratch, int lane)
+      : ring_(ring),
+        columns_(ring_blocks * kSize),
+        scratch_(scratch),
+        lane_(lane),
+        rank_(lane % 8),
+        group_(lane / 8) {}
+
+  /// Element `below` rows under the diagonal of the column at `place`.
+  __device__ Real& at(int place, int below) { return ring_[wrapped(place) * kColumn + below]; }
+
+  /// Clears the column at `place` below its subdiagonal: a sweep's first reflector.
+  __device__ Real start(int place) {
+    reflector_ = reflect(at(place, 1 + lane_), Real{0}, lane_);
+    share(0, reflector_.v);
+    __syncwarp();
+    return reflector_.beta;
+  }
+
+  /// B := H' B H with the current reflector H and the next one, H', that clears B's first column.
+  /// B's first column is at `place`, its rows begin kBand below.
+  __device__ void move_bulge(int place) {
+    Real window[kRows][kCols];
+    int offset[kCols];
+    column_offsets(place, offset);
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
+      offset[b] += kSize + rank_ - (group_ * kCols + b);
+#pragma unroll
+      for (int a = 0; a < kRows; ++a) {
+        window[a][b] = ring_[offset[b] + 8 * a];
+      }
+    }
+    Real v[kCols];
+    by_column(0, v);
+    Real row_sums[kRows] = {};
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
+#pragma unroll
+      for (int a = 0; a < kRows; ++a) {
+        row_sums[a] = multiply_add(window[a][b], v[b], row_sums[a]);
+      }
+    }
+    const Real w_own = reflector_.tau * sum_rows(row_sums, lane_);
+    const Reflector<Real> next = reflect(at(place, kSize + lane_) - w_own, w_own, lane_);
+    __syncwarp();  // v was read
+    share(0, next.v);
+    share(1, w_own);
+    __syncwarp();
+    Real u[kRows];
+    Real w[kRows];
+    by_row(0, u);
+    by_row(1, w);
+    // z = tau' (B - w v^T)^T u, with B as it was.
+    Real column_sums[kCols] = {};
+#pragma unroll
+    for (int a = 0; a < kRows; ++a) {
+#pragma unroll
+      for (int b = 0; b < kCols; ++b) {
+        column_sums[b] = multiply_add(window[a][b], u[a], column_sums[b]);
+      }
+    }
+    const Real z_own =
+        next.tau * multiply_add(-next.overlap, reflector_.v, sum_columns(column_sums, lane_));
+    __syncwarp();  // w was read
+    share(1, z_own);
+    __syncwarp();
+    Real z[kCols];
+    by_column(1, z);
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
+#pragma unroll
+      for (int a = 0; a < kRows; ++a) {
+        Real value = multiply_add(-w[a], v[b], window[a][b]);
+        value = multiply_add(-u[a], z[b], value);
+        if (b == 0 && group_ == 0) {
+          value = a == 0 && rank_ == 0 ? next.beta : Real{0};
+        }
+        ring_[offset[b] + 8 * a] = value;
+      }
+    }
+    reflector_ = next;
+  }
+
+  /// D := H D H on the diagonal window at `place`, lower triangle. With p = D v that is
+  /// D - v K^T - K v^T, K = tau p - (tau^2 v^T p / 2) v.
+  __device__ void apply_both_sides(int place) {
+    Real window[kRows][kCols];
+    int offset[kCols];
+    column_offsets(place, offset);
+    Real v_row[kRows];
+    Real v_col[kCols];
+    by_row(0, v_row);
+    by_column(0, v_col);
+    Real row_sums[kRows] = {};
+    Real column_sums[kCols] = {};
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
+      offset[b] += rank_ - (group_ * kCols + b);
+#pragma unroll
+      for (int a = 0; a < kRows; ++a) {
+        const int below = rank_ + 8 * a - (group_ * kCols + b);
+        const Real value = below >= 0 ? ring_[offset[b] + 8 * a] : Real{0};
+        window[a][b] = value;
+        row_sums[a] = multiply_add(value, v_col[b], row_sums[a]);
+        column_sums[b] = multiply_add(below > 0 ? value : Real{0}, v_row[a], column_sums[b]);
+      }
+    }
+    const Real product = sum_rows(row_sums, lane_) + sum_columns(column_sums, lane_);
+    const Real tau = reflector_.tau;
+    const Real half = Real(0.5) * tau * tau * warp_sum(product * reflector_.v);
+    __syncwarp();  // z was read
+    share(1, multiply_add(tau, product, -half * reflector_.v));
+    __syncwarp();
+    Real k_row[kRows];
+    Real k_col[kCols];
+    by_row(1, k_row);
+    by_column(1, k_col);
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
+#pragma unroll
+      for (int a = 0; a < kRows; ++a) {
+        Real value = multiply_add(-v_row[a], k_col[b], window[a][b]);
+        value = multiply_add(-k_row[a], v_col[b], value);
+        if (rank_ + 8 * a >= group_ * kCols + b) {
+          ring_[offset[b] + 8 * a] = value;
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ int wrapped(int place) const {
+    if (place >= columns_) {
+      return place - columns_;
+    }
+    return place < 0 ? place + columns_ : place;
+  }
+  __device__ void column_offsets(int place, int (&offset)[kCols]) const {
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
+      offset[b] = wrapped(place + group_ * kCols + b) * kColumn;
+    }
+  }
+  __device__ void share(int vector, Real value) { scratch_[vector * kSize + lane_] = value; }
+  __device__ void by_row(int vector, Real (&values)[kRows]) const {
+#pragma unroll
+    for (int a = 0; a < kRows; ++a) {
+      values[a] = scratch_[vector * kSize + rank_ + 8 * a];
+    }
+  }
+  __device__ void by_column(int vector, Real (&values)[kCols]) const {
+    constexpr int kCount = Chunk<Real>::kCount;
+    const auto* chunks =
+        reinterpret_cast<const Chunk<Real>*>(scratch_ + vector * kSize + group_ * kCols);
+#pragma unroll
+    for (int i = 0; i < kCols / kCount; ++i) {
+      const Chunk<Real> chunk = chunks[i];
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        values[i * kCount + j] = chunk.values[j];
+      }
+    }
+  }
+
+  Real* ring_;
+  int columns_;
+  Real* scratch_;
+  int lane_, rank_, group_;
+  Reflector<Real> reflector_{};
+};
+
+}  // namespace vindex::kernels::device::chase

@@ -1,0 +1,206 @@
+#include "batch/batch_memory.hpp"
+
+#include "top/top_solvers.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+
+namespace vindex::kernels {
+
+namespace {
+
+/// Weights decoded to float64 at a time: 128 MiB and 256 MiB as float32 and float64.
+constexpr std::int64_t kChunkWeights = 32LL << 20U;
+/// Rows a chunk has at least, in multiples of the short side, where there are so many: a QR by row
+/// blocks pays for the triangle on top of each.
+constexpr std::int64_t kChunkSides = 2;
+
+std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
+  std::size_t most = 0;
+  for (const SpectrumRoute& route : {task.routes.first, task.routes.strict}) {
+    if (!route.is_float32() && route.solver != SolverChoice::kQr) {
+      Carver count(nullptr, 0);
+      const Float64Phase phase(task, route, wide, count);
+      most = std::max(most, count.used());
+    }
+  }
+  if (task.wants_top()) {
+    Carver count(nullptr, 0);
+    const TopPhase phase(task, wide, count);
+    most = std::max(most, count.used());
+  }
+  if (task.vector_columns > 0) {
+    Carver count(nullptr, 0);
+    const Float64Phase phase(
+        task, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary}, wide, count);
+    most = std::max(most, count.used());
+  }
+  Carver count(nullptr, 0);
+  const QrPhase phase(task, count);
+  return std::max(most, count.used());
+}
+
+/// What the solvers for the top of a spectrum keep beside the arena.
+std::uint64_t top_bytes(const BatchTask& task, std::int64_t wide) {
+  const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
+  std::uint64_t bytes = 0;
+  if (task.is_fast && task.routes.has_top) {
+    bytes += fast_solver_bytes(task.p(), task.n(), wide, slab) + proof_bytes(task, wide);
+  }
+  if (task.vector_columns > 0) {
+    bytes += vector_solver_bytes(task.p(), task.n(), wide, task.vector_columns);
+  }
+  return bytes;
+}
+
+std::uint64_t float32_phase_bytes(const BatchTask& task, std::int64_t batch) {
+  if (!task.routes.first.is_float32()) {
+    return 0;
+  }
+  Carver count(nullptr, 0);
+  const Float32Phase phase(task, batch, count);
+  return count.used();
+}
+
+/// What cuSOLVER takes beside its matrices, by observation of its kind: a matrix or two each.
+std::uint64_t library_allowance(const BatchTask& task, std::int64_t wide) {
+  const auto p = static_cast<std::uint64_t>(task.p());
+  const bool is_library = task.routes.first.solver == SolverChoice::kLibrary ||
+                          task.routes.strict.solver == SolverChoice::kLibrary;
+  return sizeof(double) * p * p * (is_library ? static_cast<std::uint64_t>(wide) + 2 : 2);
+}
+
+}  // namespace
+
+std::int64_t BatchTask::chunk_rows() const {
+  const std::int64_t by_weights = kChunkWeights / std::max<std::int64_t>(cols, 1);
+  const std::int64_t unit = 128;  // of every block of rows that shares a scale
+  const std::int64_t wanted =
+      std::max({unit, by_weights / unit * unit, row_chunks() ? kChunkSides * cols : unit});
+  return std::min(rows, (wanted + unit - 1) / unit * unit);
+}
+
+std::int64_t BatchTask::chunk_count() const { return (rows + chunk_rows() - 1) / chunk_rows(); }
+
+bool BatchTask::wants_top() const { return routes.has_top && (is_fast || vector_columns > 0); }
+
+std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
+  constexpr std::int64_t kProofsAtOnce = 8;
+  const std::int64_t elements = task.p() * (task.p() + measure::kProvedVectors);
+  return sizeof(double) * static_cast<std::uint64_t>(std::min(wide, kProofsAtOnce) * elements);
+}
+
+BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Carver& memory)
+    : values(memory.take<double>(batch * task.p())),
+      failed(memory.take<int>(batch)),
+      exponents(memory.take<std::int32_t>(batch)),
+      zero_rows(memory.take<std::int64_t>(batch)),
+      gram_facts(memory.take<GramFacts>(batch)),
+      symmetric_facts(memory.take<SymmetricFacts>(batch)),
+      moments(memory.take<RawMoments>(batch * task.chunk_count())) {}
+
+Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Carver& memory)
+    : grams(memory.take<float>(batch * task.gram_shape().gram_elements())),
+      gram_workspace(nullptr),
+      gram_workspace_bytes(kernels::gram_workspace_bytes(task.gram_shape(), task.operands, batch)),
+      plan(plan_two_stage(task.p(), batch, true, task.routes.first.band, task.device)),
+      solver(plan, memory) {
+  gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
+}
+
+Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
+                           Carver& memory)
+    : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
+      wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)),
+      scratch(nullptr),
+      scratch_bytes(moments_scratch_bytes(task.chunk_rows() * task.cols)),
+      leading(route.solver == SolverChoice::kTwoStage ? band_order(task.p()) : task.p()),
+      grams(memory.take<double>(count * leading * leading)),
+      symmetric_workspace(memory.take<unsigned char>(
+          static_cast<std::int64_t>(complete_symmetric_bytes(task.p(), count)))) {
+  scratch = memory.take<unsigned char>(static_cast<std::int64_t>(scratch_bytes));
+  if (route.solver == SolverChoice::kTwoStage) {
+    plan = plan_two_stage(task.p(), count, false, route.band, task.device);
+    solver = TwoStageArrays(plan, memory);
+  }
+}
+
+TopPhase::TopPhase(const BatchTask& task, std::int64_t count, Carver& memory)
+    : wide(task, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary},
+           task.routes.top.is_float32() ? 0 : count, memory),
+      leading(task.routes.top.is_float32() ? task.gram_shape().order() : task.p()),
+      grams(memory.take<float>(count * leading * leading)),
+      scales(memory.take<double>(count)),
+      gram_workspace(nullptr),
+      gram_workspace_bytes(
+          task.routes.top.is_float32()
+              ? kernels::gram_workspace_bytes(task.gram_shape(), task.operands, count)
+              : 0) {
+  gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
+}
+
+QrPhase::QrPhase(const BatchTask& task, Carver& memory)
+    : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
+      wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)) {
+  const std::int64_t p = task.p();
+  factor.stack = memory.take<double>(
+      stack_elements(p, task.row_chunks() ? std::min(task.chunk_rows(), task.rows) : task.cols));
+  factor.r = memory.take<double>(p * p);
+  factor.tau = memory.take<double>(p);
+  factor.info = memory.take<int>(1);
+  values = memory.take<double>(p);
+}
+
+std::uint64_t arena_bytes(const BatchTask& task, const BatchSizes& sizes) {
+  return std::max(float32_phase_bytes(task, sizes.batch), wide_phase_bytes(task, sizes.wide));
+}
+
+std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch) {
+  Carver count(nullptr, 0);
+  const BatchResults results(task, batch, count);
+  return count.used();
+}
+
+std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes) {
+  return task.slot.total_bytes * static_cast<std::uint64_t>(sizes.batch) +
+         result_bytes(task, sizes.batch) + arena_bytes(task, sizes) +
+         library_allowance(task, sizes.wide) + top_bytes(task, sizes.wide);
+}
+
+BatchSizes plan_batch(const BatchTask& task, std::int64_t wanted, std::uint64_t budget) {
+  // Encoded weights first: the more matrices in flight, the better every stage is used. What is
+  // left decides how many of them are solved in float64 at a time.
+  const auto fits = [&](const BatchSizes& sizes) { return device_bytes(task, sizes) <= budget; };
+  const auto most = [&](std::int64_t limit, const auto& with) {
+    std::int64_t low = 0;
+    std::int64_t high = limit;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low + 1) / 2;
+      if (fits(with(middle))) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  };
+  // A few float64 matrices at least, so that escalated ones are not solved one at a time.
+  constexpr std::int64_t kWideAtLeast = 8;
+  std::int64_t batch = most(wanted, [&](std::int64_t count) {
+    return BatchSizes{.batch = count, .wide = std::min(count, kWideAtLeast)};
+  });
+  if (batch == 0) {
+    batch = most(1, [](std::int64_t count) { return BatchSizes{.batch = count, .wide = 1}; });
+  }
+  if (batch == 0) {
+    throw OutOfMemory("device memory for a matrix of " + std::to_string(task.rows) + " x " +
+                          std::to_string(task.cols),
+                      device_bytes(task, {}));
+  }
+  const std::int64_t wide =
+      most(batch, [&](std::int64_t count) { return BatchSizes{.batch = batch, .wide = count}; });
+  return {.batch = batch, .wide = std::max<std::int64_t>(wide, 1)};
+}
+
+}  // namespace vindex::kernels

@@ -1,0 +1,113 @@
+// Owns how the device memory of a batch is laid out and how many matrices fit. Phases of a batch
+// follow each other on one stream and share one piece of memory (the arena); encoded weights and
+// results last to the end. Pure: with a Carver that only counts, the layouts say how much they
+// need.
+#pragma once
+
+#include "batch/library_solver.hpp"
+#include "decode/encoded_upload.hpp"
+#include "decode/moments.hpp"
+#include "gram/symmetric.hpp"
+#include "tridiagonal/two_stage.hpp"
+
+#include <cstdint>
+
+namespace vindex::kernels {
+
+/// Matrices of one encoding and shape, and how they are to be measured.
+struct BatchTask {
+  std::int64_t rows = 0, cols = 0;  ///< as stored
+  RoutePlan routes;
+  OperandPlan operands;
+  SlotLayout slot;
+  DeviceTraits device;
+  bool strict_at_once = false;      ///< routes.first is for the sign-flip null alone
+  bool is_fast = false;             ///< the top values alone, by iteration where routes.has_top
+  std::int64_t vector_columns = 0;  ///< singular vectors looked for; 0: none
+
+  bool row_chunks() const { return rows >= cols; }  ///< the long side is the rows
+  std::int64_t p() const { return rows < cols ? rows : cols; }
+  std::int64_t n() const { return rows < cols ? cols : rows; }
+  GramShape gram_shape() const { return {.rows = rows, .cols = cols}; }
+  /// Rows decoded at a time in float64; depends on the shape alone, since sums run in this order.
+  std::int64_t chunk_rows() const;
+  std::int64_t chunk_count() const;  ///< of a matrix
+  bool wants_top() const;            ///< an iteration for the top of the spectrum
+};
+
+/// Numbers of matrices held at a time.
+struct BatchSizes {
+  std::int64_t batch = 1;  ///< encoded, and in float32
+  std::int64_t wide = 1;   ///< as float64 Gram matrices
+};
+
+/// What comes back to the host, in one copy. Arrays [batch] unless said otherwise.
+struct BatchResults {
+  BatchResults(const BatchTask& task, std::int64_t batch, Carver& memory);
+  double* values;  ///< [batch][p], eigenvalues
+  int* failed;
+  std::int32_t* exponents;
+  std::int64_t* zero_rows;
+  GramFacts* gram_facts;            ///< of the float32 Gram
+  SymmetricFacts* symmetric_facts;  ///< of the float64 Gram
+  RawMoments* moments;              ///< [batch][chunk_count]
+};
+
+/// float32 Gram matrices and their solver.
+struct Float32Phase {
+  Float32Phase(const BatchTask& task, std::int64_t batch, Carver& memory);
+  float* grams;
+  void* gram_workspace;
+  std::size_t gram_workspace_bytes;
+  TwoStagePlan plan;
+  TwoStageArrays solver;
+};
+
+/// Weights of one matrix decoded, float64 Gram matrices of `count` and their solver.
+struct Float64Phase {
+  Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
+               Carver& memory);
+  float* decoded;  ///< [chunk_rows][cols]
+  double* wide;    ///< the same, or the whole matrix where the long side is the columns
+  void* scratch;   ///< of the moments
+  std::size_t scratch_bytes;
+  std::int64_t leading;  ///< of a Gram matrix: p, or padded for the band reduction
+  double* grams;
+  void* symmetric_workspace;
+  TwoStagePlan plan;  ///< of the two-stage route alone
+  TwoStageArrays solver;
+};
+
+/// float32 Gram matrices of `count` for an iteration, and weights of one matrix decoded.
+struct TopPhase {
+  TopPhase(const BatchTask& task, std::int64_t count, Carver& memory);
+  Float64Phase wide;     ///< with float64 Gram matrices where those are narrowed
+  std::int64_t leading;  ///< of a float32 Gram matrix
+  float* grams;
+  double* scales;  ///< [count], by which float64 ones are narrowed
+  void* gram_workspace;
+  std::size_t gram_workspace_bytes;
+};
+
+/// QR of one matrix.
+struct QrPhase {
+  QrPhase(const BatchTask& task, Carver& memory);
+  float* decoded;
+  double* wide;
+  TriangularFactor factor;
+  double* values;
+};
+
+/// Device bytes of a batch of these sizes: encoded weights, results, arena. The libraries' own
+/// workspace is not counted, beyond an allowance for cuSOLVER's.
+std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes);
+std::uint64_t arena_bytes(const BatchTask& task, const BatchSizes& sizes);
+std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch);
+/// Of these, for the factorisations that prove bounds of `fast`.
+std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide);
+
+/// The largest sizes for up to `wanted` matrices within `budget` bytes.
+/// Errors: OutOfMemory where not even one matrix fits.
+BatchSizes plan_batch(const BatchTask& task, std::int64_t wanted, std::uint64_t budget);
+
+}  // namespace vindex::kernels

@@ -1,0 +1,263 @@
+// The top of the spectra of a batch: `fast` by iteration, and singular vectors. Both form Gram
+// matrices, iterate on them, and go over the decoded weights a second time.
+#include "batch/batch_solver.hpp"
+#include "decode/decode_matrix.hpp"
+#include "device/range.hpp"
+
+#include <vindex/measure/singular_triplets.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::kernels {
+
+using measure::MatrixReport;
+using measure::Status;
+
+namespace {
+
+bool has_values(const decode::Moments& moments) {
+  return moments.nonfinite == 0 && moments.max_abs() > 0.0;
+}
+
+}  // namespace
+
+LibraryHandles BatchSolver::handles() const {
+  return {.stream = stream(),
+          .blas = lane_.solver.blas.get(),
+          .solver = lane_.solver.solver.get(),
+          .parameters = lane_.solver.parameters.get()};
+}
+
+/// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.
+template <typename Solver>
+void BatchSolver::add_weights(Solver& solver, std::int64_t position, const DeviceMatrix& matrix,
+                              SignDraw flip, const Float64Phase& phase) {
+  const std::int64_t step = task_.chunk_rows();
+  for (std::int64_t first = 0; first < task_.rows; first += step) {
+    const std::int64_t count = std::min(step, task_.rows - first);
+    double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
+    decode_chunk(matrix, flip, first, count, phase.decoded, wide);
+    if (task_.row_chunks()) {
+      solver.add(handles(), position,
+                 {.weights = wide, .over_rows = true, .first = first, .length = count});
+    }
+  }
+  if (!task_.row_chunks()) {
+    solver.add(handles(), position,
+               {.weights = phase.wide, .over_rows = false, .first = 0, .length = task_.cols});
+  }
+}
+
+/// float32 Gram matrices and what is known of `which`, at most as many as the phase was made for.
+/// `found` gets one entry for each, the result those that have values, in the same order.
+std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const Indices& which,
+                                                    SignDraw flip, std::vector<Found>& found) {
+  const SpectrumRoute& route = task_.routes.top;
+  const auto count = static_cast<std::int64_t>(which.size());
+  check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
+  Carver result_memory(device_results_, result_bytes_);
+  const BatchResults results(task_, count, result_memory);
+  if (route.is_float32()) {
+    form_grams32(which, flip, route.product, phase.grams, phase.gram_workspace,
+                 phase.gram_workspace_bytes, results.gram_facts);
+  } else {
+    const StageClock::Span span(gram_clock_, stream());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::size_t index = which[static_cast<std::size_t>(i)];
+      upload(index + 1);
+      form_gram64(matrices_[index], flip, phase.wide, phase.wide.grams + i * task_.p() * task_.p(),
+                  results.moments + i * task_.chunk_count());
+    }
+    complete_symmetric(phase.wide.grams, task_.p(), task_.p(), count,
+                       phase.wide.symmetric_workspace, results.symmetric_facts, stream());
+  }
+  const BatchResults host = download(count);
+  found = found_in(host, route, which.size());
+  std::vector<FastMatrix> matrices;
+  std::vector<double> scales;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const decode::Moments& moments = found[i].moments;
+    if (!has_values(moments)) {
+      scales.push_back(0.0);
+      continue;
+    }
+    const double sum = moments.sum_squares;
+    const int exponent =
+        route.is_float32() ? host.gram_facts[i].exponent : std::ilogb(moments.max_abs());
+    FastMatrix matrix;
+    matrix.gram_scale = std::ldexp(1.0, 2 * exponent);
+    scales.push_back(1.0 / matrix.gram_scale);
+    const double frobenius = route.is_float32()
+                                 ? std::sqrt(host.gram_facts[i].scaled_norm_squared)
+                                 : std::sqrt(found[i].gram_norm_squared) / matrix.gram_scale;
+    matrix.gram = {
+        .data = phase.grams + static_cast<std::int64_t>(i) * phase.leading * phase.leading,
+        .leading = phase.leading,
+        .trace = sum / matrix.gram_scale,
+        .frobenius = frobenius};
+    matrix.gram_error =
+        route.is_float32()
+            ? tensor_gram_error_bound(task_.n(), task_.operands.sum_depth(), sum)
+            : rounded_gram_error_bound(task_.n(), sum, frobenius * matrix.gram_scale);
+    matrix.sum_squares = sum;
+    matrices.push_back(matrix);
+  }
+  if (!route.is_float32()) {
+    check(cudaMemcpyAsync(phase.scales, scales.data(), scales.size() * sizeof(double),
+                          cudaMemcpyHostToDevice, stream()));
+    narrow_scaled(phase.wide.grams, phase.grams, phase.scales, task_.p(), count, stream());
+  }
+  return matrices;
+}
+
+/// The largest values of `which` by iteration; bounds unless signs are flipped.
+std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, SignDraw flip) {
+  std::vector<TopFound> out;
+  const auto most = static_cast<std::size_t>(sizes_.wide);
+  for (std::size_t first = 0; first < which.size(); first += most) {
+    const Indices part(
+        which.begin() + static_cast<std::ptrdiff_t>(first),
+        which.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, which.size())));
+    Carver memory(arena_, arena_bytes_);
+    const TopPhase phase(task_, static_cast<std::int64_t>(part.size()), memory);
+    std::vector<Found> found;
+    const std::vector<FastMatrix> matrices = form_top_grams(phase, part, flip, found);
+    std::vector<FastValues> values;
+    if (!matrices.empty()) {
+      const Range range("filtered iteration");
+      const StageClock::Span span(eigen_clock_, stream());
+      lane_.fast.search(handles(), matrices, task_.p(), task_.n());
+      std::int64_t position = 0;
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        if (has_values(found[i].moments)) {
+          add_weights(lane_.fast, position++, matrices_[part[i]], flip, phase.wide);
+        }
+      }
+      values = lane_.fast.finish(handles(), !flip, proof_bytes(task_, sizes_.wide));
+    }
+    std::size_t next = 0;
+    for (Found& one : found) {
+      const bool has = has_values(one.moments);
+      out.push_back({std::move(one), has ? std::move(values[next]) : FastValues{}});
+      next += has ? 1 : 0;
+    }
+  }
+  return out;
+}
+
+/// Reports of `fast`; where bounds are not tight the whole spectrum in float64.
+void BatchSolver::measure_fast(const Indices& which) {
+  std::vector<TopFound> found = run_top(which, std::nullopt);
+  Indices whole;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    MatrixReport& report = out_[which[i]];
+    TopFound& one = found[i];
+    report.moments = one.facts.moments;
+    report.gram_norm_squared = one.facts.gram_norm_squared;
+    report.method = task_.routes.top.top_method();
+    if (!has_values(report.moments)) {
+      fill_report({}, std::min(task_.p(), measure::kFastValues), report);
+    } else if (!one.values.converged ||
+               (options_.escalate && !measure::is_tight(one.values.bounds))) {
+      whole.push_back(which[i]);
+    } else {
+      report.status = Status::kMeasured;
+      report.sigma = std::move(one.values.sigma);
+      report.tail_reliable = false;
+      if (!measure::is_tight(one.values.bounds)) {
+        report.reason = "bounds not proved to 1e-5";
+      }
+      report.bounds = std::move(one.values.bounds);
+    }
+  }
+  if (!whole.empty()) {
+    measure_whole(whole);
+    for (const std::size_t index : whole) {
+      out_[index].escalated = true;
+    }
+  }
+}
+
+/// The largest values of one draw of `which`; all of them where the iteration does not converge.
+std::vector<std::vector<double>> BatchSolver::sign_flipped_top(const Indices& which,
+                                                               DrawNumber draw) {
+  std::vector<TopFound> found = run_top(which, draw);
+  std::vector<std::vector<double>> values(which.size());
+  Indices rest;
+  std::vector<std::size_t> position_of_rest;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (found[i].values.converged) {
+      values[i] = std::move(found[i].values.sigma);
+    } else {
+      rest.push_back(which[i]);
+      position_of_rest.push_back(i);
+    }
+  }
+  std::vector<std::vector<double>> whole = sign_flipped_values(rest, draw);
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    values[position_of_rest[i]] = std::move(whole[i]);
+  }
+  return values;
+}
+
+void BatchSolver::run_vectors() {
+  Indices wanted;
+  for (std::size_t i = 0; i < out_.size(); ++i) {
+    if (out_[i].status == Status::kMeasured) {
+      out_[i].vectors = measure::SingularVectors{};
+      if (has_values(out_[i].moments)) {
+        wanted.push_back(i);
+      }
+    }
+  }
+  const auto most = static_cast<std::size_t>(sizes_.wide);
+  for (std::size_t first = 0; first < wanted.size(); first += most) {
+    vectors_of(
+        {wanted.begin() + static_cast<std::ptrdiff_t>(first),
+         wanted.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, wanted.size()))});
+  }
+}
+
+/// Top singular vectors of at most sizes_.wide matrices that have values.
+void BatchSolver::vectors_of(const Indices& which) {
+  const auto count = static_cast<std::int64_t>(which.size());
+  const std::int64_t p = task_.p();
+  const Range range("singular vectors");
+  Carver memory(arena_, arena_bytes_);
+  const auto add_all = [&](const Float64Phase& phase) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      add_weights(lane_.vectors, i, matrices_[which[static_cast<std::size_t>(i)]], std::nullopt,
+                  phase);
+    }
+    lane_.vectors.finish(handles());
+  };
+  if (task_.routes.has_top && !measure::are_dense_vectors(p, task_.vector_columns)) {
+    const TopPhase phase(task_, count, memory);
+    std::vector<Found> found;
+    std::vector<GramView> grams;
+    for (const FastMatrix& matrix : form_top_grams(phase, which, std::nullopt, found)) {
+      grams.push_back(matrix.gram);
+    }
+    lane_.vectors.search(handles(), grams, p, task_.n(), task_.vector_columns);
+    add_all(phase.wide);
+  } else {
+    const Float64Phase phase(
+        task_, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary}, count, memory);
+    Carver result_memory(device_results_, result_bytes_);
+    const BatchResults results(task_, count, result_memory);
+    for (std::int64_t i = 0; i < count; ++i) {
+      form_gram64(matrices_[which[static_cast<std::size_t>(i)]], std::nullopt, phase,
+                  phase.grams + i * p * p, results.moments + i * task_.chunk_count());
+    }
+    lane_.vectors.solve(handles(), phase.grams, count, p, task_.n(), task_.vector_columns);
+    add_all(phase);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t index = which[static_cast<std::size_t>(i)];
+    const bool short_is_right = task_.row_chunks() != matrices_[index].transposed;
+    out_[index].vectors = lane_.vectors.triplets(handles(), i, options_.vectors, short_is_right);
+  }
+}
+
+}  // namespace vindex::kernels

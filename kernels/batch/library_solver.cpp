@@ -1,0 +1,138 @@
+#include "batch/library_solver.hpp"
+
+#include "gram/symmetric.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace vindex::kernels {
+
+namespace {
+
+/// cuSOLVER's batched solver takes matrices of at most this many bytes in one call.
+constexpr std::int64_t kBatchedBytes = std::numeric_limits<std::int32_t>::max();
+
+int blas_size(std::int64_t value) {
+  if (value > std::numeric_limits<int>::max()) {
+    throw UsageError("E-CUDA-SIZE",
+                     "a side of " + std::to_string(value) + " exceeds what cuBLAS can index");
+  }
+  return static_cast<int>(value);
+}
+
+struct Workspace {
+  void* device;
+  std::size_t device_bytes;
+  void* host;
+  std::size_t host_bytes;
+};
+
+/// The host part is reused by the next call, so that one must be waited for.
+Workspace reserve(SolverLane& lane, std::size_t device_bytes, std::size_t host_bytes) {
+  lane.host_work.resize(std::max({lane.host_work.size(), host_bytes, std::size_t{1}}));
+  return {lane.work.reserve(std::max<std::size_t>(device_bytes, 1)), device_bytes,
+          lane.host_work.data(), host_bytes};
+}
+
+/// Waits, and reports a refused argument. Returns what the routine said.
+int status_of(SolverLane& lane, const int* info, const char* routine) {
+  int status = 0;
+  check(cudaMemcpyAsync(&status, info, sizeof status, cudaMemcpyDeviceToHost, lane.stream.get()));
+  check(cudaStreamSynchronize(lane.stream.get()));
+  if (status < 0) {
+    throw DeviceError("E-CUSOLVER",
+                      std::string(routine) + " refused argument " + std::to_string(-status));
+  }
+  return status;
+}
+
+}  // namespace
+
+void add_gram(SolverLane& lane, const double* slab, bool over_rows, std::int64_t count,
+              std::int64_t p, std::int64_t leading, bool first, double* gram) {
+  const double one = 1.0;
+  const double beta = first ? 0.0 : 1.0;
+  const std::int64_t slab_leading = over_rows ? p : count;
+  check(cublasDsyrk(lane.blas.get(), CUBLAS_FILL_MODE_LOWER, over_rows ? CUBLAS_OP_N : CUBLAS_OP_T,
+                    blas_size(p), blas_size(count), &one, slab, blas_size(slab_leading), &beta,
+                    gram, blas_size(leading)));
+}
+
+void library_eigenvalues(SolverLane& lane, double* matrices, std::int64_t p, std::int64_t batch,
+                         double* values, int* failed) {
+  const std::int64_t matrix_bytes = p * p * static_cast<std::int64_t>(sizeof(double));
+  const std::int64_t step = std::clamp<std::int64_t>(kBatchedBytes / matrix_bytes, 1, batch);
+  for (std::int64_t first = 0; first < batch; first += step) {
+    const std::int64_t count = std::min(step, batch - first);
+    double* part = matrices + first * p * p;
+    std::size_t device_bytes = 0;
+    std::size_t host_bytes = 0;
+    check(cusolverDnXsyevBatched_bufferSize(lane.solver.get(), lane.parameters.get(),
+                                            CUSOLVER_EIG_MODE_NOVECTOR, CUBLAS_FILL_MODE_LOWER, p,
+                                            CUDA_R_64F, part, p, CUDA_R_64F, values, CUDA_R_64F,
+                                            &device_bytes, &host_bytes, count));
+    const Workspace work = reserve(lane, device_bytes, host_bytes);
+    check(cusolverDnXsyevBatched(
+        lane.solver.get(), lane.parameters.get(), CUSOLVER_EIG_MODE_NOVECTOR,
+        CUBLAS_FILL_MODE_LOWER, p, CUDA_R_64F, part, p, CUDA_R_64F, values + first * p, CUDA_R_64F,
+        work.device, work.device_bytes, work.host, work.host_bytes, failed + first, count));
+    (void)status_of(lane, failed + first, "XsyevBatched");
+  }
+}
+
+std::int64_t stack_elements(std::int64_t p, std::int64_t rows) { return (p + rows) * p; }
+
+void add_to_factor(SolverLane& lane, const double* slab, bool over_rows, std::int64_t count,
+                   std::int64_t p, bool first, const TriangularFactor& factor) {
+  const std::int64_t above = first ? 0 : p;
+  const std::int64_t rows = above + count;
+  expects(rows >= p, "add_to_factor: at least as many rows as columns");
+  const double one = 1.0;
+  const double zero = 0.0;
+  if (!first) {
+    check(cublasDgeam(lane.blas.get(), CUBLAS_OP_N, CUBLAS_OP_N, blas_size(p), blas_size(p), &one,
+                      factor.r, blas_size(p), &zero, factor.r, blas_size(p), factor.stack,
+                      blas_size(rows)));
+  }
+  // count x p below: the slab is column-major p x count where it holds rows, count x p where it
+  // holds columns.
+  check(cublasDgeam(lane.blas.get(), over_rows ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
+                    blas_size(count), blas_size(p), &one, slab, blas_size(over_rows ? p : count),
+                    &zero, factor.stack + above, blas_size(rows), factor.stack + above,
+                    blas_size(rows)));
+  std::size_t device_bytes = 0;
+  std::size_t host_bytes = 0;
+  check(cusolverDnXgeqrf_bufferSize(lane.solver.get(), lane.parameters.get(), rows, p, CUDA_R_64F,
+                                    factor.stack, rows, CUDA_R_64F, factor.tau, CUDA_R_64F,
+                                    &device_bytes, &host_bytes));
+  const Workspace work = reserve(lane, device_bytes, host_bytes);
+  check(cusolverDnXgeqrf(lane.solver.get(), lane.parameters.get(), rows, p, CUDA_R_64F,
+                         factor.stack, rows, CUDA_R_64F, factor.tau, CUDA_R_64F, work.device,
+                         work.device_bytes, work.host, work.host_bytes, factor.info));
+  (void)status_of(lane, factor.info, "Xgeqrf");
+  copy_upper_triangle(factor.stack, rows, p, factor.r, lane.stream.get());
+}
+
+std::vector<double> library_singular_values(SolverLane& lane, double* matrix, std::int64_t p,
+                                            double* values, int* info) {
+  std::size_t device_bytes = 0;
+  std::size_t host_bytes = 0;
+  check(cusolverDnXgesvd_bufferSize(lane.solver.get(), lane.parameters.get(), 'N', 'N', p, p,
+                                    CUDA_R_64F, matrix, p, CUDA_R_64F, values, CUDA_R_64F, nullptr,
+                                    p, CUDA_R_64F, nullptr, p, CUDA_R_64F, &device_bytes,
+                                    &host_bytes));
+  const Workspace work = reserve(lane, device_bytes, host_bytes);
+  check(cusolverDnXgesvd(lane.solver.get(), lane.parameters.get(), 'N', 'N', p, p, CUDA_R_64F,
+                         matrix, p, CUDA_R_64F, values, CUDA_R_64F, nullptr, p, CUDA_R_64F, nullptr,
+                         p, CUDA_R_64F, work.device, work.device_bytes, work.host, work.host_bytes,
+                         info));
+  std::vector<double> out(static_cast<std::size_t>(p));
+  check(cudaMemcpyAsync(out.data(), values, out.size() * sizeof(double), cudaMemcpyDeviceToHost,
+                        lane.stream.get()));
+  if (status_of(lane, info, "Xgesvd") > 0) {
+    out.clear();
+  }
+  return out;
+}
+
+}  // namespace vindex::kernels

@@ -1,0 +1,44 @@
+// Owns the one way a kernel is launched: cudaLaunchKernelEx, so that the same text runs on a device
+// and on the CPU (CONTRIBUTING.md, "Emulated CUDA"), with the shared memory it asks for granted and
+// its errors checked.
+#pragma once
+
+#include "device/check.hpp"
+
+#include <cstddef>
+
+namespace vindex::kernels {
+
+/// Shared memory a block gets without asking (CUDA Programming Guide, technical specifications).
+inline constexpr std::size_t kSharedBytesWithoutAsking = 48U << 10U;
+
+/// The most shared memory that a block may ask for on the device of this thread.
+inline int most_shared_bytes() {
+  int device = 0;
+  int bytes = 0;
+  check(cudaGetDevice(&device));
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return bytes;
+}
+
+/// Launches `kernel` on `stream` with `shared_bytes` of dynamic shared memory; does not wait for
+/// it. Errors: DeviceError, also for an error of an earlier kernel that shows here.
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "a kernel gets all its arguments");
+  if (shared_bytes > kSharedBytesWithoutAsking) {
+    // All there is, whatever this launch takes: the permission is the kernel's, not the launch's,
+    // and what another thread sets for a smaller launch of the same kernel must not come between.
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               most_shared_bytes()));
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+}  // namespace vindex::kernels

@@ -1,0 +1,234 @@
+#include "device/launch.hpp"
+#include "gram/gram_tile.hpp"
+
+#include <intrinsics.hpp>
+
+namespace vindex::kernels {
+
+namespace {
+
+// Eight warps, two by four, each 64 x 32 of the output: 64 sums of the chunk and 64 of the whole in
+// registers, so one block per multiprocessor and latency is hidden by sixteen independent products.
+constexpr int kThreads = 256;
+constexpr int kStages = 3;
+constexpr int kStageBytes = static_cast<int>(2 * kOperandTileBytes);
+constexpr int kProductsDown = 4, kProductsAcross = 4;  ///< 16 x 8 each
+constexpr int kNormThreads = 256;
+
+/// Loads the two operand tiles of a step; a thread copies sixteen pieces of 16 bytes.
+__device__ inline void load_step(const device::StepTiles& tiles, unsigned char* stage) {
+  constexpr int kPieces = static_cast<int>(kOperandTileBytes / 16);
+#pragma unroll
+  for (int i = 0; i < kPieces / kThreads; ++i) {
+    const int at = (i * kThreads + static_cast<int>(threadIdx.x)) * 16;
+    device::copy_async_16(stage + at, tiles.row + at);
+    device::copy_async_16(stage + kOperandTileBytes + at, tiles.col + at);
+  }
+}
+
+/// The address a lane gives to ldmatrix for 16 lines (from `line`, a multiple of 16) by 16 steps of
+/// the contraction (`sixteen`: which). With `lines_first` matrices 0, 1 differ in lines and 0, 2 in
+/// steps, as fragments of A want; else the other way round, as two fragments of B want.
+template <bool kContractsRows>
+__device__ inline const unsigned char* fragment_address(const unsigned char* tile, int line,
+                                                        int sixteen, bool lines_first) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int matrix = lane / 8;
+  const int line_half = lines_first ? matrix % 2 : matrix / 2;
+  const int step_half = lines_first ? matrix / 2 : matrix % 2;
+  if constexpr (kContractsRows) {
+    const int row = line / 64 * 64 + sixteen * 16 + step_half * 8 + lane % 8;
+    return tile + operand_piece(row, line % 64 / 8 + line_half);
+  } else {
+    const int row = line + line_half * 8 + lane % 8;
+    return tile + operand_piece(row, sixteen * 2 + step_half);
+  }
+}
+
+template <bool kContractsRows>
+__device__ inline void load_fragment(std::uint32_t (&registers)[4], const unsigned char* address) {
+  if constexpr (kContractsRows) {
+    device::load_matrix_x4_transposed(registers, address);
+  } else {
+    device::load_matrix_x4(registers, address);
+  }
+}
+
+template <bool kBfloat16>
+__device__ inline void multiply(float (&d)[4], const std::uint32_t (&a)[4],
+                                const std::uint32_t (&b)[2]) {
+  if constexpr (kBfloat16) {
+    device::mma_bf16(d, a, b);
+  } else {
+    device::mma_f16(d, a, b);
+  }
+}
+
+using Sums = float[kProductsDown][kProductsAcross][4];
+
+/// total += sums factor, rounded once, and begins new sums.
+__device__ inline void fold(Sums& total, Sums& sums, float factor) {
+#pragma unroll
+  for (int i = 0; i < kProductsDown; ++i) {
+#pragma unroll
+    for (int j = 0; j < kProductsAcross; ++j) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        total[i][j][k] = __fmaf_rn(sums[i][j][k], factor, total[i][j][k]);
+        sums[i][j][k] = 0.0F;
+      }
+    }
+  }
+}
+
+/// Adds the products of 16 steps of the contraction, `sixteen` of the four of a slice, to the sums.
+template <typename Products>
+__device__ inline void multiply_sixteen(const unsigned char* stage, int sixteen, int first_line_row,
+                                        int first_line_col, Sums& sums) {
+  constexpr bool kRows = Products::kContractsRows;
+  std::uint32_t b[kProductsAcross][2];
+#pragma unroll
+  for (int j = 0; j < kProductsAcross; j += 2) {
+    std::uint32_t two[4];
+    load_fragment<kRows>(two, fragment_address<kRows>(stage + kOperandTileBytes,
+                                                      first_line_col + 8 * j, sixteen, false));
+    b[j][0] = two[0];
+    b[j][1] = two[1];
+    b[j + 1][0] = two[2];
+    b[j + 1][1] = two[3];
+  }
+#pragma unroll
+  for (int i = 0; i < kProductsDown; ++i) {
+    std::uint32_t a[4];
+    load_fragment<kRows>(a, fragment_address<kRows>(stage, first_line_row + 16 * i, sixteen, true));
+#pragma unroll
+    for (int j = 0; j < kProductsAcross; ++j) {
+      multiply<Products::kBfloat16>(sums[i][j], a, b[j]);
+    }
+  }
+}
+
+template <typename Products>
+__global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments arguments) {
+  const device::TilePair pair = device::tile_pair(blockIdx.x);
+  const device::Steps steps(arguments);
+  const device::TileElements elements(arguments);
+  unsigned char* const shared = device::dynamic_shared();
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int first_line_row = warp / 4 * 64;
+  const int first_line_col = warp % 4 * 32;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const std::int64_t row = pair.row * GramShape::kTile + first_line_row + lane / 4;
+  const std::int64_t col = pair.col * GramShape::kTile + first_line_col + lane % 4 * 2;
+
+  Sums total = {};
+  Sums sums = {};
+  if (arguments.first_chunk > 0) {
+#pragma unroll
+    for (int i = 0; i < kProductsDown; ++i) {
+#pragma unroll
+      for (int j = 0; j < kProductsAcross; ++j) {
+        elements.read(row + 16 * i, col + 8 * j, total[i][j][0], total[i][j][1]);
+        elements.read(row + 16 * i + 8, col + 8 * j, total[i][j][2], total[i][j][3]);
+      }
+    }
+  }
+
+  const std::int64_t count = steps.count();
+#pragma unroll
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    if (stage < count) {
+      load_step(device::step_tiles(arguments, steps, pair, stage), shared + stage * kStageBytes);
+    }
+    device::copy_async_commit();
+  }
+  int stage = 0;
+  float factor = 0.0F;
+  for (std::int64_t step = 0; step < count; ++step) {
+    device::copy_async_wait<kStages - 2>();
+    __syncthreads();  // the step has landed for all, and all are done with the stage filled next
+    const std::int64_t next = step + kStages - 1;
+    if (next < count) {
+      const int free_stage = stage == 0 ? kStages - 1 : stage - 1;
+      load_step(device::step_tiles(arguments, steps, pair, next),
+                shared + free_stage * kStageBytes);
+    }
+    device::copy_async_commit();
+    if (step % steps.per_chunk() == 0) {
+      factor = device::chunk_factor(arguments, pair, step / steps.per_chunk());
+    }
+    const bool high = !Products::kPairs || device::step_at(steps, step).high();
+    const bool ends_chunk = (step & 1) == 1;
+#pragma unroll
+    for (int sixteen = 0; sixteen < kSliceDepth / 16; ++sixteen) {
+      multiply_sixteen<Products>(shared + stage * kStageBytes, sixteen, first_line_row,
+                                 first_line_col, sums);
+      constexpr int kDepth = Products::kSumDepth;
+      if ((sixteen + 1) * 16 % (kDepth < kSliceDepth ? kDepth : kSliceDepth) == 0 && high &&
+          (kDepth <= kSliceDepth || ends_chunk)) {
+        fold(total, sums, factor);
+      }
+    }
+    stage = stage == kStages - 1 ? 0 : stage + 1;
+  }
+
+  double norm = 0.0;
+#pragma unroll
+  for (int i = 0; i < kProductsDown; ++i) {
+#pragma unroll
+    for (int j = 0; j < kProductsAcross; ++j) {
+      norm += elements.write(row + 16 * i, col + 8 * j, total[i][j][0], total[i][j][1]);
+      norm += elements.write(row + 16 * i + 8, col + 8 * j, total[i][j][2], total[i][j][3]);
+    }
+  }
+  device::copy_async_wait<0>();
+  __syncthreads();  // shared memory changes hands
+  norm = device::block_sum(norm, kThreads, reinterpret_cast<double*>(shared));
+  if (threadIdx.x == 0) {
+    arguments.norms[static_cast<std::int64_t>(blockIdx.z) * arguments.tile_pairs + blockIdx.x] =
+        norm;
+  }
+}
+
+__global__ void __launch_bounds__(kNormThreads)
+    norm_kernel(const double* norms, std::int64_t tile_pairs, GramFacts* facts) {
+  const double* const mine = norms + static_cast<std::int64_t>(blockIdx.x) * tile_pairs;
+  double norm = 0.0;
+  for (std::int64_t i = threadIdx.x; i < tile_pairs; i += kNormThreads) {
+    norm += mine[i];
+  }
+  norm = device::block_sum(norm, kNormThreads, reinterpret_cast<double*>(device::dynamic_shared()));
+  if (threadIdx.x == 0) {
+    facts[blockIdx.x].scaled_norm_squared = norm;
+  }
+}
+
+}  // namespace
+
+void multiply_by_warps(const OperandPlan& plan, bool contracts_rows,
+                       const ProductArguments& arguments, std::int64_t matrices,
+                       cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(arguments.tile_pairs), 1, static_cast<unsigned>(matrices));
+  visit_products(plan, contracts_rows, [&]<typename Products>(Products /*products*/) {
+    launch(warp_product_kernel<Products>, grid, dim3(kThreads), kStages * kStageBytes, stream,
+           arguments);
+  });
+}
+
+void multiply_operands(ProductKernel kernel, const OperandPlan& plan, bool contracts_rows,
+                       const ProductArguments& arguments, std::int64_t matrices,
+                       cudaStream_t stream) {
+  if (kernel == ProductKernel::kWarpgroup) {
+    multiply_by_warpgroups(plan, contracts_rows, arguments, matrices, stream);
+  } else {
+    multiply_by_warps(plan, contracts_rows, arguments, matrices, stream);
+  }
+}
+
+void finish_norms(const ProductArguments& arguments, std::int64_t matrices, GramFacts* facts,
+                  cudaStream_t stream) {
+  launch(norm_kernel, dim3(static_cast<unsigned>(matrices)), dim3(kNormThreads),
+         kNormThreads / 32 * sizeof(double), stream, arguments.norms, arguments.tile_pairs, facts);
+}
+
+}  // namespace vindex::kernels

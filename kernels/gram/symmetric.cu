@@ -1,0 +1,162 @@
+#include "device/launch.hpp"
+#include "gram/symmetric.hpp"
+
+#include <algorithm>
+#include <intrinsics.hpp>
+
+namespace vindex::kernels {
+
+namespace {
+
+constexpr int kTile = 32;
+constexpr int kRowsAtOnce = 8;
+constexpr int kThreads = 256;
+
+/// What one tile adds.
+struct TileFacts {
+  double norm_squared;
+  std::int64_t zero_rows;
+  std::int64_t nonfinite;
+};
+
+std::int64_t tiles_of(std::int64_t p) { return (p + kTile - 1) / kTile; }
+std::int64_t tile_pairs_of(std::int64_t p) { return tiles_of(p) * (tiles_of(p) + 1) / 2; }
+
+__device__ void add(TileFacts& a, const TileFacts& b) {
+  a.norm_squared += b.norm_squared;
+  a.zero_rows += b.zero_rows;
+  a.nonfinite += b.nonfinite;
+}
+
+/// Sum over the block in thread 0, in one order; `shared` holds a TileFacts per thread.
+__device__ TileFacts block_sum(const TileFacts& own, TileFacts* shared) {
+  const unsigned int thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const unsigned int threads = blockDim.x * blockDim.y;
+  shared[thread] = own;
+  __syncthreads();
+  for (unsigned int half = threads / 2; half > 0; half /= 2) {
+    if (thread < half) {
+      add(shared[thread], shared[thread + half]);
+    }
+    __syncthreads();
+  }
+  return shared[0];
+}
+
+// Block = one tile (row >= col) of one matrix; thread = a column of it, four of its rows.
+__global__ void mirror_kernel(double* matrices, std::int64_t p, std::int64_t leading,
+                              TileFacts* tile_facts) {
+  auto* tile = reinterpret_cast<double*>(device::dynamic_shared());
+  std::int64_t tile_row = 0;
+  std::int64_t left = blockIdx.x;
+  while (left > tile_row) {
+    ++tile_row;
+    left -= tile_row;
+  }
+  const std::int64_t tile_col = left;
+  double* matrix = matrices + static_cast<std::int64_t>(blockIdx.z) * leading * leading;
+  TileFacts own = {0.0, 0, 0};
+  for (int c = static_cast<int>(threadIdx.y); c < kTile; c += kRowsAtOnce) {
+    const std::int64_t row = tile_row * kTile + threadIdx.x;
+    const std::int64_t col = tile_col * kTile + c;
+    double value = 0.0;
+    if (row < p && col <= row) {
+      value = matrix[col * leading + row];
+      own.norm_squared += (row == col ? 1.0 : 2.0) * value * value;
+      own.zero_rows += row == col && value == 0.0 ? 1 : 0;
+      own.nonfinite += isfinite(value) ? 0 : 1;
+    }
+    tile[c * (kTile + 1) + static_cast<int>(threadIdx.x)] = value;
+  }
+  __syncthreads();
+  for (int r = static_cast<int>(threadIdx.y); r < kTile; r += kRowsAtOnce) {
+    const std::int64_t row = tile_row * kTile + r;
+    const std::int64_t col = tile_col * kTile + threadIdx.x;
+    if (row < p && col < row) {
+      matrix[row * leading + col] = tile[static_cast<int>(threadIdx.x) * (kTile + 1) + r];
+    }
+  }
+  __syncthreads();
+  const TileFacts sum = block_sum(own, reinterpret_cast<TileFacts*>(tile));
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    tile_facts[static_cast<std::int64_t>(blockIdx.z) * gridDim.x + blockIdx.x] = sum;
+  }
+}
+
+// Block = one matrix.
+__global__ void finish_kernel(double* matrices, std::int64_t leading, const TileFacts* tile_facts,
+                              std::int64_t pairs, SymmetricFacts* facts) {
+  auto* shared = reinterpret_cast<TileFacts*>(device::dynamic_shared());
+  TileFacts own = {0.0, 0, 0};
+  for (std::int64_t i = threadIdx.x; i < pairs; i += kThreads) {
+    add(own, tile_facts[static_cast<std::int64_t>(blockIdx.x) * pairs + i]);
+  }
+  const TileFacts sum = block_sum(own, shared);
+  if (threadIdx.x == 0) {
+    facts[blockIdx.x] = {sum.norm_squared, sum.zero_rows, sum.nonfinite == 0 ? 1 : 0};
+  }
+  if (sum.nonfinite > 0) {
+    double* matrix = matrices + static_cast<std::int64_t>(blockIdx.x) * leading * leading;
+    for (std::int64_t i = threadIdx.x; i < leading * leading; i += kThreads) {
+      matrix[i] = 0.0;
+    }
+  }
+}
+
+__global__ void zero_rows_kernel(const float* matrices, std::int64_t p, std::int64_t leading,
+                                 std::int64_t* zero_rows) {
+  auto* shared = reinterpret_cast<TileFacts*>(device::dynamic_shared());
+  const float* matrix = matrices + static_cast<std::int64_t>(blockIdx.x) * leading * leading;
+  TileFacts own = {0.0, 0, 0};
+  for (std::int64_t i = threadIdx.x; i < p; i += kThreads) {
+    own.zero_rows += matrix[i * leading + i] == 0.0F ? 1 : 0;
+  }
+  const TileFacts sum = block_sum(own, shared);
+  if (threadIdx.x == 0) {
+    zero_rows[blockIdx.x] = sum.zero_rows;
+  }
+}
+
+__global__ void upper_kernel(const double* from, std::int64_t leading, std::int64_t p, double* to) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p * p;
+       i += stride) {
+    const std::int64_t col = i / p;
+    const std::int64_t row = i - col * p;
+    to[i] = row <= col ? from[col * leading + row] : 0.0;
+  }
+}
+
+}  // namespace
+
+std::size_t complete_symmetric_bytes(std::int64_t p, std::int64_t batch) {
+  return static_cast<std::size_t>(tile_pairs_of(p) * batch) * sizeof(TileFacts);
+}
+
+void complete_symmetric(double* matrices, std::int64_t p, std::int64_t leading, std::int64_t batch,
+                        void* workspace, SymmetricFacts* facts, cudaStream_t stream) {
+  auto* tile_facts = static_cast<TileFacts*>(workspace);
+  const std::int64_t pairs = tile_pairs_of(p);
+  constexpr std::size_t kTileBytes = kTile * (kTile + 1) * sizeof(double);
+  static_assert(kTileBytes >= kThreads * sizeof(TileFacts));
+  launch(mirror_kernel, dim3(static_cast<unsigned int>(pairs), 1, static_cast<unsigned int>(batch)),
+         dim3(kTile, kRowsAtOnce), kTileBytes, stream, matrices, p, leading, tile_facts);
+  launch(finish_kernel, static_cast<unsigned int>(batch), kThreads, kThreads * sizeof(TileFacts),
+         stream, matrices, leading, static_cast<const TileFacts*>(tile_facts), pairs, facts);
+}
+
+void count_zero_rows(const float* matrices, std::int64_t p, std::int64_t leading,
+                     std::int64_t batch, std::int64_t* zero_rows, cudaStream_t stream) {
+  launch(zero_rows_kernel, static_cast<unsigned int>(batch), kThreads, kThreads * sizeof(TileFacts),
+         stream, matrices, p, leading, zero_rows);
+}
+
+void copy_upper_triangle(const double* from, std::int64_t leading, std::int64_t p, double* to,
+                         cudaStream_t stream) {
+  constexpr std::int64_t kMostBlocks = 1024;
+  const std::int64_t blocks = std::min(kMostBlocks, (p * p + kThreads - 1) / kThreads);
+  launch(upper_kernel, static_cast<unsigned int>(blocks), kThreads, 0, stream, from, leading, p,
+         to);
+}
+
+}  // namespace vindex::kernels

@@ -1,0 +1,263 @@
+#include "route/cuda_route.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/spectrum_bounds.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace vindex::kernels {
+
+namespace {
+
+using measure::Mode;
+
+[[noreturn]] void refuse(std::string_view text) {
+  throw UsageError(
+      "E-SVD-ROUTE",
+      "the cuda back end has the routes auto, library, qr and two-stage, the last with "
+      "+gram-mma or +gram-wgmma and with +band-plain, +band-tensor or +band-library; "
+      "not " +
+          std::string(text));
+}
+
+/// Tensor cores multiply float64 where NVIDIA built them for it; TF32 everywhere from 8.0 on.
+bool has_float64_tensor_cores(const DeviceTraits& device) {
+  return (device.major == 8 && device.minor == 0) || device.major == 9 ||
+         (device.major == 10 && device.minor == 0);
+}
+
+BandRoute best_band(const DeviceTraits& device, bool is_float32) {
+  return is_float32 || has_float64_tensor_cores(device) ? BandRoute::kTensor : BandRoute::kPlain;
+}
+
+/// The product kernel to use for operands of `kind`, or none where no trusted one may be.
+std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind kind,
+                                             const DeviceTraits& device,
+                                             const TestVerdicts& verdicts) {
+  const KernelUnderTest kernel = gram_kernel(kind);
+  const ProductKernel best = choose_product_kernel(device.major, device.minor);
+  const auto is_trusted = [&](ProductKernel product) {
+    return product == best ? verdicts.has(kernel) : verdicts.has_plain(kernel);
+  };
+  if (wish.names_product) {
+    return is_trusted(wish.product) ? std::optional(wish.product) : std::nullopt;
+  }
+  for (const ProductKernel product : {best, ProductKernel::kWarp}) {
+    if (is_trusted(product)) {
+      return product;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The same for the reduction to a band. What cuBLAS does not do in the library variant is done by
+/// the plain one's kernels.
+std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
+                                      const DeviceTraits& device, const TestVerdicts& verdicts) {
+  const KernelUnderTest kernel = is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64;
+  const auto is_trusted = [&](BandRoute band) {
+    return band == BandRoute::kTensor ? verdicts.has(kernel) : verdicts.has_plain(kernel);
+  };
+  if (wish.names_band) {
+    return is_trusted(wish.band) ? std::optional(wish.band) : std::nullopt;
+  }
+  for (const BandRoute band : {best_band(device, is_float32), BandRoute::kPlain}) {
+    if (is_trusted(band)) {
+      return band;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view kernel_name(KernelUnderTest kernel) {
+  switch (kernel) {
+    case KernelUnderTest::kGramBlockScaled:
+      return "gram of block-scaled fp8";
+    case KernelUnderTest::kGramHalf:
+      return "gram of binary16";
+    case KernelUnderTest::kGramBfloat16:
+      return "gram of bfloat16";
+    case KernelUnderTest::kGramHalfPair:
+      return "gram of binary16 pairs";
+    case KernelUnderTest::kBand32:
+      return "band reduction in float32";
+    case KernelUnderTest::kBand64:
+      return "band reduction in float64";
+    case KernelUnderTest::kChase:
+      return "bulge chasing";
+    case KernelUnderTest::kValues:
+      return "bisection";
+  }
+  return "unknown kernel";
+}
+
+KernelUnderTest gram_kernel(OperandKind kind) {
+  switch (kind) {
+    case OperandKind::kBlockScaled:
+      return KernelUnderTest::kGramBlockScaled;
+    case OperandKind::kHalf:
+    case OperandKind::kRoundedHalf:
+      return KernelUnderTest::kGramHalf;
+    case OperandKind::kBfloat16:
+      return KernelUnderTest::kGramBfloat16;
+    case OperandKind::kHalfPair:
+      break;
+  }
+  return KernelUnderTest::kGramHalfPair;
+}
+
+std::string SpectrumRoute::method() const {
+  if (solver == SolverChoice::kQr) {
+    return "qr+bidiag64+cuda";
+  }
+  const std::string bits = is_float32() ? "32" : "64";
+  return "gram" + bits + (solver == SolverChoice::kTwoStage ? "+band" : "+trd") + bits + "+cuda";
+}
+
+std::string SpectrumRoute::top_method() const {
+  return std::string(is_float32() ? "gram32" : "gram64") + "+chebyshev+cuda";
+}
+
+RouteWish parse_route(std::string_view text) {
+  RouteWish wish;
+  const std::size_t end = std::min(text.find('+'), text.size());
+  const std::string_view name = text.substr(0, end);
+  if (name == "library") {
+    wish.kind = RouteWish::Kind::kLibrary;
+  } else if (name == "two-stage") {
+    wish.kind = RouteWish::Kind::kTwoStage;
+  } else if (name == "qr") {
+    wish.kind = RouteWish::Kind::kQr;
+  } else if (name != "auto") {
+    refuse(text);
+  }
+  std::string_view rest = text.substr(end);
+  if (!rest.empty() && wish.kind != RouteWish::Kind::kTwoStage) {
+    refuse(text);
+  }
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const std::size_t next = std::min(rest.find('+'), rest.size());
+    const std::string_view choice = rest.substr(0, next);
+    rest = rest.substr(next);
+    const bool is_band = choice.starts_with("band-");
+    if (is_band ? wish.names_band : wish.names_product) {
+      refuse(text);
+    }
+    if (choice == "gram-mma") {
+      wish.product = ProductKernel::kWarp;
+    } else if (choice == "gram-wgmma") {
+      wish.product = ProductKernel::kWarpgroup;
+    } else if (choice == "band-plain") {
+      wish.band = BandRoute::kPlain;
+    } else if (choice == "band-tensor") {
+      wish.band = BandRoute::kTensor;
+    } else if (choice == "band-library") {
+      wish.band = BandRoute::kLibrary;
+    } else {
+      refuse(text);
+    }
+    (is_band ? wish.names_band : wish.names_product) = true;
+  }
+  return wish;
+}
+
+RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std::int64_t p,
+                        const DeviceTraits& device, const TestVerdicts& verdicts) {
+  constexpr SpectrumRoute kLibrary = {.gram = GramChoice::kLibrary64,
+                                      .solver = SolverChoice::kLibrary};
+  RoutePlan plan;
+  if (wish.kind == RouteWish::Kind::kQr) {
+    plan.first = {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kQr};
+    plan.strict = plan.first;
+    return plan;
+  }
+  plan.first = kLibrary;
+  plan.strict = kLibrary;
+  plan.has_top = p > measure::kFullSpectrumSize;
+  plan.top = kLibrary;
+  const bool fits = band_order(p) <= largest_band_order();
+  if (wish.kind == RouteWish::Kind::kLibrary || !fits) {
+    return plan;
+  }
+  if (wish.names_product && wish.product == ProductKernel::kWarpgroup &&
+      choose_product_kernel(device.major, device.minor) != ProductKernel::kWarpgroup) {
+    throw UsageError("E-SVD-ROUTE", "gram-wgmma needs a device of compute capability 9.0");
+  }
+  if (mode != Mode::kStrict) {
+    if (const auto product = trusted_product(wish, kind, device, verdicts)) {
+      plan.top.gram = GramChoice::kTensor32;
+      plan.top.product = *product;
+    } else if (wish.names_product) {
+      throw UsageError("E-SELF-TEST",
+                       "the Gram kernel that the route names failed its self-test on "
+                       "this device for " +
+                           std::string(kernel_name(gram_kernel(kind))));
+    }
+  }
+  const bool is_explicit = wish.kind == RouteWish::Kind::kTwoStage;
+  const auto two_stage = [&](GramChoice gram) {
+    SpectrumRoute route = {.gram = gram, .solver = SolverChoice::kTwoStage};
+    std::string lacking;
+    const auto lacks = [&](KernelUnderTest kernel) {
+      lacking += (lacking.empty() ? "" : ", ") + std::string(kernel_name(kernel));
+    };
+    if (route.is_float32()) {
+      const auto product = trusted_product(wish, kind, device, verdicts);
+      if (product) {
+        route.product = *product;
+      } else {
+        lacks(gram_kernel(kind));
+      }
+    }
+    const auto band = trusted_band(wish, route.is_float32(), device, verdicts);
+    if (band) {
+      route.band = *band;
+    } else {
+      lacks(route.is_float32() ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64);
+    }
+    for (const KernelUnderTest kernel : {KernelUnderTest::kChase, KernelUnderTest::kValues}) {
+      if (!verdicts.has(kernel)) {
+        lacks(kernel);
+      }
+    }
+    if (lacking.empty()) {
+      return route;
+    }
+    if (is_explicit) {
+      throw UsageError("E-SELF-TEST",
+                       "the route two-stage cannot be trusted on this device, where "
+                       "these kernels failed their self-test: " +
+                           lacking + "; use --svd-route library");
+    }
+    return kLibrary;
+  };
+  plan.strict = two_stage(GramChoice::kLibrary64);
+  plan.first = mode == Mode::kDefault ? two_stage(GramChoice::kTensor32) : plan.strict;
+  if (mode == Mode::kDefault && !plan.first.is_float32()) {
+    plan.first = plan.strict;  // float64 by our own kernels beats the library's
+  }
+  plan.may_escalate = plan.first.is_float32();
+  return plan;
+}
+
+std::vector<KernelUnderTest> kernels_wanted(const RouteWish& wish, Mode mode) {
+  if (wish.kind == RouteWish::Kind::kLibrary || wish.kind == RouteWish::Kind::kQr) {
+    return {};
+  }
+  std::vector<KernelUnderTest> wanted = {KernelUnderTest::kBand64, KernelUnderTest::kChase,
+                                         KernelUnderTest::kValues};
+  if (mode == Mode::kDefault) {
+    wanted.push_back(KernelUnderTest::kBand32);
+  }
+  if (mode != Mode::kStrict) {
+    wanted.insert(wanted.end(), {KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramHalf,
+                                 KernelUnderTest::kGramBfloat16, KernelUnderTest::kGramHalfPair});
+  }
+  return wanted;
+}
+
+}  // namespace vindex::kernels

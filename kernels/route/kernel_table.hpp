@@ -1,0 +1,23 @@
+// Owns the list of hand-written kernels that a measurement goes through. A table rather than direct
+// calls, so that the self-tests judge what the measurement will run, and a test of the self-tests
+// can put a wrong kernel in its place.
+#pragma once
+
+#include "band/band_chase.hpp"
+#include "band/band_reduction.hpp"
+#include "gram/gram_batch.hpp"
+#include "tridiagonal/tridiagonal_values.hpp"
+
+namespace vindex::kernels {
+
+struct KernelTable {
+  decltype(&form_grams) gram = &form_grams;
+  decltype(&reduce_to_band<float, float>) band32 = &reduce_to_band<float, float>;
+  decltype(&reduce_to_band<double, double>) band64 = &reduce_to_band<double, double>;
+  decltype(&chase_bands<float, float>) chase32 = &chase_bands<float, float>;
+  decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;
+  decltype(&chase_bands<double, double>) chase64 = &chase_bands<double, double>;
+  decltype(&tridiagonal_values) values = &tridiagonal_values;
+};
+
+}  // namespace vindex::kernels

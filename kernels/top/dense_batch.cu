@@ -1,0 +1,176 @@
+#include "device/blas_size.hpp"
+#include "device/launch.hpp"
+#include "top/cholesky.hpp"
+#include "top/dense_batch.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace vindex::kernels {
+
+namespace {
+
+constexpr int kThreads = 256;
+/// cuSOLVER's batched solver takes matrices of at most this many bytes in one call.
+constexpr std::int64_t kLibraryBytes = std::numeric_limits<std::int32_t>::max();
+
+// Grids of element-wise kernels: x over the elements of one matrix, y over matrices.
+dim3 element_grid(std::int64_t elements, std::int64_t batch) {
+  constexpr std::int64_t kMostBlocks = 1024;
+  const std::int64_t blocks =
+      std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks);
+  return dim3(static_cast<unsigned int>(blocks), static_cast<unsigned int>(batch));
+}
+
+__device__ std::int64_t first_element() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ std::int64_t element_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+
+__global__ void widen_kernel(const float* const* from, double* stacked, std::int64_t p,
+                             std::int64_t width) {
+  const float* source = from[blockIdx.y];
+  double* to = stacked + static_cast<std::int64_t>(blockIdx.y) * (p + width) * width;
+  for (std::int64_t i = first_element(); i < p * width; i += element_step()) {
+    to[i / p * (p + width) + width + i % p] = static_cast<double>(source[i]);
+  }
+}
+
+__global__ void narrow_kernel(const double* from, std::int64_t leading, std::int64_t stride,
+                              float* const* to, std::int64_t p, std::int64_t width) {
+  const double* source = from + static_cast<std::int64_t>(blockIdx.y) * stride;
+  float* out = to[blockIdx.y];
+  for (std::int64_t i = first_element(); i < p * width; i += element_step()) {
+    out[i] = static_cast<float>(source[i / p * leading + i % p]);
+  }
+}
+
+__global__ void narrow_scaled_kernel(const double* from, float* to, const double* scales,
+                                     std::int64_t elements) {
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * elements;
+  const double scale = scales[blockIdx.y];
+  for (std::int64_t i = first_element(); i < elements; i += element_step()) {
+    to[begin + i] = static_cast<float>(scale * from[begin + i]);
+  }
+}
+
+// Grid: a block of one warp per matrix. Adds factor * trace to the diagonal of the leading square.
+__global__ void shift_kernel(double* stacked, std::int64_t leading, std::int64_t stride,
+                             std::int64_t width, double factor) {
+  double* own = stacked + static_cast<std::int64_t>(blockIdx.x) * stride;
+  double trace = 0.0;
+  for (std::int64_t i = threadIdx.x; i < width; i += 32) {
+    trace += own[i * (leading + 1)];
+  }
+  for (int distance = 16; distance > 0; distance /= 2) {
+    trace += __shfl_xor_sync(0xFFFFFFFFU, trace, distance);
+  }
+  for (std::int64_t i = threadIdx.x; i < width; i += 32) {
+    own[i * (leading + 1)] += factor * trace;
+  }
+}
+
+__global__ void reverse_values_kernel(double* values, std::int64_t n) {
+  double* own = values + static_cast<std::int64_t>(blockIdx.y) * n;
+  for (std::int64_t i = first_element(); i < n / 2; i += element_step()) {
+    const double value = own[i];
+    own[i] = own[n - 1 - i];
+    own[n - 1 - i] = value;
+  }
+}
+
+__global__ void reverse_columns_kernel(double* matrices, std::int64_t n) {
+  double* own = matrices + static_cast<std::int64_t>(blockIdx.y) * n * n;
+  for (std::int64_t i = first_element(); i < n / 2 * n; i += element_step()) {
+    const std::int64_t other = (n - 1 - i / n) * n + i % n;
+    const double value = own[i];
+    own[i] = own[other];
+    own[other] = value;
+  }
+}
+
+}  // namespace
+
+void widen_blocks(const float* const* from, const StackedBlock& shape, double* stacked,
+                  std::int64_t batch, cudaStream_t stream) {
+  launch(widen_kernel, element_grid(shape.p * shape.width, batch), dim3(kThreads), 0, stream, from,
+         stacked, shape.p, shape.width);
+}
+
+void narrow_blocks(const double* from, std::int64_t leading, std::int64_t stride, float* const* to,
+                   std::int64_t p, std::int64_t width, std::int64_t batch, cudaStream_t stream) {
+  launch(narrow_kernel, element_grid(p * width, batch), dim3(kThreads), 0, stream, from, leading,
+         stride, to, p, width);
+}
+
+void narrow_scaled(const double* from, float* to, const double* scales, std::int64_t p,
+                   std::int64_t batch, cudaStream_t stream) {
+  launch(narrow_scaled_kernel, element_grid(p * p, batch), dim3(kThreads), 0, stream, from, to,
+         scales, p * p);
+}
+
+void multiply_batch(const LibraryHandles& handles, std::int64_t m, std::int64_t n, std::int64_t k,
+                    const Operand& a, const Operand& b, double* c, std::int64_t c_leading,
+                    std::int64_t c_stride, std::int64_t batch) {
+  const double one = 1.0;
+  const double zero = 0.0;
+  check(cublasDgemmStridedBatched(handles.blas, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                  b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(m),
+                                  blas_int(n), blas_int(k), &one, a.data, blas_int(a.leading),
+                                  a.stride, b.data, blas_int(b.leading), b.stride, &zero, c,
+                                  blas_int(c_leading), c_stride, blas_int(batch)));
+}
+
+void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, double* stacked,
+                    std::int64_t batch, bool independent, int* info) {
+  const std::int64_t width = shape.width;
+  const std::int64_t leading = shape.leading();
+  // 11 (p w + w (w + 1)) u |X|^2, and |X|^2 <= trace X^T X.
+  const double factor = 11.0 * static_cast<double>(shape.p * width + width * (width + 1)) * 0x1p-53;
+  for (int pass = independent ? 1 : 0; pass < 3; ++pass) {
+    const Operand block = {shape.block(stacked), leading, shape.elements(), false};
+    Operand turned = block;
+    turned.transposed = true;
+    multiply_batch(handles, width, width, shape.p, turned, block, stacked, leading,
+                   shape.elements(), batch);
+    if (pass == 0) {
+      launch(shift_kernel, dim3(static_cast<unsigned int>(batch)), dim3(32), 0, handles.stream,
+             stacked, leading, shape.elements(), width, factor);
+    }
+    cholesky(handles.blas, handles.stream, stacked, leading, width, leading, shape.elements(),
+             batch, info);
+  }
+}
+
+void SmallEigen::solve(const LibraryHandles& handles, double* matrices, std::int64_t n,
+                       std::int64_t batch, bool vectors, double* values, int* info) {
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  const std::int64_t matrix_bytes = n * n * static_cast<std::int64_t>(sizeof(double));
+  const std::int64_t step = std::clamp<std::int64_t>(kLibraryBytes / matrix_bytes, 1, batch);
+  for (std::int64_t first = 0; first < batch; first += step) {
+    const std::int64_t count = std::min(step, batch - first);
+    double* const part = matrices + first * n * n;
+    std::size_t device_bytes = 0;
+    std::size_t host_bytes = 0;
+    check(cusolverDnXsyevBatched_bufferSize(
+        handles.solver, handles.parameters, mode, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, part, n,
+        CUDA_R_64F, values, CUDA_R_64F, &device_bytes, &host_bytes, count));
+    void* work = work_.reserve(std::max<std::size_t>(device_bytes, 1));
+    host_work_.resize(std::max(host_work_.size(), host_bytes));
+    check(cusolverDnXsyevBatched(handles.solver, handles.parameters, mode, CUBLAS_FILL_MODE_LOWER,
+                                 n, CUDA_R_64F, part, n, CUDA_R_64F, values + first * n, CUDA_R_64F,
+                                 work, device_bytes, host_work_.data(), host_bytes, info + first,
+                                 count));
+    // The host workspace is used by the next call, so this one must be over.
+    check(cudaStreamSynchronize(handles.stream));
+  }
+  launch(reverse_values_kernel, element_grid(n, batch), dim3(kThreads), 0, handles.stream, values,
+         n);
+  if (vectors) {
+    launch(reverse_columns_kernel, element_grid(n * n, batch), dim3(kThreads), 0, handles.stream,
+           matrices, n);
+  }
+  check(cudaStreamSynchronize(handles.stream));
+}
+
+}  // namespace vindex::kernels

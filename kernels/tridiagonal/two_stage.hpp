@@ -1,0 +1,51 @@
+// Owns the two-stage route from a batch of Gram matrices on the device to their eigenvalues: band
+// reduction, bulge chasing, bisection, one after the other on a stream.
+#pragma once
+
+#include "device/handles.hpp"
+#include "route/cuda_route.hpp"
+#include "route/kernel_table.hpp"
+
+#include <cstdint>
+
+namespace vindex::kernels {
+
+/// Eigenvalues of a batch on the device: 2^exponents[i] * values[i * p + j].
+struct DeviceValues {
+  double* values = nullptr;
+  int* failed = nullptr;
+  std::int32_t* exponents = nullptr;
+};
+
+/// How one batch is solved; memory and shapes follow from it.
+struct TwoStagePlan {
+  std::int64_t p = 0;
+  std::int64_t batch = 0;
+  bool is_float32 = false;
+  bool chase_in_float32 = false;  ///< where float64 runs at 1/64 of float32
+  BandPlan band;
+  ChaseShape chase;
+};
+TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
+                            const DeviceTraits& device);
+
+/// Scratch arrays, cut from memory that nothing else uses meanwhile.
+struct TwoStageArrays {
+  TwoStageArrays() = default;
+  TwoStageArrays(const TwoStagePlan& plan, Carver& memory);
+  void* bands = nullptr;
+  void* workspace = nullptr;
+  double* diagonal = nullptr;
+  double* off_diagonal = nullptr;
+};
+
+/// Eigenvalues, descending. `matrices` (batch x order x order of float or double, both triangles,
+/// zero beyond p) is destroyed. Ordered on `stream`; `blas` works on it. Does not wait.
+void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, float* matrices,
+                      const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
+                      cudaStream_t stream);
+void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, double* matrices,
+                      const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
+                      cudaStream_t stream);
+
+}  // namespace vindex::kernels

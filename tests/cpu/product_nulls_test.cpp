@@ -1,0 +1,117 @@
+// Nulls of products against Monte Carlo of whole matrices by another generator.
+#include "product_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr measure::Metric kCompared[] = {
+    measure::Metric::kRank90,          measure::Metric::kRank95,
+    measure::Metric::kRank99,          measure::Metric::kParticipationRatio,
+    measure::Metric::kEffectiveRank,   measure::Metric::kEffectiveRankSigma,
+    measure::Metric::kSpectralEntropy, measure::Metric::kHillAlpha,
+    measure::Metric::kTraceLog,        measure::Metric::kGini,
+    measure::Metric::kConditionNumber};
+
+struct Mean {
+  double sum = 0.0, squares = 0.0;
+  int count = 0;
+  void add(double value) {
+    sum += value;
+    squares += value * value;
+    ++count;
+  }
+  double mean() const { return sum / count; }
+  double error() const { return std::sqrt((squares / count - mean() * mean()) / (count - 1)); }
+};
+
+TEST(ProductNullTest, AgreesWithWholeMatricesOfNoise) {
+  std::mt19937_64 random(11);
+  for (const std::vector<std::int64_t>& sides : std::vector<std::vector<std::int64_t>>{
+           {96, 16, 64}, {48, 32, 40}, {20, 64, 90}, {90, 40, 24, 30, 70}, {60, 48, 18}}) {
+    const measure::MetricValues null = product_null_metrics(sides);
+    constexpr int kDraws = 400;
+    std::vector<Mean> var(measure::kVarAtK.size()), scalar(measure::kMetricCount);
+    for (int draw = 0; draw < kDraws; ++draw) {
+      // The product itself, formed and taken as one factor.
+      const std::vector<Factor> product = {formed(noise_chain(sides, random))};
+      const std::int64_t rank = product_rank(sides);
+      measure::MatrixReport report = product_spectrum(pointers(product), 1.0);
+      report.sigma.resize(static_cast<std::size_t>(rank));
+      std::string unused;
+      const measure::MetricValues values =
+          derive_product_metrics(sides.front(), sides.back(), rank, report, unused);
+      for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+        var[i].add(values.var_at_k[i]);
+      }
+      for (const measure::Metric metric : kCompared) {
+        scalar[static_cast<std::size_t>(metric)].add(values[metric]);
+      }
+    }
+    EXPECT_EQ(null[measure::Metric::kStableRank], 1.0 / null.var_at_k[0]);
+    for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+      EXPECT_NEAR(null.var_at_k[i], var[i].mean(),
+                  0.003 * var[i].mean() + 4.0 * var[i].error() + 1e-12)
+          << sides[0] << "x" << sides[1] << " k = " << measure::kVarAtK[i];
+    }
+    for (const measure::Metric metric : kCompared) {
+      const Mean& mean = scalar[static_cast<std::size_t>(metric)];
+      EXPECT_NEAR(null[metric], mean.mean(), 0.003 * std::abs(mean.mean()) + 4.0 * mean.error())
+          << sides[0] << "x" << sides[1] << " "
+          << measure::metric_rows()[static_cast<std::size_t>(metric)].name;
+    }
+    EXPECT_EQ(null[measure::Metric::kNumericalRank], static_cast<double>(product_rank(sides)));
+    EXPECT_TRUE(std::isnan(null[measure::Metric::kSpectralNorm]));
+  }
+}
+
+// A long chain of wide factors adds nothing: the wide factor's triangle is near to a multiple of
+// the identity.
+TEST(ProductNullTest, AWideFactorLeavesTheOtherOnesLaw) {
+  const measure::MetricValues product =
+      product_null_metrics(std::vector<std::int64_t>{100'000'000, 48, 96});
+  const measure::MetricValues single = product_null_metrics(std::vector<std::int64_t>{48, 96});
+  EXPECT_NEAR(product[measure::Metric::kEffectiveRank], single[measure::Metric::kEffectiveRank],
+              0.02);
+  EXPECT_NEAR(product.var_at_k[0], single.var_at_k[0], 0.001);
+}
+
+TEST(ProductNullTest, IsTheSameEveryTimeAndInEitherDirection) {
+  ProductNullCache cache;
+  const std::vector<std::int64_t> sides = {64, 8, 40};
+  const double first = product_null_metrics(sides).var_at_k[0];
+  std::vector<double> seen(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    threads.emplace_back([&, i] {
+      seen[i] = cache.of(i % 2 == 0 ? sides : std::vector<std::int64_t>{40, 8, 64}).var_at_k[0];
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const double value : seen) {
+    EXPECT_EQ(value, seen[0]);
+    EXPECT_NEAR(value, first, 0.003 * first);
+  }
+}
+
+TEST(ProductNullTest, RankOneIsExact) {
+  const measure::MetricValues null = product_null_metrics(std::vector<std::int64_t>{7, 1, 9});
+  EXPECT_EQ(null.var_at_k[0], 1.0);
+  EXPECT_NEAR(null[measure::Metric::kStableRank], 1.0, 1e-12);
+  EXPECT_TRUE(std::isnan(null[measure::Metric::kHillAlpha]));
+}
+
+TEST(ProductNullTest, NoConditionNumberWhereASecondSideIsTheLeast) {
+  const measure::MetricValues null = product_null_metrics(std::vector<std::int64_t>{16, 16, 40});
+  EXPECT_TRUE(std::isnan(null[measure::Metric::kConditionNumber]));
+  EXPECT_FALSE(std::isnan(null[measure::Metric::kEffectiveRank]));
+}
+
+}  // namespace
+}  // namespace vindex::cpu

@@ -1,0 +1,109 @@
+// The plan of a route, by tables.
+#include "plan/svd_plan.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace vindex::cpu {
+namespace {
+
+struct Row {
+  std::int64_t rows, cols;
+  decode::ElementType type;
+  bool row_slabs;
+  std::int64_t chunk;
+};
+
+TEST(SvdPlan, CutsTheLongSideAtBlocks) {
+  using decode::ElementType;
+  for (const Row& row : {Row{7168, 2048, ElementType::kBF16, true, 256},
+                         {2048, 7168, ElementType::kBF16, false, 256},
+                         {2048, 7168, ElementType::kQ4_K, false, 256},
+                         {4096, 4096, ElementType::kQ8_0, true, 256},
+                         {100, 40, ElementType::kF32, true, 100},
+                         {1, 999, ElementType::kF32, false, 256}}) {
+    const auto encoding = decode::plain_encoding(row.type);
+    const SvdPlan plan = plan_svd({.rows = row.rows, .cols = row.cols, .encoding = &encoding});
+    EXPECT_EQ(plan.row_slabs, row.row_slabs);
+    EXPECT_EQ(plan.chunk, row.chunk);
+    EXPECT_EQ(plan.short_side, std::min(row.rows, row.cols));
+    EXPECT_EQ(plan.long_side, std::max(row.rows, row.cols));
+    EXPECT_EQ(plan.slab, std::min<std::int64_t>(1024, plan.long_side));
+    EXPECT_FALSE(plan.keep_decoded);
+  }
+}
+
+TEST(SvdPlan, ModeAndRouteDecide) {
+  const auto encoding = decode::plain_encoding(decode::ElementType::kF32);
+  const auto route = [&](Mode mode, const char* wanted) {
+    MeasureOptions options;
+    options.mode = mode;
+    options.svd_route = wanted;
+    return plan_svd({.rows = 50, .cols = 20, .encoding = &encoding, .options = options}).route;
+  };
+  EXPECT_EQ(route(Mode::kDefault, "auto"), SvdRoute::kGram32);
+  EXPECT_EQ(route(Mode::kStrict, "library"), SvdRoute::kGram64);
+  EXPECT_EQ(route(Mode::kDefault, "qr"), SvdRoute::kQr);
+  EXPECT_THROW(route(Mode::kDefault, "bogus"), UsageError);
+}
+
+TEST(SvdPlan, ShapesWhoseNoiseIsBeyondFloat32GoToStrictAtOnce) {
+  const auto encoding = decode::plain_encoding(decode::ElementType::kBF16);
+  struct Shape {
+    std::int64_t rows, cols;
+    bool at_once;
+  };
+  for (const Shape& shape : {Shape{4096, 4096, true},
+                             {384, 384, true},
+                             {64, 64, true},
+                             {4096, 4160, true},
+                             {4160, 4096, true},
+                             {16, 16, false},
+                             {1, 1, false},
+                             {1, 64, false},
+                             {4096, 4352, false},
+                             {3072, 4096, false},
+                             {2048, 7168, false},
+                             {7168, 2048, false}}) {
+    SCOPED_TRACE(std::to_string(shape.rows) + " x " + std::to_string(shape.cols));
+    SvdPlanRequest request{.rows = shape.rows, .cols = shape.cols, .encoding = &encoding};
+    const SvdPlan plan = plan_svd(request);
+    EXPECT_EQ(plan.strict_at_once, shape.at_once);
+    EXPECT_EQ(plan.route, SvdRoute::kGram32);  // of the sign-flip null
+    EXPECT_TRUE(plan.may_escalate);
+    request.options.escalate = false;
+    EXPECT_FALSE(plan_svd(request).strict_at_once);
+    request.options.escalate = true;
+    for (const Mode mode : {Mode::kFast, Mode::kStrict}) {
+      request.options.mode = mode;
+      EXPECT_FALSE(plan_svd(request).strict_at_once);
+    }
+    request.options.mode = Mode::kDefault;
+    request.options.svd_route = "qr";
+    EXPECT_FALSE(plan_svd(request).strict_at_once);
+  }
+}
+
+TEST(SvdPlan, NeverExceedsItsLimitAndKeepsChunksAlike) {
+  const auto encoding = decode::plain_encoding(decode::ElementType::kBF16);
+  SvdPlanRequest request{.rows = 2048, .cols = 7168, .encoding = &encoding, .in_memory = false};
+  const SvdPlan free = plan_svd(request);
+  EXPECT_TRUE(free.keep_decoded);
+  for (std::uint64_t limit = free.least_workspace_bytes; limit < free.workspace_bytes + 1000;
+       limit += 5'000'000) {
+    request.workspace_limit = limit;
+    const SvdPlan plan = plan_svd(request);
+    EXPECT_LE(plan.workspace_bytes, limit);
+    EXPECT_EQ(plan.chunk, free.chunk);
+    EXPECT_EQ(plan.slab % 1024, 0);
+  }
+  request.workspace_limit = free.least_workspace_bytes - 1;
+  EXPECT_THROW(plan_svd(request), OutOfMemory);
+}
+
+}  // namespace
+}  // namespace vindex::cpu
