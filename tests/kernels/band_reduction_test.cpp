@@ -24,7 +24,7 @@ using kernels::BandRoute;
 using kernels::kBand;
 using kernels::plan_band_reduction;
 
-static_assert(kernels::kBand == measure::kBand && kernels::kBandStride == measure::kBandStride);
+static_assert(kernels::kBand == cpu::kBand && kernels::kBandStride == cpu::kBandStride);
 static_assert(kernels::band_elements(96) == cpu::band_elements(96));
 
 /// Strips of two warps, so that small matrices have several strips.
