@@ -76,7 +76,7 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
   const StoredRow& first = *layers.begin()->second.begin()->second;
   const std::size_t experts = layers.begin()->second.size();
   make_output_folder(folder);
-  TemporaryFile file(folder + "/gate_vectors.bin");
+  AtomicFile file(folder + "/gate_vectors.bin");
   Json index;
   index["schema"] = "vindex-gate-vectors/1";
   index["model"] = input.reader.description().model;
@@ -91,8 +91,7 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     for (const auto& [expert, row] : members) {
       const measure::SingularVectors vectors = input.reader.read_vectors(row->bulk.row);
       const std::span<const std::byte> bytes = std::as_bytes(std::span(vectors.right));
-      file.storage().write(offset, bytes);
-      file.storage().rethrow_failure();
+      file.write(offset, bytes);
       offset += bytes.size();
       var64.push_back(var_at_64(*row));
     }
@@ -104,7 +103,7 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     entry["q75_var64"] = number(measure::quantile(var64, 0.75));
     entry["var64_null"] = number(var_at_64_null(*members.begin()->second));
   }
-  file.publish([](const std::string& /*path*/) {});
+  file.publish();
   TextSink sink(folder + "/gate_vectors_index.json");
   sink.write(index.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   sink.finish();

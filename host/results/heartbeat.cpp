@@ -1,8 +1,7 @@
 #include "heartbeat.hpp"
 
-#include "publish.hpp"
-
 #include <vindex/core/error.hpp>
+#include <vindex/core/process_name.hpp>
 
 #include <fmt/format.h>
 

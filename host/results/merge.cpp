@@ -1,9 +1,9 @@
 #include "gathered_rows.hpp"
 #include "parts_folder.hpp"
-#include "publish.hpp"
 #include "results_file.hpp"
 #include "run_lock.hpp"
 
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -52,13 +52,13 @@ MergeInputs sort_inputs(const std::vector<std::string>& given) {
       add_folder(inputs, path);
       continue;
     }
-    if (name_of(path).starts_with("part-")) {
+    if (file_name_of(path).starts_with("part-")) {
       verify_part(path);
     }
     const ResultsReader reader(path);
     if (!reader.header().part) {
       inputs.files.push_back(path);
-    } else if (name_of(path).starts_with("part-")) {
+    } else if (file_name_of(path).starts_with("part-")) {
       inputs.parts.push_back(path);
       // A part alone does not say what else there was to measure; its run does.
       const PartFiles beside = list_parts(folder_of(path));
@@ -101,7 +101,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   std::vector<std::string> sources = described;
   sources.insert(sources.end(), inputs.parts.begin(), inputs.parts.end());
   for (const std::string& source : sources) {
-    if (name_of(source).starts_with("part-")) {
+    if (file_name_of(source).starts_with("part-")) {
       verify_part(source);
     }
     const Fingerprint found = ResultsReader(source).fingerprint();
@@ -113,7 +113,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   for (const std::string& source : sources) {
     gathered.add_file(source);
   }
-  remove_leftovers(folder_of(output), name_of(output) + ".tmp.");
+  remove_leftovers(folder_of(output), file_name_of(output) + ".tmp.");
   const std::vector<const StoredRow*> rows = gathered.sorted();
   publish_results(output, description, rows, gathered.pool());
   gathered.pool().close_all();

@@ -1,9 +1,9 @@
 #include "parts_folder.hpp"
 
 #include "heartbeat.hpp"
-#include "publish.hpp"
 #include "results_file.hpp"
 
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 
@@ -42,15 +42,15 @@ std::string digest_of_file(const std::string& path) {
 /// Writes the image `memory` as `path` and checks that it is what the disk holds.
 void publish_image(const std::string& path, const MemoryStorage& memory,
                    const std::string& digest) {
-  TemporaryFile file(path);
-  file.storage().write(0, memory.bytes());
-  file.publish([&](const std::string& temporary) {
-    if (digest_of_file(temporary) != digest) {
-      throw SystemError("E-OUT-WRITE", 0,
-                        printable(temporary) + " does not hold what was written to it");
-    }
-    const ResultsReader reader(temporary);
-  });
+  AtomicFile file(path);
+  file.write(0, memory.bytes());
+  file.flush();
+  if (digest_of_file(file.temporary_path()) != digest) {
+    throw SystemError("E-OUT-WRITE", 0,
+                      printable(file.temporary_path()) + " does not hold what was written to it");
+  }
+  { const ResultsReader reader(file.temporary_path()); }
+  file.publish();
 }
 
 class NoBulk final : public BulkSource {
@@ -104,7 +104,7 @@ RunFiles list_run(const std::string& path) {
 }
 
 void verify_part(const std::string& path) {
-  const std::string name = name_of(path);
+  const std::string name = file_name_of(path);
   const std::size_t dash = name.rfind('-');
   const std::string promised =
       dash == std::string::npos ? "" : name.substr(dash + 1, name.size() - dash - 4);
@@ -146,19 +146,21 @@ void publish_run(const std::string& folder, const std::string& tag,
 void publish_results(const std::string& path, const FileDescription& description,
                      std::span<const StoredRow* const> rows, BulkSource& bulk) {
   require_free_space(path, least_bytes(rows));
-  TemporaryFile file(path);
-  write_results(file.storage(), file.path(), FileKind::kWhole, description, rows, bulk);
-  file.publish([&](const std::string& temporary) {
-    const std::vector<std::string> wrong = validate_file(temporary);
-    if (!wrong.empty()) {
-      throw Error(ExitCode::kInternal, "E-RESULTS-WRITTEN",
-                  "the file just written is not valid: " + wrong.front());
-    }
-  });
+  AtomicFile file(path);
+  FileStorage storage = FileStorage::borrow(file.descriptor(), file.temporary_path());
+  write_results(storage, file.temporary_path(), FileKind::kWhole, description, rows, bulk);
+  storage.rethrow_failure();
+  file.flush();
+  const std::vector<std::string> wrong = validate_file(file.temporary_path());
+  if (!wrong.empty()) {
+    throw Error(ExitCode::kInternal, "E-RESULTS-WRITTEN",
+                "the file just written is not valid: " + wrong.front());
+  }
+  file.publish();
 }
 
 std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag) {
-  const std::string name = name_of(path);
+  const std::string name = file_name_of(path);
   const std::string prefix = "part-" + tag + "-";
   return name.starts_with(prefix) ? std::optional(number_after(name, prefix)) : std::nullopt;
 }

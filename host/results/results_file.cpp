@@ -1,8 +1,8 @@
 #include "results_file.hpp"
 
-#include "publish.hpp"
 #include "results_reader.hpp"
 
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 
 #include <climits>

@@ -1,9 +1,10 @@
 #include "run_lock.hpp"
 
 #include "heartbeat.hpp"
-#include "publish.hpp"
 
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/process_name.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"
-#include "publish.hpp"
 #include "results_file.hpp"
 #include "run_lock.hpp"
 
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/results/run_store.hpp>
 
@@ -42,7 +42,7 @@ class Store final : public RunStore {
     make_folder();
     try {
       lock_.emplace(folder_, tag_);
-      remove_leftovers(folder_of(path_), name_of(path_) + ".tmp.");
+      remove_leftovers(folder_of(path_), file_name_of(path_) + ".tmp.");
       remove_leftovers(folder_, "");
       if (restart) {
         discard();

@@ -58,7 +58,7 @@ FileStorage FileStorage::open(const std::string& path) {
     }
     throw SystemError("E-RESULTS-OPEN", error, "cannot open " + printable(path));
   }
-  FileStorage storage(descriptor, path, 0);
+  FileStorage storage(descriptor, path, true);
   struct stat status = {};
   if (fstat(descriptor, &status) != 0) {
     throw SystemError("E-RESULTS-OPEN", errno, "cannot examine " + printable(path));
@@ -70,11 +70,16 @@ FileStorage FileStorage::open(const std::string& path) {
   return storage;
 }
 
-FileStorage::FileStorage(int descriptor, std::string path, std::uint64_t size)
-    : descriptor_(descriptor), path_(std::move(path)), size_(size) {}
+FileStorage FileStorage::borrow(int descriptor, std::string path) {
+  return FileStorage(descriptor, std::move(path), false);
+}
+
+FileStorage::FileStorage(int descriptor, std::string path, bool owned)
+    : descriptor_(descriptor), owned_(owned), path_(std::move(path)) {}
 
 FileStorage::FileStorage(FileStorage&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
+      owned_(other.owned_),
       path_(std::move(other.path_)),
       size_(other.size_),
       write_error_(other.write_error_),
@@ -82,7 +87,7 @@ FileStorage::FileStorage(FileStorage&& other) noexcept
       unwritten_(std::move(other.unwritten_)) {}
 
 FileStorage::~FileStorage() {
-  if (descriptor_ >= 0) {
+  if (owned_ && descriptor_ >= 0) {
     ::close(descriptor_);
   }
 }

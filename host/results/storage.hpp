@@ -41,13 +41,14 @@ class MemoryStorage final : public Storage {
   std::vector<std::byte> bytes_;
 };
 
-/// A file by descriptor, owned and closed here.
+/// A file by descriptor.
 class FileStorage final : public Storage {
  public:
   /// Opens `path` for reading. Errors: MissingInputError, SystemError.
   static FileStorage open(const std::string& path);
-  /// Takes over `descriptor`, opened for reading and writing; `path` is for messages.
-  FileStorage(int descriptor, std::string path, std::uint64_t size);
+  /// An empty file open as `descriptor` for reading and writing, closed by whoever opened it;
+  /// `path` is for messages.
+  static FileStorage borrow(int descriptor, std::string path);
   FileStorage(FileStorage&& other) noexcept;
   FileStorage& operator=(FileStorage&&) = delete;
   FileStorage(const FileStorage&) = delete;
@@ -58,12 +59,13 @@ class FileStorage final : public Storage {
   bool write(std::uint64_t offset, std::span<const std::byte> bytes) noexcept override;
   bool resize(std::uint64_t size) noexcept override;
   void rethrow_failure() const override;
-  int descriptor() const { return descriptor_; }
 
  private:
+  FileStorage(int descriptor, std::string path, bool owned);
   bool read_file(std::uint64_t offset, std::span<std::byte> out) noexcept;
 
   int descriptor_ = -1;
+  bool owned_ = true;  ///< the descriptor is closed here
   std::string path_;
   std::uint64_t size_ = 0;
   int write_error_ = 0;

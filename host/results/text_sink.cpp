@@ -3,7 +3,6 @@
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/standard_output.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,11 +17,8 @@ namespace {
 constexpr std::size_t kBufferBytes = 1U << 20U;
 }
 
-TextSink::TextSink(const std::string& target) {
-  if (target != "-") {
-    file_.emplace(resolve_output(target));
-  }
-}
+TextSink::TextSink(const std::string& target)
+    : out_(target == "-" ? target : resolve_output(target)) {}
 
 void TextSink::write(std::string_view text) {
   buffer_ += text;
@@ -32,22 +28,13 @@ void TextSink::write(std::string_view text) {
 }
 
 void TextSink::flush() {
-  if (file_) {
-    file_->storage().write(written_, std::as_bytes(std::span(buffer_)));
-    file_->storage().rethrow_failure();
-    written_ += buffer_.size();
-    buffer_.clear();
-    return;
-  }
-  write_standard_output(std::as_bytes(std::span(buffer_)));
+  out_.write(std::as_bytes(std::span(buffer_)));
   buffer_.clear();
 }
 
 void TextSink::finish() {
   flush();
-  if (file_) {
-    file_->publish([](const std::string& /*path*/) {});
-  }
+  out_.commit();
 }
 
 void make_output_folder(const std::string& folder) {

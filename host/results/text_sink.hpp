@@ -1,9 +1,8 @@
 // Owns where an export goes: a file that appears whole, or standard output.
 #pragma once
 
-#include "publish.hpp"
+#include <vindex/core/output_sink.hpp>
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,9 +19,8 @@ class TextSink {
 
  private:
   void flush();
-  std::optional<TemporaryFile> file_;
+  OutputSink out_;
   std::string buffer_;
-  std::uint64_t written_ = 0;
 };
 
 /// Makes `folder` unless it is there. Errors: OutputError where something else is in the way.

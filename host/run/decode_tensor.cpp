@@ -1,8 +1,7 @@
-#include "output_file.hpp"
-
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
+#include <vindex/core/output_sink.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
@@ -26,6 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 namespace {
 
 constexpr std::int64_t kSlabValues = 4 << 20;  ///< 16 MiB of float32
+constexpr OutputErrorIds kOutputErrors = {"E-OUTPUT", "E-WRITE", "E-WRITE", "E-WRITE"};
 
 /// A plainly stored tensor that is no matrix (a norm, a convolution) as rows of its last dimension.
 model::MatrixRecord plain_record(const shard::ModelFiles& files,
@@ -58,7 +58,7 @@ void refuse_input_as_output(const shard::ModelFiles& files, const std::string& o
 }
 
 std::int64_t write_values(const shard::ModelFiles& files, const model::MatrixRecord& record,
-                          OutputFile& out) {
+                          OutputSink& out) {
   const std::int64_t rows = record.stored_rows();
   const std::int64_t cols = record.stored_cols();
   if (rows == 0 || cols == 0) {
@@ -142,7 +142,7 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
                             : part.unsupported);
     }
   }
-  OutputFile out(output);
+  OutputSink out(output, kOutputErrors);
   DecodeOutcome outcome;
   for (const model::MatrixRecord& part : parts) {
     outcome.values += write_values(files, part, out);

@@ -1,0 +1,37 @@
+#include <vindex/core/error.hpp>
+#include <vindex/core/output_sink.hpp>
+#include <vindex/core/standard_output.hpp>
+
+#include <sys/stat.h>
+
+namespace vindex {
+
+OutputSink::OutputSink(const std::string& target, const OutputErrorIds& ids) {
+  if (target.empty()) {
+    throw OutputError(ids.create, "an empty name is no file to write to");
+  }
+  if (target == "-") {
+    return;
+  }
+  struct stat status {};
+  if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    throw OutputError(ids.create, printable(target) + ": exists and is no regular file");
+  }
+  file_.emplace(target, ids);
+}
+
+void OutputSink::write(std::span<const std::byte> bytes) {
+  if (!file_) {
+    return write_standard_output(bytes);
+  }
+  file_->write(written_, bytes);
+  written_ += bytes.size();
+}
+
+void OutputSink::commit() {
+  if (file_) {
+    file_->publish();
+  }
+}
+
+}  // namespace vindex

@@ -1,0 +1,167 @@
+#include "support/expect_error.hpp"
+#include "support/file_size_limit.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/core/output_sink.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace vindex {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryFolder;
+
+constexpr OutputErrorIds kIds = {"E-A", "E-B", "E-C", "E-D"};
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(AtomicFile, TheNameHoldsTheOldFileOrTheNewOne) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a", "old");
+  {
+    AtomicFile file(path);
+    file.resize(10);
+    file.write(6, bytes_of("here"));
+    file.write(0, bytes_of("new"));
+    EXPECT_EQ(read_text(path), "old");
+    EXPECT_EQ(fs::path(file.temporary_path()).parent_path(), fs::path(path).parent_path());
+    file.publish();
+  }
+  EXPECT_EQ(read_text(path), std::string("new\0\0\0here", 10));
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicFile, UnpublishedAndWithdrawnFilesLeaveNothing) {
+  const TemporaryFolder folder;
+  { AtomicFile(folder / "a").write(0, bytes_of("x")); }
+  EXPECT_TRUE(names_in(folder.path()).empty());
+  AtomicFile file(folder / "a");
+  file.flush();
+  file.flush();  // done already
+  file.rename();
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+  file.withdraw();
+  EXPECT_TRUE(names_in(folder.path()).empty());
+}
+
+TEST(AtomicFile, TwoOfOneNameDoNotMeet) {
+  const TemporaryFolder folder;
+  AtomicFile first(folder / "a");
+  AtomicFile second(folder / "a");
+  first.write(0, bytes_of("first"));
+  second.write(0, bytes_of("second"));
+  second.publish();
+  first.publish();
+  EXPECT_EQ(read_text(folder / "a"), "first");
+}
+
+TEST(AtomicFile, ErrorsHaveTheIdsOfTheirOutputAndTheCodesOfTheirCause) {
+  const TemporaryFolder folder;
+  const auto code_of = [](auto call, const char* id) {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.id(), id) << error.what();
+      return error.exit_code();
+    }
+    return ExitCode::kOk;
+  };
+  EXPECT_EQ(code_of([&] { AtomicFile(folder / "absent/a", kIds); }, "E-A"),
+            ExitCode::kCannotCreate);
+  EXPECT_EQ(code_of([&] { AtomicFile(folder / std::string(300, 'n'), kIds); }, "E-A"),
+            ExitCode::kCannotCreate);
+  if (::geteuid() != 0) {
+    fs::create_directory(folder / "closed");
+    fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_EQ(code_of([&] { AtomicFile(folder / "closed/a", kIds); }, "E-A"),
+              ExitCode::kNoPermission);
+  }
+  EXPECT_EQ(code_of([] { throw_output_error("E-X", EACCES, "x"); }, "E-X"),
+            ExitCode::kNoPermission);
+  EXPECT_EQ(code_of([] { throw_output_error("E-X", ENOSPC, "x"); }, "E-X"), ExitCode::kInputOutput);
+  EXPECT_EQ(code_of([] { throw_output_error("E-X", ENOENT, "x"); }, "E-X"),
+            ExitCode::kCannotCreate);
+  fs::create_directory(folder / "taken");
+  std::ofstream(folder / "taken/content") << "x";
+  EXPECT_EQ(code_of([&] { AtomicFile(folder / "taken", kIds).publish(); }, "E-C"),
+            ExitCode::kCannotCreate);
+  const testing::FileSizeLimit limit(1000);
+  const std::string large(2000, 'x');
+  EXPECT_EQ(code_of([&] { AtomicFile(folder / "a", kIds).write(0, bytes_of(large)); }, "E-B"),
+            ExitCode::kInputOutput);
+  EXPECT_EQ(code_of([&] { AtomicFile(folder / "a", kIds).resize(2000); }, "E-B"),
+            ExitCode::kInputOutput);
+  EXPECT_EQ(names_in(folder.path()).back(), "taken");
+}
+
+TEST(AtomicFile, AKillLeavesATemporaryNameThatTheNextOneRemoves) {
+  const TemporaryFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile file(folder / "a");
+    file.write(0, bytes_of("half"));
+    ::_exit(0);  // no destructor runs
+  }
+  ::waitpid(child, nullptr, 0);
+  AtomicFile live(folder / "a");
+  ASSERT_EQ(names_in(folder.path()).size(), 2U);
+  remove_leftovers(folder.path(), "a.tmp.");
+  EXPECT_EQ(names_in(folder.path()).size(), 1U);
+  live.publish();
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicFile, SpaceThatIsNotThereIsAFullDisk) {
+  const TemporaryFolder folder;
+  require_free_space(folder / "a", 1);
+  EXPECT_EQ(testing::error_of([&] { require_free_space(folder / "a", ~std::uint64_t{0}); }),
+            "E-OUT-SPACE");
+}
+
+TEST(OutputSink, WritesInOrderAndOnlyWhatIsCommittedStays) {
+  const TemporaryFolder folder;
+  {
+    OutputSink sink(folder / "a", kIds);
+    sink.write(bytes_of("one "));
+    sink.write(bytes_of("two"));
+  }
+  EXPECT_TRUE(names_in(folder.path()).empty());
+  OutputSink sink(folder / "a", kIds);
+  sink.write(bytes_of("one "));
+  sink.write(bytes_of("two"));
+  sink.commit();
+  EXPECT_EQ(read_text(folder / "a"), "one two");
+  EXPECT_EQ(testing::error_of([&] { OutputSink(folder.path(), kIds); }), "E-A");
+  EXPECT_EQ(testing::error_of([] { OutputSink("", kIds); }), "E-A");
+}
+
+}  // namespace
+}  // namespace vindex
