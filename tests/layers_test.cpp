@@ -24,12 +24,13 @@ const Allowed& allowed_includes() {
       {"cpu", {"cpu", "blas", "measure", "decode", "core"}},
       {"kernels", {"kernels", "measure", "decode", "core"}},
       {"results", {"results", "model", "measure", "decode", "core"}},
-      {"synth", {"synth", "decode", "core"}},
+      {"write", {"write", "shard", "decode", "core"}},
+      {"synth", {"synth", "write", "decode", "core"}},
       {"run",
        {"run", "results", "model", "cpu", "kernels", "blas", "measure", "shard", "decode", "core"}},
       {"bench",
-       {"bench", "run", "results", "model", "cpu", "blas", "measure", "shard", "synth", "decode",
-        "core"}},
+       {"bench", "run", "results", "model", "cpu", "blas", "measure", "shard", "write", "synth",
+        "decode", "core"}},
       {"apps", {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
   };
   return table;

@@ -6,14 +6,16 @@
 
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/model_files.hpp>
-#include <vindex/synth/output_folder.hpp>
-#include <vindex/synth/safetensors_writer.hpp>
+#include <vindex/write/output_folder.hpp>
+#include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,7 +31,7 @@ constexpr std::int64_t kGroup = 32;
 constexpr std::array kRoles = {"gate_proj", "up_proj", "down_proj"};
 
 /// Codes, scales and shape of weight `number`.
-std::array<synth::SafetensorsTensor, 3> weight_tensors(std::int64_t number) {
+std::array<write::SafetensorsTensor, 3> weight_tensors(std::int64_t number) {
   using decode::ElementType;
   const std::int64_t expert = number / 3;
   const std::string base =
@@ -45,27 +47,27 @@ void write_model(std::int64_t tensors, const std::string& path) {
   const std::int64_t weights = std::max<std::int64_t>(tensors / 3, 1);
   const std::int64_t per_shard = kTensorsPerShard / 3;
   const std::int64_t shards = (weights + per_shard - 1) / per_shard;
-  synth::OutputFolder folder(path);
-  auto map = nlohmann::json::object();
+  write::OutputFolder folder(path);
+  std::map<std::string, std::string> map;
   std::uint64_t bytes = 0;
   for (std::int64_t shard = 0; shard < shards; ++shard) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards);
-    std::vector<synth::SafetensorsTensor> stored;
+    std::vector<write::SafetensorsTensor> stored;
     for (std::int64_t i = shard * per_shard; i < std::min(weights, (shard + 1) * per_shard); ++i) {
-      for (synth::SafetensorsTensor& tensor : weight_tensors(i)) {
+      for (write::SafetensorsTensor& tensor : weight_tensors(i)) {
         map[tensor.name] = name;
-        bytes += synth::stored_bytes(tensor);
+        bytes += write::stored_bytes(tensor);
         stored.push_back(std::move(tensor));
       }
     }
     const std::array<std::int64_t, 2> sides = {kRows, kCols};
-    synth::SafetensorsWriter writer(folder.create(name), stored, {});
+    write::SafetensorsWriter writer(folder.create(name), stored, {},
+                                    write::TensorOrder::kWidestFirst);
     for (std::size_t i = 2; i < stored.size(); i += 3) {
       writer.write(i, 0, std::as_bytes(std::span(sides)));
     }
   }
-  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
-  folder.write_text("model.safetensors.index.json", index.dump(2));
+  folder.write_text("model.safetensors.index.json", write::safetensors_index_text(bytes, map));
   const nlohmann::json config = {
       {"model_type", "kimi_k2"},
       {"quantization_config",

@@ -8,7 +8,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/synth/gguf_writer.hpp>
+#include <vindex/write/gguf_writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +24,9 @@ namespace vindex::synth {
 namespace {
 
 using decode::ElementType;
+using write::GgufKeys;
+using write::GgufTensorLayout;
+using write::GgufWriter;
 
 // No matrix of the miniature takes more while it is written.
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20U;
@@ -181,17 +184,17 @@ void add_tokenizer(GgufKeys& keys, std::int64_t vocabulary) {
   keys.add_string("tokenizer.ggml.model", "gpt2");
   keys.add_string("tokenizer.ggml.pre", "gpt-2");
   keys.add_strings("tokenizer.ggml.tokens", tokens);
-  keys.add_i32s("tokenizer.ggml.token_type", types);
+  keys.add_array<std::int32_t>("tokenizer.ggml.token_type", types);
   keys.add_strings("tokenizer.ggml.merges", std::vector<std::string>{"e \xC4\xA0"});
-  keys.add_u32("tokenizer.ggml.bos_token_id", 256);
-  keys.add_u32("tokenizer.ggml.eos_token_id", 257);
-  keys.add_bool("tokenizer.ggml.add_bos_token", false);
+  keys.add<std::uint32_t>("tokenizer.ggml.bos_token_id", 256);
+  keys.add<std::uint32_t>("tokenizer.ggml.eos_token_id", 257);
+  keys.add<bool>("tokenizer.ggml.add_bos_token", false);
 }
 
 GgufKeys model_keys(const MiniSizes& size) {
   GgufKeys keys;
   const auto u32 = [&](const std::string& name, std::int64_t value) {
-    keys.add_u32("deepseek2." + name, static_cast<std::uint32_t>(value));
+    keys.add<std::uint32_t>("deepseek2." + name, static_cast<std::uint32_t>(value));
   };
   keys.add_string("general.architecture", "deepseek2");
   keys.add_string("general.type", "model");
@@ -202,8 +205,8 @@ GgufKeys model_keys(const MiniSizes& size) {
   u32("feed_forward_length", size.dense_width);
   u32("attention.head_count", size.heads);
   u32("attention.head_count_kv", 1);
-  keys.add_f32("deepseek2.rope.freq_base", 50000.0F);
-  keys.add_f32("deepseek2.attention.layer_norm_rms_epsilon", 1e-6F);
+  keys.add<float>("deepseek2.rope.freq_base", 50000.0F);
+  keys.add<float>("deepseek2.attention.layer_norm_rms_epsilon", 1e-6F);
   u32("expert_used_count", size.active);
   u32("leading_dense_block_count", size.dense_layers);
   u32("vocab_size", size.vocabulary);
@@ -216,12 +219,12 @@ GgufKeys model_keys(const MiniSizes& size) {
   u32("expert_feed_forward_length", size.expert_width);
   u32("expert_count", size.experts);
   u32("expert_shared_count", size.shared);
-  keys.add_f32("deepseek2.expert_weights_scale", 2.827F);
-  keys.add_bool("deepseek2.expert_weights_norm", true);
+  keys.add<float>("deepseek2.expert_weights_scale", 2.827F);
+  keys.add<bool>("deepseek2.expert_weights_norm", true);
   u32("expert_gating_func", 2);  // sigmoid
   u32("rope.dimension_count", size.rope);
-  keys.add_u32("general.quantization_version", 2);
-  keys.add_u32("general.file_type", 7);  // mostly Q8_0
+  keys.add<std::uint32_t>("general.quantization_version", 2);
+  keys.add<std::uint32_t>("general.file_type", 7);  // mostly Q8_0
   add_tokenizer(keys, size.vocabulary);
   return keys;
 }
@@ -242,7 +245,7 @@ std::vector<float> cut(const std::vector<float>& weights, std::int64_t cols, con
 
 }  // namespace
 
-void write_gguf_model(const ModelPlan& plan, OutputFolder& folder) {
+void write_gguf_model(const ModelPlan& plan, write::OutputFolder& folder) {
   const Layout layout(plan);
   GgufWriter writer(folder.create("kimi-k2-mini-Q8_0.gguf"), model_keys(MiniSizes()),
                     layout.tensors());

@@ -5,19 +5,23 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/synth/safetensors_writer.hpp>
+#include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vindex::synth {
 namespace {
+
+using write::SafetensorsTensor;
+using write::SafetensorsWriter;
 
 // Where one stored tensor goes.
 struct Place {
@@ -91,16 +95,14 @@ std::string shard_name(std::size_t shard, std::size_t count) {
 
 std::string index_text(const Shards& shards) {
   std::uint64_t total = 0;
-  nlohmann::json names = nlohmann::json::object();  // sorted by name, as transformers writes it
+  std::map<std::string, std::string> files;
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
     for (const SafetensorsTensor& tensor : shards[shard]) {
       total += stored_bytes(tensor);
-      names[tensor.name] = shard_name(shard, shards.size());
+      files[tensor.name] = shard_name(shard, shards.size());
     }
   }
-  const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}},
-                                        {"weight_map", names}};
-  return index.dump(2) + "\n";
+  return write::safetensors_index_text(total, files);
 }
 
 // What one thread holds: the largest matrix as floats and as codes with scales.
@@ -120,7 +122,7 @@ std::uint64_t largest_buffers(const ModelPlan& plan) {
 
 }  // namespace
 
-void write_huggingface_model(const ModelPlan& plan, OutputFolder& folder) {
+void write_huggingface_model(const ModelPlan& plan, write::OutputFolder& folder) {
   std::vector<StoredSet> sets;
   for (const PlannedTensor& tensor : plan.tensors) {
     sets.push_back(stored_set(tensor));
@@ -128,9 +130,10 @@ void write_huggingface_model(const ModelPlan& plan, OutputFolder& folder) {
   const Shards shards = assign_shards(plan, sets);
   std::vector<std::unique_ptr<SafetensorsWriter>> writers;
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
-    OutputFile& file = folder.create(shard_name(shard, shards.size()));
+    AtomicFile& file = folder.create(shard_name(shard, shards.size()));
     writers.push_back(std::make_unique<SafetensorsWriter>(
-        file, shards[shard], std::map<std::string, std::string>{{"format", "pt"}}));
+        file, shards[shard], write::SafetensorsMetadata{{"format", "pt"}},
+        write::TensorOrder::kWidestFirst));
   }
 
   std::vector<TruthRow> truth(plan.tensors.size());
@@ -147,18 +150,18 @@ void write_huggingface_model(const ModelPlan& plan, OutputFolder& folder) {
     draw_weights(recipe, weights);
     const auto loss = decode::encode_matrix(tensor.encoding, weights.data(), recipe.rows,
                                             recipe.cols, recipe.cols, codes, scales);
-    const auto write = [&](std::size_t part, std::span<const std::byte> bytes) {
+    const auto write_part = [&](std::size_t part, std::span<const std::byte> bytes) {
       const Place place = sets[t].places[part];
       writers[place.shard]->write(place.index, 0, bytes);
     };
-    write(0, codes);
+    write_part(0, codes);
     if (size->scale_bytes > 0) {
-      write(1, scales);
+      write_part(1, scales);
     }
     if (sets[t].tensors.size() > 2) {
       const std::array<std::int32_t, 2> shape = {static_cast<std::int32_t>(recipe.rows),
                                                  static_cast<std::int32_t>(recipe.cols)};
-      write(2, std::as_bytes(std::span(shape)));
+      write_part(2, std::as_bytes(std::span(shape)));
     }
     truth[t] = {tensor.name, -1, tensor.encoding.label, recipe, loss, "", recipe.rows, recipe.cols};
   });

@@ -4,8 +4,8 @@
 #include "model_plan.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/synth/output_folder.hpp>
 #include <vindex/synth/synth.hpp>
+#include <vindex/write/output_folder.hpp>
 
 #include <charconv>
 #include <optional>
@@ -107,7 +107,7 @@ void make_model(const std::string& spec, std::uint64_t seed, const std::string& 
   } else {
     refuse(spec, "not known");
   }
-  OutputFolder output(folder);
+  write::OutputFolder output(folder);
   if (variant == Variant::kQ8_0) {
     write_gguf_model(plan, output);
   } else {

@@ -211,7 +211,7 @@ TEST(LayerModel, ShardsStayBelowTheirLimit) {
   const TemporaryFolder scratch;
   ModelPlan plan = plan_layer(5, 96, 64, Variant::kFp8, Kind::kPowerlaw, "five", 1);
   plan.shard_bytes = 13'000;  // two matrices of 6144 bytes and their scales
-  OutputFolder folder(scratch / "m");
+  write::OutputFolder folder(scratch / "m");
   write_huggingface_model(plan, folder);
   const auto files = shard::open_model(scratch / "m");
   ASSERT_EQ(files.shards.size(), 3U);

@@ -1,0 +1,86 @@
+// Owns the key section of a GGUF file that is to be written: version 3, little-endian, keys in the
+// order in which they were added and of the types that were asked for. Loaders refuse a key of
+// another integer type than they expect, so types are the caller's choice, never inferred.
+// Source: ggml include/gguf.h, docs/gguf.md.
+#pragma once
+
+#include <vindex/shard/gguf.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace vindex::write {
+
+/// The value type that stores a C++ type; nothing else is stored.
+template <typename T>
+struct GgufTypeOf;
+// clang-format off
+template <> struct GgufTypeOf<std::uint8_t> { static constexpr auto kType = shard::GgufType::kU8; };
+template <> struct GgufTypeOf<std::int8_t> { static constexpr auto kType = shard::GgufType::kI8; };
+template <> struct GgufTypeOf<std::uint16_t> { static constexpr auto kType = shard::GgufType::kU16; };
+template <> struct GgufTypeOf<std::int16_t> { static constexpr auto kType = shard::GgufType::kI16; };
+template <> struct GgufTypeOf<std::uint32_t> { static constexpr auto kType = shard::GgufType::kU32; };
+template <> struct GgufTypeOf<std::int32_t> { static constexpr auto kType = shard::GgufType::kI32; };
+template <> struct GgufTypeOf<float> { static constexpr auto kType = shard::GgufType::kF32; };
+template <> struct GgufTypeOf<std::uint64_t> { static constexpr auto kType = shard::GgufType::kU64; };
+template <> struct GgufTypeOf<std::int64_t> { static constexpr auto kType = shard::GgufType::kI64; };
+template <> struct GgufTypeOf<double> { static constexpr auto kType = shard::GgufType::kF64; };
+template <> struct GgufTypeOf<bool> { static constexpr auto kType = shard::GgufType::kBool; };
+// clang-format on
+
+/// Errors of every member: FormatError E-GGUF-KEY for an empty name, one of more than 65535 bytes
+/// or one that was there before.
+class GgufKeys {
+ public:
+  /// `keys.add<std::uint32_t>(name, 3)`: the type is always written out.
+  template <typename T>
+  void add(std::string_view name, std::type_identity_t<T> value) {
+    add_bytes(name, GgufTypeOf<T>::kType, std::as_bytes(std::span(&value, 1)));
+  }
+  void add_string(std::string_view name, std::string_view value);
+  /// An array of numbers; bool is one byte each and has no array here.
+  template <typename T>
+  void add_array(std::string_view name, std::span<const std::type_identity_t<T>> values) {
+    static_assert(!std::is_same_v<T, bool>);
+    add_array_bytes(name, GgufTypeOf<T>::kType, values.size(), std::as_bytes(values));
+  }
+  void add_strings(std::string_view name, std::span<const std::string> values);
+  /// `key` of a file that was read, value for value: long values are read from `source` when the
+  /// section is written, so it must live until then. `header` says which container it is: values of
+  /// version 1 or of a big-endian file are converted.
+  void copy(const shard::GgufKey& key, const shard::GgufHeader& header, shard::ByteSource& source);
+
+  std::uint64_t count() const { return names_.size(); }
+  /// general.alignment as added, 32 without. Errors: FormatError E-GGUF-ALIGNMENT where it is no
+  /// u32 or no power of two.
+  std::uint64_t alignment() const;
+
+  /// Bytes in memory, or, where `source` is given, `count` bytes of it from `offset`.
+  struct Piece {
+    std::vector<std::byte> bytes;
+    shard::ByteSource* source = nullptr;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+  };
+  /// The section, in order.
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
+ private:
+  std::vector<std::byte>& begin(std::string_view name, shard::GgufType type);
+  void add_bytes(std::string_view name, shard::GgufType type, std::span<const std::byte> value);
+  void add_array_bytes(std::string_view name, shard::GgufType type, std::uint64_t count,
+                       std::span<const std::byte> values);
+
+  std::vector<Piece> pieces_;
+  std::set<std::string, std::less<>> names_;
+  bool alignment_is_u32_ = true;
+  std::uint64_t alignment_ = 32;
+};
+
+}  // namespace vindex::write

@@ -1,0 +1,46 @@
+// Owns writing a set of files so that they appear together or not at all: every file grows under a
+// temporary name and is renamed at the end; what was not published is removed.
+#pragma once
+
+#include <vindex/core/atomic_file.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vindex::write {
+
+/// Ids of what is written here: E-OUTPUT-WRITE for every step.
+inline constexpr OutputErrorIds kOutputErrors = {"E-OUTPUT-WRITE", "E-OUTPUT-WRITE",
+                                                 "E-OUTPUT-WRITE", "E-OUTPUT-WRITE"};
+
+/// A folder that receives files; created with its parents where absent. Without publish() the
+/// destructor removes the files and the folder if it was created here.
+class OutputFolder {
+ public:
+  /// What killed processes left behind under temporary names is removed first. Errors: OutputError
+  /// E-OUTPUT-NOT-EMPTY for a folder with content, E-OUTPUT-NOT-A-FOLDER, E-OUTPUT-CREATE;
+  /// SystemError 77 without permission.
+  explicit OutputFolder(std::string path);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// A new file of this folder; the reference holds until the folder ends. Errors: OutputError
+  /// E-OUTPUT-EXISTS where somebody else made it meanwhile; those of AtomicFile.
+  AtomicFile& create(const std::string& name);
+  /// A new file with this text.
+  void write_text(const std::string& name, std::string_view text);
+  /// Flushes all files, renames them in the order of creation, flushes the folder.
+  void publish();
+
+ private:
+  std::string path_;
+  bool created_ = false;
+  bool published_ = false;
+  std::vector<std::unique_ptr<AtomicFile>> files_;
+};
+
+}  // namespace vindex::write
