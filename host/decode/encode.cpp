@@ -1,4 +1,5 @@
 // Owns the encoders: per block or group one pass for the largest magnitude, one for codes and loss.
+#include "encode_blocks.hpp"
 #include "encode_scalar.hpp"
 
 #include <vindex/core/checked.hpp>
@@ -13,8 +14,6 @@ namespace vindex::decode {
 namespace {
 
 constexpr std::int64_t kLanes = 8;
-constexpr std::int64_t kQ8Block = 32;
-constexpr std::int64_t kQ8BlockBytes = 34;
 
 // Sums over fixed lanes: vector code without reassociation, so the same result everywhere.
 struct LossLanes {
@@ -144,25 +143,18 @@ void encode_int4(const Encoding& encoding, const float* values, std::int64_t row
   }
 }
 
-void encode_q8_0(const float* values, std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                 std::byte* codes, LossLanes& loss) {
+void encode_blocks(ElementType type, const float* values, std::int64_t rows, std::int64_t cols,
+                   std::int64_t stride, std::byte* codes, LossLanes& loss) {
+  auto* block = reinterpret_cast<std::uint8_t*>(codes);
   for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t col = 0; col < cols; col += kQ8Block, codes += kQ8BlockBytes) {
+    for (std::int64_t col = 0; col < cols; col += kBlockWeights) {
       const float* const from = values + row * stride + col;
-      const float scale = largest_magnitude(from, kQ8Block) / 127.0F;
-      // The code comes from the unrounded scale, as in ggml; only the stored one is a half.
-      const float inverse = scale > 0.0F ? 1.0F / scale : 0.0F;
-      const std::uint16_t stored = scalar::to_f16(scale);
-      const float decoded_scale = scalar::from_f16(stored);
-      std::int8_t block[kQ8Block];
-      convert_row(from, kQ8Block, loss, [&](std::int64_t i) {
-        const std::int32_t q = scalar::nearest_away(from[i] * inverse);
-        block[i] = static_cast<std::int8_t>(q);
-        return static_cast<float>(q) * decoded_scale;
-      });
-      std::memcpy(codes, &stored, 2);
-      std::memcpy(codes + 2, block, kQ8Block);
-      loss.step = std::max(loss.step, static_cast<double>(decoded_scale));
+      float decoded[kBlockWeights];
+      encode_block(type, from, block);
+      decode_block(type, block, decoded);
+      loss.add(from, decoded, kBlockWeights);
+      loss.step = std::max(loss.step, static_cast<double>(block_step(type, block)));
+      block += element_type_row(type).block_bytes;
     }
   }
 }
@@ -177,6 +169,14 @@ void encode_plain(ElementType type, const float* values, std::int64_t rows, std:
       std::memcpy(codes + row * cols * 4, from, static_cast<std::size_t>(cols) * 4);
       continue;
     }
+    if (type == ElementType::kF64) {
+      convert_row(from, cols, loss, [&](std::int64_t i) {
+        const double wide = from[i];
+        std::memcpy(codes + (row * cols + i) * 8, &wide, 8);
+        return from[i];
+      });
+      continue;
+    }
     largest = std::max(largest, largest_magnitude(from, cols));
     auto* const out = reinterpret_cast<char*>(codes) + row * cols * 2;
     const bool half = type == ElementType::kF16;
@@ -186,7 +186,7 @@ void encode_plain(ElementType type, const float* values, std::int64_t rows, std:
       return half ? scalar::from_f16(code) : scalar::from_bf16(code);
     });
   }
-  if (type != ElementType::kF32) {
+  if (type == ElementType::kF16 || type == ElementType::kBF16) {
     loss.step = step_at(largest, type == ElementType::kF16 ? 10 : 7);
   }
 }
@@ -210,8 +210,9 @@ double EncodingLoss::relative_error() const {
 bool is_encodable(const Encoding& encoding) {
   switch (encoding.scheme) {
     case Scheme::kPlain:
-      return encoding.type == ElementType::kF32 || encoding.type == ElementType::kBF16 ||
-             encoding.type == ElementType::kF16 || encoding.type == ElementType::kQ8_0;
+      return encoding.type == ElementType::kF64 || encoding.type == ElementType::kF32 ||
+             encoding.type == ElementType::kBF16 || encoding.type == ElementType::kF16 ||
+             has_block_encoder(encoding.type);
     case Scheme::kFp8Block:
       return encoding.type == ElementType::kF8E4M3 && encoding.block_rows > 0 &&
              encoding.block_cols > 0;
@@ -244,16 +245,10 @@ std::optional<EncodedSize> encoded_size(const Encoding& encoding, std::int64_t r
                ? std::nullopt
                : std::optional(EncodedSize{*weights / 2, *weights / group * 2});
   }
-  switch (encoding.type) {
-    case ElementType::kF32:
-      return EncodedSize{*weights * 4, 0};
-    case ElementType::kQ8_0:
-      return cols % kQ8Block != 0
-                 ? std::nullopt
-                 : std::optional(EncodedSize{*weights / kQ8Block * kQ8BlockBytes, 0});
-    default:
-      return EncodedSize{*weights * 2, 0};
-  }
+  const auto row_bytes = stored_bytes(encoding.type, static_cast<std::uint64_t>(cols));
+  const auto code_bytes =
+      row_bytes ? checked_multiply(*row_bytes, static_cast<std::uint64_t>(rows)) : std::nullopt;
+  return code_bytes ? std::optional(EncodedSize{*code_bytes, 0}) : std::nullopt;
 }
 
 EncodingLoss encode_matrix(const Encoding& encoding, const float* values, std::int64_t rows,
@@ -268,8 +263,8 @@ EncodingLoss encode_matrix(const Encoding& encoding, const float* values, std::i
     encode_fp8(encoding, values, rows, cols, stride, codes.data(), scales.data(), loss);
   } else if (encoding.scheme == Scheme::kPackedInt) {
     encode_int4(encoding, values, rows, cols, stride, codes.data(), scales.data(), loss);
-  } else if (encoding.type == ElementType::kQ8_0) {
-    encode_q8_0(values, rows, cols, stride, codes.data(), loss);
+  } else if (has_block_encoder(encoding.type)) {
+    encode_blocks(encoding.type, values, rows, cols, stride, codes.data(), loss);
   } else {
     encode_plain(encoding.type, values, rows, cols, stride, codes.data(), loss);
   }

@@ -1,13 +1,13 @@
 // Owns the way from float32 weights to encoded bytes, for writers: synthetic models, organ tools.
 // Each encoder is the inverse of decode_matrix() up to rounding to the nearest code.
+//   F64, F32         as they are
 //   BF16, F16        round to nearest, ties to even
 //   F8_E4M3 blocks   scale = largest magnitude / 448 (F32), code nearest to weight / scale, ties to
 //                    even; DeepSeek-V3 inference/kernel.py, weight_block_size [128, 128]
 //   INT4 groups      scale = largest magnitude / 7 as BF16, code -7..7 nearest to weight / scale;
 //                    compressed-tensors pack-quantized (offset binary, 8 per word, low first)
-//   Q8_0             scale = largest magnitude / 127, stored as F16; code nearest to weight /
-//   scale,
-//                    ties away from zero; ggml src/ggml-quants.c, quantize_row_q8_0_ref
+//   Q4_0 Q4_1 Q5_0 Q5_1 Q8_0   bit for bit what ggml's reference quantisers give; ggml
+//                    src/ggml-quants.c, quantize_row_*_ref (host/decode/encode_blocks.cpp)
 #pragma once
 
 #include <vindex/decode/encoding.hpp>
@@ -45,7 +45,8 @@ struct EncodedSize {
   std::uint64_t scale_bytes = 0;
 };
 
-/// True for plain F32, BF16, F16, Q8_0; fp8 blocks; symmetric 4-bit packed integers with a group.
+/// True for plain F64, F32, BF16, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; fp8 blocks; symmetric 4-bit
+/// packed integers with a group.
 bool is_encodable(const Encoding& encoding);
 
 /// Sizes, or nothing where `encoding` is not encodable, cannot store rows of `cols` weights (cols

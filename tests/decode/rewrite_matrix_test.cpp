@@ -1,0 +1,342 @@
+#include "conformance_files.hpp"
+#include "decode_support.hpp"
+#include "support/expect_error.hpp"
+
+#include <vindex/decode/encode.hpp>
+#include <vindex/decode/rewrite_matrix.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::decode {
+namespace {
+
+const std::string kWhere = "tensor \"w\"";
+
+/// A matrix with bytes of its own, and its scales.
+struct Stored {
+  Encoding encoding;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::vector<std::byte> codes;
+  std::vector<std::byte> scales;
+
+  EncodedMatrix view() const {
+    EncodedMatrix matrix;
+    matrix.encoding = &encoding;
+    matrix.rows = rows;
+    matrix.cols = cols;
+    matrix.codes = codes.data();
+    matrix.row_stride_bytes = static_cast<std::int64_t>(codes.size()) / rows;
+    if (!scales.empty()) {
+      const bool fp8 = encoding.scheme == Scheme::kFp8Block;
+      matrix.companions[0] = {CompanionRole::kScale, fp8 ? ElementType::kF32 : ElementType::kBF16,
+                              (rows + encoding.block_rows - 1) / encoding.block_rows,
+                              (cols + encoding.block_cols - 1) / encoding.block_cols, scales};
+      matrix.companion_count = 1;
+    }
+    return matrix;
+  }
+  std::vector<float> weights() const { return testing::decoded(view()); }
+};
+
+Stored encoded(const Encoding& encoding, std::int64_t rows, std::int64_t cols,
+               const std::vector<float>& values) {
+  Stored stored{encoding, rows, cols, {}, {}};
+  const auto size = encoded_size(encoding, rows, cols).value();
+  stored.codes.resize(size.code_bytes);
+  stored.scales.resize(size.scale_bytes);
+  encode_matrix(encoding, values.data(), rows, cols, cols, stored.codes, stored.scales);
+  return stored;
+}
+
+std::vector<float> normals(std::int64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  std::generate(values.begin(), values.end(), [&] { return draw(random); });
+  return values;
+}
+
+/// `original` with `values`; `counts` says how.
+Stored rewritten(const Stored& original, const std::vector<float>& values,
+                 RewriteCounts* counts = nullptr) {
+  Stored out = original;
+  const RewriteCounts done =
+      rewrite_matrix(original.view(), values.data(), original.cols, out.codes, out.scales, kWhere);
+  if (counts != nullptr) {
+    *counts = done;
+  }
+  return out;
+}
+
+const std::vector<Encoding>& scaled_encodings() {
+  static const std::vector<Encoding> encodings = {
+      plain_encoding(ElementType::kQ4_0), plain_encoding(ElementType::kQ4_1),
+      plain_encoding(ElementType::kQ5_0), plain_encoding(ElementType::kQ5_1),
+      plain_encoding(ElementType::kQ8_0), fp8_block_encoding(128, 128),
+      packed_int_encoding(4, 32)};
+  return encodings;
+}
+
+std::int64_t block_width(const Encoding& encoding) {
+  return encoding.scheme == Scheme::kPlain ? element_type_row(encoding.type).block_elements
+                                           : encoding.block_cols;
+}
+
+/// Whether every weight outside the block of (row, col) has the same bits.
+bool others_kept(const Stored& before, const Stored& after, std::int64_t row, std::int64_t col) {
+  const auto a = before.weights();
+  const auto b = after.weights();
+  const std::int64_t height = before.encoding.block_rows;
+  const std::int64_t width = block_width(before.encoding);
+  for (std::int64_t r = 0; r < before.rows; ++r) {
+    for (std::int64_t c = 0; c < before.cols; ++c) {
+      const auto i = static_cast<std::size_t>(r * before.cols + c);
+      const bool inside = r / height == row / height && c / width == col / width;
+      if (!inside && !testing::same_weight(a[i], b[i])) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+TEST(RewriteMatrix, UnchangedWeightsOfEveryFormatKeepTheirBytes) {
+  for (const SampleShape& shape : testing::sample_shapes(6, 512, 32)) {
+    const testing::RandomMatrix random(shape, 7);
+    const EncodedMatrix& matrix = random.matrix();
+    const std::vector<float> values = testing::decoded(matrix);
+    const CodeWindow window = code_window(matrix);
+    std::vector<std::byte> codes(static_cast<std::size_t>(window.width * window.height));
+    const Companion* scale = matrix.companion(CompanionRole::kScale);
+    std::vector<std::byte> scales;
+    if (scale != nullptr) {
+      scales.assign(scale->bytes.begin(), scale->bytes.end());
+    }
+    const std::vector<std::byte> scales_before = scales;
+    const RewriteCounts counts =
+        rewrite_matrix(matrix, values.data(), matrix.cols, codes, scales, kWhere);
+    EXPECT_EQ(counts.patched + counts.encoded, 0) << shape.encoding.label;
+    EXPECT_GT(counts.kept, 0);
+    EXPECT_EQ(scales, scales_before) << shape.encoding.label;
+    for (std::int64_t run = 0; run < window.height; ++run) {
+      ASSERT_EQ(std::memcmp(codes.data() + run * window.width,
+                            matrix.codes + window.offset + run * window.stride,
+                            static_cast<std::size_t>(window.width)),
+                0)
+          << shape.encoding.label;
+    }
+  }
+}
+
+TEST(RewriteMatrix, AWeightSetToZeroKeepsItsNeighboursToTheBit) {
+  for (const Encoding& encoding : scaled_encodings()) {
+    if (encoding.type == ElementType::kQ4_1 || encoding.type == ElementType::kQ5_1) {
+      continue;  // their minimum leaves no code for zero
+    }
+    const Stored before = encoded(encoding, 130, 256, normals(130 * 256, 3));
+    auto values = before.weights();
+    values[131] = 0.0F;
+    values[129 * 256] = 0.0F;
+    RewriteCounts counts;
+    const Stored after = rewritten(before, values, &counts);
+    EXPECT_EQ(counts.patched, 2) << encoding.label;
+    EXPECT_EQ(counts.encoded, 0) << encoding.label;
+    EXPECT_EQ(after.scales, before.scales) << encoding.label;
+    EXPECT_EQ(after.weights(), values) << encoding.label;  // a negative scale makes a zero -0
+  }
+}
+
+TEST(RewriteMatrix, WeightsThatChangePlacesKeepTheirScale) {
+  for (const Encoding& encoding : scaled_encodings()) {
+    const Stored before = encoded(encoding, 128, 128, normals(128 * 128, 4));
+    auto values = before.weights();
+    std::reverse(values.begin() + 32, values.begin() + 64);
+    RewriteCounts counts;
+    const Stored after = rewritten(before, values, &counts);
+    EXPECT_EQ(counts.patched, 1) << encoding.label;
+    EXPECT_EQ(after.scales, before.scales) << encoding.label;
+    EXPECT_TRUE(testing::same_weights(after.weights(), values)) << encoding.label;
+    // And back again: the very bytes.
+    EXPECT_EQ(rewritten(after, before.weights()).codes, before.codes) << encoding.label;
+  }
+}
+
+TEST(RewriteMatrix, AChangedBlockIsThatOfTheEncoder) {
+  for (const Encoding& encoding : scaled_encodings()) {
+    const std::int64_t rows = 200;
+    const std::int64_t cols = 160;
+    const Stored before = encoded(encoding, rows, cols, normals(rows * cols, 5));
+    auto values = before.weights();
+    const std::int64_t row = 140;
+    const std::int64_t col = 137;
+    values[static_cast<std::size_t>(row * cols + col)] = 100.0F;
+    RewriteCounts counts;
+    const Stored after = rewritten(before, values, &counts);
+    EXPECT_EQ(counts.patched, 0) << encoding.label;
+    EXPECT_EQ(counts.encoded, 1) << encoding.label;
+    EXPECT_TRUE(others_kept(before, after, row, col)) << encoding.label;
+    // The same block among neighbours that the encoder sees too.
+    const auto weights = after.weights();
+    const auto wanted = encoded(encoding, rows, cols, values).weights();
+    const std::int64_t width = block_width(encoding);
+    for (std::int64_t r = row / encoding.block_rows * encoding.block_rows;
+         r < std::min(rows, (row / encoding.block_rows + 1) * encoding.block_rows); ++r) {
+      for (std::int64_t c = col / width * width; c < std::min(cols, (col / width + 1) * width);
+           ++c) {
+        const auto i = static_cast<std::size_t>(r * cols + c);
+        ASSERT_EQ(weights[i], wanted[i]) << encoding.label << " " << r << " " << c;
+      }
+    }
+  }
+}
+
+TEST(RewriteMatrix, PlainNumbersChangeOneByOne) {
+  const std::vector<float> weights = {1.0F, -0.0F, 0.0F, 1e-40F, -2.5F, 65504.0F};
+  for (const ElementType type :
+       {ElementType::kF64, ElementType::kF32, ElementType::kF16, ElementType::kBF16}) {
+    const Stored before = encoded(plain_encoding(type), 2, 3, weights);
+    auto values = before.weights();
+    values[1] = 0.0F;
+    values[2] = -0.0F;
+    values[4] = 0.3F;
+    RewriteCounts counts;
+    const Stored after = rewritten(before, values, &counts);
+    EXPECT_EQ(counts.kept, 3);
+    EXPECT_EQ(counts.encoded, 3);
+    const auto got = after.weights();
+    EXPECT_FALSE(std::signbit(got[1]));
+    EXPECT_TRUE(std::signbit(got[2]));
+    EXPECT_EQ(got[4], encoded(plain_encoding(type), 1, 1, {0.3F}).weights()[0]);
+    EXPECT_EQ(got[3], before.weights()[3]);
+  }
+}
+
+TEST(RewriteMatrix, DoublesThatDidNotChangeKeepWhatAFloatCannotHold) {
+  Stored before{plain_encoding(ElementType::kF64), 1, 2, std::vector<std::byte>(16), {}};
+  const double third = 1.0 / 3.0;
+  std::memcpy(before.codes.data(), &third, 8);
+  std::memcpy(before.codes.data() + 8, &third, 8);
+  auto values = before.weights();
+  values[1] = 2.0F;
+  const Stored after = rewritten(before, values);
+  double first = 0.0;
+  std::memcpy(&first, after.codes.data(), 8);
+  EXPECT_EQ(first, third);
+  EXPECT_EQ(after.weights()[1], 2.0F);
+}
+
+TEST(RewriteMatrix, AnFp8BlockKeepsItsScaleWhileItsLargestWeightStaysInTheUpperBinade) {
+  const Stored before = encoded(fp8_block_encoding(128, 128), 128, 128, normals(128 * 128, 6));
+  auto values = before.weights();
+  values[77] = 0.123F;
+  RewriteCounts counts;
+  const Stored after = rewritten(before, values, &counts);
+  EXPECT_EQ(counts.patched, 1);
+  EXPECT_EQ(after.scales, before.scales);
+  const auto got = after.weights();
+  EXPECT_NEAR(got[77], 0.123F, 0.123F / 16);
+  values[77] = got[77];
+  EXPECT_TRUE(testing::same_weights(got, values));
+  for (float& value : values) {
+    value *= 0.4F;
+  }
+  rewritten(before, values, &counts);
+  EXPECT_EQ(counts.encoded, 1);
+}
+
+TEST(RewriteMatrix, RowSlabsTogetherAreTheWholeMatrix) {
+  for (const Encoding& encoding : scaled_encodings()) {
+    const Stored before = encoded(encoding, 300, 256, normals(300 * 256, 8));
+    auto values = before.weights();
+    for (std::size_t i = 0; i < values.size(); i += 97) {
+      values[i] += 0.5F;
+    }
+    const Stored whole = rewritten(before, values);
+    Stored slabs = before;
+    const auto row_bytes = static_cast<std::size_t>(before.view().row_stride_bytes);
+    for (std::int64_t first = 0; first < 300; first += 128) {
+      const std::int64_t count = std::min<std::int64_t>(128, 300 - first);
+      const auto at = static_cast<std::size_t>(first) * row_bytes;
+      rewrite_matrix(
+          row_slab(before.view(), first, count), values.data() + first * 256, 256,
+          std::span(slabs.codes).subspan(at, static_cast<std::size_t>(count) * row_bytes),
+          slabs.scales, kWhere);
+    }
+    EXPECT_EQ(slabs.codes, whole.codes) << encoding.label;
+    EXPECT_EQ(slabs.scales, whole.scales) << encoding.label;
+  }
+}
+
+std::string error_of_change(const Stored& before, float value) {
+  auto values = before.weights();
+  values[33] = value;
+  return vindex::testing::error_of([&] { rewritten(before, values); });
+}
+
+TEST(RewriteMatrix, WhatNoEncodingHoldsIsRefused) {
+  std::vector<Encoding> encodings = scaled_encodings();
+  for (const ElementType type :
+       {ElementType::kF64, ElementType::kF32, ElementType::kF16, ElementType::kBF16}) {
+    encodings.push_back(plain_encoding(type));
+  }
+  for (const Encoding& encoding : encodings) {
+    const Stored before = encoded(encoding, 2, 256, normals(512, 9));
+    for (const float value :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+          -std::numeric_limits<float>::infinity()}) {
+      EXPECT_EQ(error_of_change(before, value), "E-ENCODE-VALUE") << encoding.label;
+    }
+  }
+  const float huge = 3e38F;
+  EXPECT_EQ(
+      error_of_change(encoded(plain_encoding(ElementType::kF16), 1, 64, normals(64, 1)), 65520.0F),
+      "E-ENCODE-VALUE");
+  EXPECT_EQ(error_of_change(encoded(plain_encoding(ElementType::kBF16), 1, 64, normals(64, 1)),
+                            std::numeric_limits<float>::max()),
+            "E-ENCODE-VALUE");
+  for (const ElementType type : {ElementType::kQ4_0, ElementType::kQ4_1, ElementType::kQ5_0,
+                                 ElementType::kQ5_1, ElementType::kQ8_0}) {
+    EXPECT_EQ(error_of_change(encoded(plain_encoding(type), 1, 64, normals(64, 1)), huge),
+              "E-ENCODE-VALUE");
+  }
+}
+
+TEST(RewriteMatrix, AChangeWithoutAnEncoderIsRefusedByName) {
+  for (const SampleShape& shape : testing::sample_shapes(6, 512, 32)) {
+    const testing::RandomMatrix random(shape, 11);
+    const EncodedMatrix& matrix = random.matrix();
+    if (is_rewritable(matrix)) {
+      continue;
+    }
+    std::vector<float> values = testing::decoded(matrix);
+    values[5] = 17.25F;
+    const CodeWindow window = code_window(matrix);
+    std::vector<std::byte> codes(static_cast<std::size_t>(window.width * window.height));
+    const Companion* scale = matrix.companion(CompanionRole::kScale);
+    std::vector<std::byte> scales(scale == nullptr ? 0 : scale->bytes.size());
+    try {
+      rewrite_matrix(matrix, values.data(), matrix.cols, codes, scales, kWhere);
+      FAIL() << shape.encoding.label;
+    } catch (const ConfigurationError& error) {
+      EXPECT_EQ(error.id(), "E-ENCODE-TYPE");
+      EXPECT_NE(std::string(error.what()).find(shape.encoding.label), std::string::npos);
+    }
+  }
+}
+
+TEST(RewriteMatrix, EveryEncoderServesEdits) {
+  for (const Encoding& encoding : scaled_encodings()) {
+    EXPECT_TRUE(is_rewritable(encoded(encoding, 2, 256, normals(512, 2)).view())) << encoding.label;
+  }
+}
+
+}  // namespace
+}  // namespace vindex::decode
