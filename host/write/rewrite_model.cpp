@@ -1,0 +1,213 @@
+#include "edit_plan.hpp"
+#include "safetensors_metadata.hpp"
+#include "tensor_copy.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/output_target.hpp>
+#include <vindex/shard/gguf.hpp>
+#include <vindex/write/gguf_writer.hpp>
+#include <vindex/write/output_folder.hpp>
+#include <vindex/write/rewrite_model.hpp>
+#include <vindex/write/safetensors_writer.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <string_view>
+
+namespace vindex::write {
+namespace {
+
+namespace fs = std::filesystem;
+using shard::ModelFiles;
+
+/// What other weights of the model would be called; they would contradict the new ones.
+constexpr std::array<std::string_view, 12> kOtherWeights = {
+    ".safetensors", ".gguf", ".bin",     ".pt",   ".pth", ".ckpt",
+    ".pkl",         ".h5",   ".msgpack", ".onnx", ".npz", ".index.json"};
+
+/// The model's tensors of each file, by position.
+using TensorsOfShard = std::vector<std::vector<std::size_t>>;
+
+TensorsOfShard tensors_by_shard(const ModelFiles& model) {
+  TensorsOfShard tensors(model.shards.size());
+  for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+    tensors[static_cast<std::size_t>(model.tensors[i].shard)].push_back(i);
+  }
+  return tensors;
+}
+
+void write_gguf(const shard::Shard& shard, const std::vector<std::size_t>& tensors,
+                TensorCopy& copy, const ModelFiles& model, AtomicFile& file) {
+  const shard::GgufHeader header = shard::read_gguf_header(*shard.source);
+  GgufKeys keys;
+  for (const shard::GgufKey& key : header.keys) {
+    keys.copy(key, header, *shard.source);
+  }
+  std::vector<GgufTensorLayout> layout;
+  std::map<std::string_view, std::size_t> places;
+  for (const shard::GgufTensor& tensor : header.tensors) {
+    places.emplace(tensor.name, layout.size());
+    layout.push_back({tensor.name, tensor.type, tensor.dimensions});
+  }
+  GgufWriter writer(file, keys, std::move(layout));
+  for (const std::size_t index : tensors) {
+    const auto place = places.find(model.tensors[index].name);
+    if (place == places.end()) {
+      throw SystemError("E-INPUT-CHANGED", 0, shard.source->name() + ": changed while it was read");
+    }
+    copy.run(index, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+      writer.write(place->second, offset, bytes);
+    });
+  }
+  writer.finish();
+}
+
+void write_safetensors(const shard::Shard& shard, const std::vector<std::size_t>& tensors,
+                       TensorCopy& copy, const ModelFiles& model, AtomicFile& file) {
+  std::vector<SafetensorsTensor> layout;
+  for (const std::size_t index : tensors) {
+    const shard::StoredTensor& tensor = model.tensors[index];
+    layout.push_back({tensor.name, tensor.type, tensor.shape});
+  }
+  SafetensorsWriter writer(file, std::move(layout), read_safetensors_metadata(*shard.source),
+                           TensorOrder::kAsGiven);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    copy.run(tensors[i], [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+      writer.write(i, offset, bytes);
+    });
+  }
+  writer.finish();
+}
+
+void require_unchanged(const shard::Shard& shard) {
+  const shard::SourceIdentity now = shard.source->identity();
+  if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
+    throw SystemError("E-INPUT-CHANGED", 0,
+                      fmt::format("{}: the file was changed, replaced or removed while it was "
+                                  "copied; nothing was written",
+                                  shard.source->name()));
+  }
+}
+
+/// Writes shard `index` to `file`, through to the device: few files are open at a time.
+void write_shard(const ModelFiles& model, std::size_t index,
+                 const std::vector<std::size_t>& tensors, TensorCopy& copy, AtomicFile& file) {
+  const shard::Shard& shard = model.shards[index];
+  const auto write = model.format == shard::ContainerFormat::kGguf ? write_gguf : write_safetensors;
+  write(shard, tensors, copy, model, file);
+  file.flush();
+  require_unchanged(shard);
+}
+
+/// The folder that the model's files lie in.
+std::string source_folder(const ModelFiles& model) { return folder_of(model.shards.front().path); }
+
+bool is_one_file(const ModelFiles& model) {
+  std::error_code ignored;
+  return model.shards.size() == 1 && !fs::is_directory(model.path, ignored);
+}
+
+void refuse_source_as_target(const ModelFiles& model, const std::string& target) {
+  std::vector<std::string> sources = model.side_files;
+  sources.push_back(source_folder(model));
+  sources.push_back(model.path);
+  for (const shard::Shard& shard : model.shards) {
+    sources.push_back(shard.path);
+  }
+  for (const std::string& source : sources) {
+    std::error_code absent;
+    if (fs::equivalent(source, target, absent)) {
+      throw OutputError("E-OUTPUT-SOURCE",
+                        fmt::format("{}: belongs to the model that is read; choose another name",
+                                    printable(target)));
+    }
+  }
+}
+
+/// What is copied of the folder beside the shards, sorted.
+std::vector<std::string> side_files(const ModelFiles& model) {
+  std::vector<std::string> known;  // the index among them
+  for (const std::string& path : model.side_files) {
+    known.push_back(file_name_of(path));
+  }
+  const auto is_wanted = [&](const std::string& name) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) {
+      return true;
+    }
+    return !name.starts_with('.') && name.find(".tmp.") == std::string::npos &&
+           std::none_of(kOtherWeights.begin(), kOtherWeights.end(),
+                        [&](std::string_view suffix) { return name.ends_with(suffix); });
+  };
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(source_folder(model), error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code dangling;
+    const std::string name = entry->path().filename().string();
+    if (is_wanted(name) && entry->is_regular_file(dangling)) {
+      names.push_back(name);
+    }
+  }
+  if (error) {
+    throw SystemError("E-FOLDER-READ", error.value(),
+                      "cannot list " + printable(source_folder(model)));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::uint64_t bytes_of(const ModelFiles& model) {
+  std::uint64_t bytes = 0;
+  for (const shard::Shard& shard : model.shards) {
+    bytes += shard.identity.bytes;
+  }
+  return bytes;
+}
+
+void write_folder(const ModelFiles& model, const TensorsOfShard& tensors, TensorCopy& copy,
+                  const std::string& target, RewriteReport& report) {
+  OutputFolder folder(target);
+  require_free_space(target + "/.", bytes_of(model));
+  for (std::size_t i = 0; i < model.shards.size(); ++i) {
+    report.files.push_back(model.shards[i].file_name);
+    write_shard(model, i, tensors[i], copy, folder.create(report.files.back()));
+  }
+  for (const std::string& name : side_files(model)) {
+    const auto source = shard::open_file_source(source_folder(model) + "/" + name);
+    AtomicFile& file = folder.create(name);
+    copy_source(*source, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+      file.write(offset, bytes);
+    });
+    report.files.push_back(name);
+  }
+  folder.publish();
+}
+
+}  // namespace
+
+RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
+                            const ModelEdit& edit, const RewriteOptions& options) {
+  refuse_source_as_target(model, target);
+  const std::vector<EditPart> parts = plan_edit(model, edit);
+  const TensorsOfShard tensors = tensors_by_shard(model);
+  TensorCopy copy(model, parts);
+  RewriteReport report;
+  if (is_one_file(model)) {
+    require_free_target(target, options.replace);
+    require_free_space(target, bytes_of(model));
+    AtomicFile file(target, kOutputErrors);
+    write_shard(model, 0, tensors.front(), copy, file);
+    file.publish();
+    report.files.push_back(file_name_of(target));
+  } else {
+    write_folder(model, tensors, copy, target, report);
+  }
+  report.counts = copy.counts();
+  return report;
+}
+
+}  // namespace vindex::write

@@ -1,0 +1,44 @@
+// Owns the way of one tensor from its source to a writer: copied, or replaced part by part.
+#pragma once
+
+#include "edit_plan.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace vindex::write {
+
+/// Takes bytes of a tensor from `offset` (within it) on.
+using TensorSink = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
+
+/// One pass over a model's tensors; its buffers are kept from one to the next.
+class TensorCopy {
+ public:
+  /// All must outlive this.
+  TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts);
+
+  /// Gives all bytes of tensor `index` of the model to `sink`, in order.
+  void run(std::size_t index, const TensorSink& sink);
+  const decode::RewriteCounts& counts() const { return counts_; }
+
+ private:
+  void stream(const shard::StoredTensor& tensor, std::uint64_t begin, std::uint64_t end,
+              const TensorSink& sink);
+  void encode(const shard::StoredTensor& tensor, const NewWeights& weights, const TensorSink& sink);
+
+  const shard::ModelFiles& model_;
+  const std::vector<EditPart>& parts_;
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> encoded_;
+  decode::RewriteCounts counts_;
+};
+
+/// Gives bytes [0, source.size()) to `sink`, in order.
+void copy_source(shard::ByteSource& source, const TensorSink& sink);
+
+}  // namespace vindex::write
