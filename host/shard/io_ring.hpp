@@ -1,6 +1,5 @@
 // Owns one io_uring: reads are handed to the kernel and their completions waited for, without a
-// thread per read. Plain system calls: what is needed of liburing is less than a dependency costs.
-// Layout and memory order: io_uring(7), io_uring_setup(2), io_uring_enter(2).
+// thread per read.
 #pragma once
 
 #include <cstddef>
@@ -36,15 +35,12 @@ class IoRing {
   Completion wait();
 
  private:
-  struct Mapping;
-  explicit IoRing(int descriptor);
-  bool map(std::string& why);
-  void push(std::uint8_t opcode, std::uint64_t tag, int descriptor, std::byte* into,
-            std::uint32_t bytes, std::uint64_t offset);
+  struct Ring;
+  explicit IoRing(std::unique_ptr<Ring> ring);
+  template <typename Prepare>
+  void push(std::uint64_t tag, const Prepare& prepare);
 
-  int descriptor_;
-  std::uint32_t entries_ = 0;
-  std::unique_ptr<Mapping> mapping_;
+  std::unique_ptr<Ring> ring_;
   std::mutex submit_mutex_;
 };
 
