@@ -1,7 +1,9 @@
 #include "bulk_request.hpp"
+#include "direct_files.hpp"
 #include "io_ring.hpp"
-#include "page_cache.hpp"
 #include "positional_read.hpp"
+#include "read_tally.hpp"
+#include "source_lane.hpp"
 
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
@@ -10,64 +12,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
-#include <fcntl.h>
-#include <map>
 #include <mutex>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 namespace vindex::shard {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Below this a direct read costs more than the copy it saves, and neighbours come along with the
 /// kernel's read-ahead.
 constexpr std::uint64_t kLeastDirect = 64U << 10U;
 constexpr std::uint64_t kStopTag = ~std::uint64_t{0};
 
-bool says_refused(std::int64_t error) { return error == EINVAL || error == EOPNOTSUPP; }
-
-/// The direct descriptor of a file, asked for once.
-struct DirectFile {
-  int descriptor = -1;
-  bool asked = false;
-};
-
-std::exception_ptr stopped_error() {
-  return std::make_exception_ptr(SystemError("E-READ", ECANCELED, "reading was stopped"));
-}
-
 }  // namespace
-
-int ReadCalls::open_direct(int descriptor) {
-  // Through /proc the same file is opened even where its name now leads to another one.
-  const std::string path = fmt::format("/proc/self/fd/{}", descriptor);
-  const int direct = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
-  return direct >= 0 ? direct : -errno;
-}
-
-std::int64_t ReadCalls::read(int descriptor, std::byte* into, std::size_t bytes,
-                             std::uint64_t offset) {
-  return ::pread(descriptor, into, bytes, static_cast<off_t>(offset));
-}
-
-bool ReadCalls::cached(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
-  return in_page_cache(descriptor, offset, bytes);
-}
 
 class BulkReader::State {
  public:
   State(const BulkReadOptions& options, ReadCalls* calls)
-      : path_(options.path), calls_(calls == nullptr ? &system_ : calls) {
+      : path_(options.path),
+        calls_(calls == nullptr ? &system_ : calls),
+        files_(*calls_),
+        lane_(tally_) {
     const auto depth = static_cast<std::uint32_t>(
         std::clamp(options.depth > 0 ? options.depth : kDefaultDepth, 1, 4096));
     std::string why = "by request";
@@ -99,14 +68,10 @@ class BulkReader::State {
     for (std::thread& worker : workers_) {
       worker.join();
     }
+    lane_.join();
     if (reaper_.joinable()) {
       ring_->post(kStopTag);
       reaper_.join();
-    }
-    for (auto& [source, file] : files_) {
-      if (file.descriptor >= 0) {
-        ::close(file.descriptor);
-      }
     }
   }
   State(const State&) = delete;
@@ -114,17 +79,26 @@ class BulkReader::State {
 
   void submit(const std::vector<BulkExtent>& extents, Done done) {
     std::vector<Request> requests;
+    std::vector<Batch> batches;
     for (const BulkExtent& extent : extents) {
-      cut_extent(extent, requests);
+      if (extent.range.source->descriptor() < 0) {
+        batch_extent(extent, batches);
+      } else {
+        cut_extent(extent, requests);
+      }
     }
-    if (requests.empty()) {
+    if (requests.empty() && batches.empty()) {
       done(nullptr);
       return;
     }
-    const auto job = std::make_shared<Job>(requests.size(), std::move(done));
+    const auto job = std::make_shared<Job>(requests.size() + batches.size(), std::move(done));
     for (Request& request : requests) {
       request.job = job;
     }
+    for (Batch& batch : batches) {
+      batch.job = job;
+    }
+    lane_.submit(std::move(batches));
     {
       const std::lock_guard lock(mutex_);
       if (!stopped_) {
@@ -139,6 +113,7 @@ class BulkReader::State {
   }
 
   void stop() {
+    lane_.stop();
     std::deque<Request> dropped;
     {
       const std::lock_guard lock(mutex_);
@@ -154,23 +129,20 @@ class BulkReader::State {
 
   void prepare(ByteSource& source) {
     if (source.descriptor() >= 0 && path_ != ReadPath::kBuffered) {
-      (void)direct_descriptor(source);
+      (void)files_.descriptor(source);
     }
   }
 
   const std::string& engine() const { return engine_; }
 
   ReadStatistics statistics() const {
-    const std::lock_guard lock(mutex_);
-    ReadStatistics out = statistics_;
-    if (under_way_ > 0) {
-      out.busy_seconds += std::chrono::duration<double>(Clock::now() - busy_since_).count();
-    }
+    ReadStatistics out = tally_.statistics();
+    out.refused = files_.refused();
     return out;
   }
 
  private:
-  enum class Way : std::uint8_t { kDirect, kCached, kBuffered, kOther };
+  using Way = ReadTally::Way;
 
   void work() {
     while (true) {
@@ -183,12 +155,13 @@ class BulkReader::State {
         }
         request = std::move(pending_.front());
         pending_.pop_front();
-        begin(lock);
       }
+      tally_.begin();
       try {
         execute(request);
       } catch (...) {
-        finish(request, std::current_exception(), Way::kOther);
+        tally_.end();
+        request.job->finish(std::current_exception());
       }
     }
   }
@@ -196,10 +169,6 @@ class BulkReader::State {
   void execute(Request& request) {
     ByteSource& source = *request.range.source;
     const int descriptor = source.descriptor();
-    if (descriptor < 0) {
-      source.read(request.range.offset, {request.into, request.range.bytes});
-      return finish(request, nullptr, Way::kOther);
-    }
     const auto end = checked_add(request.range.offset, request.range.bytes);
     if (!end || *end > source.size()) {
       throw_truncated(source.name(), request.range.offset, request.range.bytes, source.size());
@@ -209,16 +178,16 @@ class BulkReader::State {
                         calls_->cached(descriptor, request.range.offset, request.range.bytes);
     const bool may_be_direct = request.roomy && !request.buffered && !cached &&
                                path_ != ReadPath::kBuffered && request.range.bytes >= kLeastDirect;
-    const int direct = may_be_direct ? direct_descriptor(source) : -1;
+    const int direct = may_be_direct ? files_.descriptor(source) : -1;
     if (direct < 0) {
       read_buffered(request, 0);
-      return finish(request, nullptr, cached ? Way::kCached : Way::kBuffered);
+      return finish(request, cached ? Way::kCached : Way::kBuffered);
     }
     if (ring_ != nullptr && !request.no_ring) {
       return hand_to_ring(request, direct);
     }
     const Way way = read_direct(request, direct);
-    finish(request, nullptr, way);
+    finish(request, way);
   }
 
   /// From byte `from` of the request on, through the page cache.
@@ -241,7 +210,7 @@ class BulkReader::State {
       }
       const int error = errno;
       if (says_refused(error)) {
-        refuse(*request.range.source, error);
+        files_.refuse(*request.range.source, error);
         read_buffered(request, 0);
         return Way::kBuffered;
       }
@@ -313,14 +282,14 @@ class BulkReader::State {
       Request request = take_back(completion.tag);
       if (completion.result >= 0 &&
           static_cast<std::uint64_t>(completion.result) >= request.needed()) {
-        finish(request, nullptr, Way::kDirect);
+        finish(request, Way::kDirect);
         continue;
       }
       // Everything unusual is left to a thread, which asks again and may wait.
       request.no_ring = true;
       request.buffered = completion.result >= 0;
       if (says_refused(-completion.result)) {
-        refuse(*request.range.source, -completion.result);
+        files_.refuse(*request.range.source, -completion.result);
         request.buffered = true;
       }
       again(std::move(request));
@@ -329,9 +298,9 @@ class BulkReader::State {
 
   /// Puts a request in front of those that wait.
   void again(Request request) {
+    tally_.end();
     {
       const std::lock_guard lock(mutex_);
-      end();
       if (!stopped_) {
         pending_.push_front(std::move(request));
         changed_.notify_one();
@@ -341,67 +310,10 @@ class BulkReader::State {
     request.job->finish(stopped_error());
   }
 
-  int direct_descriptor(ByteSource& source) {
-    const std::lock_guard lock(mutex_);
-    DirectFile& file = files_[&source];
-    if (!file.asked) {
-      file.asked = true;
-      file.descriptor = calls_->open_direct(source.descriptor());
-      if (file.descriptor < 0) {
-        note_refusal(source, -file.descriptor);
-      }
-    }
-    return file.descriptor;
+  void finish(Request& request, Way way) {
+    tally_.end(way, request.range.bytes);
+    request.job->finish(nullptr);
   }
-
-  /// No further direct read of `source`. Its descriptor stays open: others may be in flight.
-  void refuse(ByteSource& source, int error) {
-    const std::lock_guard lock(mutex_);
-    DirectFile& file = files_[&source];
-    if (file.descriptor >= 0) {
-      retired_.push_back(std::exchange(file.descriptor, -1));
-      note_refusal(source, error);
-    }
-  }
-
-  void note_refusal(const ByteSource& source, int error) {
-    statistics_.refused.push_back(fmt::format("{} ({})", source.name(), std::strerror(error)));
-  }
-
-  void begin(const std::unique_lock<std::mutex>& /*held*/) {
-    if (under_way_++ == 0) {
-      busy_since_ = Clock::now();
-    }
-  }
-  void end() {
-    if (--under_way_ == 0) {
-      statistics_.busy_seconds += std::chrono::duration<double>(Clock::now() - busy_since_).count();
-    }
-  }
-
-  void finish(Request& request, const std::exception_ptr& error, Way way) {
-    {
-      const std::lock_guard lock(mutex_);
-      end();
-      if (error == nullptr) {
-        ++statistics_.requests;
-        (way == Way::kDirect     ? statistics_.direct_bytes
-         : way == Way::kCached   ? statistics_.cached_bytes
-         : way == Way::kBuffered ? statistics_.buffered_bytes
-                                 : statistics_.other_bytes) += request.range.bytes;
-      }
-    }
-    request.job->finish(error);
-  }
-
-  /// Closes what refuse() took out of use.
-  struct Retired : std::vector<int> {
-    ~Retired() {
-      for (const int descriptor : *this) {
-        ::close(descriptor);
-      }
-    }
-  };
 
   ReadCalls system_;
   ReadPath path_;
@@ -413,11 +325,9 @@ class BulkReader::State {
   std::deque<Request> pending_;
   std::vector<Request> in_ring_;
   std::vector<std::uint32_t> free_places_;
-  std::map<ByteSource*, DirectFile> files_;
-  Retired retired_;
-  ReadStatistics statistics_;
-  std::int64_t under_way_ = 0;
-  Clock::time_point busy_since_{};
+  DirectFiles files_;
+  ReadTally tally_;
+  SourceLane lane_;
   bool stopped_ = false;
   std::vector<std::thread> workers_;
   std::thread reaper_;

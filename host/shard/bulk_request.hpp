@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -46,6 +47,11 @@ class Job {
   std::exception_ptr error_;
   BulkReader::Done done_;
 };
+
+/// What a job hears of requests that were not begun.
+inline std::exception_ptr stopped_error() {
+  return std::make_exception_ptr(SystemError("E-READ", ECANCELED, "reading was stopped"));
+}
 
 /// At most kRequestBytes of an extent.
 struct Request {
