@@ -13,13 +13,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <map>
 #include <utility>
 
 namespace vindex::shard {
-
-namespace fs = std::filesystem;
 
 namespace {
 constexpr std::string_view kSuffix = ".gguf";
@@ -96,18 +93,19 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   }
 }
 
-OpenedFile open_one(const std::string& path, const AskForRoom& ask_for_room = {}) {
+OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {}) {
   OpenedFile file;
-  file.shard = open_shard(path);
+  file.shard = std::move(shard);
+  const std::string name = printable(file.shard.path);
   if (detect_container(*file.shard.source) != FileKind::kGguf) {
-    throw FormatError("E-SPLIT-KIND", printable(path), "is no GGUF file, as its set is");
+    throw FormatError("E-SPLIT-KIND", name, "is no GGUF file, as its set is");
   }
   file.header = read_gguf_header(*file.shard.source, ask_for_room);
+  file.shard.source->header_is_read();
   if (file.header.big_endian) {
     file.shard.source = make_swapped_source(std::move(file.shard.source), file.header.tensors);
   }
   file.shard.header_sha256 = file.header.header_sha256;
-  const std::string name = printable(path);
   file.number = split_key(file.header, "split.no", name);
   file.count = split_key(file.header, "split.count", name);
   file.tensors_total = split_key(file.header, "split.tensors.count", name);
@@ -167,17 +165,18 @@ void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t
 }
 
 /// `known` is the one of the set that has been opened: number `name.number`.
-void append_set(const std::string& folder, const SplitName& name, OpenedFile known,
+void append_set(ModelStore& store, const SplitName& name, OpenedFile known,
                 const OpenOptions& options, ModelFiles& model) {
   std::vector<OpenedFile> files(name.count);
   const std::size_t known_at = name.number - 1;
-  known.shard.path = member_path(folder, known.shard.file_name);
   files[known_at] = std::move(known);
   read_headers(
-      files.size(), options.threads,
+      files.size(), header_threads(store, options.threads),
       [&](std::size_t i, const AskForRoom& ask) {
         if (i != known_at) {
-          files[i] = open_one(member_path(folder, name.file_name(i + 1)), ask);
+          const std::string file = name.file_name(i + 1);
+          require_member(store, file);
+          files[i] = read_header(open_shard(store, file), ask);
         }
       },
       [&](std::size_t i) { check_member(files[i], files.front(), i); });
@@ -201,18 +200,13 @@ void append_set(const std::string& folder, const SplitName& name, OpenedFile kno
 }
 
 /// The first file of the set that is absent, or nothing.
-std::optional<std::string> first_missing(const std::string& folder, const SplitName& name) {
+std::optional<std::string> first_missing(ModelStore& store, const SplitName& name) {
   for (std::uint64_t i = 1; i <= name.count; ++i) {
-    if (!member_exists(folder, name.file_name(i))) {
+    if (!member_exists(store, name.file_name(i))) {
       return name.file_name(i);
     }
   }
   return std::nullopt;
-}
-
-std::string folder_of(const std::string& path) {
-  const std::string folder = fs::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
 }
 }  // namespace
 
@@ -235,15 +229,17 @@ std::optional<SplitName> parse_split_name(const std::string& file_name) {
   return SplitName{file_name.substr(0, file_name.size() - tail), *number, *count};
 }
 
-void open_gguf_model(const std::string& path, const OpenOptions& options, ModelFiles& model) {
+void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
+                     ModelFiles& model) {
   model.format = ContainerFormat::kGguf;
-  OpenedFile file = open_one(path);
-  refuse_companion(file.header, printable(path), options.adapter);
+  OpenedFile file = read_header(std::move(shard));
+  const std::string path = printable(file.shard.path);
+  refuse_companion(file.header, path, options.adapter);
   const auto name = parse_split_name(file.shard.file_name);
   const std::uint64_t count = file.count.value_or(1);
   if (count <= 1) {
     if (name && name->count > 1 && !file.count) {
-      throw FormatError("E-SPLIT-KEYS", printable(path),
+      throw FormatError("E-SPLIT-KEYS", path,
                         fmt::format("split {} of {} by its name, without the key split.count",
                                     name->number, name->count));
     }
@@ -255,25 +251,28 @@ void open_gguf_model(const std::string& path, const OpenOptions& options, ModelF
       return append_single(std::move(file), model);
     }
     throw FormatError(
-        "E-SPLIT-NAME", printable(path),
+        "E-SPLIT-NAME", path,
         fmt::format("one of {} splits by its keys, but not named "
                     "PREFIX-00001-of-{:05}.gguf: restore the name and the other files",
                     count, count));
   }
-  const std::string folder = folder_of(path);
-  if (const auto missing = first_missing(folder, *name)) {
+  if (const auto missing = first_missing(store, *name)) {
     if (complete) {
       return append_single(std::move(file), model);
     }
-    throw FormatError("E-SPLIT-INCOMPLETE", printable(path),
+    throw FormatError("E-SPLIT-INCOMPLETE", path,
                       fmt::format("split {} of {}, and {} is absent: fetch the whole set",
                                   name->number, count, printable(*missing)));
   }
-  append_set(folder, *name, std::move(file), options, model);
+  append_set(store, *name, std::move(file), options, model);
 }
 
-void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,
+void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
                       const OpenOptions& options, ModelFiles& model) {
+  const auto open = [&](const std::string& file) {
+    require_member(store, file);
+    return open_shard(store, file);
+  };
   std::map<std::string, std::string> first_files;  // of each set
   for (const std::string& file : files) {
     const auto name = parse_split_name(file);
@@ -285,7 +284,7 @@ void open_gguf_folder(const std::string& folder, const std::vector<std::string>&
     bool companion = false;
     if (first_files.size() > 1) {
       try {
-        companion = !companion_kind(open_one(member_path(folder, file)).header).empty();
+        companion = !companion_kind(read_header(open(file)).header).empty();
       } catch (const FormatError&) {
         companion = false;  // a damaged file may be the model: it is listed, not passed over
       }
@@ -293,10 +292,10 @@ void open_gguf_folder(const std::string& folder, const std::vector<std::string>&
     (companion ? others : models).push_back(file);
   }
   if (models.size() > 1) {
-    throw_several_models(folder, models);
+    throw_several_models(store, models);
   }
   const std::string& file = models.empty() ? others.front() : models.front();
-  open_gguf_model(member_path(folder, file), options, model);
+  open_gguf_model(store, open(file), options, model);
   warn_of_others(others, model);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <vindex/shard/model_files.hpp>
+#include <vindex/shard/model_store.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -20,14 +21,14 @@ struct SplitName {
 };
 std::optional<SplitName> parse_split_name(const std::string& file_name);
 
-/// Adds the model that the file at `path` belongs to. Errors: FormatError E-SPLIT-* for sets that
-/// are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files that hold no model
-/// (an adapter is one where `options` ask for it).
-void open_gguf_model(const std::string& path, const OpenOptions& options, ModelFiles& model);
+/// Adds the model that the opened member `shard` of `store` belongs to. Errors: FormatError
+/// E-SPLIT-* for sets that are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files
+/// that hold no model (an adapter is one where `options` ask for it).
+void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options, ModelFiles& model);
 
 /// Opens the GGUF model of a folder. Errors: as above; FormatError E-FOLDER-SEVERAL listing
 /// the models where there is more than one.
-void open_gguf_folder(const std::string& folder, const std::vector<std::string>& files,
+void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
                       const OpenOptions& options, ModelFiles& model);
 
 }  // namespace vindex::shard

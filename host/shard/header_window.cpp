@@ -57,13 +57,18 @@ std::size_t HeaderWindow::first_failed() {
   return failed_;
 }
 
-void read_headers(std::size_t count, std::int32_t threads,
+std::size_t header_threads(const ModelStore& store, std::int32_t wanted) {
+  const std::int32_t opens = store.parallel_opens();
+  return opens > 0 ? static_cast<std::size_t>(opens) : thread_count(0, wanted);
+}
+
+void read_headers(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t, const AskForRoom&)>& read,
                   const std::function<void(std::size_t)>& take) {
   HeaderWindow window(count, kMostHeaderBytes);
   std::exception_ptr error;
   try {
-    for_each_index(count, thread_count(0, threads), [&](std::size_t /*worker*/, std::size_t i) {
+    for_each_index(count, threads, [&](std::size_t /*worker*/, std::size_t i) {
       try {
         read(i, [&](std::uint64_t bytes) {
           if (!window.admit(i, bytes)) {

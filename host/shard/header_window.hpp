@@ -2,6 +2,8 @@
 // of headers at once, and that what comes out does not depend on which was done first.
 #pragma once
 
+#include <vindex/shard/model_store.hpp>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -44,10 +46,14 @@ class HeaderWindow {
 /// Asks for room for a header of `bytes`, once, before it is read.
 using AskForRoom = std::function<void(std::uint64_t bytes)>;
 
-/// Calls read(i, ask) for every i < count from `threads` threads (0: one for each usable core; at
-/// most 8), then take(i) in ascending order on the caller's. Where read(i) throws, take() is called
+/// How many headers to read side by side: as many as `store` wants, else `wanted`, else (0) one for
+/// each usable core; at most 8 where the store does not say.
+std::size_t header_threads(const ModelStore& store, std::int32_t wanted);
+
+/// Calls read(i, ask) for every i < count from `threads` threads (at least one), then take(i) in
+/// ascending order on the caller's. Where read(i) throws, take() is called
 /// for all before i and the exception thrown here, as if one file had been read after the other.
-void read_headers(std::size_t count, std::int32_t threads,
+void read_headers(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t i, const AskForRoom& ask)>& read,
                   const std::function<void(std::size_t i)>& take);
 

@@ -10,61 +10,66 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <utility>
 
 namespace vindex::shard {
 
-namespace fs = std::filesystem;
-
 namespace {
-void open_folder(const std::string& folder, const OpenOptions& options, ModelFiles& model) {
-  const FolderListing listing = list_folder(folder);
+
+/// The name without its last suffix: "a.b.safetensors" gives "a.b".
+std::string stem_of(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
+}
+
+void open_folder(ModelStore& store, const OpenOptions& options, ModelFiles& model) {
+  const FolderListing listing = list_folder(store);
   if (!listing.indexes.empty() || !listing.safetensors.empty()) {
-    open_safetensors_folder(folder, listing, options.threads, model);
-    read_config(options.model_config, folder, fs::path(model.shards.front().path).stem().string(),
-                model);
+    open_safetensors_folder(store, listing, options, model);
+    read_config(store, stem_of(model.shards.front().file_name), options, model);
   } else if (!listing.gguf.empty()) {
-    open_gguf_folder(folder, listing.gguf, options, model);
+    open_gguf_folder(store, listing.gguf, options, model);
   } else if (!listing.pickles.empty()) {
-    throw FormatError("E-FILE-PICKLE", printable(folder),
+    throw FormatError("E-FILE-PICKLE", printable(store.location({})),
                       fmt::format("only Python pickles lie here ({}): convert them to safetensors "
                                   "(pickles can run code and are never read)",
                                   join_names(listing.pickles)));
   } else {
-    throw MissingInputError(
-        "E-FOLDER-EMPTY",
-        fmt::format("{}: no *.safetensors and no *.gguf in this folder", printable(folder)));
+    throw MissingInputError("E-FOLDER-EMPTY",
+                            fmt::format("{}: no *.safetensors and no *.gguf in this folder",
+                                        printable(store.location({}))));
   }
 }
 
-void open_file(const std::string& path, const OpenOptions& options, ModelFiles& model) {
-  const FileKind kind = detect_container(*open_file_source(path));
-  if (kind == FileKind::kGguf) {
-    return open_gguf_model(path, options, model);
+void open_file(ModelStore& store, const OpenOptions& options, ModelFiles& model) {
+  Shard shard = open_shard(store, store.file());
+  if (detect_container(*shard.source) == FileKind::kGguf) {
+    return open_gguf_model(store, std::move(shard), options, model);
   }
-  open_safetensors_file(path, model);
-  const fs::path folder = fs::path(path).parent_path();
-  read_config(options.model_config, folder.empty() ? "." : folder.string(),
-              fs::path(path).stem().string(), model);
+  open_safetensors_file(std::move(shard), model);
+  read_config(store, stem_of(store.file()), options, model);
 }
+
 }  // namespace
 
 ModelFiles open_model(const std::string& path, const OpenOptions& options) {
   refuse_remote_address(path);
+  return open_model(*open_local_store(path), options);
+}
+
+ModelFiles open_model(ModelStore& store, const OpenOptions& options) {
   ModelFiles model;
-  model.path = path;
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    const std::string snapshot = snapshot_of_cache(path);
-    open_folder(snapshot.empty() ? path : snapshot, options, model);
+  model.path = store.address();
+  if (store.file().empty()) {
+    open_folder(store, options, model);
   } else {
-    open_file(path, options, model);
+    open_file(store, options, model);
   }
-  warn_of_links(model);
+  warn_of_links(store, model);
   if (model.tensors.empty()) {
     throw MissingInputError(
         "E-NO-TENSORS",
-        fmt::format("{}: nothing to measure, it holds no tensors", printable(path)));
+        fmt::format("{}: nothing to measure, it holds no tensors", printable(model.path)));
   }
   if (model.format == ContainerFormat::kGguf && !options.model_config.empty()) {
     model.warnings.push_back(

@@ -29,13 +29,15 @@ struct OpenedFile {
   std::vector<SafetensorsTensor> tensors;
 };
 
-OpenedFile open_one(const std::string& path, const AskForRoom& ask_for_room) {
+OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room) {
   OpenedFile file;
-  file.shard = open_shard(path);
+  file.shard = std::move(shard);
   if (detect_container(*file.shard.source) != FileKind::kSafetensors) {
-    throw FormatError("E-INDEX-KIND", printable(path), "is no safetensors file, as its name says");
+    throw FormatError("E-INDEX-KIND", printable(file.shard.path),
+                      "is no safetensors file, as its name says");
   }
   SafetensorsHeader header = read_safetensors_header(*file.shard.source, ask_for_room);
+  file.shard.source->header_is_read();
   file.shard.header_sha256 = std::move(header.header_sha256);
   file.tensors = std::move(header.tensors);
   return file;
@@ -50,14 +52,21 @@ void append(OpenedFile file, ModelFiles& model) {
   model.shards.push_back(std::move(file.shard));
 }
 
-/// All of `paths`, as if one had been opened after the other. `expected` tensors: a hint.
-void append_all(const std::vector<std::string>& paths, std::size_t expected, std::int32_t threads,
-                ModelFiles& model) {
-  std::vector<OpenedFile> files(paths.size());
+/// All of `names`, as if one had been opened after the other. `expected` tensors: a hint.
+template <typename Names>
+void append_all(ModelStore& store, const Names& names, std::size_t expected,
+                const OpenOptions& options, ModelFiles& model) {
+  // What is absent is told of before any header is read.
+  for (const std::string_view name : names) {
+    require_member(store, name);
+  }
+  std::vector<OpenedFile> files(names.size());
   model.tensors.reserve(expected);
   read_headers(
-      paths.size(), threads,
-      [&](std::size_t i, const AskForRoom& ask) { files[i] = open_one(paths[i], ask); },
+      names.size(), header_threads(store, options.threads),
+      [&](std::size_t i, const AskForRoom& ask) {
+        files[i] = read_header(open_shard(store, std::string(names[i])), ask);
+      },
       [&](std::size_t i) { append(std::exchange(files[i], {}), model); });
 }
 
@@ -111,17 +120,13 @@ void check_weight_map(const SafetensorsIndex& index, const std::string& where, M
                                            : printable(std::string(unlisted->substr(0, 200))))});
 }
 
-void open_indexed(const std::string& folder, const std::string& index_name,
-                  const FolderListing& listing, std::int32_t threads, ModelFiles& model) {
-  const std::string index_path = member_path(folder, index_name);
-  const auto source = open_file_source(index_path);
-  const SafetensorsIndex index = read_safetensors_index(*source);
+void open_indexed(ModelStore& store, const std::string& index_name, const FolderListing& listing,
+                  const OpenOptions& options, ModelFiles& model) {
+  require_member(store, index_name);
+  const std::string index_path = store.location(index_name);
+  const SafetensorsIndex index = read_safetensors_index(*store.open(index_name));
   model.side_files.push_back(index_path);
-  std::vector<std::string> paths;
-  for (const std::string_view file : index.files) {
-    paths.push_back(member_path(folder, file));
-  }
-  append_all(paths, index.tensors.size(), threads, model);
+  append_all(store, index.files, index.tensors.size(), options, model);
   check_weight_map(index, printable(index_path), model);
   check_total_size(index, model);
   std::vector<std::string> others;
@@ -148,7 +153,7 @@ bool is_shard_name(const std::string& name) {
 }
 
 /// Refuses shards of one set of which some are absent and no index says so.
-void refuse_incomplete_set(const std::string& folder, const std::vector<std::string>& files) {
+void refuse_incomplete_set(const ModelStore& store, const std::vector<std::string>& files) {
   constexpr std::size_t kTail = 27;  // of -ddddd-of-ddddd.safetensors
   const std::string& first = files.front();
   const bool one_set = std::all_of(files.begin(), files.end(), [&](const std::string& name) {
@@ -158,7 +163,7 @@ void refuse_incomplete_set(const std::string& folder, const std::vector<std::str
   });
   if (one_set) {
     throw FormatError(
-        "E-SHARD-SET", printable(folder),
+        "E-SHARD-SET", printable(store.location({})),
         fmt::format("{} of the shards are here ({}), the others and {} are absent: fetch them, or "
                     "give one file",
                     files.size(), join_names(files), kCanonicalIndex));
@@ -183,9 +188,10 @@ bool is_complete_set(const std::vector<std::string>& files) {
 }
 }  // namespace
 
-void open_safetensors_file(const std::string& path, ModelFiles& model) {
+void open_safetensors_file(Shard shard, ModelFiles& model) {
   model.format = ContainerFormat::kSafetensors;
-  append(open_one(path, {}), model);
+  const std::string path = shard.path;
+  append(read_header(std::move(shard), {}), model);
   if (is_shard_name(model.shards.front().file_name)) {
     model.warnings.push_back({"W-SHARD-ALONE", fmt::format("{} is one shard of a model: give the "
                                                            "folder for the whole",
@@ -193,33 +199,29 @@ void open_safetensors_file(const std::string& path, ModelFiles& model) {
   }
 }
 
-void open_safetensors_folder(const std::string& folder, const FolderListing& listing,
-                             std::int32_t threads, ModelFiles& model) {
+void open_safetensors_folder(ModelStore& store, const FolderListing& listing,
+                             const OpenOptions& options, ModelFiles& model) {
   model.format = ContainerFormat::kSafetensors;
   const auto& indexes = listing.indexes;
   if (std::find(indexes.begin(), indexes.end(), kCanonicalIndex) != indexes.end()) {
-    return open_indexed(folder, kCanonicalIndex, listing, threads, model);
+    return open_indexed(store, kCanonicalIndex, listing, options, model);
   }
   if (indexes.size() > 1) {
-    throw_several_models(folder, indexes);
+    throw_several_models(store, indexes);
   }
   if (indexes.size() == 1) {
-    return open_indexed(folder, indexes.front(), listing, threads, model);
+    return open_indexed(store, indexes.front(), listing, options, model);
   }
   std::vector<std::string> models = listing.safetensors;
   std::copy(listing.gguf.begin(), listing.gguf.end(), std::back_inserter(models));
   const bool set = listing.gguf.empty() && is_complete_set(models);
   if (!set) {
-    refuse_incomplete_set(folder, models);
+    refuse_incomplete_set(store, models);
   }
   if (models.size() > 1 && !set) {
-    throw_several_models(folder, models);
+    throw_several_models(store, models);
   }
-  std::vector<std::string> paths;
-  for (const std::string& file : models) {
-    paths.push_back(member_path(folder, file));
-  }
-  append_all(paths, 0, threads, model);
+  append_all(store, models, 0, options, model);
   if (set) {
     const std::vector<std::string_view> names = tensor_names(model);
     refuse_doubled_tensors(model, NameIndex(names));
@@ -233,8 +235,8 @@ namespace {
 
 /// A configuration. Of one with more values than any model has, the rest is checked and
 /// not kept: a tree of 16 MB of brackets would exceed what a refusal may use.
-JsonValue read_json(const std::string& path, ModelFiles& model) {
-  const auto source = open_file_source(path);
+JsonValue read_json(const std::unique_ptr<ByteSource>& source, const std::string& path,
+                    ModelFiles& model) {
   model.side_files.push_back(path);
   refuse_other_than_json(*source);
   JsonLimits limits;
@@ -262,25 +264,30 @@ JsonValue read_json(const std::string& path, ModelFiles& model) {
 
 }  // namespace
 
-void read_config(const std::string& explicit_path, const std::string& folder,
-                 const std::string& stem, ModelFiles& model) {
-  std::string path = explicit_path;
-  for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
-    if (path.empty() && member_is_listed(folder, name)) {
-      path = member_path(folder, name);
+void read_config(ModelStore& store, const std::string& stem, const OpenOptions& options,
+                 ModelFiles& model) {
+  const auto read = [&](const std::string& name) {
+    require_member(store, name);
+    return read_json(store.open(name), store.location(name), model);
+  };
+  if (!options.model_config.empty()) {
+    model.config = read_json(open_file_source(options.model_config), options.model_config, model);
+  } else {
+    for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
+      if (member_is_listed(store, name)) {
+        model.config = read(name);
+        break;
+      }
     }
   }
-  if (!path.empty()) {
-    model.config = read_json(path, model);
-  }
-  if (member_is_listed(folder, "hf_quant_config.json")) {
-    model.quantisation = read_json(member_path(folder, "hf_quant_config.json"), model);
+  if (member_is_listed(store, "hf_quant_config.json")) {
+    model.quantisation = read("hf_quant_config.json");
   }
   const bool factors = std::any_of(
       model.tensors.begin(), model.tensors.end(),
       [](const StoredTensor& tensor) { return tensor.name.find(".lora_") != std::string::npos; });
-  if (factors && member_is_listed(folder, "adapter_config.json")) {
-    model.adapter = read_json(member_path(folder, "adapter_config.json"), model);
+  if (factors && member_is_listed(store, "adapter_config.json")) {
+    model.adapter = read("adapter_config.json");
   }
 }
 

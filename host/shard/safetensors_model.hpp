@@ -9,18 +9,18 @@
 
 namespace vindex::shard {
 
-/// One file by itself.
-void open_safetensors_file(const std::string& path, ModelFiles& model);
+/// One file by itself, opened.
+void open_safetensors_file(Shard shard, ModelFiles& model);
 
 /// A folder in Hugging Face layout. Errors: FormatError E-INDEX-*, MissingInputError
 /// E-SHARD-MISSING, before any shard's header is read where a shard is absent.
-void open_safetensors_folder(const std::string& folder, const FolderListing& listing,
-                             std::int32_t threads, ModelFiles& model);
+void open_safetensors_folder(ModelStore& store, const FolderListing& listing,
+                             const OpenOptions& options, ModelFiles& model);
 
-/// Reads config.json (or `explicit_path` where not empty) into `model.config`. `folder` is where it
-/// lies, `stem` the file's name without suffix for `<stem>.config.json`, or empty.
-/// adapter_config.json likewise into `model.adapter`, where there are LoRA factors.
-void read_config(const std::string& explicit_path, const std::string& folder,
-                 const std::string& stem, ModelFiles& model);
+/// Reads config.json, else <stem>.config.json (or the file that `options` name) into
+/// `model.config`, hf_quant_config.json into `model.quantisation`, and where there are LoRA factors
+/// adapter_config.json into `model.adapter`.
+void read_config(ModelStore& store, const std::string& stem, const OpenOptions& options,
+                 ModelFiles& model);
 
 }  // namespace vindex::shard

@@ -1,13 +1,10 @@
 #include "shard_list.hpp"
 
-#include "model_folder.hpp"
-
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 namespace vindex::shard {
@@ -16,12 +13,12 @@ namespace {
 constexpr std::size_t kNamesShown = 10;
 }  // namespace
 
-Shard open_shard(const std::string& path) {
+Shard open_shard(ModelStore& store, const std::string& name) {
   Shard shard;
-  shard.path = path;
-  shard.file_name = std::filesystem::path(path).filename().string();
-  shard.source = open_file_source(path);
-  shard.identity = shard.source->identity();
+  shard.path = store.location(name);
+  shard.file_name = name;
+  shard.source = store.open(name);
+  shard.identity = shard.source->identity_at_opening();
   return shard;
 }
 
@@ -58,10 +55,11 @@ std::string join_names(const std::vector<std::string>& names) {
   return joined;
 }
 
-void warn_of_links(ModelFiles& model) {
+void warn_of_links(ModelStore& store, ModelFiles& model) {
   std::map<std::string, std::vector<std::string>> links;  // files of each folder led to
   for (const Shard& shard : model.shards) {
-    if (const std::string folder = foreign_folder(shard.path); !folder.empty()) {
+    const std::string folder = store.state(shard.file_name).foreign_folder;
+    if (!folder.empty()) {
       links[folder].push_back(shard.file_name);
     }
   }
@@ -73,9 +71,9 @@ void warn_of_links(ModelFiles& model) {
   }
 }
 
-void throw_several_models(const std::string& folder, const std::vector<std::string>& models) {
+void throw_several_models(const ModelStore& store, const std::vector<std::string>& models) {
   throw FormatError(
-      "E-FOLDER-SEVERAL", printable(folder),
+      "E-FOLDER-SEVERAL", printable(store.location({})),
       fmt::format("several models lie here, give one of them: {}", join_names(models)));
 }
 

@@ -3,6 +3,7 @@
 
 #include <vindex/core/name_index.hpp>
 #include <vindex/shard/model_files.hpp>
+#include <vindex/shard/model_store.hpp>
 
 #include <string>
 #include <string_view>
@@ -10,8 +11,8 @@
 
 namespace vindex::shard {
 
-/// Opens one file; the header is the caller's business.
-Shard open_shard(const std::string& path);
+/// Opens one member; the header is the caller's business.
+Shard open_shard(ModelStore& store, const std::string& name);
 
 /// The names of all tensors, in their order.
 std::vector<std::string_view> tensor_names(const ModelFiles& model);
@@ -20,15 +21,15 @@ std::vector<std::string_view> tensor_names(const ModelFiles& model);
 /// over tensor_names(model).
 void refuse_doubled_tensors(const ModelFiles& model, const NameIndex& index);
 
-/// Throws FormatError E-FOLDER-SEVERAL listing the models of the folder.
-[[noreturn]] void throw_several_models(const std::string& folder,
+/// Throws FormatError E-FOLDER-SEVERAL listing the models of the store.
+[[noreturn]] void throw_several_models(const ModelStore& store,
                                        const std::vector<std::string>& models);
 
 /// One warning naming files of the folder that are not part of the model.
 void warn_of_others(const std::vector<std::string>& others, ModelFiles& model);
 
-/// One warning for each folder that shards are links into, unless it is a Hugging Face cache's.
-void warn_of_links(ModelFiles& model);
+/// One warning for each folder that shards are links into (MemberState::foreign_folder).
+void warn_of_links(ModelStore& store, ModelFiles& model);
 
 /// Names for a message, escaped, the first ten.
 std::string join_names(const std::vector<std::string>& names);

@@ -16,6 +16,8 @@
 
 namespace vindex::shard {
 
+class ModelStore;  // vindex/shard/model_store.hpp
+
 enum class ContainerFormat { kSafetensors, kGguf };
 
 /// One tensor as stored.
@@ -31,7 +33,7 @@ struct StoredTensor {
 
 /// One file of the model.
 struct Shard {
-  std::string path;           ///< as opened
+  std::string path;           ///< as opened: ModelStore::location()
   std::string file_name;      ///< last component: the results' `shard` column
   SourceIdentity identity;    ///< at opening
   std::string header_sha256;  ///< hex digest of the header bytes
@@ -64,5 +66,9 @@ struct OpenOptions {
 /// UsageError for remote addresses), before anything is returned; a folder with several unrelated
 /// models is a MissingInputError/FormatError that lists them.
 ModelFiles open_model(const std::string& path, const OpenOptions& options = {});
+
+/// The model that `store` holds, which need not outlive it. Errors: as above, and those of the
+/// store.
+ModelFiles open_model(ModelStore& store, const OpenOptions& options = {});
 
 }  // namespace vindex::shard
