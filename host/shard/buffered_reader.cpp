@@ -13,8 +13,10 @@ namespace vindex::shard {
 namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they are stored");
 
-/// Holds the longest name (64 KiB) whole, and most headers up to their token list in one read.
+/// Holds the longest name (64 KiB) whole.
 constexpr std::size_t kWindow = std::size_t{256} << 10U;
+/// Many headers are shorter than this, most up to their token list: the first read is no longer.
+constexpr std::size_t kFirstRead = std::size_t{64} << 10U;
 }  // namespace
 
 BufferedReader::BufferedReader(ByteSource& source)
@@ -44,7 +46,9 @@ const char* BufferedReader::window(std::size_t bytes) {
   const bool inside = position_ >= window_begin_ && position_ - window_begin_ <= window_bytes_ &&
                       window_bytes_ - (position_ - window_begin_) >= bytes;
   if (!inside) {
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(window_.size(), left()));
+    const std::size_t most = position_ == 0 ? std::max(kFirstRead, bytes) : window_.size();
+    const auto wanted =
+        static_cast<std::size_t>(std::min<std::uint64_t>(std::min(most, window_.size()), left()));
     window_bytes_ = 0;  // stays empty where the read below throws
     source_.read(position_, std::as_writable_bytes(std::span(window_).first(wanted)));
     window_begin_ = position_;
