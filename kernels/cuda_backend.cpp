@@ -104,14 +104,18 @@ measure::BackendInfo CudaBackend::info() const {
                     "CUDA runtime " + version_text(runtime),
                     "cuSOLVER " + std::to_string(major) + "." + std::to_string(minor) + "." +
                         std::to_string(patch)};
+  const TestVerdicts known = verdicts();
   const std::lock_guard lock(mutex_);
   for (const SelfTest& test : tests_) {
-    const std::string name(kernel_name(test.kernel));
+    const std::string name = trial_name(test.trial);
     info.self_tests.push_back({name, test.passed, test.detail});
     if (!test.passed) {
+      const Variant other = test.trial.variant == Variant::kFast ? Variant::kPlain : Variant::kFast;
       info.notes.push_back("the kernel for " + name + " failed its self-test on this device (" +
                            test.detail + "); " +
-                           (test.plain_passed ? "its plain variant" : "the libraries' route") +
+                           (known.has(test.trial.kernel, other)
+                                ? trial_name({test.trial.kernel, other})
+                                : "the libraries' route") +
                            " runs in its place");
     }
   }
@@ -129,8 +133,7 @@ TestVerdicts CudaBackend::verdicts() const {
   const std::lock_guard lock(mutex_);
   TestVerdicts verdicts;
   for (const SelfTest& test : tests_) {
-    verdicts.passed[static_cast<std::size_t>(test.kernel)] = test.passed;
-    verdicts.plain_passed[static_cast<std::size_t>(test.kernel)] = test.plain_passed;
+    verdicts.set(test.trial, test.passed);
   }
   return verdicts;
 }
@@ -138,23 +141,47 @@ TestVerdicts CudaBackend::verdicts() const {
 void CudaBackend::prepare(const MeasureOptions& options) {
   const RouteWish wish = parse_route(options.svd_route);
   check(cudaSetDevice(device_));
-  {
-    const std::lock_guard testing(test_mutex_);
-    std::vector<KernelUnderTest> untried = kernels_wanted(wish, options.mode);
-    std::erase_if(untried, [&](KernelUnderTest kernel) {
-      return std::any_of(tests_.begin(), tests_.end(),
-                         [&](const SelfTest& test) { return test.kernel == kernel; });
-    });
-    if (!untried.empty()) {
-      LaneLease lease(*this);
-      std::vector<SelfTest> results =
-          run_self_tests(lease.lane().solver, kernels_, traits_, untried);
-      const std::lock_guard lock(mutex_);
-      tests_.insert(tests_.end(), results.begin(), results.end());
-    }
-  }
+  try_kernels(wish, options.mode);
   // A wish that cannot be had is refused now, not after the first matrix was read.
   (void)choose_routes(wish, options.mode, OperandKind::kHalfPair, 1, traits_, verdicts());
+}
+
+/// The self-tests that this wish wants and that were not made yet.
+void CudaBackend::try_kernels(const RouteWish& wish, measure::Mode mode) {
+  const std::lock_guard testing(test_mutex_);
+  std::vector<KernelTrial> untried = trials_wanted(wish, mode, traits_);
+  std::erase_if(untried, [&](const KernelTrial& trial) {
+    return std::any_of(tests_.begin(), tests_.end(),
+                       [&](const SelfTest& test) { return test.trial == trial; });
+  });
+  if (!untried.empty() && !broken_by_) {
+    LaneLease lease(*this);
+    broken_by_ =
+        run_self_tests(lease.lane().solver, kernels_, traits_, untried, [&](const SelfTest& test) {
+          const std::lock_guard lock(mutex_);
+          tests_.push_back(test);
+        });
+  }
+  if (broken_by_) {
+    throw DeviceError("E-SELF-TEST", broken_text(wish));
+  }
+}
+
+/// What a kernel did to the device, what is known of the others, and what to do.
+std::string CudaBackend::broken_text(const RouteWish& wish) const {
+  std::string passed;
+  std::string failed;
+  for (const SelfTest& test : tests_) {
+    std::string& list = test.passed ? passed : failed;
+    if (test.trial != broken_by_->trial) {
+      list += (list.empty() ? "" : ", ") + trial_name(test.trial);
+    }
+  }
+  return "the kernel for " + trial_name(broken_by_->trial) +
+         " broke this process's hold on the device in its self-test (" + broken_by_->detail +
+         "); start again with --svd-route " + route_without(wish, broken_by_->trial) +
+         (passed.empty() ? "" : "; passed before it: " + passed) +
+         (failed.empty() ? "" : "; failed before it: " + failed);
 }
 
 std::unique_ptr<measure::StagingBuffer> CudaBackend::make_staging(std::size_t bytes) {
@@ -219,6 +246,7 @@ void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOpti
   expects(batch.size() == out.size(), "measure() wants a report for every matrix");
   prepare(options);
   LaneLease lease(*this);
+  lease.lane().solver.one_by_one = is_one_by_one(verdicts());
   std::size_t first = 0;
   while (first < batch.size()) {
     if (is_refused(*batch[first], out[first])) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class CudaBackend final : public measure::Backend {
   };
 
   TestVerdicts verdicts() const;
+  void try_kernels(const RouteWish& wish, measure::Mode mode);
+  std::string broken_text(const RouteWish& wish) const;
   void measure_group(Lane& lane, std::span<measure::MatrixInput* const> batch,
                      const measure::MeasureOptions& options, std::span<measure::MatrixReport> out);
   BatchTask task_of(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
@@ -76,6 +79,7 @@ class CudaBackend final : public measure::Backend {
   std::condition_variable freed_;
   std::mutex test_mutex_;  ///< held while kernels are tried
   std::vector<SelfTest> tests_;
+  std::optional<SelfTest> broken_by_;  ///< nothing runs on the device any more
 };
 
 }  // namespace vindex::kernels

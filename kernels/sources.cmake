@@ -9,6 +9,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
+  ${CMAKE_CURRENT_LIST_DIR}/device/symmetric_eigen.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_operands.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_plan.cpp
@@ -32,6 +33,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_upload.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/two_stage.cpp)

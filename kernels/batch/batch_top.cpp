@@ -26,7 +26,8 @@ LibraryHandles BatchSolver::handles() const {
   return {.stream = stream(),
           .blas = lane_.solver.blas.get(),
           .solver = lane_.solver.solver.get(),
-          .parameters = lane_.solver.parameters.get()};
+          .parameters = lane_.solver.parameters.get(),
+          .one_by_one = lane_.solver.one_by_one};
 }
 
 /// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.

@@ -9,9 +9,6 @@ namespace vindex::kernels {
 
 namespace {
 
-/// cuSOLVER's batched solver takes matrices of at most this many bytes in one call.
-constexpr std::int64_t kBatchedBytes = std::numeric_limits<std::int32_t>::max();
-
 int blas_size(std::int64_t value) {
   if (value > std::numeric_limits<int>::max()) {
     throw UsageError("E-CUDA-SIZE",
@@ -34,18 +31,6 @@ Workspace reserve(SolverLane& lane, std::size_t device_bytes, std::size_t host_b
           lane.host_work.data(), host_bytes};
 }
 
-/// Waits, and reports a refused argument. Returns what the routine said.
-int status_of(SolverLane& lane, const int* info, const char* routine) {
-  int status = 0;
-  check(cudaMemcpyAsync(&status, info, sizeof status, cudaMemcpyDeviceToHost, lane.stream.get()));
-  check(cudaStreamSynchronize(lane.stream.get()));
-  if (status < 0) {
-    throw DeviceError("E-CUSOLVER",
-                      std::string(routine) + " refused argument " + std::to_string(-status));
-  }
-  return status;
-}
-
 }  // namespace
 
 void add_gram(SolverLane& lane, const double* slab, bool over_rows, std::int64_t count,
@@ -60,24 +45,7 @@ void add_gram(SolverLane& lane, const double* slab, bool over_rows, std::int64_t
 
 void library_eigenvalues(SolverLane& lane, double* matrices, std::int64_t p, std::int64_t batch,
                          double* values, int* failed) {
-  const std::int64_t matrix_bytes = p * p * static_cast<std::int64_t>(sizeof(double));
-  const std::int64_t step = std::clamp<std::int64_t>(kBatchedBytes / matrix_bytes, 1, batch);
-  for (std::int64_t first = 0; first < batch; first += step) {
-    const std::int64_t count = std::min(step, batch - first);
-    double* part = matrices + first * p * p;
-    std::size_t device_bytes = 0;
-    std::size_t host_bytes = 0;
-    check(cusolverDnXsyevBatched_bufferSize(lane.solver.get(), lane.parameters.get(),
-                                            CUSOLVER_EIG_MODE_NOVECTOR, CUBLAS_FILL_MODE_LOWER, p,
-                                            CUDA_R_64F, part, p, CUDA_R_64F, values, CUDA_R_64F,
-                                            &device_bytes, &host_bytes, count));
-    const Workspace work = reserve(lane, device_bytes, host_bytes);
-    check(cusolverDnXsyevBatched(
-        lane.solver.get(), lane.parameters.get(), CUSOLVER_EIG_MODE_NOVECTOR,
-        CUBLAS_FILL_MODE_LOWER, p, CUDA_R_64F, part, p, CUDA_R_64F, values + first * p, CUDA_R_64F,
-        work.device, work.device_bytes, work.host, work.host_bytes, failed + first, count));
-    (void)status_of(lane, failed + first, "XsyevBatched");
-  }
+  symmetric_eigen(lane.eigen_library(lane.one_by_one), matrices, p, batch, false, values, failed);
 }
 
 std::int64_t stack_elements(std::int64_t p, std::int64_t rows) { return (p + rows) * p; }
@@ -109,7 +77,7 @@ void add_to_factor(SolverLane& lane, const double* slab, bool over_rows, std::in
   check(cusolverDnXgeqrf(lane.solver.get(), lane.parameters.get(), rows, p, CUDA_R_64F,
                          factor.stack, rows, CUDA_R_64F, factor.tau, CUDA_R_64F, work.device,
                          work.device_bytes, work.host, work.host_bytes, factor.info));
-  (void)status_of(lane, factor.info, "Xgeqrf");
+  (void)status_of(lane.stream.get(), factor.info, "Xgeqrf");
   copy_upper_triangle(factor.stack, rows, p, factor.r, lane.stream.get());
 }
 
@@ -129,7 +97,7 @@ std::vector<double> library_singular_values(SolverLane& lane, double* matrix, st
   std::vector<double> out(static_cast<std::size_t>(p));
   check(cudaMemcpyAsync(out.data(), values, out.size() * sizeof(double), cudaMemcpyDeviceToHost,
                         lane.stream.get()));
-  if (status_of(lane, info, "Xgesvd") > 0) {
+  if (status_of(lane.stream.get(), info, "Xgesvd") > 0) {
     out.clear();
   }
   return out;

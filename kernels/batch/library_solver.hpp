@@ -3,7 +3,7 @@
 // libraries, column-major cols x rows.
 #pragma once
 
-#include "device/handles.hpp"
+#include "device/symmetric_eigen.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -18,6 +18,16 @@ struct SolverLane {
   SolverParameters parameters = make_solver_parameters();
   DeviceBuffer work{"solver workspace"};
   std::vector<std::byte> host_work;
+  bool one_by_one = false;  ///< see EigenLibrary
+
+  EigenLibrary eigen_library(bool singly) {
+    return {.stream = stream.get(),
+            .solver = solver.get(),
+            .parameters = parameters.get(),
+            .work = &work,
+            .host_work = &host_work,
+            .one_by_one = singly};
+  }
 };
 
 /// Adds the slab's share to the Gram matrix over the short side of the whole matrix: the lower
@@ -28,10 +38,7 @@ struct SolverLane {
 void add_gram(SolverLane& lane, const double* slab, bool over_rows, std::int64_t count,
               std::int64_t p, std::int64_t leading, bool first, double* gram);
 
-/// Eigenvalues, ascending, of `batch` symmetric p x p matrices (contiguous, lower triangles;
-/// destroyed) to values[i * p + j]; failed[i] is not 0 where the iteration failed. All pointers on
-/// the device. Calls are cut so that each stays below cuSOLVER's 2 GiB limit. Waits for the stream.
-/// Source: cusolverDnXsyevBatched, values only.
+/// symmetric_eigen(), values only, on the lane and in the way that its device is trusted with.
 void library_eigenvalues(SolverLane& lane, double* matrices, std::int64_t p, std::int64_t batch,
                          double* values, int* failed);
 

@@ -31,19 +31,27 @@ BandRoute best_band(const DeviceTraits& device, bool is_float32) {
   return is_float32 || has_float64_tensor_cores(device) ? BandRoute::kTensor : BandRoute::kPlain;
 }
 
+Variant variant_of(ProductKernel product) {
+  return product == ProductKernel::kWarpgroup ? Variant::kFast : Variant::kPlain;
+}
+
+/// What cuBLAS does not do in the library variant is done by the plain one's kernels.
+Variant variant_of(BandRoute band) {
+  return band == BandRoute::kTensor ? Variant::kFast : Variant::kPlain;
+}
+
 /// The product kernel to use for operands of `kind`, or none where no trusted one may be.
 std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind kind,
                                              const DeviceTraits& device,
                                              const TestVerdicts& verdicts) {
-  const KernelUnderTest kernel = gram_kernel(kind);
-  const ProductKernel best = choose_product_kernel(device.major, device.minor);
   const auto is_trusted = [&](ProductKernel product) {
-    return product == best ? verdicts.has(kernel) : verdicts.has_plain(kernel);
+    return verdicts.has(gram_kernel(kind), variant_of(product));
   };
   if (wish.names_product) {
     return is_trusted(wish.product) ? std::optional(wish.product) : std::nullopt;
   }
-  for (const ProductKernel product : {best, ProductKernel::kWarp}) {
+  for (const ProductKernel product :
+       {choose_product_kernel(device.major, device.minor), ProductKernel::kWarp}) {
     if (is_trusted(product)) {
       return product;
     }
@@ -51,14 +59,11 @@ std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind 
   return std::nullopt;
 }
 
-/// The same for the reduction to a band. What cuBLAS does not do in the library variant is done by
-/// the plain one's kernels.
+/// The same for the reduction to a band.
 std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
                                       const DeviceTraits& device, const TestVerdicts& verdicts) {
   const KernelUnderTest kernel = is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64;
-  const auto is_trusted = [&](BandRoute band) {
-    return band == BandRoute::kTensor ? verdicts.has(kernel) : verdicts.has_plain(kernel);
-  };
+  const auto is_trusted = [&](BandRoute band) { return verdicts.has(kernel, variant_of(band)); };
   if (wish.names_band) {
     return is_trusted(wish.band) ? std::optional(wish.band) : std::nullopt;
   }
@@ -68,6 +73,29 @@ std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
     }
   }
   return std::nullopt;
+}
+
+/// Refuses a plan that needs the library's eigenvalues where they were found wrong.
+RoutePlan with_sound_library(const RoutePlan& plan, Mode mode, const TestVerdicts& verdicts) {
+  const bool is_needed = plan.first.solver == SolverChoice::kLibrary ||
+                         plan.strict.solver == SolverChoice::kLibrary ||
+                         (plan.has_top && mode == Mode::kFast);
+  if (is_needed && verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kPlain) &&
+      verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kFast)) {
+    throw UsageError("E-SELF-TEST",
+                     "cuSOLVER's eigenvalues failed their self-test on this device, in batches and "
+                     "one by one, and this route needs them; use --backend cpu");
+  }
+  return plan;
+}
+
+constexpr KernelUnderTest kGramKernels[] = {
+    KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramHalf, KernelUnderTest::kGramBfloat16,
+    KernelUnderTest::kGramHalfPair};
+
+bool is_gram(KernelUnderTest kernel) { return kernel <= KernelUnderTest::kGramHalfPair; }
+bool is_band(KernelUnderTest kernel) {
+  return kernel == KernelUnderTest::kBand32 || kernel == KernelUnderTest::kBand64;
 }
 
 }  // namespace
@@ -90,8 +118,23 @@ std::string_view kernel_name(KernelUnderTest kernel) {
       return "bulge chasing";
     case KernelUnderTest::kValues:
       return "bisection";
+    case KernelUnderTest::kLibraryEigen:
+      return "eigenvalues by cuSOLVER";
   }
   return "unknown kernel";
+}
+
+std::string trial_name(const KernelTrial& trial) {
+  const bool is_fast = trial.variant == Variant::kFast;
+  std::string name(kernel_name(trial.kernel));
+  if (is_gram(trial.kernel)) {
+    name += is_fast ? " by wgmma" : " by mma.sync";
+  } else if (is_band(trial.kernel)) {
+    name += is_fast ? " on tensor cores" : " without tensor cores";
+  } else if (trial.kernel == KernelUnderTest::kLibraryEigen) {
+    name += is_fast ? " in batches" : " one by one";
+  }
+  return name;
 }
 
 KernelUnderTest gram_kernel(OperandKind kind) {
@@ -181,7 +224,7 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   plan.top = kLibrary;
   const bool fits = band_order(p) <= largest_band_order();
   if (wish.kind == RouteWish::Kind::kLibrary || !fits) {
-    return plan;
+    return with_sound_library(plan, mode, verdicts);
   }
   if (wish.names_product && wish.product == ProductKernel::kWarpgroup &&
       choose_product_kernel(device.major, device.minor) != ProductKernel::kWarpgroup) {
@@ -241,23 +284,83 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
     plan.first = plan.strict;  // float64 by our own kernels beats the library's
   }
   plan.may_escalate = plan.first.is_float32();
-  return plan;
+  return with_sound_library(plan, mode, verdicts);
 }
 
-std::vector<KernelUnderTest> kernels_wanted(const RouteWish& wish, Mode mode) {
-  if (wish.kind == RouteWish::Kind::kLibrary || wish.kind == RouteWish::Kind::kQr) {
+std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
+                                       const DeviceTraits& device) {
+  const std::vector<KernelTrial> library = {{KernelUnderTest::kLibraryEigen, Variant::kPlain},
+                                            {KernelUnderTest::kLibraryEigen, Variant::kFast}};
+  if (wish.kind == RouteWish::Kind::kQr) {
     return {};
   }
-  std::vector<KernelUnderTest> wanted = {KernelUnderTest::kBand64, KernelUnderTest::kChase,
-                                         KernelUnderTest::kValues};
-  if (mode == Mode::kDefault) {
-    wanted.push_back(KernelUnderTest::kBand32);
+  if (wish.kind == RouteWish::Kind::kLibrary) {
+    return library;
   }
-  if (mode != Mode::kStrict) {
-    wanted.insert(wanted.end(), {KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramHalf,
-                                 KernelUnderTest::kGramBfloat16, KernelUnderTest::kGramHalfPair});
+  std::vector<KernelTrial> bands[2];
+  std::vector<KernelTrial> grams[2];
+  for (const bool is_float32 : {false, true}) {
+    if (is_float32 && mode != Mode::kDefault) {
+      continue;
+    }
+    const BandRoute best = wish.names_band ? wish.band : best_band(device, is_float32);
+    for (const Variant variant : {Variant::kPlain, Variant::kFast}) {
+      if (variant == variant_of(best) || (variant == Variant::kPlain && !wish.names_band)) {
+        bands[static_cast<std::size_t>(variant)].push_back(
+            {is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64, variant});
+      }
+    }
+  }
+  const ProductKernel able = choose_product_kernel(device.major, device.minor);
+  const ProductKernel best = wish.names_product ? wish.product : able;
+  for (const KernelUnderTest kernel : kGramKernels) {
+    if (mode == Mode::kStrict) {
+      break;
+    }
+    if (best == ProductKernel::kWarp || !wish.names_product) {
+      grams[0].push_back({kernel, Variant::kPlain});
+    }
+    if (best == ProductKernel::kWarpgroup && able == best) {
+      grams[1].push_back({kernel, Variant::kFast});
+    }
+  }
+  std::vector<KernelTrial> wanted = {{KernelUnderTest::kValues, Variant::kPlain},
+                                     {KernelUnderTest::kChase, Variant::kPlain}};
+  const std::vector<KernelTrial>* const groups[] = {&bands[0], &library, &grams[0], &bands[1],
+                                                    &grams[1]};
+  for (const auto* group : groups) {
+    wanted.insert(wanted.end(), group->begin(), group->end());
   }
   return wanted;
+}
+
+bool is_one_by_one(const TestVerdicts& verdicts) {
+  return verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kFast) &&
+         verdicts.has(KernelUnderTest::kLibraryEigen, Variant::kPlain);
+}
+
+std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
+  const bool has_other = trial.variant == Variant::kFast;
+  if (trial.kernel == KernelUnderTest::kLibraryEigen) {
+    return "two-stage";
+  }
+  if (!has_other) {
+    return "library";
+  }
+  std::string route = "two-stage";
+  if (is_gram(trial.kernel)) {
+    route += "+gram-mma";
+  } else if (wish.names_product) {
+    route += wish.product == ProductKernel::kWarp ? "+gram-mma" : "+gram-wgmma";
+  }
+  if (is_band(trial.kernel)) {
+    route += "+band-plain";
+  } else if (wish.names_band) {
+    route += wish.band == BandRoute::kPlain    ? "+band-plain"
+             : wish.band == BandRoute::kTensor ? "+band-tensor"
+                                               : "+band-library";
+  }
+  return route;
 }
 
 }  // namespace vindex::kernels

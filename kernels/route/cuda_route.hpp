@@ -29,7 +29,8 @@ struct DeviceTraits {
   std::size_t shared_bytes = 0;  ///< that a block may ask for
 };
 
-/// Our kernels as routes need them. Gram kernels are tested for each kind of operand.
+/// What routes need to trust: our kernels, of which Gram kernels are tested for each kind of
+/// operand, and the library's eigenvalues.
 enum class KernelUnderTest : std::uint8_t {
   kGramBlockScaled,
   kGramHalf,
@@ -39,22 +40,47 @@ enum class KernelUnderTest : std::uint8_t {
   kBand64,
   kChase,
   kValues,
+  kLibraryEigen,
 };
-inline constexpr int kKernelsUnderTest = 8;
+inline constexpr int kKernelsUnderTest = 9;
 std::string_view kernel_name(KernelUnderTest kernel);
 KernelUnderTest gram_kernel(OperandKind kind);
 
-/// Verdicts; a kernel that was not tested has not passed. Gram kernels and band reductions come in
-/// two variants, a fast one (wgmma where the device has it; tensor cores) and a plain one
-/// (mma.sync; multiply-add of the CUDA cores), which takes over where the fast one fails. Others
-/// have one, `passed`.
-struct TestVerdicts {
-  bool passed[kKernelsUnderTest] = {};
-  bool plain_passed[kKernelsUnderTest] = {};
-  bool has(KernelUnderTest kernel) const { return passed[static_cast<std::size_t>(kernel)]; }
-  bool has_plain(KernelUnderTest kernel) const {
-    return plain_passed[static_cast<std::size_t>(kernel)];
+/// Gram kernels, band reductions and the library's eigenvalues come in two variants: a fast one
+/// (wgmma; tensor cores; XsyevBatched) and a plain one (mma.sync; multiply-add of the CUDA cores;
+/// Xsyevd one by one) that takes over where the fast one fails. Others are plain only.
+enum class Variant : std::uint8_t { kPlain, kFast };
+
+struct KernelTrial {
+  KernelUnderTest kernel = KernelUnderTest::kValues;
+  Variant variant = Variant::kPlain;
+  friend bool operator==(const KernelTrial&, const KernelTrial&) = default;
+};
+/// "gram of binary16 by wgmma", "bisection", ...
+std::string trial_name(const KernelTrial& trial);
+
+/// What the self-tests said; what was not tried has not passed.
+class TestVerdicts {
+ public:
+  void set(const KernelTrial& trial, bool passed) {
+    at(trial) = passed ? State::kPassed : State::kFailed;
   }
+  bool has(KernelUnderTest kernel, Variant variant = Variant::kPlain) const {
+    return at({kernel, variant}) == State::kPassed;
+  }
+  bool failed(KernelUnderTest kernel, Variant variant = Variant::kPlain) const {
+    return at({kernel, variant}) == State::kFailed;
+  }
+
+ private:
+  enum class State : std::uint8_t { kUntried, kPassed, kFailed };
+  State& at(const KernelTrial& trial) {
+    return states_[static_cast<std::size_t>(trial.kernel)][static_cast<std::size_t>(trial.variant)];
+  }
+  State at(const KernelTrial& trial) const {
+    return states_[static_cast<std::size_t>(trial.kernel)][static_cast<std::size_t>(trial.variant)];
+  }
+  State states_[kKernelsUnderTest][2] = {};
 };
 
 enum class GramChoice : std::uint8_t { kTensor32, kLibrary64 };
@@ -97,12 +123,22 @@ struct RoutePlan {
 
 /// The routes for matrices with a short side of `p` whose Gram operands are of `kind`.
 /// Errors: UsageError E-SVD-ROUTE where the wish names what this device lacks, E-SELF-TEST where it
-/// names a kernel that failed its self-test here. A short side beyond what the band reduction takes
-/// goes to the library (method() says so), and so does what `auto` has no trusted kernel for.
+/// names a kernel that failed its self-test here, or where the library is needed and failed by
+/// either call. A short side beyond what the band reduction takes goes to the library (method()
+/// says so), and so does what `auto` has no trusted kernel for.
 RoutePlan choose_routes(const RouteWish& wish, measure::Mode mode, OperandKind kind, std::int64_t p,
                         const DeviceTraits& device, const TestVerdicts& verdicts);
 
-/// Which kernels a run with this wish and mode may want tested; empty where none.
-std::vector<KernelUnderTest> kernels_wanted(const RouteWish& wish, measure::Mode mode);
+/// What a run with this wish and mode may use, in the order in which it should be tried: what is
+/// least likely to harm the device first, since a fault ends all trials of a process. Plain
+/// variants come before fast ones, and wgmma, whose kernel can wait for what never comes, last.
+std::vector<KernelTrial> trials_wanted(const RouteWish& wish, measure::Mode mode,
+                                       const DeviceTraits& device);
+
+/// Whether eigenvalues of the library are asked for one by one, because only that passed.
+bool is_one_by_one(const TestVerdicts& verdicts);
+
+/// What --svd-route may say instead of `wish` to do without the kernel of `trial`.
+std::string route_without(const RouteWish& wish, const KernelTrial& trial);
 
 }  // namespace vindex::kernels

@@ -1,5 +1,7 @@
 #include "route/self_test.hpp"
 
+#include "device/symmetric_eigen.hpp"
+#include "route/host_reference.hpp"
 #include "route/self_test_inputs.hpp"
 
 #include <algorithm>
@@ -57,52 +59,30 @@ class Verdict {
   std::string broken_;
 };
 
-class Trial {
+class Bench {
  public:
-  Trial(SolverLane& lane, const KernelTable& kernels, const DeviceTraits& device)
+  Bench(SolverLane& lane, const KernelTable& kernels, const DeviceTraits& device)
       : lane_(lane), kernels_(kernels), device_(device) {}
 
-  SelfTest run(KernelUnderTest kernel) {
-    const bool is_gram = kernel <= KernelUnderTest::kGramHalfPair;
-    const bool is_band = kernel == KernelUnderTest::kBand32 || kernel == KernelUnderTest::kBand64;
-    const Outcome fast = try_once(kernel, false);
-    const bool has_variants = is_band || (is_gram && product(false) != product(true));
-    if (!has_variants) {
-      return {kernel, fast.passed, fast.passed, fast.detail};
-    }
-    const Outcome plain = try_once(kernel, true);
-    const std::string names[2] = {is_gram ? "wgmma: " : "tensor cores: ",
-                                  is_gram ? "; mma.sync: " : "; plain: "};
-    return {kernel, fast.passed, plain.passed, names[0] + fast.detail + names[1] + plain.detail};
-  }
-
- private:
-  struct Outcome {
-    bool passed = false;
-    std::string detail;
-  };
-
-  ProductKernel product(bool is_plain) const {
-    return is_plain ? ProductKernel::kWarp : choose_product_kernel(device_.major, device_.minor);
-  }
-
-  Outcome try_once(KernelUnderTest kernel, bool is_plain) {
-    const BandRoute route = is_plain ? BandRoute::kPlain : BandRoute::kTensor;
+  SelfTest judge(const KernelTrial& trial) {
+    const bool is_fast = trial.variant == Variant::kFast;
+    const BandRoute route = is_fast ? BandRoute::kTensor : BandRoute::kPlain;
+    const ProductKernel product = is_fast ? ProductKernel::kWarpgroup : ProductKernel::kWarp;
     Verdict verdict;
     try {
-      switch (kernel) {
+      switch (trial.kernel) {
         case KernelUnderTest::kGramBlockScaled:
-          gram(decode::fp8_block_encoding(128, 128), product(is_plain), verdict);
+          gram(decode::fp8_block_encoding(128, 128), product, verdict);
           break;
         case KernelUnderTest::kGramHalf:
-          gram(decode::plain_encoding(decode::ElementType::kF16), product(is_plain), verdict);
-          gram(decode::packed_int_encoding(4, 32), product(is_plain), verdict);
+          gram(decode::plain_encoding(decode::ElementType::kF16), product, verdict);
+          gram(decode::packed_int_encoding(4, 32), product, verdict);
           break;
         case KernelUnderTest::kGramBfloat16:
-          gram(decode::plain_encoding(decode::ElementType::kBF16), product(is_plain), verdict);
+          gram(decode::plain_encoding(decode::ElementType::kBF16), product, verdict);
           break;
         case KernelUnderTest::kGramHalfPair:
-          gram(decode::plain_encoding(decode::ElementType::kF32), product(is_plain), verdict);
+          gram(decode::plain_encoding(decode::ElementType::kF32), product, verdict);
           break;
         case KernelUnderTest::kBand32:
           band<float>(route, kernels_.band32, kTolerance32, verdict);
@@ -118,28 +98,18 @@ class Trial {
         case KernelUnderTest::kValues:
           values(verdict);
           break;
+        case KernelUnderTest::kLibraryEigen:
+          library(!is_fast, verdict);
+          break;
       }
     } catch (const DeviceError& error) {
-      require_device(kernel, error);
-      return {false, error.what()};
+      return {trial, false, error.what()};
     }
-    return {verdict.passed(), verdict.detail()};
+    return {trial, verdict.passed(), verdict.detail()};
   }
 
+ private:
   cudaStream_t stream() { return lane_.stream.get(); }
-
-  /// After a fault of a kernel (an illegal address, a trap) nothing runs any more on this device in
-  /// this process, the library's route neither: said with the kernel's name instead of as a failure
-  /// of all that follows.
-  static void require_device(KernelUnderTest kernel, const DeviceError& error) {
-    const cudaError_t status = cudaDeviceSynchronize();
-    if (status != cudaSuccess) {
-      throw DeviceError("E-SELF-TEST",
-                        "the kernel for " + std::string(kernel_name(kernel)) +
-                            " broke this process's hold on the device in its self-test (" +
-                            error.what() + "); start again with --svd-route library");
-    }
-  }
 
   template <typename T>
   std::vector<T> fetched(const T* data, std::int64_t count) {
@@ -154,18 +124,6 @@ class Trial {
     check(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice,
                           stream()));
     check(cudaStreamSynchronize(stream()));
-  }
-
-  /// Eigenvalues, ascending, of a batch of dense symmetric matrices of kOrder by the library.
-  std::vector<double> library_values(const std::vector<double>& dense) {
-    DeviceBuffer memory("self-test");
-    constexpr auto kCount = static_cast<std::size_t>(kBatch * kOrder);
-    auto* matrices = memory.reserve_array<double>(dense.size() + kCount + kBatch);
-    double* values = matrices + dense.size();
-    auto* failed = reinterpret_cast<int*>(values + kCount);
-    send(dense, matrices);
-    library_eigenvalues(lane_, matrices, kOrder, kBatch, values, failed);
-    return fetched(values, kBatch * kOrder);
   }
 
   void compare_values(const std::vector<double>& got, const std::vector<double>& wanted,
@@ -195,12 +153,9 @@ class Trial {
           float* gram;
           GramFacts* facts;
           void* workspace;
-          double* weights;
-          double* reference;
         };
         return Arrays{from.take<float>(shape.gram_elements()), from.take<GramFacts>(1),
-                      from.take<unsigned char>(static_cast<std::int64_t>(workspace_bytes)),
-                      from.take<double>(shape.rows * shape.cols), from.take<double>(p * p)};
+                      from.take<unsigned char>(static_cast<std::int64_t>(workspace_bytes))};
       };
       (void)carve(counted);
       Carver real(more.reserve(counted.used()), counted.used());
@@ -208,11 +163,9 @@ class Trial {
       kernels_.gram(
           encoding, plan, {.views = {&view, 1}, .sign_flip_keys = {}, .transposed = false},
           arrays.workspace, workspace_bytes, product_kernel, arrays.gram, arrays.facts, stream());
-      send(sample.weights(), arrays.weights);
-      add_gram(lane_, arrays.weights, tall, shape.long_side(), p, p, true, arrays.reference);
       const auto got = fetched(arrays.gram, shape.gram_elements());
       const auto facts = fetched(arrays.facts, 1).front();
-      const auto wanted = fetched(arrays.reference, p * p);
+      const auto wanted = reference_gram(sample.weights(), shape.rows, shape.cols, tall);
       compare_grams(got, shape.order(), facts.exponent, wanted, p, verdict);
       const decode::Moments moments = moments_of(facts);
       verdict.require(moments.count == shape.rows * shape.cols && moments.nonfinite == 0,
@@ -282,7 +235,8 @@ class Trial {
       double& value = as_dense[static_cast<std::size_t>(i)];
       value = std::ldexp(value, exponents[static_cast<std::size_t>(i / (kOrder * kOrder))]);
     }
-    compare_values(library_values(as_dense), library_values(rounded), tolerance, verdict);
+    compare_values(reference_values(as_dense, kOrder, kBatch),
+                   reference_values(rounded, kOrder, kBatch), tolerance, verdict);
   }
 
   template <typename Stored, typename Real, typename Chase>
@@ -307,9 +261,9 @@ class Trial {
                 arrays.diagonal, arrays.off_diagonal, stream());
     const std::vector<double> diagonal = fetched(arrays.diagonal, kBatch * kOrder);
     const std::vector<double> off_diagonal = fetched(arrays.off_diagonal, kBatch * kOrder);
-    compare_values(library_values(dense_of_tridiagonals(diagonal, off_diagonal, kOrder, kBatch)),
-                   library_values(dense_of_bands(bands, kOrder, kBatch, kBand)), tolerance,
-                   verdict);
+    compare_values(tridiagonal_values_of(diagonal, off_diagonal),
+                   reference_values(dense_of_bands(bands, kOrder, kBatch, kBand), kOrder, kBatch),
+                   tolerance, verdict);
   }
 
   /// The second difference, whose eigenvalues are 2 - 2 cos(pi k / (n + 1)), and a matrix of the
@@ -330,8 +284,7 @@ class Trial {
     kernels_.values(device_diagonal, device_off, kOrder, kBatch, ValueOrder::kAscending,
                     device_values, failed, stream(), kTridiagonalRowsInShared);
     const std::vector<double> got = fetched(device_values, kBatch * kOrder);
-    std::vector<double> wanted =
-        library_values(dense_of_tridiagonals(diagonal, off_diagonal, kOrder, kBatch));
+    std::vector<double> wanted = tridiagonal_values_of(diagonal, off_diagonal);
     for (std::int64_t k = 0; k < kOrder; ++k) {
       wanted[static_cast<std::size_t>(k)] =
           2.0 - 2.0 * std::cos(std::numbers::pi * static_cast<double>(k + 1) /
@@ -342,6 +295,67 @@ class Trial {
     verdict.require(status == std::vector<int>(kBatch, 0), "said to have failed");
   }
 
+  /// Both ways in which the library is asked: values alone, and values with vectors.
+  void library(bool one_by_one, Verdict& verdict) {
+    const std::vector<double> dense = dense_samples(kOrder, kBatch);
+    const std::vector<double> wanted = reference_values(dense, kOrder, kBatch);
+    DeviceBuffer memory("self-test");
+    constexpr auto kCount = static_cast<std::size_t>(kBatch * kOrder);
+    auto* matrices = memory.reserve_array<double>(dense.size() + kCount + kBatch);
+    double* values = matrices + dense.size();
+    auto* failed = reinterpret_cast<int*>(values + kCount);
+    for (const bool vectors : {false, true}) {
+      send(dense, matrices);
+      symmetric_eigen(lane_.eigen_library(one_by_one), matrices, kOrder, kBatch, vectors, values,
+                      failed);
+      const std::vector<double> got = fetched(values, kBatch * kOrder);
+      compare_values(got, wanted, kTolerance64, verdict);
+      verdict.require(fetched(failed, kBatch) == std::vector<int>(kBatch, 0),
+                      "said to have failed");
+      if (vectors) {
+        compare_vectors(dense, got, fetched(matrices, static_cast<std::int64_t>(dense.size())),
+                        verdict);
+      }
+    }
+  }
+
+  /// A v against value v, by column.
+  static void compare_vectors(const std::vector<double>& dense, const std::vector<double>& values,
+                              const std::vector<double>& vectors, Verdict& verdict) {
+    std::vector<double> image(kOrder);
+    std::vector<double> wanted(kOrder);
+    for (std::int64_t column = 0; column < kBatch * kOrder; ++column) {
+      const std::int64_t matrix = column / kOrder;
+      const double* const vector = vectors.data() + column * kOrder;
+      double norm = 0.0;
+      for (std::int64_t i = 0; i < kOrder; ++i) {
+        const double* const row = dense.data() + (matrix * kOrder + i) * kOrder;
+        double sum = 0.0;
+        for (std::int64_t j = 0; j < kOrder; ++j) {
+          sum += row[j] * vector[j];
+        }
+        image[static_cast<std::size_t>(i)] = sum;
+        wanted[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>(column)] * vector[i];
+        norm += vector[i] * vector[i];
+      }
+      const double scale = values[static_cast<std::size_t>((matrix + 1) * kOrder - 1)];
+      verdict.compare(image, wanted, scale, kTolerance64);
+      verdict.require(std::abs(norm - 1.0) <= kTolerance64, "a vector is not of length 1");
+    }
+  }
+
+  /// Of both matrices of the batch, ascending.
+  static std::vector<double> tridiagonal_values_of(const std::vector<double>& diagonal,
+                                                   const std::vector<double>& off_diagonal) {
+    std::vector<double> values;
+    for (std::size_t first = 0; first < diagonal.size(); first += kOrder) {
+      const auto own = reference_tridiagonal_values({diagonal.data() + first, kOrder},
+                                                    {off_diagonal.data() + first, kOrder});
+      values.insert(values.end(), own.begin(), own.end());
+    }
+    return values;
+  }
+
   SolverLane& lane_;
   const KernelTable& kernels_;
   const DeviceTraits& device_;
@@ -349,15 +363,21 @@ class Trial {
 
 }  // namespace
 
-std::vector<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kernels,
-                                     const DeviceTraits& device,
-                                     std::span<const KernelUnderTest> wanted) {
-  std::vector<SelfTest> results;
-  Trial trial(lane, kernels, device);
-  for (const KernelUnderTest kernel : wanted) {
-    results.push_back(trial.run(kernel));
+std::optional<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kernels,
+                                       const DeviceTraits& device,
+                                       std::span<const KernelTrial> wanted,
+                                       const std::function<void(const SelfTest&)>& tell) {
+  Bench bench(lane, kernels, device);
+  for (const KernelTrial& trial : wanted) {
+    const SelfTest verdict = bench.judge(trial);
+    tell(verdict);
+    // After a fault of a kernel nothing runs any more on this device in this process, the library's
+    // route neither.
+    if (!verdict.passed && cudaDeviceSynchronize() != cudaSuccess) {
+      return verdict;
+    }
   }
-  return results;
+  return std::nullopt;
 }
 
 }  // namespace vindex::kernels

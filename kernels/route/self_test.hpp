@@ -1,32 +1,35 @@
-// Owns the trial of every hand-written kernel on the device at hand, before any result rests on it:
-// fixed seeded inputs, results against the numerical libraries on the same device (and against
-// analytic values where there are such). A kernel that fails is not used; nothing is hidden.
+// Owns the trial of every hand-written kernel, and of the library's eigenvalues, on the device at
+// hand, before any result rests on it: fixed seeded inputs, results against arithmetic on the host
+// (host_reference.hpp) and against analytic values where there are such. The judge shares nothing
+// with what is judged, the libraries on the device included. A kernel that fails is not used;
+// nothing is hidden.
 #pragma once
 
 #include "batch/library_solver.hpp"
 #include "route/cuda_route.hpp"
 #include "route/kernel_table.hpp"
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace vindex::kernels {
 
-/// One verdict, with the worst error found and what was allowed; of both variants where there are
-/// two (TestVerdicts).
+/// One verdict, with the worst error found and what was allowed.
 struct SelfTest {
-  KernelUnderTest kernel;
+  KernelTrial trial;
   bool passed = false;
-  bool plain_passed = false;
-  std::string detail;
+  std::string detail = {};
 };
 
-/// Tries the kernels `wanted` on the lane's device; takes well under a second. Order of the result
-/// as in `wanted`. A kernel that throws a DeviceError has failed; waits for the stream.
-/// Errors: OutOfMemory; DeviceError where a kernel left the device unusable for this process.
-std::vector<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kernels,
-                                     const DeviceTraits& device,
-                                     std::span<const KernelUnderTest> wanted);
+/// Makes the trials in their order on the lane's device, well under a second for all, and tells
+/// each verdict as soon as it is known, so that it outlives what a later kernel does to the device.
+/// A kernel that throws a DeviceError has failed. Waits for the stream. Returns the verdict after
+/// which nothing runs any more on this device in this process (an illegal address, a trap); trials
+/// behind it were not made. Errors: OutOfMemory.
+[[nodiscard]] std::optional<SelfTest> run_self_tests(
+    SolverLane& lane, const KernelTable& kernels, const DeviceTraits& device,
+    std::span<const KernelTrial> wanted, const std::function<void(const SelfTest&)>& tell);
 
 }  // namespace vindex::kernels

@@ -131,23 +131,4 @@ std::vector<double> dense_samples(std::int64_t n, std::int64_t batch) {
   return dense;
 }
 
-std::vector<double> dense_of_tridiagonals(const std::vector<double>& diagonal,
-                                          const std::vector<double>& off_diagonal, std::int64_t n,
-                                          std::int64_t batch) {
-  std::vector<double> dense(static_cast<std::size_t>(batch * n * n), 0.0);
-  for (std::int64_t b = 0; b < batch; ++b) {
-    const auto at = [&](std::int64_t row, std::int64_t col) -> double& {
-      return dense[static_cast<std::size_t>((b * n + col) * n + row)];
-    };
-    for (std::int64_t i = 0; i < n; ++i) {
-      at(i, i) = diagonal[static_cast<std::size_t>(b * n + i)];
-      if (i + 1 < n) {
-        at(i + 1, i) = off_diagonal[static_cast<std::size_t>(b * n + i)];
-        at(i, i + 1) = at(i + 1, i);
-      }
-    }
-  }
-  return dense;
-}
-
 }  // namespace vindex::kernels

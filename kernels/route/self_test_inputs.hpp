@@ -90,8 +90,4 @@ std::vector<double> dense_of_bands(const std::vector<Stored>& bands, std::int64_
   return dense;
 }
 
-std::vector<double> dense_of_tridiagonals(const std::vector<double>& diagonal,
-                                          const std::vector<double>& off_diagonal, std::int64_t n,
-                                          std::int64_t batch);
-
 }  // namespace vindex::kernels

@@ -4,15 +4,12 @@
 #include "top/dense_batch.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace vindex::kernels {
 
 namespace {
 
 constexpr int kThreads = 256;
-/// cuSOLVER's batched solver takes matrices of at most this many bytes in one call.
-constexpr std::int64_t kLibraryBytes = std::numeric_limits<std::int32_t>::max();
 
 // Grids of element-wise kernels: x over the elements of one matrix, y over matrices.
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
@@ -144,26 +141,13 @@ void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, do
 
 void SmallEigen::solve(const LibraryHandles& handles, double* matrices, std::int64_t n,
                        std::int64_t batch, bool vectors, double* values, int* info) {
-  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  const std::int64_t matrix_bytes = n * n * static_cast<std::int64_t>(sizeof(double));
-  const std::int64_t step = std::clamp<std::int64_t>(kLibraryBytes / matrix_bytes, 1, batch);
-  for (std::int64_t first = 0; first < batch; first += step) {
-    const std::int64_t count = std::min(step, batch - first);
-    double* const part = matrices + first * n * n;
-    std::size_t device_bytes = 0;
-    std::size_t host_bytes = 0;
-    check(cusolverDnXsyevBatched_bufferSize(
-        handles.solver, handles.parameters, mode, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, part, n,
-        CUDA_R_64F, values, CUDA_R_64F, &device_bytes, &host_bytes, count));
-    void* work = work_.reserve(std::max<std::size_t>(device_bytes, 1));
-    host_work_.resize(std::max(host_work_.size(), host_bytes));
-    check(cusolverDnXsyevBatched(handles.solver, handles.parameters, mode, CUBLAS_FILL_MODE_LOWER,
-                                 n, CUDA_R_64F, part, n, CUDA_R_64F, values + first * n, CUDA_R_64F,
-                                 work, device_bytes, host_work_.data(), host_bytes, info + first,
-                                 count));
-    // The host workspace is used by the next call, so this one must be over.
-    check(cudaStreamSynchronize(handles.stream));
-  }
+  symmetric_eigen({.stream = handles.stream,
+                   .solver = handles.solver,
+                   .parameters = handles.parameters,
+                   .work = &work_,
+                   .host_work = &host_work_,
+                   .one_by_one = handles.one_by_one},
+                  matrices, n, batch, vectors, values, info);
   launch(reverse_values_kernel, element_grid(n, batch), dim3(kThreads), 0, handles.stream, values,
          n);
   if (vectors) {

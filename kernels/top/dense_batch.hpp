@@ -3,7 +3,7 @@
 // column-major; everything is ordered on one stream.
 #pragma once
 
-#include "device/handles.hpp"
+#include "device/symmetric_eigen.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -16,6 +16,7 @@ struct LibraryHandles {
   cublasHandle_t blas = nullptr;
   cusolverDnHandle_t solver = nullptr;
   cusolverDnParams_t parameters = nullptr;
+  bool one_by_one = false;  ///< see EigenLibrary
 };
 
 /// A tall block X (p x width) with room for its Gram matrix above it: width + p rows, what
@@ -63,8 +64,7 @@ class SmallEigen {
  public:
   /// `matrices` [batch][n][n], lower triangles; with `vectors` they become the eigenvectors, column
   /// j that of values [batch][n]; else they are destroyed. info: batch, not 0 where the iteration
-  /// failed. Calls are cut so that each stays below cuSOLVER's 2 GiB. Waits for the stream: the
-  /// library's host workspace is used again.
+  /// failed. Waits for the stream.
   void solve(const LibraryHandles& handles, double* matrices, std::int64_t n, std::int64_t batch,
              bool vectors, double* values, int* info);
 

@@ -2,12 +2,16 @@
 #include <cublas_v2.h>
 
 #include <algorithm>
+#include <bit>
 #include <emulated/device.hpp>
+#include <type_traits>
+#include <vector>
 
 namespace vindex::emulated {
 
 struct Blas {
   cudaStream_t stream = nullptr;
+  bool tf32 = false;
 };
 
 namespace {
@@ -44,6 +48,54 @@ void trsm(CBLAS_SIDE side, CBLAS_UPLO uplo, CBLAS_TRANSPOSE t, CBLAS_DIAG diagon
   cblas_dtrsm(CblasColMajor, side, uplo, t, diagonal, m, n, alpha, a, lda, b, ldb);
 }
 
+/// Rounded to the 11 significant bits of tf32, to nearest, ties away from zero.
+float to_tf32(float value) {
+  constexpr std::uint32_t kDropped = 13;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return (bits >> 23U & 0xFFU) == 0xFFU
+             ? value
+             : std::bit_cast<float>((bits + (1U << (kDropped - 1))) & ~((1U << kDropped) - 1));
+}
+
+/// A stored rows x cols operand, leading dimension `leading`, with its elements rounded to tf32 and
+/// the padding left out.
+std::vector<float> rounded(const float* from, std::int64_t rows, std::int64_t cols,
+                           std::int64_t leading) {
+  std::vector<float> out(static_cast<std::size_t>(std::max<std::int64_t>(rows * cols, 1)));
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    out[static_cast<std::size_t>(i)] = to_tf32(from[i / rows * leading + i % rows]);
+  }
+  return out;
+}
+
+/// One product, in tf32 where the handle says so: products of operands of 11 bits are exact in
+/// float32, sums are float32's (a device's tensor cores sum a little less exactly).
+template <typename T>
+void multiply(bool tf32, cublasOperation_t operation_a, cublasOperation_t operation_b, int m, int n,
+              int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
+  const CBLAS_TRANSPOSE ta = transpose_of(operation_a);
+  const CBLAS_TRANSPOSE tb = transpose_of(operation_b);
+  if constexpr (std::is_same_v<T, float>) {
+    if (tf32) {
+      const bool plain_a = operation_a == CUBLAS_OP_N;
+      const bool plain_b = operation_b == CUBLAS_OP_N;
+      const std::vector<float> own_a = rounded(a, plain_a ? m : k, plain_a ? k : m, lda);
+      const std::vector<float> own_b = rounded(b, plain_b ? k : n, plain_b ? n : k, ldb);
+      gemm(ta, tb, m, n, k, alpha, own_a.data(), std::max(1, plain_a ? m : k), own_b.data(),
+           std::max(1, plain_b ? k : n), beta, c, ldc);
+      return;
+    }
+  }
+  gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+/// Why a call is refused before its arguments are looked at, or success.
+cublasStatus_t state_of(const Blas* handle) {
+  return handle == nullptr    ? CUBLAS_STATUS_NOT_INITIALIZED
+         : is_device_broken() ? CUBLAS_STATUS_EXECUTION_FAILED
+                              : CUBLAS_STATUS_SUCCESS;
+}
+
 /// Leading dimension against the rows of the stored operand.
 bool fits(cublasOperation_t operation, int rows, int cols, int leading) {
   return leading >= std::max(1, operation == CUBLAS_OP_N ? rows : cols);
@@ -52,8 +104,8 @@ bool fits(cublasOperation_t operation, int rows, int cols, int leading) {
 template <typename T>
 cublasStatus_t run_syrk(Blas* handle, cublasFillMode_t fill, cublasOperation_t operation, int n,
                         int k, const T* alpha, const T* a, int lda, const T* beta, T* c, int ldc) {
-  if (handle == nullptr) {
-    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const cublasStatus_t state = state_of(handle)) {
+    return state;
   }
   if (n < 0 || k < 0 || alpha == nullptr || beta == nullptr || !fits(operation, n, k, lda) ||
       ldc < std::max(1, n)) {
@@ -70,17 +122,17 @@ cublasStatus_t run_gemm(Blas* handle, cublasOperation_t operation_a, cublasOpera
                         int m, int n, int k, const T* alpha, const T* a, int lda,
                         long long stride_a, const T* b, int ldb, long long stride_b, const T* beta,
                         T* c, int ldc, long long stride_c, int batch) {
-  if (handle == nullptr) {
-    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const cublasStatus_t state = state_of(handle)) {
+    return state;
   }
   if (m < 0 || n < 0 || k < 0 || batch < 0 || alpha == nullptr || beta == nullptr ||
       !fits(operation_a, m, k, lda) || !fits(operation_b, k, n, ldb) || ldc < std::max(1, m)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  submit(handle->stream, [=, alpha_value = *alpha, beta_value = *beta] {
+  submit(handle->stream, [=, tf32 = handle->tf32, alpha_value = *alpha, beta_value = *beta] {
     for (int i = 0; i < batch; ++i) {
-      gemm(transpose_of(operation_a), transpose_of(operation_b), m, n, k, alpha_value,
-           a + i * stride_a, lda, b + i * stride_b, ldb, beta_value, c + i * stride_c, ldc);
+      multiply<T>(tf32, operation_a, operation_b, m, n, k, alpha_value, a + i * stride_a, lda,
+                  b + i * stride_b, ldb, beta_value, c + i * stride_c, ldc);
     }
   });
   return CUBLAS_STATUS_SUCCESS;
@@ -92,8 +144,8 @@ cublasStatus_t run_gemm_of_list(Blas* handle, cublasOperation_t operation_a,
                                 cublasOperation_t operation_b, int m, int n, int k, const T* alpha,
                                 const T* const* a, int lda, const T* const* b, int ldb,
                                 const T* beta, T* const* c, int ldc, int batch) {
-  if (handle == nullptr) {
-    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const cublasStatus_t state = state_of(handle)) {
+    return state;
   }
   const std::size_t bytes = static_cast<std::size_t>(std::max(batch, 0)) * sizeof(T*);
   if (m < 0 || n < 0 || k < 0 || batch < 0 || alpha == nullptr || beta == nullptr ||
@@ -101,10 +153,10 @@ cublasStatus_t run_gemm_of_list(Blas* handle, cublasOperation_t operation_a,
       !is_device_memory(a, bytes) || !is_device_memory(b, bytes) || !is_device_memory(c, bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  submit(handle->stream, [=, alpha_value = *alpha, beta_value = *beta] {
+  submit(handle->stream, [=, tf32 = handle->tf32, alpha_value = *alpha, beta_value = *beta] {
     for (int i = 0; i < batch; ++i) {
-      gemm(transpose_of(operation_a), transpose_of(operation_b), m, n, k, alpha_value, a[i], lda,
-           b[i], ldb, beta_value, c[i], ldc);
+      multiply<T>(tf32, operation_a, operation_b, m, n, k, alpha_value, a[i], lda, b[i], ldb,
+                  beta_value, c[i], ldc);
     }
   });
   return CUBLAS_STATUS_SUCCESS;
@@ -115,8 +167,8 @@ template <typename T>
 cublasStatus_t run_geam(Blas* handle, cublasOperation_t operation_a, cublasOperation_t operation_b,
                         int m, int n, const T* alpha, const T* a, int lda, const T* beta,
                         const T* b, int ldb, T* c, int ldc) {
-  if (handle == nullptr) {
-    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const cublasStatus_t state = state_of(handle)) {
+    return state;
   }
   if (m < 0 || n < 0 || alpha == nullptr || beta == nullptr || !fits(operation_a, m, n, lda) ||
       !fits(operation_b, m, n, ldb) || ldc < std::max(1, m) ||
@@ -149,8 +201,8 @@ template <typename T>
 cublasStatus_t run_trsm(Blas* handle, cublasSideMode_t side, cublasFillMode_t fill,
                         cublasOperation_t operation, cublasDiagType_t diagonal, int m, int n,
                         const T* alpha, const T* a, int lda, T* b, int ldb) {
-  if (handle == nullptr) {
-    return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const cublasStatus_t state = state_of(handle)) {
+    return state;
   }
   const int order = side == CUBLAS_SIDE_LEFT ? m : n;
   if (m < 0 || n < 0 || alpha == nullptr || lda < std::max(1, order) || ldb < std::max(1, m)) {
@@ -186,6 +238,9 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   return "unknown cuBLAS status";
 }
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  if (emulated::is_device_broken()) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
   openblas_set_num_threads(1);  // the matrices are small, and other tests run beside this one
   *handle = new emulated::Blas;
   return CUBLAS_STATUS_SUCCESS;
@@ -198,9 +253,9 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetMathMode(cublasHandle_t /*handle*/, cublasMath_t mode) {
-  // OpenBLAS has no TF32: what asks for it must not be told that it got it.
-  return mode == CUBLAS_TF32_TENSOR_OP_MATH ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  handle->tf32 = mode == CUBLAS_TF32_TENSOR_OP_MATH;
+  return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetWorkspace(cublasHandle_t /*handle*/, void* workspace, std::size_t bytes) {
   return emulated::is_device_memory(workspace, bytes) ? CUBLAS_STATUS_SUCCESS

@@ -1,6 +1,7 @@
 // Owns the state of the emulated device that memory and streams share.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -37,12 +38,19 @@ struct Device {
   std::set<const void*> host_allocations;
   std::set<Stream*> streams;
   std::map<const void*, int> shared_limits;
+  std::atomic<bool> sticky_errors = false;
+  std::atomic<bool> broken = false;  ///< by a fault, with sticky errors
 };
 
 Device& device();
 
 /// Keeps `error` for cudaGetLastError() and returns it.
 cudaError_t failed(cudaError_t error);
+
+/// What every call but those that give back returns: an error after a fault, with sticky errors.
+inline cudaError_t state_of_device() {
+  return device().broken ? cudaErrorLaunchFailure : cudaSuccess;
+}
 
 /// Runs `stream` up to and including position `until`. The device's mutex is held.
 void drain(Stream& stream, std::uint64_t until);

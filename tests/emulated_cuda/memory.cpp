@@ -71,19 +71,23 @@ bool is_device_memory(const void* memory, std::size_t bytes) {
 using vindex::emulated::device;
 using vindex::emulated::failed;
 using vindex::emulated::is_sane_copy;
+using vindex::emulated::state_of_device;
 using vindex::emulated::submit;
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const std::lock_guard lock(device().mutex);
   *total = device().memory_bytes;
   *free = device().memory_bytes - std::min(device().memory_bytes, device().in_use);
-  return cudaSuccess;
+  return state_of_device();
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   using namespace vindex::emulated;
   const std::lock_guard lock(device().mutex);
   *memory = nullptr;
+  if (device().broken) {
+    return failed(state_of_device());
+  }
   if (bytes == 0) {
     return cudaSuccess;
   }
@@ -128,7 +132,7 @@ cudaError_t cudaFree(void* memory) {
     std::fprintf(stderr, "emulated CUDA: writes beyond %zu bytes of device memory\n", bytes);
     std::abort();
   }
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t /*stream*/) {
   return cudaMalloc(memory, bytes);
@@ -137,6 +141,10 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t /*stream*/) { return cudaFr
 
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int /*flags*/) {
   const std::lock_guard lock(device().mutex);
+  *memory = nullptr;
+  if (device().broken) {
+    return failed(state_of_device());
+  }
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (*memory == nullptr && bytes > 0) {
     return failed(cudaErrorMemoryAllocation);
@@ -157,7 +165,7 @@ cudaError_t cudaFreeHost(void* memory) {
     return failed(cudaErrorInvalidValue);
   }
   std::free(memory);
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned int /*flags*/) {
   return memory == nullptr || bytes == 0 ? failed(cudaErrorInvalidValue) : cudaSuccess;
@@ -176,7 +184,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
       std::memcpy(to, from, bytes);
     }
   });
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
@@ -202,7 +210,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                   static_cast<const char*>(from) + row * from_pitch, width);
     }
   });
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                          std::size_t width, std::size_t height, cudaMemcpyKind kind) {
@@ -219,7 +227,7 @@ cudaError_t cudaMemset2DAsync(void* memory, std::size_t pitch, int value, std::s
       std::memset(static_cast<char*>(memory) + row * pitch, value, width);
     }
   });
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   return bytes == 0 ? cudaSuccess : cudaMemset2DAsync(memory, bytes, value, bytes, 1, stream);

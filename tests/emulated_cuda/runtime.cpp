@@ -30,7 +30,9 @@ void drain(Stream& stream, std::uint64_t until) {
   while (stream.done < until && !stream.queue.empty()) {
     const std::function<void()> work = std::move(stream.queue.front());
     stream.queue.pop_front();
-    work();
+    if (!device().broken) {
+      work();
+    }
     ++stream.done;
   }
 }
@@ -47,8 +49,20 @@ void set_ordering(Ordering ordering) {
   device().ordering = ordering;
 }
 
+void reset_device() { device().broken = false; }
+
+void set_sticky_errors(bool sticky) {
+  device().sticky_errors = sticky;
+  reset_device();
+}
+
+bool is_device_broken() { return device().broken; }
+
 void submit(cudaStream_t stream, std::function<void()> work) {
   std::unique_lock lock(device().mutex);
+  if (device().broken) {
+    return;
+  }
   if (stream == nullptr) {
     drain_all();
     lock.unlock();
@@ -67,6 +81,9 @@ void submit(cudaStream_t stream, std::function<void()> work) {
 
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
                    std::function<void()> body) {
+  if (state_of_device() != cudaSuccess) {
+    return failed(state_of_device());
+  }
   const dim3 grid = config.gridDim;
   const dim3 block = config.blockDim;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
@@ -87,7 +104,14 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
     }
   }
   submit(config.stream, [grid, block, shared = config.dynamicSmemBytes, body = std::move(body)] {
-    run_grid(grid, block, shared, body);
+    try {
+      run_grid(grid, block, shared, body);
+    } catch (const KernelFault&) {
+      if (!device().sticky_errors) {
+        throw;
+      }
+      device().broken = true;
+    }
   });
   return cudaSuccess;
 }
@@ -96,6 +120,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
 
 using vindex::emulated::device;
 using vindex::emulated::failed;
+using vindex::emulated::state_of_device;
 using vindex::emulated::submit;
 
 const char* cudaGetErrorString(cudaError_t error) {
@@ -120,8 +145,13 @@ const char* cudaGetErrorString(cudaError_t error) {
   return "unknown error";
 }
 const char* cudaGetErrorName(cudaError_t error) { return cudaGetErrorString(error); }
-cudaError_t cudaGetLastError() { return std::exchange(vindex::emulated::last_error, cudaSuccess); }
-cudaError_t cudaPeekAtLastError() { return vindex::emulated::last_error; }
+cudaError_t cudaGetLastError() {
+  const cudaError_t last = std::exchange(vindex::emulated::last_error, cudaSuccess);
+  return device().broken ? state_of_device() : last;
+}
+cudaError_t cudaPeekAtLastError() {
+  return device().broken ? state_of_device() : vindex::emulated::last_error;
+}
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
@@ -198,10 +228,13 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 cudaError_t cudaDeviceSynchronize() {
   const std::lock_guard lock(device().mutex);
   vindex::emulated::drain_all();
-  return cudaSuccess;
+  return state_of_device();
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int /*flags*/) {
+  if (device().broken) {
+    return failed(state_of_device());
+  }
   const std::lock_guard lock(device().mutex);
   *stream = new vindex::emulated::Stream;
   device().streams.insert(*stream);
@@ -220,7 +253,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   vindex::emulated::drain(*stream, stream->submitted);
   device().streams.erase(stream);
   delete stream;
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream == nullptr) {
@@ -228,15 +261,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   }
   const std::lock_guard lock(device().mutex);
   vindex::emulated::drain(*stream, stream->submitted);
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* argument) {
   submit(stream, [=] { function(argument); });
-  return cudaSuccess;
+  return state_of_device();
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  if (device().broken) {
+    return failed(state_of_device());
+  }
   *event = new vindex::emulated::Event;
   (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
@@ -254,14 +290,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   submit(stream, [event] { event->time = vindex::emulated::Clock::now(); });
   event->stream = stream;
   event->position = stream == nullptr ? 0 : stream->submitted;
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(device().mutex);
   if (event->stream != nullptr && device().streams.count(event->stream) != 0) {
     vindex::emulated::drain(*event->stream, event->position);
   }
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
@@ -273,14 +309,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
       vindex::emulated::drain(*recorded, position);
     }
   });
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (!start->timed || !end->timed) {
     return failed(cudaErrorInvalidResourceHandle);
   }
   (void)cudaEventSynchronize(start);
-  (void)cudaEventSynchronize(end);
+  if (const cudaError_t error = cudaEventSynchronize(end)) {
+    return error;
+  }
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
   return cudaSuccess;
 }
@@ -294,7 +332,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   }
   const std::lock_guard lock(device().mutex);
   device().shared_limits[function] = value;
-  return cudaSuccess;
+  return state_of_device();
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*function*/,
                                                           int block_threads,

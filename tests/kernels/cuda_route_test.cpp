@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iterator>
+#include <string>
 
 namespace vindex::test {
 namespace {
@@ -17,13 +17,14 @@ using measure::Mode;
 constexpr DeviceTraits kHopper = {.major = 9, .minor = 0, .shared_bytes = 227U << 10U};
 constexpr DeviceTraits kAda = {.major = 8, .minor = 9, .shared_bytes = 99U << 10U};
 
-TestVerdicts all_but(std::initializer_list<KernelUnderTest> failed = {}) {
+/// All passed but both variants of `broken`.
+TestVerdicts all_but(std::initializer_list<KernelUnderTest> broken = {}) {
   TestVerdicts verdicts;
-  std::fill(std::begin(verdicts.passed), std::end(verdicts.passed), true);
-  std::fill(std::begin(verdicts.plain_passed), std::end(verdicts.plain_passed), true);
-  for (const KernelUnderTest kernel : failed) {
-    verdicts.passed[static_cast<std::size_t>(kernel)] = false;
-    verdicts.plain_passed[static_cast<std::size_t>(kernel)] = false;
+  for (int i = 0; i < kKernelsUnderTest; ++i) {
+    const auto kernel = static_cast<KernelUnderTest>(i);
+    const bool passed = std::find(broken.begin(), broken.end(), kernel) == broken.end();
+    verdicts.set({kernel, Variant::kPlain}, passed);
+    verdicts.set({kernel, Variant::kFast}, passed);
   }
   return verdicts;
 }
@@ -31,7 +32,7 @@ TestVerdicts all_but(std::initializer_list<KernelUnderTest> failed = {}) {
 /// Only the plain variant of `kernel` passed.
 TestVerdicts plain_of(KernelUnderTest kernel) {
   TestVerdicts verdicts = all_but();
-  verdicts.passed[static_cast<std::size_t>(kernel)] = false;
+  verdicts.set({kernel, Variant::kFast}, false);
   return verdicts;
 }
 
@@ -153,12 +154,79 @@ TEST(CudaRoute, TheTopOfLargeMatricesIsIteratedOnATrustedGram) {
   EXPECT_FALSE(routes("qr", Mode::kFast, all_but(), kHopper, 2048).has_top);
 }
 
-TEST(CudaRoute, OnlyWantedKernelsAreTested) {
-  EXPECT_TRUE(kernels_wanted(parse_route("library"), Mode::kDefault).empty());
-  EXPECT_TRUE(kernels_wanted(parse_route("qr"), Mode::kStrict).empty());
-  EXPECT_EQ(kernels_wanted(parse_route("auto"), Mode::kStrict).size(), 3U);
-  EXPECT_EQ(kernels_wanted(parse_route("auto"), Mode::kDefault).size(),
-            static_cast<std::size_t>(kKernelsUnderTest));
+/// The names of the trials, joined.
+std::string trials(const char* wish, Mode mode, const DeviceTraits& device = kHopper) {
+  std::string names;
+  for (const KernelTrial& trial : trials_wanted(parse_route(wish), mode, device)) {
+    names += (names.empty() ? "" : ", ") + trial_name(trial);
+  }
+  return names;
+}
+
+constexpr const char* kFirst = "bisection, bulge chasing";
+constexpr const char* kLibrary =
+    "eigenvalues by cuSOLVER one by one, eigenvalues by cuSOLVER in batches";
+
+std::string grams(const std::string& by) {
+  return "gram of block-scaled fp8" + by + ", gram of binary16" + by + ", gram of bfloat16" + by +
+         ", gram of binary16 pairs" + by;
+}
+
+TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
+  const std::string first = kFirst;
+  const std::string library = kLibrary;
+  const std::string plain64 = "band reduction in float64 without tensor cores";
+  const std::string plain32 = "band reduction in float32 without tensor cores";
+  const std::string tensor64 = "band reduction in float64 on tensor cores";
+  const std::string tensor32 = "band reduction in float32 on tensor cores";
+  const std::string comma = ", ";
+  EXPECT_EQ(trials("qr", Mode::kStrict), "");
+  EXPECT_EQ(trials("library", Mode::kDefault), library);
+  EXPECT_EQ(trials("auto", Mode::kStrict),
+            first + comma + plain64 + comma + library + comma + tensor64);
+  EXPECT_EQ(trials("auto", Mode::kDefault), first + comma + plain64 + comma + plain32 + comma +
+                                                library + comma + grams(" by mma.sync") + comma +
+                                                tensor64 + comma + tensor32 + comma +
+                                                grams(" by wgmma"));
+  EXPECT_EQ(
+      trials("two-stage+gram-mma+band-plain", Mode::kDefault),
+      first + comma + plain64 + comma + plain32 + comma + library + comma + grams(" by mma.sync"));
+  EXPECT_EQ(
+      trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
+      first + comma + plain64 + comma + plain32 + comma + library + comma + grams(" by wgmma"));
+  EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
+            first + comma + library + comma + tensor64);
+  // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
+  EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain64 + comma + plain32 +
+                                                      comma + library + comma +
+                                                      grams(" by mma.sync") + comma + tensor32);
+  EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
+            first + comma + plain64 + comma + library);
+}
+
+TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
+  const auto instead = [](const char* wish, KernelUnderTest kernel, Variant variant) {
+    return route_without(parse_route(wish), {kernel, variant});
+  };
+  using K = KernelUnderTest;
+  EXPECT_EQ(instead("auto", K::kGramHalf, Variant::kFast), "two-stage+gram-mma");
+  EXPECT_EQ(instead("two-stage+band-plain", K::kGramHalf, Variant::kFast),
+            "two-stage+gram-mma+band-plain");
+  EXPECT_EQ(instead("two-stage+gram-mma", K::kBand32, Variant::kFast),
+            "two-stage+gram-mma+band-plain");
+  EXPECT_EQ(instead("auto", K::kGramHalf, Variant::kPlain), "library");
+  EXPECT_EQ(instead("auto", K::kChase, Variant::kPlain), "library");
+  EXPECT_EQ(instead("library", K::kLibraryEigen, Variant::kFast), "two-stage");
+}
+
+TEST(CudaRoute, ALibraryThatIsWrongBothWaysIsNotUsed) {
+  const TestVerdicts verdicts = all_but({KernelUnderTest::kLibraryEigen});
+  EXPECT_THROW(routes("library", Mode::kDefault, verdicts), UsageError);
+  EXPECT_THROW(routes("auto", Mode::kFast, verdicts), UsageError) << "its small eigenproblems";
+  EXPECT_EQ(routes("auto", Mode::kDefault, verdicts).first.method(), "gram32+band32+cuda");
+  EXPECT_FALSE(is_one_by_one(verdicts));
+  EXPECT_TRUE(is_one_by_one(plain_of(KernelUnderTest::kLibraryEigen)));
+  EXPECT_FALSE(is_one_by_one({})) << "nothing was tested";
 }
 
 }  // namespace

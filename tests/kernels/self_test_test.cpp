@@ -1,11 +1,20 @@
 // The self-tests: sound kernels pass on every kind of device, and each kernel put wrong, in ways a
 // compiler or a device may, is found and named.
 #include "cuda_backend.hpp"
+#include "device/launch.hpp"
 #include "kernels/kernel_fixture.hpp"
+#include "route/host_reference.hpp"
+#include "route/self_test_inputs.hpp"
 
 #include <vindex/core/error.hpp>
 
+#include <lapacke.h>
+
 #include <algorithm>
+#include <cmath>
+#include <emulated/device.hpp>
+#include <emulated/execution.hpp>
+#include <numbers>
 
 namespace vindex::test {
 namespace {
@@ -14,10 +23,17 @@ using namespace kernels;
 
 constexpr DeviceTraits kHopper = {.major = 9, .minor = 0, .shared_bytes = 227U << 10U};
 
-std::vector<SelfTest> tests_of(const KernelTable& table,
-                               std::initializer_list<KernelUnderTest> wanted) {
+std::vector<SelfTest> tests_of(const KernelTable& table, const std::vector<KernelTrial>& wanted) {
   SolverLane lane;
-  return run_self_tests(lane, table, kHopper, std::vector<KernelUnderTest>(wanted));
+  std::vector<SelfTest> told;
+  const auto broken = run_self_tests(lane, table, kHopper, wanted,
+                                     [&](const SelfTest& test) { told.push_back(test); });
+  EXPECT_FALSE(broken.has_value());
+  return told;
+}
+
+std::vector<KernelTrial> every_trial() {
+  return trials_wanted(parse_route("auto"), measure::Mode::kDefault, kHopper);
 }
 
 /// One element of the Gram a little off.
@@ -58,16 +74,54 @@ void throwing_values(const double*, const double*, std::int64_t, std::int64_t, V
   throw DeviceError("E-CUDA", "no such kernel image");
 }
 
+__global__ void trapping_kernel() { emulated::fault("a trap"); }
+
+/// wgmma that waits for what never comes and traps; mma.sync as it is.
+void trapping_gram(const decode::Encoding& encoding, const OperandPlan& plan,
+                   const GramBatch& batch, void* workspace, std::size_t workspace_bytes,
+                   ProductKernel kernel, float* grams, GramFacts* facts, cudaStream_t stream) {
+  if (kernel == ProductKernel::kWarpgroup) {
+    launch(trapping_kernel, 1, 32, 0, stream);
+    return;
+  }
+  form_grams(encoding, plan, batch, workspace, workspace_bytes, kernel, grams, facts, stream);
+}
+
+/// Errors of the emulated device are sticky, as a device's, while it lives.
+struct StickyErrors {
+  StickyErrors() { emulated::set_sticky_errors(true); }
+  ~StickyErrors() { emulated::set_sticky_errors(false); }
+};
+
+/// A 2 x 2 matrix of float32 with the singular values 4 and 3.
+struct SmallMatrix {
+  std::vector<float> weights = {3.0F, 0.0F, 0.0F, 4.0F};
+  decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
+
+  measure::MatrixReport measured_by(CudaBackend& backend, const char* route) const {
+    decode::EncodedMatrix matrix;
+    matrix.encoding = &encoding;
+    matrix.rows = 2;
+    matrix.cols = 2;
+    matrix.codes = reinterpret_cast<const std::byte*>(weights.data());
+    matrix.row_stride_bytes = 8;
+    const auto input = measure::make_memory_input(matrix);
+    measure::MatrixInput* const batch[] = {input.get()};
+    std::vector<measure::MatrixReport> out(1);
+    measure::MeasureOptions options;
+    options.svd_route = route;
+    backend.measure(batch, options, 0, out);
+    return out[0];
+  }
+};
+
 TEST(SelfTests, SoundKernelsPassAndSayByHowMuch) {
-  const auto results = tests_of(
-      {}, {KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramHalf,
-           KernelUnderTest::kGramBfloat16, KernelUnderTest::kGramHalfPair, KernelUnderTest::kBand32,
-           KernelUnderTest::kBand64, KernelUnderTest::kChase, KernelUnderTest::kValues});
+  const auto results = tests_of({}, every_trial());
+  EXPECT_EQ(results.size(), every_trial().size());
   for (const SelfTest& test : results) {
-    EXPECT_TRUE(test.passed) << kernel_name(test.kernel) << ": " << test.detail;
+    EXPECT_TRUE(test.passed) << trial_name(test.trial) << ": " << test.detail;
     EXPECT_NE(test.detail.find("allowed"), std::string::npos);
-    std::printf("self-test of %s: %s\n", std::string(kernel_name(test.kernel)).c_str(),
-                test.detail.c_str());
+    std::printf("self-test of %s: %s\n", trial_name(test.trial).c_str(), test.detail.c_str());
   }
 }
 
@@ -78,16 +132,62 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   table.band64 = wrong_band<double>;
   table.chase64 = wrong_chase;
   table.values = wrong_values;
-  for (const SelfTest& test :
-       tests_of(table, {KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramBfloat16,
-                        KernelUnderTest::kBand32, KernelUnderTest::kBand64, KernelUnderTest::kChase,
-                        KernelUnderTest::kValues})) {
-    EXPECT_FALSE(test.passed) << kernel_name(test.kernel) << ": " << test.detail;
+  for (const SelfTest& test : tests_of(table, every_trial())) {
+    EXPECT_EQ(test.passed, test.trial.kernel == KernelUnderTest::kLibraryEigen)
+        << trial_name(test.trial) << ": " << test.detail;
   }
   table.values = throwing_values;
-  const auto thrown = tests_of(table, {KernelUnderTest::kValues});
+  const auto thrown = tests_of(table, {{KernelUnderTest::kValues, Variant::kPlain}});
   EXPECT_FALSE(thrown[0].passed);
   EXPECT_NE(thrown[0].detail.find("no such kernel image"), std::string::npos);
+}
+
+TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
+  const StickyErrors sticky;
+  KernelTable table;
+  table.gram = trapping_gram;
+  const SmallMatrix small;
+  {
+    CudaBackend backend(0, table);
+    for (int attempt = 0; attempt < 2; ++attempt) {  // the second is refused at once
+      try {
+        backend.prepare({});
+        FAIL() << "the trap was not noticed";
+      } catch (const DeviceError& error) {
+        const std::string said = error.what();
+        EXPECT_NE(said.find("gram of block-scaled fp8 by wgmma broke this process's hold"),
+                  std::string::npos)
+            << said;
+        EXPECT_NE(said.find("--svd-route two-stage+gram-mma"), std::string::npos) << said;
+        EXPECT_NE(said.find("passed before it: bisection, bulge chasing"), std::string::npos)
+            << said;
+        EXPECT_NE(said.find("gram of binary16 pairs by mma.sync"), std::string::npos) << said;
+      }
+    }
+    const auto told = backend.info().self_tests;
+    ASSERT_EQ(told.size(), every_trial().size() - 3);  // the other operands of wgmma
+    for (const auto& test : told) {
+      EXPECT_EQ(test.passed, &test != &told.back()) << test.name << ": " << test.detail;
+    }
+    EXPECT_THROW((void)small.measured_by(backend, "library"), DeviceError) << "the device is gone";
+  }
+  emulated::reset_device();  // a new process
+  CudaBackend backend(0, table);
+  EXPECT_EQ(small.measured_by(backend, "two-stage+gram-mma").method, "gram32+band32+cuda");
+}
+
+TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {
+  emulated::set_batched_eigenvalue_error(1e-9);
+  const KernelTable table;
+  CudaBackend backend(0, table);
+  const measure::MatrixReport report = SmallMatrix{}.measured_by(backend, "library");
+  emulated::set_batched_eigenvalue_error(0.0);
+  EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
+  EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
+  const measure::BackendInfo info = backend.info();
+  ASSERT_EQ(info.notes.size(), 1U);
+  EXPECT_NE(info.notes[0].find("by cuSOLVER one by one runs in its place"), std::string::npos)
+      << info.notes[0];
 }
 
 TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
@@ -98,28 +198,53 @@ TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
   const measure::BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);
   EXPECT_NE(info.notes[0].find("bisection failed its self-test"), std::string::npos);
-  EXPECT_EQ(info.self_tests.size(), static_cast<std::size_t>(kKernelsUnderTest));
+  EXPECT_EQ(info.self_tests.size(), every_trial().size());
   EXPECT_EQ(std::count_if(info.self_tests.begin(), info.self_tests.end(),
                           [](const auto& test) { return !test.passed; }),
             1);
-  const std::vector<float> weights = {3.0F, 0.0F, 0.0F, 4.0F};
-  const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  decode::EncodedMatrix matrix;
-  matrix.encoding = &encoding;
-  matrix.rows = 2;
-  matrix.cols = 2;
-  matrix.codes = reinterpret_cast<const std::byte*>(weights.data());
-  matrix.row_stride_bytes = 8;
-  const auto input = measure::make_memory_input(matrix);
-  measure::MatrixInput* const batch[] = {input.get()};
-  std::vector<measure::MatrixReport> out(1);
-  backend.measure(batch, {}, 0, out);
-  EXPECT_EQ(out[0].method, "gram64+trd64+cuda");
-  EXPECT_NEAR(out[0].sigma[0], 4.0, 1e-14);
-  EXPECT_NEAR(out[0].sigma[1], 3.0, 1e-14);
-  measure::MeasureOptions explicit_wish;
-  explicit_wish.svd_route = "two-stage";
-  EXPECT_THROW(backend.measure(batch, explicit_wish, 0, out), UsageError);
+  const SmallMatrix small;
+  const measure::MatrixReport report = small.measured_by(backend, "auto");
+  EXPECT_EQ(report.method, "gram64+trd64+cuda");
+  EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
+  EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
+  EXPECT_THROW((void)small.measured_by(backend, "two-stage"), UsageError);
+}
+
+/// The judge against LAPACK and against a known spectrum.
+TEST(HostReference, AgreesWithLapackAndWithWhatIsKnown) {
+  constexpr std::int64_t kOrder = 61;
+  constexpr std::int64_t kBatch = 3;
+  std::vector<double> dense = dense_samples(kOrder, kBatch);
+  const std::vector<double> got = reference_values(dense, kOrder, kBatch);
+  for (std::int64_t b = 0; b < kBatch; ++b) {
+    std::vector<double> wanted(kOrder);
+    const char job = 'N';
+    const char triangle = 'L';
+    const int order = kOrder;
+    const int room = 64 * kOrder;
+    std::vector<double> work(static_cast<std::size_t>(room));
+    int info = 0;
+    LAPACK_dsyev(&job, &triangle, &order, dense.data() + b * kOrder * kOrder, &order, wanted.data(),
+                 work.data(), &room, &info);
+    ASSERT_EQ(info, 0);
+    for (std::int64_t k = 0; k < kOrder; ++k) {
+      EXPECT_NEAR(got[static_cast<std::size_t>(b * kOrder + k)],
+                  wanted[static_cast<std::size_t>(k)], 1e-13 * wanted.back());
+    }
+  }
+  const std::vector<double> second =
+      reference_tridiagonal_values(std::vector<double>(40, 2.0), std::vector<double>(39, -1.0));
+  for (std::size_t k = 0; k < second.size(); ++k) {
+    EXPECT_NEAR(second[k], 2.0 - 2.0 * std::cos(std::numbers::pi * double(k + 1) / 41.0), 1e-14);
+  }
+  EXPECT_EQ(reference_tridiagonal_values(std::vector<double>(3, 0.0), std::vector<double>(2, 0.0)),
+            std::vector<double>(3, 0.0));
+  // Diagonal blocks, and a zero row: reflections of nothing.
+  EXPECT_EQ(reference_values(std::vector<double>{4, 0, 0, 0, 0, 0, 0, 0, 1}, 3, 1).size(), 3U);
+  const std::vector<double> weights = {1, 2, 3, 4, 5, 6};  // 2 x 3
+  EXPECT_EQ(reference_gram(weights, 2, 3, false), (std::vector<double>{14, 32, 32, 77}));
+  EXPECT_EQ(reference_gram(weights, 2, 3, true),
+            (std::vector<double>{17, 22, 27, 22, 29, 36, 27, 36, 45}));
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 enum cusolverStatus_t : int {
   CUSOLVER_STATUS_SUCCESS = 0,
   CUSOLVER_STATUS_ALLOC_FAILED = 2,
-  CUSOLVER_STATUS_INVALID_VALUE = 3
+  CUSOLVER_STATUS_INVALID_VALUE = 3,
+  CUSOLVER_STATUS_EXECUTION_FAILED = 6
 };
 enum cusolverEigMode_t : int { CUSOLVER_EIG_MODE_NOVECTOR = 0, CUSOLVER_EIG_MODE_VECTOR = 1 };
 
@@ -26,6 +27,19 @@ cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t str
 cusolverStatus_t cusolverDnCreateParams(cusolverDnParams_t* parameters);
 cusolverStatus_t cusolverDnDestroyParams(cusolverDnParams_t parameters);
 
+cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t handle,
+                                             cusolverDnParams_t parameters, cusolverEigMode_t mode,
+                                             cublasFillMode_t fill, std::int64_t n,
+                                             cudaDataType type_a, const void* a, std::int64_t lda,
+                                             cudaDataType type_w, const void* w,
+                                             cudaDataType compute_type, std::size_t* device_bytes,
+                                             std::size_t* host_bytes);
+cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t parameters,
+                                  cusolverEigMode_t mode, cublasFillMode_t fill, std::int64_t n,
+                                  cudaDataType type_a, void* a, std::int64_t lda,
+                                  cudaDataType type_w, void* w, cudaDataType compute_type,
+                                  void* device_work, std::size_t device_bytes, void* host_work,
+                                  std::size_t host_bytes, int* info);
 cusolverStatus_t cusolverDnXsyevBatched_bufferSize(
     cusolverDnHandle_t handle, cusolverDnParams_t parameters, cusolverEigMode_t mode,
     cublasFillMode_t fill, std::int64_t n, cudaDataType type_a, const void* a, std::int64_t lda,

@@ -16,6 +16,20 @@ enum class Ordering {
 };
 void set_ordering(Ordering ordering);
 
+/// False, the default: a fault of a kernel is KernelFault, thrown where the kernel is launched or
+/// waited for, and the device goes on. True: as on a device, the launch succeeds and from then on
+/// every call of the runtime and the libraries fails, whatever was queued is dropped, and memory
+/// can only be given back, until reset_device() or another call of this function, which stand for a
+/// new process.
+void set_sticky_errors(bool sticky);
+void reset_device();
+
+/// Whether a fault has made the device unusable.
+bool is_device_broken();
+
+/// Makes XsyevBatched, not Xsyevd, wrong by so much. 0: right.
+void set_batched_eigenvalue_error(double relative);
+
 /// Memory of the device; what cudaMalloc refuses beyond. Default 8 GiB.
 void set_device_memory(std::size_t bytes);
 /// Bytes of device memory allocated now.
