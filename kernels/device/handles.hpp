@@ -67,6 +67,21 @@ inline BlasHandle make_blas(cudaStream_t stream) {
   return handle;
 }
 
+/// While it lives, float32 products of `blas` may run in tf32 (11 significant bits) on tensor
+/// cores.
+class RoughProducts {
+ public:
+  explicit RoughProducts(cublasHandle_t blas) : blas_(blas) {
+    check(cublasSetMathMode(blas_, CUBLAS_TF32_TENSOR_OP_MATH));
+  }
+  ~RoughProducts() { (void)cublasSetMathMode(blas_, CUBLAS_DEFAULT_MATH); }
+  RoughProducts(const RoughProducts&) = delete;
+  RoughProducts& operator=(const RoughProducts&) = delete;
+
+ private:
+  cublasHandle_t blas_;
+};
+
 inline SolverHandle make_solver(cudaStream_t stream) {
   cusolverDnHandle_t raw = nullptr;
   check(cusolverDnCreate(&raw));

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 namespace vindex::kernels {
 
@@ -20,6 +22,18 @@ constexpr int kFirstDegree = 4;
 /// one to 1e-3, and the next round repairs that. Without the cap a steep spectrum destroys the
 /// block.
 constexpr double kMostGrowth = 1e4;
+
+/// tf32 rounds operands to 2^-12 of their size, which leaves residuals of some 2^-11 of the largest
+/// value. Above this share of it a round in tf32 gains what one in float32 does.
+constexpr double kRoughResidual = 0x1p-8;
+/// ... unless the last round gained less than this factor.
+constexpr double kLeastGain = 2.0;
+
+/// The largest residual of the half of a block that is wanted, not the guards'.
+double worst_residual(std::span<const double> residuals) {
+  const auto wanted = static_cast<std::ptrdiff_t>((residuals.size() + 1) / 2);
+  return *std::max_element(residuals.begin(), residuals.begin() + wanted);
+}
 
 int degree_for(double top, double cut) {
   const double rate = std::acosh(std::max(2.0 * top / cut - 1.0, 1.0 + 1e-6));
@@ -113,12 +127,32 @@ struct SubspaceFinder::Member {
   float* product = nullptr;
   double cut = 0.0, top = 0.0;
   int degree = 0;
+  bool rough = true;  ///< the next filter may run in tf32
+  double residual = std::numeric_limits<double>::infinity();
   TopSubspace* out = nullptr;
+
+  /// What follows for the next round from the values and residuals of the last one.
+  void plan_next() {
+    const double worst = worst_residual(out->residuals);
+    top = out->values.front() + out->residuals.front();
+    cut = std::max(out->values.back(), 1e-4 * top);
+    degree = degree_for(top, cut);
+    rough = rough && worst > kRoughResidual * top && kLeastGain * worst < residual;
+    residual = worst;
+  }
 };
 
 /// Damps what belongs to eigenvalues in [0, cut] of each member; the filter is 1 at `top`.
+/// `rough`: products in tf32.
 void SubspaceFinder::filter(const LibraryHandles& handles, std::span<Member*> members,
-                            std::int64_t p, std::int64_t width) {
+                            std::int64_t p, std::int64_t width, bool rough) {
+  if (members.empty()) {
+    return;
+  }
+  std::optional<RoughProducts> tf32;
+  if (rough) {
+    tf32.emplace(handles.blas);
+  }
   struct Step {
     std::size_t grams = 0, currents = 0, products = 0, steps = 0;  ///< offsets
     std::int64_t count = 0;
@@ -289,7 +323,11 @@ std::vector<TopSubspace> SubspaceFinder::find(const LibraryHandles& handles,
   launch(start_kernel, element_grid(block, count), dim3(kThreads), 0, handles.stream, blocks,
          2 * block, block);
   while (!active.empty()) {
-    filter(handles, active, p, width);
+    // Rough ones first; the order within a batch changes nothing of a matrix.
+    const auto precise = std::stable_partition(active.begin(), active.end(),
+                                               [](const Member* member) { return member->rough; });
+    filter(handles, {active.begin(), precise}, p, width, true);
+    filter(handles, {precise, active.end()}, p, width, false);
     rayleigh_ritz(handles, active, p, width);
     std::vector<Member*> rest;
     for (Member* member : active) {
@@ -298,9 +336,7 @@ std::vector<TopSubspace> SubspaceFinder::find(const LibraryHandles& handles,
           enough(member->index, out.values, out.residuals)) {
         continue;
       }
-      member->top = out.values.front() + out.residuals.front();
-      member->cut = std::max(out.values.back(), 1e-4 * member->top);
-      member->degree = degree_for(member->top, member->cut);
+      member->plan_next();
       rest.push_back(member);
     }
     active = std::move(rest);

@@ -40,7 +40,9 @@ class SubspaceFinder {
 
   /// `width` <= p columns, more than are wanted: the rest guards. At most 8 rounds; a matrix that
   /// is done takes no further part, so its values do not depend on its neighbours. Waits for the
-  /// stream once per round. Deterministic: the start is a fixed pseudo-random block.
+  /// stream once per round. Deterministic: the start is a fixed pseudo-random block. The filter of
+  /// a matrix runs in tf32 while its residuals are far above what that can resolve, and in float32
+  /// after that; values and residuals are always taken in float32 and float64.
   /// Source: Zhou, Saad, Tiago, Chelikowsky 2006 (scaled recurrence); degree capped so that the
   /// filter's range stays within float32.
   std::vector<TopSubspace> find(const LibraryHandles& handles, std::span<const GramView> grams,
@@ -49,7 +51,7 @@ class SubspaceFinder {
  private:
   struct Member;
   void filter(const LibraryHandles& handles, std::span<Member*> members, std::int64_t p,
-              std::int64_t width);
+              std::int64_t width, bool rough);
   void rayleigh_ritz(const LibraryHandles& handles, std::span<Member*> members, std::int64_t p,
                      std::int64_t width);
 
