@@ -46,7 +46,7 @@ std::uint64_t top_bytes(const BatchTask& task, std::int64_t wide) {
   const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
   std::uint64_t bytes = 0;
   if (task.is_fast && task.routes.has_top) {
-    bytes += fast_solver_bytes(task.p(), task.n(), wide, slab) + proof_bytes(task, wide);
+    bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, 1) + proof_bytes(task, wide);
   }
   if (task.vector_columns > 0) {
     bytes += vector_solver_bytes(task.p(), task.n(), wide, task.vector_columns);
@@ -86,7 +86,8 @@ std::int64_t BatchTask::chunk_count() const { return (rows + chunk_rows() - 1) /
 bool BatchTask::wants_top() const { return routes.has_top && (is_fast || vector_columns > 0); }
 
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
-  constexpr std::int64_t kProofsAtOnce = 8;
+  // Enough for a Cholesky step to fill a device; of p = 2048, 2.4 GB.
+  constexpr std::int64_t kProofsAtOnce = 64;
   const std::int64_t elements = task.p() * (task.p() + measure::kProvedVectors);
   return sizeof(double) * static_cast<std::uint64_t>(std::min(wide, kProofsAtOnce) * elements);
 }

@@ -40,28 +40,41 @@ __device__ std::int64_t first_element() {
 }
 __device__ std::int64_t element_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
 
-// Grids: x over the elements of one matrix, y over matrices.
+/// x over rows, y over columns, z over matrices: no division per element.
+dim3 matrix_grid(std::int64_t rows, std::int64_t cols, std::int64_t batch) {
+  return dim3(static_cast<unsigned int>((rows + kThreads - 1) / kThreads),
+              static_cast<unsigned int>(std::min(cols, kMostBlocks)),
+              static_cast<unsigned int>(batch));
+}
+
 __global__ void complement_kernel(const Complement* all, double* matrices, std::int64_t p) {
-  const Complement own = all[blockIdx.y];
-  double* to = matrices + static_cast<std::int64_t>(blockIdx.y) * p * p;
-  for (std::int64_t i = first_element(); i < p * p; i += element_step()) {
-    const std::int64_t row = i % p;
-    const std::int64_t col = i / p;
+  const std::int64_t row = first_element();
+  if (row >= p) {
+    return;
+  }
+  const Complement own = all[blockIdx.z];
+  double* to = matrices + static_cast<std::int64_t>(blockIdx.z) * p * p + row;
+  for (std::int64_t col = blockIdx.y; col < p; col += gridDim.y) {
     // The product is exact: the scale is a power of two.
     const double value = -own.gram_scale * static_cast<double>(own.gram[col * own.leading + row]);
-    to[i] = row == col ? value + own.diagonal : value;
+    to[col * p] = row == col ? value + own.diagonal : value;
   }
 }
 
 __global__ void scale_kernel(const Complement* all, double* scaled, std::int64_t p,
                              std::int64_t count) {
-  const Complement own = all[blockIdx.y];
-  double* to = scaled + static_cast<std::int64_t>(blockIdx.y) * p * count;
-  for (std::int64_t i = first_element(); i < p * count; i += element_step()) {
-    to[i] = sqrt(fmax(own.values[i / p], 0.0)) * own.basis[i];
+  const std::int64_t row = first_element();
+  if (row >= p) {
+    return;
+  }
+  const Complement own = all[blockIdx.z];
+  double* to = scaled + static_cast<std::int64_t>(blockIdx.z) * p * count + row;
+  for (std::int64_t col = blockIdx.y; col < count; col += gridDim.y) {
+    to[col * p] = sqrt(fmax(own.values[col], 0.0)) * own.basis[col * p + row];
   }
 }
 
+// Grid: x over the elements of one matrix, y over matrices.
 __global__ void small_kernel(const SmallMatrix* all, double* matrices, std::int64_t count) {
   const SmallMatrix own = all[blockIdx.y];
   double* to = matrices + static_cast<std::int64_t>(blockIdx.y) * count * count;
@@ -114,9 +127,9 @@ std::vector<bool> BoundProver::are_definite(const LibraryHandles& handles,
     auto* matrices = matrices_.reserve_array<double>(used * static_cast<std::size_t>(p * p));
     auto* scaled = scaled_.reserve_array<double>(used * static_cast<std::size_t>(p * count + 1));
     auto* info = reinterpret_cast<int*>(scaled + batch * p * count);
-    launch(complement_kernel, element_grid(p * p, batch), dim3(kThreads), 0, handles.stream, all,
+    launch(complement_kernel, matrix_grid(p, p, batch), dim3(kThreads), 0, handles.stream, all,
            matrices, p);
-    launch(scale_kernel, element_grid(p * count, batch), dim3(kThreads), 0, handles.stream, all,
+    launch(scale_kernel, matrix_grid(p, count, batch), dim3(kThreads), 0, handles.stream, all,
            scaled, p, count);
     const double one = 1.0;
     check(cublasDgemmStridedBatched(handles.blas, CUBLAS_OP_N, CUBLAS_OP_T, blas_int(p),

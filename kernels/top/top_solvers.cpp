@@ -86,7 +86,7 @@ std::vector<FastValues> FastSolver::finish(const LibraryHandles& handles, bool c
 }
 
 std::uint64_t fast_solver_bytes(std::int64_t short_side, std::int64_t long_side, std::int64_t batch,
-                                std::int64_t slab_length) {
+                                std::int64_t slab_length, std::int64_t at_once) {
   const auto small = static_cast<std::uint64_t>(kProvedVectors * kProvedVectors) * sizeof(double);
   return subspace_bytes(short_side, kBlockWidth, batch) +
          projection_bytes({.short_side = short_side,
@@ -94,7 +94,7 @@ std::uint64_t fast_solver_bytes(std::int64_t short_side, std::int64_t long_side,
                            .count = kProvedVectors,
                            .batch = batch,
                            .with_image = false},
-                          slab_length) +
+                          slab_length, at_once) +
          static_cast<std::uint64_t>(batch) * small * (measure::bounded_count() + 2);
 }
 
@@ -109,7 +109,7 @@ std::uint64_t vector_solver_bytes(std::int64_t short_side, std::int64_t long_sid
                                     .count = columns,
                                     .batch = batch,
                                     .with_image = true},
-                                   0);
+                                   0, 1);
 }
 
 double tensor_gram_error_bound(std::int64_t long_side, std::int64_t sum_depth, double sum_squares) {

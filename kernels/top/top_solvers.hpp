@@ -52,9 +52,10 @@ class FastSolver {
   std::vector<TopSubspace> found_;
 };
 
-/// Bytes of search() and finish() for `batch` matrices beside the Grams and `bytes` for proofs.
+/// Bytes of search() and finish() for `batch` matrices beside the Grams and `bytes` for proofs;
+/// slabs of `slab_length` of `at_once` matrices are added.
 std::uint64_t fast_solver_bytes(std::int64_t short_side, std::int64_t long_side, std::int64_t batch,
-                                std::int64_t slab_length);
+                                std::int64_t slab_length, std::int64_t at_once);
 
 /// Bytes of a VectorSolver for `batch` matrices, by either way, beside the Grams.
 std::uint64_t vector_solver_bytes(std::int64_t short_side, std::int64_t long_side,

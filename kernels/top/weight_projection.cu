@@ -96,8 +96,8 @@ double* WeightProjection::stacked_image(std::int64_t matrix) const {
 
 void WeightProjection::add(const LibraryHandles& handles, std::int64_t matrix,
                            const WeightSlab& slab) {
-  expects(matrix >= 0 && matrix < shape_.batch && slab.first >= 0 &&
-              slab.first + slab.length <= shape_.long_side,
+  expects(matrix >= 0 && slab.matrices >= 1 && matrix + slab.matrices <= shape_.batch &&
+              slab.first >= 0 && slab.first + slab.length <= shape_.long_side,
           "a slab of the batch");
   const StackedBlock stacked = {shape_.short_side, shape_.count};
   const double* basis = stacked.block(start_ + matrix * stacked.elements());
@@ -107,21 +107,26 @@ void WeightProjection::add(const LibraryHandles& handles, std::int64_t matrix,
     product = stacked_image(matrix) + slab.first;
     product_leading = shape_.long_side;
   } else {
-    product = image_buffer_.reserve_array<double>(as_size(slab.length * shape_.count));
+    product =
+        image_buffer_.reserve_array<double>(as_size(slab.matrices * slab.length * shape_.count));
   }
+  const std::int64_t product_stride = product_leading * shape_.count;
+  const std::int64_t sums_stride = shape_.short_side * shape_.count;
   // Row-major is the transpose in the column-major order of the library.
   const std::int64_t width = slab.over_rows ? shape_.short_side : slab.length;
   const double one = 1.0;
   const double zero = 0.0;
-  check(cublasDgemm(handles.blas, slab.over_rows ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
-                    blas_int(slab.length), blas_int(shape_.count), blas_int(shape_.short_side),
-                    &one, slab.weights, blas_int(width), basis, blas_int(stacked.leading()), &zero,
-                    product, blas_int(product_leading)));
-  check(cublasDgemm(handles.blas, slab.over_rows ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N,
-                    blas_int(shape_.short_side), blas_int(shape_.count), blas_int(slab.length),
-                    &one, slab.weights, blas_int(width), product, blas_int(product_leading), &one,
-                    sums_ + matrix * shape_.short_side * shape_.count,
-                    blas_int(shape_.short_side)));
+  check(cublasDgemmStridedBatched(
+      handles.blas, slab.over_rows ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, blas_int(slab.length),
+      blas_int(shape_.count), blas_int(shape_.short_side), &one, slab.weights, blas_int(width),
+      slab.stride, basis, blas_int(stacked.leading()), stacked.elements(), &zero, product,
+      blas_int(product_leading), product_stride, blas_int(slab.matrices)));
+  check(cublasDgemmStridedBatched(handles.blas, slab.over_rows ? CUBLAS_OP_N : CUBLAS_OP_T,
+                                  CUBLAS_OP_N, blas_int(shape_.short_side), blas_int(shape_.count),
+                                  blas_int(slab.length), &one, slab.weights, blas_int(width),
+                                  slab.stride, product, blas_int(product_leading), product_stride,
+                                  &one, sums_ + matrix * sums_stride, blas_int(shape_.short_side),
+                                  sums_stride, blas_int(slab.matrices)));
 }
 
 void WeightProjection::finish(const LibraryHandles& handles) {
@@ -175,12 +180,13 @@ bool WeightProjection::is_sound(std::int64_t matrix) const {
          std::all_of(own.begin(), own.end(), [](double value) { return std::isfinite(value); });
 }
 
-std::uint64_t projection_bytes(const ProjectionShape& shape, std::int64_t length) {
+std::uint64_t projection_bytes(const ProjectionShape& shape, std::int64_t length,
+                               std::int64_t at_once) {
   const StackedBlock stacked = {shape.short_side, shape.count};
   const std::int64_t per_matrix = stacked.elements() + 3 * shape.short_side * shape.count +
                                   shape.count * (shape.count + 1) + 2 +
                                   (shape.with_image ? 2 * shape.long_side * shape.count : 0);
-  const std::int64_t product = shape.with_image ? 0 : length * shape.count;
+  const std::int64_t product = shape.with_image ? 0 : at_once * length * shape.count;
   return static_cast<std::uint64_t>(shape.batch * per_matrix + product) * sizeof(double);
 }
 

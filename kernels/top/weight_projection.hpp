@@ -27,6 +27,8 @@ struct WeightSlab {
   /// columns of a wide one, short_side x `length`.
   bool over_rows = true;
   std::int64_t first = 0, length = 0;
+  /// The same piece of so many matrices of the batch, one after the other, `stride` weights apart.
+  std::int64_t matrices = 1, stride = 0;
 };
 
 /// In this order: start_*(), add() for every slab of every matrix, finish(). Keeps its device
@@ -39,6 +41,7 @@ class WeightProjection {
   /// From float64 columns with `leading` and `stride`, such as eigenvectors.
   void start(const LibraryHandles& handles, const ProjectionShape& shape, const double* columns,
              std::int64_t leading, std::int64_t stride);
+  /// A slab of `matrix` and of those behind it that it holds.
   void add(const LibraryHandles& handles, std::int64_t matrix, const WeightSlab& slab);
   /// Rotates everything to Ritz vectors. Waits for the stream.
   void finish(const LibraryHandles& handles);
@@ -78,7 +81,8 @@ class WeightProjection {
   SmallEigen eigen_;
 };
 
-/// Device bytes for `shape`, and beside them for a slab of `length`.
-std::uint64_t projection_bytes(const ProjectionShape& shape, std::int64_t length);
+/// Device bytes for `shape`, and beside them for slabs of `length` of `at_once` matrices.
+std::uint64_t projection_bytes(const ProjectionShape& shape, std::int64_t length,
+                               std::int64_t at_once);
 
 }  // namespace vindex::kernels

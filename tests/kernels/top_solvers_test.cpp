@@ -215,6 +215,46 @@ TEST_P(TopSolvers, NothingIsProvedWhereASubspaceMissesAValue) {
   EXPECT_TRUE(std::isnan(bounds[0].var_at_k_upper[0]));
 }
 
+TEST_P(TopSolvers, ASlabOfSeveralMatricesIsASlabOfEach) {
+  constexpr std::int64_t kShort = 90;
+  constexpr std::int64_t kLong = 150;
+  constexpr std::int64_t kColumns = 12;
+  std::vector<float> start(static_cast<std::size_t>(kShort * kColumns), 0.0F);
+  for (std::int64_t j = 0; j < kColumns; ++j) {
+    start[static_cast<std::size_t>(j * kShort + j)] = 1.0F;
+  }
+  DeviceArray<float> columns(start);
+  const float* const pointers[] = {columns.data(), columns.data(), columns.data()};
+  for (const bool tall : {true, false}) {
+    std::vector<FloatMatrix> matrices;
+    std::vector<double> all;
+    for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+      matrices.push_back(gaussian_matrix(tall ? kLong : kShort, tall ? kShort : kLong, seed));
+      all.insert(all.end(), matrices.back().values.begin(), matrices.back().values.end());
+    }
+    DeviceArray<double> weights(all);
+    kernels::WeightProjection alone;
+    kernels::WeightProjection together;
+    for (kernels::WeightProjection* projection : {&alone, &together}) {
+      projection->start(handles_, {kShort, kLong, kColumns, 3, false}, pointers);
+    }
+    for (std::int64_t i = 0; i < 3; ++i) {
+      alone.add(handles_, i, {weights.data() + i * kShort * kLong, tall, 0, kLong});
+    }
+    together.add(handles_, 0, {weights.data(), tall, 0, kLong, 1});
+    together.add(handles_, 1, {weights.data() + kShort * kLong, tall, 0, kLong, 2, kShort * kLong});
+    alone.finish(handles_);
+    together.finish(handles_);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(together.is_sound(i));
+      for (std::size_t k = 0; k < static_cast<std::size_t>(kColumns); ++k) {
+        EXPECT_NEAR(together.values(i)[k], alone.values(i)[k], 1e-13 * alone.values(i)[0]);
+      }
+    }
+    EXPECT_GT(std::abs(together.values(0)[0] - together.values(1)[0]), 1e-6) << "two matrices";
+  }
+}
+
 TEST_P(TopSolvers, VectorsAreTripletsByEitherWay) {
   std::vector<double> values(530);
   for (std::size_t i = 0; i < values.size(); ++i) {
