@@ -22,6 +22,8 @@ constexpr int kSharedBytes =
     kStages * kStageBytes + 2 * kStages * static_cast<int>(sizeof(device::SharedBarrier));
 [[maybe_unused]] constexpr int kGroupBytes =
     8 * kOperandRowBytes;  ///< eight rows: the unit of the swizzle
+static_assert(kGroupBytes == 1024 && kTileBytes % kGroupBytes == 0 && kPanelBytes % 1024 == 0,
+              "every stage, tile and panel is aligned where shared memory is");
 
 /// A place in the ring and how often it has been passed.
 struct Stage {
@@ -194,6 +196,7 @@ __global__ void __launch_bounds__(kThreads) warpgroup_product_kernel(ProductArgu
     const device::TilePair pair = device::tile_pair(blockIdx.x);
     const device::Steps steps(arguments);
     if (threadIdx.x == 0) {
+      device::require_swizzle_alignment(shared);
       for (int stage = 0; stage < kStages; ++stage) {
         device::barrier_init(ring.full + stage, 1);
         device::barrier_init(ring.empty + stage, kMultiplierWarps);

@@ -43,8 +43,8 @@ __device__ inline void barrier_arrive_expecting(SharedBarrier* barrier, int byte
       : "memory");
 }
 /// Waits for the end of the phase of this parity; the phase before the first counts as parity 1 and
-/// as ended. A wait of 2^35 cycles, some 20 seconds, is for something that never comes: the kernel
-/// ends with an error, which a self-test can report, and not never.
+/// as ended. A wait of 2^31 cycles, more than a second, is for something that never comes: the
+/// kernel ends with an error, which a self-test can report, and not never.
 __device__ inline void barrier_wait(SharedBarrier* barrier, int parity) {
   VINDEX_SM90(
       "{\n"
@@ -57,7 +57,7 @@ __device__ inline void barrier_wait(SharedBarrier* barrier, int parity) {
       "@ended bra done;\n"
       "mov.u64 now, %%clock64;\n"
       "sub.u64 now, now, begin;\n"
-      "setp.lt.u64 ended, now, 0x800000000;\n"
+      "setp.lt.u64 ended, now, 0x80000000;\n"
       "@ended bra again;\n"
       "trap;\n"
       "done:\n"
@@ -74,6 +74,21 @@ __device__ inline void copy_bulk(void* shared, const void* global, int bytes,
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
           "r"(shared_address(shared)),
       "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
+/// Ends the kernel with an error where the operands' memory is not aligned as the 128-byte swizzle
+/// takes for granted: it goes by the address itself, so elsewhere products would be wrong,
+/// silently. One comparison per thread that asks.
+__device__ inline void require_swizzle_alignment(const void* shared) {
+  VINDEX_SM90(
+      "{\n"
+      ".reg .pred wrong;\n"
+      ".reg .u32 rest;\n"
+      "and.b32 rest, %0, 1023;\n"
+      "setp.ne.u32 wrong, rest, 0;\n"
+      "@wrong trap;\n"
+      "}\n" ::"r"(shared_address(shared))
       : "memory");
 }
 

@@ -302,6 +302,10 @@ void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barri
   emulated::wake(barrier);
 }
 
+void require_swizzle_alignment(const void* shared, std::source_location where) {
+  emulated::require_aligned(shared, 1024, "an operand's memory", where);
+}
+
 std::uint64_t operand_descriptor(const void* shared, int leading_bytes, int stride_bytes) {
   const auto start = static_cast<std::uint64_t>(static_cast<const unsigned char*>(shared) -
                                                 emulated::shared_memory());

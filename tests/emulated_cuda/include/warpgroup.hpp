@@ -34,6 +34,8 @@ void barrier_wait(SharedBarrier* barrier, int parity,
                   std::source_location where = std::source_location::current());
 void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barrier,
                std::source_location where = std::source_location::current());
+void require_swizzle_alignment(const void* shared,
+                               std::source_location where = std::source_location::current());
 std::uint64_t operand_descriptor(const void* shared, int leading_bytes, int stride_bytes);
 
 inline void warpgroup_fence(std::source_location where = std::source_location::current()) {
