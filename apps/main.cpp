@@ -1,5 +1,6 @@
 // The program: verbs, errors to one line on standard error, exit codes. The only place that prints
 // an error.
+#include "arithmetic_environment.hpp"
 #include "verbs.hpp"
 
 #include <vindex/core/error.hpp>
@@ -86,6 +87,7 @@ void allow_many_files() {
 int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
+  session.unset_variables = vindex::apps::unset_arithmetic_variables();
   CLI::App app(kAbout, "vindex");
   app.set_version_flag("--version",
                        fmt::format("vindex {} ({}, {})", vindex::run::program_version(),

@@ -87,6 +87,7 @@ run::RunSettings settings_of(const Flags& flags, const Session& session) {
   settings.worker = parse_worker(flags.worker);
   settings.blas_core = blas_core_wish();
   settings.command = session.arguments;
+  settings.unset_variables = session.unset_variables;
   return settings;
 }
 

@@ -35,7 +35,8 @@ class Ending {
 
 /// What main() hands to a verb and takes back from it.
 struct Session {
-  std::vector<std::string> arguments;  ///< argv
+  std::vector<std::string> arguments;        ///< argv
+  std::vector<std::string> unset_variables;  ///< unset_arithmetic_variables()
   bool quiet = false;
   std::function<Ending()> chosen;  ///< set by the verb the user named
 };

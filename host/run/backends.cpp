@@ -93,6 +93,13 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
       note += (i == 0 ? "" : ", ") + backends[i]->info().device;
     }
     note += ")";
+    for (const std::string& variable : settings.unset_variables) {
+      note += fmt::format(
+          "\nwarning W-ENVIRONMENT: {} would change the arithmetic of the device's libraries: "
+          "unset "
+          "for this run",
+          printable(variable));
+    }
   }
   for (const auto& backend : backends) {
     backend->prepare(settings.options);

@@ -170,6 +170,9 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   if (settings.indexing.heads || settings.indexing.lora) {
     environment["products"] = blas::load_blas(settings.blas_core).text();
   }
+  if (!settings.unset_variables.empty()) {
+    environment["unset_variables"] = settings.unset_variables;
+  }
   run.environment_json = environment.dump(1);
 
   const model::ModelShape& shape = model.index.shape;

@@ -80,6 +80,22 @@ TEST_F(BlasCliTest, OnlyVerbsThatComputeMapIt) {
   EXPECT_FALSE(maps_openblas({"synth", "layer:1x64x64:bf16", "-o", folder_.file("other"), "-q"}));
 }
 
+// They would turn float64 of cuBLAS into something else; the program takes them away from it.
+TEST_F(BlasCliTest, VariablesThatChangeTheArithmeticOfADeviceAreUnsetAndRecorded) {
+  const auto environment = [](const std::string& results) {
+    return nlohmann::json::parse(read_strings(results, "run/environment").at(0));
+  };
+  const std::string plain = folder_.file("plain.h5");
+  must({"measure", model_, "-o", plain, "--progress", "none"});
+  EXPECT_FALSE(environment(plain).contains("unset_variables"));
+  const Variable emulated("CUBLAS_EMULATE_DOUBLE_PRECISION", "1");
+  const Variable rough("NVIDIA_TF32_OVERRIDE", "1");
+  const std::string results = folder_.file("unset.h5");
+  must({"measure", model_, "-o", results, "--progress", "none"});
+  EXPECT_EQ(environment(results).at("unset_variables"),
+            (nlohmann::json{"CUBLAS_EMULATE_DOUBLE_PRECISION=1", "NVIDIA_TF32_OVERRIDE=1"}));
+}
+
 #if defined(__x86_64__)
 
 // As a Debian 12 of 2023 does on a Xeon of 2024, which its OpenBLAS takes for a Pentium 4.

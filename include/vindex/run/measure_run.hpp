@@ -42,6 +42,8 @@ struct RunSettings {
   results::WorkerShare worker;
   bool restart = false;
   std::vector<std::string> command;  ///< argv, for the file's history
+  /// "NAME=value" of the environment that was taken out of it, for the file and for the user.
+  std::vector<std::string> unset_variables = {};
 };
 
 /// A model opened and understood, with what was selected of it.

@@ -1,0 +1,15 @@
+// Owns which variables of the environment may not reach the numerical libraries.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace vindex::apps {
+
+/// Takes out of the process's environment what makes NVIDIA's libraries compute in another
+/// arithmetic than they were asked for: they read it when they are first used, and no call
+/// overrides it. Returns what was there, "NAME=value". Call it before there are threads. Source:
+/// cuBLAS, "Floating Point Emulation" and "cublasMath_t"; CUDA, NVIDIA_TF32_OVERRIDE.
+std::vector<std::string> unset_arithmetic_variables();
+
+}  // namespace vindex::apps
