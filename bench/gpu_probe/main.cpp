@@ -26,13 +26,14 @@ struct Group {
   double share;  ///< of the time limit
 };
 
-constexpr std::array<Group, 7> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
+constexpr std::array<Group, 8> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
                                            {"memory", probe::probe_memory, 0.05},
                                            {"decode", probe::probe_decode, 0.25},
                                            {"peaks", probe::probe_peaks, 0.1},
                                            {"barriers", probe::probe_barriers, 0.1},
                                            {"gram", probe::probe_gram, 0.15},
-                                           {"eigen", probe::probe_eigen, 0.25}}};
+                                           {"eigen", probe::probe_eigen, 0.25},
+                                           {"stages", probe::probe_stages, 0.1}}};
 
 struct Options {
   int device = 0;

@@ -83,5 +83,6 @@ void probe_peaks(Probe& probe);      ///< arithmetic of plain kernels, and of cu
 void probe_barriers(Probe& probe);   ///< launches, clusters, distributed shared memory, grid
 void probe_gram(Probe& probe);       ///< Gram matrices by cuBLAS, with their errors
 void probe_eigen(Probe& probe);      ///< cuSOLVER's eigenvalue solvers
+void probe_stages(Probe& probe);     ///< every kernel of a spectrum in `default`
 
 }  // namespace vindex::probe

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/check.hpp"
+#include "device/launch_observer.hpp"
 
 #include <cstddef>
 
@@ -38,7 +39,14 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
+  const auto* const address = reinterpret_cast<const void*>(kernel);
+  if (launch_observer != nullptr) {
+    launch_observer->before(address, stream);
+  }
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+  if (launch_observer != nullptr) {
+    launch_observer->after(address, stream);
+  }
 }
 
 }  // namespace vindex::kernels

@@ -20,8 +20,11 @@ class GramKernels : public KernelTest {
     cudaDeviceProp properties{};
     kernels::check(cudaGetDeviceProperties(&properties, 0));
     const ProductKernel best = kernels::choose_product_kernel(properties.major, properties.minor);
-    std::vector<ProductKernel> all = {ProductKernel::kWarp};
-    if (is_emulated() || best == ProductKernel::kWarpgroup) {
+    std::vector<ProductKernel> all;
+    if (is_tried("mma")) {
+      all.push_back(ProductKernel::kWarp);
+    }
+    if (is_tried("wgmma") && (is_emulated() || best == ProductKernel::kWarpgroup)) {
       all.push_back(ProductKernel::kWarpgroup);
     }
     return all;

@@ -20,6 +20,14 @@ void set_thread_order(std::uint64_t seed);
 /// True in the emulation, where sizes must be small.
 bool is_emulated();
 
+/// Whether this process is to try a variant of a kernel: VINDEX_TEST_VARIANTS names them, separated
+/// by commas (scripts/gpu_check.sh gives each a process of its own); all where it is not set.
+inline bool is_tried(const std::string& variant) {
+  const char* const chosen = std::getenv("VINDEX_TEST_VARIANTS");
+  return chosen == nullptr ||
+         ("," + std::string(chosen) + ",").find("," + variant + ",") != std::string::npos;
+}
+
 /// An array of T in device memory.
 template <typename T>
 class DeviceArray {
