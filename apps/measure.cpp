@@ -147,7 +147,7 @@ std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& in
   std::uint64_t most = 0;
   for (const run::WorkUnit& unit : plan.units) {
     const model::MatrixRecord& record =
-        index.matrices[static_cast<std::size_t>(unit.matrices.front())];
+        index.matrices[static_cast<std::size_t>(unit.matrices.front().matrix)];
     if (record.product != nullptr) {
       continue;  // on the host
     }
@@ -165,7 +165,7 @@ Ending show_plan(const Flags& flags, const Session& session) {
   const run::SelectedModel model = run::open_selected(settings);
   std::string note;
   const auto backends = run::open_backends(settings, note);
-  const run::WorkPlan plan = run::plan_run(settings, model, backends, model.selected);
+  const run::WorkPlan plan = run::plan_run(settings, model, backends);
   const double seconds = run::expected_seconds(plan, model.index, settings, backends);
   if (flags.json) {
     print_result(nlohmann::ordered_json{{"schema", "vindex-plan/1"},

@@ -22,13 +22,14 @@ namespace vindex::results {
 
 namespace {
 
-constexpr std::size_t kPendingBytes = 64U << 20U;
 constexpr const char* kAdvice = "use --restart to discard it, or another output name";
 
 class Store final : public RunStore {
  public:
-  Store(const std::string& path, const RunDescription& run, const WorkerShare& share, bool restart)
-      : path_(resolve_output(path)),
+  Store(const std::string& path, const RunDescription& run, const WorkerShare& share, bool restart,
+        std::uint64_t pending_bytes)
+      : most_pending_bytes_(pending_bytes),
+        path_(resolve_output(path)),
         folder_(parts_folder(path_)),
         tag_(worker_tag(share.index, share.count)),
         single_(share.count == 1),
@@ -87,7 +88,7 @@ class Store final : public RunStore {
     }
     dirty_ = true;
     lock_->refresh();
-    if (pending_bytes_ > kPendingBytes) {
+    if (pending_bytes_ > most_pending_bytes_) {
       publish_part();
     }
   }
@@ -263,6 +264,7 @@ class Store final : public RunStore {
     }
   }
 
+  std::uint64_t most_pending_bytes_;
   std::string path_, folder_, tag_;
   bool single_ = true;
   FileDescription description_;
@@ -271,7 +273,7 @@ class Store final : public RunStore {
   std::vector<std::size_t> selected_;  ///< per matrix of the run: its number in gathered_
   std::vector<bool> done_;
   std::vector<std::size_t> pending_;
-  std::size_t pending_bytes_ = 0;
+  std::uint64_t pending_bytes_ = 0;
   std::int64_t sequence_ = 0;
   Heartbeat heartbeat_;
   /// When it was written; none: it is due.
@@ -284,8 +286,9 @@ class Store final : public RunStore {
 }  // namespace
 
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
-                                         const WorkerShare& share, bool restart) {
-  return std::make_unique<Store>(path, run, share, restart);
+                                         const WorkerShare& share, bool restart,
+                                         std::uint64_t pending_bytes) {
+  return std::make_unique<Store>(path, run, share, restart, pending_bytes);
 }
 
 }  // namespace vindex::results

@@ -151,8 +151,8 @@ std::vector<Kind> kinds_of(const WorkPlan& plan, const model::ModelIndex& index,
                            const measure::MeasureOptions& options) {
   std::map<std::tuple<model::ResultTable, std::int64_t, std::int64_t, std::string>, Kind> kinds;
   for (const WorkUnit& unit : plan.units) {
-    for (const std::int64_t i : unit.matrices) {
-      const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
+    for (const MatrixRef& ref : unit.matrices) {
+      const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(ref.matrix)];
       if (record.product != nullptr) {
         continue;
       }
@@ -179,8 +179,8 @@ double product_seconds(const WorkPlan& plan, const model::ModelIndex& index, dou
   double null_cost = 0.0;
   std::set<std::vector<std::int64_t>> sides;
   for (const WorkUnit& unit : plan.units) {
-    for (const std::int64_t i : unit.matrices) {
-      const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(i)];
+    for (const MatrixRef& ref : unit.matrices) {
+      const model::MatrixRecord& record = index.matrices[static_cast<std::size_t>(ref.matrix)];
       if (record.product == nullptr) {
         continue;
       }

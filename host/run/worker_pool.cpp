@@ -1,5 +1,6 @@
 #include <vindex/run/worker_pool.hpp>
 
+#include <numeric>
 #include <utility>
 
 namespace vindex::run {
@@ -10,14 +11,6 @@ namespace {
 constexpr std::size_t kSmallUnitsAhead = 64;
 constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
 
-std::int32_t consumer_count(const std::vector<std::unique_ptr<measure::Backend>>& backends) {
-  std::int32_t count = 0;
-  for (const auto& backend : backends) {
-    count += backend->limits().concurrent_calls;
-  }
-  return count;
-}
-
 /// The weight of a unit in the queue of those that are ready; kWeightLimit of them fit.
 constexpr std::uint64_t kWeightLimit = 1U << 20U;
 std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
@@ -27,21 +20,20 @@ std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
 }  // namespace
 
 WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
-                       const std::vector<std::unique_ptr<measure::Backend>>& backends, Load load,
-                       Process process, std::function<void()> finished)
+                       const std::vector<std::int32_t>& calls, Load load, Process process,
+                       std::function<void()> finished)
     : units_(units),
       budget_(std::make_shared<MemoryBudget>(ram_budget)),
       load_(std::move(load)),
       process_(std::move(process)),
       finished_(std::move(finished)),
       queue_(units.size() + 1, kWeightLimit) {
-  consumers_left_ = consumer_count(backends);
+  consumers_left_ = std::accumulate(calls.begin(), calls.end(), 0);
   const std::size_t ahead = static_cast<std::size_t>(consumers_left_) + kMoreAhead;
   threads_.emplace_back([this, ahead] { begin_units(ahead); });
-  for (const auto& backend : backends) {
-    const std::int32_t calls = backend->limits().concurrent_calls;
-    for (std::int32_t i = 0; i < calls; ++i) {
-      threads_.emplace_back([this, &backend] { consume(*backend); });
+  for (std::size_t device = 0; device < calls.size(); ++device) {
+    for (std::int32_t i = 0; i < calls[device]; ++i) {
+      threads_.emplace_back([this, device] { consume(device); });
     }
   }
 }
@@ -117,13 +109,13 @@ void WorkerPool::begin_units(std::size_t ahead) {
   queue_.close();
 }
 
-void WorkerPool::consume(measure::Backend& backend) {
+void WorkerPool::consume(std::size_t device) {
   try {
     while (auto loaded = queue_.pop()) {
       if (stopped_) {
         break;
       }
-      process_(**loaded, backend);
+      process_(**loaded, device);
       const std::lock_guard lock(mutex_);
       begun_.erase(*loaded);
     }

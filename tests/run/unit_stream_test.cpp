@@ -5,6 +5,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/run/spectrum_plan.hpp>
 #include <vindex/run/unit_stream.hpp>
 #include <vindex/run/worker_pool.hpp>
 
@@ -181,6 +182,10 @@ class ComparingBackend final : public measure::Backend {
   std::mt19937 random_;
 };
 
+MakeStaging staging_of(measure::Backend& backend) {
+  return [&backend](std::size_t bytes) { return backend.make_staging(bytes); };
+}
+
 /// What a run does with its units, and what became of each matrix.
 class Machine {
  public:
@@ -194,19 +199,19 @@ class Machine {
       backends_.push_back(std::move(backend));
     }
     pool_ = std::make_unique<WorkerPool>(
-        plan_.units, budget, backends_,
+        plan_.units, budget, std::vector<std::int32_t>(static_cast<std::size_t>(devices), calls),
         [this](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
-          return std::make_shared<UnitStream>(model_.files, model_.index, unit, *backends_[0],
-                                              reader_, std::move(lease));
+          return std::make_shared<UnitStream>(views_, unit, staging_of(*backends_[0]), reader_,
+                                              std::move(lease));
         },
-        [this](LoadedUnit& loaded, measure::Backend& backend) {
+        [this](LoadedUnit& loaded, std::size_t device) {
           auto& unit = static_cast<UnitStream&>(loaded);
           std::vector<measure::MatrixInput*> inputs;
           for (std::size_t i = 0; i < unit.size(); ++i) {
             inputs.push_back(unit.input(i));
           }
           std::vector<measure::MatrixReport> reports(inputs.size());
-          backend.measure(inputs, {}, 0, reports);
+          backends_[device]->measure(inputs, {}, 0, reports);
           for (std::size_t i = 0; i < unit.size(); ++i) {
             failed_ += unit.error(i) != nullptr ? 1 : 0;
             ++measured_;
@@ -230,6 +235,7 @@ class Machine {
 
  private:
   Model& model_;
+  ModelViews views_ = {{&model_.files, &model_.index}};
   WorkPlan plan_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   std::vector<ComparingBackend*> comparing_;
@@ -348,7 +354,8 @@ TEST(UnitStreamTest, WhatWasReleasedIsReadAgainAndTheMemoryGoesBackBeforeTheEnd)
   shard::BulkReader reader;
   auto budget = std::make_shared<MemoryBudget>(plan.units[0].memory_bytes);
   auto lease = MemoryLease::take(budget, plan.units[0].memory_bytes);
-  UnitStream stream(model.files, model.index, plan.units[0], backend, reader, std::move(lease));
+  const ModelViews views = {{&model.files, &model.index}};
+  UnitStream stream(views, plan.units[0], staging_of(backend), reader, std::move(lease));
   for (std::size_t i = 0; i < stream.size(); ++i) {
     EXPECT_TRUE(stream.input(i)->in_memory());
     EXPECT_TRUE(backend.same(*stream.input(i)));

@@ -2,7 +2,7 @@
 // end.
 #include <vindex/model/product.hpp>
 #include <vindex/run/product_rows.hpp>
-#include <vindex/run/work_plan.hpp>
+#include <vindex/run/spectrum_plan.hpp>
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(WorkPlanTest, EverySupportedMatrixIsInExactlyOneUnit) {
       for (const WorkUnit& unit : plan.units) {
         EXPECT_LE(unit.memory_bytes, budget);
         EXPECT_LE(static_cast<std::int64_t>(unit.matrices.size()), batch);
-        seen.insert(unit.matrices.begin(), unit.matrices.end());
+        seen.insert(unit.rows.begin(), unit.rows.end());
       }
       EXPECT_EQ(seen.size(), 20U);
       EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 20U);
@@ -72,8 +72,8 @@ TEST(WorkPlanTest, EverySupportedMatrixIsInExactlyOneUnit) {
 TEST(WorkPlanTest, UnitsHoldOneShapeOnly) {
   const model::ModelIndex index = some_model();
   for (const WorkUnit& unit : plan_of(index, 4096 * kMiB, 1, 64).units) {
-    const std::int64_t rows = index.matrices[static_cast<std::size_t>(unit.matrices.front())].rows;
-    for (const std::int64_t i : unit.matrices) {
+    const std::int64_t rows = index.matrices[static_cast<std::size_t>(unit.rows.front())].rows;
+    for (const std::int64_t i : unit.rows) {
       EXPECT_EQ(index.matrices[static_cast<std::size_t>(i)].rows, rows);
     }
   }
@@ -83,7 +83,7 @@ TEST(WorkPlanTest, AMatrixLargerThanTheBudgetIsStreamed) {
   const model::ModelIndex index = some_model();
   const WorkPlan plan = plan_of(index, 8 * kMiB, 2, 1);
   const auto large = std::find_if(plan.units.begin(), plan.units.end(),
-                                  [](const WorkUnit& unit) { return unit.matrices.front() == 20; });
+                                  [](const WorkUnit& unit) { return unit.rows.front() == 20; });
   ASSERT_NE(large, plan.units.end());
   EXPECT_TRUE(large->streamed);
   EXPECT_GT(large->encoded_bytes, 8 * kMiB);
@@ -99,7 +99,7 @@ TEST(WorkPlanTest, ABudgetThatIsTooSmallPlansNothingAndNamesTheLeast) {
 }
 
 TEST(WorkPlanTest, ADearMatrixIsBegunFirst) {
-  EXPECT_EQ(plan_of(some_model(), 4096 * kMiB, 2, 1).units.front().matrices.front(), 20);
+  EXPECT_EQ(plan_of(some_model(), 4096 * kMiB, 2, 1).units.front().rows.front(), 20);
 }
 
 /// `heads` rows of the product of two windows, 64 x 512 each.
@@ -128,13 +128,13 @@ TEST(WorkPlanTest, HeadsOfOneAttentionMakeUnitsForEveryWorker) {
     const WorkPlan plan = plan_of(index, 4096 * kMiB, workers, 6);
     std::multiset<std::int64_t> seen;
     for (const WorkUnit& unit : plan.units) {
-      const auto& first = index.matrices[static_cast<std::size_t>(unit.matrices.front())];
-      for (const std::int64_t row : unit.matrices) {
+      const auto& first = index.matrices[static_cast<std::size_t>(unit.rows.front())];
+      for (const std::int64_t row : unit.rows) {
         EXPECT_EQ(index.matrices[static_cast<std::size_t>(row)].tensor, first.tensor);
       }
       EXPECT_EQ(unit.memory_bytes, product_bytes(first));
       EXPECT_TRUE(unit.streamed);
-      seen.insert(unit.matrices.begin(), unit.matrices.end());
+      seen.insert(unit.rows.begin(), unit.rows.end());
     }
     EXPECT_EQ(seen.size(), 256U);
     EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 256U);

@@ -73,10 +73,18 @@ class RunStore {
   virtual void publish_file() = 0;
 };
 
+/// Spectra and vectors that wait in memory for the next part, unless less is asked for.
+inline constexpr std::uint64_t kMostPendingBytes = 64U << 20U;
+/// Memory of one row in a RunStore beside these: as gathered, and again while the published file is
+/// read back.
+inline constexpr std::uint64_t kStoredRowBytes = 4096;
+
 /// Opens or resumes `path`. Errors: OutputError 73 (cannot create), ConfigurationError 78 (other
-/// fingerprint, newer schema), SystemError. `restart` discards earlier state.
+/// fingerprint, newer schema), SystemError. `restart` discards earlier state. Beyond
+/// `pending_bytes` of finished spectra and vectors a part is published by itself.
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
-                                         const WorkerShare& share, bool restart);
+                                         const WorkerShare& share, bool restart,
+                                         std::uint64_t pending_bytes = kMostPendingBytes);
 
 /// Merges part folders or files into one results file. Errors as above; parts that do not belong
 /// together: 78.

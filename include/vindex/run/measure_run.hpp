@@ -1,20 +1,16 @@
-// Owns a measuring run from settings to results file: open, plan, read ahead, measure on every
-// worker, derive, store, publish; resume and early stop.
+// Owns a measuring run from settings to results file: opens the model and the back ends and hands
+// the job of its spectra to the runner.
 #pragma once
 
-#include <vindex/core/error.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/selection.hpp>
-#include <vindex/results/run_store.hpp>
-#include <vindex/run/progress.hpp>
-#include <vindex/run/work_plan.hpp>
+#include <vindex/run/job_runner.hpp>
+#include <vindex/run/spectrum_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,11 +67,10 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
 /// Three quarters of the memory this process may still take (cgroup limit and MemAvailable).
 std::uint64_t default_ram_budget();
 
-/// The plan of `settings` on `backends`. Errors: ConfigurationError E-BUDGET (78) where the budget
-/// is too small.
+/// The plan of everything selected on `backends`. Errors: ConfigurationError E-BUDGET (78) where
+/// the budget is too small.
 WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
-                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                  const std::vector<std::int64_t>& remaining);
+                  const std::vector<std::unique_ptr<measure::Backend>>& backends);
 
 /// Seconds that `plan` would take: noise in the shapes and encodings that cost most is measured on
 /// all back ends as a run would, the rest scaled by arithmetic. Takes a few seconds itself; knows
@@ -84,33 +79,8 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
                         const RunSettings& settings,
                         const std::vector<std::unique_ptr<measure::Backend>>& backends);
 
-/// How a run ended.
-struct RunOutcome {
-  ExitCode exit_code = ExitCode::kOk;
-  std::int64_t derived_total = 0;  ///< of `total`: rows of other tables than /matrix/
-  std::int64_t total = 0, measured_now = 0, done_before = 0, failed = 0, unsupported = 0,
-               not_finite = 0, escalated = 0;
-  bool stopped = false;
-  double seconds = 0.0;
-  shard::ReadStatistics reading;  ///< how the weights were read
-  std::string reading_engine;     ///< BulkReader::engine()
-  std::vector<std::string>
-      troubles;  ///< one line per row that is not measured, at most kMaxTroubles
-  /// "NAME: why" of the first row in row order that asked for `exit_code`; else empty.
-  std::string first_failure_reason;
-};
-
-/// How a run talks while it works; every member may be empty.
-struct RunHooks {
-  const std::atomic<int>* stop_signal = nullptr;          ///< non-zero: stop early
-  std::function<void(const std::string&)> message;        ///< one line for people
-  std::function<void(const ProgressSnapshot&)> progress;  ///< at most every 100 ms
-};
-
-/// Runs to the end or to a stop. After a stop workers may still be computing on state that stays
-/// alive with them: the caller is expected to end the process without running destructors. Errors:
-/// as the exit codes of the contract say, for whatever prevents the run as a whole; troubles of
-/// single matrices are in the outcome.
+/// Measures the model of `settings`; see run_job(). Errors: those of open_selected(),
+/// open_backends() and run_job().
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks);
 
 }  // namespace vindex::run

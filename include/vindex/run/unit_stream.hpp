@@ -13,14 +13,14 @@
 #pragma once
 
 #include <vindex/measure/backend.hpp>
-#include <vindex/model/model_index.hpp>
+#include <vindex/run/matrix_ref.hpp>
 #include <vindex/run/memory_budget.hpp>
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
-#include <vindex/shard/model_files.hpp>
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -42,22 +42,26 @@ class LoadedUnit {
 /// of single matrices shall take it for one.
 struct RunStopped {};
 
+/// Host memory for encoded bytes. Errors: OutOfMemory.
+using MakeStaging = std::function<std::unique_ptr<measure::StagingBuffer>(std::size_t bytes)>;
+
+class UnitSlots;
+
 /// The bytes of one unit, on their way. Inputs may be used by one thread at a time.
 class UnitStream final : public LoadedUnit {
  public:
-  /// Begins to read `work` (of `index`, planned by plan_work()) through `reader` into staging
-  /// memory of `backend`. `lease` covers work.memory_bytes; its staging part is given back as soon
-  /// as every matrix was released, the rest at the end. Everything referred to must outlive the
-  /// stream and, if it ends early, the reads under way. Errors: OutOfMemory.
-  UnitStream(const shard::ModelFiles& files, const model::ModelIndex& index, const WorkUnit& work,
-             measure::Backend& backend, shard::BulkReader& reader,
-             std::shared_ptr<MemoryLease> lease);
+  /// Begins to read `work` (of `models`, planned by plan_rows()) through `reader` into memory of
+  /// `staging`. `lease` covers work.memory_bytes; its staging part is given back as soon as every
+  /// matrix was released, the rest at the end. Everything referred to must outlive the stream and,
+  /// if it ends early, the reads under way. Errors: OutOfMemory.
+  UnitStream(const ModelViews& models, const WorkUnit& work, const MakeStaging& staging,
+             shard::BulkReader& reader, std::shared_ptr<MemoryLease> lease);
   ~UnitStream() override;
 
   std::size_t size() const;
   /// The input of unit.matrices[i], or null where it could not be opened (a streamed unit whose
   /// companions cannot be read; see error()). Its slab functions wait for the bytes. A matrix that
-  /// cannot be read gives zeros, so that its neighbours of a batch are measured, and an error();
+  /// cannot be read gives zeros, so that its neighbours of a batch are worked on, and an error();
   /// one that was released before is read again, slab by slab.
   measure::MatrixInput* input(std::size_t i);
   /// Waits until matrix i has arrived or failed; throws RunStopped.
@@ -67,8 +71,7 @@ class UnitStream final : public LoadedUnit {
   void stop() override;
 
  private:
-  class State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<UnitSlots> slots_;
   std::vector<std::unique_ptr<measure::MatrixInput>> inputs_;
 };
 

@@ -1,10 +1,9 @@
-// Owns the plan of a run: which matrices are handed over together, in which order, how much memory
-// each hand-over takes and whether its bytes are held whole or streamed. A pure function of shapes
-// and limits.
+// Owns the plan of a run: which rows are worked on together, in which order, how much memory each
+// hand-over takes and whether its bytes are held whole or streamed. A pure function of what rows
+// need and of limits; it knows no job.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
-#include <vindex/model/model_index.hpp>
+#include <vindex/run/matrix_ref.hpp>
 
 #include <cstdint>
 #include <string>
@@ -12,14 +11,37 @@
 
 namespace vindex::run {
 
-/// One hand-over to a back end.
+/// What one row of a job needs.
+struct RowWork {
+  std::int64_t row = 0;
+  std::vector<MatrixRef> matrices;  ///< needed at the same time, in the order of their use
+  std::string name;                 ///< of the tensor, for messages
+  double cost = 0.0;                ///< arithmetic, in flop; only ratios matter
+  std::uint64_t read_bytes = 0;     ///< codes and companions, all of them
+  std::uint64_t result_bytes = 0;   ///< of the finished row in memory, beside its fixed size
+  std::uint64_t output_bytes = 0;   ///< of it in the results file, about
+
+  /// Neighbours of equal `kind` may be handed over together; 0: alone. Their memory is the same.
+  std::uint64_t kind = 0;
+  /// It reads its matrices by itself, in `workspace`; a unit of several takes that of its largest.
+  bool reads_itself = false;
+  std::uint64_t slot = 0;             ///< of its largest matrix as placed in staging memory
+  std::uint64_t shared = 0;           ///< of these, what a batch holds beside its slots
+  std::uint64_t workspace = 0;        ///< beside the encoded bytes
+  std::uint64_t least_workspace = 0;  ///< by the route with the smallest tiles
+  std::uint64_t streamed = 0;         ///< all there is to it where bytes are read slab by slab
+  /// Of an input beside its encoded bytes: while slabs are asked for, and as long as it lives.
+  std::uint64_t input_working = 0, input_lasting = 0;
+};
+
+/// One hand-over to a worker.
 struct WorkUnit {
-  std::vector<std::int64_t>
-      matrices;  ///< indices into ModelIndex::matrices; one table, shape and encoding
+  std::vector<std::int64_t> rows;     ///< of the job
+  std::vector<MatrixRef> matrices;    ///< of these rows, one row's after the other's
   std::uint64_t encoded_bytes = 0;    ///< codes and companions, all of them
   std::uint64_t memory_bytes = 0;     ///< to be acquired from the budget: staging and workspace
   std::uint64_t workspace_limit = 0;  ///< passed to Backend::measure; 0: free
-  bool streamed = false;              ///< codes are read slab by slab during the measurement
+  bool streamed = false;              ///< codes are read slab by slab during the work
   std::uint64_t slots = 0;            ///< matrices in staging memory at a time; 0 where streamed
   std::uint64_t slot_bytes = 0;       ///< of the largest matrix as placed for direct reads
   std::uint64_t shared_bytes = 0;     ///< of the small companions, read in one pass
@@ -29,10 +51,10 @@ struct WorkUnit {
 
 struct WorkPlan {
   std::vector<WorkUnit>
-      units;  ///< in the order of working: dearest outliers first, then the model's order
-  std::int64_t matrices = 0;
+      units;  ///< in the order of working: dearest outliers first, then the job's order
+  std::int64_t matrices = 0;  ///< rows
   std::uint64_t read_bytes = 0;
-  std::uint64_t least_ram_bytes = 0;  ///< the smallest budget that plan_work() accepts
+  std::uint64_t least_ram_bytes = 0;  ///< the smallest budget that is accepted
   std::uint64_t ram_bytes = 0;        ///< what keeps every worker busy
   std::uint64_t ring_bytes = 0;       ///< staging memory of units in work and read ahead, at most
   std::uint64_t output_bytes = 0;     ///< estimate of the results file
@@ -43,7 +65,7 @@ struct WorkPlan {
 struct PlanLimits {
   std::uint64_t ram_budget = 0;  ///< bytes
   std::int32_t workers = 1;      ///< concurrent hand-overs
-  std::int64_t batch = 1;        ///< matrices per hand-over at most
+  std::int64_t batch = 1;        ///< rows per hand-over at most
   std::int64_t held = 1;         ///< BackendLimits::held_inputs
 };
 
@@ -61,25 +83,18 @@ bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);
 /// storage while another unit is solved, and this many more.
 inline constexpr std::int32_t kMoreAhead = 2;
 
-/// What the plan asks of a back end: its workspace, without needing one in tests.
-using WorkspaceModel = std::uint64_t (*)(const void* context, const model::MatrixRecord& matrix,
-                                         bool least);
+/// What the bytes of one matrix take in staging memory.
+struct StagedBytes {
+  std::uint64_t slot = 0;    ///< as placed with all companions
+  std::uint64_t shared = 0;  ///< of these, small companions
+};
+StagedBytes staged_bytes(const model::MatrixRecord& matrix);
 
-/// Plans the measurement of `selected` (indices into index.matrices, in row order; unsupported ones
-/// are left out). Never throws for a budget that is too small: compare limits.ram_budget with
-/// least_ram_bytes (units are then empty).
-WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_t>& selected,
-                   const measure::MeasureOptions& options, const PlanLimits& limits,
-                   WorkspaceModel workspace, const void* context, bool store_spectra);
+/// Bytes of codes and companions of one stored matrix.
+std::uint64_t stored_bytes(const model::MatrixRecord& matrix);
 
-/// Bytes of codes and companions of one matrix; of a product, those of its windows.
-std::uint64_t encoded_bytes(const model::MatrixRecord& matrix);
-
-/// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one, again
-/// for every draw of the sign-flip null.
-double measuring_cost(std::int64_t rows, std::int64_t cols, const measure::MeasureOptions& options);
-
-/// The same of a row of any table.
-double row_cost(const model::MatrixRecord& matrix, const measure::MeasureOptions& options);
+/// Plans `rows`, which are in the job's order. Never throws for a budget that is too small: compare
+/// limits.ram_budget with least_ram_bytes (units are then empty).
+WorkPlan plan_rows(const std::vector<RowWork>& rows, const PlanLimits& limits);
 
 }  // namespace vindex::run

@@ -1,16 +1,16 @@
 // Owns the threads of a run: one that begins units in the order of the plan as far as the memory
-// budget allows, and one consumer per concurrent call of every back end. Whoever is free takes the
-// next unit, so devices of different speed share the work as they can. It knows nothing of spectra:
-// another kind of job (pairs of matrices) needs only another `process`.
+// budget allows, and one consumer per concurrent call of every device. Whoever is free takes the
+// next unit, so devices of different speed share the work as they can. It knows no job: what a unit
+// becomes is `process`.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
 #include <vindex/run/bounded_queue.hpp>
 #include <vindex/run/memory_budget.hpp>
 #include <vindex/run/unit_stream.hpp>
 #include <vindex/run/work_plan.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace vindex::run {
 
-/// Threads start in the constructor. `units` and `backends` must outlive the pool.
+/// Threads start in the constructor. `units` must outlive the pool.
 class WorkerPool {
  public:
   /// Begins to load a unit whose memory was acquired; on the pool's own thread, in the plan's
@@ -30,11 +30,13 @@ class WorkerPool {
   using Load =
       std::function<std::shared_ptr<LoadedUnit>(const WorkUnit&, std::shared_ptr<MemoryLease>)>;
   /// Called on a consumer's thread; an exception out of it ends the pool (failure()).
-  using Process = std::function<void(LoadedUnit&, measure::Backend&)>;
+  using Process = std::function<void(LoadedUnit&, std::size_t device)>;
 
+  /// `calls`: per device, how many units it takes at once. `finished` is called by the last
+  /// consumer, when nothing more will be processed.
   WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
-             const std::vector<std::unique_ptr<measure::Backend>>& backends, Load load,
-             Process process, std::function<void()> finished);
+             const std::vector<std::int32_t>& calls, Load load, Process process,
+             std::function<void()> finished);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -54,7 +56,7 @@ class WorkerPool {
  private:
   using Unit = std::shared_ptr<LoadedUnit>;
   void begin_units(std::size_t ahead);
-  void consume(measure::Backend& backend);
+  void consume(std::size_t device);
 
   const std::vector<WorkUnit>& units_;
   std::shared_ptr<MemoryBudget> budget_;

@@ -1,0 +1,61 @@
+#include <vindex/core/error.hpp>
+#include <vindex/run/job.hpp>
+
+#include <numeric>
+#include <utility>
+
+namespace vindex::run {
+
+std::uint64_t bulk_bytes(const results::ResultRow& row) {
+  std::uint64_t bytes = sizeof(double) * row.sigma.size();
+  if (row.vectors) {
+    bytes += sizeof(float) * (row.vectors->left.size() + row.vectors->right.size());
+  }
+  return bytes;
+}
+
+results::ResultRow failed_row(const std::exception_ptr& error) {
+  const auto code_text = [](ExitCode code) { return std::to_string(static_cast<int>(code)); };
+  results::ResultRow row;
+  row.status = measure::Status::kFailed;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    row.reason = e.what();
+    row.error_class = code_text(e.exit_code());
+  } catch (const std::exception& e) {
+    row.reason = e.what();
+    row.error_class = code_text(ExitCode::kInternal);
+  }
+  return row;
+}
+
+void RowSink::push(results::ResultRow row) {
+  const std::uint64_t bytes = bulk_bytes(row);
+  rows_.push(std::move(row), bytes);
+}
+
+void RowSink::push_failed(std::int64_t index, const std::exception_ptr& error) {
+  results::ResultRow row = failed_row(error);
+  row.index = index;
+  push(std::move(row));
+}
+
+void RowSink::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ == nullptr) {
+      failure_ = std::move(error);
+    }
+  }
+  rows_.close();
+}
+
+std::exception_ptr RowSink::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::int32_t Lanes::count() const { return std::accumulate(calls.begin(), calls.end(), 0); }
+
+}  // namespace vindex::run

@@ -1,0 +1,311 @@
+#include <vindex/run/hand_over.hpp>
+#include <vindex/run/job_runner.hpp>
+#include <vindex/run/unit_stream.hpp>
+#include <vindex/run/worker_pool.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace vindex::run {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxTroubles = 20;
+constexpr double kPartSeconds = 30.0;         ///< work lost to a kill at most
+constexpr double kPublishSeconds = 9.0 * 60;  ///< the contract says ten minutes
+
+std::uint64_t largest_row(const std::vector<RowWork>& works) {
+  std::uint64_t most = 0;
+  for (const RowWork& work : works) {
+    most = std::max(most, work.result_bytes);
+  }
+  return most;
+}
+
+/// What the threads of a run touch; it outlives them.
+struct Shared {
+  std::unique_ptr<Job> job;
+  std::unique_ptr<shard::BulkReader> reader;
+  WorkPlan plan;
+  std::unique_ptr<RowSink> rows;
+  std::unique_ptr<WorkerPool> pool;
+};
+
+class Runner {
+ public:
+  Runner(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks)
+      : shared_(std::make_unique<Shared>()), run_(std::move(run)), hooks_(hooks) {
+    shared_->job = std::move(job);
+    shared_->reader = std::move(run_.reader);
+  }
+
+  RunOutcome run() {
+    // The budget is judged for everything, so that a resumed run refuses what the first one would
+    // have refused.
+    const std::vector<RowWork> all = job().works(supported_rows());
+    (void)plan_job(all, job().row_count(), job().lanes(), run_.ram_budget);
+    memory_ = hand_over(run_.ram_budget, job().row_count(), 0);
+    store_ = results::open_run_store(run_.output, run_.description, run_.worker, run_.restart,
+                                     memory_.pending_bytes);
+    // Said only now: a refusal is one line, and everything above may refuse.
+    for (const std::string& line : run_.messages) {
+      say(line);
+    }
+    const std::vector<std::int64_t> left = resume();
+    if (outcome_.done_before > 0) {
+      say(fmt::format("resuming: {} of {} {} are done already", outcome_.done_before,
+                      outcome_.total, run_.noun));
+    }
+    const std::vector<RowWork> works = job().works(left);
+    shared_->plan = plan_job(works, job().row_count(), job().lanes(), run_.ram_budget);
+    begin(run_.ram_budget -
+          hand_over(run_.ram_budget, job().row_count(), largest_row(works)).bytes);
+    work();
+    return std::move(outcome_);
+  }
+
+ private:
+  Job& job() { return *shared_->job; }
+  double now() const { return std::chrono::duration<double>(Clock::now() - run_.started).count(); }
+  void say(const std::string& line) const {
+    if (hooks_.message) {
+      hooks_.message(line);
+    }
+  }
+
+  std::vector<std::int64_t> supported_rows() {
+    std::vector<std::int64_t> rows;
+    for (std::int64_t row = 0; row < job().row_count(); ++row) {
+      if (job().facts(row).unsupported.empty()) {
+        rows.push_back(row);
+      }
+    }
+    return rows;
+  }
+
+  static void add_to(ProgressSnapshot::Amount& amount, const RowFacts& facts) {
+    ++amount.matrices;
+    amount.bytes += facts.bytes;
+    amount.cost += facts.cost;
+  }
+
+  /// Counts what is there already and what cannot be done; the rows that are left to this worker.
+  std::vector<std::int64_t> resume() {
+    outcome_.total = job().row_count();
+    std::vector<std::int64_t> left;
+    for (std::int64_t row = 0; row < outcome_.total; ++row) {
+      const RowFacts facts = job().facts(row);
+      const bool is_done = store_->done()[static_cast<std::size_t>(row)];
+      const bool is_mine = row % run_.worker.count == run_.worker.index;
+      outcome_.derived_total += facts.is_derived ? 1 : 0;
+      if (is_mine) {
+        add_to(snapshot_.total, facts);
+        if (!facts.unsupported.empty() || is_done) {
+          add_to(snapshot_.before, facts);
+        }
+      }
+      if (!facts.unsupported.empty()) {
+        if (is_mine) {
+          tell_unsupported(row, facts, is_done);
+        }
+      } else if (is_done) {
+        ++outcome_.done_before;
+      } else if (is_mine) {
+        left.push_back(row);
+      }
+    }
+    snapshot_.done = snapshot_.before;
+    snapshot_.failed = outcome_.unsupported;
+    return left;
+  }
+
+  /// Nothing is read for such a row; it is told again on every run so that the exit code stays the
+  /// same.
+  void tell_unsupported(std::int64_t index, const RowFacts& facts, bool is_done) {
+    results::ResultRow row;
+    row.index = index;
+    row.status = measure::Status::kUnsupported;
+    row.reason = facts.unsupported;
+    row.error_class = std::to_string(static_cast<int>(ExitCode::kMalformedInput));
+    count(row, facts);
+    if (!is_done) {
+      store_->add(std::move(row));
+    }
+  }
+
+  /// Counts one finished row into the outcome.
+  void count(const results::ResultRow& row, const RowFacts& facts) {
+    ++outcome_.measured_now;
+    outcome_.escalated += row.escalated ? 1 : 0;
+    if (!row.error_class.empty() && (first_failure_ < 0 || row.index < first_failure_)) {
+      first_failure_ = row.index;
+      failure_code_ = static_cast<ExitCode>(std::stoi(row.error_class));
+      outcome_.first_failure_reason = fmt::format("{}: {}", facts.name, printable(row.reason));
+    }
+    if (row.status == measure::Status::kMeasured) {
+      return;
+    }
+    const bool not_finite = row.status == measure::Status::kNotFinite;
+    const bool unsupported = row.status == measure::Status::kUnsupported;
+    outcome_.not_finite += not_finite ? 1 : 0;
+    outcome_.unsupported += unsupported ? 1 : 0;
+    outcome_.failed += not_finite || unsupported ? 0 : 1;
+    if (outcome_.troubles.size() < kMaxTroubles) {
+      outcome_.troubles.push_back(fmt::format("{}: {}", facts.name, printable(row.reason)));
+    }
+  }
+
+  /// Starts the workers, whose units share `unit_budget` bytes.
+  void begin(std::uint64_t unit_budget) {
+    Shared* shared = shared_.get();
+    shared->rows = std::make_unique<RowSink>(memory_.queue_bytes);
+    shared->job->begin(*shared->rows, memory_.queue_bytes);
+    shared->pool = std::make_unique<WorkerPool>(
+        shared->plan.units, unit_budget, shared->job->lanes().calls,
+        [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+          return std::make_shared<UnitStream>(
+              shared->job->models(), unit,
+              [shared](std::size_t bytes) { return shared->job->make_staging(bytes); },
+              *shared->reader, std::move(lease));
+        },
+        [shared](LoadedUnit& unit, std::size_t device) {
+          shared->job->process(static_cast<UnitStream&>(unit), device);
+        },
+        [shared] {
+          try {
+            shared->job->finish();
+            shared->rows->close();
+          } catch (...) {
+            shared->rows->fail(std::current_exception());
+          }
+        });
+    snapshot_.started_seconds = now();
+  }
+
+  /// Takes rows until there are no more, or a stop.
+  void work() {
+    try {
+      pump();
+      for (const std::exception_ptr& failure :
+           {shared_->pool->failure(), shared_->rows->failure()}) {
+        if (failure != nullptr) {
+          std::rethrow_exception(failure);
+        }
+      }
+      store_->publish_file();
+    } catch (...) {
+      // What was finished is kept as far as the disk allows; the first error is the one to tell.
+      const std::exception_ptr error = std::current_exception();
+      try {
+        store_->publish_part();
+      } catch (const std::exception& second) {
+        say(fmt::format("what was finished could not be published either: {}", second.what()));
+      }
+      abandon();
+      std::rethrow_exception(error);
+    }
+    outcome_.seconds = now();
+    outcome_.reading = shared_->reader->statistics();
+    outcome_.reading_engine = shared_->reader->engine();
+    if (outcome_.stopped) {
+      abandon();
+      outcome_.exit_code = ExitCode::kStoppedEarly;
+      return;
+    }
+    shared_->pool->join();
+    outcome_.exit_code = failure_code_;
+  }
+
+  void pump() {
+    double last_part = 0.0;
+    double last_publish = 0.0;
+    std::int64_t unpublished = 0;
+    BoundedQueue<results::ResultRow>& rows = shared_->rows->rows();
+    while (!rows.finished()) {
+      if (hooks_.stop_signal != nullptr && *hooks_.stop_signal != 0) {
+        outcome_.stopped = true;
+        return;
+      }
+      if (auto row = rows.pop_for(std::chrono::milliseconds(100))) {
+        take(std::move(*row));
+        ++unpublished;
+      }
+      tell_progress();
+      const double at = now();
+      if (unpublished > 0 && at - last_part > kPartSeconds) {
+        store_->publish_part();
+        last_part = now();
+        unpublished = 0;
+      }
+      if (at - last_publish > kPublishSeconds) {
+        store_->publish_file();
+        last_publish = now();
+      }
+    }
+  }
+
+  void take(results::ResultRow row) {
+    RowFacts facts = job().facts(row.index);
+    count(row, facts);
+    add_to(snapshot_.done, facts);
+    snapshot_.failed = outcome_.failed + outcome_.unsupported;
+    snapshot_.current = std::move(facts.name);
+    store_->add(std::move(row));
+  }
+
+  void tell_progress() {
+    snapshot_.elapsed_seconds = now();
+    if (hooks_.progress) {
+      hooks_.progress(snapshot_);
+    }
+    store_->show_progress({.elapsed_seconds = snapshot_.elapsed_seconds,
+                           .rate_per_second = matrices_per_second(snapshot_),
+                           .eta_seconds = remaining_seconds(snapshot_)});
+  }
+
+  /// Lets the threads run on, with all that they touch.
+  void abandon() {
+    shared_->pool->abandon();
+    (void)shared_.release();
+  }
+
+  std::unique_ptr<Shared> shared_;
+  JobRun run_;
+  const RunHooks& hooks_;
+  HandOver memory_;  ///< its limits
+  std::unique_ptr<results::RunStore> store_;
+  ProgressSnapshot snapshot_;
+  RunOutcome outcome_;
+  std::int64_t first_failure_ = -1;
+  ExitCode failure_code_ = ExitCode::kOk;
+};
+
+}  // namespace
+
+WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
+                  std::uint64_t ram_budget) {
+  const std::uint64_t largest = largest_row(works);
+  const std::uint64_t beside = hand_over(ram_budget, row_count, largest).bytes;
+  WorkPlan plan = plan_rows(works, {.ram_budget = ram_budget > beside ? ram_budget - beside : 0,
+                                    .workers = lanes.count(),
+                                    .batch = lanes.batch,
+                                    .held = lanes.held});
+  plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);
+  plan.ram_bytes = budget_for(plan.ram_bytes, row_count, largest);
+  if (plan.least_ram_bytes > ram_budget) {
+    throw ConfigurationError(
+        "E-BUDGET", fmt::format("--ram-budget of {} bytes is too small: {} needs {} bytes at least",
+                                ram_budget, printable(plan.largest), plan.least_ram_bytes));
+  }
+  return plan;
+}
+
+RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks) {
+  return Runner(std::move(job), std::move(run), hooks).run();
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,55 @@
+// Owns the job of `vindex measure`: rows are spectra of matrices, of matrices weighted by
+// activations, and of products, made by back ends or (products) on the host.
+#pragma once
+
+#include "row_stage.hpp"
+
+#include <vindex/measure/backend.hpp>
+#include <vindex/run/job.hpp>
+#include <vindex/run/measure_run.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace vindex::run {
+
+class SpectrumJob final : public Job {
+ public:
+  SpectrumJob(SelectedModel model, std::vector<std::unique_ptr<measure::Backend>> backends,
+              measure::MeasureOptions options, bool store_spectra);
+
+  const ModelViews& models() const override { return views_; }
+  std::int64_t row_count() const override;
+  RowFacts facts(std::int64_t row) const override;
+  std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
+  Lanes lanes() const override;
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  void begin(RowSink& rows, std::uint64_t queue_bytes) override;
+  void process(UnitStream& unit, std::size_t device) override;
+  void finish() override;
+
+ private:
+  const model::MatrixRecord& record(std::int64_t row) const;
+  void process_products(const WorkUnit& unit);
+  void measure_part(UnitStream& unit, measure::Backend& backend,
+                    const std::vector<std::size_t>& members);
+
+  SelectedModel model_;
+  ModelViews views_;
+  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  measure::MeasureOptions options_;
+  bool store_spectra_;
+  RowSink* rows_ = nullptr;
+  std::unique_ptr<RowStage> stage_;
+};
+
+/// What rows `rows` of `model` need on `backends`; see Job::works().
+std::vector<RowWork> spectrum_works(const SelectedModel& model,
+                                    const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                    const measure::MeasureOptions& options, bool store_spectra,
+                                    const std::vector<std::int64_t>& rows);
+
+Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends);
+
+}  // namespace vindex::run

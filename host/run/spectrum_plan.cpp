@@ -1,0 +1,128 @@
+#include <vindex/measure/sign_flip_null.hpp>
+#include <vindex/measure/spectrum_checks.hpp>
+#include <vindex/model/product.hpp>
+#include <vindex/run/derived_rows.hpp>
+#include <vindex/run/product_rows.hpp>
+#include <vindex/run/spectrum_plan.hpp>
+
+#include <algorithm>
+
+namespace vindex::run {
+
+namespace {
+
+bool same_kind(const model::ModelIndex& index, const RowWork& work_a, const RowWork& work_b) {
+  const model::MatrixRecord& a =
+      index.matrices[static_cast<std::size_t>(work_a.matrices.front().matrix)];
+  const model::MatrixRecord& b =
+      index.matrices[static_cast<std::size_t>(work_b.matrices.front().matrix)];
+  if (work_a.reads_itself || work_b.reads_itself) {
+    // Heads of one attention share factors that one worker reads once.
+    return work_a.reads_itself && work_b.reads_itself && a.tensor == b.tensor;
+  }
+  return a.table == b.table && a.rows == b.rows && a.cols == b.cols &&
+         a.transposed == b.transposed && a.encoding.label == b.encoding.label &&
+         work_a.slot == work_b.slot && work_a.shared == work_b.shared;
+}
+
+/// Spectrum, singular vectors and draws of one report.
+std::uint64_t report_bytes(const model::MatrixRecord& matrix,
+                           const measure::MeasureOptions& options) {
+  const auto rows = static_cast<std::uint64_t>(matrix.rows);
+  const auto cols = static_cast<std::uint64_t>(matrix.cols);
+  const auto draws = static_cast<std::uint64_t>(options.sign_flip_draws);
+  const std::uint64_t values = std::min(rows, cols);
+  const std::uint64_t vectors = std::min(values, static_cast<std::uint64_t>(options.vectors));
+  return sizeof(double) * values * (draws > 0 ? 2 : 1) + sizeof(measure::SignFlipDraw) * draws +
+         vectors * (sizeof(float) * (rows + cols) + 3 * sizeof(double));
+}
+
+}  // namespace
+
+RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row, std::int64_t matrix) {
+  const model::MatrixRecord& record = planning.index->matrices[static_cast<std::size_t>(matrix)];
+  RowWork work;
+  work.row = row;
+  work.matrices = {{0, matrix}};
+  work.name = record.tensor;
+  work.cost = row_cost(record, *planning.options);
+  work.read_bytes = encoded_bytes(record);
+  const auto values = static_cast<std::uint64_t>(
+      record.product != nullptr ? record.product->rank() : std::min(record.rows, record.cols));
+  work.output_bytes = (planning.store_spectra ? 8 * values : 0) + 700;
+  if (record.product != nullptr) {
+    work.reads_itself = true;
+    work.workspace = product_bytes(record);
+    return work;
+  }
+  work.result_bytes = report_bytes(record, options_for(record.table, *planning.options));
+  const StagedBytes staged = staged_bytes(record);
+  work.slot = staged.slot;
+  work.shared = staged.shared;
+  work.workspace = planning.workspace(planning.context, record, false);
+  work.least_workspace = planning.workspace(planning.context, record, true);
+  const InputMemory input = input_memory(record);
+  work.input_working = input.working;
+  work.input_lasting = input.lasting;
+  // A slab in flight is encoded beside its decoded tile; no encoding takes more than twice the
+  // bytes of float32. A derived input decodes its slab from another one.
+  const std::uint64_t companions = work.read_bytes - record.codes.bytes;
+  work.streamed = 2 * work.least_workspace + companions + input.lasting + 3 * input.working;
+  return work;
+}
+
+void set_kinds(const model::ModelIndex& index, std::vector<RowWork>& works) {
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const bool is_alike = i > 0 && same_kind(index, works[i - 1], works[i]);
+    works[i].kind = i == 0 ? 1 : works[i - 1].kind + (is_alike ? 0 : 1);
+  }
+}
+
+WorkPlan plan_work(const model::ModelIndex& index, const std::vector<std::int64_t>& selected,
+                   const measure::MeasureOptions& options, const PlanLimits& limits,
+                   WorkspaceModel workspace, const void* context, bool store_spectra) {
+  const SpectrumPlanning planning{.index = &index,
+                                  .options = &options,
+                                  .workspace = workspace,
+                                  .context = context,
+                                  .store_spectra = store_spectra};
+  std::vector<RowWork> works;
+  for (std::size_t row = 0; row < selected.size(); ++row) {
+    if (index.matrices[static_cast<std::size_t>(selected[row])].unsupported.empty()) {
+      works.push_back(spectrum_work(planning, static_cast<std::int64_t>(row), selected[row]));
+    }
+  }
+  set_kinds(index, works);
+  return plan_rows(works, limits);
+}
+
+std::uint64_t encoded_bytes(const model::MatrixRecord& matrix) {
+  return matrix.product != nullptr ? product_read_bytes(matrix) : stored_bytes(matrix);
+}
+
+double measuring_cost(std::int64_t rows, std::int64_t cols,
+                      const measure::MeasureOptions& options) {
+  const auto p = static_cast<double>(std::min(rows, cols));
+  const auto n = static_cast<double>(std::max(rows, cols));
+  const double gram = n * p * (p + 1);
+  const double reduction = 4.0 / 3.0 * p * p * p;
+  // float64 halves the rate; a near-square matrix in strict goes through QR and bidiagonalisation
+  // (about 4x the Gram).
+  const bool is_strict =
+      options.mode == measure::Mode::kStrict || measure::is_strict_by_shape(rows, cols, options);
+  const double strict_factor = is_strict ? (n < 1.1 * p ? 8.0 : 2.2) : 1.0;
+  const double reduction_weight =
+      3.0;  // half of it is memory-bound: measured about a third of the Gram's rate
+  // Draws take the route of the mode, whatever the shape.
+  const double draw_factor = options.mode == measure::Mode::kStrict ? strict_factor : 1.0;
+  return (strict_factor + options.sign_flip_draws * draw_factor) *
+         (gram + reduction_weight * reduction);
+}
+
+double row_cost(const model::MatrixRecord& matrix, const measure::MeasureOptions& options) {
+  return matrix.product != nullptr
+             ? product_cost(matrix)
+             : measuring_cost(matrix.rows, matrix.cols, options_for(matrix.table, options));
+}
+
+}  // namespace vindex::run
