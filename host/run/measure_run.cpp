@@ -27,9 +27,11 @@ std::string warning_line(const Warning& warning) {
 
 SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
-  model.files = shard::open_model(settings.model, {.model_config = settings.model_config,
-                                                   .adapter = settings.indexing.lora,
-                                                   .threads = settings.threads});
+  const shard::OpenOptions opening{.model_config = settings.model_config,
+                                   .adapter = settings.indexing.lora,
+                                   .threads = settings.threads};
+  model.files = settings.store == nullptr ? shard::open_model(settings.model, opening)
+                                          : shard::open_model(*settings.store, opening);
   model::IndexOptions indexing = settings.indexing;
   indexing.threads = settings.threads;
   model.index = model::index_model(model.files, indexing);

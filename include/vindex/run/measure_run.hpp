@@ -9,6 +9,7 @@
 #include <vindex/run/spectrum_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
+#include <vindex/shard/model_store.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -22,6 +23,8 @@ enum class BackendChoice : std::uint8_t { kAuto, kCpu, kCuda };
 /// What the command line asks for.
 struct RunSettings {
   std::string model;
+  /// Where its files come from; null: `model` is a local path.
+  std::shared_ptr<shard::ModelStore> store;
   std::string model_config;
   std::string output;
   model::Selection selection;
