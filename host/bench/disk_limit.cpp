@@ -2,6 +2,7 @@
 // files.
 #include "limits.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ bool is_uncached(const File& file) {
     return false;
   }
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::vector<unsigned char> resident(static_cast<std::size_t>((file.bytes() + page - 1) / page));
+  std::vector<unsigned char> resident(static_cast<std::size_t>(ceil_divide(file.bytes(), page)));
   const bool known = ::mincore(view, static_cast<std::size_t>(file.bytes()), resident.data()) == 0;
   ::munmap(view, static_cast<std::size_t>(file.bytes()));
   const auto cached = std::count_if(resident.begin(), resident.end(),

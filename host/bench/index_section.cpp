@@ -4,6 +4,7 @@
 #include "scratch_folder.hpp"
 #include "section.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/write/output_folder.hpp>
@@ -46,7 +47,7 @@ std::array<write::SafetensorsTensor, 3> weight_tensors(std::int64_t number) {
 void write_model(std::int64_t tensors, const std::string& path) {
   const std::int64_t weights = std::max<std::int64_t>(tensors / 3, 1);
   const std::int64_t per_shard = kTensorsPerShard / 3;
-  const std::int64_t shards = (weights + per_shard - 1) / per_shard;
+  const std::int64_t shards = ceil_divide(weights, per_shard);
   write::OutputFolder folder(path);
   std::map<std::string, std::string> map;
   std::uint64_t bytes = 0;

@@ -1,4 +1,5 @@
 #include <vindex/bench/weights.hpp>
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding_table.hpp>
@@ -115,8 +116,8 @@ void EncodedWeights::fill_with_noise(std::uint64_t seed) {
   decode::Companion& scale = matrix_.companions[0];
   if (encoding_.scheme == decode::Scheme::kFp8Block) {
     scale.type = decode::ElementType::kF32;
-    scale.rows = (matrix_.rows + encoding_.block_rows - 1) / encoding_.block_rows;
-    scale.cols = (matrix_.cols + encoding_.block_cols - 1) / encoding_.block_cols;
+    scale.rows = ceil_divide(matrix_.rows, encoding_.block_rows);
+    scale.cols = ceil_divide(matrix_.cols, encoding_.block_cols);
   } else if (encoding_.scheme == decode::Scheme::kPackedInt) {
     scale.type = decode::ElementType::kBF16;
     scale.rows = matrix_.rows;
@@ -142,8 +143,8 @@ void EncodedWeights::fill_with_codes(std::uint64_t seed) {
   if (encoding_.scheme != decode::Scheme::kPlain) {
     decode::Companion& scale = matrix_.companions[0];
     scale.type = decode::ElementType::kF32;
-    scale.rows = (matrix_.rows + encoding_.block_rows - 1) / encoding_.block_rows;
-    scale.cols = (matrix_.cols + encoding_.block_cols - 1) / encoding_.block_cols;
+    scale.rows = ceil_divide(matrix_.rows, encoding_.block_rows);
+    scale.cols = ceil_divide(matrix_.cols, encoding_.block_cols);
     const std::vector<float> values(static_cast<std::size_t>(scale.rows * scale.cols), 0.01F);
     scales_.resize(values.size() * sizeof(float));
     std::memcpy(scales_.data(), values.data(), scales_.size());

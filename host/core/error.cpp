@@ -1,9 +1,11 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/utf8.hpp>
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace vindex {
@@ -65,38 +67,14 @@ OutOfMemory::OutOfMemory(const std::string& purpose, std::uint64_t wanted_bytes)
 void fail_expectation(const char* what) { throw Error(ExitCode::kInternal, "E-INTERNAL", what); }
 
 namespace {
-/// Length of the valid UTF-8 sequence at `text[i]`, or 0. Overlong forms and surrogates are
-/// invalid.
-std::size_t utf8_length(const std::string& text, std::size_t i) {
-  const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
-  const unsigned char lead = at(i);
-  std::size_t length = 0;
-  unsigned int minimum = 0;
-  unsigned int code = 0;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2, minimum = 0x80, code = lead & 0x1FU;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3, minimum = 0x800, code = lead & 0x0FU;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4, minimum = 0x10000, code = lead & 0x07U;
-  } else {
-    return 0;
-  }
-  if (i + length > text.size()) {
-    return 0;
-  }
-  for (std::size_t k = 1; k < length; ++k) {
-    if ((at(i + k) & 0xC0U) != 0x80U) {
-      return 0;
-    }
-    code = (code << 6U) | (at(i + k) & 0x3FU);
-  }
-  const bool valid = code >= minimum && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF) &&
-                     // C1 control characters drive terminals too; separators and overrides of the
-                     // writing direction turn the rest of a line round.
-                     (code < 0x80 || code > 0x9F) && (code < 0x2028 || code > 0x202E) &&
-                     (code < 0x2066 || code > 0x2069);
-  return valid ? length : 0;
+/// Bytes of the character at the beginning of `text` if it may be shown, else 0.
+std::size_t shown_bytes(std::string_view text) {
+  const auto [bytes, code] = utf8_character(text);
+  // Control characters, also of C1, drive terminals; separators and overrides of the writing
+  // direction turn the rest of a line round.
+  const bool shown = code >= 0x20 && (code < 0x7F || code > 0x9F) &&
+                     (code < 0x2028 || code > 0x202E) && (code < 0x2066 || code > 0x2069);
+  return shown ? bytes : 0;
 }
 }  // namespace
 
@@ -105,18 +83,12 @@ std::string printable(const std::string& text) {
   out.reserve(text.size());
   std::size_t i = 0;
   while (i < text.size()) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c < 0x7F) {
-      out.push_back(text[i++]);
-      continue;
-    }
-    const std::size_t length = c < 0x80 ? 0 : utf8_length(text, i);
-    if (length == 0) {
-      out += fmt::format("\\x{:02x}", c);
-      ++i;
+    const std::size_t bytes = shown_bytes(std::string_view(text).substr(i));
+    if (bytes == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i++]));
     } else {
-      out.append(text, i, length);
-      i += length;
+      out.append(text, i, bytes);
+      i += bytes;
     }
   }
   return out;

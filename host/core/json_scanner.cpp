@@ -1,6 +1,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_scanner.hpp>
 #include <vindex/core/name_index.hpp>
+#include <vindex/core/utf8.hpp>
 
 #include <fmt/format.h>
 
@@ -250,30 +251,14 @@ std::string_view JsonScanner::scan_string() {
 }
 
 std::size_t JsonScanner::check_utf8() {
-  const auto at = [&](std::size_t k) {
-    const std::size_t i = position_ + k;
-    return i < text_.size() ? static_cast<unsigned char>(text_[i]) : 0U;
-  };
-  const unsigned int lead = at(0);
-  const auto continues = [&](std::size_t k, unsigned int low, unsigned int high) {
-    return at(k) >= low && at(k) <= high;
-  };
-  // Table 3-7 of the Unicode standard: well-formed byte sequences.
-  if (lead >= 0xC2 && lead <= 0xDF && continues(1, 0x80, 0xBF)) {
-    return 2;
+  const std::string_view rest(text_.data() + position_, text_.size() - position_);
+  const std::size_t bytes = utf8_character(rest).bytes;
+  if (bytes == 0) {
+    token_ = position_;
+    fail("E-JSON-UTF8", fmt::format("byte 0x{:02x} begins no valid UTF-8 character",
+                                    static_cast<unsigned char>(rest[0])));
   }
-  if (lead >= 0xE0 && lead <= 0xEF &&
-      continues(1, lead == 0xE0 ? 0xA0 : 0x80, lead == 0xED ? 0x9F : 0xBF) &&
-      continues(2, 0x80, 0xBF)) {
-    return 3;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4 &&
-      continues(1, lead == 0xF0 ? 0x90 : 0x80, lead == 0xF4 ? 0x8F : 0xBF) &&
-      continues(2, 0x80, 0xBF) && continues(3, 0x80, 0xBF)) {
-    return 4;
-  }
-  token_ = position_;
-  fail("E-JSON-UTF8", fmt::format("byte 0x{:02x} begins no valid UTF-8 character", lead));
+  return bytes;
 }
 
 std::uint32_t JsonScanner::four_hex_digits() {

@@ -1,4 +1,5 @@
 #include <vindex/core/text_table.hpp>
+#include <vindex/core/utf8.hpp>
 
 #include <algorithm>
 #include <array>
@@ -59,15 +60,9 @@ bool is_escape(std::string_view rest) {
 
 /// The character at the beginning of `rest`, which is valid UTF-8 and not empty.
 Piece character_of(std::string_view rest) {
-  const auto lead = static_cast<unsigned char>(rest[0]);
-  if (lead < 0x80) {
+  const auto [bytes, code] = utf8_character(rest);
+  if (bytes < 2) {
     return {1, 1};
-  }
-  const std::size_t bytes =
-      std::min<std::size_t>(rest.size(), lead >= 0xF0 ? 4 : (lead >= 0xE0 ? 3 : 2));
-  char32_t code = lead & (0xFFU >> (bytes + 1));
-  for (std::size_t i = 1; i < bytes; ++i) {
-    code = (code << 6U) | (static_cast<unsigned char>(rest[i]) & 0x3FU);
   }
   return {bytes, is_in(kZeroWidth, code) ? 0U : (is_in(kWide, code) ? 2U : 1U)};
 }

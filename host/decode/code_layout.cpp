@@ -1,5 +1,6 @@
 // Owns where codes lie: sizes of rows and matrices, the cutting of views, and the bytes that a view
 // needs. Everything that depends on how a scheme packs its codes is here.
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encoding.hpp>
@@ -11,10 +12,8 @@ namespace {
 
 constexpr std::int64_t kAwqRows = 8;  // rows whose codes share a word
 
-std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 std::optional<std::uint64_t> ceil_quotient(std::optional<std::uint64_t> a, std::uint64_t b) {
-  return a ? std::optional(*a / b + (*a % b != 0 ? 1U : 0U)) : std::nullopt;
+  return a ? std::optional(ceil_divide(*a, b)) : std::nullopt;
 }
 
 std::optional<std::uint64_t> product(std::optional<std::uint64_t> a,

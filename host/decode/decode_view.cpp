@@ -1,5 +1,6 @@
 // Owns the checks in front of the decoders: which companions a scheme needs, how many elements of
 // them, and that group indices name groups.
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_view.hpp>
@@ -84,9 +85,9 @@ class Binder {
 std::int64_t words(std::int64_t codes, const Encoding& encoding) {
   if (encoding.scheme == Scheme::kPackedIntPadded) {
     const std::int64_t per_word = 32 / encoding.bits;
-    return (codes + per_word - 1) / per_word;
+    return ceil_divide(codes, per_word);
   }
-  return (codes * encoding.bits + 31) / 32;
+  return ceil_divide(codes * encoding.bits, 32);
 }
 
 void bind_packed_int(const Encoding& encoding, Binder& binder) {
@@ -116,14 +117,14 @@ void bind_transposed(const Encoding& encoding, const DecodeView& view, Binder& b
 void bind_lookup(const Encoding& encoding, Binder& binder) {
   expects(encoding.block_cols > 0 && encoding.whole_cols > 0, "decode_view: a block size");
   const std::int64_t weights = encoding.whole_rows * encoding.whole_cols;
-  const std::int64_t blocks = (weights + encoding.block_cols - 1) / encoding.block_cols;
+  const std::int64_t blocks = ceil_divide(weights, encoding.block_cols);
   const Companion& scale = binder.scales(blocks);
   binder.need(CompanionRole::kTable, 16, ElementType::kF32);
   if (scale.type == ElementType::kU8) {
     expects(encoding.nested_block > 0, "decode_view: a nested block size");
     binder.need(CompanionRole::kNestedTable, 256, ElementType::kF32);
-    binder.need(CompanionRole::kNestedScale,
-                (blocks + encoding.nested_block - 1) / encoding.nested_block, ElementType::kF32);
+    binder.need(CompanionRole::kNestedScale, ceil_divide(blocks, encoding.nested_block),
+                ElementType::kF32);
   } else {
     expects(scale.type == ElementType::kF32, "decode_view: absmax in float32 or U8");
   }

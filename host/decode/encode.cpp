@@ -2,6 +2,7 @@
 #include "encode_blocks.hpp"
 #include "encode_scalar.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
@@ -91,7 +92,7 @@ void encode_fp8_row(const float* values, std::int64_t count, float scale, std::u
 
 void encode_fp8(const Encoding& encoding, const float* values, std::int64_t rows, std::int64_t cols,
                 std::int64_t stride, std::byte* codes, std::byte* scales, LossLanes& loss) {
-  const std::int64_t block_columns = (cols + encoding.block_cols - 1) / encoding.block_cols;
+  const std::int64_t block_columns = ceil_divide(cols, encoding.block_cols);
   auto* const out = reinterpret_cast<std::uint8_t*>(codes);
   for (std::int64_t row = 0; row < rows; row += encoding.block_rows) {
     const std::int64_t row_end = std::min<std::int64_t>(rows, row + encoding.block_rows);
@@ -235,8 +236,8 @@ std::optional<EncodedSize> encoded_size(const Encoding& encoding, std::int64_t r
     return std::nullopt;
   }
   if (encoding.scheme == Scheme::kFp8Block) {
-    const std::int64_t block_rows = (rows + encoding.block_rows - 1) / encoding.block_rows;
-    const std::int64_t block_columns = (cols + encoding.block_cols - 1) / encoding.block_cols;
+    const std::int64_t block_rows = ceil_divide(rows, encoding.block_rows);
+    const std::int64_t block_columns = ceil_divide(cols, encoding.block_cols);
     return EncodedSize{*weights, static_cast<std::uint64_t>(block_rows * block_columns) * 4};
   }
   if (encoding.scheme == Scheme::kPackedInt) {

@@ -1,6 +1,7 @@
 #include "encode_blocks.hpp"
 #include "encode_scalar.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
@@ -267,7 +268,7 @@ bool has_plain_scales(const EncodedMatrix& matrix, ElementType type) {
   const Companion* scale = matrix.companion(CompanionRole::kScale);
   const std::int64_t width = matrix.encoding->block_cols;
   return scale != nullptr && scale->type == type && width > 0 && matrix.encoding->block_rows > 0 &&
-         matrix.first_col == 0 && scale->cols == (matrix.cols + width - 1) / width &&
+         matrix.first_col == 0 && scale->cols == ceil_divide(matrix.cols, width) &&
          matrix.companion(CompanionRole::kZeroPoint) == nullptr &&
          matrix.companion(CompanionRole::kGroupIndex) == nullptr &&
          matrix.companion(CompanionRole::kGlobalScale) == nullptr;

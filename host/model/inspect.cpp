@@ -1,5 +1,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
+#include <vindex/core/utf8.hpp>
 #include <vindex/model/inspect.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/model/unmeasured.hpp>
@@ -99,14 +100,7 @@ std::string_view format_name(const shard::ModelFiles& files) {
 }
 
 /// `text` where it is valid UTF-8, so that scripts see the name itself; else what people see.
-std::string json_text(const std::string& text) {
-  try {
-    static_cast<void>(Json(text).dump());
-    return text;
-  } catch (const nlohmann::json::exception&) {
-    return printable(text);
-  }
-}
+std::string json_text(const std::string& text) { return is_utf8(text) ? text : printable(text); }
 
 Json number_or_null(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json(nullptr);

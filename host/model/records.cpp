@@ -3,6 +3,7 @@
 #include "row_order.hpp"
 #include "weight.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
@@ -397,7 +398,7 @@ void join(std::vector<Piece>& pieces, ModelIndex& index) {
 void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index) {
   const auto build = [&](std::size_t piece_tensors, std::size_t threads) {
-    std::vector<Piece> pieces((logicals.size() + piece_tensors - 1) / piece_tensors);
+    std::vector<Piece> pieces(ceil_divide(logicals.size(), piece_tensors));
     std::atomic<std::size_t> matrix_count = 0;
     for_each_index(pieces.size(), threads, [&](std::size_t /*worker*/, std::size_t i) {
       Builder builder(files, logicals, naming, options, matrix_count, pieces[i]);

@@ -1,5 +1,6 @@
 #include "small_values.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/parallel.hpp>
 
 #include <algorithm>
@@ -62,7 +63,7 @@ SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_
     places_.push_back({i, run.begin + at, size});
   }
   bytes_.resize(total);
-  const std::size_t pieces = (runs.size() + kRunsPerPiece - 1) / kRunsPerPiece;
+  const std::size_t pieces = ceil_divide(runs.size(), kRunsPerPiece);
   for_each_index(
       pieces, thread_count(kLargestRun, threads), [&](std::size_t /*worker*/, std::size_t piece) {
         std::vector<shard::ReadRequest> requests;

@@ -4,6 +4,8 @@
 
 #include "schemes.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,7 +22,6 @@ inline constexpr std::int64_t kMostSide = std::numeric_limits<std::int32_t>::max
 
 std::string_view type_name(decode::ElementType type);
 std::string shape_text(const std::vector<std::int64_t>& shape);
-std::int64_t ceil_divide(std::int64_t a, std::int64_t b);
 bool is_float_scale(decode::ElementType type);
 bool is_float8(decode::ElementType type);
 /// Number of elements; -1 where it does not fit.

@@ -1,5 +1,6 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/decode/encode.hpp>
@@ -66,8 +67,7 @@ class NoiseMatrix {
         decode::row_bytes(encoding_, static_cast<std::uint64_t>(cols)).value());
     if (!scales_.empty()) {
       const bool blocks = encoding_.scheme == decode::Scheme::kFp8Block;
-      const std::int64_t scale_rows =
-          blocks ? (rows + encoding_.block_rows - 1) / encoding_.block_rows : rows;
+      const std::int64_t scale_rows = blocks ? ceil_divide(rows, encoding_.block_rows) : rows;
       const auto bytes = static_cast<std::int64_t>(scales_.size());
       matrix_.companions[0] = {
           .role = decode::CompanionRole::kScale,
@@ -261,7 +261,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
     const double one =
         kind.cost / static_cast<double>(kind.count) * static_cast<double>(workers) / rate;
     if (kinds.size() == 1) {
-      const auto rounds = (kind.count + workers - 1) / workers;
+      const auto rounds = ceil_divide(kind.count, workers);
       seconds = std::max(seconds, one * static_cast<double>(rounds));
     }
   }

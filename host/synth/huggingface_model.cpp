@@ -2,6 +2,7 @@
 
 #include "truth.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
@@ -42,11 +43,11 @@ StoredSet stored_set(const PlannedTensor& planned) {
   using decode::ElementType;
   StoredSet set;
   if (encoding.scheme == decode::Scheme::kFp8Block) {
-    set.tensors = {{planned.name, ElementType::kF8E4M3, {rows, cols}},
-                   {planned.name + "_scale_inv",
-                    ElementType::kF32,
-                    {(rows + encoding.block_rows - 1) / encoding.block_rows,
-                     (cols + encoding.block_cols - 1) / encoding.block_cols}}};
+    set.tensors = {
+        {planned.name, ElementType::kF8E4M3, {rows, cols}},
+        {planned.name + "_scale_inv",
+         ElementType::kF32,
+         {ceil_divide(rows, encoding.block_rows), ceil_divide(cols, encoding.block_cols)}}};
   } else if (encoding.scheme == decode::Scheme::kPackedInt) {
     set.tensors = {
         {planned.name + "_packed", ElementType::kI32, {rows, cols / 8}},

@@ -1,5 +1,6 @@
 #include "random.hpp"
 
+#include <vindex/core/philox.hpp>
 #include <vindex/core/portable.hpp>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ struct Block {
   alignas(64) std::array<std::array<std::uint32_t, kLanes>, 4> words;
 };
 
-void philox_block(std::uint64_t key, Stream stream, std::uint64_t first_counter, Block& block) {
+/// Philox4x32-10 of kLanes counters from `first_counter` on, side by side.
+void philox_blocks(std::uint64_t key, Stream stream, std::uint64_t first_counter, Block& block) {
   auto& [x0, x1, x2, x3] = block.words;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     const std::uint64_t counter = first_counter + lane;
@@ -30,17 +32,12 @@ void philox_block(std::uint64_t key, Stream stream, std::uint64_t first_counter,
   }
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32U);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * x0[lane];
-      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * x2[lane];
-      x0[lane] = static_cast<std::uint32_t>(p1 >> 32U) ^ x1[lane] ^ k0;
-      x1[lane] = static_cast<std::uint32_t>(p1);
-      x2[lane] = static_cast<std::uint32_t>(p0 >> 32U) ^ x3[lane] ^ k1;
-      x3[lane] = static_cast<std::uint32_t>(p0);
+      philox_round(x0[lane], x1[lane], x2[lane], x3[lane], k0, k1);
     }
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
+    k0 += kPhiloxWeyl[0];
+    k1 += kPhiloxWeyl[1];
   }
 }
 
@@ -98,7 +95,7 @@ void fill_normals(std::uint64_t key, Stream stream, std::span<float> out) {
   std::array<float, kWordsPerBlock> normals;
   std::uint64_t counter = 0;
   for (std::size_t done = 0; done < out.size(); done += kWordsPerBlock, counter += kLanes) {
-    philox_block(key, stream, counter, block);
+    philox_blocks(key, stream, counter, block);
     const auto& words = block.words;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       box_muller(words[0][lane], words[1][lane], normals[lane], normals[kLanes + lane]);
@@ -116,7 +113,7 @@ void fill_words(std::uint64_t key, Stream stream, std::span<std::uint32_t> out) 
   Block block;
   std::uint64_t counter = 0;
   for (std::size_t done = 0; done < out.size(); done += kWordsPerBlock, counter += kLanes) {
-    philox_block(key, stream, counter, block);
+    philox_blocks(key, stream, counter, block);
     const std::size_t count = std::min(kWordsPerBlock, out.size() - done);
     std::memcpy(out.data() + done, block.words.data(), count * sizeof(std::uint32_t));
   }

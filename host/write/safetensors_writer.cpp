@@ -1,6 +1,7 @@
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/utf8.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
@@ -27,11 +28,10 @@ constexpr const char* kMetadata = "__metadata__";
 }
 
 void append_string(std::string& out, const std::string& text) {
-  try {
-    out += nlohmann::json(text).dump();
-  } catch (const nlohmann::json::type_error&) {
+  if (!is_utf8(text)) {
     refuse("E-ST-NAME", text, "this text is no UTF-8, which a safetensors header must be");
   }
+  out += nlohmann::json(text).dump();
 }
 
 void append_tensor(std::string& out, const SafetensorsTensor& tensor, std::uint64_t begin,

@@ -15,22 +15,30 @@ struct PhiloxBlock {
   std::uint32_t word[4];
 };
 
+/// What is added to the two key words after each of the ten rounds.
+inline constexpr std::uint32_t kPhiloxWeyl[2] = {0x9E3779B9, 0xBB67AE85};
+inline constexpr int kPhiloxRounds = 10;
+
+/// One round on the four words of a counter: for those who run many counters side by side.
+VINDEX_HD inline void philox_round(std::uint32_t& word0, std::uint32_t& word1, std::uint32_t& word2,
+                                   std::uint32_t& word3, std::uint32_t key0, std::uint32_t key1) {
+  const std::uint64_t product0 = std::uint64_t{0xD2511F53} * word0;
+  const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * word2;
+  word0 = static_cast<std::uint32_t>(product1 >> 32U) ^ word1 ^ key0;
+  word1 = static_cast<std::uint32_t>(product1);
+  word2 = static_cast<std::uint32_t>(product0 >> 32U) ^ word3 ^ key1;
+  word3 = static_cast<std::uint32_t>(product0);
+}
+
 /// The block of a 128-bit counter (word 0 is the low one) under a 64-bit key (low 32 bits are key
 /// word 0).
 VINDEX_HD inline PhiloxBlock philox4x32_10(PhiloxBlock counter, std::uint64_t key) {
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
-  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9;
-  constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
+  constexpr std::uint32_t kWeyl0 = kPhiloxWeyl[0];
+  constexpr std::uint32_t kWeyl1 = kPhiloxWeyl[1];
   auto key0 = static_cast<std::uint32_t>(key);
   auto key1 = static_cast<std::uint32_t>(key >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * counter.word[0];
-    const std::uint64_t product1 = kMultiplier1 * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(product1 >> 32U) ^ counter.word[1] ^ key0,
-                static_cast<std::uint32_t>(product1),
-                static_cast<std::uint32_t>(product0 >> 32U) ^ counter.word[3] ^ key1,
-                static_cast<std::uint32_t>(product0)}};
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    philox_round(counter.word[0], counter.word[1], counter.word[2], counter.word[3], key0, key1);
     key0 += kWeyl0;
     key1 += kWeyl1;
   }

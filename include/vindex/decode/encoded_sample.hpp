@@ -3,6 +3,7 @@
 // so that a sanitizer sees any read past them.
 #pragma once
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/decode/encoding_table.hpp>
 
@@ -37,7 +38,7 @@ struct CompanionShape {
 };
 
 inline std::int64_t blocks_in(std::int64_t length, std::int64_t block) {
-  return block == 0 ? 1 : (length + block - 1) / block;
+  return block == 0 ? 1 : ceil_divide(length, block);
 }
 
 /// Words of 32 bits for `codes` codes.
