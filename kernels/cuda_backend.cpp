@@ -24,7 +24,10 @@ constexpr std::int32_t kLanes = 2;  ///< one copies while the other computes
 constexpr std::int64_t kBatch = 384;
 /// Host memory beside results: handles, pageable staging of the driver.
 constexpr std::uint64_t kHostWorkspace = 16ULL << 20U;
-constexpr std::uint64_t kStreamedBytes = 64ULL << 20U;
+/// A slab, and as much again for whoever reads it.
+constexpr std::uint64_t kSlabCopies = 2;
+/// The slab that a streamed input is read by where memory is scarce.
+constexpr std::uint64_t kLeastSlabBytes = 4ULL << 20U;
 /// Of the memory that is free at the start, kept for the libraries and the driver: cuBLAS takes 32
 /// MiB per handle and stream on Hopper, kernels are loaded when they are first launched, cuSOLVER's
 /// by hundreds of MiB, and a kernel's stack is taken for all threads that the device can hold.
@@ -52,6 +55,11 @@ bool is_refused(const MatrixInput& input, MatrixReport& report) {
     return true;
   }
   return false;
+}
+
+/// Host bytes beside slabs: eigenvalues of a batch, reports, what the driver keeps.
+std::uint64_t held_workspace(std::int64_t rows, std::int64_t cols) {
+  return kHostWorkspace + 64 * static_cast<std::uint64_t>(std::min(rows, cols));
 }
 
 }  // namespace
@@ -189,12 +197,38 @@ std::unique_ptr<measure::StagingBuffer> CudaBackend::make_staging(std::size_t by
   return pinned_.take(bytes);
 }
 
-std::uint64_t CudaBackend::workspace_bytes(const decode::Encoding& /*encoding*/, std::int64_t rows,
+std::uint64_t CudaBackend::workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                            std::int64_t cols, const MeasureOptions& /*options*/,
-                                           bool least) const {
-  const auto p = static_cast<std::uint64_t>(std::min(rows, cols));
-  const std::uint64_t values = 64 * p;  // eigenvalues of a batch and reports
-  return kHostWorkspace + values + (least ? kStreamedBytes : 0);
+                                           measure::InputBytes input) const {
+  if (input == measure::InputBytes::kHeld) {
+    return held_workspace(rows, cols);
+  }
+  const std::uint64_t wanted =
+      input == measure::InputBytes::kStreamed ? kSlabBytes : kLeastSlabBytes;
+  const auto bytes = decode::code_bytes(encoding, static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(cols));
+  const std::uint64_t row_bytes =
+      bytes ? *bytes / std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rows)) : 0;
+  const auto slab = static_cast<std::uint64_t>(
+                        slab_rows(encoding, static_cast<std::int64_t>(row_bytes), wanted)) *
+                    row_bytes;
+  return held_workspace(rows, cols) + kSlabCopies * std::max(slab, wanted);
+}
+
+/// Errors: OutOfMemory where the limit is below what workspace_bytes() said.
+std::uint64_t CudaBackend::slab_bytes_within(std::uint64_t workspace_limit,
+                                             const MatrixInput& input) const {
+  if (workspace_limit == 0) {
+    return kSlabBytes;
+  }
+  const std::uint64_t least = workspace_bytes(
+      input.encoding(), input.rows(), input.cols(), {},
+      input.in_memory() ? measure::InputBytes::kHeld : measure::InputBytes::kStreamedLeast);
+  if (workspace_limit < least) {
+    throw OutOfMemory("the smallest workspace of one matrix", least);
+  }
+  return std::min(kSlabBytes,
+                  (workspace_limit - held_workspace(input.rows(), input.cols())) / kSlabCopies);
 }
 
 BatchTask CudaBackend::task_of(const decode::Encoding& encoding, std::int64_t rows,
@@ -242,7 +276,7 @@ std::uint64_t CudaBackend::device_workspace_bytes(const decode::Encoding& encodi
 }
 
 void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
-                          std::uint64_t /*workspace_limit*/, std::span<MatrixReport> out) {
+                          std::uint64_t workspace_limit, std::span<MatrixReport> out) {
   expects(batch.size() == out.size(), "measure() wants a report for every matrix");
   prepare(options);
   LaneLease lease(*this);
@@ -259,6 +293,7 @@ void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOpti
       ++last;
     }
     measure_group(lease.lane(), batch.subspan(first, last - first), options,
+                  slab_bytes_within(workspace_limit, *batch[first]),
                   out.subspan(first, last - first));
     first = last;
   }
@@ -266,7 +301,8 @@ void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOpti
 
 /// Matrices of one encoding and shape, in as many batches as device memory wants.
 void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
-                                const MeasureOptions& options, std::span<MatrixReport> out) {
+                                const MeasureOptions& options, std::uint64_t slab_bytes,
+                                std::span<MatrixReport> out) {
   MatrixInput& sample = *batch[0];
   const std::int64_t some_rows =
       sample.in_memory()
@@ -299,7 +335,7 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
       continue;
     }
     const auto count = static_cast<std::size_t>(std::min(sizes.batch, left));
-    solver->measure(batch.subspan(first, count), out.subspan(first, count));
+    solver->measure(batch.subspan(first, count), slab_bytes, out.subspan(first, count));
     first += count;
   }
 }

@@ -35,7 +35,7 @@ class CudaBackend final : public measure::Backend {
   std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
   std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                 std::int64_t cols, const measure::MeasureOptions& options,
-                                bool least) const override;
+                                measure::InputBytes input) const override;
   std::uint64_t device_workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                        std::int64_t cols, const measure::MeasureOptions& options,
                                        std::int64_t batch) const override;
@@ -62,7 +62,10 @@ class CudaBackend final : public measure::Backend {
   void try_kernels(const RouteWish& wish, measure::Mode mode);
   std::string broken_text(const RouteWish& wish) const;
   void measure_group(Lane& lane, std::span<measure::MatrixInput* const> batch,
-                     const measure::MeasureOptions& options, std::span<measure::MatrixReport> out);
+                     const measure::MeasureOptions& options, std::uint64_t slab_bytes,
+                     std::span<measure::MatrixReport> out);
+  std::uint64_t slab_bytes_within(std::uint64_t workspace_limit,
+                                  const measure::MatrixInput& input) const;
   BatchTask task_of(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
                     const measure::MeasureOptions& options, const decode::DecodeView& view,
                     const SlotLayout& slot) const;

@@ -54,13 +54,14 @@ class CpuBackend final : public Backend {
 
   std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                 std::int64_t cols, const MeasureOptions& options,
-                                bool least) const override {
+                                measure::InputBytes input) const override {
     const SvdPlan plan = plan_svd({.rows = rows,
                                    .cols = cols,
                                    .encoding = &encoding,
                                    .options = options,
-                                   .in_memory = false});
-    return least ? plan.least_workspace_bytes : plan.workspace_bytes;
+                                   .in_memory = input == measure::InputBytes::kHeld});
+    return input == measure::InputBytes::kStreamedLeast ? plan.least_workspace_bytes
+                                                        : plan.workspace_bytes;
   }
 
   void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,

@@ -12,13 +12,14 @@ namespace vindex::run {
 
 namespace {
 
-std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matrix, bool least) {
+std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matrix,
+                           measure::InputBytes input) {
   const auto* asked =
       static_cast<const std::pair<const measure::Backend*, const measure::MeasureOptions*>*>(
           context);
   return asked->first->workspace_bytes(measured_encoding(matrix), matrix.stored_rows(),
                                        matrix.stored_cols(),
-                                       options_for(matrix.table, *asked->second), least);
+                                       options_for(matrix.table, *asked->second), input);
 }
 
 }  // namespace

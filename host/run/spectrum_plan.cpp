@@ -59,15 +59,22 @@ RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row, std::i
   const StagedBytes staged = staged_bytes(record);
   work.slot = staged.slot;
   work.shared = staged.shared;
-  work.workspace = planning.workspace(planning.context, record, false);
-  work.least_workspace = planning.workspace(planning.context, record, true);
   const InputMemory input = input_memory(record);
+  using measure::InputBytes;
+  const auto need = [&](InputBytes bytes) {
+    return planning.workspace(planning.context, record, bytes);
+  };
+  // A derived row decodes into slabs of its own, also where the bytes below it are held.
+  const bool is_derived = input.working > 0;
+  work.streamed_workspace = need(InputBytes::kStreamedLeast);
+  work.workspace = need(is_derived ? InputBytes::kStreamed : InputBytes::kHeld);
+  work.least_workspace = is_derived ? work.streamed_workspace : work.workspace;
   work.input_working = input.working;
   work.input_lasting = input.lasting;
   // A slab in flight is encoded beside its decoded tile; no encoding takes more than twice the
   // bytes of float32. A derived input decodes its slab from another one.
   const std::uint64_t companions = work.read_bytes - record.codes.bytes;
-  work.streamed = 2 * work.least_workspace + companions + input.lasting + 3 * input.working;
+  work.streamed = 2 * work.streamed_workspace + companions + input.lasting + 3 * input.working;
   return work;
 }
 

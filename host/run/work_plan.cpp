@@ -88,7 +88,7 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
   unit.streamed = true;
   unit.slots = unit.slot_bytes = unit.shared_bytes = unit.staging_bytes = 0;
   unit.memory_bytes = streamed_bytes(work);
-  unit.workspace_limit = work.least_workspace;
+  unit.workspace_limit = work.streamed_workspace;
   return unit;
 }
 

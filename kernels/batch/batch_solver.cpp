@@ -35,12 +35,13 @@ BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask
   host_results_ = lane.host_results.reserve(result_bytes_);
 }
 
-void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::span<MatrixReport> out) {
+void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t slab_bytes,
+                          std::span<MatrixReport> out) {
   expects(static_cast<std::int64_t>(inputs.size()) <= sizes_.batch, "a batch that was planned for");
   inputs_ = inputs;
   out_ = out;
   matrices_.clear();
-  Uploader uploader(lane_.copies.get());
+  Uploader uploader(lane_.copies.get(), slab_bytes);
   uploader_ = &uploader;
   Indices all(inputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});

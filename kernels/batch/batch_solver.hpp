@@ -36,9 +36,10 @@ class BatchSolver {
   BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask& task,
               const BatchSizes& sizes, const measure::MeasureOptions& options);
 
-  /// At most sizes.batch matrices. Fills `out`; every input is released. Errors: DeviceError; read
-  /// errors of the inputs.
-  void measure(std::span<measure::MatrixInput* const> inputs, std::span<measure::MatrixReport> out);
+  /// At most sizes.batch matrices; `slab_bytes` as Uploader has it. Fills `out`; every input is
+  /// released. Errors: DeviceError; read errors of the inputs.
+  void measure(std::span<measure::MatrixInput* const> inputs, std::uint64_t slab_bytes,
+               std::span<measure::MatrixReport> out);
 
  private:
   /// Which matrices of the batch, and what was found for each of them.

@@ -10,14 +10,19 @@ namespace vindex::kernels {
 namespace {
 
 constexpr std::size_t kSlotAlignment = 256;
-/// Encoded bytes asked of an input that is not in memory at a time.
-constexpr std::int64_t kStreamedBytes = 32LL << 20U;
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
 }  // namespace
+
+std::int64_t slab_rows(const decode::Encoding& encoding, std::int64_t row_bytes,
+                       std::uint64_t bytes) {
+  const std::int64_t unit = std::lcm(8, std::max<std::int64_t>(1, encoding.block_rows));
+  return std::max(
+      unit, static_cast<std::int64_t>(bytes) / std::max<std::int64_t>(1, row_bytes) / unit * unit);
+}
 
 SlotLayout slot_layout(const decode::EncodedMatrix& slab, std::int64_t rows) {
   const auto cols = static_cast<std::uint64_t>(slab.cols);
@@ -97,14 +102,10 @@ DeviceMatrix Uploader::upload(measure::MatrixInput& input, const SlotLayout& lay
     release_oldest();
   }
   const std::int64_t rows = input.rows();
-  // Whole blocks of scales, and whole words of codes that lie transposed.
-  const std::int64_t unit = std::lcm(8, std::max<std::int64_t>(1, input.encoding().block_rows));
   const auto row_bytes =
       static_cast<std::int64_t>(layout.code_bytes) / std::max<std::int64_t>(rows, 1);
   const std::int64_t step =
-      input.in_memory()
-          ? rows
-          : std::max(unit, kStreamedBytes / std::max<std::int64_t>(1, row_bytes) / unit * unit);
+      input.in_memory() ? rows : slab_rows(input.encoding(), row_bytes, slab_bytes_);
   DeviceMatrix out;
   out.sign_flip_key = input.sign_flip_key();
   out.transposed = input.transposed();

@@ -14,6 +14,13 @@
 
 namespace vindex::kernels {
 
+/// Encoded bytes asked of an input that is not in memory at a time, where nothing limits them.
+inline constexpr std::uint64_t kSlabBytes = 32ULL << 20U;
+/// Rows in a slab of at most `bytes`: whole blocks of scales, whole words of codes that lie
+/// transposed, and one unit of both at least.
+std::int64_t slab_rows(const decode::Encoding& encoding, std::int64_t row_bytes,
+                       std::uint64_t bytes);
+
 /// Inputs that a batch holds unreleased at most while it asks for the next (BackendLimits).
 inline constexpr std::int64_t kHeldInputs = 8;
 
@@ -38,7 +45,9 @@ struct DeviceMatrix {
 /// Copies matrices of one batch, in its order, on one stream.
 class Uploader {
  public:
-  explicit Uploader(cudaStream_t copies) : copies_(copies) {}
+  /// `slab_bytes`: of an input that is not in memory, asked for at a time.
+  explicit Uploader(cudaStream_t copies, std::uint64_t slab_bytes = kSlabBytes)
+      : copies_(copies), slab_bytes_(slab_bytes) {}
   /// Releases what it still holds, as far as its copies are over.
   ~Uploader();
   Uploader(const Uploader&) = delete;
@@ -67,6 +76,7 @@ class Uploader {
   void release_copied();
 
   cudaStream_t copies_;
+  std::uint64_t slab_bytes_;
   std::deque<Held> held_;
   std::vector<Event> spare_;
 };

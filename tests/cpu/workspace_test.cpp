@@ -107,8 +107,8 @@ TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
         options.sign_flip_draws = 2;
         const auto memory = measure::make_memory_input(view, false, 99);
         const MatrixReport expected = measure_one(*backend, *memory, options, 0);
-        const std::uint64_t least =
-            backend->workspace_bytes(*view.encoding, view.rows, view.cols, options, true);
+        const std::uint64_t least = backend->workspace_bytes(
+            *view.encoding, view.rows, view.cols, options, measure::InputBytes::kStreamedLeast);
         for (const std::uint64_t limit : {least, least + 500'000, std::uint64_t{0}}) {
           StreamedInput streamed(view);
           const MatrixReport report = measure_one(*backend, streamed, options, limit);
@@ -161,9 +161,31 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
               << matrix.rows << " x " << matrix.cols << " mode " << static_cast<int>(mode)
               << " vectors " << vectors << " by " << report.method;
         }
+        // Bytes that are held need neither slabs nor a decoded copy.
+        const auto held = measure::make_memory_input(as_encoded(matrix), false, 99);
+        request.in_memory = true;
+        request.workspace_limit = 0;
+        const cpu::SvdPlan plan = cpu::plan_svd(request);
+        cpu::Workspace workspace(0);
+        MatrixReport report;
+        cpu::measure_on_cpu(*held, plan, options, workspace, report);
+        EXPECT_LE(workspace.peak_bytes(), plan.workspace_bytes - plan.library_bytes)
+            << matrix.rows << " x " << matrix.cols << " by " << report.method;
       }
     }
   }
+}
+
+TEST(CpuMemory, AHeldMatrixIsNotReservedTwice) {
+  const auto backend = cpu::make_cpu_backend(1);
+  const auto encoding = decode::plain_encoding(decode::ElementType::kBF16);
+  const auto bytes = [&](measure::InputBytes input) {
+    return backend->workspace_bytes(encoding, 2048, 7168, {}, input);
+  };
+  using measure::InputBytes;
+  EXPECT_GE(bytes(InputBytes::kStreamed), bytes(InputBytes::kHeld) + 4ULL * 2048 * 7168);
+  EXPECT_LT(bytes(InputBytes::kHeld), bytes(InputBytes::kStreamedLeast));
+  EXPECT_LT(bytes(InputBytes::kStreamedLeast), bytes(InputBytes::kStreamed));
 }
 
 TEST(CpuMemory, TooSmallALimitIsOutOfMemory) {

@@ -86,6 +86,7 @@ class WatchedInput final : public measure::MatrixInput {
     if (!in_memory_) {  // the one slab there is
       std::fill(slab_.begin(), slab_.end(), std::byte{0xFF});
       slab_.assign(slab.codes, slab.codes + slab.rows * slab.row_stride_bytes);
+      largest_slab_ = std::max(largest_slab_, slab_.size());
       slab.codes = slab_.data();
     }
     return slab;
@@ -100,10 +101,12 @@ class WatchedInput final : public measure::MatrixInput {
     std::fill(bytes_.begin(), bytes_.end(), std::byte{0xFF});
   }
   bool released() const { return released_; }
+  std::size_t largest_slab() const { return largest_slab_; }
 
  private:
   decode::EncodedMatrix matrix_;
   std::vector<std::byte> bytes_, slab_;
+  std::size_t largest_slab_ = 0;
   int& held_;
   int& most_;
   bool in_memory_, asked_ = false, released_ = false;
@@ -245,6 +248,37 @@ TEST_F(CudaBatches, HostBytesAreReleasedOnceAndFewAreHeld) {
         EXPECT_EQ(out[2].sigma, alone[0].sigma) << "measured from bytes that were given back";
       }
     }
+  }
+}
+
+TEST_F(CudaBatches, AWorkspaceLimitMakesSlabsSmallerAndChangesNoBit) {
+  using measure::InputBytes;
+  const Stored stored(gaussian_matrix(6000, 400, 4),
+                      decode::plain_encoding(decode::ElementType::kF32));
+  const auto bytes = [&](InputBytes input) {
+    return backend().workspace_bytes(stored.encoding, 6000, 400, {}, input);
+  };
+  EXPECT_LT(bytes(InputBytes::kHeld), bytes(InputBytes::kStreamedLeast));
+  EXPECT_LT(bytes(InputBytes::kStreamedLeast), bytes(InputBytes::kStreamed));
+  MeasureOptions options = with_mode(Mode::kStrict);
+  options.svd_route = "library";  // the emulation of our kernels is slow
+  const auto whole = measure(backend(), {&stored}, options)[0];
+  for (const std::uint64_t limit :
+       {std::uint64_t{0}, bytes(InputBytes::kStreamed), bytes(InputBytes::kStreamedLeast)}) {
+    int held = 0;
+    int most = 0;
+    WatchedInput input(stored.view, held, most, false);
+    measure::MatrixInput* const batch[] = {&input};
+    std::vector<MatrixReport> out(1);
+    backend().measure(batch, options, limit, out);
+    EXPECT_EQ(out[0].sigma, whole.sigma);
+    if (limit == bytes(InputBytes::kStreamedLeast)) {
+      EXPECT_LE(input.largest_slab(), (limit - bytes(InputBytes::kHeld)) / 2);
+    }
+    WatchedInput scarce(stored.view, held, most, false);
+    measure::MatrixInput* const again[] = {&scarce};
+    EXPECT_THROW(backend().measure(again, options, bytes(InputBytes::kStreamedLeast) - 1, out),
+                 OutOfMemory);
   }
 }
 

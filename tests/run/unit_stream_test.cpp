@@ -114,7 +114,8 @@ class ComparingBackend final : public measure::Backend {
     return staging;
   }
   std::uint64_t workspace_bytes(const decode::Encoding&, std::int64_t, std::int64_t,
-                                const measure::MeasureOptions&, bool) const override {
+                                const measure::MeasureOptions&,
+                                measure::InputBytes) const override {
     return 1000;
   }
   void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions&,

@@ -26,10 +26,19 @@ model::MatrixRecord matrix_of(std::int64_t rows, std::int64_t cols) {
   return matrix;
 }
 
-/// Free workspace: a decoded copy and a Gram matrix; least: the Gram matrix and 1 MiB of tile.
-std::uint64_t workspace(const void* /*context*/, const model::MatrixRecord& matrix, bool least) {
+/// A Gram matrix; beside it a decoded copy of what is streamed, or at least 1 MiB of slab.
+std::uint64_t workspace(const void* /*context*/, const model::MatrixRecord& matrix,
+                        measure::InputBytes input) {
   const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
-  return 4 * p * p + (least ? kMiB : static_cast<std::uint64_t>(matrix.rows * matrix.cols * 4));
+  switch (input) {
+    case measure::InputBytes::kStreamed:
+      return 4 * p * p + static_cast<std::uint64_t>(matrix.rows * matrix.cols * 4);
+    case measure::InputBytes::kStreamedLeast:
+      return 4 * p * p + kMiB;
+    case measure::InputBytes::kHeld:
+      break;
+  }
+  return 4 * p * p;
 }
 
 WorkPlan plan_of(const model::ModelIndex& index, std::uint64_t budget, std::int32_t workers,
@@ -88,6 +97,18 @@ TEST(WorkPlanTest, AMatrixLargerThanTheBudgetIsStreamed) {
   EXPECT_TRUE(large->streamed);
   EXPECT_GT(large->encoded_bytes, 8 * kMiB);
   EXPECT_GT(large->workspace_limit, 0U);
+}
+
+// What a back end would keep of a streamed matrix is not reserved for one whose bytes are held.
+TEST(WorkPlanTest, AHeldMatrixTakesItsBytesAndTheWorkspaceOfAHeldOne) {
+  const model::ModelIndex index = some_model();
+  const WorkPlan plan = plan_of(index, 4096 * kMiB, 1, 1);
+  const WorkUnit& large = plan.units.front();
+  ASSERT_EQ(large.matrices.front(), 20);
+  EXPECT_FALSE(large.streamed);
+  EXPECT_EQ(large.workspace_limit, 0U);
+  EXPECT_EQ(large.memory_bytes, large.staging_bytes + kMiB);
+  EXPECT_FALSE(plan_of(index, 34 * kMiB, 1, 1).units.front().streamed);
 }
 
 TEST(WorkPlanTest, ABudgetThatIsTooSmallPlansNothingAndNamesTheLeast) {

@@ -94,7 +94,8 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   if (request.options.vectors > 0) {
     solver = std::max(solver, vectors_bytes(plan, request.options.vectors));
   }
-  const std::uint64_t slab_bytes = encoded_bytes(*request.encoding, plan);
+  // In memory slabs are views.
+  const std::uint64_t slab_bytes = request.in_memory ? 0 : encoded_bytes(*request.encoding, plan);
   plan.library_bytes = static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
   plan.least_workspace_bytes =
       solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes + plan.library_bytes;
@@ -106,7 +107,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     throw OutOfMemory("the smallest workspace of one matrix", plan.least_workspace_bytes);
   }
   if (request.in_memory) {
-    return plan;  // slabs are views, and decoding again costs less than keeping
+    return plan;  // decoding again costs less than keeping
   }
 
   const auto fits = [&](std::uint64_t more) {

@@ -40,7 +40,7 @@ struct SvdPlan {
   bool may_escalate = false;
   bool strict_at_once = false;  ///< may_escalate, and certain to: the shape is that of a square
   bool library_only = false;    ///< OpenBLAS and LAPACK alone, none of our kernels
-  std::uint64_t workspace_bytes = 0;  ///< upper bound for this plan, slabs and library included
+  std::uint64_t workspace_bytes = 0;        ///< upper bound, streamed slabs and library included
   std::uint64_t least_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
   std::uint64_t library_bytes = 0;          ///< of these: packing buffers inside OpenBLAS
 };

@@ -147,6 +147,13 @@ class StagingBuffer {
   virtual std::span<std::byte> bytes() = 0;
 };
 
+/// How the encoded bytes of a matrix reach a back end, which decides what it holds beside them.
+enum class InputBytes : std::uint8_t {
+  kHeld,           ///< all in host memory: MatrixInput::in_memory()
+  kStreamed,       ///< slab by slab, without a limit
+  kStreamedLeast,  ///< slab by slab, within the smallest workspace_limit that measure() takes
+};
+
 /// One object per device.
 class Backend {
  public:
@@ -158,12 +165,12 @@ class Backend {
   /// have; DeviceError.
   virtual void prepare(const MeasureOptions& /*options*/) {}
   virtual std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) = 0;
-  /// Host memory that measure() takes for one matrix beside its encoded bytes; an upper bound, used
-  /// by the budget. `least` true: by the route with the smallest tiles (still correct, maybe
-  /// slower).
+  /// Host memory that measure() takes for one matrix beside the encoded bytes that are held, an
+  /// upper bound, used by the budget; of a streamed one with its slabs. A workspace_limit of at
+  /// least this much (kHeld, kStreamedLeast) is enough.
   virtual std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                         std::int64_t cols, const MeasureOptions& options,
-                                        bool least) const = 0;
+                                        InputBytes input) const = 0;
   /// Device memory that measure() takes for up to `batch` matrices of one shape, an upper bound; 0
   /// where it is host memory. Where not one matrix fits: what that one would take.
   virtual std::uint64_t device_workspace_bytes(const decode::Encoding& /*encoding*/,
@@ -174,7 +181,7 @@ class Backend {
   }
   /// Blocks. out[i] belongs to batch[i]. A matrix that cannot be measured is a report; DeviceError,
   /// OutOfMemory and read errors of a streamed input are thrown. `workspace_limit` bounds the host
-  /// memory used (bytes; 0: free).
+  /// memory used (bytes; 0: free); no result depends on it.
   virtual void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
                        std::uint64_t workspace_limit, std::span<MatrixReport> out) = 0;
   /// Decoded weights of `matrix`, rows x cols as stored: the conformance tests compare bits.

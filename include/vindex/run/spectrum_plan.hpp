@@ -13,7 +13,7 @@ namespace vindex::run {
 
 /// What the plan asks of a back end: its workspace, without needing one in tests.
 using WorkspaceModel = std::uint64_t (*)(const void* context, const model::MatrixRecord& matrix,
-                                         bool least);
+                                         measure::InputBytes input);
 
 /// How spectra are measured, as far as planning goes.
 struct SpectrumPlanning {
