@@ -283,22 +283,29 @@ LogicalTensor bind_one(const shard::ModelFiles& files, const QuantClaims& claims
   return logical;
 }
 
-/// Equal names in the order of the pieces.
-std::vector<LogicalTensor> in_order_of_name(std::vector<std::vector<LogicalTensor>>& pieces) {
-  std::vector<LogicalTensor*> all;
+/// Sorts by name, equal names in the order given; in place, since a million of them are large.
+void sort_by_name(std::vector<LogicalTensor>& logicals) {
   std::vector<std::string_view> names;
-  for (std::vector<LogicalTensor>& piece : pieces) {
-    for (LogicalTensor& logical : piece) {
-      all.push_back(&logical);
-      names.emplace_back(logical.name);
+  names.reserve(logicals.size());
+  for (const LogicalTensor& logical : logicals) {
+    names.emplace_back(logical.name);
+  }
+  std::vector<std::uint32_t> from = name_order(names);
+  for (std::uint32_t first = 0; first < from.size(); ++first) {
+    if (from[first] == first) {
+      continue;
     }
+    // Once around the cycle that `first` is on; what is in place points to itself.
+    LogicalTensor held = std::move(logicals[first]);
+    std::uint32_t to = first;
+    for (std::uint32_t next = from[to]; next != first; next = from[to]) {
+      logicals[to] = std::move(logicals[next]);
+      from[to] = to;
+      to = next;
+    }
+    logicals[to] = std::move(held);
+    from[to] = to;
   }
-  std::vector<LogicalTensor> sorted;
-  sorted.reserve(all.size());
-  for (const std::uint32_t i : name_order(names)) {
-    sorted.push_back(std::move(*all[i]));
-  }
-  return sorted;
 }
 
 void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<Warning>& warnings) {
@@ -320,23 +327,28 @@ std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
   const Binding binding(files);
   const SmallValues values(files, binding.small_tensors(), threads);
   std::vector<bool> taken(files.tensors.size(), false);
-  // Foreign weights first, then a piece of the stored tensors after the other: weights do not
-  // depend on each other.
-  std::vector<std::vector<LogicalTensor>> pieces(1 + (files.tensors.size() + kTensorsPerPiece - 1) /
-                                                         kTensorsPerPiece);
-  pieces[0] = bind_foreign(files, claims, binding, taken);
+  // Foreign weights first, then the stored tensors that are codes, in their order: weights do not
+  // depend on each other, so every one is put together where it will stand.
+  std::vector<LogicalTensor> logicals = bind_foreign(files, claims, binding, taken);
+  const std::size_t foreign = logicals.size();
+  std::vector<std::int32_t> codes;
+  for (std::size_t i = 0; i < files.tensors.size(); ++i) {
+    const auto index = static_cast<std::int32_t>(i);
+    if (!taken[i] && (!binding.is_companion(index) || binding.is_orphan(index))) {
+      codes.push_back(index);
+    }
+  }
+  logicals.resize(foreign + codes.size());
   const auto bind_piece = [&](std::size_t /*worker*/, std::size_t piece) {
     const std::size_t begin = piece * kTensorsPerPiece;
-    const std::size_t end = std::min(files.tensors.size(), begin + kTensorsPerPiece);
+    const std::size_t end = std::min(codes.size(), begin + kTensorsPerPiece);
     for (std::size_t i = begin; i < end; ++i) {
-      const auto index = static_cast<std::int32_t>(i);
-      if (!taken[i] && (!binding.is_companion(index) || binding.is_orphan(index))) {
-        pieces[1 + piece].push_back(bind_one(files, claims, values, binding, index));
-      }
+      logicals[foreign + i] = bind_one(files, claims, values, binding, codes[i]);
     }
   };
-  for_each_index(pieces.size() - 1, thread_count(0, threads), bind_piece);
-  std::vector<LogicalTensor> logicals = in_order_of_name(pieces);
+  for_each_index((codes.size() + kTensorsPerPiece - 1) / kTensorsPerPiece, thread_count(0, threads),
+                 bind_piece);
+  sort_by_name(logicals);
   warn_of_orphans(logicals, warnings);
   return logicals;
 }

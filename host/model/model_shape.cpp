@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace vindex::model {
 
@@ -107,6 +109,46 @@ Facts gather(const ModelIndex& index) {
   return facts;
 }
 
+/// The experts of one layer under one role.
+struct ExpertRun {
+  const MatrixRecord* first = nullptr;
+  const MatrixRecord* last = nullptr;
+  std::int64_t experts = 0;
+};
+
+/// Of every layer whose experts differ in number between roles: the first run and one that differs.
+std::vector<std::pair<ExpertRun, ExpertRun>> uneven_experts(const ModelIndex& index) {
+  std::vector<std::pair<ExpertRun, ExpertRun>> uneven;
+  ExpertRun of_layer;
+  ExpertRun run;
+  const auto close_run = [&] {
+    if (run.first == nullptr) {
+      return;
+    }
+    if (of_layer.first == nullptr || of_layer.first->layer != run.first->layer) {
+      of_layer = run;
+    } else if (run.experts != of_layer.experts &&
+               (uneven.empty() || uneven.back().first.first != of_layer.first)) {
+      uneven.emplace_back(of_layer, run);
+    }
+  };
+  for (const MatrixRecord& matrix : index.matrices) {
+    if (matrix.block != Block::kRoutedExpert || matrix.expert < 0) {
+      continue;
+    }
+    if (run.first == nullptr || run.first->layer != matrix.layer ||
+        run.first->role != matrix.role) {
+      close_run();
+      run = {&matrix, &matrix, 1};
+    } else if (run.last->expert != matrix.expert) {
+      ++run.experts;
+      run.last = &matrix;
+    }
+  }
+  close_run();
+  return uneven;
+}
+
 class Comparison {
  public:
   Comparison(Claims& claims, ModelIndex& index)
@@ -177,6 +219,16 @@ class Comparison {
       } else {
         index_.shape.experts_per_token = static_cast<std::int64_t>(used->value);
       }
+    }
+    if (const auto uneven = uneven_experts(index_); !uneven.empty()) {
+      const auto& [one, other] = uneven.front();
+      index_.warnings.push_back(
+          {"W-EXPERT-COUNT",
+           fmt::format("layer {}: {} experts have {}, {} have {}{}", one.first->layer, one.experts,
+                       printable(one.first->role), other.experts, printable(other.first->role),
+                       uneven.size() == 1
+                           ? std::string()
+                           : fmt::format("; {} more layers alike", uneven.size() - 1))});
     }
     for (const auto& [layer, facts] : facts_.layers) {
       if (facts.experts > 0 && facts.router_rows > 0 && facts.experts != facts.router_rows) {

@@ -1,5 +1,6 @@
 #include "records.hpp"
 
+#include "matrix_parts.hpp"
 #include "row_order.hpp"
 #include "weight.hpp"
 
@@ -73,24 +74,30 @@ std::optional<bool> transposed_pair(const std::vector<std::int64_t>& gate_up,
   return std::nullopt;
 }
 
+/// What comes of a piece of the logical tensors, beside their own records.
+struct Piece {
+  std::vector<MatrixRecord> matrices;
+  std::vector<Warning> warnings;
+};
+
 class Builder {
  public:
+  /// `tensors`: one record for each of `logicals`, to be filled.
   Builder(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
           const Naming& naming, const IndexOptions& options, std::atomic<std::size_t>& matrix_count,
-          ModelIndex& index)
+          std::vector<TensorRecord>& tensors, Piece& piece)
       : files_(files),
         logicals_(logicals),
         naming_(naming),
         options_(options),
         matrix_count_(matrix_count),
-        index_(index) {}
+        tensors_(tensors),
+        piece_(piece) {}
 
   /// Turns logicals [begin, end) into rows.
   void build(std::size_t begin, std::size_t end) {
-    index_.tensors.reserve(end - begin);
-    index_.matrices.reserve(end - begin);
     for (std::size_t i = begin; i < end; ++i) {
-      add(logicals_[i]);
+      add(i);
     }
   }
 
@@ -99,13 +106,14 @@ class Builder {
     return files_.tensors[static_cast<std::size_t>(tensor)];
   }
 
-  void add(const LogicalTensor& logical) {
+  void add(std::size_t i) {
+    const LogicalTensor& logical = logicals_[i];
     read_tensor_name(logical.name, naming_.dialect, name_);
     const Meaning* known =
         naming_.table == nullptr || name_.tower ? nullptr : naming_.table->find(name_);
     Meaning meaning = known == nullptr ? Meaning{} : *known;
 
-    TensorRecord& record = index_.tensors.emplace_back();
+    TensorRecord& record = tensors_[i];
     record.name = logical.name;
     record.stored = logical.stored;
     record.block = meaning.block;
@@ -138,7 +146,7 @@ class Builder {
                         fmt::format("more than {} matrices", kMostMatrices));
     }
     for (std::int64_t slice = 0; slice < slices; ++slice) {
-      add_matrix(logical, meaning, transposed, stacked ? slice : -1, slices);
+      add_matrix(i, meaning, transposed, stacked ? slice : -1, slices);
     }
   }
 
@@ -227,7 +235,7 @@ class Builder {
     }
     if (naming_.layout_declared && !layout_warned_) {
       layout_warned_ = true;
-      index_.warnings.push_back(
+      piece_.warnings.push_back(
           {"W-LAYOUT", fmt::format("{} is stored {}, unlike its architecture's own files; the "
                                    "shapes are believed",
                                    printable(logical.name), *shown ? "in x out" : "out x in")});
@@ -235,57 +243,21 @@ class Builder {
     return *shown;
   }
 
-  TensorPart whole(std::int32_t tensor) const {
-    const StoredTensor& part = stored(tensor);
-    TensorPart out;
-    out.tensor = tensor;
-    out.offset = part.offset;
-    out.bytes = part.bytes;
-    out.rows = part.shape.empty() ? 1 : part.shape[0];
-    out.cols = 1;
-    for (std::size_t i = 1; i < part.shape.size(); ++i) {
-      // Only hand-made records overflow here; 0 columns fail every later size check.
-      const auto cols = checked_multiply(static_cast<std::uint64_t>(out.cols),
-                                         static_cast<std::uint64_t>(part.shape[i]));
-      out.cols = cols ? checked_count(*cols).value_or(0) : 0;
-    }
-    return out;
-  }
-
-  /// Slice `slice` of `slices` equal parts of `tensor`, rows x cols each; nothing where the bytes
-  /// do not divide.
-  std::optional<TensorPart> slice_of(std::int32_t tensor, std::int64_t slice,
-                                     std::int64_t slices) const {
-    TensorPart out = whole(tensor);
-    const StoredTensor& part = stored(tensor);
-    const auto count = static_cast<std::uint64_t>(slices);
-    if (part.bytes % count != 0 || part.shape.empty() || part.shape[0] != slices) {
-      return std::nullopt;
-    }
-    out.bytes = part.bytes / count;
-    const auto distance = checked_multiply(out.bytes, static_cast<std::uint64_t>(slice));
-    const auto offset = distance ? checked_add(part.offset, *distance) : std::nullopt;
-    if (!offset) {
-      return std::nullopt;
-    }
-    out.offset = *offset;
-    out.rows = part.shape.size() > 1 ? part.shape[1] : 1;
-    out.cols = part.shape.size() > 2 ? part.shape[2] : 1;
-    return out;
-  }
-
-  void add_matrix(const LogicalTensor& logical, const Meaning& meaning, bool transposed,
-                  std::int64_t slice, std::int64_t slices) {
-    MatrixRecord& matrix = index_.matrices.emplace_back();
+  /// Slice `slice` (-1: the whole) of logical `i`, whose record is filled.
+  void add_matrix(std::size_t i, const Meaning& meaning, bool transposed, std::int64_t slice,
+                  std::int64_t slices) {
+    const LogicalTensor& logical = logicals_[i];
+    const TensorRecord& record = tensors_[i];
+    MatrixRecord& matrix = piece_.matrices.emplace_back();
     matrix.tensor = logical.name;
     matrix.slice = static_cast<std::int32_t>(slice);
-    matrix.layer = index_.tensors.back().layer;
+    matrix.layer = record.layer;
     matrix.expert = name_.tower ? -1 : name_.expert;
     if (slice >= 0 && is_stack(meaning.layout) && meaning.layout != Layout::kHeadStack) {
       matrix.expert = matrix.slice;
     }
     matrix.block = meaning.block;
-    matrix.role = index_.tensors.back().role;
+    matrix.role = record.role;
     matrix.shard =
         files_.shards.empty()
             ? std::string()
@@ -293,64 +265,18 @@ class Builder {
     matrix.transposed = transposed;
     matrix.encoding = logical.encoding;
     matrix.unsupported = logical.unsupported;
-    matrix.tensor_record = static_cast<std::int32_t>(index_.tensors.size() - 1);
+    matrix.tensor_record = static_cast<std::int32_t>(i);
     if (logical.shape_known) {
       const std::size_t rank = logical.shape.size();
       if (is_reshaped(logical, meaning)) {
         matrix.rows = logical.shape[0];
-        matrix.cols = index_.tensors.back().count / logical.shape[0];
+        matrix.cols = record.count / logical.shape[0];
       } else {
         matrix.rows = logical.shape[rank - (transposed ? 1 : 2)];
         matrix.cols = logical.shape[rank - (transposed ? 2 : 1)];
       }
     }
-    set_parts(logical, slice, slices, matrix);
-  }
-
-  void set_parts(const LogicalTensor& logical, std::int64_t slice, std::int64_t slices,
-                 MatrixRecord& matrix) const {
-    const auto part = [&](std::int32_t tensor) {
-      return slice < 0 ? std::optional(whole(tensor)) : slice_of(tensor, slice, slices);
-    };
-    const auto fail = [&](std::string why) {
-      if (matrix.unsupported.empty()) {
-        matrix.unsupported = std::move(why);
-      }
-    };
-    if (const auto codes = part(logical.codes)) {
-      matrix.codes = *codes;
-    } else {
-      fail(fmt::format("slices of {} are not of equal size", printable(logical.name)));
-    }
-    for (const BoundCompanion& bound : logical.companions) {
-      // One number may serve every slice.
-      const bool shared = (bound.role == decode::CompanionRole::kGlobalScale ||
-                           logical.encoding.scheme == decode::Scheme::kFactoredBlocks) &&
-                          element_count(stored(bound.tensor)) == 1;
-      const auto companion = shared ? std::optional(whole(bound.tensor)) : part(bound.tensor);
-      if (companion) {
-        matrix.companions.push_back(
-            {bound.role, bound.as.value_or(stored(bound.tensor).type), *companion});
-      } else {
-        fail(fmt::format("slices of {} are not of equal size",
-                         printable(stored(bound.tensor).name)));
-      }
-    }
-    if (!matrix.unsupported.empty()) {
-      return;
-    }
-    if (!decode::is_decodable(matrix.encoding)) {
-      fail(fmt::format("encoding not supported: {}", matrix.encoding.label));
-      return;
-    }
-    const auto all =
-        decode::code_bytes(matrix.encoding, static_cast<std::uint64_t>(matrix.stored_rows()),
-                           static_cast<std::uint64_t>(matrix.stored_cols()));
-    if (!all || *all != matrix.codes.bytes) {
-      fail(fmt::format("size contradicts the shape: {} has {} bytes for {} x {} of {}",
-                       printable(logical.name), matrix.codes.bytes, matrix.stored_rows(),
-                       matrix.stored_cols(), matrix.encoding.label));
-    }
+    set_parts(files_, logical, slice, slices, matrix);
   }
 
   const shard::ModelFiles& files_;
@@ -358,28 +284,19 @@ class Builder {
   const Naming& naming_;
   const IndexOptions& options_;
   std::atomic<std::size_t>& matrix_count_;  ///< of all pieces
-  ModelIndex& index_;                       ///< of this piece
+  std::vector<TensorRecord>& tensors_;      ///< of all pieces
+  Piece& piece_;
   TensorName name_;
   bool layout_warned_ = false;
 };
-
-}  // namespace
-
-namespace {
-
-/// A piece of the logical tensors, turned into rows by itself.
-using Piece = ModelIndex;
 
 /// Puts the pieces' rows together, in order.
 void join(std::vector<Piece>& pieces, ModelIndex& index) {
   std::vector<MatrixRecord*> all;
   for (Piece& piece : pieces) {
-    const auto first = static_cast<std::int32_t>(index.tensors.size());
     for (MatrixRecord& matrix : piece.matrices) {
-      matrix.tensor_record += first;
       all.push_back(&matrix);
     }
-    std::move(piece.tensors.begin(), piece.tensors.end(), std::back_inserter(index.tensors));
   }
   index.matrices.reserve(all.size());
   for (const std::uint32_t i : row_order({all.begin(), all.end()})) {
@@ -399,12 +316,12 @@ void build_records(const shard::ModelFiles& files, const std::vector<LogicalTens
                    const Naming& naming, const IndexOptions& options, ModelIndex& index) {
   const auto build = [&](std::size_t piece_tensors, std::size_t threads) {
     std::vector<Piece> pieces(ceil_divide(logicals.size(), piece_tensors));
+    index.tensors.assign(logicals.size(), {});
     std::atomic<std::size_t> matrix_count = 0;
     for_each_index(pieces.size(), threads, [&](std::size_t /*worker*/, std::size_t i) {
-      Builder builder(files, logicals, naming, options, matrix_count, pieces[i]);
+      Builder builder(files, logicals, naming, options, matrix_count, index.tensors, pieces[i]);
       builder.build(i * piece_tensors, std::min(logicals.size(), (i + 1) * piece_tensors));
     });
-    index.tensors.reserve(logicals.size());
     join(pieces, index);
   };
   try {

@@ -32,10 +32,10 @@ constexpr std::uint64_t kRoomPerName = 96;
 constexpr std::uint64_t kKeptStringBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kKeptIntegers = std::uint64_t{4} << 20U;
 
-/// Shortest possible key (one-byte name, one-byte value) and tensor entry (empty name, rank 0),
+/// Shortest possible key (one-byte name, one-byte value) and tensor entry (one-byte name, rank 0),
 /// beside the length of the name.
 constexpr std::uint64_t kShortestKey = 1 + 4 + 1;
-constexpr std::uint64_t kShortestTensor = 4 + 4 + 8;
+constexpr std::uint64_t kShortestTensor = 1 + 4 + 4 + 8;
 
 /// Bytes of a scalar of this type; 0 for strings and arrays, nothing for an unknown type.
 std::optional<std::size_t> scalar_bytes(std::uint32_t type) {
@@ -78,15 +78,20 @@ class HeaderPass {
  public:
   HeaderPass(ByteSource& source, bool keep) : reader_(source), keep_(keep) {}
 
-  GgufHeader run(const AskForRoom& ask_for_room = {}) {
+  GgufHeader run(bool with_tensors = true, const AskForRoom& ask_for_room = {}) {
     read_prefix();
     if (ask_for_room) {
       ask_for_room(kRoomPerName * (tensor_count_ + key_count_));
     }
     read_keys();
-    read_tensors();
+    if (with_tensors) {
+      read_tensors();
+    }
+    header_.tensor_count = tensor_count_;
     return std::move(header_);
   }
+  /// After the first pass: some tensor could be a matrix.
+  bool has_matrices() const { return has_matrices_; }
 
  private:
   void read_prefix();
@@ -104,6 +109,7 @@ class HeaderPass {
   BufferedReader reader_;
   bool keep_;
   bool bitnet_ = false;
+  bool has_matrices_ = false;
   GgufHeader header_;
   std::uint64_t key_count_ = 0;
   std::uint64_t tensor_count_ = 0;
@@ -299,9 +305,13 @@ void HeaderPass::read_tensors() {
     const std::uint64_t position = reader_.position();
     GgufTensor tensor;
     const std::uint64_t length = string_length(kLongestName, "a tensor's name");
+    if (length == 0) {
+      reader_.fail(position, "E-GGUF-TENSOR-EMPTY", fmt::format("tensor {} has an empty name", i));
+    }
     tensor.name = reader_.view(length, "a tensor's name");
     table.read_entry(tensor, position, header_.alignment);
     check_size();
+    has_matrices_ = has_matrices_ || (tensor.dimensions.size() >= 2 && tensor.bytes > 0);
     if (keep_) {
       header_.tensors.push_back(std::move(tensor));
     }
@@ -332,10 +342,16 @@ std::string digest_of_header(ByteSource& source, std::uint64_t bytes) {
 
 GgufHeader read_gguf_header(ByteSource& source) { return read_gguf_header(source, {}); }
 
-GgufHeader read_gguf_header(ByteSource& source, const AskForRoom& ask_for_room) {
-  std::vector<Warning> warnings = HeaderPass(source, false).run(ask_for_room).warnings;
-  GgufHeader header = HeaderPass(source, true).run();
-  header.warnings = std::move(warnings);
+GgufHeader read_gguf_header(ByteSource& source, const AskForRoom& ask_for_room, KeepTensors keep) {
+  HeaderPass first(source, false);
+  GgufHeader judged = first.run(true, ask_for_room);
+  const bool with_tensors = keep == KeepTensors::kAll || first.has_matrices();
+  GgufHeader header = HeaderPass(source, true).run(with_tensors);
+  header.warnings = std::move(judged.warnings);
+  header.data_offset = judged.data_offset;
+  if (!with_tensors) {
+    return header;
+  }
   header.header_sha256 = digest_of_header(source, std::min(header.data_offset, source.size()));
   return header;
 }

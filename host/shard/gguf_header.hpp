@@ -7,8 +7,17 @@
 
 namespace vindex::shard {
 
+/// Which tensors of a table are kept once they have been judged.
+enum class KeepTensors : std::uint8_t {
+  kAll,
+  /// None where not one has two sides that are not zero: a million names need not be kept to say
+  /// that there is nothing to measure. The digest of the header is empty then.
+  kIfMatrices,
+};
+
 /// As read_gguf_header(source). `ask_for_room` is called, once the counts are known to be possible,
 /// with the bytes that judging so many names takes at most.
-GgufHeader read_gguf_header(ByteSource& source, const AskForRoom& ask_for_room);
+GgufHeader read_gguf_header(ByteSource& source, const AskForRoom& ask_for_room,
+                            KeepTensors keep = KeepTensors::kAll);
 
 }  // namespace vindex::shard

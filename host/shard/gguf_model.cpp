@@ -5,6 +5,7 @@
 #include "header_window.hpp"
 #include "model_folder.hpp"
 #include "shard_list.hpp"
+#include "split_metadata.hpp"
 #include "swapped_source.hpp"
 
 #include <vindex/core/error.hpp>
@@ -93,14 +94,15 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   }
 }
 
-OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {}) {
+OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
+                       KeepTensors keep = KeepTensors::kAll) {
   OpenedFile file;
   file.shard = std::move(shard);
   const std::string name = printable(file.shard.path);
   if (detect_container(*file.shard.source) != FileKind::kGguf) {
     throw FormatError("E-SPLIT-KIND", name, "is no GGUF file, as its set is");
   }
-  file.header = read_gguf_header(*file.shard.source, ask_for_room);
+  file.header = read_gguf_header(*file.shard.source, ask_for_room, keep);
   file.shard.source->header_is_read();
   if (file.header.big_endian) {
     file.shard.source = make_swapped_source(std::move(file.shard.source), file.header.tensors);
@@ -115,13 +117,19 @@ OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {}) {
 void append(OpenedFile file, ModelFiles& model) {
   const auto shard = static_cast<std::int32_t>(model.shards.size());
   std::vector<GgufTensor>& tensors = file.header.tensors;
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const GgufTensor& a, const GgufTensor& b) { return a.offset < b.offset; });
+  const auto before = [](const GgufTensor& a, const GgufTensor& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(tensors.begin(), tensors.end(), before)) {
+    std::stable_sort(tensors.begin(), tensors.end(), before);
+  }
+  if (model.tensors.empty()) {
+    model.tensors.reserve(tensors.size());
+  }
   for (GgufTensor& tensor : tensors) {
     StoredTensor stored;
     stored.name = std::move(tensor.name);
     stored.type = tensor.type;
     stored.shape.assign(tensor.dimensions.rbegin(), tensor.dimensions.rend());
+    tensor.dimensions = {};  // so that a million of them do not lie here twice
     stored.shard = shard;
     stored.offset = tensor.offset;
     stored.bytes = tensor.bytes;
@@ -136,11 +144,20 @@ void append(OpenedFile file, ModelFiles& model) {
 }
 
 void append_single(OpenedFile file, ModelFiles& model) {
+  if (file.header.tensors.size() < file.header.tensor_count) {
+    throw_nothing_to_measure(model.path);
+  }
+  const std::string name = printable(file.shard.file_name);
+  const auto split = parse_split_name(file.shard.file_name);
   if (file.count.value_or(1) > 1) {
     model.warnings.push_back(
         {"W-SPLIT-LEFTOVER",
-         fmt::format("{}: keys say {} splits, but all {} tensors are in this file",
-                     printable(file.shard.file_name), *file.count, file.header.tensors.size())});
+         fmt::format("{}: keys say {} splits, but all {} tensors are in this file", name,
+                     *file.count, file.header.tensors.size())});
+  } else if (file.count && split && split->count > 1) {
+    model.warnings.push_back(
+        {"W-SPLIT-COUNT", fmt::format("{}: split.count is {}, its name says {}: read alone", name,
+                                      *file.count, split->count)});
   }
   append(std::move(file), model);
 }
@@ -162,6 +179,7 @@ void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t
                       "split.count or split.tensors.count differ from the first split's: files of "
                       "different sets");
   }
+  require_same_metadata(first.header, *first.shard.source, file.header, *file.shard.source);
 }
 
 /// `known` is the one of the set that has been opened: number `name.number`.
@@ -232,7 +250,8 @@ std::optional<SplitName> parse_split_name(const std::string& file_name) {
 void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
                      ModelFiles& model) {
   model.format = ContainerFormat::kGguf;
-  OpenedFile file = read_header(std::move(shard));
+  OpenedFile file = read_header(
+      std::move(shard), {}, options.for_matrices ? KeepTensors::kIfMatrices : KeepTensors::kAll);
   const std::string path = printable(file.shard.path);
   refuse_companion(file.header, path, options.adapter);
   const auto name = parse_split_name(file.shard.file_name);
@@ -245,7 +264,7 @@ void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
     }
     return append_single(std::move(file), model);
   }
-  const bool complete = file.tensors_total && *file.tensors_total == file.header.tensors.size();
+  const bool complete = file.tensors_total && *file.tensors_total == file.header.tensor_count;
   if (!name || name->count != count) {
     if (complete) {
       return append_single(std::move(file), model);
@@ -263,6 +282,9 @@ void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
     throw FormatError("E-SPLIT-INCOMPLETE", path,
                       fmt::format("split {} of {}, and {} is absent: fetch the whole set",
                                   name->number, count, printable(*missing)));
+  }
+  if (file.header.tensors.size() < file.header.tensor_count) {
+    file = read_header(open_shard(store, file.shard.file_name));  // its set may have matrices
   }
   append_set(store, *name, std::move(file), options, model);
 }

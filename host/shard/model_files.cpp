@@ -52,6 +52,12 @@ void open_file(ModelStore& store, const OpenOptions& options, ModelFiles& model)
 
 }  // namespace
 
+void throw_nothing_to_measure(const std::string& path) {
+  throw MissingInputError(
+      "E-NOTHING",
+      fmt::format("{}: nothing to measure: the model has no weight matrix", printable(path)));
+}
+
 ModelFiles open_model(const std::string& path, const OpenOptions& options) {
   refuse_remote_address(path);
   return open_model(*open_local_store(path), options);

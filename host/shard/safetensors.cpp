@@ -98,6 +98,9 @@ class HeaderParser {
     if (entries_.size() == kMostTensors) {
       scanner_.fail("E-ST-LIMIT", fmt::format("more than {} tensors", kMostTensors));
     }
+    if (name.empty()) {
+      scanner_.fail("E-ST-NAME", "a tensor with an empty name");
+    }
     if (name.size() > kLongestName) {
       scanner_.fail("E-ST-LIMIT", fmt::format("a tensor name of {} bytes, more than {}",
                                               name.size(), kLongestName));

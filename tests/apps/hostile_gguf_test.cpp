@@ -100,6 +100,10 @@ std::vector<Hostile> patterns() {
        [](GgufBuilder b) {
          return with_tensor(b, {32, 2}, 0, 16).bytes();
        }},
+      {"tensor without a name", "E-GGUF-TENSOR-EMPTY",
+       [](GgufBuilder b) {
+         return with_tensor(b, {32, 2}, 0).tensor("", {32, 2}, 0, 256).bytes();
+       }},
       {"tensor twice", "E-GGUF-DUPLICATE-TENSOR",
        [](GgufBuilder b) {
          return with_tensor(b, {32, 2}, 0).tensor("blk.0.attn_q.weight", {32, 2}, 0, 256).bytes();
@@ -131,15 +135,17 @@ class HostileGgufTest : public ProgramTest {
     while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()))) {
     }
   }
-  /// Runs every verb that opens a model.
-  void expect_refused(const std::string& path, int exit_code, const std::string& id) {
+  /// Runs every verb that opens a model, or only those that need a matrix in it.
+  void expect_refused(const std::string& path, int exit_code, const std::string& id,
+                      bool of_matrices = false) {
     const std::string out = folder_.file("out");
     fill_cache(path);
-    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-             {"inspect", path},
-             {"plan", path},
-             {"measure", path, "-o", out},
-             {"decode", path, "--tensor", "blk.0.attn_q.weight", "-o", out}}) {
+    std::vector<std::vector<std::string>> verbs = {{"plan", path}, {"measure", path, "-o", out}};
+    if (!of_matrices) {
+      verbs.push_back({"inspect", path});
+      verbs.push_back({"decode", path, "--tensor", "blk.0.attn_q.weight", "-o", out});
+    }
+    for (const std::vector<std::string>& arguments : verbs) {
       SCOPED_TRACE(arguments.front());
       const ProgramResult result = run(arguments);
       EXPECT_EQ(result.exit_code, exit_code) << result.err;
@@ -243,6 +249,24 @@ TEST_F(HostileGgufTest, AGibibyteOfNamesTakesNeitherTimeNorMemory) {
   }
   file.close();
   expect_refused(path, 65, "E-GGUF-");
+}
+
+// A million tensors that are legal and no matrices: nothing is wrong with the file but its use.
+TEST_F(HostileGgufTest, AMillionVectorsAreNothingToMeasure) {
+  constexpr std::uint32_t kTensors = 1'000'000;
+  const std::string longer(200, 'x');
+  GgufBuilder builder;
+  builder.key_string("general.architecture", "llama");
+  builder.tensor_count = kTensors;
+  for (std::uint32_t i = 0; i < kTensors; ++i) {
+    builder.after_table += gguf_string("blk." + std::to_string(i) + ".attn_norm." + longer) +
+                           little_endian(std::uint32_t{1}) + little_endian(std::uint64_t{8}) +
+                           little_endian(std::uint32_t{0}) + little_endian(std::uint64_t{32} * i);
+  }
+  const std::string path = write(builder.bytes());
+  std::filesystem::resize_file(path,
+                               std::filesystem::file_size(path) + std::uint64_t{32} * kTensors);
+  expect_refused(path, 66, "E-NOTHING", true);
 }
 
 TEST_F(HostileGgufTest, NothingToMeasureIsSaid) {

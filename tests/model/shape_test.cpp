@@ -110,6 +110,20 @@ TEST(ShapeTest, RouterOfAnotherHeightIsWarnedOf) {
       std::vector<std::string>{"W-ROUTER-ROWS: layer 3: the router has 5 rows, the experts are 1"});
 }
 
+TEST(ShapeTest, AnExpertStackShorterThanItsSiblingsIsWarnedOf) {
+  ModelFixture fixture = ModelFixture::gguf("qwen3moe");
+  for (const std::string layer : {"0", "1", "2"}) {
+    const std::string block = "blk." + layer + ".ffn_";
+    const std::int64_t ups = layer == "0" ? 4 : 3;
+    fixture.bf16(block + "gate_exps.weight", {4, 12, 40});
+    fixture.bf16(block + "up_exps.weight", {ups, 12, 40});
+    fixture.bf16(block + "down_exps.weight", {4, 40, 12});
+  }
+  EXPECT_EQ(texts(fixture.index()),
+            std::vector<std::string>{"W-EXPERT-COUNT: layer 1: 4 experts have gate_proj, 3 have "
+                                     "up_proj; 1 more layers alike"});
+}
+
 TEST(ShapeTest, GgufKeysAreComparedAndCountPredictionLayers) {
   ModelFixture fixture = ModelFixture::gguf("deepseek2");
   fixture.number_key("deepseek2.block_count", 2);

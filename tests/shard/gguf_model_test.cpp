@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace vindex::shard {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::gguf_string;
 using testing::GgufBuilder;
 using testing::small_gguf;
 using testing::TemporaryFolder;
@@ -51,6 +53,15 @@ void write_set(const TemporaryFolder& folder) {
 std::string error_of(const std::string& path) {
   const std::string error = testing::error_of([&] { open_model(path); });
   return error.substr(0, error.find(' '));
+}
+
+std::string message_of(const std::string& path, const OpenOptions& options = {}) {
+  try {
+    open_model(path, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
 }
 
 int exit_code_of(const std::string& path) {
@@ -148,6 +159,81 @@ TEST(GgufModelTest, MisnumberedDoubledAndMixedSetsAreRefused) {
   EXPECT_EQ(with_third(small_gguf().bytes()), "E-SPLIT-KEYS");
   EXPECT_EQ(with_third("version https://git-lfs.github.com/spec/v1\n"), "E-FILE-LFS-POINTER");
   EXPECT_EQ(with_third(split(2, 3, 3, {"c"})), "none");
+}
+
+TEST(GgufModelTest, ALaterSplitOfAnotherModelIsRefusedNamingBothValues) {
+  const auto error_with = [](const std::function<void(GgufBuilder&)>& later,
+                             const std::function<void(GgufBuilder&)>& first = {}) {
+    const TemporaryFolder folder;
+    for (std::uint16_t i = 0; i < 2; ++i) {
+      GgufBuilder builder;
+      builder.key_u16("split.no", i).key_u16("split.count", 2).key_i32("split.tensors.count", 2);
+      if (i == 0) {
+        builder.key_string("general.architecture", "llama").key_u32("llama.block_count", 2);
+        builder.key_array("tokenizer.ggml.tokens", 8, 2, gguf_string("a") + gguf_string("b"));
+      }
+      if (const auto& keys = i == 0 ? first : later; keys) {
+        keys(builder);
+      }
+      builder.tensor(i == 0 ? "a" : "b", {32}, 24, 0);
+      builder.data = std::string(32, '\0');
+      folder.write(name_of(1 + i, 2), builder.bytes());
+    }
+    return message_of(folder / name_of(1, 2));
+  };
+  const auto expect_mixed = [](const std::string& error, const std::string& why) {
+    EXPECT_EQ(error.rfind("E-SPLIT-MIXED: ", 0), 0U) << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+  };
+  expect_mixed(error_with([](GgufBuilder& b) { b.key_string("general.architecture", "qwen3"); }),
+               "general.architecture is \"qwen3\", in the first split \"llama\"");
+  expect_mixed(error_with([](GgufBuilder& b) { b.key_u32("llama.block_count", 3); }),
+               "llama.block_count is 3, in the first split 2");
+  expect_mixed(error_with([](GgufBuilder& b) { b.key_u16("llama.block_count", 2); }),
+               "llama.block_count is 2");
+  expect_mixed(error_with([](GgufBuilder& b) { b.key_u32("qwen3.block_count", 2); }),
+               "qwen3.block_count is 2, the first split has no such key");
+  expect_mixed(error_with([](GgufBuilder& b) {
+                 b.key_array("tokenizer.ggml.tokens", 8, 2, gguf_string("a") + gguf_string("c"));
+               }),
+               "tokenizer.ggml.tokens is an array of 2");
+  expect_mixed(error_with([](GgufBuilder& b) {
+                 b.version = 2;
+                 b.key_string("general.architecture", "llama");
+               }),
+               "another version");
+  // What repeats the first split's keys, or says how this file is laid out, is no other model.
+  EXPECT_EQ(error_with([](GgufBuilder& b) {
+              b.key_string("general.architecture", "llama").key_u32("general.alignment", 32);
+              b.key_array("tokenizer.ggml.tokens", 8, 2, gguf_string("a") + gguf_string("b"));
+            }),
+            "none");
+}
+
+TEST(GgufModelTest, ACountOfNoSplitsBesideANameOfManyIsAWarning) {
+  const TemporaryFolder folder;
+  for (int i = 1; i <= 3; ++i) {
+    folder.write(name_of(i, 3), split(0, 0, 1, {"a"}));
+  }
+  const ModelFiles model = open_model(folder / name_of(2, 3));
+  ASSERT_EQ(model.warnings.size(), 1U);
+  EXPECT_EQ(model.warnings[0].id, "W-SPLIT-COUNT");
+  EXPECT_EQ(model.warnings[0].text,
+            name_of(2, 3) + ": split.count is 0, its name says 3: read alone");
+}
+
+TEST(GgufModelTest, WithoutAMatrixNoNameIsKeptForMeasuring) {
+  const TemporaryFolder folder;
+  OpenOptions options;
+  options.for_matrices = true;
+  const std::string path = folder.write("flat.gguf", split(0, 1, 2, {"a", "b"}));
+  EXPECT_EQ(message_of(path, options),
+            "E-NOTHING: " + path + ": nothing to measure: the model has no weight matrix");
+  EXPECT_EQ(open_model(path).tensors.size(), 2U);
+  EXPECT_EQ(message_of(folder.write("m.gguf", small_gguf().bytes()), options), "none");
+  // One file of a set may have no matrix where another has.
+  write_set(folder);
+  EXPECT_EQ(message_of(folder / name_of(2, 3), options), "none");
 }
 
 TEST(GgufModelTest, SplitKeysMustBeCounts) {

@@ -73,6 +73,11 @@ TEST(SafetensorsTest, EveryDtypeHasItsSize) {
   }
 }
 
+TEST(SafetensorsTest, ATensorWithoutANameIsRefused) {
+  EXPECT_EQ(entry_error(safetensors_entry("", "F32", "2", "0,8"), 8),
+            at_byte("E-ST-NAME", kFirstName));
+}
+
 TEST(SafetensorsTest, RankZeroZeroSizesAndEmptyFilesAreLegal) {
   const SafetensorsHeader header =
       parse(safetensors_file(braces(safetensors_entry("s", "F32", "", "0,4") + "," +

@@ -57,6 +57,9 @@ struct ModelFiles {
 struct OpenOptions {
   std::string model_config;  ///< --model-config FILE; empty: look beside the model
   bool adapter = false;      ///< a GGUF adapter (LoRA) is no refusal
+  /// A GGUF file of which no tensor can be a matrix is refused (E-NOTHING) before its names are
+  /// kept.
+  bool for_matrices = false;
   std::int32_t threads = 0;  ///< that read headers; 0: one for each usable core, at most 8
 };
 
@@ -70,5 +73,8 @@ ModelFiles open_model(const std::string& path, const OpenOptions& options = {});
 /// The model that `store` holds, which need not outlive it. Errors: as above, and those of the
 /// store.
 ModelFiles open_model(ModelStore& store, const OpenOptions& options = {});
+
+/// Throws MissingInputError E-NOTHING (66): the model at `path` has no weight matrix.
+[[noreturn]] void throw_nothing_to_measure(const std::string& path);
 
 }  // namespace vindex::shard
