@@ -117,6 +117,7 @@ bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
   settings.devices = parse_devices(flags.device);
   settings.threads = flags.threads;
   settings.blas_core = blas_core_wish();
+  settings.ram_budget = ram_budget_of(session, "").bytes;
   settings.sampling = {.samples = flags.samples,
                        .case_seconds = flags.case_seconds,
                        .stop_signal = &catch_stop_signals()};

@@ -81,8 +81,9 @@ run::RunSettings settings_of(const Flags& flags, const Session& session) {
   settings.options.sign_flip_draws = parse_null(flags.null);
   settings.backend = backend_of(flags.backend);
   settings.devices = parse_devices(flags.device);
-  settings.ram_budget =
-      flags.ram_budget.empty() ? run::default_ram_budget() : parse_size(flags.ram_budget);
+  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  settings.ram_budget = budget.bytes;
+  settings.ram_budget_source = budget.source_text();
   settings.store_spectra = !flags.no_spectra;
   settings.worker = parse_worker(flags.worker);
   settings.blas_core = blas_core_wish();
@@ -121,8 +122,10 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--threads", settings.threads, "CPU workers (0: every core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  verb.add_option("--ram-budget", flags.ram_budget,
-                  "Memory, for example 8GiB (default: three quarters of what is free)");
+  verb.add_option(
+      "--ram-budget", flags.ram_budget,
+      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
+      "control groups and Slurm leave)");
   verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
@@ -195,12 +198,13 @@ Ending show_plan(const Flags& flags, const Session& session) {
   print_result(fmt::format(
       "matrices          {}\nunits of work     {}, each measured at once\nto read           {}\n"
       "memory            {} suggested, {} at least, {} allowed\n"
+      "allowed by        {}\n"
       "read ahead        up to {} of that memory, for weights on their way\n{}"
       "results file      about {}\nexpected time     about {}, where the storage gives {:.2g} GB/s "
       "or more\n",
       plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
-      size_text(plan.least_ram_bytes), size_text(settings.ram_budget), size_text(plan.ring_bytes),
-      devices, size_text(plan.output_bytes), run::clock_text(seconds),
+      size_text(plan.least_ram_bytes), size_text(settings.ram_budget), settings.ram_budget_source,
+      size_text(plan.ring_bytes), devices, size_text(plan.output_bytes), run::clock_text(seconds),
       1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)));
   return Ending();
 }

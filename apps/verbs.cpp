@@ -57,9 +57,31 @@ Ending stopped_early(const std::string& kept) {
                                                kept)};
 }
 
-std::string blas_core_wish() {
-  const char* const wish = std::getenv("OPENBLAS_CORETYPE");
-  return wish == nullptr ? std::string() : std::string(wish);
+namespace {
+/// Empty where it is not set.
+std::string environment_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+}  // namespace
+
+std::string blas_core_wish() { return environment_variable("OPENBLAS_CORETYPE"); }
+
+run::RamBudget ram_budget_of(const Session& session, const std::string& text) {
+  if (!text.empty()) {
+    run::RamBudget budget;
+    budget.bytes = parse_size(text);
+    budget.limit.source = "--ram-budget";
+    return budget;
+  }
+  run::RamBudget budget = run::default_ram_budget(
+      run::system_memory_limits(), {.mem_per_node = environment_variable("SLURM_MEM_PER_NODE"),
+                                    .mem_per_cpu = environment_variable("SLURM_MEM_PER_CPU"),
+                                    .cpus_on_node = environment_variable("SLURM_CPUS_ON_NODE")});
+  for (const std::string& warning : budget.warnings) {
+    say(session, "warning W-SLURM-MEMORY: " + warning);
+  }
+  return budget;
 }
 
 void on_choice(CLI::App& app, Session& session, std::function<Ending()> run) {

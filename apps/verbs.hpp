@@ -4,6 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/run/measure_run.hpp>
+#include <vindex/run/ram_budget.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -62,6 +63,10 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments);
 
 /// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE.
 std::uint64_t parse_size(const std::string& text);
+
+/// `text` ("8GiB") as the budget of a run; empty: what the system and Slurm's variables leave, with
+/// a warning on standard error for variables that say nothing. Errors: UsageError E-SIZE.
+run::RamBudget ram_budget_of(const Session& session, const std::string& text);
 
 /// "all" (empty), "0", "0,2" as CUDA devices. Errors: UsageError E-DEVICE.
 std::vector<std::int32_t> parse_devices(const std::string& text);

@@ -183,6 +183,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
   run_settings.backend = section.is_cuda() ? run::BackendChoice::kCuda : run::BackendChoice::kCpu;
   run_settings.devices = settings.devices;
   run_settings.threads = settings.threads;
+  run_settings.ram_budget = settings.ram_budget;
   run_settings.restart = true;
   run_settings.command = settings.command;
   run::RunHooks hooks;

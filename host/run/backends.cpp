@@ -1,4 +1,4 @@
-// Choosing back ends, and what memory the process may take.
+// Choosing back ends.
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
@@ -7,10 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <fstream>
-#include <limits>
-
 namespace vindex::run {
 
 namespace {
@@ -18,34 +14,7 @@ namespace {
 /// Devices looked for with `--device all`.
 constexpr std::int32_t kMaxDevices = 64;
 
-std::uint64_t meminfo_available() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    unsigned long long kib = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) {
-      return static_cast<std::uint64_t>(kib) * 1024;
-    }
-  }
-  return 4ULL << 30U;
-}
-
-std::uint64_t read_number(const char* path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  return file >> value ? value : std::numeric_limits<std::uint64_t>::max();
-}
-
 }  // namespace
-
-std::uint64_t default_ram_budget() {
-  std::uint64_t available = meminfo_available();
-  const std::uint64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max" is no number
-  if (limit != std::numeric_limits<std::uint64_t>::max()) {
-    const std::uint64_t used = read_number("/sys/fs/cgroup/memory.current");
-    available = std::min(available, used < limit ? limit - used : 0);
-  }
-  return available / 4 * 3;
-}
 
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
                                                              std::string& note) {

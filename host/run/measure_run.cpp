@@ -15,10 +15,6 @@ namespace vindex::run {
 
 namespace {
 
-std::uint64_t budget_of(const RunSettings& settings) {
-  return settings.ram_budget == 0 ? default_ram_budget() : settings.ram_budget;
-}
-
 std::string warning_line(const Warning& warning) {
   return fmt::format("warning {}: {}", warning.id, warning.text);
 }
@@ -29,6 +25,7 @@ SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
   const shard::OpenOptions opening{.model_config = settings.model_config,
                                    .adapter = settings.indexing.lora,
+                                   .for_matrices = true,
                                    .threads = settings.threads};
   model.files = settings.store == nullptr ? shard::open_model(settings.model, opening)
                                           : shard::open_model(*settings.store, opening);
@@ -36,9 +33,7 @@ SelectedModel open_selected(const RunSettings& settings) {
   indexing.threads = settings.threads;
   model.index = model::index_model(model.files, indexing);
   if (model.index.matrices.empty()) {
-    throw MissingInputError("E-NOTHING",
-                            fmt::format("{}: nothing to measure: the model has no weight matrix",
-                                        printable(settings.model)));
+    shard::throw_nothing_to_measure(settings.model);
   }
   model.selected = model::select(model.index, settings.selection);
   if (model.selected.empty()) {
@@ -79,7 +74,7 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
   const std::vector<RowWork> works =
       spectrum_works(model, backends, settings.options, settings.store_spectra, rows);
   return plan_job(works, static_cast<std::int64_t>(model.selected.size()), lanes_of(backends),
-                  budget_of(settings));
+                  settings.ram_budget);
 }
 
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
@@ -96,7 +91,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   run.description = describe_run(settings, model, backends, *run.reader);
   run.worker = settings.worker;
   run.restart = settings.restart;
-  run.ram_budget = budget_of(settings);
+  run.ram_budget = settings.ram_budget;
   for (const auto* warnings : {&model.files.warnings, &model.index.warnings}) {
     for (const Warning& warning : *warnings) {
       run.messages.push_back(warning_line(warning));

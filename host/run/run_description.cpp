@@ -139,6 +139,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                            {"spectra", settings.store_spectra},
                            {"threads", settings.threads},
                            {"ram_budget_bytes", settings.ram_budget},
+                           {"ram_budget_source", settings.ram_budget_source},
                            {"worker", {settings.worker.index, settings.worker.count}}}
                           .dump(1);
 

@@ -119,6 +119,7 @@ TEST_P(ChangedInputTest, ItsRowsFailAndTheOthersAreMeasured) {
     const TemporaryFolder folder;
     const Model model = write_model(folder, gguf);
     RunSettings settings;
+    settings.ram_budget = std::uint64_t{1} << 30U;
     settings.model = model.path;
     settings.output = folder / "out.h5";
     settings.backend = BackendChoice::kCpu;

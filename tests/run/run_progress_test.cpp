@@ -28,6 +28,7 @@ RunSettings derived_settings(const TemporaryFolder& folder) {
   folder.write("config.json",
                R"({"model_type":"llama","num_attention_heads":6,"num_key_value_heads":2})");
   RunSettings settings;
+  settings.ram_budget = std::uint64_t{1} << 30U;
   settings.model = folder.path();
   settings.output = folder / "out.h5";
   settings.imatrix = folder.write(

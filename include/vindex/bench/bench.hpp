@@ -37,8 +37,9 @@ struct BenchSettings {
   std::string simd_level;  ///< of the decode section; empty: the best here
   run::BackendChoice backend = run::BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};
-  std::int32_t threads = 0;  ///< 0: every core; CUDA: calls at once
-  std::string blas_core;     ///< kernels of OpenBLAS that the user wants; empty: the best here
+  std::int32_t threads = 0;      ///< 0: every core; CUDA: calls at once
+  std::uint64_t ram_budget = 0;  ///< bytes, of end_to_end
+  std::string blas_core;         ///< kernels of OpenBLAS that the user wants; empty: the best here
   Sampling sampling;
   std::int64_t index_tensors = 207'360;  ///< of the model that the section index writes
   /// Of the sections index, read and end_to_end: a model of the user's, or empty for one of

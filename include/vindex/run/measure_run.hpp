@@ -35,7 +35,8 @@ struct RunSettings {
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
   std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
-  std::uint64_t ram_budget = 0;  ///< bytes; 0: default_ram_budget()
+  std::uint64_t ram_budget = 0;   ///< bytes; a run needs more than 0 (run/ram_budget.hpp)
+  std::string ram_budget_source;  ///< where it comes from, for /run/settings
   bool store_spectra = true;
   shard::BulkReadOptions reading;
   results::WorkerShare worker;
@@ -66,9 +67,6 @@ SelectedModel open_selected(const RunSettings& settings);
 /// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent.
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
                                                              std::string& note);
-
-/// Three quarters of the memory this process may still take (cgroup limit and MemAvailable).
-std::uint64_t default_ram_budget();
 
 /// The plan of everything selected on `backends`. Errors: ConfigurationError E-BUDGET (78) where
 /// the budget is too small.
