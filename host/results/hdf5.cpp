@@ -26,6 +26,12 @@ std::string_view type_name(Type type) {
   return "";
 }
 
+std::recursive_mutex& LibraryLock::mutex() {
+  // Never destroyed: threads of a run that was stopped may outlive main().
+  static auto* const mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
 void quiet() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
@@ -131,6 +137,7 @@ Handle link_utf8() {
 }  // namespace
 
 void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packed) {
+  const LibraryLock lock;
   std::vector<hsize_t> offset(shape_.size(), 0);
   offset.at(0) = first;
   constexpr std::uint32_t kEveryFilterApplied = 0;
@@ -140,6 +147,7 @@ void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packe
 }
 
 File File::create(Storage& storage, std::string label) {
+  const LibraryLock lock;
   File file;
   file.storage_ = &storage;
   file.label_ = std::move(label);
@@ -150,6 +158,7 @@ File File::create(Storage& storage, std::string label) {
 }
 
 void File::close() {
+  const LibraryLock lock;
   const std::int64_t id = handle_.id();
   const bool flushed = H5Fflush(id, H5F_SCOPE_LOCAL) >= 0;
   handle_ = Handle();
@@ -158,12 +167,14 @@ void File::close() {
 }
 
 void File::make_group(const std::string& path) {
+  const LibraryLock lock;
   const Handle group(
       written(H5Gcreate2(handle_.id(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), path));
 }
 
 Dataset File::make_dataset(const std::string& path, Type type, const Shape& shape,
                            const Layout& layout) {
+  const LibraryLock lock;
   Handle create(written(H5Pcreate(H5P_DATASET_CREATE), path));
   // Times would make two equal runs differ.
   written(H5Pset_obj_track_times(create.id(), false), path);
@@ -197,6 +208,7 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
 }
 
 void File::write_strings(const std::string& path, std::span<const std::string> values) {
+  const LibraryLock lock;
   // Contiguous: the library lets no filter see references to variable-length strings.
   const Dataset dataset = make_dataset(path, Type::kString, {values.size()}, {});
   if (values.empty()) {
@@ -214,6 +226,7 @@ void File::write_strings(const std::string& path, std::span<const std::string> v
 }
 
 void File::write_text(const std::string& path, const std::string& text) {
+  const LibraryLock lock;
   const Dataset dataset = make_dataset(path, Type::kString, {}, {});
   const Handle memory = file_type(Type::kString);
   const char* pointer = text.c_str();
@@ -234,33 +247,39 @@ void write_attribute(hid_t file, const std::string& path, const std::string& nam
 
 void File::set_attribute(const std::string& path, const std::string& name,
                          const std::string& value) {
+  const LibraryLock lock;
   const Handle text = file_type(Type::kString);
   const char* pointer = value.c_str();
   write_attribute(handle_.id(), path, name, text.id(), text.id(), scalar_space(), &pointer);
 }
 
 void File::set_attribute(const std::string& path, const std::string& name, std::int64_t value) {
+  const LibraryLock lock;
   write_attribute(handle_.id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64, scalar_space(),
                   &value);
 }
 
 void File::set_attribute(const std::string& path, const std::string& name,
                          std::span<const std::int8_t> values) {
+  const LibraryLock lock;
   write_attribute(handle_.id(), path, name, H5T_STD_I8LE, H5T_NATIVE_INT8,
                   space_of({values.size()}), values.data());
 }
 
 void File::set_fill_value(const std::string& path, std::int32_t value) {
+  const LibraryLock lock;
   write_attribute(handle_.id(), path, "_FillValue", H5T_STD_I32LE, H5T_NATIVE_INT32, space_of({1}),
                   &value);
 }
 
 void File::make_scale(const std::string& path, const std::string& name) {
+  const LibraryLock lock;
   const Handle scale(written(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), path));
   written(H5DSset_scale(scale.id(), name.c_str()), path);
 }
 
 void File::attach_scale(const std::string& path, unsigned dimension, const std::string& scale) {
+  const LibraryLock lock;
   const Handle dataset(written(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), path));
   const Handle other(written(H5Dopen2(handle_.id(), scale.c_str(), H5P_DEFAULT), scale));
   written(H5DSattach_scale(dataset.id(), other.id(), dimension), path);

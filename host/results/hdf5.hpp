@@ -1,6 +1,7 @@
 // Owns the wrapper over the HDF5 C API: handles that close themselves, every return code checked,
 // errors in our words. Reading trusts nothing: hard links only, stored layouts and filters of our
-// own, exact types and shapes.
+// own, exact types and shapes. libhdf5 knows no threads: every function here takes one lock, so
+// that several objects may be used by several threads; one object belongs to one thread at a time.
 #pragma once
 
 #include "storage.hpp"
@@ -91,7 +92,7 @@ class Dataset {
   std::uint64_t row_elements_ = 1;
 };
 
-/// An open file over a Storage that outlives it. Not thread-safe.
+/// An open file over a Storage that outlives it.
 class File {
  public:
   /// A new file; low bound 1.8, high bound 1.10. `label` is for messages.

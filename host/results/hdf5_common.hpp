@@ -7,7 +7,20 @@
 
 #include <hdf5.h>
 
+#include <mutex>
+
 namespace vindex::results::h5 {
+
+/// Held around every call of libhdf5, which is built without threads in mind: whatever threads ask,
+/// one of them is in the library at a time. Functions of ours that hold it call each other.
+class LibraryLock {
+ public:
+  LibraryLock() : lock_(mutex()) {}
+
+ private:
+  static std::recursive_mutex& mutex();
+  std::lock_guard<std::recursive_mutex> lock_;
+};
 
 /// Opens the library's quiet mode on this thread: no error stack on stderr, no plugins.
 void quiet();

@@ -12,6 +12,7 @@
 namespace vindex::results::h5 {
 
 File File::open(Storage& storage, std::string label) {
+  const LibraryLock lock;
   quiet();
   File file;
   file.storage_ = &storage;
@@ -31,6 +32,7 @@ File File::open(Storage& storage, std::string label) {
 }
 
 bool File::exists(const std::string& path) const {
+  const LibraryLock lock;
   std::size_t end = 0;
   while (end != std::string::npos) {
     end = path.find('/', end + 1);
@@ -54,6 +56,7 @@ bool File::exists(const std::string& path) const {
 }
 
 std::vector<std::string> File::list(const std::string& group) const {
+  const LibraryLock lock;
   std::vector<std::string> names;
   if (!exists(group)) {
     return names;
@@ -141,6 +144,7 @@ bool chunks_are_modest(hid_t create, const Shape& shape) {
 }  // namespace
 
 Dataset File::open_dataset(const std::string& path) const {
+  const LibraryLock lock;
   if (!exists(path)) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(path) + " is missing");
   }
@@ -181,10 +185,14 @@ Dataset File::open_dataset(const std::string& path) const {
   return dataset;
 }
 
-std::uint64_t Dataset::stored_bytes() const { return H5Dget_storage_size(id()); }
+std::uint64_t Dataset::stored_bytes() const {
+  const LibraryLock lock;
+  return H5Dget_storage_size(id());
+}
 
 void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
                        std::size_t elements) const {
+  const LibraryLock lock;
   if (type != type_) {
     throw FormatError(
         "E-RESULTS-SCHEMA", printable(where_),
@@ -239,6 +247,7 @@ std::optional<std::uint64_t> heap_references(hid_t file, hid_t dataset) {
 }  // namespace
 
 std::vector<std::string> File::read_strings(const std::string& path) const {
+  const LibraryLock lock;
   const Dataset dataset = open_dataset(path);
   if (dataset.type() != Type::kString || dataset.shape().size() > 1) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path),
@@ -273,6 +282,7 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
 }
 
 std::string File::read_text(const std::string& path) const {
+  const LibraryLock lock;
   const Dataset dataset = open_dataset(path);
   if (!dataset.shape().empty()) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "no single text");
@@ -281,6 +291,7 @@ std::string File::read_text(const std::string& path) const {
 }
 
 bool File::has_attribute(const std::string& path, const std::string& name) const {
+  const LibraryLock lock;
   if (!exists(path)) {
     return false;
   }
@@ -289,6 +300,7 @@ bool File::has_attribute(const std::string& path, const std::string& name) const
 }
 
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
+  const LibraryLock lock;
   const std::string where = path + " attribute " + name;
   exists(path);  // throws where the way there is no hard link
   const Handle attribute(
@@ -309,6 +321,7 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
 }
 
 std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {
+  const LibraryLock lock;
   const std::string where = path + " attribute " + name;
   exists(path);  // throws where the way there is no hard link
   const Handle attribute(
@@ -325,11 +338,13 @@ std::int64_t File::integer_attribute(const std::string& path, const std::string&
 }
 
 bool File::is_scale(const std::string& path) const {
+  const LibraryLock lock;
   const Dataset dataset = open_dataset(path);
   return H5DSis_scale(dataset.id()) > 0;
 }
 
 bool File::has_scale(const std::string& path, unsigned dimension, const std::string& scale) const {
+  const LibraryLock lock;
   if (!exists(path) || !exists(scale)) {
     return false;
   }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 
@@ -98,6 +99,14 @@ void fill_column(const h5::File& file, const std::string& group, const Column& c
     case h5::Type::kFloat64:
       return fill<double>(file, path, column, rows);
   }
+}
+
+/// Columns that say which matrix a row is of, and how its measurement ended.
+bool is_identity(const std::string& name) {
+  constexpr std::array<std::string_view, 12> kNames = {"tensor", "slice",    "layer",  "expert",
+                                                       "block",  "role",     "shard",  "rows",
+                                                       "cols",   "encoding", "status", "reason"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 }  // namespace
@@ -208,6 +217,15 @@ std::vector<StoredRow> ResultsReader::all_rows(std::int32_t source) {
 }
 
 std::vector<StoredRow> ResultsReader::rows(std::int32_t source, model::ResultTable table) {
+  return read_rows(source, table, true);
+}
+
+std::vector<StoredRow> ResultsReader::identities(std::int32_t source, model::ResultTable table) {
+  return read_rows(source, table, false);
+}
+
+std::vector<StoredRow> ResultsReader::read_rows(std::int32_t source, model::ResultTable table,
+                                                bool whole) {
   if (!has_table(table)) {
     return {};
   }
@@ -215,10 +233,12 @@ std::vector<StoredRow> ResultsReader::rows(std::int32_t source, model::ResultTab
   const std::vector<std::string> tensors = file_.read_strings(group + "/tensor");
   std::vector<StoredRow> rows(tensors.size());
   for (const Column& column : matrix_columns(column_options(file_, table))) {
-    fill_column(file_, group, column, rows);
+    if (whole || is_identity(column.name)) {
+      fill_column(file_, group, column, rows);
+    }
   }
   const std::string resume = resume_group(table);
-  if (file_.exists(resume) && file_.exists(resume + "/moments")) {
+  if (whole && file_.exists(resume) && file_.exists(resume + "/moments")) {
     for (const Column& column : resume_columns()) {
       fill_column(file_, resume, column, rows);
     }

@@ -42,6 +42,8 @@ class ResultsReader {
   /// the file has no such table.
   std::vector<StoredRow> rows(std::int32_t source,
                               model::ResultTable table = model::ResultTable::kMatrix);
+  /// The same with nothing filled but what identifies a row and how it ended.
+  std::vector<StoredRow> identities(std::int32_t source, model::ResultTable table);
   /// The rows of every table, one after the other.
   std::vector<StoredRow> all_rows(std::int32_t source);
   void read_sigma(std::int64_t row, std::span<double> out);
@@ -58,6 +60,7 @@ class ResultsReader {
     std::optional<h5::Dataset> data;  ///< opened on first use
   };
   void index_bulk();
+  std::vector<StoredRow> read_rows(std::int32_t source, model::ResultTable table, bool whole);
   std::int64_t row_count(model::ResultTable table) const;
   std::vector<std::int64_t> members_of(const std::string& group, model::ResultTable table) const;
 

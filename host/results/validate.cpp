@@ -1,6 +1,7 @@
 // Owns the check of a file against the results contract: every dataset, its type, shape, scale and
 // attributes, the order of rows, the counts, and that all data can be read.
 #include "columns.hpp"
+#include "read_through.hpp"
 #include "result_tables.hpp"
 #include "results_reader.hpp"
 
@@ -117,52 +118,8 @@ class Checker {
       } else {
         require(file_.is_scale(path), path + " is no dimension scale");
       }
-      read_all(dataset, path);
+      read_through(file_, dataset, path);
     });
-  }
-
-  void read_all(const h5::Dataset& dataset, const std::string& path) {
-    switch (dataset.type()) {
-      case h5::Type::kString:
-        file_.read_strings(path);
-        break;
-      case h5::Type::kInt8:
-        read_blocks<std::int8_t>(dataset);
-        break;
-      case h5::Type::kInt32:
-        read_blocks<std::int32_t>(dataset);
-        break;
-      case h5::Type::kInt64:
-        read_blocks<std::int64_t>(dataset);
-        break;
-      case h5::Type::kFloat32:
-        read_blocks<float>(dataset);
-        break;
-      case h5::Type::kFloat64:
-        read_blocks<double>(dataset);
-        break;
-    }
-  }
-
-  template <typename T>
-  void read_blocks(const h5::Dataset& dataset) {
-    const h5::Shape& shape = dataset.shape();
-    std::uint64_t width = 1;
-    for (std::size_t i = 1; i < shape.size(); ++i) {
-      width *= shape[i];
-    }
-    const std::uint64_t step = rows_per_block(width * sizeof(T));
-    std::vector<T> block;
-    for (std::uint64_t first = 0; first < shape[0]; first += step) {
-      const std::uint64_t count = std::min(step, shape[0] - first);
-      block.resize(count * width);
-      dataset.read<T>(first, count, block);
-    }
-  }
-
-  static std::uint64_t rows_per_block(std::uint64_t row_bytes) {
-    constexpr std::uint64_t kBlockBytes = 4U << 20U;
-    return std::max<std::uint64_t>(1, kBlockBytes / std::max<std::uint64_t>(row_bytes, 1));
   }
 
   void columns(model::ResultTable table) {
@@ -215,8 +172,13 @@ class Checker {
   void order(model::ResultTable table) {
     const std::string where = table_group(table) + ": ";
     std::set<std::string> keys;
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (i > 0 && !row_before(rows_[i - 1], rows_[i])) {
+    // Where blocks of a later minor version stand is not known here.
+    const std::vector<std::string> blocks = file_.read_strings(table_group(table) + "/block");
+    const auto is_known = [&](std::size_t i) {
+      return model::block_of_name(blocks[i]).has_value();
+    };
+    for (std::size_t i = 1; i < rows_.size(); ++i) {
+      if (is_known(i - 1) && is_known(i) && !row_before(rows_[i - 1], rows_[i])) {
         require(false, where + fmt::format("row {} is out of order", i));
         break;
       }
@@ -325,7 +287,7 @@ class Checker {
       require(dataset.shape().at(0) == rows.size(), group + name + ": wrong shape");
       require(file_.has_scale(group + name, 0, group + "/matrix"),
               group + name + ": no dimension scale matrix");
-      read_all(dataset, group + name);
+      read_through(file_, dataset, group + name);
     }
     const h5::Shape right = file_.open_dataset(group + "/right").shape();
     const h5::Shape left = file_.open_dataset(group + "/left").shape();

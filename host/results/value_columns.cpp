@@ -14,30 +14,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::size_t width_in(const h5::File& file, const std::string& group, const std::string& name) {
-  const std::string path = group + "/" + name;
-  if (!file.exists(path)) {
-    return 0;
-  }
-  h5::Shape shape;
-  try {
-    const h5::Dataset dataset = file.open_dataset(path);
-    if (dataset.type() == h5::Type::kString) {
-      return 0;
-    }
-    shape = dataset.shape();
-  } catch (const FormatError&) {
-    return 0;  // a group, or a type that a later version may write
-  }
-  const h5::Shape rows = file.open_dataset(group + "/tensor").shape();
-  if (rows.size() != 1 || shape.empty() || shape[0] != rows[0]) {
-    return 0;
-  }
-  return shape.size() == 1                                      ? 1
-         : shape == h5::Shape{rows[0], measure::kVarAtK.size()} ? measure::kVarAtK.size()
-                                                                : 0;
-}
-
 template <typename T>
 std::vector<double> numbers(const h5::Dataset& dataset, std::size_t count, bool has_missing) {
   std::vector<T> stored(count);
@@ -72,6 +48,30 @@ std::vector<double> read_column(const h5::File& file, const std::string& path, s
 
 }  // namespace
 
+std::size_t column_width(const h5::File& file, const std::string& group, const std::string& name) {
+  const std::string path = group + "/" + name;
+  if (!file.exists(path)) {
+    return 0;
+  }
+  h5::Shape shape;
+  try {
+    const h5::Dataset dataset = file.open_dataset(path);
+    if (dataset.type() == h5::Type::kString) {
+      return 0;
+    }
+    shape = dataset.shape();
+  } catch (const FormatError&) {
+    return 0;  // a group, or a type that a later version may write
+  }
+  const h5::Shape rows = file.open_dataset(group + "/tensor").shape();
+  if (rows.size() != 1 || shape.empty() || shape[0] != rows[0]) {
+    return 0;
+  }
+  return shape.size() == 1                                      ? 1
+         : shape == h5::Shape{rows[0], measure::kVarAtK.size()} ? measure::kVarAtK.size()
+                                                                : 0;
+}
+
 ValueColumns::ValueColumns(SourcePool& pool, model::ResultTable table,
                            std::vector<const StoredRow*> rows)
     : pool_(pool), table_(table), group_(table_group(table)), rows_(std::move(rows)) {
@@ -93,7 +93,8 @@ std::size_t ValueColumns::width(const std::string& name) {
   const auto [place, is_new] = widths_.try_emplace(name, 0);
   if (is_new) {
     for (const std::int32_t source : sources_) {
-      place->second = std::max(place->second, width_in(pool_.reader(source).file(), group_, name));
+      place->second =
+          std::max(place->second, column_width(pool_.reader(source).file(), group_, name));
     }
   }
   return place->second;
@@ -105,7 +106,7 @@ std::vector<double> ValueColumns::read(const std::string& name) {
   for (const std::int32_t source : sources_) {
     const ResultsReader& reader = pool_.reader(source);
     const h5::File& file = reader.file();
-    if (width == 0 || width_in(file, group_, name) != width) {
+    if (width == 0 || column_width(file, group_, name) != width) {
       continue;
     }
     const std::vector<double> stored = read_column(file, group_ + "/" + name, width);

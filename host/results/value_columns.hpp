@@ -12,6 +12,10 @@
 
 namespace vindex::results {
 
+/// Numbers per row of dataset `name` of the table in `group`: 1, or 9 for [matrix, k]; 0 where it
+/// is absent, or of another type or shape.
+std::size_t column_width(const h5::File& file, const std::string& group, const std::string& name);
+
 class ValueColumns {
  public:
   /// `rows` are of `table` in files of `pool`, which outlives this.
