@@ -72,7 +72,7 @@ __device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// m16n8k8 with tf32 operands (to_tf32), float32 sums: A rows {g, g+8, g, g+8} at columns
+/// m16n8k8 with tf32 operands, float32 sums: A rows {g, g+8, g, g+8} at columns
 /// {t, t, t+4, t+4}, B column g at rows t and t+4, D as above.
 __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4],
                                 const std::uint32_t (&b)[2]) {
@@ -128,21 +128,6 @@ __device__ inline void load_matrix_x4_transposed(std::uint32_t (&r)[4], const vo
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(shared_address(row_in_shared))
                : "memory");
-}
-
-/// `value` rounded to the 11 significant bits of tf32, to nearest, ties away from zero, as float32
-/// bits.
-__device__ inline std::uint32_t to_tf32(float value) {
-  std::uint32_t bits = 0;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
-  return bits;
-}
-
-/// 1 / value to about 20 bits; subnormal arguments give infinity, subnormal results zero.
-__device__ inline double reciprocal_approx(double value) {
-  double result = 0.0;
-  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(result) : "d"(value));
-  return result;
 }
 
 /// Two float32 rounded to nearest as binary16, `low` in the lower half; what exceeds 65504 by half

@@ -321,25 +321,4 @@ std::uint32_t to_bfloat_pair(float low, float high) {
                                           << 16U;
 }
 
-std::uint32_t to_tf32(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if (!std::isfinite(value)) {
-    return bits;
-  }
-  return (bits + 0x1000U) & 0xFFFFE000U;  // half a unit of bit 13, then cut: ties away from zero
-}
-
-double reciprocal_approx(double value) {
-  constexpr std::uint64_t kUpper = 0xFFFFFFFF00000000ULL;
-  constexpr double kLeast = 2.2250738585072014e-308;
-  const auto cut = [](double x) {
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & kUpper);
-  };
-  if (std::abs(value) < kLeast) {
-    return std::copysign(HUGE_VAL, value);
-  }
-  const double result = cut(1.0 / cut(value));
-  return std::abs(result) < kLeast ? std::copysign(0.0, value) : result;
-}
-
 }  // namespace vindex::kernels::device

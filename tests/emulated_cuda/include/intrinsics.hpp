@@ -89,7 +89,5 @@ inline void load_matrix_x4_transposed(
 
 std::uint32_t to_half_pair(float low, float high);
 std::uint32_t to_bfloat_pair(float low, float high);
-std::uint32_t to_tf32(float value);
-double reciprocal_approx(double value);
 
 }  // namespace vindex::kernels::device
