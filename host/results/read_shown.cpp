@@ -83,6 +83,7 @@ ShownMatrix matrix_of(const StoredRow& row) {
   matrix.role = row.role;
   matrix.rows = row.rows;
   matrix.cols = row.cols;
+  matrix.rank = row.rank;
   matrix.encoding = row.encoding;
   matrix.measured = row.status == measure::Status::kMeasured;
   matrix.reason = row.reason;

@@ -185,6 +185,13 @@ TEST_F(ProductsTest, AFileOfHeadsAloneShowsThem) {
   const std::string shown = run({"show", out}).out;
   EXPECT_NE(shown.find("16 of 16 rows of /product/ measured"), std::string::npos) << shown;
   EXPECT_NE(shown.find("ov_head"), std::string::npos) << shown;
+  // Heads of 4 columns: the first 4 singular values are all there are, of noise too.
+  for (const char* metric : {"var@4", "var@64"}) {
+    const std::string all = run({"show", out, "--metric", metric}).out;
+    EXPECT_EQ(all.find("1.000"), std::string::npos) << all;
+    EXPECT_NE(all.find("-"), std::string::npos) << all;
+  }
+  EXPECT_NE(run({"show", out, "--metric", "var@2"}).out.find("0."), std::string::npos);
   const ProgramResult none = run({"show", out, "--table", "matrix"});
   EXPECT_EQ(none.exit_code, 66);
   EXPECT_NE(none.err.find("E-SHOW-TABLE"), std::string::npos) << none.err;

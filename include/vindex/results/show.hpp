@@ -46,6 +46,7 @@ struct ShownMatrix {
   std::string role;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  std::int64_t rank = 0;  ///< of a product: its singular values that may differ from zero
   std::string encoding;
   bool measured = false;
   std::string reason;
