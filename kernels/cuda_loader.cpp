@@ -17,13 +17,15 @@ namespace {
 constexpr const char* kModule = "libvindex_cuda_module.so";
 using Factory = measure::Backend* (*)(std::int32_t device, std::string* why);
 
-/// Beside the program, in the library folder of an installation, or where the build put it.
+/// Beside the program, or in lib/vindex below the folder above it (installations, apps/ of a build)
+/// or the one above that (tests of a build).
 std::array<std::filesystem::path, 3> module_candidates() {
   std::error_code ignored;
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  return {program / kModule, program.parent_path() / "lib" / "vindex" / kModule,
-          std::filesystem::path(VINDEX_CUDA_MODULE_FOLDER) / kModule};
+  const std::filesystem::path above = program.parent_path();
+  return {program / kModule, above / "lib" / "vindex" / kModule,
+          above.parent_path() / "lib" / "vindex" / kModule};
 }
 
 Factory load_factory(std::string& why) {
@@ -41,7 +43,8 @@ Factory load_factory(std::string& why) {
     // unloaded.
     return reinterpret_cast<Factory>(::dlsym(module, "vindex_make_cuda_backend"));
   }
-  why = fmt::format("the CUDA module {} is missing beside the program", kModule);
+  why =
+      fmt::format("the CUDA module {} is neither beside the program nor in ../lib/vindex", kModule);
   return nullptr;
 }
 

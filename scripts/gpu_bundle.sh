@@ -1,7 +1,7 @@
 # The half of gpu_check.sh that packs the bundle; it sources this. Wants find_cuda_folders().
 
 # Programs of the bundle and where the build leaves them.
-programs=(apps/vindex kernels/libvindex_cuda_module.so tests/measure/measure_tests tests/kernels/gpu_kernel_tests
+programs=(apps/vindex lib/vindex/libvindex_cuda_module.so tests/measure/measure_tests tests/kernels/gpu_kernel_tests
           bench/gpu_probe)
 # What the GPU machine has itself: the C library, the driver, CUDA's toolkit. libstdc++ and libgcc_s travel along.
 own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresolv|libutil)\.so'

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# installed.sh tree|packages BUILD CMAKE CPACK: installs BUILD, or unpacks the packages made of it, into a folder of its own
+# and measures with what lies there. 77: a tool of Debian's packaging is not here.
+set -euo pipefail
+
+what=$1 build=$2 cmake=$3 cpack=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# The program alone, from another folder: nothing of the build tree is needed.
+try_program() {
+  local root=$1 file
+  for file in share/doc/vindex/{README.md,LICENSE,NOTICE,CHANGELOG.md,docs/metrics.md} share/vindex/jobs/local.sh; do
+    [[ -f "$root/$file" ]] || { echo "$file is missing in $root"; exit 1; }
+  done
+  mkdir "$folder/work"
+  cd "$folder/work"
+  "$root/bin/vindex" --version
+  "$root/bin/vindex" synth layer:2x64x32:bf16 -o model -q
+  "$root/bin/vindex" measure model -o out.h5 --backend cpu -q
+  "$root/bin/vindex" validate out.h5
+  VINDEX="$root/bin/vindex" "$root/share/vindex/jobs/local.sh" 2 model split.h5 --backend cpu --progress none
+  cd - >/dev/null
+  rm -rf "$folder/work"
+}
+
+if [[ "$what" == tree ]]; then
+  "$cmake" --install "$build" --prefix "$folder/prefix" >/dev/null
+  try_program "$folder/prefix"
+  exit 0
+fi
+
+for tool in dpkg-shlibdeps dpkg-deb file; do
+  command -v "$tool" >/dev/null || { echo "$tool is not here"; exit 77; }
+done
+(cd "$folder" && "$cpack" --config "$build/CPackConfig.cmake" -G 'DEB;TGZ' -B "$folder/packages") >"$folder/log" 2>&1 ||
+  { cat "$folder/log"; exit 1; }
+deb=$(ls "$folder"/packages/vindex_*.deb)
+depends=$(dpkg-deb -f "$deb" Depends)
+echo "Depends: $depends"
+for package in libhdf5 libc6 libopenblas0; do
+  [[ "$depends" == *"$package"* ]] || { echo "the package does not depend on $package"; exit 1; }
+done
+dpkg-deb -x "$deb" "$folder/root"
+try_program "$folder/root/usr"
+mkdir "$folder/archive"
+tar -xzf "$folder"/packages/vindex-*.tar.gz -C "$folder/archive" --strip-components 1
+try_program "$folder/archive"
