@@ -16,6 +16,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string_view>
 
 namespace vindex::write {
@@ -106,11 +107,6 @@ void write_shard(const ModelFiles& model, std::size_t index,
 /// The folder that the model's files lie in.
 std::string source_folder(const ModelFiles& model) { return folder_of(model.shards.front().path); }
 
-bool is_one_file(const ModelFiles& model) {
-  std::error_code ignored;
-  return model.shards.size() == 1 && !fs::is_directory(model.path, ignored);
-}
-
 void refuse_source_as_target(const ModelFiles& model, const std::string& target) {
   std::vector<std::string> sources = model.side_files;
   sources.push_back(source_folder(model));
@@ -129,7 +125,7 @@ void refuse_source_as_target(const ModelFiles& model, const std::string& target)
 }
 
 /// What is copied of the folder beside the shards, sorted.
-std::vector<std::string> side_files(const ModelFiles& model) {
+std::vector<std::string> side_files(const ModelFiles& model, shard::ModelStore& store) {
   std::vector<std::string> known;  // the index among them
   for (const std::string& path : model.side_files) {
     known.push_back(file_name_of(path));
@@ -143,21 +139,30 @@ std::vector<std::string> side_files(const ModelFiles& model) {
                         [&](std::string_view suffix) { return name.ends_with(suffix); });
   };
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(source_folder(model), error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code dangling;
-    const std::string name = entry->path().filename().string();
-    if (is_wanted(name) && entry->is_regular_file(dangling)) {
-      names.push_back(name);
+  for (const shard::StoreMember& member : store.list()) {
+    if (!member.folder && is_wanted(member.name) &&
+        store.state(member.name).presence == shard::MemberState::Presence::kPresent) {
+      names.push_back(member.name);
     }
-  }
-  if (error) {
-    throw SystemError("E-FOLDER-READ", error.value(),
-                      "cannot list " + printable(source_folder(model)));
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+void copy_side_file(shard::ModelStore& store, const std::string& name, OutputFolder& folder,
+                    RewriteReport& report) {
+  std::unique_ptr<shard::ByteSource> source;
+  try {
+    source = store.open(name);
+  } catch (const MissingInputError&) {
+    return;  // a link to a folder: folders are left out
+  }
+  AtomicFile& file = folder.create(name);
+  copy_source(*source, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+    file.write(offset, bytes);
+  });
+  file.flush();
+  report.files.push_back(name);
 }
 
 std::uint64_t bytes_of(const ModelFiles& model) {
@@ -169,20 +174,15 @@ std::uint64_t bytes_of(const ModelFiles& model) {
 }
 
 void write_folder(const ModelFiles& model, const TensorsOfShard& tensors, TensorCopy& copy,
-                  const std::string& target, RewriteReport& report) {
+                  const std::string& target, shard::ModelStore& store, RewriteReport& report) {
   OutputFolder folder(target);
   require_free_space(target + "/.", bytes_of(model));
   for (std::size_t i = 0; i < model.shards.size(); ++i) {
     report.files.push_back(model.shards[i].file_name);
     write_shard(model, i, tensors[i], copy, folder.create(report.files.back()));
   }
-  for (const std::string& name : side_files(model)) {
-    const auto source = shard::open_file_source(source_folder(model) + "/" + name);
-    AtomicFile& file = folder.create(name);
-    copy_source(*source, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-      file.write(offset, bytes);
-    });
-    report.files.push_back(name);
+  for (const std::string& name : side_files(model, store)) {
+    copy_side_file(store, name, folder, report);
   }
   folder.publish();
 }
@@ -196,7 +196,9 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
   const TensorsOfShard tensors = tensors_by_shard(model);
   TensorCopy copy(model, parts);
   RewriteReport report;
-  if (is_one_file(model)) {
+  const auto local = options.store == nullptr ? shard::open_local_store(model.path) : nullptr;
+  shard::ModelStore& store = local ? *local : *options.store;
+  if (model.shards.size() == 1 && !store.file().empty()) {
     require_free_target(target, options.replace);
     require_free_space(target, bytes_of(model));
     AtomicFile file(target, kOutputErrors);
@@ -204,7 +206,7 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
     file.publish();
     report.files.push_back(file_name_of(target));
   } else {
-    write_folder(model, tensors, copy, target, report);
+    write_folder(model, tensors, copy, target, store, report);
   }
   report.counts = copy.counts();
   return report;

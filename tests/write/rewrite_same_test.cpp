@@ -5,6 +5,8 @@
 #include "support/safetensors_builder.hpp"
 #include "support/temporary_folder.hpp"
 
+#include <vindex/shard/model_store.hpp>
+#include <vindex/shard/store_decorators.hpp>
 #include <vindex/synth/synth.hpp>
 
 #include <gtest/gtest.h>
@@ -181,6 +183,19 @@ TEST(RewriteSame, WhatLiesBesideTheWeightsIsCopied) {
   EXPECT_EQ(names, (std::vector<std::string>{"LICENSE", "README.md", "chat_template.jinja",
                                              "config.json", "model.safetensors", "tokenizer.json",
                                              "tokenizer.model", "truth.json"}));
+}
+
+TEST(RewriteSame, AModelFromAStoreTakesWhatLiesBesideItFromThere) {
+  const TemporaryFolder scratch;
+  synth::make_model("kimi-k2-mini-int4", 1, scratch / "a");
+  scratch.write("a/tokenizer.json", "{}");
+  const auto wanted = folder_content(scratch / "a");
+  fs::create_directory_symlink(scratch.path(), scratch / "a/linked");
+  fs::create_symlink(scratch / "nothing", scratch / "a/dangling.txt");
+  const auto store = shard::make_prefetching_store(shard::open_local_store(scratch / "a"));
+  const shard::ModelFiles model = shard::open_model(*store);
+  rewrite_model(model, scratch / "b", {}, {.store = store.get()});
+  EXPECT_TRUE(folder_content(scratch / "b") == wanted);
 }
 
 class RealModels : public ::testing::Test {

@@ -15,6 +15,7 @@
 
 #include <vindex/decode/rewrite_matrix.hpp>
 #include <vindex/shard/model_files.hpp>
+#include <vindex/shard/model_store.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +49,8 @@ struct ModelEdit {
 
 struct RewriteOptions {
   bool replace = false;  ///< a single file may take the place of one that lies there
+  /// Where the model was opened from, if not by its path; must outlive the call.
+  shard::ModelStore* store = nullptr;
 };
 
 struct RewriteReport {
@@ -62,7 +65,7 @@ struct RewriteReport {
 /// as OutputFolder, AtomicFile and require_free_target() say, SystemError E-OUT-SPACE (74) where
 /// the disk is too small; UsageError E-EDIT for a tensor that is not there, a range outside it or
 /// two that overlap; those of decode::rewrite_matrix(), GgufWriter and SafetensorsWriter;
-/// SystemError E-INPUT-CHANGED (74) where the source changed meanwhile.
+/// SystemError E-INPUT-CHANGED (74) where the source changed meanwhile; those of ModelStore.
 RewriteReport rewrite_model(const shard::ModelFiles& model, const std::string& target,
                             const ModelEdit& edit = {}, const RewriteOptions& options = {});
 
