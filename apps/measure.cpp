@@ -1,4 +1,5 @@
 // The verbs plan and measure: one set of flags, so that a plan is about the run that follows it.
+#include "run_talk.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -33,19 +34,6 @@ struct Flags {
                                               progress = "auto", read = "auto", reshape = "none";
   bool no_escalate = false, no_spectra = false, json = false;
 };
-
-results::WorkerShare parse_worker(const std::string& text) {
-  results::WorkerShare share;
-  int end = 0;
-  if (!text.empty() &&
-      (std::sscanf(text.c_str(), "%d/%d%n", &share.index, &share.count, &end) != 2 ||
-       static_cast<std::size_t>(end) != text.size() || share.count < 1 || share.index < 0 ||
-       share.index >= share.count)) {
-    throw UsageError("E-WORKER",
-                     fmt::format("--worker `{}`: write i/n with 0 <= i < n", printable(text)));
-  }
-  return share;
-}
 
 /// Draws of the sign-flip null.
 std::int32_t parse_null(const std::string& text) {
@@ -210,31 +198,10 @@ Ending show_plan(const Flags& flags, const Session& session) {
 }
 
 Ending run_measure(const Flags& flags, const Session& session) {
-  static const std::map<std::string, run::ProgressMode> kProgress = {
-      {"auto", run::ProgressMode::kAuto},
-      {"plain", run::ProgressMode::kPlain},
-      {"json", run::ProgressMode::kJson},
-      {"none", run::ProgressMode::kNone}};
   const run::RunSettings settings = settings_of(flags, session);
-  const bool silent = session.quiet && flags.progress == "auto";
-  run::ProgressReporter reporter(silent ? run::ProgressMode::kNone : kProgress.at(flags.progress),
-                                 stderr, is_live(STDERR_FILENO),
-                                 [] { return text_width(STDERR_FILENO); });
-  run::ProgressSnapshot last;
-  run::RunHooks hooks;
-  hooks.stop_signal = &catch_stop_signals();
-  hooks.message = [&](const std::string& line) {
-    reporter.clear();
-    say(session, line);
-  };
-  hooks.progress = [&](const run::ProgressSnapshot& snapshot) {
-    last = snapshot;
-    reporter.update(snapshot);
-  };
-  const run::RunOutcome outcome = run::measure_model(settings, hooks);
-  if (last.total.matrices > 0) {
-    reporter.finish(last);
-  }
+  RunTalk talk(session, flags.progress);
+  const run::RunOutcome outcome = run::measure_model(settings, talk.hooks());
+  talk.finish();
   if (outcome.stopped) {
     return stopped_early(
         fmt::format("{} of {} matrices are kept; run the same command again to go on",
@@ -291,11 +258,8 @@ void add_measure(CLI::App& app, Session& session) {
       "--layers 1-60\nThe same command again resumes.");
   add_flags(*verb, *flags);
   verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();
-  verb->add_option("--worker", flags->worker,
-                   "i/n: measure every n-th matrix from i; then `vindex merge`");
-  verb->add_option("--progress", flags->progress, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
-      ->capture_default_str();
+  add_worker(*verb, flags->worker);
+  add_progress(*verb, flags->progress);
   verb->add_option(
           "--read", flags->read,
           "auto: straight from the storage what the file cache does not hold; direct; buffered")

@@ -26,8 +26,9 @@ void add_merge(CLI::App& app, Session& session) {
   on_choice(*verb, session, [&session, options] {
     results::merge_parts(options->parts, options->output);
     const results::RunStatus status = results::read_status(options->output);
-    say(session, fmt::format("{}: {} of {} matrices ({})", printable(options->output), status.done,
-                             status.matrices_total, status.state));
+    say(session,
+        fmt::format("{}: {} of {} {} ({})", printable(options->output), status.done,
+                    status.matrices_total, results::row_noun(status.schema), status.state));
     return Ending();
   });
 }

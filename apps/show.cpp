@@ -2,7 +2,11 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
+#include <vindex/results/compared.hpp>
+#include <vindex/results/run_store.hpp>
 #include <vindex/results/show.hpp>
+
+#include <fmt/format.h>
 
 #include <limits>
 #include <memory>
@@ -38,6 +42,23 @@ std::string json_of(const results::Shown& shown, const Flags& flags) {
     return results::top_json(shown, *flags.top, flags.ascending);
   }
   return flags.experts ? results::experts_json(shown) : results::groups_json(shown);
+}
+
+/// A file of pairs has one table, which has no metrics to choose from.
+void show_pairs(const Flags& flags) {
+  if (!flags.metric.empty() || flags.k || flags.top || flags.experts || !flags.table.empty() ||
+      !flags.layers.empty() || !flags.blocks.empty() || !flags.roles.empty()) {
+    throw UsageError("E-SHOW-PAIRS",
+                     printable(flags.path) +
+                         " is a file of `vindex compare`: only --json goes with it; /pair/ in it "
+                         "has every row");
+  }
+  const results::Compared compared = results::read_compared(flags.path);
+  print_result(flags.json ? results::compared_json(compared)
+                          : fmt::format("{}: {} of {} pairs compared ({}), {} beside {}\n",
+                                        printable(compared.path), compared.compared, compared.pairs,
+                                        compared.state, compared.model_a, compared.model_b) +
+                                results::compared_text(compared, text_width(STDOUT_FILENO)));
 }
 
 }  // namespace
@@ -80,6 +101,10 @@ void add_show(CLI::App& app, Session& session) {
   verb->add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);
   verb->add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
   on_choice(*verb, session, [flags] {
+    if (results::schema_at(flags->path) == results::FileSchema::kCompare) {
+      show_pairs(*flags);
+      return Ending();
+    }
     const results::Shown shown = results::read_shown(
         flags->path,
         {.table = model::table_of_name(flags->table),

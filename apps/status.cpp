@@ -64,9 +64,10 @@ std::string processes(std::int64_t count) {
 
 std::string status_text(const results::RunStatus& status, const std::string& path,
                         std::size_t columns) {
+  const char* const noun = results::row_noun(status.schema);
   std::string text =
-      fmt::format("{}: {} done, {} failed, {} left of {} matrices\n", state_of(status), status.done,
-                  status.failed, status.left, status.matrices_total);
+      fmt::format("{}: {} done, {} failed, {} left of {} {}\n", state_of(status), status.done,
+                  status.failed, status.left, status.matrices_total, noun);
   if (status.derived_total > 0) {
     text += fmt::format("{} done, {} failed, {} left of {} derived rows\n", status.derived_done,
                         status.derived_failed, status.derived_left, status.derived_total);
@@ -76,13 +77,14 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
   };
   if (status.workers > 0) {
     sentence(fmt::format(
-        "{} at work, {:.3g} matrices/s, {}", processes(status.workers), status.rate_per_second,
+        "{} at work, {:.3g} {}/s, {}", processes(status.workers), status.rate_per_second, noun,
         status.eta_seconds < 0.0 ? std::string("time left not known yet")
                                  : "about " + run::clock_text(status.eta_seconds) + " left"));
   } else if (status.left + status.derived_left > 0) {
-    sentence(
-        "no process works on it; the same `vindex measure` command again goes on from here (of a "
-        "run by --worker, those of the workers that are not done)");
+    sentence(fmt::format(
+        "no process works on it; the same `vindex {}` command again goes on from here (of a run by "
+        "--worker, those of the workers that are not done)",
+        results::writing_verb(status.schema)));
   } else if (status.state == "running") {
     sentence(fmt::format("all parts are there: vindex merge {}.parts -o {}", printable(path),
                          printable(path)));
@@ -90,8 +92,9 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
   if (status.gone > 0) {
     sentence(
         fmt::format("{} ended without a word (killed?); what {} had finished and not stored "
-                    "is measured again",
-                    processes(status.gone), status.gone == 1 ? "it" : "they"));
+                    "is {} again",
+                    processes(status.gone), status.gone == 1 ? "it" : "they",
+                    status.schema == results::FileSchema::kCompare ? "compared" : "measured"));
   }
   for (const results::FailedRow& row : status.failed_rows) {
     const std::string slice = row.slice < 0 ? "" : fmt::format("#{}", row.slice);

@@ -46,6 +46,7 @@ void add_inspect(CLI::App& app, Session& session);
 void add_decode(CLI::App& app, Session& session);
 void add_plan(CLI::App& app, Session& session);
 void add_measure(CLI::App& app, Session& session);
+void add_compare(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);

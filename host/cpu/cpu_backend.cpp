@@ -12,34 +12,10 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/decode_matrix.hpp>
-
-#include <cstdlib>
+#include <vindex/measure/host_staging.hpp>
 
 namespace vindex::cpu {
 namespace {
-
-constexpr std::size_t kPageBytes = 4096;
-
-class HostStaging final : public StagingBuffer {
- public:
-  explicit HostStaging(std::size_t bytes)
-      : size_(bytes),
-        memory_(static_cast<std::byte*>(std::aligned_alloc(
-            kPageBytes,
-            (bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0)) * kPageBytes))) {
-    if (memory_ == nullptr) {
-      throw OutOfMemory("a staging buffer", bytes);
-    }
-  }
-  HostStaging(const HostStaging&) = delete;
-  HostStaging& operator=(const HostStaging&) = delete;
-  ~HostStaging() override { std::free(memory_); }
-  std::span<std::byte> bytes() override { return {memory_, size_}; }
-
- private:
-  std::size_t size_;
-  std::byte* memory_;
-};
 
 class CpuBackend final : public Backend {
  public:
@@ -49,7 +25,7 @@ class CpuBackend final : public Backend {
   BackendInfo info() const override { return cpu_backend_info(blas_); }
   BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1}; }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
-    return std::make_unique<HostStaging>(bytes);
+    return measure::make_host_staging(bytes);
   }
 
   std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,

@@ -13,9 +13,6 @@
 
 namespace vindex::results {
 
-inline constexpr const char* kSchemaName = "vindex-results";
-inline constexpr const char* kSchemaVersion = "1.0";
-inline constexpr std::int64_t kSchemaMajor = 1;
 inline constexpr const char* kStatusMeanings =
     "measured not_converged not_finite unsupported failed skipped";
 inline constexpr std::size_t kMomentCount = 10;

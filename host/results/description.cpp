@@ -12,6 +12,7 @@ namespace vindex::results {
 
 FileDescription describe(const RunDescription& run) {
   FileDescription out;
+  out.schema = run.schema;
   out.model = printable(run.model);
   out.mode = run.mode;
   out.backend = run.backend;
@@ -24,10 +25,19 @@ FileDescription describe(const RunDescription& run) {
     out.fingerprint.emplace_back(printable(name), printable(value));
   }
   // What rows hold must be alike too, whatever the run thinks of.
-  out.fingerprint.emplace_back("stored.mode", run.mode);
-  out.fingerprint.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
-  out.fingerprint.emplace_back("stored.vectors", std::to_string(run.vectors));
-  out.fingerprint.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
+  if (run.schema == FileSchema::kCompare) {
+    out.other_model = printable(run.compare.other_model);
+    out.spectra_joined = run.compare.spectra;
+    for (const UnpairedMatrix& matrix : run.compare.unpaired) {
+      out.unpaired.push_back({matrix.side, printable(matrix.tensor), printable(matrix.reason)});
+    }
+    out.fingerprint.emplace_back("stored.spectra", run.compare.spectra ? "yes" : "no");
+  } else {
+    out.fingerprint.emplace_back("stored.mode", run.mode);
+    out.fingerprint.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
+    out.fingerprint.emplace_back("stored.vectors", std::to_string(run.vectors));
+    out.fingerprint.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
+  }
   out.command = run.command_json;
   out.settings = run.settings_json;
   out.inputs = run.inputs_json;

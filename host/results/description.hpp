@@ -23,6 +23,7 @@ struct TensorEntry {
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 
 struct FileDescription {
+  FileSchema schema = FileSchema::kResults;
   std::string model, mode, backend, title, history;
   bool store_spectra = true;
   std::int32_t sign_flip_draws = 0;
@@ -30,6 +31,11 @@ struct FileDescription {
   Fingerprint fingerprint;  ///< with the lines of the results layer (spectra, vectors, sign flip)
   std::string command, settings, inputs, environment, config;
   std::vector<TensorEntry> tensors;
+
+  // Of kCompare.
+  std::string other_model;
+  bool spectra_joined = false;
+  std::vector<UnpairedMatrix> unpaired;
 
   bool fast() const { return mode == "fast"; }
 };

@@ -59,9 +59,10 @@ void GatheredRows::relocate(const std::string& path) {
   }
 }
 
-void gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered) {
+FileSchema gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered,
+                      std::optional<FileSchema> wanted) {
   // First, so that what is no results file is refused as itself.
-  if (run.has_file && ResultsReader(path).header().part) {
+  if (run.has_file && ResultsReader(path, wanted).header().part) {
     throw UsageError("E-RESULTS-PART",
                      printable(path) +
                          " is a part of a run; name the results file beside its folder, or merge "
@@ -72,14 +73,16 @@ void gather_run(const std::string& path, const RunFiles& run, GatheredRows& gath
     files.push_back(path);
   }
   files.insert(files.end(), run.files.parts.begin(), run.files.parts.end());
-  Fingerprint fingerprint = ResultsReader(files.front()).fingerprint();
+  const ResultsReader first(files.front(), wanted);
+  Fingerprint fingerprint = first.fingerprint();
   for (const std::string& file : files) {
-    const Fingerprint found = ResultsReader(file).fingerprint();
+    const Fingerprint found = ResultsReader(file, first.header().schema).fingerprint();
     require_same_fingerprint(fingerprint, found, file,
                              "its rows and those beside it do not go together");
     keep_derived_lines(fingerprint, found);
     gathered.add_file(file);
   }
+  return first.header().schema;
 }
 
 }  // namespace vindex::results

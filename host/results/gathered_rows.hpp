@@ -6,6 +6,7 @@
 #include "results_reader.hpp"
 #include "stored_row.hpp"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,7 +37,9 @@ class GatheredRows {
 
 /// Adds what is on disk of a run: descriptions, the published file, parts. Errors:
 /// ConfigurationError E-RESUME-FINGERPRINT where they are of different runs; UsageError
-/// E-RESULTS-PART where `path` is a part itself.
-void gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered);
+/// E-RESULTS-PART where `path` is a part itself; FormatError E-RESULTS-KIND where the run is of
+/// another schema than `wanted`. Gives the schema.
+FileSchema gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered,
+                      std::optional<FileSchema> wanted = FileSchema::kResults);
 
 }  // namespace vindex::results

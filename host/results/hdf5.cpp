@@ -266,8 +266,14 @@ void File::set_attribute(const std::string& path, const std::string& name,
                   space_of({values.size()}), values.data());
 }
 
-void File::set_fill_value(const std::string& path, std::int32_t value) {
+void File::set_fill_value(const std::string& path, Type type, std::int32_t value) {
   const LibraryLock lock;
+  if (type == Type::kInt8) {
+    const auto small = static_cast<std::int8_t>(value);
+    write_attribute(handle_.id(), path, "_FillValue", H5T_STD_I8LE, H5T_NATIVE_INT8, space_of({1}),
+                    &small);
+    return;
+  }
   write_attribute(handle_.id(), path, "_FillValue", H5T_STD_I32LE, H5T_NATIVE_INT32, space_of({1}),
                   &value);
 }

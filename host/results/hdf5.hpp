@@ -114,7 +114,8 @@ class File {
   void set_attribute(const std::string& path, const std::string& name, std::int64_t value);
   void set_attribute(const std::string& path, const std::string& name,
                      std::span<const std::int8_t> values);
-  void set_fill_value(const std::string& path, std::int32_t value);  ///< attribute `_FillValue`
+  /// Attribute `_FillValue` of a dataset of `type`, kInt8 or kInt32.
+  void set_fill_value(const std::string& path, Type type, std::int32_t value);
   void make_scale(const std::string& path, const std::string& name);
   void attach_scale(const std::string& path, unsigned dimension, const std::string& scale);
 

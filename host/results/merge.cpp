@@ -55,7 +55,7 @@ MergeInputs sort_inputs(const std::vector<std::string>& given) {
     if (file_name_of(path).starts_with("part-")) {
       verify_part(path);
     }
-    const ResultsReader reader(path);
+    const ResultsReader reader(path, std::nullopt);
     if (!reader.header().part) {
       inputs.files.push_back(path);
     } else if (file_name_of(path).starts_with("part-")) {
@@ -71,6 +71,18 @@ MergeInputs sort_inputs(const std::vector<std::string>& given) {
   tidy(inputs.parts);
   tidy(inputs.files);
   return inputs;
+}
+
+/// Errors: ConfigurationError E-RESULTS-KIND where it is of another schema.
+Fingerprint fingerprint_of(const std::string& source, FileSchema schema) {
+  try {
+    return ResultsReader(source, schema).fingerprint();
+  } catch (const FormatError& error) {
+    if (error.id() == "E-RESULTS-KIND") {
+      throw ConfigurationError(error.id(), error.what());
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -97,14 +109,14 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
     throw MissingInputError(
         "E-MERGE-RUN", "no run-*.h5 beside the parts: they do not say what was to be measured");
   }
-  FileDescription description = ResultsReader(described.front()).description();
+  FileDescription description = ResultsReader(described.front(), std::nullopt).description();
   std::vector<std::string> sources = described;
   sources.insert(sources.end(), inputs.parts.begin(), inputs.parts.end());
   for (const std::string& source : sources) {
     if (file_name_of(source).starts_with("part-")) {
       verify_part(source);
     }
-    const Fingerprint found = ResultsReader(source).fingerprint();
+    const Fingerprint found = fingerprint_of(source, description.schema);
     require_same_fingerprint(description.fingerprint, found, source,
                              "parts of different runs do not go together");
     keep_derived_lines(description.fingerprint, found);

@@ -49,7 +49,7 @@ void publish_image(const std::string& path, const MemoryStorage& memory,
     throw SystemError("E-OUT-WRITE", 0,
                       printable(file.temporary_path()) + " does not hold what was written to it");
   }
-  { const ResultsReader reader(file.temporary_path()); }
+  { const ResultsReader reader(file.temporary_path(), std::nullopt); }
   file.publish();
 }
 

@@ -6,6 +6,7 @@
 #include <vindex/core/error.hpp>
 
 #include <climits>
+#include <fmt/format.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -54,14 +55,21 @@ std::string resolve_output(const std::string& path) {
   return path;
 }
 
-void require_replaceable(const std::string& path) {
+void require_replaceable(const std::string& path, std::optional<FileSchema> schema) {
   if (!file_exists(path)) {
     return;
   }
   try {
-    const ResultsReader reader(path);
-    if (!reader.header().part) {
+    const ResultsReader reader(path, std::nullopt);
+    if (!reader.header().part && reader.header().schema == schema.value_or(reader.schema().id)) {
       return;
+    }
+    if (!reader.header().part) {
+      throw OutputError(
+          "E-OUT-FOREIGN",
+          fmt::format("{} is a file of `vindex {}`; it is not replaced by one of "
+                      "`vindex {}`, choose another name",
+                      printable(path), reader.schema().verb, schema_of(*schema).verb));
     }
   } catch (const FormatError& error) {
     if (error.id() == "E-RESULTS-VERSION") {

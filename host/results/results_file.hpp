@@ -1,7 +1,10 @@
 // Owns what an output path must be before anything is written there.
 #pragma once
 
+#include <vindex/results/run_store.hpp>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace vindex::results {
@@ -14,9 +17,9 @@ bool same_file(const std::string& a, const std::string& b);
 /// link. Errors: OutputError where it is a folder, no regular file, or its folder does not exist.
 std::string resolve_output(const std::string& path);
 
-/// Refuses to replace anything but a results file. Errors: OutputError E-OUT-FOREIGN,
-/// ConfigurationError for a newer schema.
-void require_replaceable(const std::string& path);
+/// Refuses to replace anything but a results file of `schema` (nothing: of any of ours). Errors:
+/// OutputError E-OUT-FOREIGN, ConfigurationError for a newer version.
+void require_replaceable(const std::string& path, std::optional<FileSchema> schema = std::nullopt);
 
 /// `before` and then `now`, one line per command, bounded.
 std::string joined_history(const std::string& before, const std::string& now);

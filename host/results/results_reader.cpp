@@ -1,6 +1,6 @@
 #include "results_reader.hpp"
 
-#include "columns.hpp"
+#include "pair_columns.hpp"
 #include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
@@ -16,13 +16,30 @@ namespace vindex::results {
 
 namespace {
 
-FileHeader read_header(const h5::File& file) {
+const Schema& schema_in(const h5::File& file, std::optional<FileSchema> wanted) {
   const std::string where = printable(file.label());
-  if (!file.has_attribute("/", "schema_name") ||
-      file.text_attribute("/", "schema_name") != kSchemaName) {
-    throw FormatError("E-RESULTS-SCHEMA", where, "an HDF5 file, but no vindex results file");
+  const std::string name =
+      file.has_attribute("/", "schema_name") ? file.text_attribute("/", "schema_name") : "";
+  for (const Schema& schema : schemas()) {
+    if (name != schema.name) {
+      continue;
+    }
+    if (wanted && *wanted != schema.id) {
+      throw FormatError(
+          "E-RESULTS-KIND", where,
+          fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is wanted", schema.verb,
+                      schema.name, schema_of(*wanted).verb));
+    }
+    return schema;
   }
+  throw FormatError("E-RESULTS-SCHEMA", where, "an HDF5 file, but no vindex results file");
+}
+
+FileHeader read_header(const h5::File& file, std::optional<FileSchema> wanted) {
+  const std::string where = printable(file.label());
+  const Schema& schema = schema_in(file, wanted);
   FileHeader header;
+  header.schema = schema.id;
   header.schema_version = file.text_attribute("/", "schema_version");
   std::int64_t major = 0;
   const char* first = header.schema_version.data();
@@ -32,10 +49,10 @@ FileHeader read_header(const h5::File& file) {
     throw FormatError("E-RESULTS-VERSION", where,
                       "schema version '" + printable(header.schema_version) + "' is no version");
   }
-  if (major > kSchemaMajor) {
+  if (major > schema.major) {
     throw FormatError("E-RESULTS-VERSION", where,
                       fmt::format("written in schema {}, this program knows {}; use a newer vindex",
-                                  printable(header.schema_version), kSchemaVersion));
+                                  printable(header.schema_version), schema.version));
   }
   header.status = file.text_attribute("/", "status");
   if (header.status != "complete" && header.status != "partial") {
@@ -111,10 +128,10 @@ bool is_identity(const std::string& name) {
 
 }  // namespace
 
-ResultsReader::ResultsReader(const std::string& path)
+ResultsReader::ResultsReader(const std::string& path, std::optional<FileSchema> wanted)
     : storage_(std::make_unique<FileStorage>(FileStorage::open(path))),
       file_(h5::File::open(*storage_, path)),
-      header_(read_header(file_)) {}
+      header_(read_header(file_, wanted)) {}
 
 Fingerprint ResultsReader::fingerprint() const {
   const std::vector<std::string> names = file_.read_strings("/resume/fingerprint_name");
@@ -131,26 +148,56 @@ Fingerprint ResultsReader::fingerprint() const {
 
 FileDescription ResultsReader::description() const {
   FileDescription out;
+  out.schema = header_.schema;
   out.model = file_.text_attribute("/", "model");
-  out.mode = file_.text_attribute("/", "mode");
   out.backend = file_.text_attribute("/", "backend");
   out.title = file_.text_attribute("/", "title");
   out.history = file_.text_attribute("/", "history");
+  out.fingerprint = fingerprint();
+  if (schema().has_spectra) {
+    describe_spectra(out);
+  } else {
+    describe_pairs(out);
+  }
+  if (file_.exists("/run")) {
+    out.command = file_.read_text("/run/command");
+    out.settings = file_.read_text("/run/settings");
+    out.inputs = file_.read_text("/run/inputs");
+    out.environment = file_.read_text("/run/environment");
+    out.config = file_.read_text("/run/config");
+  }
+  return out;
+}
+
+void ResultsReader::describe_pairs(FileDescription& out) const {
+  out.other_model = file_.text_attribute("/", "model_b");
+  out.spectra_joined = has_pair_spectra(file_);
+  if (!file_.exists("/unpaired")) {
+    return;
+  }
+  const std::vector<std::string> sides = file_.read_strings("/unpaired/side");
+  const std::vector<std::string> tensors = file_.read_strings("/unpaired/tensor");
+  const std::vector<std::string> reasons = file_.read_strings("/unpaired/reason");
+  if (tensors.size() != sides.size() || reasons.size() != sides.size()) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()),
+                      "the columns of /unpaired/ differ in length");
+  }
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    out.unpaired.push_back({sides[i], tensors[i], reasons[i]});
+  }
+}
+
+void ResultsReader::describe_spectra(FileDescription& out) const {
+  out.mode = file_.text_attribute("/", "mode");
   out.store_spectra = file_.integer_attribute("/resume", "spectra") != 0;
   const std::int64_t draws = file_.integer_attribute("/resume", "sign_flip");
   out.sign_flip_draws =
       static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMostSignFlipDraws));
   const std::int64_t vectors = file_.integer_attribute("/resume", "vectors");
   out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
-  out.fingerprint = fingerprint();
   if (!file_.exists("/run")) {
-    return out;
+    return;
   }
-  out.command = file_.read_text("/run/command");
-  out.settings = file_.read_text("/run/settings");
-  out.inputs = file_.read_text("/run/inputs");
-  out.environment = file_.read_text("/run/environment");
-  out.config = file_.read_text("/run/config");
   const std::vector<std::string> names = file_.read_strings("/tensor/name");
   out.tensors.resize(names.size());
   const auto text = [&](const char* name, std::string TensorEntry::*member) {
@@ -178,7 +225,6 @@ FileDescription ResultsReader::description() const {
     out.tensors[i].count = count[i];
     out.tensors[i].in_matrix = in_matrix[i] != 0;
   }
-  return out;
 }
 
 bool ResultsReader::has_table(model::ResultTable table) const {
@@ -186,10 +232,10 @@ bool ResultsReader::has_table(model::ResultTable table) const {
 }
 
 std::int64_t ResultsReader::row_count(model::ResultTable table) const {
-  const h5::Shape shape = file_.open_dataset(table_group(table) + "/tensor").shape();
+  const std::string group = table_group(schema(), table);
+  const h5::Shape shape = file_.open_dataset(group + "/" + schema().name_column).shape();
   if (shape.size() != 1 || shape[0] > (1ULL << 40U)) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + table_group(table)),
-                      "wrong shape");
+    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
   }
   return static_cast<std::int64_t>(shape[0]);
 }
@@ -229,17 +275,16 @@ std::vector<StoredRow> ResultsReader::read_rows(std::int32_t source, model::Resu
   if (!has_table(table)) {
     return {};
   }
-  const std::string group = table_group(table);
-  const std::vector<std::string> tensors = file_.read_strings(group + "/tensor");
-  std::vector<StoredRow> rows(tensors.size());
-  for (const Column& column : matrix_columns(column_options(file_, table))) {
+  const std::string group = table_group(schema(), table);
+  std::vector<StoredRow> rows(static_cast<std::size_t>(row_count(table)));
+  for (const Column& column : table_columns(schema(), file_, table)) {
     if (whole || is_identity(column.name)) {
       fill_column(file_, group, column, rows);
     }
   }
   const std::string resume = resume_group(table);
-  if (whole && file_.exists(resume) && file_.exists(resume + "/moments")) {
-    for (const Column& column : resume_columns()) {
+  if (whole && file_.exists(resume) && file_.exists(resume + "/error_class")) {
+    for (const Column& column : resume_columns(schema())) {
       fill_column(file_, resume, column, rows);
     }
   }
@@ -377,7 +422,7 @@ ResultsReader& SourcePool::reader(std::int32_t source) {
   if (open >= kOpen) {
     oldest->reader.reset();
   }
-  entry.reader = std::make_unique<ResultsReader>(entry.path);
+  entry.reader = std::make_unique<ResultsReader>(entry.path, std::nullopt);
   return *entry.reader;
 }
 

@@ -5,6 +5,7 @@
 #include "description.hpp"
 #include "hdf5.hpp"
 #include "results_writer.hpp"
+#include "schema.hpp"
 #include "storage.hpp"
 #include "stored_row.hpp"
 
@@ -17,6 +18,7 @@
 namespace vindex::results {
 
 struct FileHeader {
+  FileSchema schema = FileSchema::kResults;
   std::string schema_version;
   std::string status;
   bool part = false;  ///< a part or a run description, not a published file
@@ -25,11 +27,15 @@ struct FileHeader {
 /// One open file. Not thread-safe.
 class ResultsReader {
  public:
-  /// Errors: MissingInputError, SystemError; FormatError E-RESULTS-* where it is no results file;
-  /// FormatError E-RESULTS-VERSION for a newer major version.
-  explicit ResultsReader(const std::string& path);
+  /// `wanted`: the schema that the caller understands; nothing: any of ours. Errors:
+  /// MissingInputError, SystemError; FormatError E-RESULTS-* where it is no results file,
+  /// E-RESULTS-KIND where it is of another schema; FormatError E-RESULTS-VERSION for a newer major
+  /// version.
+  explicit ResultsReader(const std::string& path,
+                         std::optional<FileSchema> wanted = FileSchema::kResults);
 
   const FileHeader& header() const { return header_; }
+  const Schema& schema() const { return schema_of(header_.schema); }
   const h5::File& file() const { return file_; }
   /// All but `tensors` and the texts of /run/, which only whole files and run descriptions have.
   FileDescription description() const;
@@ -59,6 +65,8 @@ class ResultsReader {
     std::uint64_t width = 0;
     std::optional<h5::Dataset> data;  ///< opened on first use
   };
+  void describe_spectra(FileDescription& out) const;
+  void describe_pairs(FileDescription& out) const;
   void index_bulk();
   std::vector<StoredRow> read_rows(std::int32_t source, model::ResultTable table, bool whole);
   std::int64_t row_count(model::ResultTable table) const;

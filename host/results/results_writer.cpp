@@ -1,9 +1,9 @@
 #include "results_writer.hpp"
 
 #include "bulk_writer.hpp"
-#include "columns.hpp"
 #include "derived_tables.hpp"
 #include "result_tables.hpp"
+#include "schema.hpp"
 #include "table_writer.hpp"
 
 #include <vindex/core/error.hpp>
@@ -63,7 +63,7 @@ void write_column(h5::File& file, TableWriter& table, const Column& column,
       break;
   }
   if (column.missing_is_minus_one && !bare) {
-    file.set_fill_value(table.path(column.name), -1);
+    file.set_fill_value(table.path(column.name), column.type, -1);
   }
   file.check_storage();
 }
@@ -92,11 +92,14 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
                  const FileDescription& description, std::span<const StoredRow* const> rows,
                  const MatrixNumbers& numbers) {
   const bool bare = kind != FileKind::kWhole;
-  const std::string group = table_group(which);
-  TableWriter table(file, group, "matrix", rows.size(), "row number",
-                    {"layer", "expert", "block", "role", "tensor"}, bare);
-  table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
-  for (Column& column : matrix_columns(column_options(description, which))) {
+  const Schema& schema = schema_of(description.schema);
+  const std::string group = table_group(schema, which);
+  TableWriter table(file, group, schema.dimension, rows.size(), "row number",
+                    {"layer", "expert", "block", "role", schema.name_column}, bare);
+  if (schema.has_spectra) {
+    table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
+  }
+  for (Column& column : table_columns(description, which)) {
     if (column.name == "of_matrix") {
       column.number = [&](const StoredRow& row, std::size_t) {
         return static_cast<double>(parent_of(row, numbers));
@@ -109,22 +112,25 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
   file.set_attribute(group + "/status", "flag_meanings", std::string(kStatusMeanings));
 }
 
-void write_resume_columns(h5::File& file, model::ResultTable which, FileKind kind,
-                          std::span<const StoredRow* const> rows) {
+void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTable which,
+                          FileKind kind, std::span<const StoredRow* const> rows) {
   const bool bare = kind != FileKind::kWhole;
-  TableWriter table(file, resume_group(which), "matrix", rows.size(),
-                    "row of " + table_group(which) + "/", {}, bare);
-  std::vector<std::int32_t> moments(kMomentCount);
-  std::iota(moments.begin(), moments.end(), 0);
-  table.scale<std::int32_t>("moment", moments, "number of the moment");
-  for (const Column& column : resume_columns()) {
+  TableWriter table(file, resume_group(which), schema.dimension, rows.size(),
+                    "row of " + table_group(schema, which) + "/", {}, bare);
+  if (schema.has_spectra) {
+    std::vector<std::int32_t> moments(kMomentCount);
+    std::iota(moments.begin(), moments.end(), 0);
+    table.scale<std::int32_t>("moment", moments, "number of the moment");
+  }
+  for (const Column& column : resume_columns(schema)) {
     write_column(file, table, column, rows, "moment", bare);
   }
 }
 
 void write_resume(h5::File& file, FileKind kind, const FileDescription& description,
                   std::span<const StoredRow* const> matrices) {
-  write_resume_columns(file, model::ResultTable::kMatrix, kind, matrices);
+  const Schema& schema = schema_of(description.schema);
+  write_resume_columns(file, schema, model::ResultTable::kMatrix, kind, matrices);
   std::vector<std::string> names, values;
   for (const auto& [name, value] : description.fingerprint) {
     names.push_back(name);
@@ -133,6 +139,9 @@ void write_resume(h5::File& file, FileKind kind, const FileDescription& descript
   file.write_strings("/resume/fingerprint_name", names);
   file.write_strings("/resume/fingerprint_value", values);
   file.set_attribute("/resume", "part", std::int64_t{kind == FileKind::kWhole ? 0 : 1});
+  if (!schema.has_spectra) {
+    return;
+  }
   file.set_attribute("/resume", "spectra", std::int64_t{description.store_spectra});
   file.set_attribute("/resume", "sign_flip", std::int64_t{description.sign_flip_draws});
   file.set_attribute("/resume", "vectors", std::int64_t{description.vectors});
@@ -150,19 +159,54 @@ void write_run(h5::File& file, const FileDescription& description) {
 void write_root(h5::File& file, FileKind kind, const FileDescription& description,
                 const StatusCounts& counts, bool all_rows_done) {
   const bool complete = kind == FileKind::kWhole && all_rows_done;
+  const Schema& schema = schema_of(description.schema);
   file.set_attribute("/", "Conventions", std::string("CF-1.11"));
   file.set_attribute("/", "title", description.title);
   file.set_attribute("/", "history", description.history);
-  file.set_attribute("/", "schema_name", std::string(kSchemaName));
-  file.set_attribute("/", "schema_version", std::string(kSchemaVersion));
+  file.set_attribute("/", "schema_name", std::string(schema.name));
+  file.set_attribute("/", "schema_version", std::string(schema.version));
   file.set_attribute("/", "status", std::string(complete ? "complete" : "partial"));
   file.set_attribute("/", "matrices_total", counts.total);
   file.set_attribute("/", "matrices_measured", counts.measured);
   file.set_attribute("/", "matrices_failed", counts.failed);
-  file.set_attribute("/", "matrices_escalated", counts.escalated);
+  if (schema.has_spectra) {
+    file.set_attribute("/", "matrices_escalated", counts.escalated);
+  }
   file.set_attribute("/", "model", description.model);
-  file.set_attribute("/", "mode", description.mode);
+  if (schema.has_spectra) {
+    file.set_attribute("/", "mode", description.mode);
+  } else {
+    file.set_attribute("/", "model_b", description.other_model);
+  }
   file.set_attribute("/", "backend", description.backend);
+}
+
+/// The matrices of both models that are in no pair.
+void write_unpaired(h5::File& file, FileKind kind, const FileDescription& description) {
+  TableWriter table(file, "/unpaired", "entry", description.unpaired.size(), "row number", {},
+                    kind != FileKind::kWhole);
+  const auto text = [&](const char* name, const char* long_name,
+                        std::string UnpairedMatrix::*member) {
+    std::vector<std::string> values;
+    for (const UnpairedMatrix& matrix : description.unpaired) {
+      values.push_back(matrix.*member);
+    }
+    table.strings(name, values, long_name);
+  };
+  text("side", "model that the matrix is of: a or b", &UnpairedMatrix::side);
+  text("tensor", "logical name, with the index within a stack", &UnpairedMatrix::tensor);
+  text("reason", "why it is in no pair", &UnpairedMatrix::reason);
+}
+
+/// A file of a schema without spectra.
+void write_pairs(h5::File& file, FileKind kind, const FileDescription& description,
+                 std::span<const StoredRow* const> rows) {
+  write_table(file, model::ResultTable::kMatrix, kind, description, rows, {});
+  if (kind != FileKind::kPart) {
+    write_unpaired(file, kind, description);
+    write_run(file, description);
+  }
+  write_resume(file, kind, description, rows);
 }
 
 }  // namespace
@@ -190,6 +234,11 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   const auto matrices = rows_of(rows, model::ResultTable::kMatrix);
   h5::File file = h5::File::create(storage, label);
   write_root(file, kind, description, count_statuses(matrices), count_statuses(rows).skipped == 0);
+  if (!schema_of(description.schema).has_spectra) {
+    write_pairs(file, kind, description, rows);
+    file.close();
+    return;
+  }
   const MatrixNumbers numbers =
       matrices.size() < rows.size() ? numbers_of(matrices) : MatrixNumbers();
   const auto write_rows = [&](model::ResultTable table) {
@@ -211,7 +260,7 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   for (const model::ResultTable table : kTables) {
     if (is_derived(table) && !rows_of(rows, table).empty()) {
       write_rows(table);
-      write_resume_columns(file, table, kind, rows_of(rows, table));
+      write_resume_columns(file, schema_of(description.schema), table, kind, rows_of(rows, table));
     }
   }
   file.close();

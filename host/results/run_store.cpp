@@ -36,7 +36,7 @@ class Store final : public RunStore {
         description_(describe(run)) {
     expects(share.count >= 1 && share.index >= 0 && share.index < share.count,
             "a worker's share out of range");
-    require_replaceable(path_);
+    require_replaceable(path_, description_.schema);
     if (!restart) {
       check_fingerprints();
     }
@@ -157,7 +157,7 @@ class Store final : public RunStore {
  private:
   void check_fingerprints() const {
     const auto check = [&](const std::string& file) {
-      const ResultsReader reader(file);
+      const ResultsReader reader(file, description_.schema);
       require_same_fingerprint(description_.fingerprint, reader.fingerprint(), file, kAdvice);
     };
     try {
@@ -168,7 +168,7 @@ class Store final : public RunStore {
         check(file);
       }
     } catch (const FormatError& error) {
-      if (error.id() == "E-RESULTS-VERSION") {
+      if (error.id() == "E-RESULTS-VERSION" || error.id() == "E-RESULTS-KIND") {
         throw ConfigurationError(error.id(), error.what());
       }
       throw;
@@ -199,8 +199,13 @@ class Store final : public RunStore {
   }
 
   void load(const RunDescription& run) {
-    for (const model::MatrixRecord& record : run.matrices) {
-      selected_.push_back(gathered_.add(row_of(record)));
+    for (std::size_t i = 0; i < run.matrices.size(); ++i) {
+      StoredRow row = row_of(run.matrices[i]);
+      if (run.schema == FileSchema::kCompare) {
+        row.other_tensor = printable(run.compare.partners.at(i).first);
+        row.other_encoding = printable(run.compare.partners.at(i).second);
+      }
+      selected_.push_back(gathered_.add(std::move(row)));
     }
     // Skeletons of the selection: outcomes have not been loaded yet.
     std::vector<StoredRow> skeletons;
@@ -208,14 +213,15 @@ class Store final : public RunStore {
       skeletons.push_back(*row);
     }
     if (file_exists(path_)) {
-      const ResultsReader reader(path_);
+      const ResultsReader reader(path_, description_.schema);
       description_.history = joined_history(reader.description().history, description_.history);
       keep_derived_lines(description_.fingerprint, reader.fingerprint());
       complete_before_ = reader.header().status == "complete";
     }
     const PartFiles files = list_parts(folder_);
     for (const std::string& file : files.runs) {
-      keep_derived_lines(description_.fingerprint, ResultsReader(file).fingerprint());
+      keep_derived_lines(description_.fingerprint,
+                         ResultsReader(file, description_.schema).fingerprint());
     }
     if (file_exists(path_)) {
       gathered_.add_file(path_);

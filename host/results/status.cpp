@@ -68,7 +68,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
                     const std::vector<LiveHeartbeat>& live) {
   RunStatus status;
   GatheredRows gathered;
-  gather_run(path, listing, gathered);
+  status.schema = gather_run(path, listing, gathered, std::nullopt);
   const std::vector<const StoredRow*> rows = gathered.sorted();
   const StatusCounts all = count_statuses(rows);
   const StatusCounts counts = count_statuses(rows_of(rows, model::ResultTable::kMatrix));
@@ -94,6 +94,16 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
 }
 
 }  // namespace
+
+FileSchema schema_at(const std::string& path) {
+  return read_while_it_stays(path, [&] {
+    const RunFiles run = list_run(path);
+    const std::string& file = run.has_file              ? path
+                              : !run.files.runs.empty() ? run.files.runs.front()
+                                                        : run.files.parts.front();
+    return ResultsReader(file, std::nullopt).header().schema;
+  });
+}
 
 RunStatus read_status(const std::string& path) {
   return read_while_it_stays(path, [&] {

@@ -59,6 +59,9 @@ struct StoredRow {
   bool has_moments = false;
   decode::Moments moments;
 
+  std::string other_tensor, other_encoding;  ///< of a pair: those of B
+  std::vector<double> cells;                 ///< ResultRow::cells
+
   std::int64_t sigma_count = 0;   ///< singular values stored; 0: none
   std::int32_t vector_count = 0;  ///< singular vectors stored
   BulkPlace bulk;

@@ -1,9 +1,8 @@
-// Owns the check of a file against the results contract: every dataset, its type, shape, scale and
-// attributes, the order of rows, the counts, and that all data can be read.
+// Owns the check of a file of spectra against the results contract.
 #include "columns.hpp"
+#include "file_checker.hpp"
 #include "read_through.hpp"
 #include "result_tables.hpp"
-#include "results_reader.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/layer_statistics.hpp>
@@ -11,16 +10,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 namespace vindex::results {
 
 namespace {
 
-class Checker {
+class SpectraChecker final : FileChecker {
  public:
-  explicit Checker(ResultsReader& reader) : reader_(reader), file_(reader.file()) {}
+  explicit SpectraChecker(ResultsReader& reader) : FileChecker(reader) {}
 
   std::vector<std::string> run() {
     for (const char* name : {"Conventions", "title", "history", "model", "mode", "backend"}) {
@@ -75,60 +72,14 @@ class Checker {
            {"excess_kurtosis", h5::Type::kFloat64},
            {"frobenius_norm", h5::Type::kFloat64}});
     layer();
-    for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {
-      attempt([&] { file_.read_text(std::string("/run/") + name); });
-    }
+    run_texts();
     return wrong_;
   }
 
  private:
-  using Names = std::vector<std::pair<std::string, h5::Type>>;
-
-  void require(bool condition, const std::string& what) {
-    if (!condition) {
-      wrong_.push_back(printable(what));
-    }
-  }
-  void require_attribute(const std::string& path, const char* name) {
-    require(file_.has_attribute(path, name), path + ": attribute " + name + " is missing");
-  }
-  /// Runs `check`; what the reader objects to is a line of the report.
-  template <typename F>
-  void attempt(F check) {
-    try {
-      check();
-    } catch (const FormatError& error) {
-      wrong_.emplace_back(error.what());
-    }
-  }
-
-  /// Type and shape of `path`, its scale, its long_name; reads it all.
-  void column(const std::string& path, h5::Type type, const h5::Shape& shape,
-              const std::string& scale) {
-    attempt([&] {
-      const h5::Dataset dataset = file_.open_dataset(path);
-      if (dataset.type() != type || dataset.shape() != shape) {
-        require(false, fmt::format("{}: {} of another shape or type than {}", path,
-                                   h5::type_name(dataset.type()), h5::type_name(type)));
-        return;
-      }
-      require_attribute(path, "long_name");
-      if (!scale.empty()) {
-        require(file_.has_scale(path, 0, scale), path + ": no dimension scale " + scale);
-      } else {
-        require(file_.is_scale(path), path + " is no dimension scale");
-      }
-      read_through(file_, dataset, path);
-    });
-  }
-
   void columns(model::ResultTable table) {
     const std::string group = table_group(table);
-    const std::string scale = group + "/matrix";
     const std::string second = group + "/k";
-    std::uint64_t total = 0;
-    attempt([&] { total = file_.open_dataset(group + "/tensor").shape().at(0); });
-    column(scale, h5::Type::kInt64, {total}, "");
     column(second, h5::Type::kInt32, {measure::kVarAtK.size()}, "");
     attempt([&] {
       std::vector<std::int32_t> k(measure::kVarAtK.size());
@@ -147,51 +98,7 @@ class Checker {
       options.sign_flip_spread |= table != model::ResultTable::kProduct &&
                                   file_.integer_attribute("/resume", "sign_flip") > 1;
     });
-    for (const Column& wanted : matrix_columns(options)) {
-      const std::string path = group + "/" + wanted.name;
-      h5::Shape shape = {total};
-      if (wanted.width > 1) {
-        shape.push_back(wanted.width);
-      }
-      column(path, wanted.type, shape, scale);
-      attempt([&] {
-        require(wanted.width == 1 || file_.has_scale(path, 1, second),
-                path + ": no dimension scale " + second);
-        require(wanted.units.empty() || file_.has_attribute(path, "units"),
-                path + ": attribute units is missing");
-      });
-    }
-    require_attribute(group + "/status", "flag_values");
-    attempt([&] {
-      require(file_.has_attribute(group + "/status", "flag_meanings") &&
-                  file_.text_attribute(group + "/status", "flag_meanings") == kStatusMeanings,
-              group + "/status: flag_meanings missing or different");
-    });
-  }
-
-  void order(model::ResultTable table) {
-    const std::string where = table_group(table) + ": ";
-    std::set<std::string> keys;
-    // Where blocks of a later minor version stand is not known here.
-    const std::vector<std::string> blocks = file_.read_strings(table_group(table) + "/block");
-    const auto is_known = [&](std::size_t i) {
-      return model::block_of_name(blocks[i]).has_value();
-    };
-    for (std::size_t i = 1; i < rows_.size(); ++i) {
-      if (is_known(i - 1) && is_known(i) && !row_before(rows_[i - 1], rows_[i])) {
-        require(false, where + fmt::format("row {} is out of order", i));
-        break;
-      }
-    }
-    for (const StoredRow& row : rows_) {
-      require(keys.insert(row_key(row)).second, where + row_key(row) + " appears twice");
-      require(row.rows >= 0 && row.cols >= 0, where + "a negative shape");
-      const bool measured = row.status == measure::Status::kMeasured;
-      require(!measured || !row.method.empty(),
-              where + row_key(row) + " is measured but names no method");
-      require(measured || !row.reason.empty(),
-              where + row_key(row) + " is not measured and says no reason");
-    }
+    row_columns(table, matrix_columns(options), second);
   }
 
   /// What derived rows say of the rows of /matrix/ that they come from.
@@ -208,30 +115,6 @@ class Checker {
                 table_group(table) + ": " + row_key(row) + " is not " + row_key(of));
       }
     }
-  }
-
-  StatusCounts counts_of_rows() const {
-    std::vector<const StoredRow*> pointers;
-    for (const StoredRow& row : rows_) {
-      pointers.push_back(&row);
-    }
-    return count_statuses(pointers);
-  }
-
-  void counts(std::int64_t derived_skipped) {
-    const StatusCounts counts = counts_of_rows();
-    const auto same = [&](const char* name, std::int64_t value) {
-      attempt([&] {
-        const std::int64_t found = file_.integer_attribute("/", name);
-        require(found == value, fmt::format("/: {} is {}, the rows say {}", name, found, value));
-      });
-    };
-    same("matrices_total", counts.total);
-    same("matrices_measured", counts.measured);
-    same("matrices_failed", counts.failed);
-    same("matrices_escalated", counts.escalated);
-    require((reader_.header().status == "complete") == (counts.skipped + derived_skipped == 0),
-            "/: status does not agree with the rows");
   }
 
   void bulk(model::ResultTable table) {
@@ -300,15 +183,6 @@ class Checker {
     }
   }
 
-  void table(const std::string& group, const std::string& dimension, const Names& names) {
-    std::uint64_t rows = 0;
-    attempt([&] { rows = file_.open_dataset(group + "/" + dimension).shape().at(0); });
-    column(group + "/" + dimension, h5::Type::kInt64, {rows}, "");
-    for (const auto& [name, type] : names) {
-      column(group + "/" + name, type, {rows}, group + "/" + dimension);
-    }
-  }
-
   void layer() {
     Names names = {{"layer", h5::Type::kInt32},
                    {"block", h5::Type::kString},
@@ -340,22 +214,18 @@ class Checker {
     });
   }
 
-  ResultsReader& reader_;
-  const h5::File& file_;
-  std::vector<StoredRow> rows_;
-  std::vector<std::string> wrong_;
   bool fast_ = false;
 };
 
 }  // namespace
 
 std::vector<std::string> validate_file(const std::string& path) {
-  ResultsReader reader(path);
+  ResultsReader reader(path, std::nullopt);
   if (reader.header().part) {
     return {printable(path) + " is a part of a run, not a results file"};
   }
   try {
-    return Checker(reader).run();
+    return reader.schema().has_spectra ? SpectraChecker(reader).run() : validate_pairs(reader);
   } catch (const FormatError& error) {
     return {error.what()};
   }

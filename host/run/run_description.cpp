@@ -1,3 +1,5 @@
+#include "description_parts.hpp"
+
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/model/importance_matrix.hpp>
@@ -6,35 +8,12 @@
 #include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include <ctime>
+#include <utility>
 
 namespace vindex::run {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-/// The part of a source's version that survives a copy of the folder to another disk: modification
-/// time, no inode.
-std::string modification_time(const std::string& version) {
-  const std::size_t colon = version.find(':');
-  return colon == std::string::npos ? version : version.substr(colon + 1);
-}
-
-Json optional_number(const std::optional<std::int64_t>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 /// What the products of heads, or all others, are made of: head counts and scales come from
 /// configurations, which no header's digest covers.
@@ -80,16 +59,8 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.sign_flip_draws = settings.options.sign_flip_draws;
   run.vectors = settings.options.vectors;
 
-  std::string command;
-  for (const std::string& word : settings.command) {
-    command += (command.empty() ? "" : " ") + printable(word);
-  }
-  run.title = fmt::format("Singular-value spectra of {}", printable(settings.model));
-  run.history = fmt::format("{} {}", utc_now(), command);
-  run.command_json = Json{
-      {"argv", settings.command.empty() ? Json::array() : Json(command)},
-      {"started",
-       utc_now()}}.dump();
+  describe_command(settings.command,
+                   fmt::format("Singular-value spectra of {}", printable(settings.model)), run);
 
   run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("mode", run.mode);
@@ -99,17 +70,10 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
   const std::string reshape = settings.indexing.reshape_out ? "out" : "none";
   run.fingerprint.emplace_back("reshape", reshape);
-  Json inputs = Json::array();
-  for (const shard::Shard& shard : model.files.shards) {
-    run.fingerprint.emplace_back(
-        "file " + shard.file_name,
-        fmt::format("{} bytes, modified {}, header {}", shard.identity.bytes,
-                    modification_time(shard.identity.version), shard.header_sha256));
-    inputs.push_back({{"path", printable(shard.path)},
-                      {"bytes", shard.identity.bytes},
-                      {"version", printable(shard.identity.version)},
-                      {"header_sha256", shard.header_sha256}});
+  for (auto& line : file_lines(model.files)) {
+    run.fingerprint.push_back(std::move(line));
   }
+  Json inputs = file_inputs(model.files);
   if (model.importance != nullptr) {
     // Only where earlier rows of /imatrix/ are there does another file contradict them.
     run.fingerprint.emplace_back("derived.imatrix", "sha256 " + model.importance->sha256());
@@ -157,17 +121,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                        {"notes", info.notes},
                        {"concurrent_calls", backend->limits().concurrent_calls}});
   }
-  Json refused = Json::array();
-  for (const std::string& file : reader.statistics().refused) {
-    refused.push_back(file);
-  }
-  Json environment = {
-      {"program", "vindex"},
-      {"version", program_version()},
-      {"commit", program_commit()},
-      {"compiler", compiler_text()},
-      {"back_ends", devices},
-      {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}};
+  Json environment = program_environment(reader, std::move(devices));
   if (settings.indexing.heads || settings.indexing.lora) {
     environment["products"] = blas::load_blas(settings.blas_core).text();
   }
@@ -176,15 +130,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   }
   run.environment_json = environment.dump(1);
 
-  const model::ModelShape& shape = model.index.shape;
-  run.config_json = Json{{"architecture", printable(shape.architecture)},
-                         {"layers", optional_number(shape.layers)},
-                         {"experts", optional_number(shape.experts)},
-                         {"experts_per_token", optional_number(shape.experts_per_token)},
-                         {"shared_experts", optional_number(shape.shared_experts)},
-                         {"dense_first_layers", optional_number(shape.dense_first_layers)},
-                         {"quantisation", printable(shape.quantisation)}}
-                        .dump(1);
+  run.config_json = shape_json(model.index.shape).dump(1);
 
   for (const std::int64_t i : model.selected) {
     run.matrices.push_back(model.index.matrices[static_cast<std::size_t>(i)]);

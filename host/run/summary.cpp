@@ -5,9 +5,9 @@
 
 namespace vindex::run {
 
-std::string outcome_text(const RunOutcome& outcome, std::size_t columns) {
+std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const char* noun) {
   std::string out =
-      fmt::format("{} of {} matrices", outcome.done_before + outcome.measured_now, outcome.total);
+      fmt::format("{} of {} {}", outcome.done_before + outcome.measured_now, outcome.total, noun);
   if (outcome.derived_total > 0) {
     out += fmt::format(" ({} of them derived)", outcome.derived_total);
   }
@@ -42,18 +42,18 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns) {
   const std::int64_t told = static_cast<std::int64_t>(outcome.troubles.size());
   const std::int64_t all = outcome.not_finite + outcome.unsupported + outcome.failed;
   if (all > told) {
-    out +=
-        fmt::format("  ({} more; /matrix/status and /matrix/reason have them all)\n", all - told);
+    out += fmt::format("  ({} more; status and reason of the file's table have them all)\n",
+                       all - told);
   }
   return out;
 }
 
-std::string failure_text(const RunOutcome& outcome) {
+std::string failure_text(const RunOutcome& outcome, const char* noun) {
   expects(!outcome.first_failure_reason.empty(), "a failure without a reason");
   const std::int64_t more = outcome.failed + outcome.unsupported - 1;
   return outcome.first_failure_reason +
-         (more > 0 ? fmt::format("; {} more of {} matrices have no measurement either", more,
-                                 outcome.total)
+         (more > 0 ? fmt::format("; {} more of {} {} have no measurement either", more,
+                                 outcome.total, noun)
                    : std::string());
 }
 

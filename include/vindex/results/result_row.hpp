@@ -12,7 +12,8 @@
 
 namespace vindex::results {
 
-/// One finished row of /matrix/. `index` is its position in RunDescription::matrices.
+/// One finished row of a results file, whatever its schema: of spectra, metrics and the rest below;
+/// of every other schema, cells. `index` is its position in RunDescription::matrices.
 struct ResultRow {
   std::int64_t index = 0;
   measure::Status status = measure::Status::kSkipped;
@@ -28,6 +29,7 @@ struct ResultRow {
   std::vector<double> sigma;                          ///< empty if not measured
   std::optional<measure::SingularVectors> vectors;
   decode::Moments moments;
+  std::vector<double> cells;  ///< numbers of a schema whose columns are cells, in their order
 };
 
 }  // namespace vindex::results

@@ -9,12 +9,36 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vindex::results {
 
+/// The kinds of file that are written, resumed, merged and validated alike.
+enum class FileSchema : std::uint8_t {
+  kResults,  ///< vindex-results: spectra of one model
+  kCompare,  ///< vindex-compare: pairs of matrices of two models
+};
+
+/// A matrix that has no partner, for /unpaired/.
+struct UnpairedMatrix {
+  std::string side;    ///< "a" or "b"
+  std::string tensor;  ///< with its slice, as model::matrix_name()
+  std::string reason;
+};
+
+/// What of a run that compares is nowhere else.
+struct CompareDescription {
+  std::string other_model;  ///< B as given
+  bool spectra = false;     ///< columns of both sides' spectra
+  /// Per matrix of RunDescription::matrices, which are those of A: tensor_b and encoding_b.
+  std::vector<std::pair<std::string, std::string>> partners;
+  std::vector<UnpairedMatrix> unpaired;
+};
+
 /// Everything about a run that is not a row. JSON members are whole documents.
 struct RunDescription {
+  FileSchema schema = FileSchema::kResults;
   std::string model;    ///< as given
   std::string mode;     ///< "fast", "default", "strict"
   std::string backend;  ///< "cpu" or "cuda"
@@ -31,6 +55,7 @@ struct RunDescription {
   std::vector<model::TensorRecord>
       tensors;  ///< all of the model (stored names in `tensor_stored_names`)
   std::vector<std::string> tensor_stored_names;  ///< per tensor record, space-separated
+  CompareDescription compare;                    ///< of kCompare
 };
 
 struct WorkerShare {
@@ -98,9 +123,10 @@ std::vector<std::string> validate_file(const std::string& path);
 inline constexpr std::size_t kMostFailedRows = 20;
 
 struct RunStatus {
+  FileSchema schema = FileSchema::kResults;
   std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
-  /// Rows of /matrix/. Finished rows count whether they are published or a working process has told
-  /// them.
+  /// Rows of /matrix/, or of /pair/. Finished rows count whether they are published or a working
+  /// process has told them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
   /// The same of the rows of all derived tables together.
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
@@ -110,6 +136,14 @@ struct RunStatus {
   double eta_seconds = -1.0;           ///< of the slowest; negative: not known
   std::vector<FailedRow> failed_rows;  ///< in the file's order, at most kMostFailedRows
 };
+/// The schema of the run at `path`: of the published file, or of its parts. Errors:
+/// MissingInputError where there is neither, FormatError as validate_file().
+FileSchema schema_at(const std::string& path);
+
+/// What the rows of a file are called, and the verb that writes them.
+const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
+const char* writing_verb(FileSchema schema);  ///< "measure", "compare"
+
 /// Where the run of results file `path` stands. Errors: MissingInputError, FormatError.
 RunStatus read_status(const std::string& path);
 

@@ -1,0 +1,115 @@
+// The verb compare: two models, matrix by matrix.
+#include "run_talk.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <vindex/results/compared.hpp>
+#include <vindex/run/compare_run.hpp>
+#include <vindex/run/summary.hpp>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  run::CompareSettings settings;
+  std::string layers, blocks, roles, tensors, ram_budget, worker, progress = "auto", config;
+  bool json = false;
+};
+
+run::CompareSettings settings_of(const Flags& flags, const Session& session) {
+  run::CompareSettings settings = flags.settings;
+  settings.selection =
+      model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
+  settings.map = model::parse_layer_map(settings.map_text);
+  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  settings.ram_budget = budget.bytes;
+  settings.ram_budget_source = budget.source_text();
+  settings.worker = parse_worker(flags.worker);
+  settings.command = session.arguments;
+  return settings;
+}
+
+Ending run_compare(const Flags& flags, const Session& session) {
+  const run::CompareSettings settings = settings_of(flags, session);
+  RunTalk talk(session, flags.progress);
+  const run::RunOutcome outcome = run::compare_models(settings, talk.hooks());
+  talk.finish();
+  if (outcome.stopped) {
+    return stopped_early(fmt::format("{} of {} pairs are kept; run the same command again to go on",
+                                     outcome.done_before + outcome.measured_now, outcome.total));
+  }
+  if (outcome.not_finite > 0) {
+    say(session, fmt::format("warning W-NOT-FINITE: {} of {} pairs hold weights that are not "
+                             "finite; their rows say so and have no numbers",
+                             outcome.not_finite, outcome.total));
+  }
+  if (settings.worker.count == 1 && flags.json) {
+    print_result(results::compared_json(results::read_compared(settings.output)));
+  } else if (settings.worker.count == 1 && !session.quiet) {
+    const std::size_t width = text_width(STDOUT_FILENO);
+    const results::Compared compared = results::read_compared(settings.output);
+    print_result(results::compared_text(compared, width));
+    print_result(run::outcome_text(outcome, width, "pairs"));
+    print_result(
+        fmt::format("results: {} (back end {})\n", printable(settings.output), compared.backend));
+  }
+  return outcome.exit_code == ExitCode::kOk
+             ? Ending()
+             : Ending(outcome.exit_code,
+                      fmt::format("E-ROWS: {}; `vindex status {}` tells of them",
+                                  run::failure_text(outcome, "pairs"), printable(settings.output)));
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  run::CompareSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "compare",
+      "Compare two models, matrix by matrix: cosine, relative error, equal bits\n\n"
+      "Examples:\n  vindex compare ORIGINAL QUANTISED -o pairs.h5\n"
+      "  vindex compare BASE TUNED -o pairs.h5 --blocks attention --layers 0-15\n"
+      "  vindex compare SMALL DEEPER -o pairs.h5 --map 0-10:4-14\n"
+      "  vindex compare A B -o pairs.h5 --spectra-a a.h5 --spectra-b b.h5   with both spectra\n"
+      "The same command again resumes. `vindex show pairs.h5` prints the table again.");
+  verb->add_option("a", settings.model_a, "Model A: folder or file")->required();
+  verb->add_option("b", settings.model_b, "Model B: folder or file")->required();
+  verb->add_option("-o,--output", settings.output, "Results file (HDF5)")->required();
+  verb->add_option("--map", settings.map_text,
+                   "Layers of A beside layers of B: 0-10:4-14, several with commas");
+  verb->add_option("--layers", flags->layers, "Layers of A, for example 0,1,15-20");
+  verb->add_option("--blocks", flags->blocks, "Blocks, for example routed_expert,router");
+  verb->add_option("--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
+  verb->add_option("--tensors", flags->tensors,
+                   "Regular expression for the whole logical name in A");
+  verb->add_option("--spectra-a", settings.spectra_a,
+                   "Results file of `vindex measure A`: statistics of both spectra side by side");
+  verb->add_option("--spectra-b", settings.spectra_b, "The same of B");
+  verb->add_option("--model-config-a", settings.model_config_a,
+                   "config.json of a single .safetensors A");
+  verb->add_option("--model-config-b", settings.model_config_b, "The same of B");
+  verb->add_option("--threads", settings.threads, "Workers (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  verb->add_option(
+      "--ram-budget", flags->ram_budget,
+      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
+      "control groups and Slurm leave)");
+  add_worker(*verb, flags->worker);
+  add_progress(*verb, flags->progress);
+  verb->add_flag("--restart", settings.restart, "Discard what an earlier run left");
+  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
+  verb->add_option("--config", flags->config,
+                   "File of the same flags, one `name = value` a line; the command line outranks "
+                   "it");
+  on_choice(*verb, session, [&session, flags] { return run_compare(*flags, session); });
+}
+
+}  // namespace vindex::apps

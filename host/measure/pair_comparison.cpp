@@ -1,0 +1,272 @@
+#include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/simd_level.hpp>
+#include <vindex/measure/pair_comparison.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace vindex::measure {
+namespace {
+
+constexpr std::int64_t kSlabValues = 1 << 20;  ///< 4 MiB of float32
+constexpr std::size_t kLanes = 8;
+constexpr std::int64_t kTile = 32;  ///< of turning a slab
+
+/// Sums over some weights of both matrices.
+struct PairSums {
+  double inner = 0.0, squares_a = 0.0, squares_b = 0.0, squares_difference = 0.0, largest = 0.0;
+};
+
+using LaneArray = std::array<double, kLanes>;
+
+double sum_of(const LaneArray& lanes) {
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+/// Lane i has the elements i, i + 8, ...: the same for every vector width.
+[[gnu::always_inline]] inline PairSums line_sums(const float* a, const float* b,
+                                                 std::int64_t count) {
+  LaneArray inner = {}, squares_a = {}, squares_b = {}, squares_d = {}, largest = {};
+  const auto add = [&](std::size_t lane, float left, float right) __attribute__((always_inline)) {
+    const double x = left;
+    const double y = right;
+    const double d = y - x;
+    const double size = std::abs(d);
+    inner[lane] += x * y;
+    squares_a[lane] += x * x;
+    squares_b[lane] += y * y;
+    squares_d[lane] += d * d;
+    largest[lane] = size > largest[lane] ? size : largest[lane];
+  };
+  std::int64_t i = 0;
+  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += static_cast<std::int64_t>(kLanes)) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      add(lane, a[i + static_cast<std::int64_t>(lane)], b[i + static_cast<std::int64_t>(lane)]);
+    }
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) {
+    add(lane, a[i], b[i]);
+  }
+  return {sum_of(inner), sum_of(squares_a), sum_of(squares_b), sum_of(squares_d),
+          *std::max_element(largest.begin(), largest.end())};
+}
+
+PairSums line_sums_baseline(const float* a, const float* b, std::int64_t count) {
+  return line_sums(a, b, count);
+}
+[[gnu::target("avx2")]] PairSums line_sums_avx2(const float* a, const float* b,
+                                                std::int64_t count) {
+  return line_sums(a, b, count);
+}
+[[gnu::target("avx512f,avx512dq,avx512vl")]] PairSums line_sums_avx512(const float* a,
+                                                                       const float* b,
+                                                                       std::int64_t count) {
+  return line_sums(a, b, count);
+}
+
+using LineSums = PairSums (*)(const float*, const float*, std::int64_t);
+
+LineSums best_line_sums() {
+  switch (decode::best_simd_level()) {
+    case decode::SimdLevel::kAvx512:
+      return line_sums_avx512;
+    case decode::SimdLevel::kAvx2:
+      return line_sums_avx2;
+    default:
+      return line_sums_baseline;
+  }
+}
+
+/// Lines are stored rows of both; or of one, where the other, which is stored turned, is cut by its
+/// columns.
+struct Lines {
+  std::int64_t count = 0, length = 0;
+  std::int64_t step = 1;  ///< lines of a slab
+  bool turn_a = false, turn_b = false;
+};
+
+Lines lines_of(const StoredShape& a, const StoredShape& b) {
+  Lines lines{.count = a.rows, .length = a.cols};
+  std::int64_t unit = 1;
+  if (a.transposed != b.transposed) {
+    const std::int64_t unit_a = std::max<std::int64_t>(1, column_granularity(*a.encoding));
+    const std::int64_t unit_b = std::max<std::int64_t>(1, column_granularity(*b.encoding));
+    // The side whose narrowest slab is the smaller one is cut by columns.
+    lines.turn_a = unit_a * b.cols < unit_b * a.cols;
+    lines.turn_b = !lines.turn_a;
+    unit = lines.turn_a ? unit_a : unit_b;
+    if (lines.turn_a) {
+      lines.count = b.rows;
+      lines.length = b.cols;
+    }
+  }
+  lines.step = std::max(unit, kSlabValues / std::max<std::int64_t>(lines.length, 1) / unit * unit);
+  lines.step = std::min(lines.step, std::max<std::int64_t>(lines.count, 1));
+  return lines;
+}
+
+std::uint64_t slab_floats(const Lines& lines) {
+  return static_cast<std::uint64_t>(lines.step) * static_cast<std::uint64_t>(lines.length);
+}
+
+/// One side's lines, decoded.
+class Side {
+ public:
+  Side(MatrixInput& input, const Lines& lines, bool turned)
+      : input_(input), turned_(turned), length_(lines.length), lines_(slab_floats(lines)) {
+    if (turned_) {
+      columns_.resize(lines_.size());
+    }
+  }
+
+  /// `count` lines of length_ values.
+  const float* read(std::int64_t first, std::int64_t count) {
+    if (!turned_) {
+      decode::decode_matrix(input_.row_slab(first, count), lines_.data(), length_);
+      return lines_.data();
+    }
+    decode::decode_matrix(input_.column_slab(first, count), columns_.data(), count);
+    for (std::int64_t row = 0; row < length_; row += kTile) {
+      const std::int64_t rows = std::min(kTile, length_ - row);
+      for (std::int64_t line = 0; line < count; line += kTile) {
+        const std::int64_t some = std::min(kTile, count - line);
+        for (std::int64_t l = line; l < line + some; ++l) {
+          for (std::int64_t r = row; r < row + rows; ++r) {
+            lines_[static_cast<std::size_t>(l * length_ + r)] =
+                columns_[static_cast<std::size_t>(r * count + l)];
+          }
+        }
+      }
+    }
+    return lines_.data();
+  }
+
+ private:
+  MatrixInput& input_;
+  bool turned_;
+  std::int64_t length_;
+  std::vector<float> lines_, columns_;
+};
+
+std::uint64_t window_bytes(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols) {
+  const auto bytes = decode::slab_bytes(encoding, static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(cols));
+  expects(bytes.has_value(), "a slab of a matrix whose bytes are known");
+  return *bytes;
+}
+
+StoredShape shape_of(const MatrixInput& input) {
+  return {&input.encoding(), input.rows(), input.cols(), input.transposed()};
+}
+
+std::int64_t count_not_finite(const float* values, std::int64_t count) {
+  return std::count_if(values, values + count, [](float value) { return !std::isfinite(value); });
+}
+
+/// The sums of both matrices, and what is wrong with their weights.
+struct Totals {
+  PairSums sums;
+  bool same_bits = true;
+  std::int64_t not_finite_a = 0, not_finite_b = 0;
+};
+
+Totals totals_of(MatrixInput& a, MatrixInput& b) {
+  const Lines lines = lines_of(shape_of(a), shape_of(b));
+  const LineSums sums_of_line = best_line_sums();
+  Side side_a(a, lines, lines.turn_a);
+  Side side_b(b, lines, lines.turn_b);
+  Totals totals;
+  for (std::int64_t first = 0; first < lines.count; first += lines.step) {
+    const std::int64_t count = std::min(lines.step, lines.count - first);
+    const float* left = side_a.read(first, count);
+    const float* right = side_b.read(first, count);
+    totals.same_bits =
+        totals.same_bits &&
+        std::memcmp(left, right, static_cast<std::size_t>(count * lines.length) * sizeof(float)) ==
+            0;
+    for (std::int64_t line = 0; line < count; ++line) {
+      const PairSums sums = sums_of_line(left, right, lines.length);
+      // Squares of float32 are far from the ends of float64: only weights make these not finite.
+      if (!std::isfinite(sums.squares_a)) {
+        totals.not_finite_a += count_not_finite(left, lines.length);
+      }
+      if (!std::isfinite(sums.squares_b)) {
+        totals.not_finite_b += count_not_finite(right, lines.length);
+      }
+      totals.sums.inner += sums.inner;
+      totals.sums.squares_a += sums.squares_a;
+      totals.sums.squares_b += sums.squares_b;
+      totals.sums.squares_difference += sums.squares_difference;
+      totals.sums.largest = std::max(totals.sums.largest, sums.largest);
+      left += lines.length;
+      right += lines.length;
+    }
+  }
+  return totals;
+}
+
+}  // namespace
+
+PairReport compare_matrices(MatrixInput& a, MatrixInput& b) {
+  const auto logical = [](const MatrixInput& input) {
+    return input.transposed() ? std::pair(input.cols(), input.rows())
+                              : std::pair(input.rows(), input.cols());
+  };
+  expects(logical(a) == logical(b), "compare_matrices: two matrices of one shape");
+  const Totals totals = totals_of(a, b);
+  PairReport report;
+  report.same_bits = totals.same_bits;
+  if (totals.not_finite_a + totals.not_finite_b > 0) {
+    report.status = Status::kNotFinite;
+    const auto part = [](std::int64_t count, const char* side) {
+      return count == 0 ? std::string() : fmt::format("{} of {}", count, side);
+    };
+    const std::string left = part(totals.not_finite_a, "A");
+    const std::string right = part(totals.not_finite_b, "B");
+    report.reason = fmt::format("weights that are not finite: {}{}{}", left,
+                                left.empty() || right.empty() ? "" : ", ", right);
+    return report;
+  }
+  const PairSums& sums = totals.sums;
+  report.status = Status::kMeasured;
+  report.norm_a = std::sqrt(sums.squares_a);
+  report.norm_b = std::sqrt(sums.squares_b);
+  report.max_abs_difference = sums.largest;
+  const bool zero_a = sums.squares_a == 0.0;
+  const bool zero_b = sums.squares_b == 0.0;
+  if (zero_a || zero_b) {
+    report.reason = fmt::format("zero matrix: {}", zero_a ? (zero_b ? "A and B" : "A") : "B");
+  } else {
+    // Of equal matrices the root of a square: exactly 1. Rounding leads nowhere beyond.
+    report.cosine = std::clamp(sums.inner / std::sqrt(sums.squares_a * sums.squares_b), -1.0, 1.0);
+  }
+  if (!zero_a) {
+    report.relative_error = std::sqrt(sums.squares_difference) / report.norm_a;
+  }
+  return report;
+}
+
+PairWorkspace pair_workspace(const StoredShape& a, const StoredShape& b) {
+  const Lines lines = lines_of(a, b);
+  const std::uint64_t floats = slab_floats(lines);
+  const auto encoded = [&](const StoredShape& side, bool turned) {
+    return turned ? window_bytes(*side.encoding, side.rows, lines.step)
+                  : window_bytes(*side.encoding, lines.step, side.cols);
+  };
+  return {.decoded = floats * sizeof(float) * (lines.turn_a || lines.turn_b ? 3 : 2),
+          .encoded = encoded(a, lines.turn_a) + encoded(b, lines.turn_b)};
+}
+
+double cosine_null_deviation(std::int64_t rows, std::int64_t cols) {
+  return 1.0 / std::sqrt(static_cast<double>(rows) * static_cast<double>(cols));
+}
+
+}  // namespace vindex::measure

@@ -1,0 +1,279 @@
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/model/pairing.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace vindex::model {
+
+namespace {
+
+constexpr std::int64_t kNone = -1;
+
+[[noreturn]] void refuse_map(std::string_view part, const char* why) {
+  throw UsageError("E-MAP", fmt::format("--map `{}`: {}; write layers of A, a colon and as many of "
+                                        "B, for example 0-10:4-14",
+                                        excerpt(std::string(part)), why));
+}
+
+/// "7" or "4-14".
+std::optional<std::pair<std::int32_t, std::int32_t>> parse_range(std::string_view text) {
+  const auto number = [](std::string_view digits) -> std::optional<std::int32_t> {
+    std::int32_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size() && value >= 0
+               ? std::optional(value)
+               : std::nullopt;
+  };
+  const std::size_t dash = text.find('-');
+  const auto first = number(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
+  return first && last && *first <= *last ? std::optional(std::pair(*first, *last)) : std::nullopt;
+}
+
+/// Layer of A that stands beside layer `layer` of B, or nothing.
+std::optional<std::int32_t> layer_in_a(const LayerMap& map, std::int32_t layer) {
+  if (map.empty() || layer < 0) {
+    return layer;
+  }
+  for (const LayerRange& range : map) {
+    if (layer >= range.first_b && layer - range.first_b <= range.last_a - range.first_a) {
+      return range.first_a + (layer - range.first_b);
+    }
+  }
+  return std::nullopt;
+}
+
+bool names_layer_of_a(const LayerMap& map, std::int32_t layer) {
+  return map.empty() || layer < 0 ||
+         std::any_of(map.begin(), map.end(), [&](const LayerRange& range) {
+           return layer >= range.first_a && layer <= range.last_a;
+         });
+}
+
+/// Where a matrix stands, in the layers of A.
+using Place = std::tuple<std::int32_t, Block, std::string, std::int32_t, std::int32_t>;
+Place place_of(const MatrixRecord& matrix, std::int32_t layer) {
+  const bool repeats = matrix.slice >= 0 && matrix.slice == matrix.expert;
+  return {layer, matrix.block, matrix.role, matrix.expert, repeats ? -1 : matrix.slice};
+}
+
+bool same_shape(const MatrixRecord& a, const MatrixRecord& b) {
+  return a.rows == b.rows && a.cols == b.cols;
+}
+
+std::string shape_reason(const MatrixRecord& other, const char* side) {
+  return fmt::format("it is {} x {} in {}", other.rows, other.cols, side);
+}
+
+std::string name_key(const MatrixRecord& matrix) {
+  return fmt::format("{}\n{}", matrix.tensor, matrix.slice);
+}
+
+/// Matrices of one place that have no partner by name.
+struct Candidates {
+  std::vector<std::int64_t> a, b;
+};
+
+class Pairer {
+ public:
+  Pairer(const ModelIndex& a, const ModelIndex& b, const LayerMap& map)
+      : a_(a),
+        b_(b),
+        map_(map),
+        partner_a_(a.matrices.size(), kNone),
+        partner_b_(b.matrices.size(), kNone),
+        reason_a_(a.matrices.size()),
+        reason_b_(b.matrices.size()) {}
+
+  Pairing run() {
+    pair_names();
+    pair_places();
+    Pairing pairing;
+    for (std::size_t i = 0; i < a_.matrices.size(); ++i) {
+      const auto number = static_cast<std::int64_t>(i);
+      if (partner_a_[i] != kNone) {
+        pairing.pairs.push_back({number, partner_a_[i]});
+      } else if (is_row(a_.matrices[i])) {
+        pairing.a.push_back({number, reason_a_[i]});
+      }
+    }
+    for (std::size_t i = 0; i < b_.matrices.size(); ++i) {
+      if (partner_b_[i] == kNone && is_row(b_.matrices[i])) {
+        pairing.b.push_back({static_cast<std::int64_t>(i), reason_b_[i]});
+      }
+    }
+    return pairing;
+  }
+
+ private:
+  static bool is_row(const MatrixRecord& matrix) { return matrix.table == ResultTable::kMatrix; }
+  const MatrixRecord& in_a(std::int64_t i) const {
+    return a_.matrices[static_cast<std::size_t>(i)];
+  }
+  const MatrixRecord& in_b(std::int64_t i) const {
+    return b_.matrices[static_cast<std::size_t>(i)];
+  }
+  bool is_free_a(std::size_t i) const {
+    return is_row(a_.matrices[i]) && partner_a_[i] == kNone && reason_a_[i].empty();
+  }
+  bool is_free_b(std::size_t i) const {
+    return is_row(b_.matrices[i]) && partner_b_[i] == kNone && reason_b_[i].empty();
+  }
+  void join(std::int64_t a, std::int64_t b) {
+    partner_a_[static_cast<std::size_t>(a)] = b;
+    partner_b_[static_cast<std::size_t>(b)] = a;
+  }
+  void refuse(std::int64_t a, std::int64_t b) {
+    reason_a_[static_cast<std::size_t>(a)] = shape_reason(in_b(b), "B");
+    reason_b_[static_cast<std::size_t>(b)] = shape_reason(in_a(a), "A");
+  }
+
+  void pair_names() {
+    std::unordered_map<std::string, std::int64_t> names;
+    for (std::size_t i = 0; i < b_.matrices.size(); ++i) {
+      if (is_row(b_.matrices[i])) {
+        names.emplace(name_key(b_.matrices[i]), static_cast<std::int64_t>(i));
+      }
+    }
+    for (std::size_t i = 0; i < a_.matrices.size(); ++i) {
+      const MatrixRecord& matrix = a_.matrices[i];
+      const auto found = is_row(matrix) ? names.find(name_key(matrix)) : names.end();
+      if (found == names.end() ||
+          layer_in_a(map_, in_b(found->second).layer) != std::optional(matrix.layer)) {
+        continue;
+      }
+      const auto number = static_cast<std::int64_t>(i);
+      if (same_shape(matrix, in_b(found->second))) {
+        join(number, found->second);
+      } else {
+        refuse(number, found->second);
+      }
+    }
+  }
+
+  void pair_places() {
+    std::map<Place, Candidates> places;
+    for (std::size_t i = 0; i < a_.matrices.size(); ++i) {
+      const MatrixRecord& matrix = a_.matrices[i];
+      if (!is_free_a(i)) {
+        continue;
+      }
+      if (names_layer_of_a(map_, matrix.layer)) {
+        places[place_of(matrix, matrix.layer)].a.push_back(static_cast<std::int64_t>(i));
+      } else {
+        reason_a_[i] = fmt::format("layer {} of A is not in --map", matrix.layer);
+      }
+    }
+    for (std::size_t i = 0; i < b_.matrices.size(); ++i) {
+      const MatrixRecord& matrix = b_.matrices[i];
+      if (!is_free_b(i)) {
+        continue;
+      }
+      if (const auto layer = layer_in_a(map_, matrix.layer)) {
+        places[place_of(matrix, *layer)].b.push_back(static_cast<std::int64_t>(i));
+      } else {
+        reason_b_[i] = fmt::format("layer {} of B is not in --map", matrix.layer);
+      }
+    }
+    for (const auto& [place, candidates] : places) {
+      pair_place(candidates);
+    }
+  }
+
+  /// Of each shape, the one of A and the one of B.
+  void pair_place(const Candidates& candidates) {
+    std::map<std::pair<std::int64_t, std::int64_t>, Candidates> shapes;
+    for (const std::int64_t i : candidates.a) {
+      shapes[{in_a(i).rows, in_a(i).cols}].a.push_back(i);
+    }
+    for (const std::int64_t i : candidates.b) {
+      shapes[{in_b(i).rows, in_b(i).cols}].b.push_back(i);
+    }
+    for (const auto& [shape, alike] : shapes) {
+      if (alike.a.size() == 1 && alike.b.size() == 1) {
+        join(alike.a.front(), alike.b.front());
+        continue;
+      }
+      for (const std::int64_t i : alike.a) {
+        reason_a_[static_cast<std::size_t>(i)] =
+            why_not(in_a(i), candidates.b, b_, alike.b.empty(), "B");
+      }
+      for (const std::int64_t i : alike.b) {
+        reason_b_[static_cast<std::size_t>(i)] =
+            why_not(in_b(i), candidates.a, a_, alike.a.empty(), "A");
+      }
+    }
+  }
+
+  static std::string why_not(const MatrixRecord& matrix, const std::vector<std::int64_t>& others,
+                             const ModelIndex& index, bool none_alike, const char* side) {
+    if (others.empty()) {
+      return fmt::format("{} has no {} {} there", side, block_name(matrix.block),
+                         printable(matrix.role));
+    }
+    if (none_alike) {
+      return shape_reason(index.matrices[static_cast<std::size_t>(others.front())], side);
+    }
+    return fmt::format(
+        "ambiguous: several matrices share its layer, block, role and shape, by other names in {}",
+        side);
+  }
+
+  const ModelIndex& a_;
+  const ModelIndex& b_;
+  const LayerMap& map_;
+  std::vector<std::int64_t> partner_a_, partner_b_;
+  std::vector<std::string> reason_a_, reason_b_;
+};
+
+}  // namespace
+
+LayerMap parse_layer_map(const std::string& text) {
+  LayerMap map;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view part = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    const std::size_t colon = part.find(':');
+    if (colon == std::string_view::npos) {
+      refuse_map(part, "no colon");
+    }
+    const auto a = parse_range(part.substr(0, colon));
+    const auto b = parse_range(part.substr(colon + 1));
+    if (!a || !b) {
+      refuse_map(part, "no two ranges of layers");
+    }
+    if (a->second - a->first != b->second - b->first) {
+      refuse_map(part, "the two ranges differ in length");
+    }
+    const LayerRange range{a->first, a->second, b->first};
+    for (const LayerRange& other : map) {
+      const auto overlap = [&](std::int32_t first, std::int32_t second) {
+        return first <= second + (other.last_a - other.first_a) &&
+               second <= first + (range.last_a - range.first_a);
+      };
+      if (overlap(range.first_a, other.first_a) || overlap(range.first_b, other.first_b)) {
+        refuse_map(part, "a layer is named twice");
+      }
+    }
+    map.push_back(range);
+  }
+  return map;
+}
+
+Pairing pair_matrices(const ModelIndex& a, const ModelIndex& b, const LayerMap& map) {
+  return Pairer(a, b, map).run();
+}
+
+}  // namespace vindex::model

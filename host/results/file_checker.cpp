@@ -1,0 +1,127 @@
+#include "file_checker.hpp"
+
+#include "read_through.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace vindex::results {
+
+void FileChecker::column(const std::string& path, h5::Type type, const h5::Shape& shape,
+                         const std::string& scale) {
+  attempt([&] {
+    const h5::Dataset dataset = file_.open_dataset(path);
+    if (dataset.type() != type || dataset.shape() != shape) {
+      require(false, fmt::format("{}: {} of another shape or type than {}", path,
+                                 h5::type_name(dataset.type()), h5::type_name(type)));
+      return;
+    }
+    require_attribute(path, "long_name");
+    if (!scale.empty()) {
+      require(file_.has_scale(path, 0, scale), path + ": no dimension scale " + scale);
+    } else {
+      require(file_.is_scale(path), path + " is no dimension scale");
+    }
+    read_through(file_, dataset, path);
+  });
+}
+
+void FileChecker::row_columns(model::ResultTable table, const std::vector<Column>& wanted,
+                              const std::string& second) {
+  const std::string group = group_of(table);
+  const std::string scale = group + "/" + reader_.schema().dimension;
+  std::uint64_t total = 0;
+  attempt([&] {
+    total = file_.open_dataset(group + "/" + reader_.schema().name_column).shape().at(0);
+  });
+  column(scale, h5::Type::kInt64, {total}, "");
+  for (const Column& one : wanted) {
+    const std::string path = group + "/" + one.name;
+    h5::Shape shape = {total};
+    if (one.width > 1) {
+      shape.push_back(one.width);
+    }
+    column(path, one.type, shape, scale);
+    attempt([&] {
+      require(one.width == 1 || file_.has_scale(path, 1, second),
+              path + ": no dimension scale " + second);
+      require(one.units.empty() || file_.has_attribute(path, "units"),
+              path + ": attribute units is missing");
+    });
+  }
+  require_attribute(group + "/status", "flag_values");
+  attempt([&] {
+    require(file_.has_attribute(group + "/status", "flag_meanings") &&
+                file_.text_attribute(group + "/status", "flag_meanings") == kStatusMeanings,
+            group + "/status: flag_meanings missing or different");
+  });
+}
+
+void FileChecker::order(model::ResultTable table) {
+  const std::string where = group_of(table) + ": ";
+  std::set<std::string> keys;
+  // Where blocks of a later minor version stand is not known here.
+  const std::vector<std::string> blocks = file_.read_strings(group_of(table) + "/block");
+  const auto is_known = [&](std::size_t i) { return model::block_of_name(blocks[i]).has_value(); };
+  for (std::size_t i = 1; i < rows_.size(); ++i) {
+    if (is_known(i - 1) && is_known(i) && !row_before(rows_[i - 1], rows_[i])) {
+      require(false, where + fmt::format("row {} is out of order", i));
+      break;
+    }
+  }
+  for (const StoredRow& row : rows_) {
+    require(keys.insert(row_key(row)).second, where + row_key(row) + " appears twice");
+    require(row.rows >= 0 && row.cols >= 0, where + "a negative shape");
+    const bool measured = row.status == measure::Status::kMeasured;
+    require(!measured || !reader_.schema().has_spectra || !row.method.empty(),
+            where + row_key(row) + " is measured but names no method");
+    require(measured || !row.reason.empty(),
+            where + row_key(row) + " is not measured and says no reason");
+  }
+}
+
+StatusCounts FileChecker::counts_of_rows() const {
+  std::vector<const StoredRow*> pointers;
+  for (const StoredRow& row : rows_) {
+    pointers.push_back(&row);
+  }
+  return count_statuses(pointers);
+}
+
+void FileChecker::counts(std::int64_t derived_skipped) {
+  const StatusCounts counts = counts_of_rows();
+  const auto same = [&](const char* name, std::int64_t value) {
+    attempt([&] {
+      const std::int64_t found = file_.integer_attribute("/", name);
+      require(found == value, fmt::format("/: {} is {}, the rows say {}", name, found, value));
+    });
+  };
+  same("matrices_total", counts.total);
+  same("matrices_measured", counts.measured);
+  same("matrices_failed", counts.failed);
+  if (reader_.schema().has_spectra) {
+    same("matrices_escalated", counts.escalated);
+  }
+  require((reader_.header().status == "complete") == (counts.skipped + derived_skipped == 0),
+          "/: status does not agree with the rows");
+}
+
+void FileChecker::table(const std::string& group, const std::string& dimension,
+                        const Names& names) {
+  std::uint64_t rows = 0;
+  attempt([&] { rows = file_.open_dataset(group + "/" + dimension).shape().at(0); });
+  column(group + "/" + dimension, h5::Type::kInt64, {rows}, "");
+  for (const auto& [name, type] : names) {
+    column(group + "/" + name, type, {rows}, group + "/" + dimension);
+  }
+}
+
+void FileChecker::run_texts() {
+  for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {
+    attempt([&] { file_.read_text(std::string("/run/") + name); });
+  }
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,72 @@
+// Owns what every kind of results file is checked for: datasets with their types, shapes, scales
+// and attributes, the order of rows, the counts, and that all data can be read. What is wrong is
+// gathered, one line each.
+#pragma once
+
+#include "results_reader.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vindex::results {
+
+class FileChecker {
+ protected:
+  using Names = std::vector<std::pair<std::string, h5::Type>>;
+
+  explicit FileChecker(ResultsReader& reader) : reader_(reader), file_(reader.file()) {}
+  ~FileChecker() = default;
+
+  void require(bool condition, const std::string& what) {
+    if (!condition) {
+      wrong_.push_back(printable(what));
+    }
+  }
+  void require_attribute(const std::string& path, const char* name) {
+    require(file_.has_attribute(path, name), path + ": attribute " + name + " is missing");
+  }
+  /// Runs `check`; what the reader objects to is a line of the report.
+  template <typename F>
+  void attempt(F check) {
+    try {
+      check();
+    } catch (const FormatError& error) {
+      wrong_.emplace_back(error.what());
+    }
+  }
+
+  /// Type and shape of `path`, its scale, its long_name; reads it all.
+  void column(const std::string& path, h5::Type type, const h5::Shape& shape,
+              const std::string& scale);
+  /// A group of equally long columns along `dimension`.
+  void table(const std::string& group, const std::string& dimension, const Names& names);
+  /// The columns `wanted` of a table of rows, its scale and its status; `second` is the scale of
+  /// wide ones.
+  void row_columns(model::ResultTable table, const std::vector<Column>& wanted,
+                   const std::string& second);
+  /// Order, keys and outcomes of rows_, which are of `table`.
+  void order(model::ResultTable table);
+  StatusCounts counts_of_rows() const;
+  /// The root's counts and status against rows_, which are of the first table.
+  void counts(std::int64_t derived_skipped);
+  /// The texts of /run/.
+  void run_texts();
+
+  std::string group_of(model::ResultTable table) const {
+    return table_group(reader_.schema(), table);
+  }
+
+  ResultsReader& reader_;
+  const h5::File& file_;
+  std::vector<StoredRow> rows_;
+  std::vector<std::string> wrong_;
+};
+
+/// What is wrong with an open file of `vindex compare`.
+std::vector<std::string> validate_pairs(ResultsReader& reader);
+
+}  // namespace vindex::results

@@ -1,0 +1,43 @@
+// Owns what tells one kind of results file from another: its name and version, what its first table
+// is called, and the columns of its tables. Everything else - parts, resume, merging, publishing -
+// is the same for all.
+#pragma once
+
+#include "columns.hpp"
+
+#include <vindex/results/run_store.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::results {
+
+struct Schema {
+  FileSchema id = FileSchema::kResults;
+  const char* name = "";         ///< `schema_name`
+  const char* version = "";      ///< `schema_version`
+  std::int64_t major = 1;        ///< of it: newer ones are refused
+  const char* rows = "";         ///< what rows are called: "matrices"
+  const char* verb = "";         ///< that writes such files: "measure"
+  const char* table = "";        ///< group of the first table
+  const char* dimension = "";    ///< its dimension scale
+  const char* name_column = "";  ///< of it: the tensor that a row is of
+  bool has_spectra = false;      ///< /spectra/, /vectors/, /tensor/, /layer/ and derived tables
+};
+
+std::span<const Schema> schemas();
+const Schema& schema_of(FileSchema id);
+
+/// "/matrix", "/imatrix", "/pair": the group of a table's columns.
+std::string table_group(const Schema& schema, model::ResultTable table);
+
+/// The columns of `table` in a file about to be written, or in `file` by what it holds.
+std::vector<Column> table_columns(const FileDescription& description, model::ResultTable table);
+std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
+                                  model::ResultTable table);
+
+/// What a later run needs beside the tables (not part of any contract; may change).
+std::vector<Column> resume_columns(const Schema& schema);
+
+}  // namespace vindex::results

@@ -1,0 +1,93 @@
+#include "description_parts.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <optional>
+
+namespace vindex::run {
+
+namespace {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+/// The part of a source's version that survives a copy of the folder to another disk: modification
+/// time, no inode.
+std::string modification_time(const std::string& version) {
+  const std::size_t colon = version.find(':');
+  return colon == std::string::npos ? version : version.substr(colon + 1);
+}
+
+Json optional_number(const std::optional<std::int64_t>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+void describe_command(const std::vector<std::string>& command, const std::string& title,
+                      results::RunDescription& run) {
+  std::string text;
+  for (const std::string& word : command) {
+    text += (text.empty() ? "" : " ") + printable(word);
+  }
+  run.title = title;
+  run.history = fmt::format("{} {}", utc_now(), text);
+  run.command_json =
+      Json{{"argv", command.empty() ? Json::array() : Json(text)}, {"started", utc_now()}}.dump();
+}
+
+std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFiles& files) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const shard::Shard& shard : files.shards) {
+    lines.emplace_back("file " + shard.file_name,
+                       fmt::format("{} bytes, modified {}, header {}", shard.identity.bytes,
+                                   modification_time(shard.identity.version), shard.header_sha256));
+  }
+  return lines;
+}
+
+Json file_inputs(const shard::ModelFiles& files) {
+  Json inputs = Json::array();
+  for (const shard::Shard& shard : files.shards) {
+    inputs.push_back({{"path", printable(shard.path)},
+                      {"bytes", shard.identity.bytes},
+                      {"version", printable(shard.identity.version)},
+                      {"header_sha256", shard.header_sha256}});
+  }
+  return inputs;
+}
+
+Json program_environment(const shard::BulkReader& reader, Json back_ends) {
+  Json refused = Json::array();
+  for (const std::string& file : reader.statistics().refused) {
+    refused.push_back(file);
+  }
+  return {{"program", "vindex"},
+          {"version", program_version()},
+          {"commit", program_commit()},
+          {"compiler", compiler_text()},
+          {"back_ends", std::move(back_ends)},
+          {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}};
+}
+
+Json shape_json(const model::ModelShape& shape) {
+  return {{"architecture", printable(shape.architecture)},
+          {"layers", optional_number(shape.layers)},
+          {"experts", optional_number(shape.experts)},
+          {"experts_per_token", optional_number(shape.experts_per_token)},
+          {"shared_experts", optional_number(shape.shared_experts)},
+          {"dense_first_layers", optional_number(shape.dense_first_layers)},
+          {"quantisation", printable(shape.quantisation)}};
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,39 @@
+// Owns a comparing run from settings to results file: opens both models, pairs their matrices, and
+// hands the job to the runner. It computes on the host, whatever devices there are.
+#pragma once
+
+#include <vindex/model/pairing.hpp>
+#include <vindex/model/selection.hpp>
+#include <vindex/run/job_runner.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::run {
+
+/// What the command line asks for.
+struct CompareSettings {
+  std::string model_a, model_b;
+  std::string model_config_a, model_config_b;  ///< --model-config of each
+  std::string output;
+  model::Selection selection;  ///< of A's matrices, and of what of B is listed without a partner
+  model::LayerMap map;
+  std::string map_text;              ///< as given
+  std::string spectra_a, spectra_b;  ///< results files of both models; empty: none
+  std::int32_t threads = 0;          ///< 0: every core
+  std::uint64_t ram_budget = 0;      ///< bytes
+  std::string ram_budget_source;     ///< where it comes from, for /run/settings
+  shard::BulkReadOptions reading;
+  results::WorkerShare worker;
+  bool restart = false;
+  std::vector<std::string> command;  ///< argv, for the file's history
+};
+
+/// Compares every pair of matrices of two models. Errors: those of open_model() and index_model();
+/// UsageError E-SELECTION (64) where the selection names no matrix of A, E-SPECTRA (64) where only
+/// one file of spectra is given; FormatError E-NO-PAIR (65); ConfigurationError E-SPECTRA-MODEL
+/// (78) where a file of spectra was measured from other files; those of run_job().
+RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks);
+
+}  // namespace vindex::run
