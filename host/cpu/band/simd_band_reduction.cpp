@@ -1,21 +1,14 @@
 #include "band/simd_band_reduction.hpp"
 
+#include "band/simd_band_panel.hpp"
 #include "band/simd_block_product.hpp"
-#include "simd_lanes.hpp"
 
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 namespace vindex::cpu {
 namespace {
-
-// The trailing matrix lives in strips of this many columns, rows contiguous, so that a block is a
-// run of memory: no row stride that is a power of two, few pages.
-constexpr std::int64_t kStrip = 2 * kBand;
-// Rows whose products are summed in one accumulator.
-constexpr std::int64_t kRowChunk = 64;
 
 // Where the workspace goes, in elements.
 struct Layout {
@@ -34,9 +27,6 @@ struct Layout {
 template <typename T, int kRegisterBytes>
 class Reduction {
   using Product = BlockProduct<T, kRegisterBytes>;
-  using Register = Lanes<T, kRegisterBytes>;
-  using Vector = typename Register::Vector;
-  static constexpr int kVectors = Product::kVectors;
   using Square = T[kBand][kBand];
 
  public:
@@ -109,114 +99,13 @@ class Reduction {
     }
   }
 
-  // Householder QR of the block column below the diagonal block. One pass over the rows per
-  // reflector: it applies reflector k and forms the products that reflector k + 1 needs.
+  // Householder QR of the block column below the diagonal block.
   [[gnu::always_inline]] inline void factor_panel(std::int64_t start, std::int64_t rows,
                                                   double* band) {
     T* panel = at(start + kBand, start);
-    alignas(64) T sums[kBand];
     T inverses[kBand];
-    double norm_squared = sum_products(panel, rows, 0, sums);
-    for (std::int64_t k = 0; k < kBand; ++k) {
-      T* pivot_row = panel + k * kStrip;
-      const T alpha = pivot_row[k];
-      const auto wide_alpha = static_cast<double>(alpha);
-      T beta = alpha;
-      T inverse = T{0};
-      T tau = T{0};
-      if (norm_squared > 0.0) {
-        const double length = std::sqrt(wide_alpha * wide_alpha + norm_squared);
-        const double wide_beta = wide_alpha > 0.0 ? -length : length;
-        beta = static_cast<T>(wide_beta);
-        inverse = static_cast<T>(1.0 / (wide_alpha - wide_beta));
-        tau = static_cast<T>((wide_beta - wide_alpha) / wide_beta);
-      }
-      inverses[k] = inverse;
-      taus_[k] = tau;
-      alignas(64) T factors[kBand];
-      for (std::int64_t j = 0; j < kBand; ++j) {
-        const T dot = j > k ? tau * (pivot_row[j] + inverse * sums[j]) : T{0};
-        pivot_row[j] -= dot;
-        factors[j] = -inverse * dot;
-      }
-      pivot_row[k] = beta;
-      norm_squared = apply_and_sum(panel, rows, k, factors, sums);
-    }
+    BandPanel<T, kRegisterBytes>::factor(panel, rows, taus_, inverses);
     store_panel(start, rows, panel, inverses, band);
-  }
-
-  // sums[j] = sum over rows > k of P(row, k) P(row, j); returns the squared norm among them.
-  [[gnu::always_inline]] inline double sum_products(const T* panel, std::int64_t rows,
-                                                    std::int64_t k, T* sums) {
-    std::fill_n(sums, kBand, T{0});
-    double norm_squared = 0.0;
-    for (std::int64_t first = k + 1; first < rows; first += kRowChunk) {
-      const std::int64_t end = std::min(rows, first + kRowChunk);
-      Vector total[kVectors] = {};
-      for (std::int64_t row = first; row < end; ++row) {
-        add_row_products(panel + row * kStrip, k, total, norm_squared);
-      }
-      add_to(total, sums);
-    }
-    return norm_squared;
-  }
-
-  [[gnu::always_inline]] static inline void add_row_products(const T* row, std::int64_t k,
-                                                             Vector* total, double& norm_squared) {
-    const T x = row[k];
-    norm_squared += static_cast<double>(x) * static_cast<double>(x);
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      Vector value;
-      Register::load(row + v * Register::kCount, value);
-      total[v] += x * value;
-    }
-  }
-
-  [[gnu::always_inline]] static inline void add_to(const Vector* total, T* sums) {
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      Vector value;
-      Register::load(sums + v * Register::kCount, value);
-      Register::store(value + total[v], sums + v * Register::kCount);
-    }
-  }
-
-  // P(row, :) += P(row, k) * factors for rows > k, then sum_products() of column k + 1.
-  [[gnu::always_inline]] inline double apply_and_sum(T* panel, std::int64_t rows, std::int64_t k,
-                                                     const T* factors, T* sums) {
-    Vector factor[kVectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      Register::load(factors + v * Register::kCount, factor[v]);
-    }
-    std::fill_n(sums, kBand, T{0});
-    if (k + 1 >= kBand || k + 1 >= rows) {
-      return 0.0;
-    }
-    apply_row(panel + (k + 1) * kStrip, k, factor);
-    double norm_squared = 0.0;
-    for (std::int64_t first = k + 2; first < rows; first += kRowChunk) {
-      const std::int64_t end = std::min(rows, first + kRowChunk);
-      Vector total[kVectors] = {};
-      for (std::int64_t row = first; row < end; ++row) {
-        apply_row(panel + row * kStrip, k, factor);
-        add_row_products(panel + row * kStrip, k + 1, total, norm_squared);
-      }
-      add_to(total, sums);
-    }
-    return norm_squared;
-  }
-
-  [[gnu::always_inline]] static inline void apply_row(T* row, std::int64_t k,
-                                                      const Vector* factor) {
-    const T x = row[k];
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      Vector value;
-      Register::load(row + v * Register::kCount, value);
-      Register::store(value + x * factor[v], row + v * Register::kCount);
-    }
   }
 
   // R goes to the band, the reflectors (unit lower trapezoid) to reflectors_.
