@@ -31,6 +31,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_batch.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_upload.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
