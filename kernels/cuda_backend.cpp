@@ -1,10 +1,7 @@
 #include "cuda_backend.hpp"
 
-#include "decode/decode_matrix.hpp"
-
-#include <vindex/decode/encoding_table.hpp>
+#include <vindex/measure/judgement.hpp>
 #include <vindex/measure/singular_triplets.hpp>
-#include <vindex/measure/spectrum_checks.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,7 +11,6 @@ namespace vindex::kernels {
 using measure::MatrixInput;
 using measure::MatrixReport;
 using measure::MeasureOptions;
-using measure::Status;
 
 namespace {
 
@@ -35,26 +31,6 @@ constexpr std::uint64_t kReserve = 1536ULL << 20U;
 
 std::string version_text(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
-
-bool same_kind(const MatrixInput& a, const MatrixInput& b) {
-  return a.rows() == b.rows() && a.cols() == b.cols() && a.transposed() == b.transposed() &&
-         (&a.encoding() == &b.encoding() || a.encoding().label == b.encoding().label);
-}
-
-/// A report for what cannot be measured, or false.
-bool is_refused(const MatrixInput& input, MatrixReport& report) {
-  if (!decode::is_decodable(input.encoding())) {
-    report.status = Status::kUnsupported;
-    report.reason = "encoding " + input.encoding().label + " cannot be decoded";
-    return true;
-  }
-  if (input.rows() <= 0 || input.cols() <= 0) {
-    report.status = Status::kFailed;
-    report.reason = "the matrix is empty";
-    return true;
-  }
-  return false;
 }
 
 /// Host bytes beside slabs: eigenvalues of a batch, reports, what the driver keeps.
@@ -240,8 +216,6 @@ BatchTask CudaBackend::task_of(const decode::Encoding& encoding, std::int64_t ro
   task.operands = choose_operands(encoding, view, false);
   task.routes = choose_routes(parse_route(options.svd_route), options.mode, task.operands.kind,
                               task.p(), traits_, verdicts());
-  task.strict_at_once =
-      task.routes.may_escalate && measure::is_strict_by_shape(rows, cols, options);
   task.slot = slot;
   task.is_fast = options.mode == measure::Mode::kFast;
   task.vector_columns =
@@ -283,13 +257,13 @@ void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOpti
   lease.lane().solver.one_by_one = is_one_by_one(verdicts());
   std::size_t first = 0;
   while (first < batch.size()) {
-    if (is_refused(*batch[first], out[first])) {
+    if (measure::is_refused(*batch[first], out[first])) {
       batch[first]->release();
       ++first;
       continue;
     }
     std::size_t last = first + 1;
-    while (last < batch.size() && same_kind(*batch[first], *batch[last])) {
+    while (last < batch.size() && measure::is_same_kind(*batch[first], *batch[last])) {
       ++last;
     }
     measure_group(lease.lane(), batch.subspan(first, last - first), options,
@@ -348,17 +322,17 @@ void CudaBackend::decode(const decode::EncodedMatrix& matrix, std::span<float> o
   Lane& lane = lease.lane();
   const auto input = measure::make_memory_input(matrix);
   const SlotLayout layout = slot_layout(matrix, matrix.rows);
-  Uploader uploader(lane.copies.get());
-  auto* slot = lane.encoded.reserve_array<std::uint8_t>(layout.total_bytes);
-  auto* decoded = lane.arena.reserve_array<float>(count);
-  const DeviceMatrix device_matrix = uploader.upload(*input, layout, slot);
   cudaStream_t stream = lane.solver.stream.get();
-  uploader.order_before(stream);
-  decode_matrix(*matrix.encoding, device_matrix.view, decoded, matrix.cols, stream);
+  EncodedBatch encoded(stream, lane.copies.get(), lane.encoded, layout, 1);
+  auto* decoded = lane.arena.reserve_array<float>(count);
+  MatrixInput* const inputs[] = {input.get()};
+  encoded.begin(inputs);
+  encoded.upload(1);
+  encoded.decode_rows(0, std::nullopt, 0, matrix.rows, decoded);
   check(
       cudaMemcpyAsync(out.data(), decoded, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
   check(cudaStreamSynchronize(stream));
-  uploader.finish();
+  encoded.finish();
 }
 
 }  // namespace vindex::kernels

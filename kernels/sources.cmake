@@ -27,7 +27,6 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_top.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/batch/judge.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp

@@ -4,7 +4,7 @@
 
 #include <vindex/bench/weights.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/spectrum_checks.hpp>
+#include <vindex/measure/judgement.hpp>
 #include <vindex/run/run_description.hpp>
 
 #include <fmt/format.h>

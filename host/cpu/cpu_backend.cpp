@@ -59,14 +59,7 @@ class CpuBackend final : public Backend {
   static MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
                                   std::uint64_t workspace_limit) {
     MatrixReport report;
-    if (!decode::is_decodable(input.encoding())) {
-      report.status = Status::kUnsupported;
-      report.reason = "encoding " + input.encoding().label + " cannot be decoded";
-      return report;
-    }
-    if (input.rows() <= 0 || input.cols() <= 0) {
-      report.status = Status::kFailed;
-      report.reason = "the matrix is empty";
+    if (is_refused(input, report)) {
       return report;
     }
     const SvdPlan plan = plan_svd({.rows = input.rows(),

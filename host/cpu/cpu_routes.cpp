@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace vindex::cpu {
 namespace {
@@ -66,66 +68,44 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
   reader.pass(change, use_tile, use_slab);
 }
 
-/// Route by a Gram in `Real`. The outcome is empty where a weight is not finite.
+/// Step by a Gram in `Real`.
 template <typename Real>
-Outcome by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Workspace& workspace,
+Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Workspace& workspace,
                 MatrixReport& report) {
   const std::int64_t p = plan.short_side;
-  Outcome outcome;
+  Finding found;
   constexpr bool kWide = sizeof(Real) == sizeof(double);
   const auto name = [&](std::int64_t order) {
     const bool band = is_reduced_by_band(order, plan.library_only);
     return kWide ? (band ? "gram64+band64+cpu" : "gram64+trd64+cpu")
                  : (band ? "gram32+band32+cpu" : "gram32+trd32+cpu");
   };
-  outcome.method = name(p);
+  found.method = name(p);
   WorkArray<Real> gram(workspace, p * p, "the Gram matrix");
   form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
   if (!reader.finite()) {
-    return outcome;
+    return found;
   }
   const Stopwatch watch(report.seconds_eigen);
-  outcome.gram_norm_squared =
+  found.gram_norm_squared =
       std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
-  outcome.sigma.assign(static_cast<std::size_t>(p), 0.0);
   const std::int64_t left = drop_zero_columns(gram.data(), p);
-  outcome.dead = p - left;
   if (left == 0) {
-    return outcome;
+    found.sigma.assign(static_cast<std::size_t>(p), 0.0);
+    found.zero_rows = p;
+    return found;
   }
   WorkArray<double> d(workspace, left, "eigenvalues");
   WorkArray<double> e(workspace, left, "tridiagonal form");
   reduce_to_tridiagonal(gram.data(), left, d.data(), e.data(), plan.library_only, workspace);
-  outcome.method = name(left);
-  if (!solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace) ||
-      !std::isfinite(d[0])) {
-    outcome.sigma.clear();
-    return outcome;
-  }
-  outcome.negative = d[0] < 0.0;
-  for (std::int64_t i = 0; i < left; ++i) {
-    outcome.sigma[static_cast<std::size_t>(i)] =
-        std::ldexp(std::sqrt(std::max(d[left - 1 - i], 0.0)), -change.scale_exponent);
-  }
-  return outcome;
-}
-
-/// False where the tail found by iteration cannot be the tail of this spectrum: a value was missed.
-/// Both are squares known to about p eps64 s_1^2.
-bool agrees_with_gram(const std::vector<double>& tail, const std::vector<double>& sigma,
-                      double largest) {
-  if (tail.empty()) {
-    return false;
-  }
-  const double allowed = 50.0 * static_cast<double>(sigma.size()) * 0x1p-52 * largest * largest;
-  for (std::size_t i = 0; i < tail.size(); ++i) {
-    const double from_gram = sigma[sigma.size() - tail.size() + i];
-    if (!(std::abs(tail[i] * tail[i] - from_gram * from_gram) <= allowed)) {
-      return false;
-    }
-  }
-  return sigma.size() == tail.size() ||
-         tail.front() <= sigma[sigma.size() - tail.size() - 1] + allowed / largest;
+  found.method = name(left);
+  const bool converged = solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace);
+  take_eigenvalues({.eigenvalues = {d.data(), static_cast<std::size_t>(left)},
+                    .exponent = -2 * change.scale_exponent,
+                    .left_out = p - left,
+                    .failed = !converged},
+                   found);
+  return found;
 }
 
 }  // namespace
@@ -157,65 +137,43 @@ void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Work
   accumulate(reader, plan, change, workspace, gram, seconds);
 }
 
-Outcome by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+double gram64_terms(const SvdPlan& plan) {
+  const std::int64_t chunks = (plan.long_side + plan.chunk - 1) / plan.chunk;
+  return static_cast<double>(plan.chunk + chunks + 8);
+}
+
+Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report) {
   return by_gram<float>(reader, plan, change, workspace, report);
 }
 
-Outcome by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report) {
   return by_gram<double>(reader, plan, change, workspace, report);
 }
 
-Outcome by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-              Workspace& workspace, MatrixReport& report) {
+Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
+              std::int64_t lost, Workspace& workspace, MatrixReport& report) {
   const std::int64_t p = plan.short_side;
-  Outcome outcome;
-  outcome.method = "qr+bidiag64+cpu";
+  Finding found = std::move(before);
+  found.negative = false;
   WorkArray<double> r(workspace, p * p, "the triangular factor");
   triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
   if (reader.finite()) {
     const Stopwatch watch(report.seconds_eigen);
-    outcome.sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
-  }
-  return outcome;
-}
-
-Outcome by_strict(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report) {
-  const std::int64_t p = plan.short_side;
-  Outcome outcome = by_gram64(reader, plan, change, workspace, report);
-  if (outcome.sigma.empty() || outcome.sigma.front() == 0.0) {
-    return outcome;
-  }
-  // Values that are exactly zero (dead neurons) were taken out beforehand and are exact.
-  std::vector<double>& sigma = outcome.sigma;
-  const auto dead = outcome.dead;
-  const double smallest = sigma[static_cast<std::size_t>(p - dead - 1)];
-  const double largest = sigma.front();
-  if (!outcome.negative && largest <= kStrictConditionPerSize * static_cast<double>(p) * smallest) {
-    return outcome;
-  }
-  WorkArray<double> r(workspace, p * p, "the triangular factor");
-  triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
-  const Stopwatch watch(report.seconds_eigen);
-  // A margin of two, so that what stays with the Gram is well inside its reach.
-  const double reach = 2.0 * largest / (kStrictConditionPerSize * static_cast<double>(p));
-  const auto tail = std::count_if(sigma.begin(), sigma.end(), [&](double s) { return s < reach; });
-  if (tail <= most_tail_values(p)) {
-    const std::vector<double> values =
-        smallest_singular_values(r.data(), p, tail, largest, workspace);
-    if (agrees_with_gram(values, sigma, largest)) {
-      std::copy(values.begin(), values.end(), sigma.end() - tail);
-      outcome.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
-      outcome.negative = false;
-      return outcome;
+    if (lost > 0 && lost <= most_tail_values(p)) {
+      const std::vector<double> tail =
+          smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
+      if (is_tail_of(tail, found.sigma)) {
+        std::copy(tail.begin(), tail.end(), found.sigma.end() - lost);
+        found.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
+        return found;
+      }
     }
+    found.sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
   }
-  sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
-  outcome.method = "qr+bidiag64+cpu";
-  outcome.negative = false;
-  return outcome;
+  found.method = "qr+bidiag64+cpu";
+  return found;
 }
 
 }  // namespace vindex::cpu

@@ -1,5 +1,6 @@
-// Owns the routes by which the CPU finds all singular values of one matrix: Gram matrix in float32
-// or float64 and its eigenvalues, or QR and a bidiagonal form.
+// Owns the steps by which the CPU finds all singular values of one matrix: Gram matrix in float32
+// or float64 and its eigenvalues, or QR and a bidiagonal form. Findings lack the moments, which the
+// reader has.
 #pragma once
 
 #include "cpu_tiles.hpp"
@@ -7,19 +8,7 @@
 #include "seam.hpp"
 #include "workspace.hpp"
 
-#include <limits>
-#include <vector>
-
 namespace vindex::cpu {
-
-/// Singular values by one route, and what decides whether they are good enough.
-struct Outcome {
-  std::vector<double> sigma;  ///< descending; empty where an iteration did not converge
-  bool negative = false;      ///< an eigenvalue of the Gram came out negative
-  std::int64_t dead = 0;  ///< values that are zero because a row or column is, taken out exactly
-  double gram_norm_squared = std::numeric_limits<double>::quiet_NaN();
-  const char* method = "";
-};
 
 /// Exponent that brings the largest weight near 1; 0 where a float32 Gram is safe as it is.
 int gram_scale_exponent(double max_abs);
@@ -33,17 +22,19 @@ void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Work
 void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
                double* gram, double& seconds);
 
-/// float32 Gram and tridiagonal form. Empty where a weight is not finite; so are the others.
-Outcome by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+/// Roundings in an entry of the float64 Gram of by_gram64().
+double gram64_terms(const SvdPlan& plan);
+
+/// float32 Gram and tridiagonal form. `sigma` is empty where a weight is not finite; so are the
+/// others'.
+Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report);
-/// float64 Gram and tridiagonal form, whatever the condition: the largest values are as good as
-/// any.
-Outcome by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+/// float64 Gram and tridiagonal form.
+Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report);
-Outcome by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-              Workspace& workspace, MatrixReport& report);
-/// float64 Gram while its own estimate of the condition allows, QR beyond.
-Outcome by_strict(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report);
+/// QR. `before`: what by_gram64() found, or nothing where it did not run; of its values the `lost`
+/// smallest are found again where that is cheaper, else (and for 0) all.
+Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
+              std::int64_t lost, Workspace& workspace, MatrixReport& report);
 
 }  // namespace vindex::cpu

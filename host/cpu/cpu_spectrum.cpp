@@ -6,14 +6,26 @@
 #include "top/cpu_fast.hpp"
 #include "top/cpu_vectors.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <optional>
 #include <utility>
-#include <vector>
 
 namespace vindex::cpu {
 namespace {
+
+/// What the route of a plan begins with.
+Step first_step(const SvdPlan& plan) {
+  switch (plan.route) {
+    case SvdRoute::kGram32:
+      return Step::kGram32;
+    case SvdRoute::kQr:
+      return Step::kQr;
+    case SvdRoute::kChebyshev:
+      return plan.short_side > kFullSpectrumSize ? Step::kTop : Step::kGram64;
+    case SvdRoute::kGram64:
+      break;
+  }
+  return Step::kGram64;
+}
 
 /// One matrix on its way into a report.
 class Measurement {
@@ -28,151 +40,64 @@ class Measurement {
         report_(report) {}
 
   void run() {
-    if (plan_.route == SvdRoute::kChebyshev) {
-      run_fast();
-    } else {
-      run_full();
-    }
-    if (report_.status == Status::kMeasured && options_.sign_flip_draws > 0) {
-      run_sign_flips();
-    }
-    if (report_.status == Status::kMeasured && options_.vectors > 0) {
-      report_.vectors = SingularVectors{};
-      if (report_.moments.max_abs() > 0.0) {
-        report_.vectors =
-            singular_vectors(reader_, plan_, options_.vectors, transposed_, workspace_, report_);
-      }
+    Situation situation = begin_measurement(first_step(plan_), plan_.short_side, plan_.long_side,
+                                            options_, gram64_terms(plan_));
+    take_steps(situation, {},
+               [&](const Finding& found) { return judge(found, situation, report_); });
+    run_sign_flips();
+    if (begin_vectors(options_, report_)) {
+      report_.vectors =
+          singular_vectors(reader_, plan_, options_.vectors, transposed_, workspace_, report_);
     }
     report_.seconds_decode = reader_.seconds();
   }
 
  private:
-  void run_full() {
-    if (plan_.strict_at_once) {
-      keep(by_strict(reader_, plan_, {}, workspace_, report_));
-      return;
+  /// Computes what `judged` asks for until it asks for no more; the last finding.
+  template <typename Judged>
+  Finding take_steps(Situation& situation, const TileChange& change, const Judged& judged) {
+    Finding found;
+    Verdict verdict = {.next = situation.step};
+    while (verdict.next) {
+      situation.step = *verdict.next;
+      found = compute(situation.step, std::move(found), verdict.lost, change);
+      found.moments = reader_.moments();
+      verdict = judged(found);
     }
-    const Outcome outcome = by_first_route({});
-    if (!keep(outcome)) {
-      return;
-    }
-    const bool doubtful = report_.status != Status::kMeasured || outcome.negative ||
-                          checks_alarm(report_) ||
-                          condition_of(report_.sigma) > kEscalationCondition;
-    if (plan_.route != SvdRoute::kGram32 || !doubtful) {
-      return;
-    }
-    if (plan_.may_escalate) {
-      escalate();
-    } else {
-      report_.tail_reliable = false;
-    }
+    return found;
   }
 
-  void run_fast() {
-    if (plan_.short_side <= kFullSpectrumSize) {
-      keep(by_gram64(reader_, plan_, {}, workspace_, report_));
-      keep_full_bounds();
-      return;
+  Finding compute(Step step, Finding before, std::int64_t lost, const TileChange& change) {
+    switch (step) {
+      case Step::kTop:
+        return by_chebyshev(reader_, plan_, change, !change.sign_flip_draw, workspace_, report_);
+      case Step::kGram32:
+        return by_gram32(reader_, plan_, change, workspace_, report_);
+      case Step::kGram64:
+        return by_gram64(reader_, plan_, change, workspace_, report_);
+      case Step::kQr:
+        break;
     }
-    FastOutcome fast = by_chebyshev(reader_, plan_, {}, true, workspace_, report_);
-    if (!keep(fast.outcome)) {
-      return;
-    }
-    if (is_tight(fast.bounds)) {
-      report_.bounds = std::move(fast.bounds);
-    } else if (options_.escalate) {
-      report_.escalated = true;
-      keep(by_gram64(reader_, plan_, {}, workspace_, report_));
-      keep_full_bounds();
-    } else {
-      report_.bounds = std::move(fast.bounds);
-      report_.reason = "bounds not proved to 1e-5";
-    }
+    return by_qr(reader_, plan_, change, std::move(before), lost, workspace_, report_);
   }
 
-  void escalate() {
-    report_.escalated = true;
-    keep(by_strict(reader_, plan_, {}, workspace_, report_));
-  }
-
-  /// Outcome to report. False where there is nothing more to do: not finite, or zero.
-  bool keep(const Outcome& outcome) {
-    report_.method = outcome.method;
-    report_.moments = reader_.moments();
-    report_.gram_norm_squared = outcome.gram_norm_squared;
-    if (!reader_.finite()) {
-      report_.status = Status::kNotFinite;
-      report_.reason = std::to_string(report_.moments.nonfinite) + " weights are not finite";
-      report_.gram_norm_squared = std::numeric_limits<double>::quiet_NaN();
-      return false;
-    }
-    if (report_.moments.max_abs() == 0.0) {
-      report_.status = Status::kMeasured;
-      report_.reason = "zero matrix";
-      report_.sigma.assign(static_cast<std::size_t>(plan_.route == SvdRoute::kChebyshev
-                                                        ? std::min(kFastValues, plan_.short_side)
-                                                        : plan_.short_side),
-                           0.0);
-      return false;
-    }
-    report_.sigma = outcome.sigma;
-    if (report_.sigma.empty()) {
-      report_.status = Status::kNotConverged;
-      report_.reason = "the eigenvalue iteration did not converge";
-      return true;
-    }
-    report_.status = Status::kMeasured;
-    report_.reason.clear();
-    if (static_cast<std::int64_t>(report_.sigma.size()) == plan_.short_side) {
-      set_checks(report_);
-    }
-    return true;
-  }
-
-  void keep_full_bounds() {
-    if (report_.status != Status::kMeasured || report_.sigma.front() == 0.0) {
-      return;
-    }
-    const double sum_squares = report_.moments.sum_squares;
-    report_.bounds = bounds_of_spectrum(
-        report_.sigma, full_error_bound(plan_, sum_squares, report_.sigma.front()), sum_squares);
-    report_.sigma.resize(static_cast<std::size_t>(std::min(kFastValues, plan_.short_side)));
-  }
-
-  /// Draws are not escalated: nothing that is taken from them depends on their smallest values.
   void run_sign_flips() {
+    if (options_.sign_flip_draws == 0) {
+      return;
+    }
     const SignFlipCollector collector(plan_.short_side, plan_.long_side, options_.mode);
-    report_.sign_flip.emplace();
+    if (!begin_draws(options_, collector, report_)) {
+      return;
+    }
     for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
       TileChange change;
       change.sign_flip_draw = static_cast<std::uint64_t>(draw);
-      collector.add(sign_flipped_values(change), report_.moments.sum_squares, *report_.sign_flip);
+      Situation situation =
+          begin_draw(first_step(plan_), plan_.short_side, plan_.long_side, options_);
+      Finding found = take_steps(situation, change,
+                                 [&](const Finding& one) { return judge_draw(one, situation); });
+      collector.add(std::move(found.sigma), report_.moments.sum_squares, *report_.sign_flip);
     }
-  }
-
-  std::vector<double> sign_flipped_values(const TileChange& change) {
-    if (report_.moments.max_abs() == 0.0) {
-      return report_.sigma;
-    }
-    if (plan_.route == SvdRoute::kChebyshev && plan_.short_side > kFullSpectrumSize) {
-      return by_chebyshev(reader_, plan_, change, false, workspace_, report_).outcome.sigma;
-    }
-    return by_first_route(change).sigma;
-  }
-
-  Outcome by_first_route(const TileChange& change) {
-    switch (plan_.route) {
-      case SvdRoute::kQr:
-        return by_qr(reader_, plan_, change, workspace_, report_);
-      case SvdRoute::kGram32:
-        return by_gram32(reader_, plan_, change, workspace_, report_);
-      case SvdRoute::kChebyshev:
-        return by_gram64(reader_, plan_, change, workspace_, report_);
-      case SvdRoute::kGram64:
-        break;
-    }
-    return by_strict(reader_, plan_, change, workspace_, report_);
   }
 
   TileReader& reader_;

@@ -1,5 +1,5 @@
-// Owns the measurement of ONE matrix on the CPU: which route runs, when it escalates, what the
-// report says. Everything is single-threaded and deterministic.
+// Owns the measurement of ONE matrix on the CPU: it computes the steps that measure/judgement.hpp
+// asks for. Everything is single-threaded and deterministic.
 #pragma once
 
 #include "plan/svd_plan.hpp"

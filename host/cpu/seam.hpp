@@ -3,10 +3,10 @@
 #pragma once
 
 #include <vindex/measure/backend.hpp>
+#include <vindex/measure/judgement.hpp>
 #include <vindex/measure/sign_flip_null.hpp>
 #include <vindex/measure/singular_triplets.hpp>
 #include <vindex/measure/spectrum_bounds.hpp>
-#include <vindex/measure/spectrum_checks.hpp>
 
 namespace vindex::cpu {
 
@@ -14,41 +14,46 @@ using measure::are_dense_vectors;
 using measure::Backend;
 using measure::BackendInfo;
 using measure::BackendLimits;
+using measure::begin_draw;
+using measure::begin_draws;
+using measure::begin_measurement;
+using measure::begin_vectors;
 using measure::bounded_count;
 using measure::bounded_k;
-using measure::bounds_of_spectrum;
 using measure::certificate_gap;
 using measure::CertificateInput;
 using measure::certified_bounds;
-using measure::checks_alarm;
 using measure::complement_candidates;
-using measure::condition_of;
 using measure::definiteness_shift;
+using measure::Finding;
 using measure::is_enough_for_bounds;
 using measure::is_enough_for_vectors;
-using measure::is_strict_by_shape;
-using measure::is_tight;
+using measure::is_refused;
+using measure::is_tail_of;
+using measure::judge;
+using measure::judge_draw;
 using measure::kBlockWidth;
-using measure::kEscalationCondition;
 using measure::kFastValues;
 using measure::kFullSpectrumSize;
 using measure::kProvedVectors;
-using measure::kStrictConditionPerSize;
 using measure::MatrixInput;
 using measure::MatrixReport;
 using measure::MeasureOptions;
 using measure::Mode;
-using measure::set_checks;
 using measure::SignFlipCollector;
 using measure::singular_triplets;
 using measure::SingularVectors;
+using measure::Situation;
 using measure::SpectrumBounds;
 using measure::StagingBuffer;
 using measure::Status;
+using measure::Step;
+using measure::take_eigenvalues;
 using measure::triplet_columns;
 using measure::TripletInput;
 using measure::unproved_bounds;
 using measure::UpperSums;
 using measure::vector_block_width;
+using measure::Verdict;
 
 }  // namespace vindex::cpu

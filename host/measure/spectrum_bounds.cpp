@@ -106,7 +106,8 @@ SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, double error, d
   }
   const double first = sigma[0] * sigma[0];
   bounds.stable_rank_lower = sum_squares / (first + error);
-  bounds.stable_rank_upper = sum_squares / (first - error);
+  bounds.stable_rank_upper =
+      sum_squares / std::max(first - error, std::numeric_limits<double>::min());
   return bounds;
 }
 

@@ -1,5 +1,5 @@
+#include <vindex/measure/judgement.hpp>
 #include <vindex/measure/sign_flip_null.hpp>
-#include <vindex/measure/spectrum_checks.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/product_rows.hpp>
@@ -20,8 +20,9 @@ bool same_kind(const model::ModelIndex& index, const RowWork& work_a, const RowW
     // Heads of one attention share factors that one worker reads once.
     return work_a.reads_itself && work_b.reads_itself && a.tensor == b.tensor;
   }
-  return a.table == b.table && a.rows == b.rows && a.cols == b.cols &&
-         a.transposed == b.transposed && a.encoding.label == b.encoding.label &&
+  return a.table == b.table &&
+         measure::is_same_kind({a.rows, a.cols, a.transposed, &a.encoding},
+                               {b.rows, b.cols, b.transposed, &b.encoding}) &&
          work_a.slot == work_b.slot && work_a.shared == work_b.shared;
 }
 

@@ -21,7 +21,6 @@ struct BatchTask {
   OperandPlan operands;
   SlotLayout slot;
   DeviceTraits device;
-  bool strict_at_once = false;      ///< routes.first is for the sign-flip null alone
   bool is_fast = false;             ///< the top values alone, by iteration where routes.has_top
   std::int64_t vector_columns = 0;  ///< singular vectors looked for; 0: none
 

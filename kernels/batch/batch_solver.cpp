@@ -1,35 +1,39 @@
 #include "batch/batch_solver.hpp"
 
-#include "decode/decode_matrix.hpp"
 #include "device/range.hpp"
 
-#include <vindex/measure/spectrum_checks.hpp>
-
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 namespace vindex::kernels {
 
+using measure::Finding;
 using measure::MatrixInput;
 using measure::MatrixReport;
-using measure::Mode;
-using measure::Status;
+using measure::Situation;
+using measure::Step;
 
 namespace {
 
 /// Matrices uploaded between two launches of the float32 Gram: its kernels take so many at once.
 constexpr std::size_t kChunk = 32;
 
+constexpr SpectrumRoute kQrRoute = {.solver = SolverChoice::kQr};
+
 }  // namespace
 
 BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask& task,
                          const BatchSizes& sizes, const measure::MeasureOptions& options)
-    : lane_(lane), kernels_(kernels), task_(task), sizes_(sizes), options_(options) {
+    : lane_(lane),
+      kernels_(kernels),
+      task_(task),
+      sizes_(sizes),
+      options_(options),
+      batch_(stream(), lane.copies.get(), lane.encoded, task.slot, sizes.batch) {
   result_bytes_ = result_bytes(task, sizes.batch);
   arena_bytes_ = arena_bytes(task, sizes);
-  encoded_ = lane.encoded.reserve_array<std::uint8_t>(task.slot.total_bytes *
-                                                      static_cast<std::size_t>(sizes.batch));
   arena_ = lane.arena.reserve(arena_bytes_);
   device_results_ = lane.results.reserve(result_bytes_);
   host_results_ = lane.host_results.reserve(result_bytes_);
@@ -37,26 +41,18 @@ BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask
 
 void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t slab_bytes,
                           std::span<MatrixReport> out) {
-  expects(static_cast<std::int64_t>(inputs.size()) <= sizes_.batch, "a batch that was planned for");
-  inputs_ = inputs;
   out_ = out;
-  matrices_.clear();
-  Uploader uploader(lane_.copies.get(), slab_bytes);
-  uploader_ = &uploader;
+  batch_.begin(inputs, slab_bytes);
   Indices all(inputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  if (is_fast_by_iteration()) {
-    measure_fast(all);
-  } else {
-    measure_whole(all);
-  }
-  uploader.finish();
-  if (options_.sign_flip_draws > 0) {
-    run_sign_flips(all);
-  }
-  if (options_.vectors > 0) {
-    run_vectors();
-  }
+  take_steps(measure::begin_measurement(first_step(), task_.rows, task_.cols, options_,
+                                        static_cast<double>(task_.n())),
+             all, std::nullopt, [&](std::size_t index, Finding& found, const Situation& situation) {
+               return measure::judge(found, situation, out_[index]);
+             });
+  batch_.finish();
+  run_sign_flips(all);
+  run_vectors();
   const auto count = static_cast<double>(inputs.size());
   const double gram = gram_clock_.take_seconds() / count;
   const double eigen = eigen_clock_.take_seconds() / count;
@@ -64,45 +60,83 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
     report.seconds_gram = gram;
     report.seconds_eigen = eigen;
   }
-  uploader_ = nullptr;
 }
 
-/// All singular values; of `fast` the top ones with their bounds are kept.
-void BatchSolver::measure_whole(const Indices& which) {
-  if (task_.strict_at_once) {
-    run_strict(which);
+/// What the route for this mode begins with.
+Step BatchSolver::first_step() const {
+  if (task_.is_fast && task_.routes.has_top) {
+    return Step::kTop;
+  }
+  if (task_.routes.first.is_float32()) {
+    return Step::kGram32;
+  }
+  return task_.routes.first.solver == SolverChoice::kQr ? Step::kQr : Step::kGram64;
+}
+
+/// One step for all of `which`, then the next for those of which `judged` wants more, to the end.
+/// What follows a step is the same step for all of them (judgement.hpp).
+void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
+                             const Judged& judged) {
+  for (bool is_first = true; !which.empty(); is_first = false) {
+    std::vector<Finding> found = compute(situation.step, which, flip, is_first);
+    Indices more;
+    Step next = situation.step;
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      const measure::Verdict verdict = judged(which[i], found[i], situation);
+      if (verdict.next) {
+        expects(more.empty() || next == *verdict.next, "one step after a step");
+        next = *verdict.next;
+        more.push_back(which[i]);
+      }
+    }
+    situation.step = next;
+    which = std::move(more);
+  }
+}
+
+std::vector<Finding> BatchSolver::compute(Step step, const Indices& which, SignDraw flip,
+                                          bool is_first) {
+  switch (step) {
+    case Step::kTop:
+      return run_top(which, flip);
+    case Step::kGram32:
+      return run_route(task_.routes.first, which, flip);
+    case Step::kGram64:
+      return run_route(task_.routes.strict, which, flip);
+    case Step::kQr:
+      break;
+  }
+  return is_first ? run_route(task_.routes.first, which, flip) : run_qr_after(which, flip);
+}
+
+void BatchSolver::run_sign_flips(const Indices& all) {
+  if (options_.sign_flip_draws == 0) {
     return;
   }
-  const std::vector<Found> found = run_route(task_.routes.first, which, std::nullopt);
-  Indices doubtful;
-  judge_first(found, which, doubtful);
-  run_strict(doubtful);
-  if (options_.mode == Mode::kFast) {
-    for (const std::size_t index : which) {
-      keep_fast(task_.n(), task_.p(), out_[index]);
+  const measure::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
+  Indices which;
+  for (const std::size_t index : all) {
+    if (measure::begin_draws(options_, collector, out_[index])) {
+      which.push_back(index);
     }
   }
+  for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
+    take_steps(measure::begin_draw(first_step(), task_.rows, task_.cols, options_), which,
+               DrawNumber{static_cast<std::uint64_t>(draw)},
+               [&](std::size_t index, Finding& found, const Situation& situation) {
+                 const measure::Verdict verdict = measure::judge_draw(found, situation);
+                 if (!verdict.next) {
+                   MatrixReport& report = out_[index];
+                   collector.add(std::move(found.sigma), report.moments.sum_squares,
+                                 *report.sign_flip);
+                 }
+                 return verdict;
+               });
+  }
 }
 
-/// Sees that the first `count` matrices of the batch are on the device before what comes next.
-void BatchSolver::upload(std::size_t count) {
-  bool any = false;
-  while (matrices_.size() < count) {
-    const std::size_t i = matrices_.size();
-    matrices_.push_back(
-        uploader_->upload(*inputs_[i], task_.slot, encoded_ + i * task_.slot.total_bytes));
-    any = true;
-  }
-  if (any) {
-    uploader_->order_before(stream());
-  }
-}
-
-std::vector<BatchSolver::Found> BatchSolver::run_route(const SpectrumRoute& route,
-                                                       const Indices& which, SignDraw flip) {
-  if (which.empty()) {
-    return {};
-  }
+std::vector<Finding> BatchSolver::run_route(const SpectrumRoute& route, const Indices& which,
+                                            SignDraw flip) {
   check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
   if (route.is_float32()) {
     return run_float32(which, flip);
@@ -119,26 +153,26 @@ void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKerne
   std::vector<std::uint64_t> keys;
   for (std::size_t first = 0; first < which.size(); first += kChunk) {
     const std::size_t last = std::min(first + kChunk, which.size());
-    upload(which[last - 1] + 1);
+    batch_.upload(which[last - 1] + 1);
     views.clear();
     keys.clear();
     for (std::size_t i = first; i < last; ++i) {
-      views.push_back(matrices_[which[i]].view);
+      views.push_back(batch_[which[i]].view);
       if (flip) {
-        keys.push_back(matrices_[which[i]].sign_flip_key);
+        keys.push_back(batch_[which[i]].sign_flip_key);
       }
     }
     const Range range("decode and gram");
     const StageClock::Span span(gram_clock_, stream());
-    kernels_.gram(inputs_[0]->encoding(), task_.operands,
-                  {views, keys, matrices_[which[0]].transposed, flip ? flip->value : 0}, workspace,
+    kernels_.gram(batch_.encoding(), task_.operands,
+                  {views, keys, batch_[which[0]].transposed, flip ? flip->value : 0}, workspace,
                   workspace_bytes, product,
                   grams + static_cast<std::int64_t>(first) * shape.gram_elements(), facts + first,
                   stream());
   }
 }
 
-std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
+std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
   const auto count = static_cast<std::int64_t>(which.size());
   Carver memory(arena_, arena_bytes_);
   const Float32Phase phase(task_, count, memory);
@@ -156,9 +190,9 @@ std::vector<BatchSolver::Found> BatchSolver::run_float32(const Indices& which, S
   return found_in(download(count), task_.routes.first, which.size());
 }
 
-std::vector<BatchSolver::Found> BatchSolver::run_float64(const SpectrumRoute& route,
-                                                         const Indices& which, SignDraw flip) {
-  std::vector<Found> found;
+std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const Indices& which,
+                                              SignDraw flip) {
+  std::vector<Finding> found;
   const auto most = static_cast<std::size_t>(sizes_.wide);
   for (std::size_t first = 0; first < which.size(); first += most) {
     const std::size_t last = std::min(first + most, which.size());
@@ -173,11 +207,11 @@ std::vector<BatchSolver::Found> BatchSolver::run_float64(const SpectrumRoute& ro
                             static_cast<std::size_t>(count * elements) * sizeof(double), stream()));
     }
     for (std::size_t i = first; i < last; ++i) {
-      upload(which[i] + 1);
+      batch_.upload(which[i] + 1);
       const Range range("decode and gram");
       const StageClock::Span span(gram_clock_, stream());
       const auto position = static_cast<std::int64_t>(i - first);
-      form_gram64(matrices_[which[i]], flip, phase, phase.grams + position * elements,
+      form_gram64(which[i], flip, phase, phase.grams + position * elements,
                   results.moments + position * task_.chunk_count());
     }
     {
@@ -193,39 +227,20 @@ std::vector<BatchSolver::Found> BatchSolver::run_float64(const SpectrumRoute& ro
                             results.failed);
       }
     }
-    for (Found& one : found_in(download(count), route, last - first)) {
+    for (Finding& one : found_in(download(count), route, last - first)) {
       found.push_back(std::move(one));
     }
   }
   return found;
 }
 
-/// `count` rows from `first`, decoded and, where asked for, with random signs; then as doubles.
-void BatchSolver::decode_chunk(const DeviceMatrix& matrix, SignDraw flip, std::int64_t first,
-                               std::int64_t count, float* decoded, double* wide) {
-  decode_matrix(inputs_[0]->encoding(), rows_of(inputs_[0]->encoding(), matrix.view, first, count),
-                decoded, task_.cols, stream());
-  if (flip) {
-    flip_signs(decoded, count, task_.cols,
-               {.key = matrix.sign_flip_key,
-                .draw = flip->value,
-                .transposed = matrix.transposed,
-                .whole_rows = task_.rows,
-                .whole_cols = task_.cols,
-                .first_row = first,
-                .first_col = 0},
-               stream());
-  }
-  widen(decoded, count * task_.cols, wide, stream());
-}
-
-void BatchSolver::form_gram64(const DeviceMatrix& matrix, SignDraw flip, const Float64Phase& phase,
+void BatchSolver::form_gram64(std::size_t index, SignDraw flip, const Float64Phase& phase,
                               double* gram, RawMoments* moments) {
   const std::int64_t step = task_.chunk_rows();
   for (std::int64_t first = 0; first < task_.rows; first += step) {
     const std::int64_t count = std::min(step, task_.rows - first);
     double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
-    decode_chunk(matrix, flip, first, count, phase.decoded, wide);
+    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
     take_moments(phase.decoded, count * task_.cols, phase.scratch, phase.scratch_bytes,
                  moments + first / step, stream());
     if (task_.row_chunks()) {
@@ -237,7 +252,7 @@ void BatchSolver::form_gram64(const DeviceMatrix& matrix, SignDraw flip, const F
   }
 }
 
-std::vector<double> BatchSolver::run_qr(const DeviceMatrix& matrix, SignDraw flip) {
+std::vector<double> BatchSolver::values_by_qr(std::size_t index, SignDraw flip) {
   const Range range("qr and bidiagonal");
   const StageClock::Span span(eigen_clock_, stream());
   Carver memory(arena_, arena_bytes_);
@@ -246,7 +261,7 @@ std::vector<double> BatchSolver::run_qr(const DeviceMatrix& matrix, SignDraw fli
   for (std::int64_t first = 0; first < task_.rows; first += step) {
     const std::int64_t count = std::min(step, task_.rows - first);
     double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
-    decode_chunk(matrix, flip, first, count, phase.decoded, wide);
+    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
     if (task_.row_chunks()) {
       add_to_factor(lane_.solver, wide, true, count, task_.p(), first == 0, phase.factor);
     }
@@ -259,14 +274,28 @@ std::vector<double> BatchSolver::run_qr(const DeviceMatrix& matrix, SignDraw fli
 }
 
 /// The route `qr` for whole batches: the moments and the norm still come from a Gram.
-std::vector<BatchSolver::Found> BatchSolver::run_qr(const Indices& which, SignDraw flip) {
+std::vector<Finding> BatchSolver::run_qr(const Indices& which, SignDraw flip) {
   const SpectrumRoute gram_route = {.gram = GramChoice::kLibrary64,
                                     .solver = SolverChoice::kLibrary};
-  std::vector<Found> found = run_float64(gram_route, which, flip);
+  std::vector<Finding> found = run_float64(gram_route, which, flip);
   for (std::size_t i = 0; i < which.size(); ++i) {
+    found[i].method = kQrRoute.method();
+    found[i].negative = false;
     if (found[i].moments.nonfinite == 0) {
-      found[i].spectrum = {.sigma = run_qr(matrices_[which[i]], flip), .negative = false};
+      found[i].sigma = values_by_qr(which[i], flip);
     }
+  }
+  return found;
+}
+
+/// Where a Gram of the same matrices was judged before: its facts are in the reports.
+std::vector<Finding> BatchSolver::run_qr_after(const Indices& which, SignDraw flip) {
+  std::vector<Finding> found;
+  for (const std::size_t index : which) {
+    found.push_back({.sigma = values_by_qr(index, flip),
+                     .moments = out_[index].moments,
+                     .gram_norm_squared = out_[index].gram_norm_squared,
+                     .method = kQrRoute.method()});
   }
   return found;
 }
@@ -280,18 +309,16 @@ BatchResults BatchSolver::download(std::int64_t batch) {
   return {task_, batch, memory};
 }
 
-std::vector<BatchSolver::Found> BatchSolver::found_in(const BatchResults& results,
-                                                      const SpectrumRoute& route,
-                                                      std::size_t count) const {
-  std::vector<Found> found(count);
+/// All but the values.
+std::vector<Finding> BatchSolver::facts_in(const BatchResults& results, const SpectrumRoute& route,
+                                           std::size_t count) const {
+  std::vector<Finding> found(count);
   for (std::size_t i = 0; i < count; ++i) {
-    Found& one = found[i];
-    int exponent = results.exponents[i];
+    Finding& one = found[i];
+    one.method = route.method();
     if (route.is_float32()) {
       one.moments = moments_of(results.gram_facts[i]);
       one.gram_norm_squared = gram_norm_squared(results.gram_facts[i]);
-      one.zero_rows = results.zero_rows[i];
-      exponent += 2 * results.gram_facts[i].exponent;
     } else {
       const RawMoments* chunks =
           results.moments + static_cast<std::int64_t>(i) * task_.chunk_count();
@@ -299,117 +326,25 @@ std::vector<BatchSolver::Found> BatchSolver::found_in(const BatchResults& result
         one.moments = decode::merge(one.moments, moments_of(chunks[chunk]));
       }
       one.gram_norm_squared = results.symmetric_facts[i].norm_squared;
-      one.zero_rows = results.symmetric_facts[i].zero_rows;
     }
-    one.spectrum = singular_values_of(
-        {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
-                         static_cast<std::size_t>(task_.p())},
-         .exponent = exponent,
-         .zero_rows = one.zero_rows,
-         .failed = results.failed[i] != 0});
   }
   return found;
 }
 
-void BatchSolver::keep(const Found& found, const SpectrumRoute& route, std::size_t index) {
-  MatrixReport& report = out_[index];
-  report.moments = found.moments;
-  report.gram_norm_squared = found.gram_norm_squared;
-  report.method = route.method();
-  fill_report(found.spectrum, task_.p(), report);
-}
-
-/// Reports of the first route, and which of them need a stricter one.
-void BatchSolver::judge_first(const std::vector<Found>& found, const Indices& which,
-                              Indices& doubtful) {
-  const bool is_strict = options_.mode == Mode::kStrict;
-  const bool wants_tail = options_.mode != Mode::kFast;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    const std::size_t index = which[i];
-    keep(found[i], task_.routes.first, index);
-    MatrixReport& report = out_[index];
-    if (task_.routes.first.solver == SolverChoice::kQr || report.moments.nonfinite > 0 ||
-        report.moments.max_abs() == 0.0) {
-      continue;
-    }
-    if (task_.routes.may_escalate
-            ? is_doubtful(found[i].spectrum, report)
-            : report.status == Status::kNotConverged || measure::checks_alarm(report) ||
-                  beyond_gram64(found[i].spectrum, found[i].zero_rows)) {
-      const bool may = is_strict || options_.escalate;
-      if (may && (wants_tail || report.status == Status::kNotConverged)) {
-        doubtful.push_back(index);
-        report.escalated = !is_strict;
-      } else {
-        report.tail_reliable = false;
-      }
-    }
+std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const SpectrumRoute& route,
+                                           std::size_t count) const {
+  std::vector<Finding> found = facts_in(results, route, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_float32 = route.is_float32();
+    measure::take_eigenvalues(
+        {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
+                         static_cast<std::size_t>(task_.p())},
+         .exponent = results.exponents[i] + (is_float32 ? 2 * results.gram_facts[i].exponent : 0),
+         .zero_rows = is_float32 ? results.zero_rows[i] : results.symmetric_facts[i].zero_rows,
+         .failed = results.failed[i] != 0},
+        found[i]);
   }
-}
-
-/// float64 Gram for those that had none, QR for what a Gram cannot hold.
-void BatchSolver::run_strict(const Indices& doubtful) {
-  Indices beyond = doubtful;
-  if (task_.routes.may_escalate) {
-    beyond.clear();
-    const std::vector<Found> found = run_route(task_.routes.strict, doubtful, std::nullopt);
-    for (std::size_t i = 0; i < doubtful.size(); ++i) {
-      keep(found[i], task_.routes.strict, doubtful[i]);
-      const MatrixReport& report = out_[doubtful[i]];
-      if (report.moments.nonfinite > 0 || report.moments.max_abs() == 0.0) {
-        continue;
-      }
-      if (report.status == Status::kNotConverged || measure::checks_alarm(report) ||
-          beyond_gram64(found[i].spectrum, found[i].zero_rows)) {
-        beyond.push_back(doubtful[i]);
-      }
-    }
-  }
-  for (const std::size_t index : beyond) {
-    MatrixReport& report = out_[index];
-    report.method = SpectrumRoute{.solver = SolverChoice::kQr}.method();
-    fill_report({.sigma = run_qr(matrices_[index], std::nullopt), .negative = false}, task_.p(),
-                report);
-  }
-}
-
-/// Draws are not escalated: nothing that is taken from them depends on their smallest values.
-void BatchSolver::run_sign_flips(const Indices& which) {
-  const measure::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
-  Indices with_values;
-  for (const std::size_t index : which) {
-    MatrixReport& report = out_[index];
-    if (report.status != Status::kMeasured) {
-      continue;
-    }
-    report.sign_flip.emplace();
-    if (report.moments.max_abs() > 0.0) {
-      with_values.push_back(index);
-      continue;
-    }
-    for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
-      collector.add(report.sigma, 0.0, *report.sign_flip);
-    }
-  }
-  for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
-    const DrawNumber number = {static_cast<std::uint64_t>(draw)};
-    auto values = is_fast_by_iteration() ? sign_flipped_top(with_values, number)
-                                         : sign_flipped_values(with_values, number);
-    for (std::size_t i = 0; i < with_values.size(); ++i) {
-      MatrixReport& report = out_[with_values[i]];
-      collector.add(std::move(values[i]), report.moments.sum_squares, *report.sign_flip);
-    }
-  }
-}
-
-/// All singular values of one draw of `which`, by the first route.
-std::vector<std::vector<double>> BatchSolver::sign_flipped_values(const Indices& which,
-                                                                  DrawNumber draw) {
-  std::vector<std::vector<double>> values;
-  for (Found& found : run_route(task_.routes.first, which, draw)) {
-    values.push_back(std::move(found.spectrum.sigma));
-  }
-  return values;
+  return found;
 }
 
 }  // namespace vindex::kernels

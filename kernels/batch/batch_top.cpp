@@ -1,7 +1,6 @@
 // The top of the spectra of a batch: `fast` by iteration, and singular vectors. Both form Gram
 // matrices, iterate on them, and go over the decoded weights a second time.
 #include "batch/batch_solver.hpp"
-#include "decode/decode_matrix.hpp"
 #include "device/range.hpp"
 
 #include <vindex/measure/singular_triplets.hpp>
@@ -11,8 +10,7 @@
 
 namespace vindex::kernels {
 
-using measure::MatrixReport;
-using measure::Status;
+using measure::Finding;
 
 namespace {
 
@@ -32,13 +30,13 @@ LibraryHandles BatchSolver::handles() const {
 
 /// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.
 template <typename Solver>
-void BatchSolver::add_weights(Solver& solver, std::int64_t position, const DeviceMatrix& matrix,
+void BatchSolver::add_weights(Solver& solver, std::int64_t position, std::size_t index,
                               SignDraw flip, const Float64Phase& phase) {
   const std::int64_t step = task_.chunk_rows();
   for (std::int64_t first = 0; first < task_.rows; first += step) {
     const std::int64_t count = std::min(step, task_.rows - first);
     double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
-    decode_chunk(matrix, flip, first, count, phase.decoded, wide);
+    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
     if (task_.row_chunks()) {
       solver.add(handles(), position,
                  {.weights = wide, .over_rows = true, .first = first, .length = count});
@@ -53,7 +51,7 @@ void BatchSolver::add_weights(Solver& solver, std::int64_t position, const Devic
 /// float32 Gram matrices and what is known of `which`, at most as many as the phase was made for.
 /// `found` gets one entry for each, the result those that have values, in the same order.
 std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const Indices& which,
-                                                    SignDraw flip, std::vector<Found>& found) {
+                                                    SignDraw flip, std::vector<Finding>& found) {
   const SpectrumRoute& route = task_.routes.top;
   const auto count = static_cast<std::int64_t>(which.size());
   check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
@@ -66,15 +64,15 @@ std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const
     const StageClock::Span span(gram_clock_, stream());
     for (std::int64_t i = 0; i < count; ++i) {
       const std::size_t index = which[static_cast<std::size_t>(i)];
-      upload(index + 1);
-      form_gram64(matrices_[index], flip, phase.wide, phase.wide.grams + i * task_.p() * task_.p(),
+      batch_.upload(index + 1);
+      form_gram64(index, flip, phase.wide, phase.wide.grams + i * task_.p() * task_.p(),
                   results.moments + i * task_.chunk_count());
     }
     complete_symmetric(phase.wide.grams, task_.p(), task_.p(), count,
                        phase.wide.symmetric_workspace, results.symmetric_facts, stream());
   }
   const BatchResults host = download(count);
-  found = found_in(host, route, which.size());
+  found = facts_in(host, route, which.size());
   std::vector<FastMatrix> matrices;
   std::vector<double> scales;
   for (std::size_t i = 0; i < which.size(); ++i) {
@@ -113,8 +111,8 @@ std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const
 }
 
 /// The largest values of `which` by iteration; bounds unless signs are flipped.
-std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, SignDraw flip) {
-  std::vector<TopFound> out;
+std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
+  std::vector<Finding> out;
   const auto most = static_cast<std::size_t>(sizes_.wide);
   for (std::size_t first = 0; first < which.size(); first += most) {
     const Indices part(
@@ -122,7 +120,7 @@ std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, Si
         which.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, which.size())));
     Carver memory(arena_, arena_bytes_);
     const TopPhase phase(task_, static_cast<std::int64_t>(part.size()), memory);
-    std::vector<Found> found;
+    std::vector<Finding> found;
     const std::vector<FastMatrix> matrices = form_top_grams(phase, part, flip, found);
     std::vector<FastValues> values;
     if (!matrices.empty()) {
@@ -132,84 +130,30 @@ std::vector<BatchSolver::TopFound> BatchSolver::run_top(const Indices& which, Si
       std::int64_t position = 0;
       for (std::size_t i = 0; i < part.size(); ++i) {
         if (has_values(found[i].moments)) {
-          add_weights(lane_.fast, position++, matrices_[part[i]], flip, phase.wide);
+          add_weights(lane_.fast, position++, part[i], flip, phase.wide);
         }
       }
       values = lane_.fast.finish(handles(), !flip, proof_bytes(task_, sizes_.wide));
     }
-    std::size_t next = 0;
-    for (Found& one : found) {
-      const bool has = has_values(one.moments);
-      out.push_back({std::move(one), has ? std::move(values[next]) : FastValues{}});
-      next += has ? 1 : 0;
+    auto next = values.begin();
+    for (Finding& one : found) {
+      one.method = task_.routes.top.top_method();
+      if (has_values(one.moments)) {
+        one.sigma = std::move(next->sigma);
+        one.bounds = std::move(next->bounds);
+        ++next;
+      }
+      out.push_back(std::move(one));
     }
   }
   return out;
 }
 
-/// Reports of `fast`; where bounds are not tight the whole spectrum in float64.
-void BatchSolver::measure_fast(const Indices& which) {
-  std::vector<TopFound> found = run_top(which, std::nullopt);
-  Indices whole;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    MatrixReport& report = out_[which[i]];
-    TopFound& one = found[i];
-    report.moments = one.facts.moments;
-    report.gram_norm_squared = one.facts.gram_norm_squared;
-    report.method = task_.routes.top.top_method();
-    if (!has_values(report.moments)) {
-      fill_report({}, std::min(task_.p(), measure::kFastValues), report);
-    } else if (!one.values.converged ||
-               (options_.escalate && !measure::is_tight(one.values.bounds))) {
-      whole.push_back(which[i]);
-    } else {
-      report.status = Status::kMeasured;
-      report.sigma = std::move(one.values.sigma);
-      report.tail_reliable = false;
-      if (!measure::is_tight(one.values.bounds)) {
-        report.reason = "bounds not proved to 1e-5";
-      }
-      report.bounds = std::move(one.values.bounds);
-    }
-  }
-  if (!whole.empty()) {
-    measure_whole(whole);
-    for (const std::size_t index : whole) {
-      out_[index].escalated = true;
-    }
-  }
-}
-
-/// The largest values of one draw of `which`; all of them where the iteration does not converge.
-std::vector<std::vector<double>> BatchSolver::sign_flipped_top(const Indices& which,
-                                                               DrawNumber draw) {
-  std::vector<TopFound> found = run_top(which, draw);
-  std::vector<std::vector<double>> values(which.size());
-  Indices rest;
-  std::vector<std::size_t> position_of_rest;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    if (found[i].values.converged) {
-      values[i] = std::move(found[i].values.sigma);
-    } else {
-      rest.push_back(which[i]);
-      position_of_rest.push_back(i);
-    }
-  }
-  std::vector<std::vector<double>> whole = sign_flipped_values(rest, draw);
-  for (std::size_t i = 0; i < rest.size(); ++i) {
-    values[position_of_rest[i]] = std::move(whole[i]);
-  }
-  return values;
-}
-
 void BatchSolver::run_vectors() {
   Indices wanted;
   for (std::size_t i = 0; i < out_.size(); ++i) {
-    if (out_[i].status == Status::kMeasured) {
-      out_[i].vectors = measure::SingularVectors{};
-      if (has_values(out_[i].moments)) {
-        wanted.push_back(i);
-      }
+    if (measure::begin_vectors(options_, out_[i])) {
+      wanted.push_back(i);
     }
   }
   const auto most = static_cast<std::size_t>(sizes_.wide);
@@ -228,14 +172,13 @@ void BatchSolver::vectors_of(const Indices& which) {
   Carver memory(arena_, arena_bytes_);
   const auto add_all = [&](const Float64Phase& phase) {
     for (std::int64_t i = 0; i < count; ++i) {
-      add_weights(lane_.vectors, i, matrices_[which[static_cast<std::size_t>(i)]], std::nullopt,
-                  phase);
+      add_weights(lane_.vectors, i, which[static_cast<std::size_t>(i)], std::nullopt, phase);
     }
     lane_.vectors.finish(handles());
   };
   if (task_.routes.has_top && !measure::are_dense_vectors(p, task_.vector_columns)) {
     const TopPhase phase(task_, count, memory);
-    std::vector<Found> found;
+    std::vector<Finding> found;
     std::vector<GramView> grams;
     for (const FastMatrix& matrix : form_top_grams(phase, which, std::nullopt, found)) {
       grams.push_back(matrix.gram);
@@ -248,15 +191,15 @@ void BatchSolver::vectors_of(const Indices& which) {
     Carver result_memory(device_results_, result_bytes_);
     const BatchResults results(task_, count, result_memory);
     for (std::int64_t i = 0; i < count; ++i) {
-      form_gram64(matrices_[which[static_cast<std::size_t>(i)]], std::nullopt, phase,
-                  phase.grams + i * p * p, results.moments + i * task_.chunk_count());
+      form_gram64(which[static_cast<std::size_t>(i)], std::nullopt, phase, phase.grams + i * p * p,
+                  results.moments + i * task_.chunk_count());
     }
     lane_.vectors.solve(handles(), phase.grams, count, p, task_.n(), task_.vector_columns);
     add_all(phase);
   }
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t index = which[static_cast<std::size_t>(i)];
-    const bool short_is_right = task_.row_chunks() != matrices_[index].transposed;
+    const bool short_is_right = task_.row_chunks() != batch_[index].transposed;
     out_[index].vectors = lane_.vectors.triplets(handles(), i, options_.vectors, short_is_right);
   }
 }

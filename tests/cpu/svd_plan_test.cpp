@@ -51,43 +51,6 @@ TEST(SvdPlan, ModeAndRouteDecide) {
   EXPECT_THROW(route(Mode::kDefault, "bogus"), UsageError);
 }
 
-TEST(SvdPlan, ShapesWhoseNoiseIsBeyondFloat32GoToStrictAtOnce) {
-  const auto encoding = decode::plain_encoding(decode::ElementType::kBF16);
-  struct Shape {
-    std::int64_t rows, cols;
-    bool at_once;
-  };
-  for (const Shape& shape : {Shape{4096, 4096, true},
-                             {384, 384, true},
-                             {64, 64, true},
-                             {4096, 4160, true},
-                             {4160, 4096, true},
-                             {16, 16, false},
-                             {1, 1, false},
-                             {1, 64, false},
-                             {4096, 4352, false},
-                             {3072, 4096, false},
-                             {2048, 7168, false},
-                             {7168, 2048, false}}) {
-    SCOPED_TRACE(std::to_string(shape.rows) + " x " + std::to_string(shape.cols));
-    SvdPlanRequest request{.rows = shape.rows, .cols = shape.cols, .encoding = &encoding};
-    const SvdPlan plan = plan_svd(request);
-    EXPECT_EQ(plan.strict_at_once, shape.at_once);
-    EXPECT_EQ(plan.route, SvdRoute::kGram32);  // of the sign-flip null
-    EXPECT_TRUE(plan.may_escalate);
-    request.options.escalate = false;
-    EXPECT_FALSE(plan_svd(request).strict_at_once);
-    request.options.escalate = true;
-    for (const Mode mode : {Mode::kFast, Mode::kStrict}) {
-      request.options.mode = mode;
-      EXPECT_FALSE(plan_svd(request).strict_at_once);
-    }
-    request.options.mode = Mode::kDefault;
-    request.options.svd_route = "qr";
-    EXPECT_FALSE(plan_svd(request).strict_at_once);
-  }
-}
-
 TEST(SvdPlan, NeverExceedsItsLimitAndKeepsChunksAlike) {
   const auto encoding = decode::plain_encoding(decode::ElementType::kBF16);
   SvdPlanRequest request{.rows = 2048, .cols = 7168, .encoding = &encoding, .in_memory = false};

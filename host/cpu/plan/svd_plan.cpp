@@ -72,8 +72,6 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
                                         : SvdRoute::kChebyshev;
   plan.library_only = wanted == "library";
   plan.may_escalate = plan.route == SvdRoute::kGram32 && request.options.escalate;
-  plan.strict_at_once =
-      plan.may_escalate && is_strict_by_shape(request.rows, request.cols, request.options);
 
   const std::int64_t p = plan.short_side;
   std::uint64_t solver = 0;

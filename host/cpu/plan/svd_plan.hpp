@@ -8,11 +8,10 @@
 
 namespace vindex::cpu {
 
-/// How singular values are to be found.
+/// How singular values are looked for first; what follows is measure/judgement.hpp's to say.
 enum class SvdRoute : std::uint8_t {
-  kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it; where
-               ///< strict_at_once, of the sign-flip null alone
-  kGram64,     ///< the same in float64, and QR where the condition is above 10 p
+  kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it
+  kGram64,     ///< the same in float64
   kQr,         ///< float64 QR by row blocks and bidiagonalisation at once
   kChebyshev,  ///< float32 Gram, filtered block iteration for the top 64
 };
@@ -36,10 +35,9 @@ struct SvdPlan {
   std::int64_t long_side = 0;
   std::int64_t chunk = 0;  ///< of the long side: decoded, scaled and multiplied at a time
   std::int64_t slab = 0;   ///< of the long side: asked of the input at a time, a multiple of chunk
-  bool keep_decoded = false;  ///< float32 weights stay for a second pass
-  bool may_escalate = false;
-  bool strict_at_once = false;  ///< may_escalate, and certain to: the shape is that of a square
-  bool library_only = false;    ///< OpenBLAS and LAPACK alone, none of our kernels
+  bool keep_decoded = false;                ///< float32 weights stay for a second pass
+  bool may_escalate = false;                ///< memory is there for what may follow kGram32
+  bool library_only = false;                ///< OpenBLAS and LAPACK alone, none of our kernels
   std::uint64_t workspace_bytes = 0;        ///< upper bound, streamed slabs and library included
   std::uint64_t least_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
   std::uint64_t library_bytes = 0;          ///< of these: packing buffers inside OpenBLAS

@@ -10,6 +10,7 @@
 #include <cmath>
 
 namespace vindex::cpu {
+
 std::uint64_t fast_bytes(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
   if (p <= kFullSpectrumSize) {
@@ -21,18 +22,18 @@ std::uint64_t fast_bytes(const SvdPlan& plan) {
              projection_bytes(plan, kProvedVectors, false) + certificate_bytes(p, kProvedVectors));
 }
 
-FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& first_change,
-                         bool certify, Workspace& workspace, MatrixReport& report) {
+Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& first_change,
+                     bool certify, Workspace& workspace, MatrixReport& report) {
   const std::int64_t p = plan.short_side;
   TileChange change = first_change;
-  FastOutcome fast;
-  fast.outcome.method = "gram32+chebyshev+cpu";
+  Finding fast;
+  fast.method = "gram32+chebyshev+cpu";
   WorkArray<float> gram(workspace, p * p, "the Gram matrix");
   form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
   if (!reader.finite() || reader.moments().max_abs() == 0.0) {
     return fast;
   }
-  fast.outcome.gram_norm_squared =
+  fast.gram_norm_squared =
       std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
   const double sum_squares = std::ldexp(reader.moments().sum_squares, 2 * change.scale_exponent);
   const double gram_error = gram32_error_bound(plan.long_side, plan.chunk, sum_squares);
@@ -50,7 +51,7 @@ FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChan
               kProvedVectors, false, workspace, report.seconds_eigen);
   for (std::int64_t i = 0; i < kFastValues; ++i) {
     const double value = std::max(projection.values[static_cast<std::size_t>(i)], 0.0);
-    fast.outcome.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));
+    fast.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));
   }
   if (certify) {
     const Stopwatch watch(report.seconds_eigen);
@@ -59,14 +60,6 @@ FastOutcome by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChan
                                plan.long_side, workspace);
   }
   return fast;
-}
-
-double full_error_bound(const SvdPlan& plan, double sum_squares, double largest) {
-  constexpr double kEps64 = 0x1p-52;
-  const std::int64_t chunks = (plan.long_side + plan.chunk - 1) / plan.chunk;
-  const auto terms = static_cast<double>(plan.chunk + chunks + 8);
-  return kEps64 *
-         (terms * sum_squares + 100.0 * static_cast<double>(plan.short_side) * largest * largest);
 }
 
 }  // namespace vindex::cpu

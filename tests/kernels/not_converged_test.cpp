@@ -1,0 +1,96 @@
+// What becomes of a matrix whose eigenvalues a device's solver cannot find, which no input brings
+// about: a solver that begins to fail after its self-test.
+#include "cuda_backend.hpp"
+#include "kernels/kernel_fixture.hpp"
+
+#include <vindex/measure/judgement.hpp>
+
+#include <vector>
+
+namespace vindex::test {
+namespace {
+
+using namespace kernels;
+using measure::MatrixReport;
+using measure::Mode;
+using measure::Status;
+
+bool is_failing = false;
+
+void failing_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
+                    std::int64_t batch, ValueOrder order, double* values, int* failed,
+                    cudaStream_t stream, std::int64_t rows) {
+  tridiagonal_values(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
+  if (is_failing) {
+    check(cudaMemsetAsync(failed, 1, static_cast<std::size_t>(batch) * sizeof(int), stream));
+  }
+}
+
+class NotConverged : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    table_.values = failing_values;
+    backend_ = std::make_unique<CudaBackend>(0, table_);
+    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+      measure::MeasureOptions options;
+      options.mode = mode;
+      backend_->prepare(options);
+    }
+    is_failing = true;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      weights_[i] = i % 7 == 0 ? 3.0F : static_cast<float>(i % 5);
+    }
+  }
+  void TearDown() override { is_failing = false; }
+
+  MatrixReport measured(Mode mode, bool escalate) {
+    const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
+    decode::EncodedMatrix matrix;
+    matrix.encoding = &encoding;
+    matrix.rows = 10;
+    matrix.cols = 36;
+    matrix.codes = reinterpret_cast<const std::byte*>(weights_.data());
+    matrix.row_stride_bytes = 4 * 36;
+    const auto input = measure::make_memory_input(matrix);
+    measure::MatrixInput* const batch[] = {input.get()};
+    std::vector<MatrixReport> out(1);
+    measure::MeasureOptions options;
+    options.mode = mode;
+    options.escalate = escalate;
+    backend_->measure(batch, options, 0, out);
+    return out[0];
+  }
+
+  KernelTable table_;
+  std::unique_ptr<CudaBackend> backend_;
+  std::vector<float> weights_ = std::vector<float>(360);
+};
+
+TEST_F(NotConverged, QrTakesOverInEveryMode) {
+  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    const MatrixReport report = measured(mode, true);
+    EXPECT_EQ(report.status, Status::kMeasured);
+    EXPECT_EQ(report.reason, "");
+    EXPECT_EQ(report.method, "qr+bidiag64+cuda");
+    EXPECT_EQ(report.escalated, mode != Mode::kStrict);
+    EXPECT_EQ(report.sigma.size(), 10U);
+    EXPECT_LT(report.check_trace, 1e-12);
+    EXPECT_LT(report.check_gram, 1e-12);
+    EXPECT_EQ(report.bounds.has_value(), mode == Mode::kFast);
+  }
+}
+
+TEST_F(NotConverged, WithoutEscalationItIsSaidSo) {
+  for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+    const MatrixReport report = measured(mode, false);
+    EXPECT_EQ(report.status, Status::kNotConverged);
+    EXPECT_EQ(report.reason, "the eigenvalue iteration did not converge");
+    EXPECT_FALSE(report.escalated);
+    EXPECT_TRUE(report.sigma.empty());
+    EXPECT_FALSE(report.bounds.has_value());
+  }
+  EXPECT_EQ(measured(Mode::kStrict, false).status, Status::kMeasured) << "QR is a part of strict";
+}
+
+}  // namespace
+}  // namespace vindex::test
