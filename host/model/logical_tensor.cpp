@@ -151,8 +151,8 @@ class Binding {
   const shard::ModelFiles& files_;
   std::vector<std::string_view> names_;
   NameIndex by_name_;
-  std::array<std::vector<std::pair<const CompanionRow*, NameFollower>>, 256>
-      rows_;  ///< by the suffix's last byte
+  /// By the suffix's last byte.
+  std::array<std::vector<std::pair<const CompanionRow*, NameFollower>>, 256> rows_;
   std::vector<std::int32_t> first_;
   std::vector<std::int32_t> next_;
   std::vector<const CompanionRow*> row_;

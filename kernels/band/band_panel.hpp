@@ -18,8 +18,8 @@ inline constexpr std::int64_t kFactorStride = 3 * kBand;
 /// One panel of every matrix of a batch.
 template <typename Real, typename BandReal>
 struct Panel {
-  Real* columns;       ///< column-major with `order` between columns, `order` kBand per matrix;
-                       ///< destroyed
+  /// Column-major with `order` between columns, `order` kBand per matrix; destroyed.
+  Real* columns;
   Real* factors;       ///< gets V: row-major, kFactorStride between rows, `order` rows per matrix
   Real* taus;          ///< gets kBand values per matrix
   BandReal* band;      ///< gets R below the diagonal block

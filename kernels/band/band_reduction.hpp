@@ -24,10 +24,11 @@ namespace vindex::kernels {
 
 /// How A is updated and multiplied.
 enum class BandRoute {
-  kLibrary,  ///< cuBLAS, full squares in two passes; it may choose other kernels, and so other
-             ///< bits, for other batch sizes
-  kPlain,    ///< lower triangle in one pass, multiply-add of the CUDA cores
-  kTensor,   ///< the same on the tensor cores (BandArithmetic::kTensor)
+  /// cuBLAS, full squares in two passes; it may choose other kernels, and so other bits, for other
+  /// batch sizes.
+  kLibrary,
+  kPlain,   ///< lower triangle in one pass, multiply-add of the CUDA cores
+  kTensor,  ///< the same on the tensor cores (BandArithmetic::kTensor)
 };
 
 /// What a reduction of matrices of one order needs; a pure function of its arguments.
@@ -51,9 +52,9 @@ BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t sh
 /// A batch on the device. All arrays are the caller's.
 template <typename Real, typename BandReal>
 struct BandBatch {
-  Real* matrices;           ///< batch x order x order, symmetric positive semidefinite up to
-                            ///< rounding, both triangles valid, zero beyond the true order;
-                            ///< destroyed
+  /// Batch x order x order, symmetric positive semidefinite up to rounding, both triangles valid,
+  /// zero beyond the true order; destroyed.
+  Real* matrices;
   std::int64_t batch;       ///< at most 65535
   BandReal* band;           ///< gets batch x band_elements(order), layout of band_layout.hpp
   std::int32_t* exponents;  ///< gets one per matrix: eigenvalues are 2^exponent times the band's

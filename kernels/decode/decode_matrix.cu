@@ -12,8 +12,8 @@ namespace vindex::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMaxBlocks =
-    132 * 32;  ///< enough to fill any device; the rest is the stride loop
+/// Enough to fill any device; the rest is the stride loop.
+constexpr std::int64_t kMaxBlocks = 132 * 32;
 
 unsigned int blocks_for(std::int64_t count) {
   return static_cast<unsigned int>(

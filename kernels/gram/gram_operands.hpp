@@ -23,8 +23,8 @@ static_assert(sizeof(ViewBatch) <= 16384, "kernel arguments are limited to 32 Ki
 /// What one launch of the operand kernel does.
 struct OperandTask {
   bool sums = false;  ///< take the sums of the weights (whole matrix: chunks [0, chunks))
-  bool operands =
-      false;  ///< write operand tiles of chunks [first_chunk, first_chunk + chunk_count)
+  /// Write operand tiles of chunks [first_chunk, first_chunk + chunk_count).
+  bool operands = false;
   bool flip_signs = false;
   bool flip_transposed = false;
   std::uint64_t flip_draw = 0;

@@ -20,8 +20,8 @@ constexpr int kTileBytes = static_cast<int>(kOperandTileBytes);
 constexpr int kStageBytes = 2 * kTileBytes;
 constexpr int kSharedBytes =
     kStages * kStageBytes + 2 * kStages * static_cast<int>(sizeof(device::SharedBarrier));
-[[maybe_unused]] constexpr int kGroupBytes =
-    8 * kOperandRowBytes;  ///< eight rows: the unit of the swizzle
+/// Eight rows: the unit of the swizzle.
+[[maybe_unused]] constexpr int kGroupBytes = 8 * kOperandRowBytes;
 static_assert(kGroupBytes == 1024 && kTileBytes % kGroupBytes == 0 && kPanelBytes % 1024 == 0,
               "every stage, tile and panel is aligned where shared memory is");
 

@@ -27,8 +27,8 @@ struct TopSubspace {
   std::vector<double> values;     ///< [width] Ritz values, descending
   std::vector<double> residuals;  ///< [width] |G v - value v|
   std::int32_t rounds = 0;
-  const float* basis =
-      nullptr;  ///< device, p x width, orthonormal to float32; until the next find()
+  /// Device, p x width, orthonormal to float32; until the next find().
+  const float* basis = nullptr;
 };
 
 /// Keeps its device memory between calls.

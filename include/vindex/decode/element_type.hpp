@@ -66,8 +66,8 @@ enum class ElementType : std::uint8_t {
 struct ElementTypeRow {
   ElementType type;
   std::string_view name;  ///< as the results file spells it: "BF16", "F8_E4M3", "Q4_K"
-  std::int32_t
-      block_elements;  ///< weights per block; 1 for plain types (2 for F4, 4 for F6_*: whole bytes)
+  /// Weights per block; 1 for plain types (2 for F4, 4 for F6_*: whole bytes).
+  std::int32_t block_elements;
   std::int32_t block_bytes;      ///< bytes per block
   std::int32_t ggml_id;          ///< type id in GGUF files, -1 if none
   std::string_view safetensors;  ///< dtype string in safetensors headers, empty if none

@@ -31,8 +31,9 @@ std::uint8_t encode_e4m3(float value);
 struct EncodingLoss {
   double squared_norm = 0.0;   ///< sum of w^2 before encoding; not finite if some w is not
   double squared_error = 0.0;  ///< sum of (decoded - w)^2
-  double largest_step = 0.0;  ///< widest gap between neighbouring values near any weight: no weight
-                              ///< moved by more than half of it (plus the rounding of its scale)
+  /// Widest gap between neighbouring values near any weight: no weight moved by more than half of
+  /// it (plus the rounding of its scale).
+  double largest_step = 0.0;
   void add(const EncodingLoss& other);
   /// norm_F(decoded - W) / norm_F(W), 0 for a zero matrix.
   double relative_error() const;

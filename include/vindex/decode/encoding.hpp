@@ -18,10 +18,12 @@ namespace vindex::decode {
 /// How codes and companions combine into a weight. Decoders (decode/*.hpp) say each layout in full.
 enum class Scheme : std::uint8_t {
   kPlain,  ///< one stored tensor; its ElementType says everything (floats, integers, ggml blocks)
-  kFp8Block,   ///< 8-bit floats [rows, cols] times a scale per block_rows x block_cols block (edge
-               ///< blocks partial)
-  kPackedInt,  ///< compressed-tensors pack-quantized: I32 words, `bits` per weight, offset binary,
-               ///< a scale per group, zero points and group indices where present
+  /// 8-bit floats [rows, cols] times a scale per block_rows x block_cols block (edge blocks
+  /// partial).
+  kFp8Block,
+  /// compressed-tensors pack-quantized: I32 words, `bits` per weight, offset binary, a scale per
+  /// group, zero points and group indices where present.
+  kPackedInt,
   kPackedIntPadded,  ///< the same, but no code straddles two words
   kScaledInt,        ///< I8 codes [rows, cols], zero points where present, a scale per block
   kBnbInt8,          ///< bitsandbytes: I8 codes, one SCB per row, 1/127
@@ -67,8 +69,8 @@ struct Encoding {
   std::int32_t block_rows = 1;           ///< rows that share a scale
   std::int32_t block_cols = 0;           ///< columns that share a scale (group size)
   std::string label;
-  bool global_divides = false;       ///< kFp4: the factor divides the scales; kTernary: the scale
-                                     ///< divides the weights
+  /// kFp4: the factor divides the scales; kTernary: the scale divides the weights.
+  bool global_divides = false;
   bool zero_less_one = false;        ///< kGptq: zero points are stored less one (version 1)
   bool zero_carries = false;         ///< the same, the one taken from whole words (GPTQModel)
   bool scale_per_plane_col = false;  ///< kHqq, axis 0: weight k has scale k mod (weights / group)

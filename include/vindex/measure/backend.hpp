@@ -34,8 +34,8 @@ enum class Status : std::int8_t {
 struct MeasureOptions {
   Mode mode = Mode::kDefault;
   bool escalate = true;  ///< --no-escalate clears it
-  std::string svd_route =
-      "auto";  ///< "auto", "library", ... ; UsageError for a route the back end lacks
+  /// "auto", "library", ... ; UsageError for a route the back end lacks.
+  std::string svd_route = "auto";
   /// Draws of the sign-flip null (metrics contract), each one more spectrum; 0: none.
   std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;  ///< top-K singular vectors wanted
@@ -97,8 +97,8 @@ struct MatrixReport {
   std::string reason;         ///< why not measured, or which values are NaN and why; "zero matrix"
   std::vector<double> sigma;  ///< descending, min(rows, cols) values; fast: the top min(64, p)
   decode::Moments moments;    ///< of the decoded weights, filled whenever decoding succeeded
-  double gram_norm_squared =
-      std::numeric_limits<double>::quiet_NaN();  ///< ||G||_F^2 in units of w^4, NaN if no Gram
+  /// ||G||_F^2 in units of w^4, NaN if no Gram.
+  double gram_norm_squared = std::numeric_limits<double>::quiet_NaN();
   double check_trace = std::numeric_limits<double>::quiet_NaN();
   double check_gram = std::numeric_limits<double>::quiet_NaN();
   bool tail_reliable = true;  ///< false: sigma_min, condition, numerical rank, trace_log become NaN
@@ -128,9 +128,9 @@ struct BackendInfo {
 
 /// What the work queue above may ask of it.
 struct BackendLimits {
-  std::int32_t concurrent_calls =
-      1;                   ///< calls of measure() that may run at once, each on its own thread
-  std::int64_t batch = 1;  ///< matrices of one shape worth handing over at once
+  /// Calls of measure() that may run at once, each on its own thread.
+  std::int32_t concurrent_calls = 1;
+  std::int64_t batch = 1;          ///< matrices of one shape worth handing over at once
   std::uint64_t device_bytes = 0;  ///< memory usable on the device; 0: host memory counts
   /// A promise that lets the bytes of a batch stream through less memory than they fill: measure()
   /// asks for slabs of its inputs in the order of the batch and, whenever it asks for the next

@@ -88,8 +88,8 @@ struct MatrixRecord {
   std::int64_t cols = 0;    ///< logical: in
   bool transposed = false;  ///< stored as cols x rows (in x out)
   decode::Encoding encoding;
-  std::string
-      unsupported;  ///< why it cannot be measured (companion missing, encoding); empty if it can
+  /// Why it cannot be measured (companion missing, encoding); empty if it can.
+  std::string unsupported;
   TensorPart codes;
   std::vector<CompanionPart> companions;
   std::int32_t tensor_record = -1;         ///< index into ModelIndex::tensors
@@ -121,8 +121,8 @@ struct ModelShape {
   std::string architecture;  ///< model_type or general.architecture; "unknown" if none
   std::optional<std::int64_t> layers, experts, experts_per_token, shared_experts,
       dense_first_layers;
-  std::string
-      quantisation;  ///< "none", "fp8 128x128", "compressed-tensors INT4 g32", or the ggml types
+  /// "none", "fp8 128x128", "compressed-tensors INT4 g32", or the ggml types.
+  std::string quantisation;
 };
 
 struct ModelIndex {

@@ -20,8 +20,8 @@ struct Selection {
   std::vector<std::pair<std::int32_t, std::int32_t>> layers = {};  ///< closed ranges; -1: no layer
   std::vector<Block> blocks = {};
   std::vector<std::string> roles = {};
-  std::shared_ptr<const NamePattern> tensors =
-      nullptr;                    ///< against the whole logical name; null: all
+  /// Against the whole logical name; null: all.
+  std::shared_ptr<const NamePattern> tensors = nullptr;
   std::string tensors_text = {};  ///< of the pattern, as given
 };
 

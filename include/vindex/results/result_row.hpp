@@ -18,8 +18,8 @@ struct ResultRow {
   std::int64_t index = 0;
   measure::Status status = measure::Status::kSkipped;
   std::string reason;
-  std::string error_class;  ///< for failed/unsupported: "65", "69", "74", "70": what the run's exit
-                            ///< code becomes
+  /// For failed/unsupported: "65", "69", "74", "70": what the run's exit code becomes.
+  std::string error_class;
   std::string method;
   bool escalated = false;
   measure::MetricValues values;

@@ -52,8 +52,8 @@ struct RunDescription {
   std::string title, history;
   /// The selected ones in row order, and after them what is derived from them, table by table.
   std::vector<model::MatrixRecord> matrices;
-  std::vector<model::TensorRecord>
-      tensors;  ///< all of the model (stored names in `tensor_stored_names`)
+  /// All of the model (stored names in `tensor_stored_names`).
+  std::vector<model::TensorRecord> tensors;
   std::vector<std::string> tensor_stored_names;  ///< per tensor record, space-separated
   CompareDescription compare;                    ///< of kCompare
 };

@@ -29,8 +29,8 @@ struct RunOutcome {
   double seconds = 0.0;
   shard::ReadStatistics reading;  ///< how the weights were read
   std::string reading_engine;     ///< BulkReader::engine()
-  std::vector<std::string>
-      troubles;  ///< one line per row that is not measured, at most kMaxTroubles
+  /// One line per row that is not measured, at most kMaxTroubles.
+  std::vector<std::string> troubles;
   /// "NAME: why" of the first row in row order that asked for `exit_code`; else empty.
   std::string first_failure_reason;
 };

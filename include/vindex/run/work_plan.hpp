@@ -51,8 +51,8 @@ struct WorkUnit {
 };
 
 struct WorkPlan {
-  std::vector<WorkUnit>
-      units;  ///< in the order of working: dearest outliers first, then the job's order
+  /// In the order of working: dearest outliers first, then the job's order.
+  std::vector<WorkUnit> units;
   std::int64_t matrices = 0;  ///< rows
   std::uint64_t read_bytes = 0;
   std::uint64_t least_ram_bytes = 0;  ///< the smallest budget that is accepted

@@ -69,8 +69,8 @@ struct GgufKey {
   GgufType element_type = GgufType::kU32;  ///< of an array
   GgufScalar value;                        ///< unset for arrays
   std::uint64_t array_count = 0;
-  std::vector<std::int64_t>
-      integers;  ///< elements of an integer array of at most 4096 elements, else empty
+  /// Elements of an integer array of at most 4096 elements, else empty.
+  std::vector<std::int64_t> integers;
   std::uint64_t value_offset = 0;  ///< absolute offset of the value's bytes (after the value type)
   std::uint64_t value_bytes = 0;
 };
@@ -93,7 +93,7 @@ struct GgufHeader {
   std::vector<GgufKey> keys;
   std::vector<GgufTensor> tensors;
   std::uint64_t tensor_count = 0;  ///< more than `tensors` holds where those were not wanted
-  std::string header_sha256;  ///< of bytes [0, data_offset) as far as they exist
+  std::string header_sha256;       ///< of bytes [0, data_offset) as far as they exist
   std::vector<Warning> warnings;
 };
 

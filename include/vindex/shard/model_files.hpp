@@ -24,8 +24,8 @@ enum class ContainerFormat { kSafetensors, kGguf };
 struct StoredTensor {
   std::string name;  ///< raw bytes from the file: print through printable()
   decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::int64_t>
-      shape;  ///< outermost first (torch order; GGUF's ne reversed); may be empty or hold 0
+  /// Outermost first (torch order; GGUF's ne reversed); may be empty or hold 0.
+  std::vector<std::int64_t> shape;
   std::int32_t shard = 0;    ///< index into ModelFiles::shards
   std::uint64_t offset = 0;  ///< absolute in the file
   std::uint64_t bytes = 0;

@@ -11,8 +11,9 @@ namespace vindex::emulated {
 /// When work on a stream happens.
 enum class Ordering {
   kAtOnce,  ///< when it is issued
-  kLate     ///< when something waits for it, and then only what that something needs: a missing
-            ///< event or synchronisation reads poison
+  /// When something waits for it, and then only what that something needs: a missing event or
+  /// synchronisation reads poison.
+  kLate
 };
 void set_ordering(Ordering ordering);
 
