@@ -32,7 +32,7 @@ class GatheredRows {
  private:
   std::vector<StoredRow> rows_;
   std::unordered_map<std::string, std::size_t> by_key_;
-  SourcePool pool_;
+  SourcePool pool_{std::nullopt};
 };
 
 /// Adds what is on disk of a run: descriptions, the published file, parts. Errors:

@@ -422,7 +422,7 @@ ResultsReader& SourcePool::reader(std::int32_t source) {
   if (open >= kOpen) {
     oldest->reader.reset();
   }
-  entry.reader = std::make_unique<ResultsReader>(entry.path, std::nullopt);
+  entry.reader = std::make_unique<ResultsReader>(entry.path, wanted_);
   return *entry.reader;
 }
 

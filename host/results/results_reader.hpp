@@ -84,6 +84,8 @@ class ResultsReader {
 /// Files that rows come from, by number, a few open at a time.
 class SourcePool final : public BulkSource {
  public:
+  /// `wanted` as ResultsReader's.
+  explicit SourcePool(std::optional<FileSchema> wanted = FileSchema::kResults) : wanted_(wanted) {}
   std::int32_t add(const std::string& path);
   /// The file of that number, opened if need be; valid until the next call.
   ResultsReader& reader(std::int32_t source);
@@ -97,6 +99,7 @@ class SourcePool final : public BulkSource {
     std::unique_ptr<ResultsReader> reader;
     std::uint64_t last_use = 0;
   };
+  std::optional<FileSchema> wanted_;
   std::vector<Entry> entries_;
   std::uint64_t clock_ = 0;
 };
