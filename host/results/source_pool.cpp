@@ -1,0 +1,55 @@
+#include "results_reader.hpp"
+
+#include <algorithm>
+
+namespace vindex::results {
+
+std::int32_t SourcePool::add(const std::string& path) {
+  entries_.push_back({path, nullptr, 0});
+  return static_cast<std::int32_t>(entries_.size()) - 1;
+}
+
+ResultsReader& SourcePool::reader(std::int32_t source) {
+  constexpr std::size_t kOpen = 8;
+  Entry& entry = entries_.at(static_cast<std::size_t>(source));
+  entry.last_use = ++clock_;
+  if (entry.reader) {
+    return *entry.reader;
+  }
+  std::size_t open = 0;
+  Entry* oldest = nullptr;
+  for (Entry& other : entries_) {
+    if (other.reader) {
+      ++open;
+      oldest = oldest == nullptr || other.last_use < oldest->last_use ? &other : oldest;
+    }
+  }
+  if (open >= kOpen) {
+    oldest->reader.reset();
+  }
+  entry.reader = std::make_unique<ResultsReader>(entry.path, wanted_);
+  return *entry.reader;
+}
+
+void SourcePool::close_all() {
+  for (Entry& entry : entries_) {
+    entry.reader.reset();
+  }
+}
+
+void SourcePool::sigma(const StoredRow& row, std::span<double> out) {
+  if (row.bulk.memory) {
+    std::copy(row.bulk.memory->sigma.begin(), row.bulk.memory->sigma.end(), out.begin());
+    return;
+  }
+  reader(row.bulk.source).read_sigma(row.bulk.row, out);
+}
+
+measure::SingularVectors SourcePool::vectors(const StoredRow& row) {
+  if (row.bulk.memory) {
+    return row.bulk.memory->vectors.value();
+  }
+  return reader(row.bulk.source).read_vectors(row.bulk.row);
+}
+
+}  // namespace vindex::results
