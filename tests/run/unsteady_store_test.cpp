@@ -74,6 +74,7 @@ class UnsteadyRunTest : public ::testing::Test {
     out.output = folder_ / output;
     out.backend = BackendChoice::kCpu;
     out.threads = 2;
+    out.ram_budget = std::uint64_t{1} << 30U;
     return out;
   }
   RunSettings remote(const std::string& output, std::int32_t attempts = 4) {
