@@ -57,14 +57,13 @@ void refuse_input_as_output(const shard::ModelFiles& files, const std::string& o
   }
 }
 
-std::int64_t write_values(const shard::ModelFiles& files, const model::MatrixRecord& record,
-                          OutputSink& out) {
+std::int64_t write_values(SourceWatch& watch, const model::MatrixRecord& record, OutputSink& out) {
   const std::int64_t rows = record.stored_rows();
   const std::int64_t cols = record.stored_cols();
   if (rows == 0 || cols == 0) {
     return 0;
   }
-  const auto input = make_streamed_input(files, record);
+  const auto input = make_streamed_input(watch, record);
   // Whole blocks of rows: a scale's rows may cover several.
   const std::int64_t unit = std::max<std::int64_t>(1, record.encoding.block_rows);
   const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / cols / unit * unit);
@@ -144,9 +143,11 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
   }
   OutputSink out(output, kOutputErrors);
   DecodeOutcome outcome;
+  SourceWatch watch(files);
   for (const model::MatrixRecord& part : parts) {
-    outcome.values += write_values(files, part, out);
+    outcome.values += write_values(watch, part, out);
   }
+  watch.require_unchanged();
   out.commit();
   outcome.warnings = files.warnings;
   return outcome;

@@ -15,10 +15,9 @@ shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor
   return *files.shards.at(static_cast<std::size_t>(stored.shard)).source;
 }
 
-void read_part(const shard::ModelFiles& files, const model::TensorPart& part,
-               std::span<std::byte> into) {
-  source_of(files, part.tensor).read(part.offset, into);
-  check_unchanged(files, part.tensor);
+void read_part(SourceWatch& watch, const model::TensorPart& part, std::span<std::byte> into) {
+  source_of(watch.files(), part.tensor).read(part.offset, into);
+  watch.was_read(part.tensor);
 }
 
 decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std::byte* codes,
@@ -49,12 +48,12 @@ namespace {
 /// Codes stay in the file; each slab call reads its bytes into one reused buffer.
 class StreamedInput final : public measure::MatrixInput {
  public:
-  StreamedInput(const shard::ModelFiles& files, const model::MatrixRecord& matrix)
-      : files_(files), matrix_(matrix), key_(run::sign_flip_key(matrix)) {
+  StreamedInput(SourceWatch& watch, const model::MatrixRecord& matrix)
+      : watch_(watch), matrix_(matrix), key_(run::sign_flip_key(matrix)) {
     std::vector<std::span<const std::byte>> spans;
     for (const model::CompanionPart& companion : matrix.companions) {
       companions_.emplace_back(companion.part.bytes);
-      read_part(files, companion.part, companions_.back());
+      read_part(watch, companion.part, companions_.back());
       spans.emplace_back(companions_.back());
     }
     whole_ = encoded_view(matrix, nullptr, spans);
@@ -85,7 +84,7 @@ class StreamedInput final : public measure::MatrixInput {
     slab_.resize(width * height);
     const std::uint64_t first =
         matrix_.codes.offset + static_cast<std::uint64_t>(cut.offset + window.offset);
-    shard::ByteSource& source = source_of(files_, matrix_.codes.tensor);
+    shard::ByteSource& source = source_of(watch_.files(), matrix_.codes.tensor);
     if (window.stride == window.width) {
       source.read(first, slab_);
     } else {
@@ -96,11 +95,11 @@ class StreamedInput final : public measure::MatrixInput {
       }
       source.read_many(requests);
     }
-    check_unchanged(files_, matrix_.codes.tensor);
+    watch_.was_read(matrix_.codes.tensor);
     return decode::with_codes(cut.view, slab_.data());
   }
 
-  const shard::ModelFiles& files_;
+  SourceWatch& watch_;
   const model::MatrixRecord& matrix_;
   std::uint64_t key_;
   std::vector<std::vector<std::byte>> companions_;
@@ -116,20 +115,6 @@ void check_companions(const model::MatrixRecord& matrix, const decode::EncodedMa
   }
 }
 
-void check_unchanged(const shard::ModelFiles& files, std::int32_t tensor) {
-  const auto& stored = files.tensors.at(static_cast<std::size_t>(tensor));
-  const shard::Shard& shard = files.shards.at(static_cast<std::size_t>(stored.shard));
-  const shard::SourceIdentity now = shard.source->identity();
-  if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
-    throw SystemError(
-        "E-INPUT-CHANGED", 0,
-        fmt::format(
-            "{}: the file was changed, replaced or removed while it was read (size {} then, {} "
-            "now); measure again when nothing writes to it",
-            shard.source->name(), shard.identity.bytes, now.bytes));
-  }
-}
-
 std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
   const Sha256Digest digest = sha256(fmt::format("{}#{}", matrix.tensor, matrix.slice));
   std::uint64_t key = 0;
@@ -139,9 +124,9 @@ std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
   return key;
 }
 
-std::unique_ptr<measure::MatrixInput> make_streamed_input(const shard::ModelFiles& files,
+std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
                                                           const model::MatrixRecord& matrix) {
-  return std::make_unique<StreamedInput>(files, matrix);
+  return std::make_unique<StreamedInput>(watch, matrix);
 }
 
 }  // namespace vindex::run

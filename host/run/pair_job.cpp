@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace vindex::run {
@@ -75,19 +76,29 @@ results::ResultRow row_of_report(const measure::PairReport& report) {
   return row;
 }
 
-results::ResultRow compare_unit(UnitStream& unit) {
-  for (const std::size_t side : {0, 1}) {
-    unit.wait(side);
-  }
+/// The row of a side that could not be read, or whose file changed while it was.
+std::optional<results::ResultRow> unread_row(UnitStream& unit) {
   for (const std::size_t side : {0, 1}) {
     if (const std::exception_ptr unread = unit.error(side); unread != nullptr) {
       return failed_pair(unread, side == 0 ? "A" : "B");
     }
   }
+  return std::nullopt;
+}
+
+results::ResultRow compare_unit(UnitStream& unit) {
+  for (const std::size_t side : {0, 1}) {
+    unit.wait(side);
+  }
+  if (auto unread = unread_row(unit)) {
+    return std::move(*unread);
+  }
   WatchedInput a(*unit.input(0));
   WatchedInput b(*unit.input(1));
   try {
-    return row_of_report(measure::compare_matrices(a, b));
+    results::ResultRow row = row_of_report(measure::compare_matrices(a, b));
+    auto unread = unread_row(unit);  // what was read slab by slab is believed only now
+    return unread ? std::move(*unread) : row;
   } catch (const std::exception&) {
     return failed_pair(std::current_exception(),
                        a.has_failed() ? "A" : (b.has_failed() ? "B" : ""));

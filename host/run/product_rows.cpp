@@ -63,12 +63,12 @@ std::uint64_t slab_bytes(const model::ProductFactor& factor) {
 
 }  // namespace
 
-cpu::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor) {
+cpu::Factor read_factor(SourceWatch& watch, const model::ProductFactor& factor) {
   const model::MatrixRecord& matrix = *factor.matrix;
   const StoredWindow window = stored_window(factor);
   cpu::Factor out{factor.left(), factor.right(), {}};
   out.values.resize(static_cast<std::size_t>(elements(factor)));
-  const auto input = make_streamed_input(files, matrix);
+  const auto input = make_streamed_input(watch, matrix);
   std::vector<float> values;
   if (window.cols == matrix.stored_cols()) {
     const std::int64_t step = std::max<std::int64_t>(1, kSlabValues / window.cols);
@@ -151,7 +151,7 @@ const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor
   if (!same_window(kept.source, factor)) {
     kept.source.matrix = nullptr;
     kept.reduced = {};
-    cpu::Factor read = read_factor(files_, factor);
+    cpu::Factor read = read_factor(watch_, factor);
     kept.reduced = left ? cpu::reduced_left(std::move(read)) : cpu::reduced_right(std::move(read));
     kept.source = factor;
   }
@@ -163,13 +163,14 @@ measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row) {
   const std::vector<model::ProductFactor>& factors = row.product->factors;
   std::vector<cpu::Factor> inner;
   for (std::size_t i = 1; i + 1 < factors.size(); ++i) {
-    inner.push_back(read_factor(files_, factors[i]));
+    inner.push_back(read_factor(watch_, factors[i]));
   }
   std::vector<const cpu::Factor*> chain = {&outer(left_, factors.front(), true)};
   for (const cpu::Factor& factor : inner) {
     chain.push_back(&factor);
   }
   chain.push_back(&outer(right_, factors.back(), false));
+  watch_.require_unchanged();
   return cpu::product_spectrum(chain, row.product->scale);
 }
 

@@ -35,6 +35,9 @@ UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, shard::Bulk
       reader_(reader),
       lease_(std::move(lease)),
       matrices_(unit.matrices.size()) {
+  for (const ModelView& model : models) {
+    watches_.push_back(std::make_unique<SourceWatch>(*model.files));
+  }
   for (std::size_t slot = unit.slots; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
@@ -87,8 +90,24 @@ void UnitSlots::release(std::size_t i) {
   }
 }
 
-std::exception_ptr UnitSlots::error(std::size_t i) const {
+std::exception_ptr UnitSlots::error(std::size_t i) {
+  {
+    const std::lock_guard lock(mutex_);
+    const Matrix& matrix = matrices_[i];
+    const bool used = matrix.checked || matrix.released || unit_.streamed;
+    if (matrix.error != nullptr || !used) {
+      return matrix.error;
+    }
+  }
+  const model::MatrixRecord& matrix = record(i);
+  std::exception_ptr trouble = watch(i).trouble(matrix.codes.tensor);
+  for (const model::CompanionPart& companion : matrix.companions) {
+    if (trouble == nullptr) {
+      trouble = watch(i).trouble(companion.part.tensor);
+    }
+  }
   const std::lock_guard lock(mutex_);
+  keep_first(matrices_[i].error, std::move(trouble));
   return matrices_[i].error;
 }
 
@@ -134,8 +153,8 @@ void UnitSlots::give_back(std::unique_ptr<measure::StagingBuffer> freed) {
   }
 }
 
-shard::ByteRange UnitSlots::range_of(std::size_t i, const model::TensorPart& part) const {
-  return {&source_of(files(i), part.tensor), part.offset, part.bytes};
+shard::ByteRange UnitSlots::range_of(std::size_t i, const model::TensorPart& part) {
+  return {&source_of(watch(i).files(), part.tensor), part.offset, part.bytes};
 }
 
 /// The small companions of every matrix, in one pass over the files.
@@ -172,14 +191,13 @@ void UnitSlots::shared_has_arrived(bool failed) {
         continue;
       }
       std::byte* const into = shared_at_[at++];
-      try {
-        if (failed) {  // one by one, so that the trouble is told of the right matrix
-          read_part(files(i), companion.part, {into, companion.part.bytes});
-        } else {
-          check_unchanged(files(i), companion.part.tensor);
+      watch(i).was_read(companion.part.tensor);
+      if (failed) {  // one by one, so that the trouble is told of the right matrix
+        try {
+          read_part(watch(i), companion.part, {into, companion.part.bytes});
+        } catch (...) {
+          set_error(i, std::current_exception());
         }
-      } catch (...) {
-        set_error(i, std::current_exception());
       }
     }
   }
@@ -251,15 +269,9 @@ std::vector<shard::BulkExtent> UnitSlots::lay_out(std::size_t i, std::byte* slot
 }
 
 void UnitSlots::has_arrived(std::size_t i, std::exception_ptr error) {
-  if (error == nullptr) {
-    try {
-      check_unchanged(files(i), record(i).codes.tensor);
-      for (const model::CompanionPart& companion : record(i).companions) {
-        check_unchanged(files(i), companion.part.tensor);
-      }
-    } catch (...) {
-      error = std::current_exception();
-    }
+  watch(i).was_read(record(i).codes.tensor);
+  for (const model::CompanionPart& companion : record(i).companions) {
+    watch(i).was_read(companion.part.tensor);
   }
   if (error != nullptr) {
     std::memset(matrices_[i].memory.data(), 0, matrices_[i].memory.size());

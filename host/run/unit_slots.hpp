@@ -4,6 +4,7 @@
 #include <vindex/measure/backend.hpp>
 #include <vindex/run/matrix_ref.hpp>
 #include <vindex/run/memory_budget.hpp>
+#include <vindex/run/source_watch.hpp>
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
@@ -30,15 +31,17 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   const model::MatrixRecord& record(std::size_t i) const {
     return record_of(models_, unit_.matrices[i]);
   }
-  const shard::ModelFiles& files(std::size_t i) const {
-    return files_of(models_, unit_.matrices[i]);
+  SourceWatch& watch(std::size_t i) {
+    return *watches_[static_cast<std::size_t>(unit_.matrices[i].model)];
   }
 
   /// Waits for the bytes of matrix i; the view is of the whole matrix. Throws RunStopped.
   const decode::EncodedMatrix& wait(std::size_t i);
   /// The bytes of matrix i are needed no more; its slot takes the next one.
   void release(std::size_t i);
-  std::exception_ptr error(std::size_t i) const;
+  /// What kept matrix i from being read, or null. Once it was used, its files are asked whether
+  /// they are still those that were opened: each once for all that the unit has read of it.
+  std::exception_ptr error(std::size_t i);
   /// The first error of matrix i stays.
   void set_error(std::size_t i, std::exception_ptr error);
   void stop();
@@ -60,7 +63,7 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   bool free_slot_of(Matrix& matrix);
   std::unique_ptr<measure::StagingBuffer> freed_staging();
   void give_back(std::unique_ptr<measure::StagingBuffer> freed);
-  shard::ByteRange range_of(std::size_t i, const model::TensorPart& part) const;
+  shard::ByteRange range_of(std::size_t i, const model::TensorPart& part);
   void read_shared();
   void shared_has_arrived(bool failed);
   void read_next();
@@ -77,6 +80,7 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   std::vector<std::byte*> shared_at_;  ///< per shared companion, in the order of the unit
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<std::unique_ptr<SourceWatch>> watches_;  ///< per model
   std::vector<Matrix> matrices_;
   std::vector<std::size_t> free_slots_;
   std::size_t next_ = 0, released_ = 0, under_way_ = 0;

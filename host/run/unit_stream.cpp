@@ -42,7 +42,7 @@ class SlotInput final : public measure::MatrixInput {
   const model::MatrixRecord& record() const { return slots_.record(number_); }
   measure::MatrixInput& again() {
     if (again_ == nullptr) {
-      again_ = make_streamed_input(slots_.files(number_), record());
+      again_ = make_streamed_input(slots_.watch(number_), record());
     }
     return *again_;
   }
@@ -69,7 +69,7 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
     try {
       std::unique_ptr<measure::MatrixInput> stored;
       if (work.streamed) {
-        stored = make_streamed_input(slots_->files(i), record);
+        stored = make_streamed_input(slots_->watch(i), record);
       } else {
         stored = std::make_unique<SlotInput>(*slots_, i);
       }

@@ -8,6 +8,7 @@
 #include <vindex/run/spectrum_plan.hpp>
 #include <vindex/run/unit_stream.hpp>
 #include <vindex/run/worker_pool.hpp>
+#include <vindex/shard/store_decorators.hpp>
 
 #include <gtest/gtest.h>
 
@@ -73,8 +74,10 @@ struct Model {
     std::iota(all.begin(), all.end(), 0);
     return plan_work(
         index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch, .held = held},
-        [](const void*, const model::MatrixRecord&, bool) { return std::uint64_t{1000}; }, nullptr,
-        false);
+        [](const void*, const model::MatrixRecord&, measure::InputBytes) {
+          return std::uint64_t{1000};
+        },
+        nullptr, false);
   }
 
   std::string content;
@@ -328,6 +331,35 @@ TEST(UnitStreamTest, AReadThatFailsCostsItsOwnMatrixAndNoOther) {
       }
     }
   }
+}
+
+/// Counts how often a source is asked who it is.
+class AskedSource final : public shard::ForwardingSource {
+ public:
+  AskedSource(std::unique_ptr<shard::ByteSource> inner, std::atomic<int>& asked)
+      : ForwardingSource(std::move(inner)), asked_(asked) {}
+  shard::SourceIdentity identity() const override {
+    ++asked_;
+    return ForwardingSource::identity();
+  }
+
+ private:
+  std::atomic<int>& asked_;
+};
+
+TEST(UnitStreamTest, AFileIsAskedWhoItIsOnceForEveryUnit) {
+  constexpr int kMatrices = 40;
+  Model model(kMatrices);
+  model.from_memory();
+  std::atomic<int> asked{0};
+  model.use(std::make_unique<AskedSource>(std::move(model.files.shards[0].source), asked));
+  asked = 0;
+  Machine machine(model, 24 * kCodeBytes, 1, 1, 64, 2, 1);
+  machine.pool().join();
+  EXPECT_EQ(machine.good(), kMatrices);
+  EXPECT_EQ(machine.failed(), 0);
+  EXPECT_EQ(asked, static_cast<int>(machine.plan().units.size()));
+  EXPECT_LT(asked, kMatrices / 4);
 }
 
 TEST(UnitStreamTest, AFileThatChangedIsNoticed) {

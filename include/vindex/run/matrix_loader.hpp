@@ -1,10 +1,11 @@
-// Owns the view of a matrix over its stored parts, the input that reads them slab by slab while the
-// matrix is measured, and the check that a file is still the one whose header was read.
+// Owns the view of a matrix over its stored parts, and the input that reads them slab by slab while
+// the matrix is measured.
 #pragma once
 
 #include <vindex/decode/encoding.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
+#include <vindex/run/source_watch.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <cstddef>
@@ -14,19 +15,16 @@
 
 namespace vindex::run {
 
-/// An input that reads `matrix` slab by slab from `files`; both must outlive it.
-std::unique_ptr<measure::MatrixInput> make_streamed_input(const shard::ModelFiles& files,
+/// An input that reads `matrix` slab by slab from the files of `watch`; both must outlive it.
+/// Whoever believes its numbers asks the watch first.
+std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
                                                           const model::MatrixRecord& matrix);
-
-/// Errors: SystemError E-INPUT-CHANGED (74) where the file behind `tensor` is not the one opened.
-void check_unchanged(const shard::ModelFiles& files, std::int32_t tensor);
 
 /// The source that holds stored tensor `tensor`.
 shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor);
 
-/// `part` into `into`, and check_unchanged().
-void read_part(const shard::ModelFiles& files, const model::TensorPart& part,
-               std::span<std::byte> into);
+/// Reads `part` into `into`.
+void read_part(SourceWatch& watch, const model::TensorPart& part, std::span<std::byte> into);
 
 /// The whole matrix over bytes in memory, in the stored orientation; companion_bytes[i] belongs to
 /// matrix.companions[i].

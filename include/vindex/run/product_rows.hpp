@@ -6,7 +6,7 @@
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/product.hpp>
-#include <vindex/shard/model_files.hpp>
+#include <vindex/run/source_watch.hpp>
 
 #include <cstdint>
 
@@ -24,13 +24,14 @@ double product_cost(const model::MatrixRecord& row);
 double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols);
 
 /// `factor` as it enters the product. Errors: those of reading.
-cpu::Factor read_factor(const shard::ModelFiles& files, const model::ProductFactor& factor);
+cpu::Factor read_factor(SourceWatch& watch, const model::ProductFactor& factor);
 
 /// Measures rows one after another. An outer factor that the next row has too (the heads of a layer
-/// share theirs) is read and reduced once. Not thread-safe: one for a worker.
+/// share theirs) is read and reduced once. The files behind a row are asked whether they are still
+/// those that were opened before it is returned. Not thread-safe: one for a worker.
 class ProductMeasurer {
  public:
-  explicit ProductMeasurer(const shard::ModelFiles& files) : files_(files) {}
+  explicit ProductMeasurer(const shard::ModelFiles& files) : watch_(files) {}
   measure::MatrixReport measure(const model::MatrixRecord& row);
 
  private:
@@ -40,7 +41,7 @@ class ProductMeasurer {
   };
   const cpu::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left);
 
-  const shard::ModelFiles& files_;
+  SourceWatch watch_;
   Kept left_, right_;
 };
 

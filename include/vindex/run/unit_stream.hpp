@@ -66,7 +66,8 @@ class UnitStream final : public LoadedUnit {
   measure::MatrixInput* input(std::size_t i);
   /// Waits until matrix i has arrived or failed; throws RunStopped.
   void wait(std::size_t i);
-  /// What kept matrix i from being read, or null. Final once its slab functions have returned.
+  /// What kept matrix i from being read, or null. Final once its slab functions have returned:
+  /// asked then, before its numbers are believed, it also tells of a file that changed meanwhile.
   std::exception_ptr error(std::size_t i) const;
   void stop() override;
 
