@@ -46,7 +46,8 @@ CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels)
   check(cudaGetDeviceProperties(&properties_, device_));
   traits_ = {.major = properties_.major,
              .minor = properties_.minor,
-             .shared_bytes = properties_.sharedMemPerBlockOptin};
+             .shared_bytes = properties_.sharedMemPerBlockOptin,
+             .multiprocessors = properties_.multiProcessorCount};
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes));

@@ -46,7 +46,8 @@ std::uint64_t top_bytes(const BatchTask& task, std::int64_t wide) {
   const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
   std::uint64_t bytes = 0;
   if (task.is_fast && task.routes.has_top) {
-    bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, 1) + proof_bytes(task, wide);
+    bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, task.projected_at_once(wide)) +
+             proof_bytes(task, wide);
   }
   if (task.vector_columns > 0) {
     bytes += vector_solver_bytes(task.p(), task.n(), wide, task.vector_columns);
@@ -59,7 +60,7 @@ std::uint64_t float32_phase_bytes(const BatchTask& task, std::int64_t batch) {
     return 0;
   }
   Carver count(nullptr, 0);
-  const Float32Phase phase(task, batch, count);
+  const Float32Phase phase(task, task.eigen_piece(batch), count);
   return count.used();
 }
 
@@ -82,6 +83,20 @@ std::int64_t BatchTask::chunk_rows() const {
 }
 
 std::int64_t BatchTask::chunk_count() const { return (rows + chunk_rows() - 1) / chunk_rows(); }
+
+std::int64_t BatchTask::eigen_piece(std::int64_t count) const {
+  return device.multiprocessors > 0 ? std::min<std::int64_t>(count, device.multiprocessors) : count;
+}
+
+std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
+  constexpr std::int64_t kMost = 16;
+  constexpr std::int64_t kMostBytes = 2LL << 30U;
+  if (!is_fast || (row_chunks() && chunk_count() > 1)) {
+    return 1;  // what passes in pieces has large ones
+  }
+  const std::int64_t bytes = rows * cols * static_cast<std::int64_t>(sizeof(double));
+  return std::max<std::int64_t>(1, std::min({kMostBytes / bytes, count, kMost}));
+}
 
 bool BatchTask::wants_top() const { return routes.has_top && (is_fast || vector_columns > 0); }
 
@@ -137,8 +152,13 @@ TopPhase::TopPhase(const BatchTask& task, std::int64_t count, Carver& memory)
       gram_workspace_bytes(
           task.routes.top.is_float32()
               ? kernels::gram_workspace_bytes(task.gram_shape(), task.operands, count)
-              : 0) {
+              : 0),
+      at_once(task.projected_at_once(count)),
+      weights(wide.wide) {
   gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
+  if (at_once > 1) {
+    weights = memory.take<double>(at_once * task.rows * task.cols);
+  }
 }
 
 QrPhase::QrPhase(const BatchTask& task, Carver& memory)

@@ -32,6 +32,11 @@ struct BatchTask {
   std::int64_t chunk_rows() const;
   std::int64_t chunk_count() const;  ///< of a matrix
   bool wants_top() const;            ///< an iteration for the top of the spectrum
+  /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
+  /// that these are busy and the next ones are read and uploaded meanwhile.
+  std::int64_t eigen_piece(std::int64_t count) const;
+  /// Of `count` matrices, how many a projection of `fast` takes at once in float64.
+  std::int64_t projected_at_once(std::int64_t count) const;
 };
 
 /// Numbers of matrices held at a time.
@@ -77,7 +82,8 @@ struct Float64Phase {
   TwoStageArrays solver;
 };
 
-/// float32 Gram matrices of `count` for an iteration, and weights of one matrix decoded.
+/// float32 Gram matrices of `count` for an iteration, and weights decoded: of one matrix, and in
+/// `fast` of several whole ones.
 struct TopPhase {
   TopPhase(const BatchTask& task, std::int64_t count, Carver& memory);
   Float64Phase wide;     ///< with float64 Gram matrices where those are narrowed
@@ -86,6 +92,8 @@ struct TopPhase {
   double* scales;  ///< [count], by which float64 ones are narrowed
   void* gram_workspace;
   std::size_t gram_workspace_bytes;
+  std::int64_t at_once;  ///< matrices in `weights`; 1: that is wide.wide
+  double* weights;
 };
 
 /// QR of one matrix.

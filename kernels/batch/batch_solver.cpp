@@ -174,18 +174,25 @@ void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKerne
 
 std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
   const auto count = static_cast<std::int64_t>(which.size());
+  const std::int64_t piece = task_.eigen_piece(count);
   Carver memory(arena_, arena_bytes_);
-  const Float32Phase phase(task_, count, memory);
+  const Float32Phase phase(task_, piece, memory);
   Carver result_memory(device_results_, result_bytes_);
   const BatchResults results(task_, count, result_memory);
-  const GramShape shape = task_.gram_shape();
-  form_grams32(which, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
-               phase.gram_workspace_bytes, results.gram_facts);
-  {
+  // Piece by piece, so that the next one is read and uploaded while the device solves this one.
+  for (std::int64_t first = 0; first < count; first += piece) {
+    TwoStagePlan plan = phase.plan;
+    plan.batch = std::min(piece, count - first);
+    const Indices part(which.begin() + first, which.begin() + first + plan.batch);
+    form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
+                 phase.gram_workspace_bytes, results.gram_facts + first);
     const StageClock::Span span(eigen_clock_, stream());
-    count_zero_rows(phase.grams, task_.p(), shape.order(), count, results.zero_rows, stream());
-    two_stage_values(kernels_, phase.plan, phase.grams, phase.solver, lane_.solver.blas.get(),
-                     {results.values, results.failed, results.exponents}, stream());
+    count_zero_rows(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
+                    results.zero_rows + first, stream());
+    two_stage_values(
+        kernels_, plan, phase.grams, phase.solver, lane_.solver.blas.get(),
+        {results.values + first * task_.p(), results.failed + first, results.exponents + first},
+        stream());
   }
   return found_in(download(count), task_.routes.first, which.size());
 }

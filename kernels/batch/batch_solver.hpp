@@ -80,6 +80,7 @@ class BatchSolver {
   template <typename Solver>
   void add_weights(Solver& solver, std::int64_t position, std::size_t index, SignDraw flip,
                    const Float64Phase& phase);
+  void add_together(std::span<const std::size_t> which, SignDraw flip, const TopPhase& phase);
   LibraryHandles handles() const;
   cudaStream_t stream() const { return lane_.solver.stream.get(); }
 

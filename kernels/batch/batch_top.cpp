@@ -48,6 +48,34 @@ void BatchSolver::add_weights(Solver& solver, std::int64_t position, std::size_t
   }
 }
 
+/// The same for `which`, whose weights fit into the phase, several at once: the products of one are
+/// too small to fill a device.
+void BatchSolver::add_together(std::span<const std::size_t> which, SignDraw flip,
+                               const TopPhase& phase) {
+  const std::int64_t weights = task_.rows * task_.cols;
+  const std::int64_t step = task_.chunk_rows();
+  const auto most = static_cast<std::size_t>(phase.at_once);
+  for (std::size_t first = 0; first < which.size(); first += most) {
+    const std::span<const std::size_t> part =
+        which.subspan(first, std::min(most, which.size() - first));
+    double* to = phase.weights;
+    for (const std::size_t index : part) {
+      for (std::int64_t row = 0; row < task_.rows; row += step) {
+        batch_.decode_rows(index, flip, row, std::min(step, task_.rows - row), phase.wide.decoded,
+                           to + row * task_.cols);
+      }
+      to += weights;
+    }
+    lane_.fast.add(handles(), static_cast<std::int64_t>(first),
+                   {.weights = phase.weights,
+                    .over_rows = task_.row_chunks(),
+                    .first = 0,
+                    .length = task_.n(),
+                    .matrices = static_cast<std::int64_t>(part.size()),
+                    .stride = weights});
+  }
+}
+
 /// float32 Gram matrices and what is known of `which`, at most as many as the phase was made for.
 /// `found` gets one entry for each, the result those that have values, in the same order.
 std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const Indices& which,
@@ -127,10 +155,17 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
       const Range range("filtered iteration");
       const StageClock::Span span(eigen_clock_, stream());
       lane_.fast.search(handles(), matrices, task_.p(), task_.n());
-      std::int64_t position = 0;
+      Indices searched;
       for (std::size_t i = 0; i < part.size(); ++i) {
         if (has_values(found[i].moments)) {
-          add_weights(lane_.fast, position++, part[i], flip, phase.wide);
+          searched.push_back(part[i]);
+        }
+      }
+      if (phase.at_once > 1) {
+        add_together(searched, flip, phase);
+      } else {
+        for (std::size_t i = 0; i < searched.size(); ++i) {
+          add_weights(lane_.fast, static_cast<std::int64_t>(i), searched[i], flip, phase.wide);
         }
       }
       values = lane_.fast.finish(handles(), !flip, proof_bytes(task_, sizes_.wide));

@@ -27,6 +27,7 @@ namespace vindex::kernels {
 struct DeviceTraits {
   int major = 0, minor = 0;      ///< compute capability
   std::size_t shared_bytes = 0;  ///< that a block may ask for
+  int multiprocessors = 0;       ///< 0: not known
 };
 
 /// What routes need to trust: our kernels, of which Gram kernels are tested for each kind of

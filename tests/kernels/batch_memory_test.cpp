@@ -58,6 +58,28 @@ TEST(BatchMemory, WhatFitsNowhereIsAnError) {
   EXPECT_THROW(plan_batch(expert(7168, 2048, true), 384, 64U << 20U), OutOfMemory);
 }
 
+TEST(BatchMemory, PiecesAreWhatFillsADevice) {
+  BatchTask task = expert(7168, 2048, true);
+  EXPECT_EQ(task.eigen_piece(384), 384) << "nothing is known of the device";
+  const std::uint64_t whole = device_bytes(task, {.batch = 384, .wide = 8});
+  task.device.multiprocessors = 132;
+  EXPECT_EQ(task.eigen_piece(384), 132);
+  EXPECT_EQ(task.eigen_piece(7), 7);
+  const std::uint64_t pieces = device_bytes(task, {.batch = 384, .wide = 8});
+  EXPECT_LT(pieces, whole);
+
+  EXPECT_EQ(task.projected_at_once(64), 1) << "all values need no projection";
+  task.is_fast = true;
+  EXPECT_EQ(task.projected_at_once(64), 16);
+  EXPECT_EQ(task.projected_at_once(3), 3);
+  BatchTask large = expert(163840, 7168, true);
+  large.is_fast = true;
+  EXPECT_EQ(large.projected_at_once(64), 1) << "it passes in pieces";
+  BatchTask wide = expert(8192, 16384, true);
+  wide.is_fast = true;
+  EXPECT_EQ(wide.projected_at_once(64), 2) << "2 GiB of float64";
+}
+
 TEST(BatchMemory, ChunksDependOnTheShapeAlone) {
   EXPECT_EQ(expert(7168, 2048, true).chunk_count(), 1);
   EXPECT_EQ(expert(2048, 7168, true).chunk_count(), 1);
