@@ -1,96 +1,12 @@
-// Reading for `show`: any metric and k, states of a run, columns of later versions, refusals.
-#include "parts_folder.hpp"
-#include "sample_run.hpp"
+// Reading for `show`: any metric and k, filters, ranks, columns of later versions, refusals.
+#include "read_shown_fixture.hpp"
 
-#include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>
-#include <vindex/results/show.hpp>
 
-#include <gtest/gtest.h>
-#include <hdf5.h>
-
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <functional>
 
 namespace vindex::results::testing {
 namespace {
-
-/// The error that `action` ends with, "ID: message"; empty where it ends well.
-std::string error_of(const std::function<void()>& action, ExitCode code = ExitCode::kUsage) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), code) << error.what();
-    return error.what();
-  }
-  return "";
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-model::Selection selection(const char* layers, const char* blocks, const char* roles) {
-  return model::parse_selection(layers, blocks, roles, "");
-}
-
-class ReadShown : public ::testing::Test {
- protected:
-  Shown show(const std::string& metric, std::optional<std::int32_t> k = {},
-             const model::Selection& wanted = {}, const std::string& by = "") {
-    return read_shown(file_, {.metric = metric, .k = k, .selection = wanted, .sort_by = by});
-  }
-  std::string refusal(const std::string& metric, std::optional<std::int32_t> k = {},
-                      const model::Selection& wanted = {}, const std::string& by = "") {
-    return error_of([&] { show(metric, k, wanted, by); });
-  }
-  /// Puts a float64 column of one number per matrix into the file, as a later version may.
-  void add_column(const char* name, double first, double step) {
-    std::vector<double> values;
-    for (std::size_t i = 0; i < run_.matrices.size(); ++i) {
-      values.push_back(first + step * static_cast<double>(i));
-    }
-    const hsize_t size = values.size();
-    const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t space = H5Screate_simple(1, &size, nullptr);
-    const hid_t data =
-        H5Dcreate2(file, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    EXPECT_GE(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
-    H5Dclose(data);
-    H5Sclose(space);
-    EXPECT_GE(H5Fclose(file), 0);
-  }
-  /// Puts another text into every row of a column.
-  void set_texts(const char* column, const char* name) {
-    std::vector<std::string> numbered;
-    std::vector<const char*> texts(run_.matrices.size(), name);
-    if (std::string_view(column) == "/matrix/tensor") {  // names are keys
-      for (std::size_t i = 0; i < texts.size(); ++i) {
-        numbered.push_back(name + std::to_string(i));
-      }
-      std::transform(numbered.begin(), numbered.end(), texts.begin(),
-                     [](const std::string& text) { return text.c_str(); });
-    }
-    const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t data = H5Dopen2(file, column, H5P_DEFAULT);
-    const hid_t type = H5Dget_type(data);
-    EXPECT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()), 0);
-    H5Tclose(type);
-    H5Dclose(data);
-    EXPECT_GE(H5Fclose(file), 0);
-  }
-  void add_group(const char* name) {
-    const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    H5Gclose(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-    EXPECT_GE(H5Fclose(file), 0);
-  }
-
-  TestFolder folder_;
-  std::string file_ = folder_ / "out.h5";
-  RunDescription run_ = sample_run({.experts = 5});
-};
 
 TEST_F(ReadShown, EveryMetricIsWhatWasMeasured) {
   write_sample(file_, run_);
@@ -257,40 +173,6 @@ TEST_F(ReadShown, ColumnsAndGroupsOfLaterVersionsAreShownOrPassedOver) {
   EXPECT_EQ(show("").matrices[2].block, model::Block::kOther);
 }
 
-TEST_F(ReadShown, PartialFilesAndPartsAlone) {
-  {
-    const auto store = open_run_store(file_, run_, {}, false);
-    measure_rows(*store, run_, 0, 4);
-    store->publish_part();
-  }
-  Shown shown = show("gini");
-  EXPECT_EQ(shown.state, "running");
-  EXPECT_EQ(shown.matrices_measured, 4);
-  EXPECT_EQ(shown.matrices.size(), 22U);
-  EXPECT_EQ(shown.matrices[3].numbers.value, sample_row(run_, 3).values[measure::Metric::kGini]);
-  EXPECT_TRUE(std::isnan(shown.matrices[4].numbers.value));
-  {
-    const auto store = open_run_store(file_, run_, {}, false);
-    store->publish_file();
-    measure_rows(*store, run_, 4, 7);
-    store->publish_part();
-  }
-  shown = show("gini");
-  EXPECT_EQ(shown.state, "partial");
-  EXPECT_EQ(shown.matrices_measured, 7);
-  for (const std::size_t i : {std::size_t{3}, std::size_t{6}}) {  // of the file and of a part
-    EXPECT_EQ(shown.matrices[i].numbers.value,
-              sample_row(run_, static_cast<std::int64_t>(i)).values[measure::Metric::kGini]);
-  }
-  EXPECT_TRUE(says(shown_headline(shown), ": partial, 7 of 22 matrices measured"));
-  const std::string parts = file_ + ".parts";
-  for (const auto& entry : std::filesystem::directory_iterator(parts)) {
-    if (entry.path().extension() == ".h5") {
-      EXPECT_TRUE(says(error_of([&] { read_shown(entry.path(), {}); }), "E-RESULTS-PART: "));
-    }
-  }
-}
-
 TEST_F(ReadShown, ADerivedTableIsShownByItself) {
   const std::size_t matrices = run_.matrices.size();
   for (std::size_t i = 0; i < matrices; ++i) {
@@ -324,92 +206,6 @@ TEST_F(ReadShown, FastFilesShowWhatTheyHave) {
   EXPECT_FALSE(std::isnan(show("var@64").matrices[1].numbers.ratio()));
   EXPECT_TRUE(says(groups_text(show("effective_rank"), 80),
                    "(no matrix here has a value of effective_rank: fast mode: no tail"));
-}
-
-// A results file may come from anywhere; what it holds must not drive the terminal.
-TEST_F(ReadShown, TextsOfAFileArePrintable) {
-  write_sample(file_, run_);
-  const auto is_clean = [](const std::string& text) {
-    return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-      return c == '\n' || (c >= 0x20 && c != 0x7F && c < 0x80);
-    });
-  };
-  add_column("/matrix/gini_\x1b]0;title\x07", 0.0, 1.0);
-  set_texts("/matrix/role", "do\x1b[2Jwn\xff");
-  set_texts("/matrix/tensor", "blk\x1b]0;title\x07\nforged line\xfe");
-  set_texts("/matrix/reason", "bad\xff\x1b[31m\nforged line");
-  EXPECT_TRUE(is_clean(refusal("gino"))) << refusal("gino");
-  EXPECT_TRUE(is_clean(refusal("", {}, {}, "gino")));
-  const std::string role = refusal("", {}, selection("", "", "dwn"));
-  EXPECT_TRUE(says(role, "E-SELECTION")) << role;
-  EXPECT_TRUE(is_clean(role)) << role;
-  EXPECT_TRUE(is_clean(groups_text(show(""), 80)));
-  EXPECT_TRUE(is_clean(top_text(show(""), 3, false, 80)));
-  const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hid_t data = H5Dopen2(file, "/matrix/status", H5P_DEFAULT);
-  const hid_t type = H5Dget_type(data);
-  const std::vector<std::int8_t> codes(run_.matrices.size(),
-                                       static_cast<std::int8_t>(measure::Status::kFailed));
-  EXPECT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, codes.data()), 0);
-  H5Tclose(type);
-  H5Dclose(data);
-  EXPECT_GE(H5Fclose(file), 0);
-  const RunStatus status = read_status(file_);
-  ASSERT_FALSE(status.failed_rows.empty());
-  for (const FailedRow& row : status.failed_rows) {
-    EXPECT_TRUE(is_clean(row.tensor)) << row.tensor;
-    EXPECT_TRUE(is_clean(row.reason) && !says(row.reason, "\n")) << row.reason;
-  }
-}
-
-TEST_F(ReadShown, PartsOfAnotherRunAreNotMixedIn) {
-  const RunDescription fast = sample_run({.experts = 5, .rows = 300, .cols = 260, .mode = "fast"});
-  {
-    const auto store = open_run_store(file_, fast, {}, false);
-    measure_rows(*store, fast, 0, 4);
-    store->publish_part();
-  }
-  ASSERT_TRUE(std::filesystem::exists(file_ + ".parts"));
-  write_sample((folder_ / "other.h5"), run_);
-  std::filesystem::rename(folder_ / "other.h5", file_);
-  for (const auto& read : std::vector<std::function<void()>>{[&] { read_shown(file_, {}); },
-                                                             [&] { (void)read_status(file_); }}) {
-    EXPECT_TRUE(says(error_of(read, ExitCode::kBadConfiguration), "E-RESUME-FINGERPRINT: "));
-  }
-}
-
-TEST_F(ReadShown, AFileThatIsJustEndingIsReadAgain) {
-  write_sample(file_, run_);
-  const std::string parts = file_ + ".parts";
-  std::filesystem::create_directory(parts);
-  std::filesystem::copy_file(file_, parts + "/part-0of1-00000000.h5");
-  int reads = 0;
-  EXPECT_EQ(read_while_it_stays(file_,
-                                [&] {
-                                  if (++reads == 1) {
-                                    std::filesystem::remove_all(parts);
-                                    throw MissingInputError("E-RESULTS-MISSING", "a part");
-                                  }
-                                  return reads;
-                                }),
-            2);
-  EXPECT_TRUE(says(error_of(
-                       [&] {
-                         read_while_it_stays(file_, [&]() -> int {
-                           ++reads;
-                           throw MissingInputError("E-RESULTS-MISSING", "a part");
-                         });
-                       },
-                       ExitCode::kMissingInput),
-                   "E-RESULTS-MISSING"));
-  EXPECT_EQ(reads, 3) << "nothing has changed: no reason to read once more";
-}
-
-TEST_F(ReadShown, WhatIsNoResultsFileIsRefused) {
-  EXPECT_TRUE(says(error_of([&] { show(""); }, ExitCode::kMissingInput), "E-RESULTS-MISSING"));
-  write_sample(file_, run_);
-  std::filesystem::resize_file(file_, std::filesystem::file_size(file_) / 2);
-  EXPECT_NE(error_of([&] { show(""); }, ExitCode::kMalformedInput), "");
 }
 
 }  // namespace

@@ -1,21 +1,14 @@
 // Bulk reading: every way gives the same bytes, and what the system refuses, cuts short or fails
 // ends as the contract says.
+#include "bulk_reader_fixture.hpp"
 #include "io_ring.hpp"
 #include "page_cache.hpp"
-#include "source_lane.hpp"
 #include "support/expect_error.hpp"
 #include "support/faulty_source.hpp"
-#include "support/temporary_folder.hpp"
-
-#include <vindex/shard/bulk_reader.hpp>
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -24,7 +17,6 @@
 #include <mutex>
 #include <optional>
 #include <random>
-#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -32,84 +24,6 @@ namespace vindex::shard {
 namespace {
 
 using testing::TemporaryFolder;
-
-constexpr std::size_t kFileBytes = (17U << 20U) + 123;
-
-/// Memory that direct reads accept.
-class AlignedBlock {
- public:
-  explicit AlignedBlock(std::size_t bytes)
-      : memory_(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, bytes))) {
-    std::fill_n(memory_, bytes, std::byte{0xEE});
-  }
-  ~AlignedBlock() { std::free(memory_); }
-  AlignedBlock(const AlignedBlock&) = delete;
-  AlignedBlock& operator=(const AlignedBlock&) = delete;
-  std::byte* data() { return memory_; }
-
- private:
-  std::byte* memory_;
-};
-
-std::string random_text(std::size_t bytes) {
-  std::mt19937 random(7);
-  std::string text(bytes, '\0');
-  for (std::size_t i = 0; i + 4 <= bytes; i += 4) {
-    const auto word = static_cast<std::uint32_t>(random());
-    std::memcpy(text.data() + i, &word, 4);
-  }
-  return text;
-}
-
-/// Reads `ranges` of `reader` and compares them with `content`. Null, or the error.
-std::exception_ptr read_and_compare(BulkReader& reader, const std::vector<ByteRange>& ranges,
-                                    const std::string& content) {
-  const Placement placement = place_ranges(ranges, 4096);
-  AlignedBlock block(placement.bytes);
-  std::vector<BulkExtent> extents;
-  for (const Placement::Piece& piece : placement.pieces) {
-    extents.push_back({piece.range, block.data() + piece.at, true});
-  }
-  std::promise<std::exception_ptr> done;
-  reader.submit(extents, [&](std::exception_ptr error) { done.set_value(std::move(error)); });
-  std::exception_ptr error = done.get_future().get();
-  if (error == nullptr) {
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      EXPECT_EQ(std::memcmp(block.data() + placement.at[i], content.data() + ranges[i].offset,
-                            ranges[i].bytes),
-                0)
-          << "range " << i;
-    }
-  }
-  return error;
-}
-
-std::vector<ByteRange> some_ranges(ByteSource& source) {
-  return {{&source, 5, 3},
-          {&source, 4095, 9'000'001},
-          {&source, 12'000'000, 4096},
-          {&source, kFileBytes - 2'000'003, 2'000'003},
-          {&source, 12'004'096, 300'000}};
-}
-
-template <typename Expected>
-void expect_throws(const std::exception_ptr& error, const char* id, ExitCode code) {
-  ASSERT_NE(error, nullptr);
-  try {
-    std::rethrow_exception(error);
-  } catch (const Expected& e) {
-    EXPECT_EQ(e.id(), id);
-    EXPECT_EQ(e.exit_code(), code);
-  }
-}
-
-class BulkReaderTest : public ::testing::Test {
- protected:
-  TemporaryFolder folder_;
-  std::string content_ = random_text(kFileBytes);
-  std::string path_ = folder_.write("f", content_);
-  std::unique_ptr<ByteSource> source_ = open_file_source(path_);
-};
 
 TEST_F(BulkReaderTest, EveryWayGivesTheSameBytes) {
   for (const ReadPath path : {ReadPath::kAuto, ReadPath::kDirect, ReadPath::kBuffered}) {
@@ -202,120 +116,6 @@ TEST_F(BulkReaderTest, OtherSourcesAreReadByTheirOwnMeans) {
                              ExitCode::kInputOutput);
   EXPECT_EQ(read_and_compare(reader, range, content_), nullptr);
   EXPECT_EQ(reader.statistics().other_bytes, 140'000U);
-}
-
-/// Every read_many() waits at a gate; counts calls, ranges and threads.
-class GatedSource final : public ByteSource {
- public:
-  explicit GatedSource(const std::string& bytes)
-      : memory_(make_memory_source("gated", testing::bytes_of(bytes))) {}
-  const std::string& name() const override { return memory_->name(); }
-  std::uint64_t size() const override { return memory_->size(); }
-  SourceIdentity identity() const override { return memory_->identity(); }
-  void read_many(std::span<const ReadRequest> requests) override {
-    {
-      std::unique_lock lock(mutex);
-      ++calls;
-      ranges += requests.size();
-      threads.insert(std::this_thread::get_id());
-      most = std::max(most, ++inside);
-      changed.notify_all();
-      changed.wait(lock, [&] { return open; });
-      --inside;
-    }
-    memory_->read_many(requests);
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::size_t calls = 0, ranges = 0, inside = 0, most = 0;
-  std::set<std::thread::id> threads;
-  bool open = false;
-
- private:
-  std::unique_ptr<ByteSource> memory_;
-};
-
-TEST_F(BulkReaderTest, ASlowSourceGetsManyRangesACallAndFewThreads) {
-  GatedSource slow(content_);
-  std::vector<std::byte> memory(100 * 1000);
-  std::atomic<int> good{0};
-  std::promise<std::exception_ptr> local;
-  {
-    BulkReader reader({.threads = 1});
-    for (int job = 0; job < 100; ++job) {
-      std::vector<BulkExtent> extents;
-      for (std::uint64_t i = 0; i < 10; ++i) {
-        const auto at = static_cast<std::uint64_t>(job) * 1000 + i * 100;
-        extents.push_back({{&slow, 7 * at, 100}, memory.data() + at, false});
-      }
-      reader.submit(extents, [&](const std::exception_ptr& e) { good += e == nullptr ? 1 : 0; });
-    }
-    {
-      std::unique_lock lock(slow.mutex);
-      slow.changed.wait(lock, [&] { return slow.inside == SourceLane::kMostThreads; });
-    }
-    // Meanwhile a file is read as ever.
-    AlignedBlock block(1U << 20U);
-    reader.submit({{{source_.get(), 0, 100'000}, block.data(), true}},
-                  [&](std::exception_ptr error) { local.set_value(std::move(error)); });
-    EXPECT_EQ(local.get_future().get(), nullptr);
-    {
-      const std::lock_guard lock(slow.mutex);
-      slow.open = true;
-      slow.changed.notify_all();
-    }
-    while (good < 100) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    EXPECT_EQ(reader.statistics().other_bytes, memory.size());
-  }
-  EXPECT_EQ(slow.calls, 100U);
-  EXPECT_EQ(slow.ranges, 1000U);
-  EXPECT_EQ(slow.threads.size(), SourceLane::kMostThreads);
-  for (std::size_t at = 0; at < memory.size(); at += 100) {
-    EXPECT_EQ(std::memcmp(memory.data() + at, content_.data() + 7 * at, 100), 0) << at;
-  }
-}
-
-TEST_F(BulkReaderTest, StoppingEndsWhatASlowSourceHasNotBegun) {
-  GatedSource slow(content_);
-  std::vector<std::byte> memory(100);
-  std::atomic<int> good{0}, ended{0};
-  {
-    BulkReader reader;
-    for (int job = 0; job < 20; ++job) {
-      reader.submit({{{&slow, 0, 100}, memory.data(), false}},
-                    [&](const std::exception_ptr& e) { ++(e == nullptr ? good : ended); });
-    }
-    {
-      std::unique_lock lock(slow.mutex);
-      slow.changed.wait(lock, [&] { return slow.inside == SourceLane::kMostThreads; });
-    }
-    reader.stop();
-    EXPECT_EQ(ended, 20 - static_cast<int>(SourceLane::kMostThreads));
-    const std::lock_guard lock(slow.mutex);
-    slow.open = true;
-    slow.changed.notify_all();
-  }
-  EXPECT_EQ(good, static_cast<int>(SourceLane::kMostThreads));
-}
-
-TEST(SourceLaneTest, ExtentsBecomeBatchesByHand) {
-  const std::string bytes;
-  const auto a = make_memory_source("a", testing::bytes_of(bytes));
-  const auto b = make_memory_source("b", testing::bytes_of(bytes));
-  std::vector<Batch> batches;
-  batch_extent({{a.get(), 5, 10}, nullptr, false}, batches);
-  batch_extent({{a.get(), 4 * kRequestBytes - 1, 2}, nullptr, false}, batches);  // cut in two
-  batch_extent({{b.get(), 0, 10}, nullptr, false}, batches);
-  batch_extent({{b.get(), 0, kBatchBytes}, nullptr, false}, batches);  // seven fit, the eighth not
-  ASSERT_EQ(batches.size(), 3U);
-  EXPECT_EQ(batches[0].requests.size(), 3U);
-  EXPECT_EQ(batches[0].bytes, 12U);
-  EXPECT_EQ(batches[1].requests.size(), 8U);
-  EXPECT_EQ(batches[2].requests.size(), 1U);
-  EXPECT_EQ(batches[2].bytes, kRequestBytes);
 }
 
 /// The system with trouble: `direct` and `plain` see every call and may answer in its place
