@@ -103,7 +103,6 @@ OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
     throw FormatError("E-SPLIT-KIND", name, "is no GGUF file, as its set is");
   }
   file.header = read_gguf_header(*file.shard.source, ask_for_room, keep);
-  file.shard.source->header_is_read();
   if (file.header.big_endian) {
     file.shard.source = make_swapped_source(std::move(file.shard.source), file.header.tensors);
   }
@@ -114,7 +113,9 @@ OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
   return file;
 }
 
+/// The last that is asked of a file's header: files of a set are compared before.
 void append(OpenedFile file, ModelFiles& model) {
+  file.shard.source->header_is_read();
   const auto shard = static_cast<std::int32_t>(model.shards.size());
   std::vector<GgufTensor>& tensors = file.header.tensors;
   const auto before = [](const GgufTensor& a, const GgufTensor& b) { return a.offset < b.offset; };

@@ -32,6 +32,8 @@ class SwappedSource final : public ByteSource {
   const std::string& name() const override { return inner_->name(); }
   std::uint64_t size() const override { return inner_->size(); }
   SourceIdentity identity() const override { return inner_->identity(); }
+  SourceIdentity identity_at_opening() const override { return inner_->identity_at_opening(); }
+  void header_is_read() override { inner_->header_is_read(); }
 
   void read_many(std::span<const ReadRequest> requests) override {
     inner_->read_many(requests);
