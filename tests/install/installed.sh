@@ -41,8 +41,8 @@ echo "Depends: $depends"
 for package in libhdf5 libc6 libopenblas0; do
   [[ "$depends" == *"$package"* ]] || { echo "the package does not depend on $package"; exit 1; }
 done
-dpkg-deb -x "$deb" "$folder/root"
-try_program "$folder/root/usr"
+dpkg-deb -x "$deb" "$folder/unpacked"
+try_program "$folder/unpacked/usr"
 mkdir "$folder/archive"
 tar -xzf "$folder"/packages/vindex-*.tar.gz -C "$folder/archive" --strip-components 1
 try_program "$folder/archive"
