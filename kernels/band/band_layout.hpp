@@ -1,5 +1,5 @@
 // Owns the storage of band matrices on the device, which the first stage of tridiagonalisation
-// writes and the second reads. It is the host's (measure/simd_band_reduction.hpp):
+// writes and the second reads. It is the host's (host/cpu/band/simd_band_reduction.hpp):
 //
 //   element (i, j) of the lower triangle, 0 <= i - j < 2 kBand, at j * kBandStride + i,
 //

@@ -71,7 +71,7 @@ struct BandBatch {
 /// Accuracy  eigenvalues to a few eps * norm of the matrix in the precision of Real; band entries
 ///           are Real values whatever BandReal is.
 /// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
-///           update); the host's measure/simd_band_reduction.hpp.
+///           update); host sibling host/cpu/band/simd_band_reduction.hpp.
 template <typename Real, typename BandReal>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
                     cublasHandle_t blas, cudaStream_t stream);

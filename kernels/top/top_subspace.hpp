@@ -1,6 +1,6 @@
 // Owns the search for the dominant eigenvectors of a batch of float32 Gram matrices on the device:
 // a block filtered by Chebyshev polynomials, Rayleigh-Ritz, repeated until the residuals are small
-// enough. Host sibling: measure/chebyshev.hpp.
+// enough. Host sibling: host/cpu/top/chebyshev.hpp.
 #pragma once
 
 #include "top/dense_batch.hpp"

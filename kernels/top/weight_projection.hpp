@@ -1,7 +1,7 @@
 // Owns the exact half of a subspace method on the device: one pass over the weights in float64
 // gives the Ritz pairs of W^T W (short side) within given subspaces, their residuals, and on
 // request the vectors of the other side. Errors of a float32 Gram do not enter. Host sibling:
-// measure/projection.hpp.
+// host/cpu/top/projection.hpp.
 #pragma once
 
 #include "top/dense_batch.hpp"

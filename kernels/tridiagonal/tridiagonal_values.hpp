@@ -28,7 +28,7 @@ inline constexpr std::int64_t kTridiagonalRowsInShared = 4096;
 /// Range     any finite matrix (scaled by a power of two inside).
 /// Result    the same bits for every batch and rows_in_shared, a multiple of 16; values are
 /// monotone. At most a fixed number of steps. Source    Barth, Martin, Wilkinson 1967; host sibling
-/// measure/simd_bisection.hpp.
+/// host/cpu/tridiagonal/simd_bisection.hpp.
 void tridiagonal_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
                         std::int64_t batch, ValueOrder order, double* values, int* failed,
                         cudaStream_t stream,
