@@ -41,8 +41,7 @@ Ending run_compare(const Flags& flags, const Session& session) {
   const run::RunOutcome outcome = run::compare_models(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
-    return stopped_early(fmt::format("{} of {} pairs are kept; run the same command again to go on",
-                                     outcome.done_before + outcome.measured_now, outcome.total));
+    return ending_of(settings.output, outcome, "pairs");
   }
   if (outcome.not_finite > 0) {
     say(session, fmt::format("warning W-NOT-FINITE: {} of {} pairs hold weights that are not "
@@ -59,11 +58,7 @@ Ending run_compare(const Flags& flags, const Session& session) {
     print_result(
         fmt::format("results: {} (back end {})\n", printable(settings.output), compared.backend));
   }
-  return outcome.exit_code == ExitCode::kOk
-             ? Ending()
-             : Ending(outcome.exit_code,
-                      fmt::format("E-ROWS: {}; `vindex status {}` tells of them",
-                                  run::failure_text(outcome, "pairs"), printable(settings.output)));
+  return ending_of(settings.output, outcome, "pairs");
 }
 
 }  // namespace
@@ -98,10 +93,7 @@ void add_compare(CLI::App& app, Session& session) {
   verb->add_option("--threads", settings.threads, "Workers (0: every core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  verb->add_option(
-      "--ram-budget", flags->ram_budget,
-      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
-      "control groups and Slurm leave)");
+  add_ram_budget(*verb, flags->ram_budget);
   add_worker(*verb, flags->worker);
   add_progress(*verb, flags->progress);
   verb->add_flag("--restart", settings.restart, "Discard what an earlier run left");

@@ -110,10 +110,7 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--threads", settings.threads, "CPU workers (0: every core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  verb.add_option(
-      "--ram-budget", flags.ram_budget,
-      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
-      "control groups and Slurm leave)");
+  add_ram_budget(verb, flags.ram_budget);
   verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
@@ -203,9 +200,7 @@ Ending run_measure(const Flags& flags, const Session& session) {
   const run::RunOutcome outcome = run::measure_model(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
-    return stopped_early(
-        fmt::format("{} of {} matrices are kept; run the same command again to go on",
-                    outcome.done_before + outcome.measured_now, outcome.total));
+    return ending_of(settings.output, outcome, "matrices");
   }
   if (outcome.not_finite > 0) {
     say(session,
@@ -228,11 +223,7 @@ Ending run_measure(const Flags& flags, const Session& session) {
     print_result(
         fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
   }
-  return outcome.exit_code == ExitCode::kOk
-             ? Ending()
-             : Ending(outcome.exit_code,
-                      fmt::format("E-ROWS: {}; `vindex status {}` tells of them",
-                                  run::failure_text(outcome), printable(settings.output)));
+  return ending_of(settings.output, outcome, "matrices");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include "terminal.hpp"
 
+#include <vindex/run/summary.hpp>
+
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -44,6 +46,26 @@ void add_progress(CLI::App& verb, std::string& choice) {
   verb.add_option("--progress", choice, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
       ->capture_default_str();
+}
+
+void add_ram_budget(CLI::App& verb, std::string& text) {
+  verb.add_option(
+      "--ram-budget", text,
+      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
+      "control groups and Slurm leave)");
+}
+
+Ending ending_of(const std::string& output, const run::RunOutcome& outcome, const char* noun) {
+  if (outcome.stopped) {
+    return stopped_early(fmt::format("{} of {} {} are kept; run the same command again to go on",
+                                     outcome.done_before + outcome.measured_now, outcome.total,
+                                     noun));
+  }
+  if (outcome.exit_code == ExitCode::kOk) {
+    return {};
+  }
+  return {outcome.exit_code, fmt::format("E-ROWS: {}; `vindex status {}` tells of them",
+                                         run::failure_text(outcome, noun), printable(output))};
 }
 
 RunTalk::RunTalk(const Session& session, const std::string& progress)

@@ -16,6 +16,11 @@ results::WorkerShare parse_worker(const std::string& text);
 
 void add_worker(CLI::App& verb, std::string& text);
 void add_progress(CLI::App& verb, std::string& choice);
+void add_ram_budget(CLI::App& verb, std::string& text);
+
+/// How the verb ends whose job wrote `output`: what a stop left, or the first row that failed.
+/// `noun` says what the rows are.
+Ending ending_of(const std::string& output, const run::RunOutcome& outcome, const char* noun);
 
 /// Progress and messages of one run, on standard error.
 class RunTalk {
