@@ -160,14 +160,6 @@ results::RunDescription describe(const CompareSettings& settings, const OpenMode
   return run;
 }
 
-void add_warnings(const OpenModel& model, const char* side, std::vector<std::string>& messages) {
-  for (const auto* warnings : {&model.files.warnings, &model.index.warnings}) {
-    for (const Warning& warning : *warnings) {
-      messages.push_back(fmt::format("warning {}: {}: {}", warning.id, side, warning.text));
-    }
-  }
-}
-
 }  // namespace
 
 RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks) {
@@ -192,8 +184,8 @@ RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks
   for (const std::string& part : model::unmatched_parts(a->index, settings.selection)) {
     run.messages.push_back("warning W-SELECTION: " + part);
   }
-  add_warnings(*a, "A", run.messages);
-  add_warnings(*b, "B", run.messages);
+  add_warnings(a->files, a->index, "A: ", run.messages);
+  add_warnings(b->files, b->index, "B: ", run.messages);
   run.messages.push_back(
       fmt::format("back end: cpu ({} workers; comparing needs no device)", threads));
   auto job = std::make_unique<PairJob>(std::move(a), std::move(b), std::move(pairing.pairs),

@@ -90,4 +90,13 @@ Json shape_json(const model::ModelShape& shape) {
           {"quantisation", printable(shape.quantisation)}};
 }
 
+void add_warnings(const shard::ModelFiles& files, const model::ModelIndex& index,
+                  std::string_view side, std::vector<std::string>& messages) {
+  for (const auto* warnings : {&files.warnings, &index.warnings}) {
+    for (const Warning& warning : *warnings) {
+      messages.push_back(fmt::format("warning {}: {}{}", warning.id, side, warning.text));
+    }
+  }
+}
+
 }  // namespace vindex::run

@@ -1,6 +1,8 @@
-// Owns what the descriptions of all runs say alike: when, by which program, from which files.
+// Owns what the descriptions of all runs say alike: when, by which program, from which files, and
+// with which warnings.
 #pragma once
 
+#include <vindex/model/model_index.hpp>
 #include <vindex/results/run_store.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
@@ -8,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,5 +34,10 @@ Json program_environment(const shard::BulkReader& reader, Json back_ends);
 
 /// What was found out about a model.
 Json shape_json(const model::ModelShape& shape);
+
+/// Adds a line for every warning of a model's files and of its index; `side` stands before the text
+/// where there are two models.
+void add_warnings(const shard::ModelFiles& files, const model::ModelIndex& index,
+                  std::string_view side, std::vector<std::string>& messages);
 
 }  // namespace vindex::run

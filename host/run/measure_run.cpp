@@ -1,3 +1,4 @@
+#include "description_parts.hpp"
 #include "spectrum_job.hpp"
 
 #include <vindex/model/importance_matrix.hpp>
@@ -8,18 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace vindex::run {
-
-namespace {
-
-std::string warning_line(const Warning& warning) {
-  return fmt::format("warning {}: {}", warning.id, warning.text);
-}
-
-}  // namespace
 
 SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
@@ -79,7 +71,6 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
 
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   JobRun run;
-  run.started = std::chrono::steady_clock::now();
   SelectedModel model = open_selected(settings);
   std::string note;
   std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(settings, note);
@@ -92,11 +83,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   run.worker = settings.worker;
   run.restart = settings.restart;
   run.ram_budget = settings.ram_budget;
-  for (const auto* warnings : {&model.files.warnings, &model.index.warnings}) {
-    for (const Warning& warning : *warnings) {
-      run.messages.push_back(warning_line(warning));
-    }
-  }
+  add_warnings(model.files, model.index, "", run.messages);
   run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());
   run.messages.push_back(note);
   auto job = std::make_unique<SpectrumJob>(std::move(model), std::move(backends), settings.options,

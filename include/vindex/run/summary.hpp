@@ -2,7 +2,7 @@
 #pragma once
 
 #include <vindex/core/text_table.hpp>
-#include <vindex/run/measure_run.hpp>
+#include <vindex/run/job_runner.hpp>
 
 #include <string>
 
