@@ -243,20 +243,16 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
 
 void BatchSolver::form_gram64(std::size_t index, SignDraw flip, const Float64Phase& phase,
                               double* gram, RawMoments* moments) {
-  const std::int64_t step = task_.chunk_rows();
-  for (std::int64_t first = 0; first < task_.rows; first += step) {
-    const std::int64_t count = std::min(step, task_.rows - first);
-    double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
-    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
-    take_moments(phase.decoded, count * task_.cols, phase.scratch, phase.scratch_bytes,
-                 moments + first / step, stream());
-    if (task_.row_chunks()) {
-      add_gram(lane_.solver, wide, true, count, task_.p(), phase.leading, first == 0, gram);
-    }
-  }
-  if (!task_.row_chunks()) {
-    add_gram(lane_.solver, phase.wide, false, task_.cols, task_.p(), phase.leading, true, gram);
-  }
+  for_each_slab(
+      index, flip, phase,
+      [&](std::int64_t first, std::int64_t count) {
+        take_moments(phase.decoded, count * task_.cols, phase.scratch, phase.scratch_bytes,
+                     moments + first / task_.chunk_rows(), stream());
+      },
+      [&](const WeightSlab& slab) {
+        add_gram(lane_.solver, slab.weights, slab.over_rows, slab.length, task_.p(), phase.leading,
+                 slab.first == 0, gram);
+      });
 }
 
 std::vector<double> BatchSolver::values_by_qr(std::size_t index, SignDraw flip) {
@@ -264,18 +260,12 @@ std::vector<double> BatchSolver::values_by_qr(std::size_t index, SignDraw flip) 
   const StageClock::Span span(eigen_clock_, stream());
   Carver memory(arena_, arena_bytes_);
   const QrPhase phase(task_, memory);
-  const std::int64_t step = task_.chunk_rows();
-  for (std::int64_t first = 0; first < task_.rows; first += step) {
-    const std::int64_t count = std::min(step, task_.rows - first);
-    double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
-    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
-    if (task_.row_chunks()) {
-      add_to_factor(lane_.solver, wide, true, count, task_.p(), first == 0, phase.factor);
-    }
-  }
-  if (!task_.row_chunks()) {
-    add_to_factor(lane_.solver, phase.wide, false, task_.cols, task_.p(), true, phase.factor);
-  }
+  for_each_slab(
+      index, flip, phase, [](std::int64_t, std::int64_t) {},
+      [&](const WeightSlab& slab) {
+        add_to_factor(lane_.solver, slab.weights, slab.over_rows, slab.length, task_.p(),
+                      slab.first == 0, phase.factor);
+      });
   return library_singular_values(lane_.solver, phase.factor.r, task_.p(), phase.values,
                                  phase.factor.info);
 }

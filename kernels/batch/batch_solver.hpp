@@ -11,6 +11,7 @@
 #include <vindex/measure/backend.hpp>
 #include <vindex/measure/judgement.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -61,6 +62,13 @@ class BatchSolver {
   std::vector<Finding> run_qr(const Indices& which, SignDraw flip);
   std::vector<Finding> run_qr_after(const Indices& which, SignDraw flip);
   std::vector<double> values_by_qr(std::size_t index, SignDraw flip);
+  /// Decodes the matrix `index` to phase.wide in the order of its chunks; after each of them
+  /// decoded(first_row, row_count), while phase.decoded holds it. Where the long side is the rows,
+  /// every chunk goes to slab(WeightSlab), else the whole matrix at the end: what is summed over
+  /// slabs is summed along the long side.
+  template <typename Phase, typename Decoded, typename Slab>
+  void for_each_slab(std::size_t index, SignDraw flip, const Phase& phase, const Decoded& decoded,
+                     const Slab& slab);
   void form_grams32(const Indices& which, SignDraw flip, ProductKernel product, float* grams,
                     void* workspace, std::size_t workspace_bytes, GramFacts* facts);
   void form_gram64(std::size_t index, SignDraw flip, const Float64Phase& phase, double* gram,
@@ -99,5 +107,23 @@ class BatchSolver {
   std::span<measure::MatrixReport> out_;
   StageClock gram_clock_, eigen_clock_;
 };
+
+template <typename Phase, typename Decoded, typename Slab>
+void BatchSolver::for_each_slab(std::size_t index, SignDraw flip, const Phase& phase,
+                                const Decoded& decoded, const Slab& slab) {
+  const std::int64_t step = task_.chunk_rows();
+  for (std::int64_t first = 0; first < task_.rows; first += step) {
+    const std::int64_t count = std::min(step, task_.rows - first);
+    double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
+    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
+    decoded(first, count);
+    if (task_.row_chunks()) {
+      slab(WeightSlab{.weights = wide, .over_rows = true, .first = first, .length = count});
+    }
+  }
+  if (!task_.row_chunks()) {
+    slab(WeightSlab{.weights = phase.wide, .over_rows = false, .first = 0, .length = task_.cols});
+  }
+}
 
 }  // namespace vindex::kernels

@@ -32,20 +32,9 @@ LibraryHandles BatchSolver::handles() const {
 template <typename Solver>
 void BatchSolver::add_weights(Solver& solver, std::int64_t position, std::size_t index,
                               SignDraw flip, const Float64Phase& phase) {
-  const std::int64_t step = task_.chunk_rows();
-  for (std::int64_t first = 0; first < task_.rows; first += step) {
-    const std::int64_t count = std::min(step, task_.rows - first);
-    double* const wide = phase.wide + (task_.row_chunks() ? 0 : first * task_.cols);
-    batch_.decode_rows(index, flip, first, count, phase.decoded, wide);
-    if (task_.row_chunks()) {
-      solver.add(handles(), position,
-                 {.weights = wide, .over_rows = true, .first = first, .length = count});
-    }
-  }
-  if (!task_.row_chunks()) {
-    solver.add(handles(), position,
-               {.weights = phase.wide, .over_rows = false, .first = 0, .length = task_.cols});
-  }
+  for_each_slab(
+      index, flip, phase, [](std::int64_t, std::int64_t) {},
+      [&](const WeightSlab& slab) { solver.add(handles(), position, slab); });
 }
 
 /// The same for `which`, whose weights fit into the phase, several at once: the products of one are
