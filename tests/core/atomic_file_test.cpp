@@ -1,4 +1,5 @@
 #include "support/expect_error.hpp"
+#include "support/file_content.hpp"
 #include "support/file_size_limit.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -7,11 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,26 +20,14 @@ namespace vindex {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::file_text;
+using testing::names_in;
 using testing::TemporaryFolder;
 
 constexpr OutputErrorIds kIds = {"E-A", "E-B", "E-C", "E-D"};
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 TEST(AtomicFile, TheNameHoldsTheOldFileOrTheNewOne) {
@@ -51,11 +38,11 @@ TEST(AtomicFile, TheNameHoldsTheOldFileOrTheNewOne) {
     file.resize(10);
     file.write(6, bytes_of("here"));
     file.write(0, bytes_of("new"));
-    EXPECT_EQ(read_text(path), "old");
+    EXPECT_EQ(file_text(path), "old");
     EXPECT_EQ(fs::path(file.temporary_path()).parent_path(), fs::path(path).parent_path());
     file.publish();
   }
-  EXPECT_EQ(read_text(path), std::string("new\0\0\0here", 10));
+  EXPECT_EQ(file_text(path), std::string("new\0\0\0here", 10));
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
@@ -80,7 +67,7 @@ TEST(AtomicFile, TwoOfOneNameDoNotMeet) {
   second.write(0, bytes_of("second"));
   second.publish();
   first.publish();
-  EXPECT_EQ(read_text(folder / "a"), "first");
+  EXPECT_EQ(file_text(folder / "a"), "first");
 }
 
 TEST(AtomicFile, ErrorsHaveTheIdsOfTheirOutputAndTheCodesOfTheirCause) {
@@ -158,7 +145,7 @@ TEST(OutputSink, WritesInOrderAndOnlyWhatIsCommittedStays) {
   sink.write(bytes_of("one "));
   sink.write(bytes_of("two"));
   sink.commit();
-  EXPECT_EQ(read_text(folder / "a"), "one two");
+  EXPECT_EQ(file_text(folder / "a"), "one two");
   EXPECT_EQ(testing::error_of([&] { OutputSink(folder.path(), kIds); }), "E-A");
   EXPECT_EQ(testing::error_of([] { OutputSink("", kIds); }), "E-A");
 }

@@ -1,8 +1,8 @@
 #include "conformance_files.hpp"
 #include "decode_support.hpp"
+#include "support/encoded_weights.hpp"
 #include "support/expect_error.hpp"
 
-#include <vindex/decode/encode.hpp>
 #include <vindex/decode/rewrite_matrix.hpp>
 
 #include <gtest/gtest.h>
@@ -17,44 +17,10 @@
 namespace vindex::decode {
 namespace {
 
+using vindex::testing::encoded_weights;
+using vindex::testing::EncodedWeights;
+
 const std::string kWhere = "tensor \"w\"";
-
-/// A matrix with bytes of its own, and its scales.
-struct Stored {
-  Encoding encoding;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::vector<std::byte> codes;
-  std::vector<std::byte> scales;
-
-  EncodedMatrix view() const {
-    EncodedMatrix matrix;
-    matrix.encoding = &encoding;
-    matrix.rows = rows;
-    matrix.cols = cols;
-    matrix.codes = codes.data();
-    matrix.row_stride_bytes = static_cast<std::int64_t>(codes.size()) / rows;
-    if (!scales.empty()) {
-      const bool fp8 = encoding.scheme == Scheme::kFp8Block;
-      matrix.companions[0] = {CompanionRole::kScale, fp8 ? ElementType::kF32 : ElementType::kBF16,
-                              (rows + encoding.block_rows - 1) / encoding.block_rows,
-                              (cols + encoding.block_cols - 1) / encoding.block_cols, scales};
-      matrix.companion_count = 1;
-    }
-    return matrix;
-  }
-  std::vector<float> weights() const { return testing::decoded(view()); }
-};
-
-Stored encoded(const Encoding& encoding, std::int64_t rows, std::int64_t cols,
-               const std::vector<float>& values) {
-  Stored stored{encoding, rows, cols, {}, {}};
-  const auto size = encoded_size(encoding, rows, cols).value();
-  stored.codes.resize(size.code_bytes);
-  stored.scales.resize(size.scale_bytes);
-  encode_matrix(encoding, values.data(), rows, cols, cols, stored.codes, stored.scales);
-  return stored;
-}
 
 std::vector<float> normals(std::int64_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -65,9 +31,9 @@ std::vector<float> normals(std::int64_t count, std::uint32_t seed) {
 }
 
 /// `original` with `values`; `counts` says how.
-Stored rewritten(const Stored& original, const std::vector<float>& values,
-                 RewriteCounts* counts = nullptr) {
-  Stored out = original;
+EncodedWeights rewritten(const EncodedWeights& original, const std::vector<float>& values,
+                         RewriteCounts* counts = nullptr) {
+  EncodedWeights out = original;
   const RewriteCounts done =
       rewrite_matrix(original.view(), values.data(), original.cols, out.codes, out.scales, kWhere);
   if (counts != nullptr) {
@@ -91,7 +57,8 @@ std::int64_t block_width(const Encoding& encoding) {
 }
 
 /// Whether every weight outside the block of (row, col) has the same bits.
-bool others_kept(const Stored& before, const Stored& after, std::int64_t row, std::int64_t col) {
+bool others_kept(const EncodedWeights& before, const EncodedWeights& after, std::int64_t row,
+                 std::int64_t col) {
   const auto a = before.weights();
   const auto b = after.weights();
   const std::int64_t height = before.encoding.block_rows;
@@ -141,12 +108,12 @@ TEST(RewriteMatrix, AWeightSetToZeroKeepsItsNeighboursToTheBit) {
     if (encoding.type == ElementType::kQ4_1 || encoding.type == ElementType::kQ5_1) {
       continue;  // their minimum leaves no code for zero
     }
-    const Stored before = encoded(encoding, 130, 256, normals(130 * 256, 3));
+    const EncodedWeights before = encoded_weights(encoding, 130, 256, normals(130 * 256, 3));
     auto values = before.weights();
     values[131] = 0.0F;
     values[129 * 256] = 0.0F;
     RewriteCounts counts;
-    const Stored after = rewritten(before, values, &counts);
+    const EncodedWeights after = rewritten(before, values, &counts);
     EXPECT_EQ(counts.patched, 2) << encoding.label;
     EXPECT_EQ(counts.encoded, 0) << encoding.label;
     EXPECT_EQ(after.scales, before.scales) << encoding.label;
@@ -156,11 +123,11 @@ TEST(RewriteMatrix, AWeightSetToZeroKeepsItsNeighboursToTheBit) {
 
 TEST(RewriteMatrix, WeightsThatChangePlacesKeepTheirScale) {
   for (const Encoding& encoding : scaled_encodings()) {
-    const Stored before = encoded(encoding, 128, 128, normals(128 * 128, 4));
+    const EncodedWeights before = encoded_weights(encoding, 128, 128, normals(128 * 128, 4));
     auto values = before.weights();
     std::reverse(values.begin() + 32, values.begin() + 64);
     RewriteCounts counts;
-    const Stored after = rewritten(before, values, &counts);
+    const EncodedWeights after = rewritten(before, values, &counts);
     EXPECT_EQ(counts.patched, 1) << encoding.label;
     EXPECT_EQ(after.scales, before.scales) << encoding.label;
     EXPECT_TRUE(testing::same_weights(after.weights(), values)) << encoding.label;
@@ -173,19 +140,19 @@ TEST(RewriteMatrix, AChangedBlockIsThatOfTheEncoder) {
   for (const Encoding& encoding : scaled_encodings()) {
     const std::int64_t rows = 200;
     const std::int64_t cols = 160;
-    const Stored before = encoded(encoding, rows, cols, normals(rows * cols, 5));
+    const EncodedWeights before = encoded_weights(encoding, rows, cols, normals(rows * cols, 5));
     auto values = before.weights();
     const std::int64_t row = 140;
     const std::int64_t col = 137;
     values[static_cast<std::size_t>(row * cols + col)] = 100.0F;
     RewriteCounts counts;
-    const Stored after = rewritten(before, values, &counts);
+    const EncodedWeights after = rewritten(before, values, &counts);
     EXPECT_EQ(counts.patched, 0) << encoding.label;
     EXPECT_EQ(counts.encoded, 1) << encoding.label;
     EXPECT_TRUE(others_kept(before, after, row, col)) << encoding.label;
     // The same block among neighbours that the encoder sees too.
     const auto weights = after.weights();
-    const auto wanted = encoded(encoding, rows, cols, values).weights();
+    const auto wanted = encoded_weights(encoding, rows, cols, values).weights();
     const std::int64_t width = block_width(encoding);
     for (std::int64_t r = row / encoding.block_rows * encoding.block_rows;
          r < std::min(rows, (row / encoding.block_rows + 1) * encoding.block_rows); ++r) {
@@ -202,31 +169,31 @@ TEST(RewriteMatrix, PlainNumbersChangeOneByOne) {
   const std::vector<float> weights = {1.0F, -0.0F, 0.0F, 1e-40F, -2.5F, 65504.0F};
   for (const ElementType type :
        {ElementType::kF64, ElementType::kF32, ElementType::kF16, ElementType::kBF16}) {
-    const Stored before = encoded(plain_encoding(type), 2, 3, weights);
+    const EncodedWeights before = encoded_weights(plain_encoding(type), 2, 3, weights);
     auto values = before.weights();
     values[1] = 0.0F;
     values[2] = -0.0F;
     values[4] = 0.3F;
     RewriteCounts counts;
-    const Stored after = rewritten(before, values, &counts);
+    const EncodedWeights after = rewritten(before, values, &counts);
     EXPECT_EQ(counts.kept, 3);
     EXPECT_EQ(counts.encoded, 3);
     const auto got = after.weights();
     EXPECT_FALSE(std::signbit(got[1]));
     EXPECT_TRUE(std::signbit(got[2]));
-    EXPECT_EQ(got[4], encoded(plain_encoding(type), 1, 1, {0.3F}).weights()[0]);
+    EXPECT_EQ(got[4], encoded_weights(plain_encoding(type), 1, 1, {0.3F}).weights()[0]);
     EXPECT_EQ(got[3], before.weights()[3]);
   }
 }
 
 TEST(RewriteMatrix, DoublesThatDidNotChangeKeepWhatAFloatCannotHold) {
-  Stored before{plain_encoding(ElementType::kF64), 1, 2, std::vector<std::byte>(16), {}};
+  EncodedWeights before{plain_encoding(ElementType::kF64), 1, 2, std::vector<std::byte>(16)};
   const double third = 1.0 / 3.0;
   std::memcpy(before.codes.data(), &third, 8);
   std::memcpy(before.codes.data() + 8, &third, 8);
   auto values = before.weights();
   values[1] = 2.0F;
-  const Stored after = rewritten(before, values);
+  const EncodedWeights after = rewritten(before, values);
   double first = 0.0;
   std::memcpy(&first, after.codes.data(), 8);
   EXPECT_EQ(first, third);
@@ -234,11 +201,12 @@ TEST(RewriteMatrix, DoublesThatDidNotChangeKeepWhatAFloatCannotHold) {
 }
 
 TEST(RewriteMatrix, AnFp8BlockKeepsItsScaleWhileItsLargestWeightStaysInTheUpperBinade) {
-  const Stored before = encoded(fp8_block_encoding(128, 128), 128, 128, normals(128 * 128, 6));
+  const EncodedWeights before =
+      encoded_weights(fp8_block_encoding(128, 128), 128, 128, normals(128 * 128, 6));
   auto values = before.weights();
   values[77] = 0.123F;
   RewriteCounts counts;
-  const Stored after = rewritten(before, values, &counts);
+  const EncodedWeights after = rewritten(before, values, &counts);
   EXPECT_EQ(counts.patched, 1);
   EXPECT_EQ(after.scales, before.scales);
   const auto got = after.weights();
@@ -254,13 +222,13 @@ TEST(RewriteMatrix, AnFp8BlockKeepsItsScaleWhileItsLargestWeightStaysInTheUpperB
 
 TEST(RewriteMatrix, RowSlabsTogetherAreTheWholeMatrix) {
   for (const Encoding& encoding : scaled_encodings()) {
-    const Stored before = encoded(encoding, 300, 256, normals(300 * 256, 8));
+    const EncodedWeights before = encoded_weights(encoding, 300, 256, normals(300 * 256, 8));
     auto values = before.weights();
     for (std::size_t i = 0; i < values.size(); i += 97) {
       values[i] += 0.5F;
     }
-    const Stored whole = rewritten(before, values);
-    Stored slabs = before;
+    const EncodedWeights whole = rewritten(before, values);
+    EncodedWeights slabs = before;
     const auto row_bytes = static_cast<std::size_t>(before.view().row_stride_bytes);
     for (std::int64_t first = 0; first < 300; first += 128) {
       const std::int64_t count = std::min<std::int64_t>(128, 300 - first);
@@ -275,7 +243,7 @@ TEST(RewriteMatrix, RowSlabsTogetherAreTheWholeMatrix) {
   }
 }
 
-std::string error_of_change(const Stored& before, float value) {
+std::string error_of_change(const EncodedWeights& before, float value) {
   auto values = before.weights();
   values[33] = value;
   return vindex::testing::error_of([&] { rewritten(before, values); });
@@ -288,7 +256,7 @@ TEST(RewriteMatrix, WhatNoEncodingHoldsIsRefused) {
     encodings.push_back(plain_encoding(type));
   }
   for (const Encoding& encoding : encodings) {
-    const Stored before = encoded(encoding, 2, 256, normals(512, 9));
+    const EncodedWeights before = encoded_weights(encoding, 2, 256, normals(512, 9));
     for (const float value :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
           -std::numeric_limits<float>::infinity()}) {
@@ -297,14 +265,16 @@ TEST(RewriteMatrix, WhatNoEncodingHoldsIsRefused) {
   }
   const float huge = 3e38F;
   EXPECT_EQ(
-      error_of_change(encoded(plain_encoding(ElementType::kF16), 1, 64, normals(64, 1)), 65520.0F),
+      error_of_change(encoded_weights(plain_encoding(ElementType::kF16), 1, 64, normals(64, 1)),
+                      65520.0F),
       "E-ENCODE-VALUE");
-  EXPECT_EQ(error_of_change(encoded(plain_encoding(ElementType::kBF16), 1, 64, normals(64, 1)),
-                            std::numeric_limits<float>::max()),
-            "E-ENCODE-VALUE");
+  EXPECT_EQ(
+      error_of_change(encoded_weights(plain_encoding(ElementType::kBF16), 1, 64, normals(64, 1)),
+                      std::numeric_limits<float>::max()),
+      "E-ENCODE-VALUE");
   for (const ElementType type : {ElementType::kQ4_0, ElementType::kQ4_1, ElementType::kQ5_0,
                                  ElementType::kQ5_1, ElementType::kQ8_0}) {
-    EXPECT_EQ(error_of_change(encoded(plain_encoding(type), 1, 64, normals(64, 1)), huge),
+    EXPECT_EQ(error_of_change(encoded_weights(plain_encoding(type), 1, 64, normals(64, 1)), huge),
               "E-ENCODE-VALUE");
   }
 }
@@ -334,7 +304,8 @@ TEST(RewriteMatrix, AChangeWithoutAnEncoderIsRefusedByName) {
 
 TEST(RewriteMatrix, EveryEncoderServesEdits) {
   for (const Encoding& encoding : scaled_encodings()) {
-    EXPECT_TRUE(is_rewritable(encoded(encoding, 2, 256, normals(512, 2)).view())) << encoding.label;
+    EXPECT_TRUE(is_rewritable(encoded_weights(encoding, 2, 256, normals(512, 2)).view()))
+        << encoding.label;
   }
 }
 

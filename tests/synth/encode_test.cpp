@@ -1,7 +1,8 @@
 #include "random.hpp"
+#include "support/encoded_weights.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/portable.hpp>
-#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 
 #include <gtest/gtest.h>
@@ -16,44 +17,8 @@
 namespace vindex::decode {
 namespace {
 
-struct Encoded {
-  Encoding encoding;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::vector<std::byte> codes;
-  std::vector<std::byte> scales;
-  EncodingLoss loss;
-
-  std::vector<float> decoded() const {
-    EncodedMatrix matrix;
-    matrix.encoding = &encoding;
-    matrix.rows = rows;
-    matrix.cols = cols;
-    matrix.codes = codes.data();
-    matrix.row_stride_bytes = static_cast<std::int64_t>(codes.size()) / rows;
-    if (!scales.empty()) {
-      const bool fp8 = encoding.scheme == Scheme::kFp8Block;
-      matrix.companions[0] = {CompanionRole::kScale, fp8 ? ElementType::kF32 : ElementType::kBF16,
-                              (rows + encoding.block_rows - 1) / encoding.block_rows,
-                              (cols + encoding.block_cols - 1) / encoding.block_cols, scales};
-      matrix.companion_count = 1;
-    }
-    std::vector<float> out(static_cast<std::size_t>(rows * cols));
-    decode_matrix(matrix, out.data(), cols);
-    return out;
-  }
-};
-
-Encoded encode(const Encoding& encoding, const std::vector<float>& values, std::int64_t rows,
-               std::int64_t cols) {
-  Encoded out{encoding, rows, cols, {}, {}, {}};
-  const auto size = encoded_size(encoding, rows, cols);
-  EXPECT_TRUE(size.has_value());
-  out.codes.resize(size->code_bytes);
-  out.scales.resize(size->scale_bytes);
-  out.loss = encode_matrix(encoding, values.data(), rows, cols, cols, out.codes, out.scales);
-  return out;
-}
+using testing::encoded_weights;
+using testing::EncodedWeights;
 
 std::vector<float> normals(std::int64_t count, std::uint64_t key = 1) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -61,9 +26,8 @@ std::vector<float> normals(std::int64_t count, std::uint64_t key = 1) {
   return values;
 }
 
-float scale_at(const Encoded& encoded, std::int64_t row, std::int64_t col) {
-  const std::int64_t blocks =
-      (encoded.cols + encoded.encoding.block_cols - 1) / encoded.encoding.block_cols;
+float scale_at(const EncodedWeights& encoded, std::int64_t row, std::int64_t col) {
+  const std::int64_t blocks = ceil_divide(encoded.cols, encoded.encoding.block_cols);
   const std::int64_t index =
       row / encoded.encoding.block_rows * blocks + col / encoded.encoding.block_cols;
   if (encoded.encoding.scheme == Scheme::kFp8Block) {
@@ -162,8 +126,8 @@ TEST(EncodeMatrix, LossIsWhatDecodingShows) {
         plain_encoding(ElementType::kBF16), plain_encoding(ElementType::kQ8_0),
         fp8_block_encoding(128, 128), packed_int_encoding(4, 32)}) {
     SCOPED_TRACE(encoding.label);
-    const Encoded encoded = encode(encoding, values, rows, cols);
-    const auto decoded = encoded.decoded();
+    const EncodedWeights encoded = encoded_weights(encoding, rows, cols, values);
+    const auto decoded = encoded.weights();
     double norm = 0.0;
     double error = 0.0;
     double worst = 0.0;
@@ -188,9 +152,9 @@ TEST(EncodeMatrix, Fp8StaysWithinHalfAStepOfItsOwnBinade) {
   const std::int64_t rows = 200;
   const std::int64_t cols = 150;
   const auto values = normals(rows * cols, 7);
-  const Encoded encoded = encode(fp8_block_encoding(128, 128), values, rows, cols);
+  const EncodedWeights encoded = encoded_weights(fp8_block_encoding(128, 128), rows, cols, values);
   ASSERT_EQ(encoded.scales.size(), 2U * 2U * 4U);
-  const auto decoded = encoded.decoded();
+  const auto decoded = encoded.weights();
   for (std::int64_t i = 0; i < rows * cols; ++i) {
     const double value = values[static_cast<std::size_t>(i)];
     const double scale = scale_at(encoded, i / cols, i % cols);
@@ -202,12 +166,12 @@ TEST(EncodeMatrix, Fp8StaysWithinHalfAStepOfItsOwnBinade) {
 TEST(EncodeMatrix, EdgeBlocksHaveTheirOwnScales) {
   std::vector<float> values(static_cast<std::size_t>(129 * 130), 1.0F);
   values[129 * 130 - 1] = 896.0F;
-  const Encoded encoded = encode(fp8_block_encoding(128, 128), values, 129, 130);
+  const EncodedWeights encoded = encoded_weights(fp8_block_encoding(128, 128), 129, 130, values);
   EXPECT_EQ(scale_at(encoded, 0, 0), 1.0F / 448.0F);
   EXPECT_EQ(scale_at(encoded, 0, 128), 1.0F / 448.0F);
   EXPECT_EQ(scale_at(encoded, 128, 0), 1.0F / 448.0F);
   EXPECT_EQ(scale_at(encoded, 128, 129), 2.0F);
-  EXPECT_EQ(encoded.decoded().back(), 896.0F);
+  EXPECT_EQ(encoded.weights().back(), 896.0F);
 }
 
 TEST(EncodeMatrix, SecondGroupUsesSecondScale) {
@@ -216,13 +180,13 @@ TEST(EncodeMatrix, SecondGroupUsesSecondScale) {
   values[1] = -2.6F;
   values[33] = -14.0F;
   values[34] = 3.0F;
-  const Encoded encoded = encode(packed_int_encoding(4, 32), values, 1, 64);
+  const EncodedWeights encoded = encoded_weights(packed_int_encoding(4, 32), 1, 64, values);
   EXPECT_EQ(scale_at(encoded, 0, 0), 1.0F);
   EXPECT_EQ(scale_at(encoded, 0, 32), 2.0F);
   // Offset binary, low nibble first: 15, 5, then zeros as 8.
   EXPECT_EQ(std::to_integer<int>(encoded.codes[0]), 0x5F);
   EXPECT_EQ(std::to_integer<int>(encoded.codes[1]), 0x88);
-  const auto decoded = encoded.decoded();
+  const auto decoded = encoded.weights();
   EXPECT_EQ(decoded[0], 7.0F);
   EXPECT_EQ(decoded[1], -3.0F);
   EXPECT_EQ(decoded[33], -14.0F);
@@ -231,7 +195,7 @@ TEST(EncodeMatrix, SecondGroupUsesSecondScale) {
 
 TEST(EncodeMatrix, Int4NeverUsesMinusEight) {
   const auto values = normals(64 * 64, 3);
-  const Encoded encoded = encode(packed_int_encoding(4, 32), values, 64, 64);
+  const EncodedWeights encoded = encoded_weights(packed_int_encoding(4, 32), 64, 64, values);
   for (const std::byte byte : encoded.codes) {
     EXPECT_NE(std::to_integer<int>(byte) & 15, 0);
     EXPECT_NE(std::to_integer<int>(byte) >> 4, 0);
@@ -244,7 +208,7 @@ TEST(EncodeMatrix, Q8BlockIsGgmls) {
   values[1] = -2.5F;
   values[2] = 2.5F;
   values[31] = 0.4999F;
-  const Encoded encoded = encode(plain_encoding(ElementType::kQ8_0), values, 1, 32);
+  const EncodedWeights encoded = encoded_weights(plain_encoding(ElementType::kQ8_0), 1, 32, values);
   ASSERT_EQ(encoded.codes.size(), 34U);
   EXPECT_EQ(std::to_integer<int>(encoded.codes[0]), 0x00);
   EXPECT_EQ(std::to_integer<int>(encoded.codes[1]), 0x3C);
@@ -259,8 +223,8 @@ TEST(EncodeMatrix, ZeroMatrixDecodesToZeros) {
   for (const Encoding& encoding :
        {plain_encoding(ElementType::kBF16), plain_encoding(ElementType::kQ8_0),
         fp8_block_encoding(128, 128), packed_int_encoding(4, 32)}) {
-    const Encoded encoded = encode(encoding, zeros, 64, 64);
-    EXPECT_EQ(encoded.decoded(), zeros) << encoding.label;
+    const EncodedWeights encoded = encoded_weights(encoding, 64, 64, zeros);
+    EXPECT_EQ(encoded.weights(), zeros) << encoding.label;
     EXPECT_EQ(encoded.loss.relative_error(), 0.0);
   }
 }
@@ -275,7 +239,7 @@ TEST(EncodeMatrix, StrideSkipsWhatLiesBetweenRows) {
   for (const Encoding& encoding :
        {plain_encoding(ElementType::kF32), plain_encoding(ElementType::kQ8_0),
         fp8_block_encoding(8, 8), packed_int_encoding(4, 32)}) {
-    const Encoded expected = encode(encoding, dense, 10, 32);
+    const EncodedWeights expected = encoded_weights(encoding, 10, 32, dense);
     std::vector<std::byte> codes(expected.codes.size());
     std::vector<std::byte> scales(expected.scales.size());
     encode_matrix(encoding, values.data(), 10, 32, 40, codes, scales);
@@ -287,8 +251,8 @@ TEST(EncodeMatrix, StrideSkipsWhatLiesBetweenRows) {
 TEST(EncodeMatrix, WeightsThatAreNotFiniteShowInTheNorm) {
   auto values = normals(64);
   values[5] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_FALSE(
-      std::isfinite(encode(fp8_block_encoding(128, 128), values, 2, 32).loss.squared_norm));
+  EXPECT_FALSE(std::isfinite(
+      encoded_weights(fp8_block_encoding(128, 128), 2, 32, values).loss.squared_norm));
 }
 
 TEST(EncodedSize, RowsMustFillGroups) {

@@ -3,7 +3,7 @@
 #include "huggingface_model.hpp"
 #include "model_plan.hpp"
 #include "support/singular_values.hpp"
-#include "temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
@@ -23,6 +23,8 @@
 
 namespace vindex::synth {
 namespace {
+
+using testing::TemporaryFolder;
 
 using Json = nlohmann::json;
 using Key = std::pair<std::string, int>;  // tensor, slice

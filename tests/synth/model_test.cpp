@@ -1,4 +1,5 @@
-#include "temporary_folder.hpp"
+#include "support/file_content.hpp"
+#include "support/temporary_folder.hpp"
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
@@ -8,9 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <map>
 #include <string>
 
@@ -19,35 +17,24 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-std::map<std::string, std::string> read_folder(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    files[entry.path().filename().string()] = read_text(entry.path());
-  }
-  return files;
-}
+using testing::file_text;
+using testing::folder_content;
+using testing::TemporaryFolder;
 
 TEST(MakeModel, SameSpecAndSeedGiveTheSameBytes) {
   const TemporaryFolder scratch;
   make_model("layer:3x96x64:fp8:powerlaw", 7, scratch / "a");
   make_model("layer:3x96x64:fp8:powerlaw", 7, scratch / "b");
   make_model("layer:3x96x64:fp8:powerlaw", 8, scratch / "c");
-  const auto a = read_folder(scratch / "a");
-  EXPECT_EQ(a, read_folder(scratch / "b"));
-  EXPECT_NE(a.at("model.safetensors"), read_folder(scratch / "c").at("model.safetensors"));
+  const auto a = folder_content(scratch / "a");
+  EXPECT_EQ(a, folder_content(scratch / "b"));
+  EXPECT_NE(a.at("model.safetensors"), folder_content(scratch / "c").at("model.safetensors"));
 }
 
 // One digest over the names and contents of all files.
 std::string digest_of(const std::string& folder) {
   Sha256 digest;
-  for (const auto& [name, text] : read_folder(folder)) {
+  for (const auto& [name, text] : folder_content(folder)) {
     digest.update(name);
     digest.update(text);
   }
@@ -77,7 +64,7 @@ TEST(MakeModel, BytesAreThoseOfEveryMachine) {
 TEST(MakeModel, ScalesOfTwoWeightsLieInTheNextShard) {
   const TemporaryFolder scratch;
   make_model("kimi-k2-mini", 0, scratch / "m");
-  const Json index = Json::parse(read_text(scratch / "m/model.safetensors.index.json"));
+  const Json index = Json::parse(file_text(scratch / "m/model.safetensors.index.json"));
   int apart = 0;
   for (const auto& [name, file] : index["weight_map"].items()) {
     const auto weight = index["weight_map"].find(name.substr(0, name.rfind("_scale_inv")));

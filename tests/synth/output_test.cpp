@@ -1,6 +1,6 @@
 // What synth leaves behind when it cannot write.
 #include "support/file_size_limit.hpp"
-#include "temporary_folder.hpp"
+#include "support/temporary_folder.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/synth/synth.hpp>
@@ -14,6 +14,8 @@
 
 namespace vindex::synth {
 namespace {
+
+using testing::TemporaryFolder;
 
 namespace fs = std::filesystem;
 using testing::FileSizeLimit;

@@ -1,4 +1,5 @@
 #include "support/expect_error.hpp"
+#include "support/file_content.hpp"
 #include "support/gguf_builder.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -10,8 +11,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,16 +19,9 @@ namespace vindex::write {
 namespace {
 
 using decode::ElementType;
+using testing::file_text;
+using testing::filled;
 using testing::TemporaryFolder;
-
-std::vector<std::byte> filled(std::size_t count, int value) {
-  return std::vector<std::byte>(count, static_cast<std::byte>(value));
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 TEST(GgufWriter, KeysKeepOrderTypesAndValues) {
   const TemporaryFolder scratch;
@@ -191,7 +183,7 @@ TEST(GgufKeys, CopiesEveryTypeOfEveryContainer) {
     AtomicFile file(scratch / "m.gguf");
     GgufWriter(file, keys, {}).finish();
     file.publish();
-    EXPECT_TRUE(text_of(scratch / "m.gguf") == wanted) << version << big_endian;
+    EXPECT_TRUE(file_text(scratch / "m.gguf") == wanted) << version << big_endian;
   }
 }
 

@@ -1,32 +1,20 @@
-// Owns what the tests of rewritten models share: folders compared byte by byte.
+// Owns what the tests of rewritten models share: tensors compared byte by byte.
 #pragma once
+
+#include "support/file_content.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
+#include <span>
 #include <string>
-#include <vector>
 
 namespace vindex::write::testing {
 
-inline std::string file_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-/// Content of every file, by name.
-inline std::map<std::string, std::string> folder_content(const std::filesystem::path& folder) {
-  std::map<std::string, std::string> content;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    content[entry.path().filename()] = file_text(entry.path());
-  }
-  return content;
-}
+using vindex::testing::file_text;
+using vindex::testing::folder_content;
 
 /// Bytes of every tensor, by name.
 inline std::map<std::string, std::string> tensor_content(const std::string& model) {

@@ -1,4 +1,5 @@
 #include "support/expect_error.hpp"
+#include "support/file_content.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/process_name.hpp>
@@ -6,10 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,28 +15,16 @@ namespace vindex::write {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::file_text;
+using testing::names_in;
 using testing::TemporaryFolder;
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-std::vector<std::string> files_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 TEST(OutputFolder, NothingStaysWithoutPublish) {
   const TemporaryFolder scratch;
   {
     OutputFolder folder(scratch / "new/inner");
     folder.write_text("a", "text");
-    EXPECT_EQ(files_in(scratch / "new/inner").size(), 1U);
+    EXPECT_EQ(names_in(scratch / "new/inner").size(), 1U);
     EXPECT_FALSE(fs::exists(scratch / "new/inner/a"));
   }
   EXPECT_FALSE(fs::exists(scratch / "new/inner"));
@@ -55,8 +41,8 @@ TEST(OutputFolder, PublishesEveryFileUnderItsName) {
     folder.write_text("b", "two");
     folder.publish();
   }
-  EXPECT_EQ(read_text(scratch / "m/a"), "one");
-  EXPECT_EQ(read_text(scratch / "m/b"), "two");
+  EXPECT_EQ(file_text(scratch / "m/a"), "one");
+  EXPECT_EQ(file_text(scratch / "m/b"), "two");
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch / "m"), fs::directory_iterator()), 2);
 }
 
@@ -68,7 +54,7 @@ TEST(OutputFolder, WhatAKilledProcessLeftIsNoContent) {
     folder.write_text("a", "one");
     folder.publish();
   }
-  EXPECT_EQ(files_in(scratch / "m"), std::vector<std::string>{"a"});
+  EXPECT_EQ(names_in(scratch / "m"), std::vector<std::string>{"a"});
   scratch.write("n/model.safetensors.tmp.elsewhere.12.0", "another machine's, and fresh");
   EXPECT_EQ(testing::error_of([&] { OutputFolder folder(scratch / "n"); }), "E-OUTPUT-NOT-EMPTY");
 }
@@ -80,7 +66,7 @@ TEST(OutputFolder, AFileThatSomebodyElseMadeIsKept) {
     scratch.write("m/a", "theirs");
     EXPECT_EQ(testing::error_of([&] { folder.create("a"); }), "E-OUTPUT-EXISTS");
   }
-  EXPECT_EQ(read_text(scratch / "m/a"), "theirs");
+  EXPECT_EQ(file_text(scratch / "m/a"), "theirs");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "support/expect_error.hpp"
+#include "support/file_content.hpp"
 #include "support/gguf_builder.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -9,8 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -18,16 +17,9 @@ namespace vindex::write {
 namespace {
 
 using decode::ElementType;
+using testing::file_text;
+using testing::filled;
 using testing::TemporaryFolder;
-
-std::vector<std::byte> filled(std::size_t count, int value) {
-  return std::vector<std::byte>(count, static_cast<std::byte>(value));
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 TEST(SafetensorsWriter, WidestTensorsComeFirstAndStayAligned) {
   const TemporaryFolder scratch;
@@ -93,7 +85,7 @@ TEST(SafetensorsWriter, KeepsTheGivenOrderAndPadsTheHeader) {
       "\"w\xC3\xA9\":"
       R"({"dtype":"F32","shape":[],"data_offsets":[3,7]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  EXPECT_EQ(text_of(scratch / "a.safetensors"),
+  EXPECT_EQ(file_text(scratch / "a.safetensors"),
             testing::little_endian(std::uint64_t{header.size()}) + header + "xxxyyyy");
 }
 
