@@ -8,6 +8,8 @@
 #include "strict/strict_tail.hpp"
 #include "tridiagonal/tridiagonal.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -138,7 +140,7 @@ void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Work
 }
 
 double gram64_terms(const SvdPlan& plan) {
-  const std::int64_t chunks = (plan.long_side + plan.chunk - 1) / plan.chunk;
+  const std::int64_t chunks = ceil_divide(plan.long_side, plan.chunk);
   return static_cast<double>(plan.chunk + chunks + 8);
 }
 

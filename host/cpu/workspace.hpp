@@ -3,6 +3,7 @@
 // boundaries, which keeps the arithmetic of alignment-dependent kernels the same from run to run.
 #pragma once
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace vindex::cpu {
 constexpr std::uint64_t array_bytes(std::int64_t count, std::size_t size) {
   constexpr std::uint64_t kAlignment = 64;
   const auto bytes = static_cast<std::uint64_t>(count) * size;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return ceil_divide(bytes, kAlignment) * kAlignment;
 }
 
 /// Counts what is taken; `limit_bytes` 0 means no limit. Not thread-safe: one per matrix. Must

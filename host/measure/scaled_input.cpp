@@ -1,3 +1,4 @@
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/scaled_input.hpp>
@@ -36,7 +37,7 @@ class ScaledInput final : public MatrixInput {
     const std::int64_t unit =
         std::max<std::int64_t>(1, decode::column_granularity(inner_->encoding()));
     const std::int64_t begin = first / unit * unit;
-    const std::int64_t end = std::min(cols(), (first + count + unit - 1) / unit * unit);
+    const std::int64_t end = std::min(cols(), ceil_divide(first + count, unit) * unit);
     decode_scaled(inner_->column_slab(begin, end - begin), 0, begin);
     decode::EncodedMatrix view = view_of(rows(), count, end - begin);
     view.first_col = first;

@@ -6,6 +6,7 @@
 #include "small_values.hpp"
 #include "weight.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/name_index.hpp>
 #include <vindex/core/name_order.hpp>
@@ -346,8 +347,7 @@ std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
       logicals[foreign + i] = bind_one(files, claims, values, binding, codes[i]);
     }
   };
-  for_each_index((codes.size() + kTensorsPerPiece - 1) / kTensorsPerPiece, thread_count(0, threads),
-                 bind_piece);
+  for_each_index(ceil_divide(codes.size(), kTensorsPerPiece), thread_count(0, threads), bind_piece);
   sort_by_name(logicals);
   warn_of_orphans(logicals, warnings);
   return logicals;

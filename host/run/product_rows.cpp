@@ -1,3 +1,4 @@
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoding.hpp>
@@ -86,7 +87,7 @@ cpu::Factor read_factor(SourceWatch& watch, const model::ProductFactor& factor) 
   const std::int64_t unit = decode::column_granularity(matrix.encoding);
   const std::int64_t begin = window.first_col / unit * unit;
   const std::int64_t end =
-      std::min(matrix.stored_cols(), (window.first_col + window.cols + unit - 1) / unit * unit);
+      std::min(matrix.stored_cols(), ceil_divide(window.first_col + window.cols, unit) * unit);
   const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / window.rows / unit * unit);
   for (std::int64_t first = begin; first < end; first += step) {
     const std::int64_t count = std::min(step, end - first);

@@ -1,4 +1,5 @@
 // Where ranges of files go in memory so that direct reads land in place, and what to say of a read.
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
@@ -22,8 +23,7 @@ Placement place_ranges(std::span<const ByteRange> ranges, std::uint64_t largest_
   Placement out;
   out.at.resize(ranges.size());
   const auto room_behind = [&](const Placement::Piece& piece) {
-    return (piece.at + piece.range.bytes + kDirectAlignment - 1) / kDirectAlignment *
-           kDirectAlignment;
+    return ceil_divide(piece.at + piece.range.bytes, kDirectAlignment) * kDirectAlignment;
   };
   for (const std::size_t i : order) {
     const ByteRange& range = ranges[i];

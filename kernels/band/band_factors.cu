@@ -2,6 +2,8 @@
 #include "band/band_product.hpp"
 #include "device/launch.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <intrinsics.hpp>
 namespace vindex::kernels {
 namespace {
@@ -18,7 +20,7 @@ constexpr std::int64_t kChunkRows = kChunkWarps<Real>* kBand;
 
 template <typename Real>
 std::int64_t chunk_count(std::int64_t rows) {
-  return (rows + kChunkRows<Real> - 1) / kChunkRows<Real>;
+  return ceil_divide(rows, kChunkRows<Real>);
 }
 
 /// Reads a kBand x kBand block, `stride` between its rows, by one warp: a row at a time.

@@ -9,13 +9,9 @@
 // stand for a matrix that goes on with zeros.
 #pragma once
 
-#include <cstdint>
+#include <vindex/core/ceil_divide.hpp>
 
-#if defined(__CUDACC__)
-#define VINDEX_BAND_HOST_DEVICE __host__ __device__
-#else
-#define VINDEX_BAND_HOST_DEVICE
-#endif
+#include <cstdint>
 
 namespace vindex::kernels {
 
@@ -27,20 +23,18 @@ inline constexpr std::int64_t kBandStride = 2 * kBand;
 inline constexpr std::int64_t kBandTail = 3 * kBand;
 
 /// n rounded up to whole blocks: the order of the padded matrix.
-VINDEX_BAND_HOST_DEVICE constexpr std::int64_t band_order(std::int64_t n) {
-  return (n + kBand - 1) / kBand * kBand;
+VINDEX_HD constexpr std::int64_t band_order(std::int64_t n) {
+  return ceil_divide(n, kBand) * kBand;
 }
 
 /// Elements of one matrix's band, and the distance between those of a batch: a multiple of kBand.
-VINDEX_BAND_HOST_DEVICE constexpr std::int64_t band_elements(std::int64_t order) {
+VINDEX_HD constexpr std::int64_t band_elements(std::int64_t order) {
   return (order + kBandTail) * (kBandStride + 1);
 }
 
 /// Where element (row, column) of the lower triangle is.
-VINDEX_BAND_HOST_DEVICE constexpr std::int64_t band_index(std::int64_t row, std::int64_t column) {
+VINDEX_HD constexpr std::int64_t band_index(std::int64_t row, std::int64_t column) {
   return column * kBandStride + row;
 }
 
 }  // namespace vindex::kernels
-
-#undef VINDEX_BAND_HOST_DEVICE

@@ -2,6 +2,7 @@
 #include "band/band_product.hpp"
 #include "device/launch.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
 
 template <typename Real, typename BandReal, int kRows, int kWidth>
 void launch_panel(const Panel<Real, BandReal>& panel, cudaStream_t stream) {
-  const std::int64_t threads = (panel.rows + kRows * kWarp - 1) / (kRows * kWarp) * kWarp;
+  const std::int64_t threads = ceil_divide(panel.rows, kRows * kWarp) * kWarp;
   launch(factor_panel_kernel<Real, BandReal, kRows, kWidth>,
          dim3(static_cast<unsigned>(panel.batch)), dim3(static_cast<unsigned>(threads)),
          sizeof(PanelShared<Real, kWidth>), stream, panel);

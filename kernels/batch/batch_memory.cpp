@@ -2,6 +2,7 @@
 
 #include "top/top_solvers.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -79,10 +80,10 @@ std::int64_t BatchTask::chunk_rows() const {
   const std::int64_t unit = 128;  // of every block of rows that shares a scale
   const std::int64_t wanted =
       std::max({unit, by_weights / unit * unit, row_chunks() ? kChunkSides * cols : unit});
-  return std::min(rows, (wanted + unit - 1) / unit * unit);
+  return std::min(rows, ceil_divide(wanted, unit) * unit);
 }
 
-std::int64_t BatchTask::chunk_count() const { return (rows + chunk_rows() - 1) / chunk_rows(); }
+std::int64_t BatchTask::chunk_count() const { return ceil_divide(rows, chunk_rows()); }
 
 std::int64_t BatchTask::eigen_piece(std::int64_t count) const {
   return device.multiprocessors > 0 ? std::min<std::int64_t>(count, device.multiprocessors) : count;

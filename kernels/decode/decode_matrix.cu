@@ -2,6 +2,7 @@
 #include "decode/decode_run.hpp"
 #include "device/launch.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/philox.hpp>
 #include <vindex/decode/visit_encoding.hpp>
 
@@ -17,7 +18,7 @@ constexpr std::int64_t kMaxBlocks = 132 * 32;
 
 unsigned int blocks_for(std::int64_t count) {
   return static_cast<unsigned int>(
-      std::clamp<std::int64_t>((count + kThreads - 1) / kThreads, 1, kMaxBlocks));
+      std::clamp<std::int64_t>(ceil_divide(count, kThreads), 1, kMaxBlocks));
 }
 
 __device__ std::int64_t first_index() {
@@ -33,15 +34,15 @@ struct RowGrid {
   RowGrid(std::int64_t rows, std::int64_t cols) {
     constexpr std::int64_t kRowsPerThread = 4;  // what is found per column serves so many
     constexpr std::int64_t kMostInY = 65535;
-    const std::int64_t runs = (cols + device::kDecodeRun - 1) / device::kDecodeRun;
+    const std::int64_t runs = ceil_divide(cols, device::kDecodeRun);
     std::int64_t across = 1;
     while (across < kThreads && across < runs) {
       across *= 2;
     }
     const std::int64_t down = kThreads / across;
-    const std::int64_t strips = (rows + down * kRowsPerThread - 1) / (down * kRowsPerThread);
+    const std::int64_t strips = ceil_divide(rows, down * kRowsPerThread);
     block = dim3(static_cast<unsigned int>(across), static_cast<unsigned int>(down));
-    grid = dim3(static_cast<unsigned int>((runs + across - 1) / across),
+    grid = dim3(static_cast<unsigned int>(ceil_divide(runs, across)),
                 static_cast<unsigned int>(std::clamp<std::int64_t>(strips, 1, kMostInY)));
   }
 };

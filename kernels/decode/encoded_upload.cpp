@@ -2,6 +2,8 @@
 
 #include "device/range.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 #include <numeric>
 
@@ -12,7 +14,7 @@ namespace {
 constexpr std::size_t kSlotAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) {
-  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+  return ceil_divide(bytes, kSlotAlignment) * kSlotAlignment;
 }
 
 }  // namespace

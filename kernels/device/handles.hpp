@@ -4,6 +4,8 @@
 
 #include "device/check.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -177,7 +179,7 @@ class Carver {
   T* take(std::int64_t count) {
     constexpr std::size_t kAlignment = 1024;
     const std::size_t wanted =
-        (static_cast<std::size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+        ceil_divide(static_cast<std::size_t>(count) * sizeof(T), kAlignment) * kAlignment;
     unsigned char* const here = start_ == nullptr ? nullptr : start_ + used_;
     used_ += wanted;
     expects(start_ == nullptr || used_ <= bytes_, "an array within the memory planned for it");

@@ -5,6 +5,7 @@
 
 #include "device/handles.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/measure/backend.hpp>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ class PinnedPool {
   Block take_block(std::size_t bytes) {
     constexpr std::size_t kGranule = 4U << 20U;  // sizes within 4 MiB of each other share blocks
     const std::size_t wanted =
-        (bytes + kGranule - 1) / kGranule * kGranule + (bytes == 0 ? kGranule : 0);
+        ceil_divide(bytes, kGranule) * kGranule + (bytes == 0 ? kGranule : 0);
     {
       const std::lock_guard lock(mutex_);
       const auto fits = std::find_if(kept_.begin(), kept_.end(), [&](const Block& block) {

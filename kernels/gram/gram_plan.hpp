@@ -27,6 +27,7 @@
 // Source of the accumulation errors: arXiv 2511.10909 (MMA-Sim); DeepGEMM promotes alike.
 #pragma once
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/decode/decode_view.hpp>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ struct GramShape {
   std::int64_t chunks() const { return round_up(long_side(), kTile) / kTile; }
 
   static std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-    return (value + unit - 1) / unit * unit;
+    return ceil_divide(value, unit) * unit;
   }
 };
 

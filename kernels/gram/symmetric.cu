@@ -1,6 +1,8 @@
 #include "device/launch.hpp"
 #include "gram/symmetric.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 #include <intrinsics.hpp>
 
@@ -19,7 +21,7 @@ struct TileFacts {
   std::int64_t nonfinite;
 };
 
-std::int64_t tiles_of(std::int64_t p) { return (p + kTile - 1) / kTile; }
+std::int64_t tiles_of(std::int64_t p) { return ceil_divide(p, kTile); }
 std::int64_t tile_pairs_of(std::int64_t p) { return tiles_of(p) * (tiles_of(p) + 1) / 2; }
 
 __device__ void add(TileFacts& a, const TileFacts& b) {
@@ -154,7 +156,7 @@ void count_zero_rows(const float* matrices, std::int64_t p, std::int64_t leading
 void copy_upper_triangle(const double* from, std::int64_t leading, std::int64_t p, double* to,
                          cudaStream_t stream) {
   constexpr std::int64_t kMostBlocks = 1024;
-  const std::int64_t blocks = std::min(kMostBlocks, (p * p + kThreads - 1) / kThreads);
+  const std::int64_t blocks = std::min(kMostBlocks, ceil_divide(p * p, kThreads));
   launch(upper_kernel, static_cast<unsigned int>(blocks), kThreads, 0, stream, from, leading, p,
          to);
 }

@@ -1,5 +1,7 @@
 #include "route/self_test_inputs.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <cstring>
 
 namespace vindex::kernels {
@@ -62,7 +64,7 @@ EncodedSample::EncodedSample(const decode::Encoding& encoding, std::int64_t rows
   matrix_.codes = codes_.data();
   if (encoding.scheme != decode::Scheme::kPlain) {
     const auto blocks = [](std::int64_t count, std::int32_t block) {
-      return block == 0 ? 1 : (count + block - 1) / block;
+      return block == 0 ? 1 : ceil_divide(count, block);
     };
     decode::Companion& scale = matrix_.companions[0];
     scale.role = decode::CompanionRole::kScale;

@@ -3,6 +3,8 @@
 #include "top/bound_proof.hpp"
 #include "top/cholesky.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 
 namespace vindex::kernels {
@@ -31,7 +33,7 @@ struct SmallMatrix {
 
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(
-                  std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
               static_cast<unsigned int>(batch));
 }
 
@@ -42,7 +44,7 @@ __device__ std::int64_t element_step() { return static_cast<std::int64_t>(gridDi
 
 /// x over rows, y over columns, z over matrices: no division per element.
 dim3 matrix_grid(std::int64_t rows, std::int64_t cols, std::int64_t batch) {
-  return dim3(static_cast<unsigned int>((rows + kThreads - 1) / kThreads),
+  return dim3(static_cast<unsigned int>(ceil_divide(rows, kThreads)),
               static_cast<unsigned int>(std::min(cols, kMostBlocks)),
               static_cast<unsigned int>(batch));
 }

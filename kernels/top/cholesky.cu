@@ -5,6 +5,8 @@
 #include "device/launch.hpp"
 #include "top/cholesky.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 #include <intrinsics.hpp>
 
@@ -155,7 +157,7 @@ void cholesky(cublasHandle_t blas, cudaStream_t stream, double* matrices, std::i
            kBlock * kStride * sizeof(double), stream, square, leading, stride, size, first, info);
     const std::int64_t below = rows - first - size;
     if (below > 0) {
-      const std::int64_t row_blocks = (below + kPanelThreads - 1) / kPanelThreads;
+      const std::int64_t row_blocks = ceil_divide(below, kPanelThreads);
       launch(panel_kernel, dim3(static_cast<unsigned int>(batch * row_blocks)), dim3(kPanelThreads),
              (kBlock * kBlock + kBlock) * sizeof(double), stream, square, leading, stride, size,
              below, static_cast<int>(row_blocks));

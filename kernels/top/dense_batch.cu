@@ -3,6 +3,8 @@
 #include "top/cholesky.hpp"
 #include "top/dense_batch.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 
 namespace vindex::kernels {
@@ -15,7 +17,7 @@ constexpr int kThreads = 256;
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   constexpr std::int64_t kMostBlocks = 1024;
   const std::int64_t blocks =
-      std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks);
+      std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks);
   return dim3(static_cast<unsigned int>(blocks), static_cast<unsigned int>(batch));
 }
 

@@ -2,6 +2,7 @@
 #include "device/launch.hpp"
 #include "top/top_subspace.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/philox.hpp>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ __global__ void residual_kernel(const double* images, const double* bases, std::
 
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(
-                  std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
               static_cast<unsigned int>(batch));
 }
 

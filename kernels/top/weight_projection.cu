@@ -2,6 +2,8 @@
 #include "device/launch.hpp"
 #include "top/weight_projection.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +19,7 @@ std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value)
 // Grids: x over the elements of a block, y over matrices.
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(
-                  std::clamp<std::int64_t>((elements + kThreads - 1) / kThreads, 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
               static_cast<unsigned int>(batch));
 }
 

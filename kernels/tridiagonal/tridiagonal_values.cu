@@ -14,6 +14,8 @@
 #include "tridiagonal/sturm_search.hpp"
 #include "tridiagonal/tridiagonal_values.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <intrinsics.hpp>
@@ -312,7 +314,7 @@ void tridiagonal_values(const double* diagonal, const double* off_diagonal, std:
     return;
   }
   const auto threads = static_cast<int>(std::min<std::int64_t>(kMostThreads, (n + 31) / 32 * 32));
-  const std::int64_t chunks = (n + threads - 1) / threads;
+  const std::int64_t chunks = ceil_divide(n, threads);
   expects(n <= std::numeric_limits<std::int32_t>::max() &&
               batch <= std::numeric_limits<std::int32_t>::max() / chunks,
           "a batch of tridiagonal matrices that fits one grid");

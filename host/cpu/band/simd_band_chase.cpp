@@ -2,6 +2,7 @@
 
 #include "simd_lanes.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ class Chase {
     const std::int64_t sweeps = order_ - 2;
     for (std::int64_t first = 0; first < sweeps; first += kGroup) {
       const std::int64_t members = std::min(kGroup, sweeps - first);
-      const std::int64_t steps = (order_ - first - 1 + kBand - 1) / kBand;
+      const std::int64_t steps = ceil_divide(order_ - first - 1, kBand);
       for (std::int64_t time = 0; time < steps + 2 * (members - 1); ++time) {
         for (std::int64_t member = 0; member < members; ++member) {
           step(first + member, time - 2 * member, reflectors_[member]);

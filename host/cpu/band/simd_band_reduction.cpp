@@ -3,6 +3,7 @@
 #include "band/simd_band_panel.hpp"
 #include "band/simd_block_product.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 struct Layout {
   explicit Layout(std::int64_t n)
       : order(band_order(n)),
-        matrix_elements((order + kStrip - 1) / kStrip * kStrip * order),
+        matrix_elements(ceil_divide(order, kStrip) * kStrip * order),
         column_elements(order * kBand) {}
 
   std::int64_t order;

@@ -5,6 +5,8 @@
 
 #include "simd_level.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
+
 #include <cstdint>
 #include <span>
 
@@ -17,7 +19,7 @@ inline constexpr std::int64_t kBand = 32;
 inline constexpr std::int64_t kBandStride = 2 * kBand;
 
 /// n rounded up to whole blocks.
-constexpr std::int64_t band_order(std::int64_t n) { return (n + kBand - 1) / kBand * kBand; }
+constexpr std::int64_t band_order(std::int64_t n) { return ceil_divide(n, kBand) * kBand; }
 
 /// Elements of band storage for order n, with zero columns behind for the windows of the second
 /// stage.

@@ -2,6 +2,7 @@
 
 #include "gram/simd_gram_pack.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ constexpr std::int64_t kMostSegments = kPackDepth / kLeastScaleBlock;
 // Panels kept in the second-level cache while all others pass by: 12 * 32 KiB.
 constexpr std::int64_t kBlockPanels = 12;
 
-std::int64_t panel_count(std::int64_t n) { return (n + kPanelWidth - 1) / kPanelWidth; }
+std::int64_t panel_count(std::int64_t n) { return ceil_divide(n, kPanelWidth); }
 
 // A run of contracted indices summed in one accumulator, and the scales of its weights.
 struct Segment {

@@ -9,6 +9,7 @@
 #include "tridiagonal/tridiagonal.hpp"
 #include "workspace.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -118,7 +119,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     plan.keep_decoded = true;
     plan.workspace_bytes += decoded;
   }
-  const auto slabs = static_cast<std::uint64_t>((plan.long_side + plan.slab - 1) / plan.slab);
+  const auto slabs = static_cast<std::uint64_t>(ceil_divide(plan.long_side, plan.slab));
   std::uint64_t in_slab =
       std::clamp<std::uint64_t>(kSlabBytes / std::max<std::uint64_t>(slab_bytes, 1), 1, slabs);
   while (in_slab > 1 && !fits((in_slab - 1) * slab_bytes)) {

@@ -1,6 +1,7 @@
 #include "top/certificate.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ UpperSums upper_sums(const Projection& projection, const WorkArray<double>& resi
 }  // namespace
 
 double gram32_error_bound(std::int64_t long_side, std::int64_t length, double sum_squares) {
-  const std::int64_t chunks = (long_side + length - 1) / length;
+  const std::int64_t chunks = ceil_divide(long_side, length);
   const auto terms = static_cast<double>(length + chunks + 4);
   return terms * kEps32 * sum_squares;
 }

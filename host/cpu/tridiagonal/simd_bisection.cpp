@@ -3,6 +3,7 @@
 #include "tridiagonal/simd_bracketed_root.hpp"
 #include "tridiagonal/simd_sturm.hpp"
 
+#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ class Evaluator {
   // Fills every point from its x.
   void evaluate(std::vector<SturmPoint>& points, bool counting) {
     const auto count = static_cast<std::int64_t>(points.size());
-    const std::int64_t padded = (count + kSturmLanes - 1) / kSturmLanes * kSturmLanes;
+    const std::int64_t padded = ceil_divide(count, kSturmLanes) * kSturmLanes;
     shifts_.resize(static_cast<std::size_t>(padded));
     mantissas_.resize(shifts_.size());
     exponents_.resize(shifts_.size());
