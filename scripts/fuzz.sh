@@ -15,11 +15,12 @@ for target in build/fuzz/tests/fuzz/fuzz_*; do
   name="$(basename "$target")"
   work="$(mktemp -d)"
   log="$work.log"
-  corpus="tests/fuzz/corpus/${name#fuzz_}"
-  [[ -d "$corpus" ]] || corpus=tests/fuzz/corpus/gguf # targets that share GGUF's
+  corpus=("tests/fuzz/corpus/${name#fuzz_}")
+  [[ -d "${corpus[0]}" ]] || corpus=(tests/fuzz/corpus/gguf) # targets that share GGUF's
+  [[ "$name" != fuzz_rewrite ]] || corpus+=(tests/fuzz/corpus/safetensors)
   echo "== $name for $seconds s"
   "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
-    -artifact_prefix="$findings/$name-" "$work" "$corpus" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
+    -artifact_prefix="$findings/$name-" "$work" "${corpus[@]}" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
   grep -E 'stat::number_of_executed' "$log"
   rm -rf "$work" "$log"
   count=$((count + 1))

@@ -1,0 +1,80 @@
+// Any bytes as a GGUF or safetensors model: refused by this project's error, or written again with
+// the same keys, tensors and bytes, and then once more bit for bit.
+#include <vindex/core/error.hpp>
+#include <vindex/write/rewrite_model.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <tuple>
+#include <unistd.h>
+
+using namespace vindex;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Scratch {
+  fs::path folder = fs::temp_directory_path() / ("vindex-rewrite-" + std::to_string(getpid()));
+  Scratch() { fs::create_directories(folder); }
+  ~Scratch() { fs::remove_all(folder); }
+};
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// By name: empty tensors may change places.
+auto tensors_of(const shard::ModelFiles& model) {
+  std::map<std::string, std::tuple<decode::ElementType, std::vector<std::int64_t>, std::string>>
+      tensors;
+  for (const shard::StoredTensor& tensor : model.tensors) {
+    std::string bytes(tensor.bytes, '\0');
+    model.shards.front().source->read(tensor.offset, std::as_writable_bytes(std::span(bytes)));
+    tensors[tensor.name] = {tensor.type, tensor.shape, bytes};
+  }
+  return tensors;
+}
+
+/// All of the keys but where they lie. As text, so that not-a-number equals itself.
+std::string keys_of(const shard::ModelFiles& model) {
+  std::ostringstream out;
+  out << std::hexfloat;
+  for (const shard::GgufKey& key : model.keys) {
+    out << key.name << ' ' << static_cast<int>(key.type) << ' '
+        << static_cast<int>(key.element_type) << ' ' << key.array_count << ": ";
+    std::visit([&](const auto& value) { out << value; }, key.value);
+    for (const std::int64_t integer : key.integers) {
+      out << ' ' << integer;
+    }
+    out << '\n';
+  }
+  return out.str();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  const std::string ending = bytes.starts_with("GGUF") ? ".gguf" : ".safetensors";
+  const auto path = [&](const char* name) { return (scratch.folder / name).string() + ending; };
+  std::ofstream(path("source"), std::ios::binary) << bytes;
+  shard::ModelFiles model;
+  try {
+    model = shard::open_model(path("source"));
+  } catch (const Error&) {
+    return 0;
+  }
+  write::rewrite_model(model, path("once"), {}, {.replace = true});
+  const shard::ModelFiles copy = shard::open_model(path("once"));
+  write::rewrite_model(copy, path("twice"), {}, {.replace = true});
+  if (tensors_of(copy) != tensors_of(model) || keys_of(copy) != keys_of(model) ||
+      file_text(path("once")) != file_text(path("twice"))) {
+    std::abort();
+  }
+  return 0;
+}
