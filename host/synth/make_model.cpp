@@ -2,11 +2,13 @@
 #include "gguf_model.hpp"
 #include "huggingface_model.hpp"
 #include "model_plan.hpp"
+#include "random.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/synth/synth.hpp>
 #include <vindex/write/output_folder.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -58,6 +60,20 @@ std::optional<Variant> mini_variant(std::string_view suffix) {
   return suffix == "-q8_0" ? std::optional(Variant::kQ8_0) : std::nullopt;
 }
 
+std::optional<Kind> layer_kind(std::string_view name) {
+  const auto* const found = std::find_if(kLayerKinds.begin(), kLayerKinds.end(),
+                                         [&](Kind kind) { return kind_name(kind) == name; });
+  return found == kLayerKinds.end() ? std::nullopt : std::optional(*found);
+}
+
+std::string layer_kind_names(std::string_view separator) {
+  std::string names;
+  for (const Kind kind : kLayerKinds) {
+    names += (names.empty() ? "" : std::string(separator)) + std::string(kind_name(kind));
+  }
+  return names;
+}
+
 ModelPlan parse_layer(const std::string& spec, std::uint64_t seed) {
   std::string_view rest = std::string_view(spec).substr(kLayer.size());
   std::string_view shape = take(rest, ':');
@@ -81,19 +97,30 @@ ModelPlan parse_layer(const std::string& spec, std::uint64_t seed) {
   } else {
     refuse(spec, "the encoding must be fp8, int4 or bf16");
   }
-  for (const Kind kind : {Kind::kGaussian, Kind::kPowerlaw, Kind::kSpiked, Kind::kRowscale}) {
-    if (rest == kind_name(kind) || (rest.empty() && kind == Kind::kGaussian)) {
-      return plan_layer(*experts, *rows, *cols, *variant, kind, spec, seed);
-    }
+  const auto kind = rest.empty() ? Kind::kGaussian : layer_kind(rest);
+  if (!kind) {
+    refuse(spec, "the kind must be one of " + layer_kind_names(", "));
   }
-  refuse(spec, "the kind must be gaussian, powerlaw, spiked or rowscale");
+  return plan_layer(*experts, *rows, *cols, *variant, *kind, spec, seed);
 }
 
 }  // namespace
 
 std::vector<std::string> known_specs() {
   return {"kimi-k2-mini", "kimi-k2-mini-int4", "kimi-k2-mini-bf16", "kimi-k2-mini-q8_0",
-          "layer:EXPERTSxROWSxCOLS:fp8|int4|bf16[:gaussian|powerlaw|spiked|rowscale]"};
+          "layer:EXPERTSxROWSxCOLS:fp8|int4|bf16[:" + layer_kind_names("|") + "]"};
+}
+
+void draw_matrix(const std::string& kind, std::uint64_t seed, std::int64_t rows, std::int64_t cols,
+                 std::span<float> out) {
+  const auto known = layer_kind(kind);
+  if (!known) {
+    throw UsageError("E-SYNTH-SPEC", "kind of weights \"" + printable(kind) + "\" is not one of " +
+                                         layer_kind_names(", "));
+  }
+  Recipe recipe = layer_recipe(*known, rows, cols);
+  recipe.key = tensor_key(seed, "matrix");
+  draw_weights(recipe, out);
 }
 
 void make_model(const std::string& spec, std::uint64_t seed, const std::string& folder) {

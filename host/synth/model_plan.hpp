@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,10 +40,19 @@ enum class Variant : std::uint8_t { kFp8, kInt4, kBf16, kQ8_0 };
 /// The miniature Kimi-K2.
 ModelPlan plan_kimi_k2_mini(Variant variant, const std::string& spec, std::uint64_t seed);
 
-/// One layer's down_proj experts under the deepseek_v3 names. Errors: UsageError where the encoding
-/// cannot store rows of `cols`.
+/// What a layer can be made of.
+inline constexpr std::array<Kind, 5> kLayerKinds = {Kind::kGaussian, Kind::kPowerlaw, Kind::kSpiked,
+                                                    Kind::kRowscale, Kind::kTrained};
+
+/// One layer's routed experts under the deepseek_v3 names: down_proj, rows x cols; of kTrained also
+/// gate_proj and up_proj, cols x rows, since a spectrum goes by its role. Expert e of several takes
+/// place e/(experts - 1) in the role's ranges, an only one the middle. Errors: UsageError where the
+/// encoding cannot store such rows.
 ModelPlan plan_layer(std::int64_t experts, std::int64_t rows, std::int64_t cols, Variant variant,
                      Kind kind, const std::string& spec, std::uint64_t seed);
+
+/// The recipe of a layer's down_proj in the middle of its role's ranges, but for its key.
+Recipe layer_recipe(Kind kind, std::int64_t rows, std::int64_t cols);
 
 /// Sizes of the miniature, for config.json and GGUF keys.
 struct MiniSizes {

@@ -12,14 +12,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Longer spectra are given by their law and first values: the file stays small.
+// Longer spectra are given by their law, first and last values: the file stays small.
 constexpr std::size_t kAllValues = 512;
-constexpr std::size_t kFirstValues = 64;
+constexpr std::ptrdiff_t kFirstValues = 64;
+constexpr std::ptrdiff_t kLastValues = 64;
 
 Json parameters(const Recipe& recipe) {
   Json out = {{"deviation", recipe.deviation}};
   if (recipe.kind == Kind::kPowerlaw) {
     out["exponent"] = recipe.exponent;
+  } else if (recipe.kind == Kind::kTrained) {
+    out["exponent"] = recipe.exponent;
+    out["gap"] = recipe.gap;
+    out["condition"] = recipe.condition;
   } else if (recipe.kind == Kind::kSpiked) {
     Json strengths = Json::array();
     for (int k = 0; k < recipe.spikes; ++k) {
@@ -55,10 +60,13 @@ Json row_json(const TruthRow& row) {
   }
   const std::vector<double> planted = planted_singular_values(row.recipe);
   if (!planted.empty()) {
-    const std::size_t count = planted.size() <= kAllValues ? planted.size() : kFirstValues;
+    const bool is_whole = planted.size() <= kAllValues;
     out["singular_values_total"] = planted.size();
-    out["singular_values"] =
-        std::vector<double>(planted.begin(), planted.begin() + static_cast<std::ptrdiff_t>(count));
+    out["singular_values"] = std::vector<double>(
+        planted.begin(), is_whole ? planted.end() : planted.begin() + kFirstValues);
+    if (!is_whole) {
+      out["last_singular_values"] = std::vector<double>(planted.end() - kLastValues, planted.end());
+    }
   }
   if (row.recipe.kind == Kind::kSpiked) {
     out["predicted_spike_values"] = predicted_spike_values(row.recipe);

@@ -3,6 +3,7 @@
 #include "orthogonal_mix.hpp"
 #include "portable_math.hpp"
 #include "random.hpp"
+#include "trained.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -21,7 +22,7 @@ double long_side(const Recipe& recipe) {
   return static_cast<double>(std::max(recipe.rows, recipe.cols));
 }
 
-void draw_powerlaw(const Recipe& recipe, std::span<float> out) {
+void draw_planted(const Recipe& recipe, std::span<float> out) {
   const std::vector<double> sigma = planted_singular_values(recipe);
   if (recipe.rows * recipe.cols > kExactWeights) {
     plant_spectrum(recipe.key, sigma, recipe.rows, recipe.cols, out.data());
@@ -107,6 +108,8 @@ std::string_view kind_name(Kind kind) {
       return "spiked";
     case Kind::kRowscale:
       return "rowscale";
+    case Kind::kTrained:
+      return "trained";
     case Kind::kNormWeight:
       return "norm";
     case Kind::kBias:
@@ -121,14 +124,20 @@ double Recipe::spike_strength(int k) const {
 }
 
 std::vector<double> planted_singular_values(const Recipe& recipe) {
-  if (recipe.kind != Kind::kPowerlaw) {
+  std::vector<double> sigma;
+  if (recipe.kind == Kind::kTrained) {
+    sigma = trained_shape(recipe);
+  } else if (recipe.kind == Kind::kPowerlaw) {
+    sigma.resize(static_cast<std::size_t>(std::min(recipe.rows, recipe.cols)));
+    for (std::size_t i = 0; i < sigma.size(); ++i) {
+      sigma[i] = portable_pow(static_cast<double>(i + 1), -recipe.exponent);
+    }
+  } else {
     return {};
   }
-  std::vector<double> sigma(static_cast<std::size_t>(std::min(recipe.rows, recipe.cols)));
   double square = 0.0;
-  for (std::size_t i = 0; i < sigma.size(); ++i) {
-    sigma[i] = portable_pow(static_cast<double>(i + 1), -recipe.exponent);
-    square += sigma[i] * sigma[i];
+  for (const double value : sigma) {
+    square += value * value;
   }
   const double norm = recipe.deviation * std::sqrt(short_side(recipe) * long_side(recipe));
   const double scale = norm / std::sqrt(square);
@@ -154,8 +163,8 @@ std::vector<double> predicted_spike_values(const Recipe& recipe) {
 void draw_weights(const Recipe& recipe, std::span<float> out) {
   expects(static_cast<std::int64_t>(out.size()) == recipe.rows * recipe.cols,
           "draw_weights: rows x cols floats");
-  if (recipe.kind == Kind::kPowerlaw) {
-    draw_powerlaw(recipe, out);
+  if (recipe.kind == Kind::kPowerlaw || recipe.kind == Kind::kTrained) {
+    draw_planted(recipe, out);
     return;
   }
   fill_normals(recipe.key, Stream::kEntries, out);

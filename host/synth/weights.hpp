@@ -14,20 +14,23 @@ enum class Kind : std::uint8_t {
   kPowerlaw,    ///< U diag(s) V^T with s_i ~ i^-exponent: singular values known exactly
   kSpiked,      ///< normals plus `spikes` rank-one terms of strength spike_strength(k) sqrt(n)
   kRowscale,    ///< normals, each row times exp(row_spread z): structure without correlation
+  kTrained,     ///< U diag(s) V^T with the spectrum that training leaves (trained.hpp)
   kNormWeight,  ///< a vector: 1 plus normals
   kBias,        ///< a vector: normals
 };
 
 std::string_view kind_name(Kind kind);
 
-/// How one tensor is drawn. Entries have standard deviation `deviation` (kPowerlaw: root mean
-/// square; kSpiked and kRowscale: of the noise below).
+/// How one tensor is drawn. Entries have standard deviation `deviation` (kPowerlaw and kTrained:
+/// root mean square; kSpiked and kRowscale: of the noise below).
 struct Recipe {
   Kind kind = Kind::kGaussian;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
   double deviation = 0.02;
   double exponent = 0.0;
+  double gap = 1.0;        ///< kTrained: s_1/s_2 of a large matrix
+  double condition = 1.0;  ///< kTrained: s_1/s_p
   int spikes = 0;
   double first_spike = 0.0;
   double row_spread = 0.0;
@@ -38,8 +41,9 @@ struct Recipe {
   double spike_strength(int k) const;
 };
 
-/// Planted singular values of a kPowerlaw recipe, all min(rows, cols) of them, descending; empty
-/// for the other kinds. Scaled so that the Frobenius norm is deviation sqrt(rows cols).
+/// Planted singular values of a kPowerlaw or kTrained recipe, all min(rows, cols) of them,
+/// descending; empty for the other kinds. Scaled so that the Frobenius norm is deviation sqrt(rows
+/// cols).
 std::vector<double> planted_singular_values(const Recipe& recipe);
 
 /// Where the spikes of a kSpiked recipe appear in the spectrum for large shapes:

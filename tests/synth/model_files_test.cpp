@@ -198,13 +198,15 @@ TEST(MiniModel, KeyPartOfAHeadIsTransposedAndTheValuePartIsNot) {
 TEST(LayerModel, EveryEncodingTakesEveryKind) {
   const TemporaryFolder scratch;
   for (const std::string encoding : {"fp8", "int4", "bf16"}) {
-    for (const std::string kind : {"", ":gaussian", ":powerlaw", ":spiked", ":rowscale"}) {
+    for (const std::string kind :
+         {"", ":gaussian", ":powerlaw", ":spiked", ":rowscale", ":trained"}) {
       const std::string spec = "layer:2x96x64:" + encoding + kind;
       SCOPED_TRACE(spec);
       const std::string folder =
           scratch / encoding + kind.substr(std::min<std::size_t>(1, kind.size()));
       make_model(spec, 1, folder);
-      EXPECT_EQ(check_against_truth(folder, 0.06), kind == ":powerlaw" ? 2 : 0);
+      const int planted = kind == ":trained" ? 6 : kind == ":powerlaw" ? 2 : 0;
+      EXPECT_EQ(check_against_truth(folder, 0.06), planted);
     }
   }
 }

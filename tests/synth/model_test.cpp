@@ -50,6 +50,8 @@ TEST(MakeModel, BytesAreThoseOfEveryMachine) {
       {"kimi-k2-mini-q8_0", "ff3dab9bd7785b69c8f10e909e9ed2af22986206298b5b47609a10bbdc1ad36f"},
       {"layer:2x300x4100:bf16:powerlaw",
        "00344291ae1b73238225faac1233d3a6d035d3338f7062085161ac11e6286242"},
+      {"layer:2x300x4100:bf16:trained",
+       "8a6b2302f4a54720d871b37328f648986f3d19c2a6a255d35e83cc4caecf0663"},
       {"layer:1x96x64:fp8:rowscale",
        "85e93ff302452a199500cd4bc0f6ffaf0681b4ae1bde130729d75b569a405e80"},
   };
