@@ -3,6 +3,7 @@
 #include "verbs.hpp"
 
 #include <vindex/bench/bench.hpp>
+#include <vindex/bench/weights.hpp>
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ namespace vindex::apps {
 namespace {
 
 struct Flags {
-  std::vector<std::string> sections, shapes, encodings, modes, routes;
+  std::vector<std::string> sections, shapes, encodings, modes, routes, spectra;
   std::vector<std::int64_t> batches;
   std::string backend = "auto", device = "0", model, folder, synth, simd;
   std::int32_t threads = 0;
@@ -46,16 +47,28 @@ Shape parse_shape(const std::string& text) {
   return shape;
 }
 
-/// What two cores measure in about a minute; a GPU gets the shapes of the contract's goals too.
+/// What two cores measure in about two minutes: weights as training leaves them, then noise.
 std::vector<bench::SpectraCase> usual_cases() {
   using measure::Mode;
-  return {{Mode::kDefault, 7168, 2048, "F8_E4M3/128x128"},
-          {Mode::kDefault, 2048, 7168, "F8_E4M3/128x128"},
-          {Mode::kDefault, 7168, 2048, "BF16"},
-          {Mode::kDefault, 768, 2048, "BF16"},
-          {Mode::kFast, 7168, 2048, "F8_E4M3/128x128"},
-          {Mode::kStrict, 7168, 2048, "F8_E4M3/128x128"},
-          {Mode::kStrict, 4096, 4096, "BF16"}};
+  return {{Mode::kDefault, 7168, 2048, "BF16", "trained"},
+          {Mode::kDefault, 4096, 4096, "BF16", "trained"},
+          {Mode::kDefault, 768, 2048, "BF16", "trained"},
+          {Mode::kFast, 7168, 2048, "BF16", "trained"},
+          {Mode::kStrict, 7168, 2048, "BF16", "trained"},
+          {Mode::kDefault, 7168, 2048, "BF16", "noise"},
+          {Mode::kDefault, 4096, 4096, "BF16", "noise"},
+          {Mode::kDefault, 768, 2048, "BF16", "noise"},
+          {Mode::kDefault, 7168, 2048, "F8_E4M3/128x128", "noise"},
+          {Mode::kDefault, 2048, 7168, "F8_E4M3/128x128", "noise"},
+          {Mode::kFast, 7168, 2048, "BF16", "noise"},
+          {Mode::kStrict, 7168, 2048, "BF16", "noise"},
+          {Mode::kStrict, 4096, 4096, "BF16", "noise"}};
+}
+
+/// The spectra of a mode where none was asked for.
+std::vector<std::string> usual_spectra(const std::string& mode) {
+  return mode == "default" ? std::vector<std::string>{"trained", "noise"}
+                           : std::vector<std::string>{"noise"};
 }
 
 template <typename T>
@@ -73,13 +86,19 @@ std::vector<bench::SpectraCase> cases_of(const Flags& flags) {
       for (const std::string& text : or_else(flags.shapes, {"7168x2048", "2048x7168"})) {
         const Shape shape = parse_shape(text);
         for (const std::string& encoding : or_else(flags.encodings, {"F8_E4M3/128x128"})) {
-          cases.push_back({mode_of(mode), shape.rows, shape.cols, encoding});
+          for (const std::string& spectrum : or_else(flags.spectra, usual_spectra(mode))) {
+            cases.push_back({mode_of(mode), shape.rows, shape.cols, encoding, spectrum});
+          }
         }
       }
     }
   }
   std::vector<bench::SpectraCase> all;
   for (const bench::SpectraCase& one : cases) {
+    if (!flags.spectra.empty() && std::find(flags.spectra.begin(), flags.spectra.end(),
+                                            one.spectrum) == flags.spectra.end()) {
+      continue;
+    }
     for (const std::int64_t batch : or_else(flags.batches, {0})) {
       for (const std::string& route : or_else(flags.routes, {"auto"})) {
         all.push_back(one);
@@ -138,8 +157,9 @@ std::string failure_text(const bench::Report& report) {
   const auto first = std::find_if(report.rows.begin(), report.rows.end(), failed);
   expects(first != report.rows.end(), "a failed bench without a failed row");
   const auto all = std::count_if(report.rows.begin(), report.rows.end(), failed);
-  return fmt::format("E-BENCH: {} {}x{} {}: not measured: {}{}", first->name, first->rows,
-                     first->cols, first->encoding, first->note,
+  return fmt::format("E-BENCH: {} {}x{} {}{}: not measured: {}{}", first->name, first->rows,
+                     first->cols, first->encoding,
+                     first->spectrum.empty() ? "" : ", " + first->spectrum, first->note,
                      all == 1 ? std::string() : fmt::format("; {} more rows alike", all - 1));
 }
 
@@ -152,8 +172,9 @@ void add_bench(CLI::App& app, Session& session) {
       "bench",
       "Measure the speed of reading, decoding, spectra and whole runs here, beside limits taken in "
       "the same run\n\nExamples:\n"
-      "  vindex bench                          about a minute on two cores\n"
+      "  vindex bench                          a few minutes on two cores\n"
       "  vindex bench --sections spectra --shapes 7168x2048,4096x4096 --modes default,strict\n"
+      "  vindex bench --sections spectra --spectra trained --encodings BF16 --modes default,fast\n"
       "  vindex bench --backend cuda --sections spectra --batch 1,16,64,384 --json > spectra.json\n"
       "  vindex bench --sections read,end-to-end --model MODEL\n"
       "  vindex bench --sections decode --encodings Q4_K,Q6_K");
@@ -166,6 +187,12 @@ void add_bench(CLI::App& app, Session& session) {
   verb->add_option("--modes", flags->modes, "fast, default, strict")
       ->delimiter(',')
       ->check(CLI::IsMember({"fast", "default", "strict"}));
+  verb->add_option(
+          "--spectra", flags->spectra,
+          "Kinds of spectrum: trained, noise, powerlaw, spiked, rowscale; trained and noise "
+          "for the mode default, else noise")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::known_spectra()));
   verb->add_option("--routes,--svd-route", flags->routes, "auto, library, ...: SVD routes")
       ->delimiter(',');
   verb->add_option("--batch", flags->batches, "Matrices per call; as many as the back end asks for")

@@ -19,6 +19,8 @@ GPU = {"name": TEXT, "driver": TEXT, "cuda": TEXT}
 ROW = {"name": TEXT, "route": TEXT, "backend": TEXT, "rows": COUNT, "cols": COUNT, "batch": COUNT,
        "encoding": TEXT, "unit": TEXT, "samples": list}
 OPTIONAL_ROW = {"limit": NUMBER, "peer": TEXT}
+# Kind of the weights' spectrum (trained, noise, ...), where one is measured; records of earlier programs, all of noise, lack it.
+ADDED_ROW = {"spectrum": TEXT, "note": TEXT}
 
 
 def is_number(value):
@@ -45,7 +47,7 @@ def member_problems(where, value, kinds, others):
 
 
 def row_problems(where, row):
-    found = member_problems(where, row, ROW, {*OPTIONAL_ROW, "note"})
+    found = member_problems(where, row, ROW, {*OPTIONAL_ROW, *ADDED_ROW})
     if found:
         return found
     for key, kind in OPTIONAL_ROW.items():
@@ -57,8 +59,7 @@ def row_problems(where, row):
         found.append(f"{where}: `{row['unit']}` is no unit")
     if not all(is_number(sample) for sample in row["samples"]):
         found.append(f"{where}: a sample is no finite number")
-    if "note" in row and not is_a(row["note"], TEXT):
-        found.append(f"{where}: `note` is no text")
+    found += [f"{where}: `{key}` is no {kind}" for key, kind in ADDED_ROW.items() if key in row and not is_a(row[key], kind)]
     if not row["samples"] and "note" not in row:
         found.append(f"{where}: neither samples nor a note")
     return found

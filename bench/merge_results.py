@@ -48,13 +48,14 @@ def merged(documents):
 
 
 def table(documents):
-    lines = [f"{'name':<18} {'shape':>11} {'encoding':<15} {'batch':>5} {'who: route':<44} {'median':>9} {'best':>9} "
+    lines = [f"{'name':<18} {'shape':>11} {'encoding':<15} {'spectrum':<9} {'batch':>5} {'who: route':<44} {'median':>9} {'best':>9} "
              f"{'unit':<13} {'limit':>8}"]
     for document in documents:
         for row in document["rows"]:
             shape = f"{row['rows']}x{row['cols']}" if row["rows"] else "-"
             who = (row["peer"] or row["backend"]) + ": " + row["route"]
-            head = f"{row['name']:<18} {shape:>11} {row['encoding']:<15} {row['batch']:>5} {who:<44} "
+            head = f"{row['name']:<18} {shape:>11} {row['encoding']:<15} {row.get('spectrum', '-'):<9} "
+            head += f"{row['batch']:>5} {who:<44} "
             if row["samples"]:
                 best = (min if row["unit"] in LESS_IS_BETTER else max)(row["samples"])
                 limit = f"{row['limit']:8.3g}" if row["limit"] is not None else "       -"

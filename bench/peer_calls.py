@@ -1,8 +1,8 @@
 """What a user would call instead of vindex: the process that bench/peers.py asks for one timing or one set of errors at a
 time, so that a peer that hangs or breaks its GPU context takes nothing else along.
 
-Reads a JSON object per line, {"peer", "batch", "what": "time" | "errors"}, and answers with one line each. Inputs are float32
-files in the folder given, one per matrix, as `vindex decode` writes them. Times end after a synchronisation; inputs are in
+Reads a JSON object per line, {"peer", "spectrum", "batch", "what": "time" | "errors"}, and answers with one line each. Inputs
+are float32 files in the folder given, SPECTRUM.f32 each, as `vindex decode` writes them. Times end after a synchronisation; inputs are in
 the device's memory before, except for peers end to end.
 """
 import argparse
@@ -271,6 +271,7 @@ def errors_of(values, exact, total):
     relative = numpy.abs(values / exact[: len(values)] - 1.0)
     energy = (exact[:top] ** 2).sum() / total
     found = {"var_64": abs((values[:top] ** 2).sum() / total - energy), "sigma_1": relative[0],
+             "sigma_max_absolute": (numpy.abs(values - exact[: len(values)]) / exact[0]).max(),
              "sigma_64": relative[top - 1], "stable_rank": abs(total / values[0] ** 2 / (total / exact[0] ** 2) - 1.0)}
     if len(values) == len(exact):
         def effective_rank(sigma):
@@ -292,32 +293,29 @@ def main():
     parser.add_argument("--model-file", action="append", default=[])
     options = parser.parse_args()
     limit_threads(options.threads)
-    files = sorted(name for name in os.listdir(options.folder) if name.endswith(".f32"))
-    matrices = [numpy.fromfile(os.path.join(options.folder, name), dtype="<f4").reshape(options.rows, options.cols)
-                for name in files]
+    matrices = {name: numpy.fromfile(os.path.join(options.folder, name), dtype="<f4").reshape(options.rows, options.cols)
+                for name in os.listdir(options.folder) if name.endswith(".f32")}
     peers, inputs = {}, {}
     for line in sys.stdin:
         wanted = json.loads(line)
-        name, batch = wanted["peer"], wanted["batch"]
+        name, batch, file_name = wanted["peer"], wanted["batch"], wanted["spectrum"] + ".f32"
         try:
             if name not in peers:
                 peers[name] = make(name, options.device, options.model_file)
             peer = peers[name]
             if wanted["what"] == "time":
-                key = (name, batch)
+                key = (name, batch, file_name)
                 if key not in inputs:  # one at a time: batches are gigabytes
-                    inputs = {key: peer.put(numpy.stack([matrices[i % len(matrices)] for i in range(batch)]))}
+                    inputs = {key: peer.put(numpy.stack([matrices[file_name]] * batch))}
                 start = time.process_time()
                 answer = {"ms": peer.timed(inputs[key])}
                 answer["cpu_ms"] = 1e3 * (time.process_time() - start)
                 if options.device == "cpu":
                     answer["kernels"] = kernels_of(name)
             else:
-                answer = {"errors": []}
-                for file_name, matrix in zip(files, matrices):
-                    exact = reference_values(options.folder, file_name, matrix)
-                    values = peer.get(peer.call(peer.put(matrix[None])))[0]
-                    answer["errors"].append(errors_of(values, exact, float((exact**2).sum())))
+                exact = reference_values(options.folder, file_name, matrices[file_name])
+                values = peer.get(peer.call(peer.put(matrices[file_name][None])))[0]
+                answer = {"errors": errors_of(values, exact, float((exact**2).sum()))}
         except ImportError as error:
             answer = {"failure": f"not installed: {error}"}
         except Exception as error:  # a peer's failure is a finding, whatever its kind

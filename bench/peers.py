@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """vindex and its peers on the same matrices, in the form vindex-bench/1: milliseconds per matrix, and errors against float64
-LAPACK as rows `probe.error.*` (unit share; one sample per spectrum).
+LAPACK as rows `probe.error.*` (unit share), for every spectrum asked for: weights as training leaves them, then noise.
 
     python3 bench/peers.py --program build/cpu/apps/vindex -o bench/results/cpu-NAME-peers.json
+    python3 bench/peers.py --program build/cpu/apps/vindex --rows 4096 --cols 4096 --modes default --no-errors \\
+        --peers scipy.svdvals,torch.svdvals
     python3 bench/peers.py --program bundle/bin/vindex --device cuda --batch 16,64 -o peers-cuda.json
 
 The peers and how they say which kernels of BLAS they took are packages of Python; a folder of their own keeps them apart:
@@ -10,8 +12,10 @@ The peers and how they say which kernels of BLAS they took are packages of Pytho
     python3 -m venv peers && peers/bin/pip install -r bench/requirements-peers.txt && peers/bin/python bench/peers.py ...
 
 Kernels and threads are chosen by nobody's environment: OPENBLAS_* and the like are removed from ours and from the peers'.
-`vindex synth` writes one layer per spectrum, `vindex decode` the float32 weights that the peers get for free. A peer that is
-not installed, fails or takes longer than its time is a row with a note; the others go on. The table goes to standard error.
+`vindex synth` writes one layer per spectrum, `vindex decode` the float32 weights that the peers get for free. On a CPU a
+round goes through every spectrum, ours and every peer's call on it one after the other, so that a busy machine slows all
+alike. A peer that is not installed, fails or takes longer than its time is a row with a note; the others go on. The table
+goes to standard error.
 """
 import argparse
 import datetime
@@ -37,6 +41,14 @@ CUDA_PEERS = (("cupy.gram32+eigvalsh", "spectra.default", "many"), ("cupy.gram64
               ("jax.gram32+eigvalsh", "spectra.default", "many"), ("jax.svd", "spectra.default", "one"),
               ("torch.svd_lowrank", "spectra.fast", "one"), ("weightwatcher-like", "end_to_end", "one"),
               ("torch.svdvals.gesvdj", "spectra.default", "one"))
+
+
+DOWN = "model.layers.1.mlp.experts.0.down_proj.weight"
+
+
+def synth_kind(spectrum):
+    """`bench` calls noise what it is of a spectrum, `synth` what it is of weights."""
+    return "gaussian" if spectrum == "noise" else spectrum
 
 
 def clean_environment():
@@ -107,22 +119,23 @@ class Bench:
     def write_inputs(self):
         shape = f"{self.options.rows}x{self.options.cols}:{self.options.encoding}"
         os.mkdir(os.path.join(self.folder, "weights"))
-        for kind in self.options.spectra:
-            model = self.models[kind] = os.path.join(self.folder, kind)
-            run([self.options.program, "synth", f"layer:1x{shape}:{kind}", "-o", model])
-            run([self.options.program, "decode", model, "--tensor", "model.layers.1.mlp.experts.0.down_proj.weight",
-                 "-o", os.path.join(self.folder, "weights", kind + ".f32")])
+        for spectrum in self.options.spectra:
+            model = self.models[spectrum] = os.path.join(self.folder, spectrum)
+            run([self.options.program, "synth", f"layer:1x{shape}:{synth_kind(spectrum)}", "-o", model])
+            run([self.options.program, "decode", model, "--tensor", DOWN, "-o",
+                 os.path.join(self.folder, "weights", spectrum + ".f32")])
         # Most notebooks meet unquantised weights.
         self.models["bf16"] = os.path.join(self.folder, "bf16")
         run([self.options.program, "synth", f"layer:{self.options.files}x{self.options.rows}x{self.options.cols}:bf16",
              "-o", self.models["bf16"]])
 
-    def peer_row(self, name, peer, batch, unit="ms_per_matrix"):
+    def peer_row(self, name, peer, spectrum, batch, unit="ms_per_matrix"):
         return {"name": name, "route": peer.split(".")[-1], "backend": self.options.device, "rows": self.options.rows,
-                "cols": self.options.cols, "batch": batch, "encoding": self.encoding, "unit": unit, "samples": [],
-                "limit": None, "peer": peer}
+                "cols": self.options.cols, "batch": batch, "encoding": self.encoding, "spectrum": spectrum, "unit": unit,
+                "samples": [], "limit": None, "peer": peer}
 
-    def ours(self, samples):
+    def ours(self, spectra, samples):
+        """Rows of these spectra; a whole run where there is none."""
         command = [self.options.program, "bench", "--json", "-q", "--backend", self.options.device, "--samples",
                    str(samples), "--folder", self.folder]
         shape = ["--shapes", f"{self.options.rows}x{self.options.cols}", "--encodings", self.encoding]
@@ -130,10 +143,11 @@ class Bench:
             command += ["--threads", str(self.options.threads)]
         else:
             shape += ["--batch", ",".join(map(str, self.options.batches))]
-        report = json.loads(run(command + ["--sections", "spectra", "--modes", "default,strict,fast"] + shape))
-        files = json.loads(run(command + ["--sections", "end-to-end", "--model", self.models["bf16"]]))
-        report["rows"] += [row for row in files["rows"] if row["name"] == "end_to_end"]
-        return report
+        if spectra:
+            return json.loads(run(command + ["--sections", "spectra", "--modes", ",".join(self.options.modes), "--spectra",
+                                             ",".join(spectra)] + shape))
+        report = json.loads(run(command + ["--sections", "end-to-end", "--model", self.models["bf16"]]))
+        return {**report, "rows": [row for row in report["rows"] if row["name"] == "end_to_end"]}
 
     def machine(self):
         """A report without rows, where our own program cannot measure on this device."""
@@ -147,19 +161,25 @@ class Bench:
             report["gpu"] = {"name": name, "driver": driver, "cuda": "unknown"}
         return {**report, "rows": []}
 
-    def add_ours(self, samples):
+    def add_ours(self, spectra, samples):
+        if self.failed:
+            return
         try:
-            report = self.ours(samples)
+            report = self.ours(spectra, samples)
         except RuntimeError as error:
             print(f"vindex is not measured: {error}", file=sys.stderr)
             self.failed = True
             self.report = self.report or self.machine()
             return
-        if self.report is None:
-            self.report, self.our_rows = report, report["rows"]
-        else:
-            for row, more in zip(self.our_rows, report["rows"]):
-                row["samples"] += more["samples"]
+        self.report = self.report or report
+        for more in report["rows"]:
+            # Routes are in, so that a matrix that was measured otherwise this time does not pass as the same.
+            same = next((row for row in self.our_rows if all(row.get(key) == more.get(key) for key in
+                         ("name", "route", "spectrum", "batch", "encoding", "note"))), None)
+            if same is None:
+                self.our_rows.append(more)
+            else:
+                same["samples"] += more["samples"]
 
     def our_errors(self, here):
         """Of every mode, where our program measures here and time is left."""
@@ -173,50 +193,53 @@ class Bench:
             return
         sys.path.insert(0, here)
         from peer_calls import errors_of, reference_values
-        for kind in self.options.spectra:  # where no peer was there to ask for them
-            weights = numpy.fromfile(os.path.join(self.folder, "weights", kind + ".f32"), dtype="<f4")
-            reference_values(os.path.join(self.folder, "weights"), kind + ".f32",
-                             weights.reshape(self.options.rows, self.options.cols))
-        for mode in ("default", "strict", "fast"):
-            found = []
-            for kind in self.options.spectra:
-                exact = numpy.load(os.path.join(self.folder, "weights", kind + ".f32.sigma.npy"))
-                out = os.path.join(self.folder, f"{kind}-{mode}.h5")
-                run([self.options.program, "measure", self.models[kind], "-o", out, "--mode", mode, "--backend",
-                     self.options.device, "--progress", "none"])
+        for spectrum in self.options.spectra:
+            weights = numpy.fromfile(os.path.join(self.folder, "weights", spectrum + ".f32"), dtype="<f4")
+            exact = reference_values(os.path.join(self.folder, "weights"), spectrum + ".f32",
+                                     weights.reshape(self.options.rows, self.options.cols))
+            for mode in self.options.modes:
+                out = os.path.join(self.folder, f"{spectrum}-{mode}.h5")
+                run([self.options.program, "measure", self.models[spectrum], "-o", out, "--mode", mode, "--backend",
+                     self.options.device, "--roles", "down_proj", "--progress", "none"])
                 with h5py.File(out) as file:
                     values = next(iter(file["spectra"].values()))["sigma"][0]  # one matrix, one length
-                found.append(errors_of(values.astype(float), exact, float((exact**2).sum())))
-            self.add_errors("spectra." + mode, None, found)
+                self.add_errors("spectra." + mode, None, spectrum,
+                                errors_of(values.astype(float), exact, float((exact**2).sum())))
 
-    def add_errors(self, name, peer, found):
-        for error in found[0]:
-            self.error_rows.append({**self.peer_row("probe.error." + error, peer or name, 1, "share"), "route": name,
-                                    "peer": peer, "samples": [one[error] for one in found],
-                                    "note": "spectra " + ", ".join(self.options.spectra) + "; against float64 LAPACK"})
+    def add_errors(self, name, peer, spectrum, found):
+        for error, value in found.items():
+            self.error_rows.append({**self.peer_row("probe.error." + error, peer or name, spectrum, 1, "share"),
+                                    "route": name, "peer": peer, "samples": [value], "note": "against float64 LAPACK"})
 
     def time_peers(self, child, peers):
         """Rounds over all peers and ours, so that a busy machine slows all alike; the first is a warm-up."""
-        wanted = [(self.peer_row(name, peer, batch), batch) for peer, name, kind in peers
+        wanted = [(self.peer_row(name, peer, spectrum, batch), batch) for spectrum in self.options.spectra
+                  for peer, name, kind in peers if name != "end_to_end"
                   for batch in (self.options.batches if kind == "many" else [1])]
-        for row, _ in wanted:
-            if row["name"] == "end_to_end":
-                row["batch"], row["encoding"] = self.options.files, "BF16"
+        whole_runs = [peer for peer, name, _ in peers if name == "end_to_end"]
+        for peer in whole_runs:
+            row = self.peer_row("end_to_end", peer, "noise", 1)
+            wanted.append(({**row, "batch": self.options.files, "encoding": "BF16"}, 1))
+        ours = [[spectrum] for spectrum in self.options.spectra] + ([[]] if whole_runs else [])
         self.peer_rows = [row for row, _ in wanted]
         self.time_rows = [{**row, "name": "probe.cpu_time", "samples": [],
                            "note": "processor time of all threads, " + row["name"]} for row in self.peer_rows]
         interleaved = self.options.device == "cpu"
         if not interleaved:
-            self.add_ours(self.options.samples)
+            for spectra in ours:
+                self.add_ours(spectra, self.options.samples)
         spent = [0.0] * len(wanted)
         rounds = range(self.options.samples + 1)
         # On a GPU each peer's rounds follow each other: its inputs are gigabytes.
         order = [(r, i) for r in rounds for i in range(len(wanted))] if interleaved else \
             [(r, i) for i in range(len(wanted)) for r in rounds]
+        before = None
         for round_number, index in order:
-            if interleaved and index == 0 and round_number > 0:
-                self.add_ours(1)
             row, batch = wanted[index]
+            group = (round_number, row["name"] == "end_to_end" or row["spectrum"])
+            if interleaved and round_number > 0 and group != before:
+                self.add_ours([] if row["name"] == "end_to_end" else [row["spectrum"]], 1)
+            before = group
             if "note" in row or spent[index] > self.options.peer_seconds:
                 continue
             if time.monotonic() > self.deadline:
@@ -224,7 +247,8 @@ class Bench:
                     row["note"] = "not run: the time limit was reached"
                 continue
             start = time.monotonic()
-            answer = child.ask(peer=row["peer"], batch=batch, what="time")
+            answer = child.ask(peer=row["peer"], spectrum=row["spectrum"] if row["name"] != "end_to_end" else
+                               self.options.spectra[0], batch=batch, what="time")
             spent[index] += time.monotonic() - start
             if "failure" in answer:
                 row["note"] = answer["failure"]
@@ -238,15 +262,17 @@ class Bench:
 
     def peer_errors(self, child, peers):
         for peer, name, _ in peers:
-            rows = [row for row in self.peer_rows if row["peer"] == peer]
-            if name == "end_to_end" or "note" in rows[0] or time.monotonic() > self.deadline:
+            if name == "end_to_end":
                 continue
-            answer = child.ask(peer=peer, batch=1, what="errors")
-            if "failure" in answer:
-                print(f"{peer}: no errors: {answer['failure']}", file=sys.stderr)
-            else:
-                self.add_errors(name, peer, answer["errors"])
-
+            for spectrum in self.options.spectra:
+                rows = [row for row in self.peer_rows if (row["peer"], row["spectrum"]) == (peer, spectrum)]
+                if "note" in rows[0] or time.monotonic() > self.deadline:
+                    continue
+                answer = child.ask(peer=peer, spectrum=spectrum, batch=1, what="errors")
+                if "failure" in answer:
+                    print(f"{peer}: no errors: {answer['failure']}", file=sys.stderr)
+                else:
+                    self.add_errors(name, peer, spectrum, answer["errors"])
 
     def rows(self):
         """Everything so far; a peer that was not reached says so."""
@@ -277,30 +303,36 @@ def table(rows):
         ordered = sorted(samples)
         return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
-    errors = {(row["peer"], row["route"], row["name"][12:]): max(row["samples"])
+    def kind(row):
+        return row.get("spectrum") or "-"
+
+    errors = {(row["peer"], row["route"], kind(row), row["name"][12:]): max(row["samples"])
               for row in rows if row["name"].startswith("probe.error.")}
-    times = {(row["peer"], row["note"].split()[-1]): middle(row["samples"])
+    times = {(row["peer"], row["note"].split()[-1], kind(row)): middle(row["samples"])
              for row in rows if row["name"] == "probe.cpu_time"}
     ours = {}
     for row in rows:
         if row["peer"] is None and row["samples"] and row["unit"] == "ms_per_matrix":
-            ours[row["name"]] = min(ours.get(row["name"], float("inf")), middle(row["samples"]))
-    lines = [f"{'row':<16} {'who':<24} {'batch':>5} {'median ms':>10} {'best ms':>10} {'/ ours':>7} {'CPU ms':>9} "
-             f"{'var@64':>8} {'sigma max':>9}"]
+            key = "end_to_end" if row["name"] == "end_to_end" else (row["name"], kind(row))
+            ours[key] = min(ours.get(key, float("inf")), middle(row["samples"]))
+    lines = [f"{'row':<16} {'spectrum':<9} {'who':<24} {'batch':>5} {'median ms':>10} {'best ms':>10} {'/ ours':>7} "
+             f"{'CPU ms':>9} {'var@64':>8} {'relative':>9} {'of s_1':>8}"]
     for row in rows:
         if not row["name"].startswith(("spectra.", "end_to_end")):
             continue
-        head = f"{row['name']:<16} {row['peer'] or 'vindex':<24} {row['batch']:>5} "
+        head = f"{row['name']:<16} {kind(row):<9} {row['peer'] or 'vindex':<24} {row['batch']:>5} "
         if not row["samples"]:
             lines.append(head + row.get("note", ""))
             continue
         value = middle(row["samples"])
-        ratio = f"{value / ours[row['name']]:7.1f}" if row["name"] in ours else "      -"
+        base = ours.get("end_to_end" if row["name"] == "end_to_end" else (row["name"], kind(row)))
+        ratio = f"{value / base:7.1f}" if base else "      -"
         texts = [f"{errors[key]:.1e}" if key in errors else "-" for key in
-                 ((row["peer"], row["name"], "var_64"), (row["peer"], row["name"], "sigma_max_relative"))]
-        spent = times.get((row["peer"], row["name"]))
+                 [(row["peer"], row["name"], kind(row), error) for error in
+                  ("var_64", "sigma_max_relative", "sigma_max_absolute")]]
+        spent = times.get((row["peer"], row["name"], kind(row)))
         lines.append(head + f"{value:10.3f} {min(row['samples']):10.3f} {ratio} "
-                     f"{f'{spent:9.1f}' if spent else '        -'} {texts[0]:>8} {texts[1]:>9}")
+                     f"{f'{spent:9.1f}' if spent else '        -'} {texts[0]:>8} {texts[1]:>9} {texts[2]:>8}")
     return "\n".join(lines)
 
 
@@ -310,8 +342,11 @@ def main():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rows", type=int, default=7168)
     parser.add_argument("--cols", type=int, default=2048)
-    parser.add_argument("--encoding", choices=("fp8", "bf16", "int4"), default="fp8")
-    parser.add_argument("--spectra", type=lambda text: text.split(","), default=["gaussian", "powerlaw", "spiked"])
+    parser.add_argument("--encoding", choices=("fp8", "bf16", "int4"), default="bf16",
+                        help="bf16 keeps a condition of 5000 in a tall matrix, the others do not")
+    parser.add_argument("--spectra", type=lambda text: text.split(","), default=["trained", "noise"],
+                        help="trained, noise, powerlaw, spiked, rowscale; timed and compared in this order")
+    parser.add_argument("--modes", type=lambda text: text.split(","), default=["default", "strict", "fast"], help="of ours")
     parser.add_argument("--batch", dest="batches", type=lambda text: [int(word) for word in text.split(",")],
                         default=[16, 64], help="matrices per call of the batched peers on a GPU, and of ours there")
     parser.add_argument("--files", type=int, default=4, help="matrices of the model measured end to end")

@@ -198,12 +198,15 @@ bench_case() {
 }
 
 # Every mode, the routes side by side, shapes and batches; beside each the time of its bytes over the bus. The goals' own
-# figures first: default at batch 384 and strict, both orientations and the square.
+# figures first: default at batch 384, trained weights beside noise, strict, both orientations and the square.
 bench_table() {
   local status=0
-  local spectra=(--sections spectra) two=7168x2048,2048x7168
+  # Of noise but for the case of trained weights: the time of a product is the same for all.
+  local spectra=(--sections spectra --spectra noise) two=7168x2048,2048x7168
   local best=(--routes "$best_route")
   bench_case bench-default 90 "${spectra[@]}" "${best[@]}" --modes default --shapes "$two" --batch 384 --samples 5 || status=1
+  bench_case bench-trained 90 --sections spectra --spectra trained,noise "${best[@]}" --modes default,fast --encodings BF16 \
+    --shapes 7168x2048,4096x4096 --batch 64 --samples 3 || status=1
   bench_case bench-strict 50 "${spectra[@]}" "${best[@]}" --modes strict --shapes "$two" --batch 64 --samples 3 || status=1
   bench_case bench-fast 45 "${spectra[@]}" "${best[@]}" --modes fast --shapes "$two" --batch 128 --samples 3 || status=1
   bench_case bench-library 60 "${spectra[@]}" --modes strict --routes library --shapes "$two" --batch 64 --samples 2 || status=1
@@ -323,7 +326,7 @@ run() {
       end-to-end) part end-to-end 120 bash -c "bench_case end-to-end 110 --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2" || true
         merge_into "$out/gpu-$gpu-end-to-end.json" "$raw/end-to-end.json" ;;
       peers) part peers 300 python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 10 \
-          --answer-seconds 45 --time-limit 220 --spectra gaussian,powerlaw -o "$raw/peers.json" || true
+          --answer-seconds 45 --time-limit 220 --spectra trained,noise -o "$raw/peers.json" || true
         keep "$raw/peers.json" "$out/gpu-$gpu-peers.json" ;;
       probe) part probe 150 bash -c "ours '$stage/programs/gpu_probe' --only transfers,memory,peaks,barriers,gram,eigen --seconds 100 \
           --samples 5 --json >'$raw/probe.json'" || true

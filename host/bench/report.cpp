@@ -41,6 +41,9 @@ nlohmann::ordered_json row_object(const Row& row) {
       {"rows", row.rows},         {"cols", row.cols},   {"batch", row.batch},
       {"encoding", row.encoding}, {"unit", row.unit},   {"samples", row.samples},
       {"limit", nullptr},         {"peer", nullptr}};
+  if (!row.spectrum.empty()) {
+    entry["spectrum"] = row.spectrum;
+  }
   if (row.limit) {
     entry["limit"] = *row.limit;
   }
@@ -151,7 +154,7 @@ std::string report_table(const Report& report, std::size_t columns) {
                                report.host.blas, report.gpu ? ", " + report.gpu->name : ""),
                    columns) +
       "\n";
-  std::vector<std::vector<std::string>> rows = {{"name", "shape", "encoding", "batch",
+  std::vector<std::vector<std::string>> rows = {{"name", "shape", "encoding", "weights", "batch",
                                                  "back end: route", "median", "best", "limit",
                                                  "share"}};
   std::string notes;
@@ -164,15 +167,16 @@ std::string report_table(const Report& report, std::size_t columns) {
       limit = number_text(*row.limit);
       share = fmt::format("{:.2f}", is_duration(row.unit) ? *row.limit / best : best / *row.limit);
     }
-    rows.push_back({row.name, shape, row.encoding, fmt::format("{}", row.batch),
+    rows.push_back({row.name, shape, row.encoding, row.spectrum.empty() ? "-" : row.spectrum,
+                    fmt::format("{}", row.batch),
                     (row.peer.empty() ? row.backend : row.peer) + ": " + row.route,
                     row.samples.empty() ? "-" : number_text(median(row.samples)),
                     row.samples.empty() ? "-" : number_text(best) + unit_text(row.unit), limit,
                     share});
     if (!row.note.empty()) {
-      notes += wrapped_text(
-                   fmt::format("{}{}: {}", row.name, row.rows == 0 ? "" : " " + shape, row.note),
-                   columns, 2) +
+      notes += wrapped_text(fmt::format("{}{}{}: {}", row.name, row.rows == 0 ? "" : " " + shape,
+                                        row.spectrum.empty() ? "" : " " + row.spectrum, row.note),
+                            columns, 2) +
                "\n";
     }
   }
@@ -180,7 +184,8 @@ std::string report_table(const Report& report, std::size_t columns) {
   text += table_text(rows,
                      {{.least = 12},
                       {.right = true},
-                      {.least = 8},
+                      {.least = 8, .is_close = true},
+                      {.is_close = true},
                       {.right = true, .dropped_as = 1},
                       {.least = 10, .keep = Keep::kStart},
                       {.right = true, .dropped_as = 2},

@@ -58,10 +58,18 @@ int Section::workers() const {
   return settings.threads > 0 ? std::min(most, static_cast<int>(settings.threads)) : most;
 }
 
+namespace {
+
+std::string spectrum_text(const Row& row) {
+  return row.spectrum.empty() ? std::string() : ", " + row.spectrum;
+}
+
+}  // namespace
+
 void Section::add(Row row) {
-  say(fmt::format("{} {} {}: {:.4g} {}{}", row.name,
+  say(fmt::format("{} {} {}{}: {:.4g} {}{}", row.name,
                   row.rows == 0 ? std::string() : fmt::format("{}x{}", row.rows, row.cols),
-                  row.encoding, best_of(row), row.unit,
+                  row.encoding, spectrum_text(row), best_of(row), row.unit,
                   row.limit ? fmt::format(" (limit {:.4g})", *row.limit) : std::string()));
   outcome.report.rows.push_back(std::move(row));
 }
@@ -69,8 +77,8 @@ void Section::add(Row row) {
 void Section::add_failure(Row row, const std::string& why) {
   row.samples.clear();
   row.note = why;
-  say(fmt::format("{} {}x{} {}: not measured: {}", row.name, row.rows, row.cols, row.encoding,
-                  why));
+  say(fmt::format("{} {}x{} {}{}: not measured: {}", row.name, row.rows, row.cols, row.encoding,
+                  spectrum_text(row), why));
   outcome.failed = true;
   outcome.report.rows.push_back(std::move(row));
 }

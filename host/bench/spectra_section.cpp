@@ -1,5 +1,5 @@
-// Spectra: milliseconds per matrix of the back end by mode, route, shape, encoding and batch, with
-// its own stages.
+// Spectra: milliseconds per matrix of the back end by mode, route, shape, encoding, batch and kind
+// of spectrum, with its own stages.
 #include "section.hpp"
 
 #include <vindex/bench/weights.hpp>
@@ -27,6 +27,7 @@ Row row_of(const Section& section, const SpectraCase& one, const std::string& na
           .cols = one.cols,
           .batch = one.batch,
           .encoding = encoding_of(one.encoding).label,
+          .spectrum = one.spectrum,
           .unit = "ms_per_matrix"};
 }
 
@@ -60,9 +61,9 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
   const std::int64_t batch = one.batch > 0 ? one.batch : section.backend.limits().batch;
   const std::int64_t matrices = batch * workers;
   for (std::int64_t i = 0; i < std::min(matrices, kDistinct); ++i) {
-    distinct.push_back(std::make_unique<EncodedWeights>(encoding, one.rows, one.cols,
-                                                        static_cast<std::uint64_t>(i) + 1));
-    if (!distinct.back()->is_noise()) {
+    distinct.push_back(std::make_unique<EncodedWeights>(
+        encoding, one.rows, one.cols, static_cast<std::uint64_t>(i) + 1, one.spectrum));
+    if (!distinct.back()->has_spectrum()) {
       throw UsageError("E-ENCODING", encoding.label +
                                          " can be read and not written: the section "
                                          "decode measures it, no other");

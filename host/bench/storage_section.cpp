@@ -34,6 +34,7 @@ struct Source {
   std::uint64_t encoded_bytes = 0;  ///< of all matrices
   std::int64_t rows = 0, cols = 0;  ///< 0 where shapes differ
   std::string encoding;             ///< "mixed" where they differ
+  std::string spectrum;             ///< of a synthetic layer; empty where it is not known
 };
 
 Source open_source(const std::string& model) {
@@ -65,6 +66,13 @@ Source open_source(const std::string& model) {
     source.bytes += shard.source->size();
   }
   return source;
+}
+
+/// Kind of the spectra of `spec`: a layer has one, by its last word.
+std::string spectrum_of(const std::string& spec) {
+  const auto known = known_spectra();
+  const auto found = std::find(known.begin(), known.end(), spec.substr(spec.rfind(':') + 1));
+  return found != known.end() ? *found : spec.starts_with("layer:") ? "noise" : "";
 }
 
 /// Memory for one piece that direct reads accept.
@@ -125,7 +133,8 @@ Row storage_row(const Section& section, const Source& source, const std::string&
           .rows = source.rows,
           .cols = source.cols,
           .batch = source.matrices,
-          .encoding = source.encoding};
+          .encoding = source.encoding,
+          .spectrum = name == "end_to_end" ? source.spectrum : ""};
 }
 
 /// The row "read" by one way of reading, and the rate it reached.
@@ -164,6 +173,7 @@ std::optional<double> end_to_end_limit(Section& section, const Source& source,
                           .rows = source.rows,
                           .cols = source.cols,
                           .encoding = source.encoding,
+                          .spectrum = source.spectrum.empty() ? "noise" : source.spectrum,
                           .batch = std::min(section.backend.limits().batch, source.matrices)};
   try {
     const SpectraSamples samples = measure_case(section, alone);
@@ -227,7 +237,10 @@ void storage_section(Section& section) {
     section.say(fmt::format("writing {} to {}", settings.synth_spec, printable(model)));
     synth::make_model(settings.synth_spec, 1, model);
   }
-  const Source source = open_source(model);
+  Source source = open_source(model);
+  if (settings.model.empty()) {
+    source.spectrum = spectrum_of(settings.synth_spec);
+  }
   const double copy = section.limits.memcpy_gb_per_s(std::max(2, section.workers()));
   const bool has_disk = drop_from_page_cache(source.paths);
   std::optional<double> disk;

@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding_table.hpp>
+#include <vindex/synth/synth.hpp>
 
 #include <fmt/format.h>
 
@@ -27,7 +28,21 @@ class Generator {
   std::uint64_t state_;
 };
 
+std::vector<float> weights_of(const std::string& spectrum, std::int64_t rows, std::int64_t cols,
+                              std::uint64_t seed) {
+  if (spectrum == "noise") {
+    return noise(rows * cols, seed);
+  }
+  std::vector<float> values(static_cast<std::size_t>(rows * cols));
+  synth::draw_matrix(spectrum, seed, rows, cols, values);
+  return values;
+}
+
 }  // namespace
+
+std::vector<std::string> known_spectra() {
+  return {"trained", "noise", "powerlaw", "spiked", "rowscale"};
+}
 
 std::vector<float> noise(std::int64_t count, std::uint64_t seed) {
   constexpr float kDeviation = 0.02F;
@@ -78,7 +93,7 @@ decode::Encoding encoding_of(const std::string& label) {
 }
 
 EncodedWeights::EncodedWeights(const decode::Encoding& encoding, std::int64_t rows,
-                               std::int64_t cols, std::uint64_t seed)
+                               std::int64_t cols, std::uint64_t seed, const std::string& spectrum)
     : encoding_(encoding) {
   const auto stride = decode::row_bytes(encoding, static_cast<std::uint64_t>(cols));
   if (!stride || (decode::is_encodable(encoding) && !decode::encoded_size(encoding, rows, cols))) {
@@ -91,9 +106,9 @@ EncodedWeights::EncodedWeights(const decode::Encoding& encoding, std::int64_t ro
   matrix_.cols = cols;
   matrix_.row_stride_bytes = static_cast<std::int64_t>(*stride);
   codes_.resize(static_cast<std::size_t>(*stride) * static_cast<std::size_t>(rows));
-  is_noise_ = decode::is_encodable(encoding);
-  if (is_noise_) {
-    fill_with_noise(seed);
+  has_spectrum_ = decode::is_encodable(encoding);
+  if (has_spectrum_) {
+    fill_with(weights_of(spectrum, rows, cols, seed));
   } else {
     fill_with_codes(seed);
   }
@@ -106,11 +121,10 @@ EncodedWeights::EncodedWeights(const decode::Encoding& encoding, std::int64_t ro
   }
 }
 
-void EncodedWeights::fill_with_noise(std::uint64_t seed) {
+void EncodedWeights::fill_with(const std::vector<float>& values) {
   const auto size = decode::encoded_size(encoding_, matrix_.rows, matrix_.cols);
   expects(size && size->code_bytes == codes_.size(), "codes of the size the encoder writes");
   scales_.resize(static_cast<std::size_t>(size->scale_bytes));
-  const std::vector<float> values = noise(matrix_.rows * matrix_.cols, seed);
   decode::encode_matrix(encoding_, values.data(), matrix_.rows, matrix_.cols, matrix_.cols, codes_,
                         scales_);
   decode::Companion& scale = matrix_.companions[0];

@@ -29,9 +29,11 @@ TEST_F(BenchCliTest, EverySectionIsMeasuredBesideALimit) {
   const auto document = nlohmann::json::parse(result.out);
   EXPECT_EQ(document.at("schema"), "vindex-bench/1");
   std::map<std::string, int> names;
+  std::map<std::string, int> spectra;
   for (const auto& row : document.at("rows")) {
     const auto name = row.at("name").get<std::string>();
     ++names[name];
+    ++spectra[name + " " + row.value("spectrum", "none")];
     EXPECT_EQ(row.at("samples").size(), 1U) << row;
     for (const double sample : row.at("samples")) {
       EXPECT_GT(sample, 0.0) << row;
@@ -40,14 +42,35 @@ TEST_F(BenchCliTest, EverySectionIsMeasuredBesideALimit) {
       EXPECT_GT(row.at("limit"), 0.0) << row;
     }
   }
-  EXPECT_EQ(names["spectra.default"], 4);  // two encodings, two batches
+  EXPECT_EQ(spectra["spectra.default trained"], 4);  // two encodings, two batches
+  EXPECT_EQ(spectra["spectra.default noise"], 4);
+  EXPECT_EQ(spectra["spectra.strict noise"], 4);
   EXPECT_EQ(names["spectra.strict"], 4);
-  EXPECT_EQ(names["gram"], 8);
+  EXPECT_EQ(spectra["gram noise"], 8);
+  EXPECT_EQ(spectra["end_to_end noise"], names["end_to_end"]);
   EXPECT_GE(names["end_to_end"], 1);
   EXPECT_GE(names["read"], names["end_to_end"]);  // one of each cache, and one more way of reading
   EXPECT_GE(names["probe.memcpy"], 1);
   EXPECT_EQ(names["probe.index"], 1);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "scratch files stay";
+}
+
+TEST_F(BenchCliTest, SpectraAreChosen) {
+  const ProgramResult result =
+      run({"--sections", "spectra", "--spectra", "trained,spiked", "--modes", "fast,default",
+           "--shapes", "192x96", "--encodings", "BF16", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("192x96 BF16, trained"), std::string::npos) << result.err;
+  std::vector<std::string> found;
+  const auto document = nlohmann::json::parse(result.out);
+  for (const auto& row : document.at("rows")) {
+    const auto name = row.at("name").get<std::string>();
+    if (name.starts_with("spectra.")) {
+      found.push_back(name + " " + row.at("spectrum").get<std::string>());
+    }
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{"spectra.fast trained", "spectra.fast spiked",
+                                             "spectra.default trained", "spectra.default spiked"}));
 }
 
 TEST_F(BenchCliTest, SectionsAreChosenAndATableIsPrinted) {
@@ -99,6 +122,7 @@ TEST_F(BenchCliTest, MistakesAreUsageErrors) {
            {"--shapes", "7168"},
            {"--shapes", "10x10x10"},
            {"--sections", "all"},
+           {"--spectra", "flat"},
            {"--encodings", "Q9", "--shapes", "256x256"},
            {"--sections", "spectra", "--encodings", "Q4_K", "--shapes", "256x256"},
            {"--sections", "decode", "--shapes", "4x100", "--encodings", "Q4_K"},

@@ -34,7 +34,7 @@ class CheckFormTest(unittest.TestCase):
     def test_what_follows_the_form_passes(self):
         for document in (DOCUMENT, changed(["gpu"], None), changed(["rows", 0, "limit"], 0.27),
                          changed(["rows", 0, "peer"], "torch.svdvals.gesvd"), changed(["rows"], []),
-                         changed(["host", "memory_gib"], None),
+                         changed(["host", "memory_gib"], None), changed(["rows", 0, "spectrum"], "trained"),
                          changed(["rows", 0], {**ROW, "samples": [], "note": "not installed"})):
             self.assertEqual(check_form.problems(document), [])
 
@@ -46,7 +46,8 @@ class CheckFormTest(unittest.TestCase):
                             (["rows", 0, "samples"], [1, "2"]), (["rows", 0, "samples"], [float("nan")]),
                             (["rows", 0, "samples"], []), (["rows", 0, "batch"], -1), (["rows", 0, "limit"], DELETED),
                             (["rows", 0, "limit"], "fast"), (["rows", 0, "peer"], ""), (["rows", 0, "mean"], 1.0),
-                            (["rows", 0, "note"], ""), (["rows", 0, "rows"], True)):
+                            (["rows", 0, "note"], ""), (["rows", 0, "spectrum"], ""), (["rows", 0, "spectrum"], None),
+                            (["rows", 0, "rows"], True)):
             self.assertNotEqual(check_form.problems(changed(path, value)), [], path)
 
 

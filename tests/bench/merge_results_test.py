@@ -48,17 +48,23 @@ class MergeResultsTest(unittest.TestCase):
         document = {**DOCUMENT, "rows": [{**ROW, "samples": [1.0, 9.0, 2.5]}, {**ROW, "samples": [], "note": "no memory"}]}
         text = merge_results.table([document])
         self.assertIn(" 2.5 ", text)
+        self.assertIn(" trained ", merge_results.table([{**document, "rows": [{**ROW, "spectrum": "trained"}]}]))
         self.assertIn("no memory", text)
 
     def test_peers_stand_beside_ours(self):
         rows = [{**ROW, "samples": [1.0, 3.0, 2.0]}, {**ROW, "peer": "torch.svdvals", "samples": [20.0]},
+                {**ROW, "spectrum": "trained", "samples": [4.0]},
+                {**ROW, "spectrum": "trained", "peer": "torch.svdvals", "samples": [20.0]},
                 {**ROW, "peer": "cupy.svd", "samples": [], "note": "not installed"},
                 {**ROW, "name": "probe.error.var_64", "route": "spectra.default", "peer": "torch.svdvals", "unit": "share",
                  "samples": [1e-7, 3e-7]}]
         lines = peers.table(rows).splitlines()
         self.assertRegex(lines[1], r"vindex .* 2\.000 .* 1\.0")
         self.assertRegex(lines[2], r"torch\.svdvals .* 20\.000 .* 10\.0 .*3\.0e-07")
-        self.assertRegex(lines[3], r"cupy\.svd .* not installed")
+        self.assertRegex(lines[3], r"trained .* 4\.000 .* 1\.0")
+        self.assertRegex(lines[4], r"trained .* torch\.svdvals .* 20\.000 .* 5\.0 ")
+        self.assertNotIn("3.0e-07", lines[4])  # errors are of one spectrum
+        self.assertRegex(lines[5], r"cupy\.svd .* not installed")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory() as folder:
     out = os.path.join(folder, "peers.json")
     done = subprocess.run(
         [sys.executable, os.path.join(BENCH, "peers.py"), "--program", sys.argv[1], "--rows", "192", "--cols", "128",
-         "--samples", "1", "--files", "2", "--spectra", "gaussian,spiked", "--peers",
+         "--samples", "1", "--files", "2", "--spectra", "trained,noise", "--peers",
          "scipy.svdvals,numpy.gram+eigvalsh,weightwatcher-like", "-o", out], stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0, done.stderr
     with open(out, encoding="utf-8") as file:
@@ -34,19 +34,27 @@ def found(name, peer):
     return [row for row in rows if row["name"] == name and row["peer"] == peer]
 
 
-assert len(found("spectra.default", None)) == 1 and len(found("end_to_end", None)) >= 1
+def spectra(name, peer):
+    return [row["spectrum"] for row in found(name, peer)]
+
+
+assert spectra("spectra.default", None) == ["trained", "noise"] and len(found("end_to_end", None)) >= 1, rows
 for peer in ("scipy.svdvals", "numpy.gram+eigvalsh"):
-    assert found("spectra.default", peer)[0]["samples"], rows
-    assert peer.split(".")[0] in found("spectra.default", peer)[0]["note"], rows
-    assert len(found("probe.cpu_time", peer)[0]["samples"]) == len(found("spectra.default", peer)[0]["samples"])
-    errors = found("probe.error.var_64", peer)[0]["samples"]
-    assert len(errors) == 2 and max(errors) < 1e-5, errors
-    assert max(found("probe.error.sigma_1", peer)[0]["samples"]) < 1e-5
+    assert spectra("spectra.default", peer) == ["trained", "noise"], rows
+    for index, row in enumerate(found("spectra.default", peer)):
+        assert row["samples"] and peer.split(".")[0] in row["note"], row
+        assert len(found("probe.cpu_time", peer)[index]["samples"]) == len(row["samples"])
+    assert spectra("probe.error.var_64", peer) == ["trained", "noise"], rows
+    assert max(row["samples"][0] for row in found("probe.error.var_64", peer)) < 1e-5, rows
+    assert max(row["samples"][0] for row in found("probe.error.sigma_1", peer)) < 1e-5, rows
 ours = found("end_to_end", "weightwatcher-like")[0]
 assert ours["samples"] or ours["note"], ours
 assert {row["note"].split()[-1] for row in found("probe.cpu_time", None)} == \
     {"spectra.default", "spectra.strict", "spectra.fast"}
 assert document["host"]["blas"].startswith("OpenBLAS"), document["host"]
+assert len(found("probe.error.var_64", None)) == 6  # three modes
 for row in found("probe.error.var_64", None):
-    assert max(row["samples"]) < 1e-6, row
+    assert max(row["samples"]) < (1e-5 if row["route"] == "spectra.fast" else 1e-6), row
+for row in found("probe.error.sigma_max_absolute", None):
+    assert row["route"] == "spectra.fast" or max(row["samples"]) < 1e-5, row
 print(done.stderr)

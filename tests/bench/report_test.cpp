@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <set>
 #include <sstream>
 
 namespace vindex::bench {
@@ -46,6 +47,22 @@ TEST(BenchReport, JsonHoldsEverySampleAndNoAverage) {
   EXPECT_TRUE(document.at("rows").at(1).at("samples").empty());
 }
 
+TEST(BenchReport, RowsOfSpectraSayTheirKindAndOthersDoNot) {
+  Report report = sample_report();
+  report.rows[0].spectrum = "trained";
+  report.rows.push_back(report.rows[0]);
+  report.rows[2].spectrum = "noise";
+  const auto document = nlohmann::json::parse(report_json(report));
+  EXPECT_EQ(document.at("rows").at(0).at("spectrum"), "trained");
+  EXPECT_EQ(document.at("rows").at(2).at("spectrum"), "noise");
+  EXPECT_FALSE(document.at("rows").at(1).contains("spectrum"));
+  for (const std::size_t columns : {80, 120}) {
+    const std::string table = report_table(report, columns);
+    EXPECT_NE(table.find("trained"), std::string::npos) << table;
+    EXPECT_NE(table.find("noise"), std::string::npos) << table;
+  }
+}
+
 TEST(BenchReport, TableShowsMedianBestAndShareOfTheLimit) {
   const std::string table = report_table(sample_report(), 120);
   const std::string line = table.substr(table.find("spectra.default"));
@@ -65,6 +82,7 @@ TEST(BenchReport, TheTableFitsTheTerminalAndRoutesStayApart) {
                            .rows = 7168,
                            .cols = 2048,
                            .encoding = "F8_E4M3/128x128",
+                           .spectrum = "trained",
                            .unit = "ms_per_matrix",
                            .samples = {1234.5},
                            .limit = 617.2});
@@ -126,7 +144,7 @@ TEST(BenchWeights, EveryKnownEncodingDecodesAndNoiseHasItsDeviation) {
     std::vector<std::byte> place(weights.bytes());
     std::vector<float> decoded(static_cast<std::size_t>(kRows * kCols), -1.0F);
     decode::decode_matrix(weights.copied_to(place), decoded.data(), kCols);
-    if (weights.is_noise()) {
+    if (weights.has_spectrum()) {
       ++noisy;
       const auto moments = decode::moments_of(decoded.data(), kRows, kCols, kCols);
       EXPECT_EQ(moments.nonfinite, 0) << encoding.label;
@@ -136,6 +154,18 @@ TEST(BenchWeights, EveryKnownEncodingDecodesAndNoiseHasItsDeviation) {
   EXPECT_GE(noisy, 6);
 }
 
+TEST(BenchWeights, EverySpectrumHasWeightsOfItsOwn) {
+  std::set<std::string> seen;
+  for (const std::string& spectrum : known_spectra()) {
+    for (const std::uint64_t seed : {1U, 2U}) {
+      const EncodedWeights weights(encoding_of("F32"), 32, 24, seed, spectrum);
+      const auto* const codes = reinterpret_cast<const char*>(weights.matrix().codes);
+      EXPECT_TRUE(seen.emplace(codes, 32 * 24 * 4).second) << spectrum;
+    }
+  }
+  EXPECT_EQ(known_spectra().front(), "trained");
+}
+
 TEST(BenchWeights, SeedsGiveDifferentWeightsAndNamesAreChecked) {
   EXPECT_EQ(noise(100, 1), noise(100, 1));
   EXPECT_NE(noise(100, 1), noise(100, 2));
@@ -143,6 +173,7 @@ TEST(BenchWeights, SeedsGiveDifferentWeightsAndNamesAreChecked) {
   EXPECT_EQ(encoding_of("INT4").label, "INT4/g32");
   EXPECT_THROW(encoding_of("Q9_9"), UsageError);
   EXPECT_THROW(EncodedWeights(encoding_of("Q4_K"), 4, 100, 1), UsageError);
+  EXPECT_THROW(EncodedWeights(encoding_of("BF16"), 4, 8, 1, "flat"), UsageError);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct SpectraCase {
   measure::Mode mode = measure::Mode::kDefault;
   std::int64_t rows = 0, cols = 0;  ///< as stored
   std::string encoding = {};        ///< label, see encoding_of()
+  std::string spectrum = "noise";   ///< of the weights, see known_spectra()
   std::int64_t batch = 0;           ///< matrices per call; 0: what the back end asks for
   std::string route = "auto";
 };

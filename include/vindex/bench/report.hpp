@@ -20,6 +20,7 @@ struct Row {
   std::int64_t cols = 0;
   std::int64_t batch = 1;
   std::string encoding = "F32";
+  std::string spectrum = {};  ///< trained, noise, ...: of the weights; empty where none is measured
   /// ms_per_matrix, gb_f32_per_s, gb_in_per_s, gb_per_s, seconds, microseconds or share
   std::string unit = {};
   std::vector<double> samples = {};
