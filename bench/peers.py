@@ -21,13 +21,15 @@ import argparse
 import datetime
 import json
 import os
-import queue
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from peer_processes import Children, run  # noqa: E402
 
 # name, row it is a peer of, batches: "one" or "many"
 CPU_PEERS = (("scipy.svdvals", "spectra.default", "one"), ("scipy.gram+eigvalsh", "spectra.default", "one"),
@@ -41,69 +43,12 @@ CUDA_PEERS = (("cupy.gram32+eigvalsh", "spectra.default", "many"), ("cupy.gram64
               ("jax.gram32+eigvalsh", "spectra.default", "many"), ("jax.svd", "spectra.default", "one"),
               ("torch.svd_lowrank", "spectra.fast", "one"), ("weightwatcher-like", "end_to_end", "one"),
               ("torch.svdvals.gesvdj", "spectra.default", "one"))
-
-
 DOWN = "model.layers.1.mlp.experts.0.down_proj.weight"
 
 
 def synth_kind(spectrum):
     """`bench` calls noise what it is of a spectrum, `synth` what it is of weights."""
     return "gaussian" if spectrum == "noise" else spectrum
-
-
-def clean_environment():
-    """OPENBLAS_* and their like choose kernels and threads: nobody gets any."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS_", "OMP_", "GOTO_", "MKL_"))}
-
-
-def run(command):
-    done = subprocess.run(command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise RuntimeError(f"{' '.join(command[:3])} ended with {done.returncode}: {last}")
-    return done.stdout
-
-
-class Child:
-    """The process of bench/peer_calls.py, started again after it was killed."""
-
-    def __init__(self, command, answer_seconds):
-        self.command, self.answer_seconds, self.process = command, answer_seconds, None
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, env=clean_environment(), stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.lines = queue.Queue()
-
-        def read(stream=self.process.stdout, lines=self.lines):
-            for line in stream:
-                lines.put(line)
-            lines.put(None)
-
-        threading.Thread(target=read, daemon=True).start()
-
-    def ask(self, **wanted):
-        if self.process is None or self.process.poll() is not None:
-            self.start()
-        try:
-            self.process.stdin.write(json.dumps(wanted) + "\n")
-            self.process.stdin.flush()
-            line = self.lines.get(timeout=self.answer_seconds)
-            return json.loads(line) if line is not None else {"failure": "the peer's process ended"}
-        except BrokenPipeError:
-            return {"failure": "the peer's process ended"}
-        except ValueError:
-            return {"failure": f"no JSON: {line.strip()[:100]}"}
-        except queue.Empty:
-            self.stop()
-            return {"failure": f"no answer within {self.answer_seconds:.0f} s"}
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
 
 
 class Bench:
@@ -181,7 +126,7 @@ class Bench:
             else:
                 same["samples"] += more["samples"]
 
-    def our_errors(self, here):
+    def our_errors(self):
         """Of every mode, where our program measures here and time is left."""
         if self.failed or time.monotonic() > self.deadline:
             return
@@ -191,7 +136,6 @@ class Bench:
         except ImportError as error:
             print(f"no errors of ours: {error}", file=sys.stderr)
             return
-        sys.path.insert(0, here)
         from peer_calls import errors_of, reference_values
         for spectrum in self.options.spectra:
             weights = numpy.fromfile(os.path.join(self.folder, "weights", spectrum + ".f32"), dtype="<f4")
@@ -211,7 +155,7 @@ class Bench:
             self.error_rows.append({**self.peer_row("probe.error." + error, peer or name, spectrum, 1, "share"),
                                     "route": name, "peer": peer, "samples": [value], "note": "against float64 LAPACK"})
 
-    def time_peers(self, child, peers):
+    def time_peers(self, children, peers):
         """Rounds over all peers and ours, so that a busy machine slows all alike; the first is a warm-up."""
         wanted = [(self.peer_row(name, peer, spectrum, batch), batch) for spectrum in self.options.spectra
                   for peer, name, kind in peers if name != "end_to_end"
@@ -247,7 +191,7 @@ class Bench:
                     row["note"] = "not run: the time limit was reached"
                 continue
             start = time.monotonic()
-            answer = child.ask(peer=row["peer"], spectrum=row["spectrum"] if row["name"] != "end_to_end" else
+            answer = children.ask(peer=row["peer"], spectrum=row["spectrum"] if row["name"] != "end_to_end" else
                                self.options.spectra[0], batch=batch, what="time")
             spent[index] += time.monotonic() - start
             if "failure" in answer:
@@ -260,7 +204,7 @@ class Bench:
             if not interleaved:
                 self.write(False)  # a run that is ended from outside keeps what it has
 
-    def peer_errors(self, child, peers):
+    def peer_errors(self, children, peers):
         for peer, name, _ in peers:
             if name == "end_to_end":
                 continue
@@ -268,7 +212,7 @@ class Bench:
                 rows = [row for row in self.peer_rows if (row["peer"], row["spectrum"]) == (peer, spectrum)]
                 if "note" in rows[0] or time.monotonic() > self.deadline:
                     continue
-                answer = child.ask(peer=peer, spectrum=spectrum, batch=1, what="errors")
+                answer = children.ask(peer=peer, spectrum=spectrum, batch=1, what="errors")
                 if "failure" in answer:
                     print(f"{peer}: no errors: {answer['failure']}", file=sys.stderr)
                 else:
@@ -368,21 +312,20 @@ def main():
     with tempfile.TemporaryDirectory(prefix="vindex-peers-") as folder:
         bench = Bench(options, folder)
         bench.write_inputs()
-        here = os.path.dirname(os.path.abspath(__file__))
         bf16 = [os.path.join(bench.models["bf16"], name) for name in sorted(os.listdir(bench.models["bf16"]))
                 if name.endswith(".safetensors")]
-        child = Child([sys.executable, os.path.join(here, "peer_calls.py"), "--folder", os.path.join(folder, "weights"),
-                       "--rows", str(options.rows), "--cols", str(options.cols), "--device", options.device,
-                       "--threads", str(options.threads)] + [word for path in bf16 for word in ("--model-file", path)],
-                      options.answer_seconds)
+        command = [sys.executable, os.path.join(HERE, "peer_calls.py"), "--folder", os.path.join(folder, "weights"),
+                   "--rows", str(options.rows), "--cols", str(options.cols), "--device", options.device,
+                   "--threads", str(options.threads)] + [word for path in bf16 for word in ("--model-file", path)]
+        children = Children(command, options.answer_seconds, options.device == "cpu")
         try:
-            bench.time_peers(child, peers)
+            bench.time_peers(children, peers)
             bench.write(False)
             if not options.no_errors:
-                bench.peer_errors(child, peers)
-                bench.our_errors(here)
+                bench.peer_errors(children, peers)
+                bench.our_errors()
         finally:
-            child.stop()
+            children.stop()
         bench.write(True)
     print(table(bench.rows()), file=sys.stderr)
     return 1 if bench.failed or not any(row["peer"] and row["samples"] for row in bench.rows()) else 0

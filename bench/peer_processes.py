@@ -1,0 +1,80 @@
+"""Owns the processes that bench/peers.py times: our program, and bench/peer_calls.py for the peers. None of them inherits a
+choice of kernels or threads.
+"""
+import json
+import os
+import queue
+import subprocess
+import threading
+
+
+def clean_environment():
+    """OPENBLAS_* and their like choose kernels and threads: nobody gets any."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS_", "OMP_", "GOTO_", "MKL_"))}
+
+
+def run(command):
+    done = subprocess.run(command, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise RuntimeError(f"{' '.join(command[:3])} ended with {done.returncode}: {last}")
+    return done.stdout
+
+
+class Child:
+    """The process of bench/peer_calls.py, started again after it was killed."""
+
+    def __init__(self, command, answer_seconds):
+        self.command, self.answer_seconds, self.process = command, answer_seconds, None
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=clean_environment(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.lines = queue.Queue()
+
+        def read(stream=self.process.stdout, lines=self.lines):
+            for line in stream:
+                lines.put(line)
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def ask(self, **wanted):
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        try:
+            self.process.stdin.write(json.dumps(wanted) + "\n")
+            self.process.stdin.flush()
+            line = self.lines.get(timeout=self.answer_seconds)
+            return json.loads(line) if line is not None else {"failure": "the peer's process ended"}
+        except BrokenPipeError:
+            return {"failure": "the peer's process ended"}
+        except ValueError:
+            return {"failure": f"no JSON: {line.strip()[:100]}"}
+        except queue.Empty:
+            self.stop()
+            return {"failure": f"no answer within {self.answer_seconds:.0f} s"}
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+class Children:
+    """On a CPU a process for every package, so that nobody's threads wait in another's; on a GPU one, whose memory they share."""
+
+    def __init__(self, command, answer_seconds, is_apart):
+        self.command, self.answer_seconds, self.is_apart, self.children = command, answer_seconds, is_apart, {}
+
+    def ask(self, **wanted):
+        package = wanted["peer"].split(".")[0] if self.is_apart else ""
+        if package not in self.children:
+            self.children[package] = Child(self.command, self.answer_seconds)
+        return self.children[package].ask(**wanted)
+
+    def stop(self):
+        for child in self.children.values():
+            child.stop()
