@@ -72,8 +72,11 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
                           .matrix_bytes = parts.matrix_bytes,
                           .sums_offset = parts.sums_offset,
                           .factors_offset = parts.factors_offset,
+                          .squares_offset = parts.squares_offset,
+                          .diagonals_offset = parts.diagonals_offset,
                           .norms_offset = parts.norms_offset};
-  const bool one_pass = !plan.shifted && cut.chunks_at_once == shape.chunks();
+  const bool one_pass =
+      plan.kind == OperandKind::kBlockScaled && cut.chunks_at_once == shape.chunks();
 
   for (std::int64_t first = 0; first < count; first += cut.matrices_at_once) {
     const std::int64_t matrices = std::min(cut.matrices_at_once, count - first);
@@ -105,6 +108,7 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
         .part_bytes = memory.part_bytes,
         .matrix_bytes = memory.matrix_bytes,
         .factors = reinterpret_cast<const float*>(memory.workspace + memory.factors_offset),
+        .diagonals = reinterpret_cast<const float*>(memory.workspace + memory.diagonals_offset),
         .grams = grams + first * shape.gram_elements(),
         .norms = reinterpret_cast<double*>(memory.workspace + memory.norms_offset),
         .order = shape.order(),

@@ -1,6 +1,6 @@
 #include "device/launch.hpp"
 #include "gram/gram_operands.hpp"
-#include "gram/gram_sources.hpp"
+#include "gram/gram_sums.hpp"
 
 #include <vindex/core/philox.hpp>
 
@@ -10,20 +10,28 @@ namespace vindex::kernels {
 
 namespace {
 
+using device::CodeCounts;
+using device::kAllLanes;
 using device::kRun;
+using device::kRunsPerRow;
+using device::LineSquares;
+using device::ThreadSums;
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
-constexpr unsigned kAllLanes = 0xFFFFFFFFU;
-constexpr int kTile = static_cast<int>(GramShape::kTile);
-constexpr int kRunsPerRow = kTile / kRun;
-constexpr int kLargestHalfExponent = 14;  ///< operands below 2^15: nothing rounds to infinity
-/// Factors of blocks that hold a weight stay below 2^11; those of blocks of zeros may be anything,
-/// and must not turn 0 into NaN.
-constexpr float kLargestFactor = 0x1p+60F;
+constexpr int kThreads = device::kSumThreads;
+constexpr int kTile = device::kTileSide;
 
-/// What a kernel is compiled for; the rest is decided when it runs.
+/// What a kernel is compiled for; the rest is decided when it runs. Sums in float64 and operands
+/// together keep so many numbers in registers that few warps would find room.
 enum class Element { kHalf, kBfloat16, kBlockScaledHalf };
+template <OperandSource Source, Element Kind, bool Sums, bool Operands>
+struct OperandPass {
+  static constexpr OperandSource kSource = Source;
+  static constexpr Element kKind = Kind;
+  static constexpr bool kCounted = Kind == Element::kBlockScaledHalf;
+  static constexpr bool kSums = Sums;
+  static constexpr bool kOperands = Operands;
+  static constexpr int kBlocks = Sums ? 2 : 3;  ///< that a multiprocessor should hold
+};
 
 struct OperandArguments {
   GramMemory memory;
@@ -31,68 +39,26 @@ struct OperandArguments {
   std::int64_t tiles, chunks;
   bool contracts_rows, shifted, pair;
 };
-static_assert(sizeof(WeightSums) == GramWorkspace::kSumsBytes);
 
-__device__ inline WeightSums no_sums() {
-  WeightSums sums;
-  sums.min = HUGE_VALF;
-  sums.max = -HUGE_VALF;
-  return sums;
-}
+/// Shared memory of a block, one after the other: sums of warps, squares of lines, counts of codes.
+struct SharedSums {
+  static constexpr int kSumsBytes = device::kSumWarps * static_cast<int>(sizeof(WeightSums));
+  static constexpr int kLineBytes = LineSquares<double>::kSharedBytes;
+  static constexpr int kCountBytes =
+      device::kSumWarps * CodeCounts::kBins * static_cast<int>(sizeof(std::uint32_t));
+  static_assert(kSumsBytes % 8 == 0);
 
-__device__ inline void add(WeightSums& to, const WeightSums& from) {
-  to.count += from.count;
-  to.zeros += from.zeros;
-  to.nonfinite += from.nonfinite;
-  for (int k = 0; k < 4; ++k) {
-    to.power[k] += from.power[k];
+  static constexpr int bytes(Element kind) {
+    return kSumsBytes + kLineBytes + (kind == Element::kBlockScaledHalf ? kCountBytes : 0);
   }
-  to.squares += from.squares;
-  to.min = fminf(to.min, from.min);
-  to.max = fmaxf(to.max, from.max);
-}
-
-__device__ inline void add_weight(WeightSums& sums, float weight, double shift) {
-  const auto w = static_cast<double>(weight);
-  const double d = w - shift;
-  const double d2 = d * d;
-  sums.count += 1;
-  sums.zeros += weight == 0.0F ? 1 : 0;
-  sums.power[0] += d;
-  sums.power[1] += d2;
-  sums.power[2] = fma(d2, d, sums.power[2]);
-  sums.power[3] = fma(d2, d2, sums.power[3]);
-  sums.squares = fma(w, w, sums.squares);
-  sums.min = fminf(sums.min, weight);
-  sums.max = fmaxf(sums.max, weight);
-}
-
-/// The sums of all threads of the block, in thread 0; a fixed tree. `shared` holds kWarps sums.
-__device__ inline WeightSums block_sum(WeightSums sums, WeightSums* shared) {
-  for (int offset = 16; offset > 0; offset /= 2) {
-    WeightSums other;
-    other.count = __shfl_down_sync(kAllLanes, sums.count, offset);
-    other.zeros = __shfl_down_sync(kAllLanes, sums.zeros, offset);
-    other.nonfinite = __shfl_down_sync(kAllLanes, sums.nonfinite, offset);
-    for (int k = 0; k < 4; ++k) {
-      other.power[k] = __shfl_down_sync(kAllLanes, sums.power[k], offset);
-    }
-    other.squares = __shfl_down_sync(kAllLanes, sums.squares, offset);
-    other.min = __shfl_down_sync(kAllLanes, sums.min, offset);
-    other.max = __shfl_down_sync(kAllLanes, sums.max, offset);
-    add(sums, other);
+  __device__ static WeightSums* sums() {
+    return reinterpret_cast<WeightSums*>(device::dynamic_shared());
   }
-  if (threadIdx.x % 32 == 0) {
-    shared[threadIdx.x / 32] = sums;
+  __device__ static void* lines() { return device::dynamic_shared() + kSumsBytes; }
+  __device__ static CodeCounts counts() {
+    return {reinterpret_cast<std::uint32_t*>(device::dynamic_shared() + kSumsBytes + kLineBytes)};
   }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < kWarps; ++warp) {
-      add(sums, shared[warp]);
-    }
-  }
-  return sums;
-}
+};
 
 /// The number about which moments are taken: 0, or the mean of 32 weights of the first row where
 /// they lie closer to it than to 0 (then powers about 0 would cancel). Every warp finds the same.
@@ -110,13 +76,6 @@ __device__ inline double shift_of(const decode::DecodeView& view) {
   const double mean = sum / 32.0;
   const double variance = squares / 32.0 - mean * mean;
   return mean * mean > 4.0 * variance && isfinite(squares) ? mean : 0.0;
-}
-
-/// `value` 2^-exponent; two steps, as neither factor alone need be a float32.
-__device__ inline float scale_down(float value, int exponent) {
-  const int half = exponent / 2;
-  return value * bits_as<float>(static_cast<std::uint32_t>(127 - half) << 23U) *
-         bits_as<float>(static_cast<std::uint32_t>(127 - (exponent - half)) << 23U);
 }
 
 /// Bit i: the sign of element first + i stride is turned.
@@ -150,47 +109,101 @@ __device__ inline void store_run(unsigned char* tile, int row, int first,
   }
 }
 
-/// What enters the product for a run, and its weights; both zero outside the matrix.
-struct Run {
-  float operands[kRun];
-  float weights[kRun];
+/// Columns [col, col + kRun) of a row, of which the first `valid` lie in the matrix.
+struct Place {
+  std::int64_t row, col;
   int valid;
+
+  __device__ Place(const decode::DecodeView& view, std::int64_t at_row, std::int64_t at_col)
+      : row(at_row), col(at_col) {
+    const std::int64_t left = row < view.rows ? view.cols - col : 0;
+    valid = static_cast<int>(left < 0 ? 0 : left < kRun ? left : kRun);
+  }
 };
 
-template <OperandSource Source, Element Kind>
-__device__ inline void read_run(const decode::DecodeView& view, float block_scale, std::int64_t row,
-                                std::int64_t col, Run& run) {
-  const std::int64_t left = row < view.rows ? view.cols - col : 0;
-  run.valid = static_cast<int>(left < 0 ? 0 : left < kRun ? left : kRun);
-  if (run.valid == kRun) {
-    if constexpr (Kind == Element::kBlockScaledHalf) {
-      device::read_codes<Source>(view, row, col, run.operands);
-    } else {
-      device::read_weights<Source>(view, row, col, run.operands);
-    }
+/// What enters the product for a run of E4M3 codes under the scale of their tile: the codes, 0 for
+/// what is not finite or outside. Sums are taken as gram_sums.hpp says.
+template <OperandSource Source, bool TakesSums>
+__device__ inline void read_counted_run(const decode::DecodeView& view, float block_scale,
+                                        const Place& place, const CodeCounts& counts,
+                                        LineSquares<std::uint64_t>& lines,
+                                        float (&operands)[kRun]) {
+  using Format = device::SourceFormat<Source>;
+  static_assert(Format::kBits == 8);
+  const std::uint8_t* const from = view.codes + place.row * view.row_stride_bytes + place.col;
+  std::uint32_t words[kRun / 4] = {};
+  if (place.valid == kRun) {
+    device::load_codes(from, words);
   } else {
-    float edge[kRun] = {};
-#pragma unroll 1
-    for (int i = 0; i < run.valid; ++i) {
-      edge[i] = Kind == Element::kBlockScaledHalf ? device::code_at<Source>(view, row, col + i)
-                                                  : device::weight_at<Source>(view, row, col + i);
-    }
 #pragma unroll
     for (int i = 0; i < kRun; ++i) {
-      run.operands[i] = edge[i];
+      words[i / 4] |= i < place.valid ? static_cast<std::uint32_t>(from[i]) << (8 * (i % 4)) : 0U;
     }
   }
 #pragma unroll
   for (int i = 0; i < kRun; ++i) {
-    run.weights[i] =
-        Kind == Element::kBlockScaledHalf ? run.operands[i] * block_scale : run.operands[i];
-    run.operands[i] = isfinite(run.weights[i]) ? run.operands[i] : 0.0F;
+    const std::uint32_t code = words[i / 4] >> (8 * (i % 4)) & 0xFFU;
+    const float value = Format::value_of(code);
+    operands[i] = isfinite(value * block_scale) ? value : 0.0F;
+    if constexpr (TakesSums) {
+      if (i < place.valid) {
+        counts.count(code);
+      }
+      lines.add(i, device::e4m3_square(operands[i]));
+    }
   }
 }
 
-template <OperandSource Source, Element Kind>
-__global__ void __launch_bounds__(kThreads)
+/// The same where weights enter the product; sums are taken of them one by one, or by their codes.
+template <OperandSource Source, bool TakesSums>
+__device__ inline void read_run(const decode::DecodeView& view, double shift, const Place& place,
+                                ThreadSums& sums, LineSquares<double>& lines,
+                                float (&operands)[kRun]) {
+  if constexpr (TakesSums && Source == OperandSource::kScaledInt4) {
+    if (place.valid == kRun && device::run_shares_scale(view)) {
+      const float scale = device::scale_at(view, place.row, place.col);
+      if (device::sums_by_codes(view, scale, shift)) {
+        device::read_codes<Source>(view, place.row, place.col, operands);
+        device::add_codes(sums, lines, operands, scale);
+#pragma unroll
+        for (float& operand : operands) {
+          operand *= scale;
+        }
+        return;
+      }
+    }
+  }
+  if (place.valid == kRun) {
+    device::read_weights<Source>(view, place.row, place.col, operands);
+  } else {
+    float edge[kRun] = {};
+#pragma unroll 1
+    for (int i = 0; i < place.valid; ++i) {
+      edge[i] = device::weight_at<Source>(view, place.row, place.col + i);
+    }
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) {
+      operands[i] = edge[i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kRun; ++i) {
+    const bool counts = TakesSums && i < place.valid;
+    if (!isfinite(operands[i])) {
+      sums.nonfinite += counts ? 1 : 0;
+      operands[i] = 0.0F;
+    } else if (counts) {
+      sums.add(operands[i], shift);
+      const auto w = static_cast<double>(operands[i]);
+      lines.add_product(i, w, w);
+    }
+  }
+}
+
+template <typename Pass>
+__global__ void __launch_bounds__(kThreads, Pass::kBlocks)
     operand_kernel(ViewBatch batch, OperandArguments arguments, GramFacts* facts) {
+  constexpr OperandSource kSource = Pass::kSource;
   const std::int64_t matrix = blockIdx.z;
   const decode::DecodeView& view = batch.views[matrix];
   const std::int64_t local_chunk = static_cast<std::int64_t>(blockIdx.x) / arguments.tiles;
@@ -204,30 +217,31 @@ __global__ void __launch_bounds__(kThreads)
   unsigned char* const operands =
       memory.workspace + matrix * memory.matrix_bytes +
       (tile * arguments.task.chunk_count + local_chunk) * kSlicesPerChunk * kOperandTileBytes;
-  const float block_scale =
-      Kind == Element::kBlockScaledHalf ? device::scale_at(view, first_row, first_col) : 1.0F;
-  const double shift = arguments.task.sums ? shift_of<Source>(view) : 0.0;
+  const float block_scale = Pass::kCounted ? device::scale_at(view, first_row, first_col) : 1.0F;
+  const double shift = Pass::kSums ? shift_of<kSource>(view) : 0.0;
   const int exponent = arguments.shifted ? facts[matrix].operand_exponent : 0;
 
-  WeightSums sums = no_sums();
+  ThreadSums sums;
+  LineSquares<std::conditional_t<Pass::kCounted, std::uint64_t, double>> lines(contracts_rows,
+                                                                               SharedSums::lines());
+  if constexpr (Pass::kCounted && Pass::kSums) {
+    SharedSums::counts().clear();
+  }
   for (int index = static_cast<int>(threadIdx.x); index < kTile * kRunsPerRow; index += kThreads) {
     const int row = index / kRunsPerRow;
     const int col = index % kRunsPerRow * kRun;
-    Run run;
-    read_run<Source, Kind>(view, block_scale, first_row + row, first_col + col, run);
-    if (arguments.task.sums) {
-#pragma unroll
-      for (int i = 0; i < kRun; ++i) {
-        if (i < run.valid) {
-          if (isfinite(run.weights[i])) {
-            add_weight(sums, run.weights[i], shift);
-          } else {
-            sums.nonfinite += 1;
-          }
-        }
-      }
+    const Place place(view, first_row + row, first_col + col);
+    float values[kRun];
+    if constexpr (Pass::kCounted) {
+      read_counted_run<kSource, Pass::kSums>(view, block_scale, place, SharedSums::counts(), lines,
+                                             values);
+    } else {
+      read_run<kSource, Pass::kSums>(view, shift, place, sums, lines, values);
     }
-    if (!arguments.task.operands) {
+    if constexpr (Pass::kSums) {
+      lines.end_run(row);
+    }
+    if constexpr (!Pass::kOperands) {
       continue;
     }
     if (arguments.task.flip_signs) {
@@ -239,13 +253,13 @@ __global__ void __launch_bounds__(kThreads)
                                              transposed ? view.rows : 1);
 #pragma unroll
       for (int i = 0; i < kRun; ++i) {
-        run.operands[i] = (flips >> i & 1U) != 0 ? -run.operands[i] : run.operands[i];
+        values[i] = (flips >> i & 1U) != 0 ? -values[i] : values[i];
       }
     }
     if (arguments.shifted) {
 #pragma unroll
       for (int i = 0; i < kRun; ++i) {
-        run.operands[i] = scale_down(run.operands[i], exponent);
+        values[i] = device::scale_down(values[i], exponent);
       }
     }
     // Stored columns are neighbours in a row of the operand tile, whichever side is contracted.
@@ -254,65 +268,45 @@ __global__ void __launch_bounds__(kThreads)
     const int tile_row = contracts_rows ? along_row / 64 * 64 + row % 64 : row;
     const int piece = along_row % 64 / 8;
     unsigned char* const to = operands + slice * kOperandTileBytes;
-    store_run<Kind>(to, tile_row, piece, run.operands);
+    store_run<Pass::kKind>(to, tile_row, piece, values);
     if (arguments.pair) {
 #pragma unroll
       for (int i = 0; i < kRun; i += 2) {
-        const std::uint32_t high = device::to_half_pair(run.operands[i], run.operands[i + 1]);
-        run.operands[i] -= decode::half_to_float(static_cast<std::uint16_t>(high));
-        run.operands[i + 1] -= decode::half_to_float(static_cast<std::uint16_t>(high >> 16U));
+        const std::uint32_t high = device::to_half_pair(values[i], values[i + 1]);
+        values[i] -= decode::half_to_float(static_cast<std::uint16_t>(high));
+        values[i + 1] -= decode::half_to_float(static_cast<std::uint16_t>(high >> 16U));
       }
-      store_run<Kind>(to + memory.part_bytes, tile_row, piece, run.operands);
+      store_run<Pass::kKind>(to + memory.part_bytes, tile_row, piece, values);
     }
   }
-  if (arguments.task.sums) {
-    const WeightSums total =
-        block_sum(sums, reinterpret_cast<WeightSums*>(device::dynamic_shared()));
-    if (threadIdx.x == 0) {
-      reinterpret_cast<WeightSums*>(memory.workspace + memory.sums_offset)[field] = total;
-      if constexpr (Kind == Element::kBlockScaledHalf) {
-        reinterpret_cast<float*>(memory.workspace + memory.factors_offset)[field] = block_scale;
-      }
-      if (tile == 0 && chunk == 0) {
-        facts[matrix].shift = shift;
-      }
-    }
+  if constexpr (!Pass::kSums) {
+    return;
   }
-}
-
-__global__ void __launch_bounds__(kThreads)
-    facts_kernel(OperandKind kind, bool shifted, std::int64_t fields, GramMemory memory,
-                 GramFacts* facts) {
-  const std::int64_t matrix = blockIdx.x;
-  const auto* partial =
-      reinterpret_cast<const WeightSums*>(memory.workspace + memory.sums_offset) + matrix * fields;
-  WeightSums sums = no_sums();
-  for (std::int64_t i = threadIdx.x; i < fields; i += kThreads) {
-    add(sums, partial[i]);
+  WeightSums of_thread;
+  double unit = 1.0;  // of the squares of lines
+  if constexpr (Pass::kCounted) {
+    __syncthreads();
+    const float value = device::SourceFormat<kSource>::value_of(threadIdx.x);
+    of_thread = device::sums_of_bin(value * block_scale, SharedSums::counts().of_thread(), shift);
+    unit = 0x1p-18 * (static_cast<double>(block_scale) * static_cast<double>(block_scale));
+  } else {
+    of_thread = sums.with_squares(lines.sum_of_thread());
   }
-  auto* shared = reinterpret_cast<WeightSums*>(device::dynamic_shared());
-  sums = block_sum(sums, shared);
-  GramFacts& out = facts[matrix];
+  const WeightSums total = device::block_sum(of_thread, SharedSums::sums());
+  const auto squares = lines.line_of_thread();
+  if (threadIdx.x < kTile) {
+    reinterpret_cast<double*>(memory.workspace +
+                              memory.squares_offset)[field * kTile + threadIdx.x] =
+        squares > 0 ? static_cast<double>(squares) * unit : 0.0;
+  }
   if (threadIdx.x == 0) {
-    const float largest = fmaxf(sums.max, -sums.min);
-    const int exponent = sums.count > 0 && largest > 0.0F ? ilogbf(largest) : 0;
-    out.sums = sums;
-    out.exponent = exponent;
-    out.operand_exponent = !shifted                         ? 0
-                           : kind == OperandKind::kBfloat16 ? exponent
-                                                            : exponent - kLargestHalfExponent;
-    shared->count = exponent;
-    shared->zeros = out.operand_exponent;
-  }
-  __syncthreads();
-  const auto exponent = static_cast<int>(shared->count);
-  const auto operand_exponent = static_cast<int>(shared->zeros);
-  float* const factors =
-      reinterpret_cast<float*>(memory.workspace + memory.factors_offset) + matrix * fields;
-  for (std::int64_t i = threadIdx.x; i < fields; i += kThreads) {
-    const float operand_unit = kind == OperandKind::kBlockScaled ? factors[i] : 1.0F;
-    const float factor = scale_down(operand_unit, exponent - operand_exponent);
-    factors[i] = isfinite(factor) ? fmaxf(-kLargestFactor, fminf(kLargestFactor, factor)) : 0.0F;
+    reinterpret_cast<WeightSums*>(memory.workspace + memory.sums_offset)[field] = total;
+    if constexpr (Pass::kCounted) {
+      reinterpret_cast<float*>(memory.workspace + memory.factors_offset)[field] = block_scale;
+    }
+    if (tile == 0 && chunk == 0) {
+      facts[matrix].shift = shift;
+    }
   }
 }
 
@@ -330,9 +324,21 @@ void decode_operands(const OperandPlan& plan, const GramShape& shape, const View
                                    .pair = plan.kind == OperandKind::kHalfPair};
   const dim3 grid(static_cast<unsigned>(task.chunk_count * shape.tiles()), 1,
                   static_cast<unsigned>(matrices));
+  const auto launch_pass = [&]<typename Pass>(Pass /*pass*/) {
+    launch(operand_kernel<Pass>, grid, dim3(kThreads),
+           Pass::kSums ? static_cast<std::size_t>(SharedSums::bytes(Pass::kKind)) : 0, stream,
+           batch, arguments, facts);
+  };
   const auto run = [&]<OperandSource kSource, Element kKind>() {
-    launch(operand_kernel<kSource, kKind>, grid, dim3(kThreads), kWarps * sizeof(WeightSums),
-           stream, batch, arguments, facts);
+    if (!task.sums) {
+      launch_pass(OperandPass<kSource, kKind, false, true>{});
+    } else if (!task.operands) {
+      launch_pass(OperandPass<kSource, kKind, true, false>{});
+    } else if constexpr (kKind == Element::kBlockScaledHalf) {
+      launch_pass(OperandPass<kSource, kKind, true, true>{});
+    } else {
+      expects(false, "sums and operands in one pass are of block-scaled codes alone");
+    }
   };
   expects((plan.source == OperandSource::kBF16) == (plan.kind == OperandKind::kBfloat16),
           "bfloat16 operands are made of BF16 weights, and only of them");
@@ -351,13 +357,6 @@ void decode_operands(const OperandPlan& plan, const GramShape& shape, const View
     case OperandSource::kDecoded:
       return run.operator()<OperandSource::kF32, Element::kHalf>();
   }
-}
-
-void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t matrices,
-                  const GramMemory& memory, GramFacts* facts, cudaStream_t stream) {
-  launch(facts_kernel, dim3(static_cast<unsigned>(matrices)), dim3(kThreads),
-         kWarps * sizeof(WeightSums), stream, plan.kind, plan.shifted,
-         shape.tiles() * shape.chunks(), memory, facts);
 }
 
 }  // namespace vindex::kernels

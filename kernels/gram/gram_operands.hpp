@@ -36,18 +36,20 @@ struct OperandTask {
 struct GramMemory {
   unsigned char* workspace = nullptr;
   std::int64_t part_bytes = 0, matrix_bytes = 0, sums_offset = 0, factors_offset = 0,
-               norms_offset = 0;
+               squares_offset = 0, diagonals_offset = 0, norms_offset = 0;
 };
 
 /// Grid    x: 128 x 128 tiles of the matrix, z: matrices. The views are those of plan.source, kF32
 /// for kDecoded. Where operands are shifted, reads the facts' operand_exponent; where sums are
-/// taken, writes the facts' shift.
+/// taken, writes the facts' shift. Both in one launch for block-scaled operands alone.
 void decode_operands(const OperandPlan& plan, const GramShape& shape, const ViewBatch& batch,
                      std::int64_t matrices, const OperandTask& task, const GramMemory& memory,
                      GramFacts* facts, cudaStream_t stream);
 
-/// Sums of a matrix in a fixed order to its facts, and the factors of its tiles: what finished
-/// chunks of a tile of the short side are multiplied with. Grid: a block per matrix.
+/// Sums of a matrix in a fixed order to its facts; the factors of its tiles: what finished chunks
+/// of a tile of the short side are multiplied with; the diagonal of its Gram matrix, from float64
+/// sums of squares, since sums of products in float32 are low where all products are positive.
+/// Grid: a block per matrix, and one per matrix and tile of the short side.
 void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t matrices,
                   const GramMemory& memory, GramFacts* facts, cudaStream_t stream);
 

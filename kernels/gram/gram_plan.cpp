@@ -160,7 +160,7 @@ GramCut cut_grams(const GramShape& shape, const OperandPlan& plan, std::int64_t 
   if (!fits(1, 1)) {
     throw OutOfMemory("operands of the Gram matrix", least_gram_workspace_bytes(shape, plan));
   }
-  // Whole matrices first: then the codes of unshifted operands are read once.
+  // Whole matrices first: then block-scaled codes are read once.
   GramCut cut{1, shape.chunks(), 0};
   if (fits(1, cut.chunks_at_once)) {
     const std::int64_t most = std::clamp<std::int64_t>(matrices, 1, kMatricesAtOnce);

@@ -6,7 +6,9 @@
 // what it adds, so a sum of squares comes out low, the more so the longer one accumulator runs and
 // the more bits the products have. A fresh accumulator after sum_depth() products, added to the
 // total with rounding, keeps the loss below 1e-7: over 7168 normal weights it is 5e-8 for E4M3 with
-// 128, 8e-8 for bfloat16 with 64, 1e-7 for 11 bits with 32 (2e-7 and 4e-7 with 128).
+// 128, 8e-8 for bfloat16 with 64, 1e-7 for 11 bits with 32 (2e-7 and 4e-7 with 128). The diagonal,
+// where all products are positive and the loss is largest, is not taken from these sums but from
+// sums of squares in float64 (gram_sums.hpp), rounded once.
 //   block scaled  e4m3 codes: 4 bits, 2^-9 to 448, exact in binary16 as they are. The scale, one
 //                 for a 128 x 128 tile of the matrix, multiplies the finished chunk in float32. So
 //                 weights enter as code * scale unrounded, where decoding rounds the product: a
@@ -47,8 +49,8 @@ enum class OperandSource : std::uint8_t { kF32, kF16, kBF16, kScaledE4M3, kScale
 struct OperandPlan {
   OperandKind kind = OperandKind::kHalfPair;
   OperandSource source = OperandSource::kDecoded;
-  /// The exponent of the operands is taken from the largest weight, so the codes are read twice:
-  /// once for the moments. Otherwise the operands are the weights (block scaled: the codes).
+  /// The exponent of the operands is taken from the largest weight. Otherwise the operands are the
+  /// weights (block scaled: the codes, which are then read once, for sums and operands).
   bool shifted = true;
   bool exact = false;  ///< every weight enters exactly (block scaled: before its last rounding)
   std::string_view reason;

@@ -46,8 +46,10 @@ struct ProductArguments {
   const unsigned char* operands = nullptr;  ///< [matrix][part][tile][slice], 16 KiB each
   std::int64_t part_bytes = 0, matrix_bytes = 0;
   const float* factors = nullptr;  ///< [matrix][chunk][tile]
-  float* grams = nullptr;          ///< [matrix][order][order]
-  double* norms = nullptr;         ///< [matrix][tile pair]
+  const float* diagonals =
+      nullptr;              ///< [matrix][order]: stand where they belong, whatever is summed
+  float* grams = nullptr;   ///< [matrix][order][order]
+  double* norms = nullptr;  ///< [matrix][tile pair]
   std::int64_t order = 0, tiles = 0, chunks = 0, tile_pairs = 0;
   std::int64_t first_chunk = 0, chunk_count = 0;  ///< what the operands hold
   int parts = 1;

@@ -84,11 +84,13 @@ __device__ inline float chunk_factor(const ProductArguments& arguments, const Ti
 /// Gram matrix; col is even. On the diagonal the upper one of a mirrored pair is left to the lower.
 struct TileElements {
   float* gram;
+  const float* diagonal;
   std::int64_t order;
 
   __device__ TileElements(const ProductArguments& arguments)
       : gram(arguments.grams +
              static_cast<std::int64_t>(blockIdx.z) * arguments.order * arguments.order),
+        diagonal(arguments.diagonals + static_cast<std::int64_t>(blockIdx.z) * arguments.order),
         order(arguments.order) {}
 
   /// What is there from earlier chunks.
@@ -100,11 +102,14 @@ struct TileElements {
       second = two.y;
     }
   }
-  /// Writes both triangles and returns what the two add to ||G||_F^2.
+  /// Writes both triangles, the known diagonal in place of what was summed, and returns what the
+  /// two add to ||G||_F^2.
   __device__ double write(std::int64_t row, std::int64_t col, float first, float second) const {
     if (row >= order || col >= order || col > row) {
       return 0.0;
     }
+    first = col == row ? diagonal[row] : first;
+    second = col + 1 == row ? diagonal[row] : second;
     const auto a = static_cast<double>(first);
     const auto b = static_cast<double>(second);
     gram[col * order + row] = first;

@@ -135,6 +135,22 @@ class DeviceMatrix {
   decode::DecodeView view_;
 };
 
+/// The multiplication kernels that run here.
+inline std::vector<kernels::ProductKernel> product_kernels() {
+  cudaDeviceProp properties{};
+  kernels::check(cudaGetDeviceProperties(&properties, 0));
+  const kernels::ProductKernel best =
+      kernels::choose_product_kernel(properties.major, properties.minor);
+  std::vector<kernels::ProductKernel> all;
+  if (is_tried("mma")) {
+    all.push_back(kernels::ProductKernel::kWarp);
+  }
+  if (is_tried("wgmma") && (is_emulated() || best == kernels::ProductKernel::kWarpgroup)) {
+    all.push_back(kernels::ProductKernel::kWarpgroup);
+  }
+  return all;
+}
+
 /// What form_grams() left on the device.
 struct Grams {
   std::int64_t p = 0, order = 0;

@@ -15,20 +15,6 @@ using kernels::ProductKernel;
 
 class GramKernels : public KernelTest {
  protected:
-  /// The multiplication kernels that run here.
-  static std::vector<ProductKernel> product_kernels() {
-    cudaDeviceProp properties{};
-    kernels::check(cudaGetDeviceProperties(&properties, 0));
-    const ProductKernel best = kernels::choose_product_kernel(properties.major, properties.minor);
-    std::vector<ProductKernel> all;
-    if (is_tried("mma")) {
-      all.push_back(ProductKernel::kWarp);
-    }
-    if (is_tried("wgmma") && (is_emulated() || best == ProductKernel::kWarpgroup)) {
-      all.push_back(ProductKernel::kWarpgroup);
-    }
-    return all;
-  }
   Grams form_one(const HostMatrix& matrix, ProductKernel kernel, const FormOptions& options = {}) {
     return form({&matrix}, kernel, stream(), options);
   }

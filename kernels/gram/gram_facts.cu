@@ -1,0 +1,88 @@
+// From the sums of tiles (gram_operands.cu) to what is known of each matrix: its facts, the factors
+// of its tiles and the diagonal of its Gram matrix.
+#include "device/launch.hpp"
+#include "gram/gram_operands.hpp"
+#include "gram/gram_sums.hpp"
+
+#include <intrinsics.hpp>
+
+namespace vindex::kernels {
+
+namespace {
+
+constexpr int kLargestHalfExponent = 14;  ///< operands below 2^15: nothing rounds to infinity
+/// Factors of blocks that hold a weight stay below 2^11; those of blocks of zeros may be anything,
+/// and must not turn 0 into NaN.
+constexpr float kLargestFactor = 0x1p+60F;
+static_assert(sizeof(WeightSums) == GramWorkspace::kSumsBytes);
+
+__global__ void __launch_bounds__(device::kSumThreads)
+    facts_kernel(OperandKind kind, bool shifted, std::int64_t fields, GramMemory memory,
+                 GramFacts* facts) {
+  const std::int64_t matrix = blockIdx.x;
+  const auto* partial =
+      reinterpret_cast<const WeightSums*>(memory.workspace + memory.sums_offset) + matrix * fields;
+  WeightSums sums = device::no_sums();
+  for (std::int64_t i = threadIdx.x; i < fields; i += device::kSumThreads) {
+    device::add(sums, partial[i]);
+  }
+  auto* shared = reinterpret_cast<WeightSums*>(device::dynamic_shared());
+  sums = device::block_sum(sums, shared);
+  GramFacts& out = facts[matrix];
+  if (threadIdx.x == 0) {
+    const float largest = fmaxf(sums.max, -sums.min);
+    const int exponent = sums.count > 0 && largest > 0.0F ? ilogbf(largest) : 0;
+    out.sums = sums;
+    out.exponent = exponent;
+    out.operand_exponent = !shifted                         ? 0
+                           : kind == OperandKind::kBfloat16 ? exponent
+                                                            : exponent - kLargestHalfExponent;
+    shared->count = exponent;
+    shared->zeros = out.operand_exponent;
+  }
+  __syncthreads();
+  const auto exponent = static_cast<int>(shared->count);
+  const auto operand_exponent = static_cast<int>(shared->zeros);
+  float* const factors =
+      reinterpret_cast<float*>(memory.workspace + memory.factors_offset) + matrix * fields;
+  for (std::int64_t i = threadIdx.x; i < fields; i += device::kSumThreads) {
+    const float operand_unit = kind == OperandKind::kBlockScaled ? factors[i] : 1.0F;
+    const float factor = device::scale_down(operand_unit, exponent - operand_exponent);
+    factors[i] = isfinite(factor) ? fmaxf(-kLargestFactor, fminf(kLargestFactor, factor)) : 0.0F;
+  }
+}
+
+/// Squares of a line over all chunks, in their order, to the diagonal: one rounding.
+__global__ void __launch_bounds__(device::kTileSide)
+    diagonal_kernel(std::int64_t chunks, std::int64_t order, GramMemory memory,
+                    const GramFacts* facts) {
+  const std::int64_t matrix = blockIdx.z;
+  const std::int64_t lines = static_cast<std::int64_t>(gridDim.x) * device::kTileSide;
+  const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) * device::kTileSide + threadIdx.x;
+  if (line >= order) {
+    return;
+  }
+  const double* const squares =
+      reinterpret_cast<const double*>(memory.workspace + memory.squares_offset) +
+      matrix * chunks * lines + line;
+  double sum = 0.0;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    sum += squares[chunk * lines];
+  }
+  reinterpret_cast<float*>(memory.workspace + memory.diagonals_offset)[matrix * order + line] =
+      static_cast<float>(ldexp(sum, -2 * facts[matrix].exponent));
+}
+
+}  // namespace
+
+void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t matrices,
+                  const GramMemory& memory, GramFacts* facts, cudaStream_t stream) {
+  launch(facts_kernel, dim3(static_cast<unsigned>(matrices)), dim3(device::kSumThreads),
+         device::kSumWarps * sizeof(WeightSums), stream, plan.kind, plan.shifted,
+         shape.tiles() * shape.chunks(), memory, facts);
+  launch(diagonal_kernel,
+         dim3(static_cast<unsigned>(shape.tiles()), 1, static_cast<unsigned>(matrices)),
+         dim3(device::kTileSide), 0, stream, shape.chunks(), shape.order(), memory, facts);
+}
+
+}  // namespace vindex::kernels
