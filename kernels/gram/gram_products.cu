@@ -144,6 +144,7 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
   }
   int stage = 0;
   float factor = 0.0F;
+  device::ChunkFactors<1> next_factors(arguments, pair, 1, 0);
   for (std::int64_t step = 0; step < count; ++step) {
     device::copy_async_wait<kStages - 2>();
     __syncthreads();  // the step has landed for all, and all are done with the stage filled next
@@ -155,7 +156,8 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
     }
     device::copy_async_commit();
     if (step % steps.per_chunk() == 0) {
-      factor = device::chunk_factor(arguments, pair, step / steps.per_chunk());
+      factor = next_factors.of(0);
+      next_factors = {arguments, pair, 1, step / steps.per_chunk() + 1};
     }
     const bool high = !Products::kPairs || device::step_at(steps, step).high();
     const bool ends_chunk = (step & 1) == 1;

@@ -1,6 +1,13 @@
 // The multiplication by wgmma: a warp copies operand tiles in bulk into a ring of stages, two
-// warpgroups of 64 x 128 output each multiply them straight out of shared memory. While one folds a
-// finished chunk into its totals, the other keeps the tensor cores busy.
+// warpgroups multiply them straight out of shared memory. While one folds a finished sum into its
+// totals, the other keeps the tensor cores busy.
+//
+// A block makes 128 x 256 of the output, so that a byte from L2 serves a third more products than
+// in 128 x 128. 256 sums and totals of a thread would not fit its registers; 128 totals and 64 sums
+// do: a warpgroup forms the same sum for the left 128 columns, then, from the same stages, for the
+// right ones. Pairs stay at 128 x 128: their sums run over all products of a chunk, eight stages
+// that would have to be held. A quarter of a multiprocessor has 16384 registers for three of the
+// block's warps, of which the copying one gives up most of its share.
 #include "device/launch.hpp"
 #include "gram/gram_tile.hpp"
 
@@ -14,51 +21,113 @@ namespace {
 
 constexpr int kMultiplierThreads = 256;
 constexpr int kMultiplierWarps = kMultiplierThreads / 32;
-constexpr int kThreads = kMultiplierThreads + 32;
-constexpr int kStages = 6;
+constexpr int kThreads = kMultiplierThreads + 128;  ///< of the last warpgroup one thread copies
+constexpr int kMultiplierRegisters = 232;
+constexpr int kCopierRegisters = 40;
+static_assert((2 * kMultiplierRegisters + kCopierRegisters) * 32 <= 16384);
 constexpr int kTileBytes = static_cast<int>(kOperandTileBytes);
-constexpr int kStageBytes = 2 * kTileBytes;
-constexpr int kSharedBytes =
-    kStages * kStageBytes + 2 * kStages * static_cast<int>(sizeof(device::SharedBarrier));
 /// Eight rows: the unit of the swizzle.
 [[maybe_unused]] constexpr int kGroupBytes = 8 * kOperandRowBytes;
 static_assert(kGroupBytes == 1024 && kTileBytes % kGroupBytes == 0 && kPanelBytes % 1024 == 0,
               "every stage, tile and panel is aligned where shared memory is");
 
+/// How the output is cut and what a stage holds: a row tile, then kHalves column tiles.
+template <typename Products>
+struct Tiling {
+  static constexpr int kHalves = Products::kPairs ? 1 : 2;
+  static constexpr int kStages = Products::kPairs ? 6 : 4;
+  static constexpr int kStageBytes = (1 + kHalves) * kTileBytes;
+  static constexpr int kSharedBytes =
+      kStages * kStageBytes + (2 * kStages + 1) * static_cast<int>(sizeof(device::SharedBarrier)) +
+      kMultiplierWarps * static_cast<int>(sizeof(double));
+
+  static std::int64_t blocks(std::int64_t tiles) {
+    const std::int64_t pairs = tiles / 2;
+    return kHalves == 1 ? tiles * (tiles + 1) / 2 : (pairs + tiles % 2) * (pairs + 1);
+  }
+};
+
+/// The output of a block: the tiles (row, col) and, of two halves, (row, col + 1), in the lower
+/// triangle.
+struct OutputTiles {
+  device::TilePair first;
+  int halves;
+};
+
+/// Where in a stage the column tile of a half lies: on the diagonal it is the row tile, but for
+/// pairs, whose parts differ.
+template <typename Products>
+__device__ inline int column_at(const OutputTiles& output, int half) {
+  const bool is_shared = !Products::kPairs && output.first.col + half == output.first.row;
+  return is_shared ? 0 : (1 + half) * kTileBytes;
+}
+
+template <typename Products>
+__device__ inline OutputTiles output_tiles(std::int64_t block) {
+  if constexpr (Tiling<Products>::kHalves == 1) {
+    return {device::tile_pair(block), 1};
+  } else {
+    // Rows 2 q and 2 q + 1 have q + 1 blocks each: as many in all as the pair's index suggests.
+    const std::int64_t q = device::tile_pair(block / 2).row;
+    const std::int64_t rest = block - q * (q + 1);
+    const std::int64_t row = 2 * q + (rest > q ? 1 : 0);
+    const std::int64_t col = 2 * (rest > q ? rest - q - 1 : rest);
+    return {{row, col}, col < row ? 2 : 1};
+  }
+}
+
 /// A place in the ring and how often it has been passed.
+template <typename Products>
 struct Stage {
   int index = 0;
   int parity = 0;
   __device__ void advance() {
-    index = index + 1 == kStages ? 0 : index + 1;
+    index = index + 1 == Tiling<Products>::kStages ? 0 : index + 1;
     parity ^= index == 0 ? 1 : 0;
   }
 };
 
 /// `full` ends a phase when the bytes of a step are there, `empty` when all warps are done with
-/// them.
+/// them, `norms_done` when all have left their share of the norm.
+template <typename Products>
 struct Ring {
+  using Tiles = Tiling<Products>;
   unsigned char* stages;
   device::SharedBarrier* full;
   device::SharedBarrier* empty;
+  device::SharedBarrier* norms_done;
+  double* norms;  ///< [multiplying warp]
 
   __device__ explicit Ring(unsigned char* shared)
       : stages(shared),
-        full(reinterpret_cast<device::SharedBarrier*>(shared + kStages * kStageBytes)),
-        empty(full + kStages) {}
+        full(
+            reinterpret_cast<device::SharedBarrier*>(shared + Tiles::kStages * Tiles::kStageBytes)),
+        empty(full + Tiles::kStages),
+        norms_done(empty + Tiles::kStages),
+        norms(reinterpret_cast<double*>(norms_done + 1)) {}
+  __device__ unsigned char* at(const Stage<Products>& stage) const {
+    return stages + stage.index * Tiles::kStageBytes;
+  }
 };
 
+template <typename Products>
 __device__ inline void produce(const ProductArguments& arguments, const device::Steps& steps,
-                               const device::TilePair& pair, const Ring& ring) {
-  Stage stage;
+                               const OutputTiles& output, const Ring<Products>& ring) {
+  const bool shares_tile = column_at<Products>(output, output.halves - 1) == 0;
+  const int loaded = output.halves - (shares_tile ? 1 : 0);
+  const std::int64_t next_tile = arguments.chunk_count * kSlicesPerChunk * kOperandTileBytes;
+  Stage<Products> stage;
   for (std::int64_t step = 0; step < steps.count(); ++step) {
     device::barrier_wait(ring.empty + stage.index, stage.parity ^ 1);
-    const device::StepTiles tiles = device::step_tiles(arguments, steps, pair, step);
-    unsigned char* const to = ring.stages + stage.index * kStageBytes;
+    const device::StepTiles tiles = device::step_tiles(arguments, steps, output.first, step);
+    unsigned char* const to = ring.at(stage);
     device::SharedBarrier* const full = ring.full + stage.index;
-    device::barrier_arrive_expecting(full, kStageBytes);
+    device::barrier_arrive_expecting(full, (1 + loaded) * kTileBytes);
     device::copy_bulk(to, tiles.row, kTileBytes, full);
-    device::copy_bulk(to + kTileBytes, tiles.col, kTileBytes, full);
+    for (int half = 0; half < loaded; ++half) {
+      device::copy_bulk(to + (1 + half) * kTileBytes, tiles.col + half * next_tile, kTileBytes,
+                        full);
+    }
     stage.advance();
   }
 }
@@ -77,10 +146,10 @@ struct Units {
 };
 
 /// Issues the products of `kCount` times 16 steps of the contraction, from `first` of the four of a
-/// stage.
+/// stage, with the column tile at `column`.
 template <typename Products, int kCount>
-__device__ inline void multiply(float (&sums)[64], const unsigned char* stage, int first,
-                                int warpgroup, bool accumulate) {
+__device__ inline void multiply(float (&sums)[64], const unsigned char* stage, int column,
+                                int first, int warpgroup, bool accumulate) {
   // 16 steps further are 16 rows where rows are steps, else 32 bytes of every row.
   constexpr int kSixteenBytes = Products::kContractsRows ? 2 * kGroupBytes : 32;
   constexpr int kPanel = static_cast<int>(kPanelBytes);
@@ -90,8 +159,7 @@ __device__ inline void multiply(float (&sums)[64], const unsigned char* stage, i
     const int at = (first + i) * kSixteenBytes;
     const std::uint64_t a =
         device::operand_descriptor(stage + warpgroup * kPanel + at, kLeading, kGroupBytes);
-    const std::uint64_t b =
-        device::operand_descriptor(stage + kTileBytes + at, kLeading, kGroupBytes);
+    const std::uint64_t b = device::operand_descriptor(stage + column + at, kLeading, kGroupBytes);
     if constexpr (Products::kBfloat16) {
       device::warpgroup_mma_bf16<Products::kContractsRows>(sums, a, b, accumulate || i > 0);
     } else {
@@ -100,7 +168,8 @@ __device__ inline void multiply(float (&sums)[64], const unsigned char* stage, i
   }
 }
 
-[[maybe_unused]] __device__ inline void release(const Ring& ring, const Stage& stage) {
+template <typename Products>
+__device__ inline void release(const Ring<Products>& ring, const Stage<Products>& stage) {
   if (threadIdx.x % 32 == 0) {
     device::barrier_arrive(ring.empty + stage.index);
   }
@@ -108,12 +177,12 @@ __device__ inline void multiply(float (&sums)[64], const unsigned char* stage, i
 
 /// Calls `visit(elements, row, col, j)` for the neighbours that sums[j] and sums[j + 1] are.
 template <typename Visit>
-__device__ inline void for_pairs(const ProductArguments& arguments, const device::TilePair& pair,
-                                 Visit&& visit) {
+__device__ inline void for_pairs(const ProductArguments& arguments, const OutputTiles& output,
+                                 int half, Visit&& visit) {
   const device::TileElements elements(arguments);
   const auto thread = static_cast<int>(threadIdx.x);
-  const std::int64_t row = pair.row * GramShape::kTile + thread / 32 * 16 + thread % 32 / 4;
-  const std::int64_t col = pair.col * GramShape::kTile + thread % 4 * 2;
+  const std::int64_t row = output.first.row * GramShape::kTile + thread / 32 * 16 + thread % 32 / 4;
+  const std::int64_t col = (output.first.col + half) * GramShape::kTile + thread % 4 * 2;
 #pragma unroll
   for (int j = 0; j < 64; j += 2) {
     visit(elements, row + j % 4 * 4, col + j / 4 * 8, j);
@@ -123,98 +192,151 @@ __device__ inline void for_pairs(const ProductArguments& arguments, const device
 /// The work of a multiplying thread; returns its share of ||G||_F^2.
 template <typename Products>
 __device__ inline double consume(const ProductArguments& arguments, const device::Steps& steps,
-                                 const device::TilePair& pair, const Ring& ring) {
+                                 const OutputTiles& output, const Ring<Products>& ring) {
+  using Unit = Units<Products>;
+  constexpr int kHalves = Tiling<Products>::kHalves;
   const int warpgroup = static_cast<int>(threadIdx.x / 128);
-  float total[64] = {};
+  float total[kHalves][64] = {};
   if (arguments.first_chunk > 0) {
-    for_pairs(arguments, pair,
-              [&](const device::TileElements& elements, std::int64_t row, std::int64_t col, int j) {
-                elements.read(row, col, total[j], total[j + 1]);
-              });
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      for_pairs(arguments, output, half,
+                [&](const device::TileElements& elements, std::int64_t row, std::int64_t col,
+                    int j) { elements.read(row, col, total[half][j], total[half][j + 1]); });
+    }
   }
   float sums[64] = {};
-  Stage stage;
+  Stage<Products> stage;
   int part = 0;  // which unit of the stage
+  device::ChunkFactors<kHalves> next(arguments, output.first, output.halves, 0);
   // One place issues products, and no branch stands between it and the waits: ptxas would run the
   // products one by one otherwise (C7514 and the like).
   for (std::int64_t chunk = 0; chunk < steps.chunk_count; ++chunk) {
-    const float factor = device::chunk_factor(arguments, pair, chunk);
-    for (int sum = 0; sum < Units<Products>::kSumsPerChunk; ++sum) {
-      const int units =
-          Units<Products>::kPerSum + (Products::kPairs && sum == 0 ? Units<Products>::kLow : 0);
-      Stage previous = stage;
-      bool release_previous = false;
-      for (int unit = 0; unit < units; ++unit) {
-        if (part == 0) {
-          device::barrier_wait(ring.full + stage.index, stage.parity);
-        }
-        device::hold_sums(sums);
-        device::warpgroup_fence();
-        multiply<Products, Units<Products>::kSixteens>(
-            sums, ring.stages + stage.index * kStageBytes, part * Units<Products>::kSixteens,
-            warpgroup, unit > 0);
-        device::warpgroup_commit();
-        device::hold_sums(sums);
-        if (unit > 0) {
-          device::warpgroup_wait<1>();
-          if (release_previous) {
-            release(ring, previous);
+    const device::ChunkFactors<kHalves> factors = next;
+    next = {arguments, output.first, output.halves, chunk + 1};
+    for (int sum = 0; sum < Unit::kSumsPerChunk; ++sum) {
+      const int units = Unit::kPerSum + (Products::kPairs && sum == 0 ? Unit::kLow : 0);
+      Stage<Products> end = stage;
+      int end_part = part;
+      for (int half = 0; half < output.halves; ++half) {
+        const bool is_last = kHalves == 1 || half + 1 == output.halves;
+        const int column = column_at<Products>(output, half);
+        end = stage;
+        end_part = part;
+        Stage<Products> previous = stage;
+        bool release_previous = false;
+        for (int unit = 0; unit < units; ++unit) {
+          if (end_part == 0) {
+            device::barrier_wait(ring.full + end.index, end.parity);
+          }
+          device::hold_sums(sums);
+          device::warpgroup_fence();
+          multiply<Products, Unit::kSixteens>(sums, ring.at(end), column,
+                                              end_part * Unit::kSixteens, warpgroup, unit > 0);
+          device::warpgroup_commit();
+          device::hold_sums(sums);
+          if (unit > 0) {
+            device::warpgroup_wait<1>();
+            if (release_previous) {
+              release(ring, previous);
+            }
+          }
+          previous = end;
+          const bool ends_stage = end_part + 1 == Unit::kPerStage;
+          release_previous = ends_stage && is_last;
+          end_part = ends_stage ? 0 : end_part + 1;
+          if (ends_stage) {
+            end.advance();
           }
         }
-        previous = stage;
-        release_previous = part + 1 == Units<Products>::kPerStage;
-        part = release_previous ? 0 : part + 1;
+        device::warpgroup_wait<0>();
+        device::hold_sums(sums);
         if (release_previous) {
-          stage.advance();
+          release(ring, previous);
+        }
+#pragma unroll
+        for (int h = 0; h < kHalves; ++h) {
+          if (kHalves == 1 || half == h) {
+            const float factor = factors.of(h);
+#pragma unroll
+            for (int j = 0; j < 64; ++j) {
+              total[h][j] = __fmaf_rn(sums[j], factor, total[h][j]);
+            }
+          }
         }
       }
-      device::warpgroup_wait<0>();
-      device::hold_sums(sums);
-      if (release_previous) {
-        release(ring, previous);
-      }
-#pragma unroll
-      for (int j = 0; j < 64; ++j) {
-        total[j] = __fmaf_rn(sums[j], factor, total[j]);
-      }
+      stage = end;
+      part = end_part;
     }
   }
 
   double norm = 0.0;
-  for_pairs(arguments, pair,
-            [&](const device::TileElements& elements, std::int64_t row, std::int64_t col, int j) {
-              norm += elements.write(row, col, total[j], total[j + 1]);
-            });
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half) {
+    if (half < output.halves) {
+      for_pairs(
+          arguments, output, half,
+          [&](const device::TileElements& elements, std::int64_t row, std::int64_t col, int j) {
+            norm += elements.write(row, col, total[half][j], total[half][j + 1]);
+          });
+    }
+  }
   return norm;
 }
 
+/// The shares of all multiplying threads, in a fixed order, to the block's tiles.
 template <typename Products>
-__global__ void __launch_bounds__(kThreads) warpgroup_product_kernel(ProductArguments arguments) {
+__device__ inline void finish_norm(const ProductArguments& arguments, const OutputTiles& output,
+                                   const Ring<Products>& ring, double norm) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    norm += __shfl_down_sync(0xFFFFFFFFU, norm, offset);
+  }
+  if (threadIdx.x % 32 == 0) {
+    ring.norms[threadIdx.x / 32] = norm;
+    device::barrier_arrive(ring.norms_done);
+  }
+  if (threadIdx.x == 0) {
+    device::barrier_wait(ring.norms_done, 0);
+    for (int warp = 1; warp < kMultiplierWarps; ++warp) {
+      norm += ring.norms[warp];
+    }
+    const device::TilePair& first = output.first;
+    double* const norms = arguments.norms +
+                          static_cast<std::int64_t>(blockIdx.z) * arguments.tile_pairs +
+                          first.row * (first.row + 1) / 2 + first.col;
+    norms[0] = norm;
+    if (output.halves == 2) {
+      norms[1] = 0.0;  // the first has both
+    }
+  }
+}
+
+template <typename Products>
+__global__ void __launch_bounds__(kThreads, 1)
+    warpgroup_product_kernel(ProductArguments arguments) {
   if constexpr (device::kHasWarpgroups) {
     unsigned char* const shared = device::dynamic_shared();
-    const Ring ring(shared);
-    const device::TilePair pair = device::tile_pair(blockIdx.x);
+    const Ring<Products> ring(shared);
+    const OutputTiles output = output_tiles<Products>(blockIdx.x);
     const device::Steps steps(arguments);
     if (threadIdx.x == 0) {
       device::require_swizzle_alignment(shared);
-      for (int stage = 0; stage < kStages; ++stage) {
+      for (int stage = 0; stage < Tiling<Products>::kStages; ++stage) {
         device::barrier_init(ring.full + stage, 1);
         device::barrier_init(ring.empty + stage, kMultiplierWarps);
       }
+      device::barrier_init(ring.norms_done, kMultiplierWarps);
       device::barrier_init_fence();
     }
     __syncthreads();
-    double norm = 0.0;
-    if (threadIdx.x < kMultiplierThreads) {
-      norm = consume<Products>(arguments, steps, pair, ring);
-    } else if (threadIdx.x == kMultiplierThreads) {
-      produce(arguments, steps, pair, ring);
-    }
-    __syncthreads();  // shared memory changes hands
-    norm = device::block_sum(norm, kThreads, reinterpret_cast<double*>(shared));
-    if (threadIdx.x == 0) {
-      arguments.norms[static_cast<std::int64_t>(blockIdx.z) * arguments.tile_pairs + blockIdx.x] =
-          norm;
+    if (threadIdx.x >= kMultiplierThreads) {
+      device::warpgroup_give_registers<kCopierRegisters>();
+      if (threadIdx.x == kMultiplierThreads) {
+        produce(arguments, steps, output, ring);
+      }
+    } else {
+      device::warpgroup_take_registers<kMultiplierRegisters>();
+      finish_norm(arguments, output, ring, consume(arguments, steps, output, ring));
     }
   }
 }
@@ -224,10 +346,11 @@ __global__ void __launch_bounds__(kThreads) warpgroup_product_kernel(ProductArgu
 void multiply_by_warpgroups(const OperandPlan& plan, bool contracts_rows,
                             const ProductArguments& arguments, std::int64_t matrices,
                             cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(arguments.tile_pairs), 1, static_cast<unsigned>(matrices));
   visit_products(plan, contracts_rows, [&]<typename Products>(Products /*products*/) {
-    launch(warpgroup_product_kernel<Products>, grid, dim3(kThreads), kSharedBytes, stream,
-           arguments);
+    const dim3 grid(static_cast<unsigned>(Tiling<Products>::blocks(arguments.tiles)), 1,
+                    static_cast<unsigned>(matrices));
+    launch(warpgroup_product_kernel<Products>, grid, dim3(kThreads), Tiling<Products>::kSharedBytes,
+           stream, arguments);
   });
 }
 

@@ -70,15 +70,28 @@ __device__ inline StepTiles step_tiles(const ProductArguments& arguments, const 
               (pair.col * slices + step.slice) * kOperandTileBytes};
 }
 
-/// What the sum of local chunk `chunk` is multiplied with.
-__device__ inline float chunk_factor(const ProductArguments& arguments, const TilePair& pair,
-                                     std::int64_t chunk) {
-  const float* factors =
-      arguments.factors +
-      (static_cast<std::int64_t>(blockIdx.z) * arguments.chunks + arguments.first_chunk + chunk) *
-          arguments.tiles;
-  return __ldg(factors + pair.row) * __ldg(factors + pair.col);
-}
+/// What the sums of a local chunk are multiplied with, for `kColumns` column tiles side by side of
+/// which `columns` are there. Loaded while the chunk before is multiplied; behind the last chunk
+/// the last one's.
+template <int kColumns>
+struct ChunkFactors {
+  float row, col[kColumns];
+
+  __device__ ChunkFactors(const ProductArguments& arguments, const TilePair& first, int columns,
+                          std::int64_t chunk) {
+    const std::int64_t last = arguments.chunk_count - 1;
+    const float* const factors =
+        arguments.factors + (static_cast<std::int64_t>(blockIdx.z) * arguments.chunks +
+                             arguments.first_chunk + (chunk < last ? chunk : last)) *
+                                arguments.tiles;
+    row = __ldg(factors + first.row);
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      col[i] = __ldg(factors + first.col + (i < columns ? i : 0));
+    }
+  }
+  __device__ float of(int column) const { return row * col[column]; }
+};
 
 /// Two neighbouring elements of a tile held by a thread, at (row, col) and (row, col + 1) of the
 /// Gram matrix; col is even. On the diagonal the upper one of a mirrored pair is left to the lower.

@@ -106,6 +106,20 @@ __device__ inline std::uint64_t operand_descriptor(const void* shared, int leadi
          field(static_cast<std::uint32_t>(stride_bytes)) << 32U | kSwizzle128 << 62U;
 }
 
+/// Registers of each thread of a warpgroup from here on, more or fewer than it was launched with;
+/// by all its warps. What is given up by some can be taken by others of the block, which wait for
+/// it.
+template <int Count>
+__device__ inline void warpgroup_take_registers() {
+  static_assert(Count % 8 == 0 && Count >= 24 && Count <= 256);
+  VINDEX_SM90("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
+}
+template <int Count>
+__device__ inline void warpgroup_give_registers() {
+  static_assert(Count % 8 == 0 && Count >= 24 && Count <= 256);
+  VINDEX_SM90("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
+}
+
 /// Before the first product, and again after registers of sums were touched.
 __device__ inline void warpgroup_fence() { VINDEX_SM90("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// Closes the group of products issued since the last one.

@@ -145,6 +145,29 @@ TEST_P(GramKernels, OddShapes) {
   }
 }
 
+/// Blocks of several tiles, whole and cut by the diagonal, an odd number of them and an even one;
+/// both kernels add in the same order.
+TEST_P(GramKernels, ManyTiles) {
+  if (is_emulated() && GetParam() != 0) {
+    return;  // one order is long enough
+  }
+  const HostMatrix odd =
+      HostMatrix::encoded(decode::fp8_block_encoding(128, 128), 310, 300, gaussian(14));
+  const HostMatrix even =
+      HostMatrix::encoded(decode::plain_encoding(ElementType::kBF16), 390, 395, gaussian(15));
+  for (const HostMatrix* matrix : {&odd, &even}) {
+    const std::vector<double> reference = matrix->gram();
+    std::vector<Grams> all;
+    for (const ProductKernel kernel : product_kernels()) {
+      all.push_back(form_one(*matrix, kernel));
+      EXPECT_LE(relative_error(all.back(), 0, reference), kSumError) << matrix->encoding().label;
+    }
+    if (is_emulated() && all.size() == 2) {
+      EXPECT_EQ(all[0].values, all[1].values) << matrix->encoding().label;
+    }
+  }
+}
+
 /// Sums of integers below 2^24 are exact in any order, so the whole matrix must be.
 TEST_P(GramKernels, IntegersAreExact) {
   const auto small = [](std::int64_t row, std::int64_t col) {

@@ -9,6 +9,8 @@
 
 namespace vindex::emulated {
 
+/// A fault where not all lanes of the warp come.
+void meet_warp(const char* kind, std::source_location where);
 void warpgroup_fence(std::source_location where);
 void warpgroup_commit(std::source_location where);
 void warpgroup_wait(std::size_t pending, std::source_location where);
@@ -48,6 +50,14 @@ template <int Pending>
 void warpgroup_wait(std::source_location where = std::source_location::current()) {
   static_assert(Pending >= 0);
   emulated::warpgroup_wait(Pending, where);
+}
+template <int Count>
+void warpgroup_take_registers(std::source_location where = std::source_location::current()) {
+  emulated::meet_warp("warpgroup_take_registers", where);
+}
+template <int Count>
+void warpgroup_give_registers(std::source_location where = std::source_location::current()) {
+  emulated::meet_warp("warpgroup_give_registers", where);
 }
 inline void hold_sums(float (&/*sums*/)[64]) {}
 
