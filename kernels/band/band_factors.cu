@@ -110,11 +110,12 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
 
 constexpr int kSmallThreads = 256;
 
-/// T and C of one matrix. Source of T: LAPACK larft; row i needs only itself and V^T V.
+/// T and C of one matrix, and the bound of W = Y T + V C. Source of T: LAPACK larft; row i needs
+/// only itself and V^T V.
 template <typename Real>
 __global__ void __launch_bounds__(kSmallThreads)
-    form_small_factors_kernel(const Real* overlaps, const Real* taus, Real* small,
-                              std::int64_t chunks, std::int64_t chunk_stride) {
+    form_small_factors_kernel(const Real* overlaps, const Real* taus, Real* small, Real* bounds,
+                              std::int64_t order, std::int64_t chunks, std::int64_t chunk_stride) {
   constexpr int kOdd = kBandWidth + 1;
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t matrix = blockIdx.x;
@@ -172,6 +173,24 @@ __global__ void __launch_bounds__(kSmallThreads)
       sum = fma(t[k * kOdd + row], v_y_t[k * kOdd + column], sum);
     }
     out[kBlockElements + i] = Real(-0.5) * sum;
+    v_v[row * kOdd + column] = Real(-0.5) * sum;
+  }
+  __syncthreads();
+  if (thread < kBandWidth) {
+    // Y = A v: the norm of a column of V is at most the root of two, the norm of A at most the
+    // order (band_scale.hpp), and no entry of V is beyond one.
+    Real bound = Real(0);
+    for (int k = 0; k < kBandWidth; ++k) {
+      bound = fma(Real(1.5) * static_cast<Real>(order), fabs(t[k * kOdd + thread]), bound);
+      bound += fabs(v_v[k * kOdd + thread]);
+    }
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+      const Real other = __shfl_xor_sync(0xffffffffU, bound, distance);
+      bound = other > bound ? other : bound;
+    }
+    if (thread == 0) {
+      bounds[matrix] = bound;
+    }
   }
 }
 
@@ -302,7 +321,8 @@ void form_small_factors(const Factors<Real, BandReal>& in, BandArithmetic arithm
   }
   launch(form_small_factors_kernel<Real>, dim3(static_cast<unsigned>(in.batch)),
          dim3(kSmallThreads), 4 * kBandWidth * (kBandWidth + 1) * sizeof(Real), stream, in.overlaps,
-         in.taus, in.small, chunk_count<Real>(in.rows), chunk_count<Real>(in.order));
+         in.taus, in.small, in.bounds, in.order, chunk_count<Real>(in.rows),
+         chunk_count<Real>(in.order));
 }
 
 template <typename Real, typename BandReal>

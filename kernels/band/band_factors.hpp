@@ -26,6 +26,7 @@ struct Factors {
   const Real* taus;
   Real* overlaps;  ///< scratch: overlap_elements() per matrix
   Real* small;     ///< scratch: T and C, 2 kBand^2 per matrix
+  Real* bounds;    ///< gets, per matrix, what no entry of W exceeds in magnitude
   Real* columns;   ///< gets the next panel, column-major as in Panel
   BandReal* band;  ///< gets the diagonal block at `start`
   std::int64_t order;
@@ -40,7 +41,7 @@ struct Factors {
 template <typename Real>
 std::int64_t overlap_elements(std::int64_t order);
 
-/// Completes Y and forms T and C.
+/// Completes Y, forms T and C and bounds W.
 template <typename Real, typename BandReal>
 void form_small_factors(const Factors<Real, BandReal>& factors, BandArithmetic arithmetic,
                         cudaStream_t stream);

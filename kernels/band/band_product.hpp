@@ -4,7 +4,7 @@
 //
 // A warp holds a block as kBlockValues values per lane; where each belongs is the policy's affair:
 // row(lane, i) and column(lane, i). Every policy adds in an order that depends on nothing but the
-// depth, so blocks have the same bits whatever surrounds them.
+// depth, so blocks have the same bits whatever surrounds them. half_product.hpp has one more.
 #pragma once
 
 #include "band/band_layout.hpp"
@@ -62,6 +62,7 @@ struct PlainProduct {
   static constexpr int kColumns = 4;
   static constexpr int kNeighbours = 1;  // values in a row side by side
   static constexpr bool kTakesValues = false;
+  static constexpr bool kSplits = false;
 
   __device__ static int row(int lane, int i) { return lane / 8 + 4 * (i / kColumns); }
   __device__ static int column(int lane, int i) { return lane % 8 + 8 * (i % kColumns); }
@@ -164,7 +165,8 @@ struct TileProduct {
   static constexpr int kRowTiles = kBandWidth / kTileRows;
   static constexpr int kColumnTiles = kBandWidth / kTileColumns;
   static constexpr int kNeighbours = 2;
-  static constexpr bool kTakesValues = true;
+  static constexpr bool kTakesValues = true;  // add_values()
+  static constexpr bool kSplits = false;      // operands stay in shared memory as they come
 
   // Value i is of tile i / 4 (tile columns fastest); of its four the last two are 8 rows below.
   __device__ static int row(int lane, int i) {

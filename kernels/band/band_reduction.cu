@@ -25,13 +25,14 @@ struct WorkspaceShares {
                                                    : partial_elements(plan.order, plan.strip_rows)),
         overlaps(overlap_elements<Real>(plan.order)),
         small(2 * kBand * kBand),
-        taus(kAlignment / static_cast<std::int64_t>(sizeof(Real))) {}
+        taus(kAlignment / static_cast<std::int64_t>(sizeof(Real))),
+        bounds(taus) {}
 
   std::int64_t total() const {
-    return columns + 2 * factors + products + partials + overlaps + small + taus;
+    return columns + 2 * factors + products + partials + overlaps + small + taus + bounds;
   }
 
-  std::int64_t columns, factors, products, partials, overlaps, small, taus;
+  std::int64_t columns, factors, products, partials, overlaps, small, taus, bounds;
 };
 
 void multiply(cublasHandle_t blas, cublasOperation_t left_operation, int m, int n, int k,
@@ -114,15 +115,16 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   Real* overlaps = take(shares.overlaps);
   Real* small = take(shares.small);
   Real* taus = take(shares.taus);
+  Real* bounds = take(shares.bounds);
 
   check(cudaMemsetAsync(batch.band, 0,
                         static_cast<std::size_t>(count * band_elements(order)) * sizeof(BandReal),
                         stream));
   scale_matrices(batch.matrices, order, count, library, batch.exponents, stream);
 
-  Factors<Real, BandReal> step{batch.matrices,  nullptr, products,   partials, taus, overlaps,
-                               small,           columns, batch.band, order,    0,    order,
-                               plan.strip_rows, count,   library};
+  Factors<Real, BandReal> step{
+      batch.matrices, nullptr,    products, partials, taus,  overlaps,        small, bounds,
+      columns,        batch.band, order,    0,        order, plan.strip_rows, count, library};
   advance(step, arithmetic, stream);
   for (std::int64_t start = 0; start + kBand < order; start += kBand) {
     const std::int64_t turn = start / kBand % 2;
@@ -132,11 +134,12 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
     factor_panels(Panel<Real, BandReal>{columns, step.factors, taus, batch.band, order, step.rows,
                                         start, count},
                   stream);
-    const TrailingPass<Real> pass{batch.matrices,  start == 0 ? nullptr : factors[1 - turn],
-                                  step.factors,    products,
-                                  partials,        order,
-                                  step.start,      step.rows,
-                                  plan.strip_rows, count};
+    const TrailingPass<Real> pass{batch.matrices, start == 0 ? nullptr : factors[1 - turn],
+                                  bounds,         step.factors,
+                                  products,       partials,
+                                  order,          step.start,
+                                  step.rows,      plan.strip_rows,
+                                  count};
     if (library) {
       update_and_multiply_by_library(pass, blas);
     } else {

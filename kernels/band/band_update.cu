@@ -1,5 +1,6 @@
 #include "band/band_product.hpp"
 #include "band/band_update.hpp"
+#include "band/half_product.hpp"
 #include "device/launch.hpp"
 
 #include <vindex/core/error.hpp>
@@ -13,28 +14,36 @@ namespace {
 constexpr int kMaximumWarps = 8;
 constexpr int kSchedulers = 4;  // of a multiprocessor
 
-/// Distances of rows in shared memory, in elements: multiples of 16 bytes, and such that the lanes
-/// of a fragment fall into different banks. Along rows, float32 reads pairs of depths (8 modulo 32
-/// elements), float64 single ones (4 modulo 16); down columns both want 4.
-template <typename Real>
-constexpr int kPairStride = 2 * kBandWidth + (sizeof(Real) == sizeof(float) ? 8 : 4);
+/// Distances of rows in shared memory, in elements: multiples of 16 bytes, and such that what a
+/// warp reads at once falls into different banks: rows of 16 bytes by ldmatrix (float32 of tensor
+/// cores), elements of neighbouring rows or columns.
+constexpr int kPairStride = 2 * kBandWidth + 4;
 constexpr int kSingleStride = kBandWidth + 4;
 
 /// Elements of shared memory that depend on the strip, per row.
-template <typename Real>
-constexpr int kSharedPerRow = kPairStride<Real> + 2 * kSingleStride;
+constexpr int kSharedPerRow = kPairStride + 2 * kSingleStride;
 /// And those of the two column tiles in flight.
+constexpr int kSharedOfColumns = 2 * kBandWidth * (kPairStride + kSingleStride);
+
+/// What W is multiplied by where it is split into binary16 parts: a power of two that takes its
+/// bound to [2^14, 2^15), as those parts end at 65504. V ends at 1, and the matrix at its norm,
+/// which is at most its order (band_scale.hpp).
 template <typename Real>
-constexpr int kSharedOfColumns = 2 * kBandWidth*(kPairStride<Real> + kSingleStride);
+__device__ Real pending_scale(Real bound) {
+  constexpr int kMost = 100;  // so that 1 / scale is a normal number
+  int exponent = 0;
+  (void)frexp(bound, &exponent);
+  return ldexp(Real(1), max(-kMost, min(15 - exponent, kMost)));
+}
 
 template <typename Real>
 struct StripShared {
   __device__ explicit StripShared(int strip_rows)
       : tiles(reinterpret_cast<Real*>(device::dynamic_shared())),
         pairs(tiles + strip_rows * kSingleStride),
-        reflectors(pairs + strip_rows * kPairStride<Real>),
+        reflectors(pairs + strip_rows * kPairStride),
         column_pairs(reflectors + strip_rows * kSingleStride),
-        column_reflectors(column_pairs + 2 * kBandWidth * kPairStride<Real>) {}
+        column_reflectors(column_pairs + 2 * kBandWidth * kPairStride) {}
 
   Real* tiles;         // a kBand x kBand block per warp
   Real* pairs;         // V W of the strip's rows
@@ -61,6 +70,23 @@ __device__ void copy_rows(Real* shared, int stride, const Real* rows, std::int64
   }
 }
 
+/// Makes operands of what copy_rows() with the same arguments has brought, before other threads
+/// read it. Columns from kBand on are W.
+template <typename Product>
+__device__ void settle_rows(typename Product::Real* shared, int stride, int count, int width,
+                            typename Product::Real scale_of_w) {
+  if constexpr (Product::kSplits) {
+    constexpr int kPack = 4;
+    const int packs = width / kPack;
+    for (int i = static_cast<int>(threadIdx.x); i < count * packs;
+         i += static_cast<int>(blockDim.x)) {
+      const int column = i % packs * kPack;
+      Product::split_four(shared + i / packs * stride + column, column % (2 * kPack) != 0,
+                          column < kBandWidth ? 1.0F : scale_of_w);
+    }
+  }
+}
+
 /// Starts the copy of a warp's block of the matrix, `stride` between its rows.
 template <typename Real>
 __device__ void copy_block(Real* shared, const Real* block, std::int64_t stride, int lane) {
@@ -81,11 +107,23 @@ __device__ void copy_columns(const StripShared<Real>& shared, const Real* pendin
                              const Real* factors, std::int64_t tile, std::int64_t rows) {
   const int slot = static_cast<int>(tile % 2) * kBandWidth;
   if (pending != nullptr) {
-    copy_rows(shared.column_pairs + slot * kPairStride<Real>, kPairStride<Real>, pending,
-              tile * kBand, kBandWidth, rows, 2 * kBandWidth);
+    copy_rows(shared.column_pairs + slot * kPairStride, kPairStride, pending, tile * kBand,
+              kBandWidth, rows, 2 * kBandWidth);
   }
   copy_rows(shared.column_reflectors + slot * kSingleStride, kSingleStride, factors, tile * kBand,
             kBandWidth, rows, kBandWidth);
+}
+
+template <typename Product>
+__device__ void settle_columns(const StripShared<typename Product::Real>& shared, bool is_pending,
+                               std::int64_t tile, typename Product::Real scale_of_w) {
+  const int slot = static_cast<int>(tile % 2) * kBandWidth;
+  if (is_pending) {
+    settle_rows<Product>(shared.column_pairs + slot * kPairStride, kPairStride, kBandWidth,
+                         2 * kBandWidth, scale_of_w);
+  }
+  settle_rows<Product>(shared.column_reflectors + slot * kSingleStride, kSingleStride, kBandWidth,
+                       kBandWidth, scale_of_w);
 }
 
 /// One block per strip and matrix, one warp per kBand rows; column tiles from left to right.
@@ -113,8 +151,13 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
   Real* partials = pass.partials +
                    (matrix * strip_count(pass.order, pass.strip_rows) + strip) * pass.order * kBand;
 
+  Real scale_of_w = Real(1);
+  if constexpr (Product::kSplits) {
+    scale_of_w = pending == nullptr ? Real(1) : pending_scale(pass.pending_bounds[matrix]);
+  }
+  const Real unscale = Real(1) / scale_of_w;
   if (pending != nullptr) {
-    copy_rows(shared.pairs, kPairStride<Real>, pending, strip_first, warps * kBandWidth, pass.rows,
+    copy_rows(shared.pairs, kPairStride, pending, strip_first, warps * kBandWidth, pass.rows,
               2 * kBandWidth);
   }
   copy_rows(shared.reflectors, kStride, factors, strip_first, warps * kBandWidth, pass.rows,
@@ -123,13 +166,21 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
   device::copy_async_commit();
 
   Real* tile = shared.tiles + warp * kBandWidth * kStride;
-  const Real* pair = shared.pairs + warp * kBandWidth * kPairStride<Real>;
+  const Real* pair = shared.pairs + warp * kBandWidth * kPairStride;
   const AcrossDepth<Real> own_reflectors{shared.reflectors + warp * kBandWidth * kStride, kStride};
   Real product[kBlockValues] = {};
   const std::int64_t tiles = strip_end / kBand;
   for (std::int64_t j = 0; j < tiles; ++j) {
     const int slot = static_cast<int>(j % 2) * kBandWidth;
     device::copy_async_wait<0>();
+    if (j == 0) {
+      if (pending != nullptr) {
+        settle_rows<Product>(shared.pairs, kPairStride, warps * kBandWidth, 2 * kBandWidth,
+                             scale_of_w);
+      }
+      settle_rows<Product>(shared.reflectors, kStride, warps * kBandWidth, kBandWidth, scale_of_w);
+    }
+    settle_columns<Product>(shared, pending != nullptr, j, scale_of_w);
     __syncthreads();
     const std::int64_t column_first = j * kBand;
     const bool live = own_first < pass.rows && column_first <= own_first;
@@ -145,11 +196,11 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
     if (live) {
       Real sum[kBlockValues] = {};
       if (pending != nullptr) {
-        const Real* column_pair = shared.column_pairs + slot * kPairStride<Real>;
-        Product::add(sum, AlongDepth<Real>{pair, kPairStride<Real>},
-                     AlongDepth<Real>{column_pair + kBandWidth, kPairStride<Real>}, lane);
-        Product::add(sum, AlongDepth<Real>{pair + kBandWidth, kPairStride<Real>},
-                     AlongDepth<Real>{column_pair, kPairStride<Real>}, lane);
+        const Real* column_pair = shared.column_pairs + slot * kPairStride;
+        Product::add(sum, AlongDepth<Real>{pair, kPairStride},
+                     AlongDepth<Real>{column_pair + kBandWidth, kPairStride}, lane);
+        Product::add(sum, AlongDepth<Real>{pair + kBandWidth, kPairStride},
+                     AlongDepth<Real>{column_pair, kPairStride}, lane);
       }
       device::copy_async_wait<1>();  // the block; the next columns may take longer
       __syncwarp();
@@ -158,14 +209,21 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
       if (pending != nullptr) {
 #pragma unroll
         for (int i = 0; i < kBlockValues; ++i) {
-          a[i] -= sum[i];
+          a[i] = fma(-unscale, sum[i], a[i]);
           sum[i] = Real(0);
         }
         store_values<Product>(values, a, pass.order, lane);
-        store_values<Product>(tile, a, kStride, lane);
+        if constexpr (!Product::kSplits) {
+          store_values<Product>(tile, a, kStride, lane);
+        }
       }
       const AcrossDepth<Real> column_reflectors{shared.column_reflectors + slot * kStride, kStride};
-      if constexpr (Product::kTakesValues) {
+      if constexpr (Product::kSplits) {
+        const typename Product::Block block = Product::block(a);
+        __syncwarp();  // parts go where other lanes have read
+        Product::store_block(tile, block, kStride, lane);
+        Product::add_block(product, block, column_reflectors, lane);
+      } else if constexpr (Product::kTakesValues) {
         Product::add_values(product, a, column_reflectors, lane);
       } else {
         __syncwarp();
@@ -184,15 +242,26 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
         column_first < strip_first ? 0 : static_cast<int>((column_first - strip_first) / kBand) + 1;
     const int last_warp = static_cast<int>((strip_end - strip_first) / kBand);
     if (first_warp < last_warp) {
-      for (int i = static_cast<int>(threadIdx.x); i < kBandWidth * kBandWidth;
+      constexpr int kCount = sizeof(Real) == sizeof(float) ? 4 : 1;
+      constexpr int kPacks = kBandWidth / kCount;
+      for (int i = static_cast<int>(threadIdx.x); i < kBandWidth * kPacks;
            i += static_cast<int>(blockDim.x)) {
-        const int row = i / kBandWidth;
-        const int column = i % kBandWidth;
-        Real total = Real(0);
-        for (int other = first_warp; other < last_warp; ++other) {
-          total += shared.tiles[(other * kBandWidth + row) * kStride + column];
+        const int row = i / kPacks;
+        const int column = i % kPacks * kCount;
+        Pack<Real, kCount> total{};
+#pragma unroll
+        for (int other = 0; other < kMaximumWarps; ++other) {
+          if (other >= first_warp && other < last_warp) {
+            const auto part = *reinterpret_cast<const Pack<Real, kCount>*>(
+                shared.tiles + (other * kBandWidth + row) * kStride + column);
+#pragma unroll
+            for (int k = 0; k < kCount; ++k) {
+              total.values[k] += part.values[k];
+            }
+          }
         }
-        partials[(column_first + row) * kBand + column] = total;
+        *reinterpret_cast<Pack<Real, kCount>*>(partials + (column_first + row) * kBand + column) =
+            total;
       }
     }
   }
@@ -209,7 +278,7 @@ void launch_pass(const TrailingPass<typename Product::Real>& pass, cudaStream_t 
   // A strip of all rows needs no more warps than it has blocks of rows.
   const std::int64_t strip_rows = std::min(pass.strip_rows, pass.rows);
   const std::size_t elements =
-      static_cast<std::size_t>(strip_rows * kSharedPerRow<Real> + kSharedOfColumns<Real>);
+      static_cast<std::size_t>(strip_rows * kSharedPerRow + kSharedOfColumns);
   launch(update_and_multiply_kernel<Product>,
          dim3(static_cast<unsigned>(strip_count(pass.rows, pass.strip_rows)), 1,
               static_cast<unsigned>(pass.batch)),
@@ -221,7 +290,7 @@ void launch_pass(const TrailingPass<typename Product::Real>& pass, cudaStream_t 
 template <typename Real>
 std::int64_t strip_rows_for(std::size_t shared_bytes) {
   const auto elements = static_cast<std::int64_t>(shared_bytes / sizeof(Real));
-  const std::int64_t rows = (elements - kSharedOfColumns<Real>) / kSharedPerRow<Real>;
+  const std::int64_t rows = (elements - kSharedOfColumns) / kSharedPerRow;
   std::int64_t warps = std::clamp<std::int64_t>(rows / kBand, 0, kMaximumWarps);
   if (sizeof(Real) == sizeof(double) && warps > kSchedulers && warps < 2 * kSchedulers) {
     warps = kSchedulers;  // bound by arithmetic: a fifth warp would take as long as four
@@ -237,7 +306,11 @@ void update_and_multiply(const TrailingPass<Real>& pass, BandArithmetic arithmet
               pass.strip_rows <= kMaximumWarps * kBand,
           "rows of a strip");
   if (arithmetic == BandArithmetic::kTensor) {
-    launch_pass<TensorProduct<Real>>(pass, stream);
+    if constexpr (sizeof(Real) == sizeof(float)) {
+      launch_pass<HalfProduct>(pass, stream);
+    } else {
+      launch_pass<TensorProduct<Real>>(pass, stream);
+    }
   } else {
     launch_pass<PlainProduct<Real>>(pass, stream);
   }

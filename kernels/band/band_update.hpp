@@ -24,6 +24,8 @@ template <typename Real>
 struct TrailingPass {
   Real* matrices;       ///< row-major order x order; lower triangle and diagonal blocks in use
   const Real* pending;  ///< V and W of the panel before, row kBand being row 0 here; or null
+  /// Per matrix, what no entry of W exceeds in magnitude; read where `pending` is.
+  const Real* pending_bounds;
   const Real* factors;  ///< V of this panel
   Real* products;       ///< gets the part of A V that rows of the lower triangle give
   Real* partials;       ///< per strip: what its columns give; see strip_reaches()
@@ -37,7 +39,7 @@ struct TrailingPass {
 /// Arithmetic of the products.
 enum class BandArithmetic {
   kPlain,   ///< multiply-add of the CUDA cores
-  kTensor,  ///< tensor cores: three tf32 products in float32, DMMA in float64
+  kTensor,  ///< tensor cores: three products of binary16 or tf32 parts in float32, DMMA in float64
 };
 
 /// Strips of `strip_rows` rows that `rows` rows take.
