@@ -25,8 +25,12 @@ struct alignas(16) Chunk {
 
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ inline double square_root(double value) { return sqrt(value); }
-__device__ inline float square_root(float value) { return sqrtf(value); }
+/// 1 / sqrt(value) of a normal number, to an ulp.
+__device__ inline double inverse_root(double value) { return rsqrt(value); }
+__device__ inline float inverse_root(float value) {
+  const float root = rsqrtf(value);  // to two
+  return fmaf(0.5F * root, fmaf(-value * root, root, 1.0F), root);
+}
 
 /// Sum over the warp, the same bits in every lane.
 template <typename Real>
@@ -68,7 +72,9 @@ __device__ Real sum_columns(Real (&sums)[kCols], int lane) {
 }
 
 /// The reflector I - tau v v^T, v[0] = 1, element `lane` of v in each lane, that maps x (likewise)
-/// to beta e_0. `other` becomes the inner product of v with it.
+/// to beta e_0. `other` becomes the inner product of v with it. With r = 1 / |x|: beta is -+ 1 / r,
+/// tau = (beta - alpha) / beta = 1 + |alpha| r, and 1 / (alpha - beta) = +- r / tau; so that what
+/// every sweep waits for is one inverse root and one reciprocal of a number in [1, 2].
 template <typename Real>
 struct Reflector {
   Real v, tau, beta, overlap;
@@ -84,10 +90,12 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
   Reflector<Real> out = {lane == 0 ? Real{1} : Real{0}, Real{0}, alpha, first};
   // Not of a NaN, which stays in alpha or gets there through the windows.
   if (squares >= kLeastSquares) {
-    const Real length = square_root(multiply_add(alpha, alpha, squares));
-    out.beta = alpha > Real{0} ? -length : length;
-    const Real inverse = Real{1} / (alpha - out.beta);
-    out.tau = (out.beta - alpha) / out.beta;
+    const Real square = multiply_add(alpha, alpha, squares);
+    const Real root = inverse_root(square);
+    const Real signed_root = alpha > Real{0} ? root : -root;
+    out.tau = multiply_add(alpha, signed_root, Real{1});
+    out.beta = -square * signed_root;
+    const Real inverse = signed_root * (Real{1} / out.tau);
     out.v = lane == 0 ? Real{1} : x * inverse;
     out.overlap = multiply_add(inverse, products, first);
   } else if (!(squares < kLeastSquares)) {

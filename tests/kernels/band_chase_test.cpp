@@ -7,8 +7,10 @@
 
 #include <vindex/core/error.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace vindex::test {
 namespace {
@@ -67,6 +69,76 @@ TEST_P(BandChase, KeepsTheEigenvaluesInDouble) {
     EXPECT_LE(largest_difference(values_of(got), values_of_band(band, n)),
               (8.0 + 0.3 * static_cast<double>(n)) * kEps64)
         << "n = " << n;
+  }
+}
+
+/// Bands that reflectors may find hard, each of norm about one.
+std::vector<std::pair<std::string, std::vector<double>>> hard_bands(std::int64_t n) {
+  std::vector<std::pair<std::string, std::vector<double>>> out;
+  const std::vector<double> noise = band_of_noise(n, 23);
+  const auto add = [&](const char* name, auto change) {
+    std::vector<double> band = noise;
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = j; i < std::min(n, j + 33); ++i) {
+        double& value = band[static_cast<std::size_t>(j * 33 + i - j)];
+        value = change(value, i, j);
+      }
+    }
+    out.emplace_back(name, std::move(band));
+  };
+  const auto grade = [n](std::int64_t k) {
+    return std::exp2(-40.0 * static_cast<double>(k) / static_cast<double>(n));
+  };
+  add("one cluster", [](double x, auto i, auto j) { return (i == j ? 1.0 : 0.0) + 1e-9 * x; });
+  add("clusters", [](double x, auto i, auto j) {
+    return (i == j ? 0.1 * static_cast<double>(1 + i / 20) : 0.0) + 1e-12 * x;
+  });
+  add("graded", [&](double x, auto i, auto j) { return x * grade(i) * grade(j); });
+  add("graded upwards",
+      [&](double x, auto i, auto j) { return x * grade(n - 1 - i) * grade(n - 1 - j); });
+  add("zero columns", [](double x, auto i, auto j) { return i % 3 == 1 || j % 3 == 1 ? 0.0 : x; });
+  add("zero blocks",
+      [](double x, auto i, auto j) { return i / 40 != j / 40 || i / 40 == 1 ? 0.0 : x; });
+  add("far corners",
+      [](double x, auto i, auto j) { return i - j == 32 || i == j ? x : 1e-20 * x; });
+  add("no signs", [](double x, auto, auto) { return std::abs(x); });
+  return out;
+}
+
+TEST_P(BandChase, KeepsTheEigenvaluesOfHardBands) {
+  constexpr std::int64_t kN = 100;
+  const ChaseShape in_double = chase_shape(kHopperShared, sizeof(double));
+  const ChaseShape in_float = chase_shape(kHopperShared, sizeof(float));
+  for (const auto& [name, band] : hard_bands(kN)) {
+    if (GetParam() != 0 && name != "zero columns") {
+      continue;
+    }
+    const std::vector<double> wanted = values_of_band(band, kN);
+    const double norm = largest_magnitude(wanted);
+    for (const int exponent : {0, -300, 300}) {
+      if (exponent != 0 && name != "zero columns") {
+        continue;
+      }
+      std::vector<double> scaled = band;
+      for (double& value : scaled) {
+        value = std::ldexp(value, exponent);
+      }
+      std::vector<double> got = values_of(chase<double, double>({scaled}, kN, in_double)[0]);
+      for (double& value : got) {
+        value = std::ldexp(value, -exponent);
+      }
+      EXPECT_LE(largest_difference(got, wanted),
+                (20.0 + 0.3 * static_cast<double>(kN)) * kEps64 * norm)
+          << name << " times 2^" << exponent;
+    }
+    std::vector<double> rounded = band;
+    for (double& value : rounded) {
+      value = static_cast<float>(value);
+    }
+    EXPECT_LE(largest_difference(values_of(chase<float, float>({band}, kN, in_float)[0]),
+                                 values_of_band(rounded, kN)),
+              40.0 * kEps32 * norm)
+        << name;
   }
 }
 
