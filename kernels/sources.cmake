@@ -16,6 +16,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_plan.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products_sm90.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/sliced_gram.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/bound_proof.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/cholesky.cu
@@ -36,5 +37,6 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/two_stage.cpp)

@@ -252,10 +252,10 @@ values none *TridiagonalValues*
 chase none *BandChase*
 band-plain plain,library *BandReduction*:BandPlan*
 band-tensor tensor *BandReduction*
-gram-mma mma *GramKernels*:*GramAccuracy*
+gram-mma mma *GramKernels*:*GramAccuracy*:*GramSums*:*SlicedGram*
 decode none *DecodeKernels*
 top none *Cholesky*:*TopSolvers*
-gram-wgmma wgmma *GramKernels*
+gram-wgmma wgmma *GramKernels*:*GramSums*
 SUITES
 }
 

@@ -1,5 +1,6 @@
 #include "batch/batch_memory.hpp"
 
+#include "gram/sliced_gram.hpp"
 #include "top/top_solvers.hpp"
 
 #include <vindex/core/ceil_divide.hpp>
@@ -99,6 +100,11 @@ std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
   return std::max<std::int64_t>(1, std::min({kMostBytes / bytes, count, kMost}));
 }
 
+std::int64_t BatchTask::slice_bytes() const {
+  const std::int64_t length = row_chunks() ? chunk_rows() : cols;
+  return routes.sliced_gram ? static_cast<std::int64_t>(sliced_gram_bytes(p(), length)) : 0;
+}
+
 bool BatchTask::wants_top() const { return routes.has_top && (is_fast || vector_columns > 0); }
 
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
@@ -132,6 +138,7 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
       wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)),
       scratch(nullptr),
       scratch_bytes(moments_scratch_bytes(task.chunk_rows() * task.cols)),
+      slices(memory.take<unsigned char>(task.slice_bytes())),
       leading(route.solver == SolverChoice::kTwoStage ? band_order(task.p()) : task.p()),
       grams(memory.take<double>(count * leading * leading)),
       symmetric_workspace(memory.take<unsigned char>(

@@ -31,6 +31,7 @@ struct BatchTask {
   /// Rows decoded at a time in float64; depends on the shape alone, since sums run in this order.
   std::int64_t chunk_rows() const;
   std::int64_t chunk_count() const;  ///< of a matrix
+  std::int64_t slice_bytes() const;  ///< that add_sliced_gram() works in; 0 where it does not
   bool wants_top() const;            ///< an iteration for the top of the spectrum
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
@@ -75,6 +76,7 @@ struct Float64Phase {
   double* wide;    ///< the same, or the whole matrix where the long side is the columns
   void* scratch;   ///< of the moments
   std::size_t scratch_bytes;
+  void* slices;          ///< of weights, where their Gram is formed by int8 products
   std::int64_t leading;  ///< of a Gram matrix: p, or padded for the band reduction
   double* grams;
   void* symmetric_workspace;

@@ -250,6 +250,17 @@ void BatchSolver::form_gram64(std::size_t index, SignDraw flip, const Float64Pha
                      moments + first / task_.chunk_rows(), stream());
       },
       [&](const WeightSlab& slab) {
+        if (task_.routes.sliced_gram) {
+          kernels_.sliced_gram({.slab = slab.weights,
+                                .over_rows = slab.over_rows,
+                                .length = slab.length,
+                                .p = task_.p(),
+                                .first = slab.first == 0,
+                                .leading = phase.leading,
+                                .gram = gram},
+                               phase.slices, stream());
+          return;
+        }
         add_gram(lane_.solver, slab.weights, slab.over_rows, slab.length, task_.p(), phase.leading,
                  slab.first == 0, gram);
       });

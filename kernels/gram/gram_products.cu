@@ -1,5 +1,5 @@
 #include "device/launch.hpp"
-#include "gram/gram_tile.hpp"
+#include "gram/warp_tile.hpp"
 
 #include <intrinsics.hpp>
 
@@ -7,52 +7,14 @@ namespace vindex::kernels {
 
 namespace {
 
-// Eight warps, two by four, each 64 x 32 of the output: 64 sums of the chunk and 64 of the whole in
-// registers, so one block per multiprocessor and latency is hidden by sixteen independent products.
-constexpr int kThreads = 256;
+using device::kProductsAcross;
+using device::kProductsDown;
+using device::kStageBytes;
+using device::load_fragment;
+
+constexpr int kThreads = device::kProductThreads;
 constexpr int kStages = 3;
-constexpr int kStageBytes = static_cast<int>(2 * kOperandTileBytes);
-constexpr int kProductsDown = 4, kProductsAcross = 4;  ///< 16 x 8 each
 constexpr int kNormThreads = 256;
-
-/// Loads the two operand tiles of a step; a thread copies sixteen pieces of 16 bytes.
-__device__ inline void load_step(const device::StepTiles& tiles, unsigned char* stage) {
-  constexpr int kPieces = static_cast<int>(kOperandTileBytes / 16);
-#pragma unroll
-  for (int i = 0; i < kPieces / kThreads; ++i) {
-    const int at = (i * kThreads + static_cast<int>(threadIdx.x)) * 16;
-    device::copy_async_16(stage + at, tiles.row + at);
-    device::copy_async_16(stage + kOperandTileBytes + at, tiles.col + at);
-  }
-}
-
-/// The address a lane gives to ldmatrix for 16 lines (from `line`, a multiple of 16) by 16 steps of
-/// the contraction (`sixteen`: which). With `lines_first` matrices 0, 1 differ in lines and 0, 2 in
-/// steps, as fragments of A want; else the other way round, as two fragments of B want.
-template <bool kContractsRows>
-__device__ inline const unsigned char* fragment_address(const unsigned char* tile, int line,
-                                                        int sixteen, bool lines_first) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int matrix = lane / 8;
-  const int line_half = lines_first ? matrix % 2 : matrix / 2;
-  const int step_half = lines_first ? matrix / 2 : matrix % 2;
-  if constexpr (kContractsRows) {
-    const int row = line / 64 * 64 + sixteen * 16 + step_half * 8 + lane % 8;
-    return tile + operand_piece(row, line % 64 / 8 + line_half);
-  } else {
-    const int row = line + line_half * 8 + lane % 8;
-    return tile + operand_piece(row, sixteen * 2 + step_half);
-  }
-}
-
-template <bool kContractsRows>
-__device__ inline void load_fragment(std::uint32_t (&registers)[4], const unsigned char* address) {
-  if constexpr (kContractsRows) {
-    device::load_matrix_x4_transposed(registers, address);
-  } else {
-    device::load_matrix_x4(registers, address);
-  }
-}
 
 template <bool kBfloat16>
 __device__ inline void multiply(float (&d)[4], const std::uint32_t (&a)[4],
@@ -83,15 +45,16 @@ __device__ inline void fold(Sums& total, Sums& sums, float factor) {
 
 /// Adds the products of 16 steps of the contraction, `sixteen` of the four of a slice, to the sums.
 template <typename Products>
-__device__ inline void multiply_sixteen(const unsigned char* stage, int sixteen, int first_line_row,
-                                        int first_line_col, Sums& sums) {
+__device__ inline void multiply_sixteen(const unsigned char* stage, int sixteen,
+                                        const device::WarpPlace& place, Sums& sums) {
   constexpr bool kRows = Products::kContractsRows;
   std::uint32_t b[kProductsAcross][2];
 #pragma unroll
   for (int j = 0; j < kProductsAcross; j += 2) {
     std::uint32_t two[4];
-    load_fragment<kRows>(two, fragment_address<kRows>(stage + kOperandTileBytes,
-                                                      first_line_col + 8 * j, sixteen, false));
+    load_fragment<kRows>(
+        two, device::fragment_address<kRows>(stage + kOperandTileBytes,
+                                             place.first_line_col + 8 * j, sixteen, false));
     b[j][0] = two[0];
     b[j][1] = two[1];
     b[j + 1][0] = two[2];
@@ -100,7 +63,8 @@ __device__ inline void multiply_sixteen(const unsigned char* stage, int sixteen,
 #pragma unroll
   for (int i = 0; i < kProductsDown; ++i) {
     std::uint32_t a[4];
-    load_fragment<kRows>(a, fragment_address<kRows>(stage, first_line_row + 16 * i, sixteen, true));
+    load_fragment<kRows>(
+        a, device::fragment_address<kRows>(stage, place.first_line_row + 16 * i, sixteen, true));
 #pragma unroll
     for (int j = 0; j < kProductsAcross; ++j) {
       multiply<Products::kBfloat16>(sums[i][j], a, b[j]);
@@ -114,13 +78,7 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
   const device::Steps steps(arguments);
   const device::TileElements elements(arguments);
   unsigned char* const shared = device::dynamic_shared();
-  const int warp = static_cast<int>(threadIdx.x / 32);
-  const int first_line_row = warp / 4 * 64;
-  const int first_line_col = warp % 4 * 32;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const std::int64_t row = pair.row * GramShape::kTile + first_line_row + lane / 4;
-  const std::int64_t col = pair.col * GramShape::kTile + first_line_col + lane % 4 * 2;
-
+  const device::WarpPlace place(pair);
   Sums total = {};
   Sums sums = {};
   if (arguments.first_chunk > 0) {
@@ -128,8 +86,8 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
     for (int i = 0; i < kProductsDown; ++i) {
 #pragma unroll
       for (int j = 0; j < kProductsAcross; ++j) {
-        elements.read(row + 16 * i, col + 8 * j, total[i][j][0], total[i][j][1]);
-        elements.read(row + 16 * i + 8, col + 8 * j, total[i][j][2], total[i][j][3]);
+        elements.read(place.row + 16 * i, place.col + 8 * j, total[i][j][0], total[i][j][1]);
+        elements.read(place.row + 16 * i + 8, place.col + 8 * j, total[i][j][2], total[i][j][3]);
       }
     }
   }
@@ -138,7 +96,8 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
 #pragma unroll
   for (int stage = 0; stage < kStages - 1; ++stage) {
     if (stage < count) {
-      load_step(device::step_tiles(arguments, steps, pair, stage), shared + stage * kStageBytes);
+      device::load_step(device::step_tiles(arguments, steps, pair, stage),
+                        shared + stage * kStageBytes);
     }
     device::copy_async_commit();
   }
@@ -151,8 +110,8 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
     const std::int64_t next = step + kStages - 1;
     if (next < count) {
       const int free_stage = stage == 0 ? kStages - 1 : stage - 1;
-      load_step(device::step_tiles(arguments, steps, pair, next),
-                shared + free_stage * kStageBytes);
+      device::load_step(device::step_tiles(arguments, steps, pair, next),
+                        shared + free_stage * kStageBytes);
     }
     device::copy_async_commit();
     if (step % steps.per_chunk() == 0) {
@@ -163,8 +122,7 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
     const bool ends_chunk = (step & 1) == 1;
 #pragma unroll
     for (int sixteen = 0; sixteen < kSliceDepth / 16; ++sixteen) {
-      multiply_sixteen<Products>(shared + stage * kStageBytes, sixteen, first_line_row,
-                                 first_line_col, sums);
+      multiply_sixteen<Products>(shared + stage * kStageBytes, sixteen, place, sums);
       constexpr int kDepth = Products::kSumDepth;
       if ((sixteen + 1) * 16 % (kDepth < kSliceDepth ? kDepth : kSliceDepth) == 0 && high &&
           (kDepth <= kSliceDepth || ends_chunk)) {
@@ -179,8 +137,9 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
   for (int i = 0; i < kProductsDown; ++i) {
 #pragma unroll
     for (int j = 0; j < kProductsAcross; ++j) {
-      norm += elements.write(row + 16 * i, col + 8 * j, total[i][j][0], total[i][j][1]);
-      norm += elements.write(row + 16 * i + 8, col + 8 * j, total[i][j][2], total[i][j][3]);
+      norm += elements.write(place.row + 16 * i, place.col + 8 * j, total[i][j][0], total[i][j][1]);
+      norm +=
+          elements.write(place.row + 16 * i + 8, place.col + 8 * j, total[i][j][2], total[i][j][3]);
     }
   }
   device::copy_async_wait<0>();

@@ -83,6 +83,18 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/// m16n8k32 of signed bytes, four to a word, added up in 32 bits, exactly while those hold: A rows
+/// {g, g+8, g, g+8} at columns 4t to 4t+3 (registers 0, 1) and 4t+16 to 4t+19 (2, 3), B column g at
+/// rows 4t to 4t+3 and 4t+16 to 4t+19, lowest index in the lowest byte; D as above.
+__device__ inline void mma_s8(std::int32_t (&d)[4], const std::uint32_t (&a)[4],
+                              const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 /// m8n8k4 in float64: A row g at column t, B column g at row t, D row g at columns 2t and 2t+1.
 __device__ inline void mma_f64(double (&d)[2], double a, double b) {
   asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"

@@ -27,6 +27,12 @@ bool has_float64_tensor_cores(const DeviceTraits& device) {
          (device.major == 10 && device.minor == 0);
 }
 
+/// Where float64 is slow, 28 products of bytes beat one of float64 by far.
+bool wants_sliced_gram(const RouteWish& wish, const DeviceTraits& device) {
+  return (wish.kind == RouteWish::Kind::kAuto || wish.kind == RouteWish::Kind::kTwoStage) &&
+         !has_float64_tensor_cores(device);
+}
+
 BandRoute best_band(const DeviceTraits& device, bool is_float32) {
   return is_float32 || has_float64_tensor_cores(device) ? BandRoute::kTensor : BandRoute::kPlain;
 }
@@ -120,6 +126,8 @@ std::string_view kernel_name(KernelUnderTest kernel) {
       return "bisection";
     case KernelUnderTest::kLibraryEigen:
       return "eigenvalues by cuSOLVER";
+    case KernelUnderTest::kSlicedGram:
+      return "gram in float64 by int8 products";
   }
   return "unknown kernel";
 }
@@ -220,6 +228,7 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   }
   plan.first = kLibrary;
   plan.strict = kLibrary;
+  plan.sliced_gram = wants_sliced_gram(wish, device) && verdicts.has(KernelUnderTest::kSlicedGram);
   plan.has_top = p > measure::kFullSpectrumSize;
   plan.top = kLibrary;
   const bool fits = band_order(p) <= largest_band_order();
@@ -326,6 +335,9 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
   }
   std::vector<KernelTrial> wanted = {{KernelUnderTest::kValues, Variant::kPlain},
                                      {KernelUnderTest::kChase, Variant::kPlain}};
+  if (wants_sliced_gram(wish, device)) {
+    grams[0].push_back({KernelUnderTest::kSlicedGram, Variant::kPlain});
+  }
   const std::vector<KernelTrial>* const groups[] = {&bands[0], &library, &grams[0], &bands[1],
                                                     &grams[1]};
   for (const auto* group : groups) {

@@ -42,8 +42,9 @@ enum class KernelUnderTest : std::uint8_t {
   kChase,
   kValues,
   kLibraryEigen,
+  kSlicedGram,
 };
-inline constexpr int kKernelsUnderTest = 9;
+inline constexpr int kKernelsUnderTest = 10;
 std::string_view kernel_name(KernelUnderTest kernel);
 KernelUnderTest gram_kernel(OperandKind kind);
 
@@ -116,6 +117,7 @@ struct RoutePlan {
   SpectrumRoute first;        ///< tried on every matrix
   SpectrumRoute strict;       ///< for those whose first result is doubtful
   bool may_escalate = false;  ///< first and strict differ in accuracy
+  bool sliced_gram = false;   ///< float64 Gram matrices by int8 products (sliced_gram.hpp)
   /// Where the top of a spectrum is wanted (`fast`, vectors) and the matrix is large enough for an
   /// iteration: whose Gram it works on. The other parts of the route are not used.
   bool has_top = false;

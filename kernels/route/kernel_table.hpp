@@ -6,12 +6,14 @@
 #include "band/band_chase.hpp"
 #include "band/band_reduction.hpp"
 #include "gram/gram_batch.hpp"
+#include "gram/sliced_gram.hpp"
 #include "tridiagonal/tridiagonal_values.hpp"
 
 namespace vindex::kernels {
 
 struct KernelTable {
   decltype(&form_grams) gram = &form_grams;
+  decltype(&add_sliced_gram) sliced_gram = &add_sliced_gram;
   decltype(&reduce_to_band<float, float>) band32 = &reduce_to_band<float, float>;
   decltype(&reduce_to_band<double, double>) band64 = &reduce_to_band<double, double>;
   decltype(&chase_bands<float, float>) chase32 = &chase_bands<float, float>;

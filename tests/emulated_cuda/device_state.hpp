@@ -33,6 +33,7 @@ struct Device {
   std::recursive_mutex mutex;
   Ordering ordering = Ordering::kAtOnce;
   std::size_t memory_bytes = 8ULL << 30U;
+  int major = 9, minor = 0;
   std::size_t in_use = 0, peak = 0;
   std::map<const unsigned char*, std::size_t> allocations;
   std::set<const void*> host_allocations;

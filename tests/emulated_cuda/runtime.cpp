@@ -49,6 +49,10 @@ void set_ordering(Ordering ordering) {
   device().ordering = ordering;
 }
 
+void set_compute_capability(int major, int minor) {
+  device().major = major;
+  device().minor = minor;
+}
 void reset_device() { device().broken = false; }
 
 void set_sticky_errors(bool sticky) {
@@ -174,7 +178,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   properties->sharedMemPerBlock = 48U << 10U;
   properties->sharedMemPerBlockOptin = vindex::emulated::kMaxSharedBytes;
   properties->sharedMemPerMultiprocessor = 228U << 10U;
-  properties->major = 9;
+  properties->major = device().major;
+  properties->minor = device().minor;
   properties->multiProcessorCount = 4;
   properties->warpSize = 32;
   properties->regsPerBlock = 65536;

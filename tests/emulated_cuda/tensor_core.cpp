@@ -182,6 +182,43 @@ void multiply_tf32(void* const (&lanes)[kLanes]) {
   multiply<8>(lanes, a, b);
 }
 
+void multiply_s8(void* const (&lanes)[kLanes]) {
+  std::int8_t a[16][32];
+  std::int8_t b[8][32];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share =
+        static_cast<const Share<std::int32_t, std::uint32_t, std::uint32_t>*>(lanes[lane]);
+    const int group = lane / 4;
+    const int first = lane % 4 * 4;
+    for (int i = 0; i < 4; ++i) {
+      std::memcpy(&a[group + i % 2 * 8][first + i / 2 * 16], share->a + i, 4);
+    }
+    for (int i = 0; i < 2; ++i) {
+      std::memcpy(&b[group][first + i * 16], share->b + i, 4);
+    }
+  }
+  bool is_zero[24];  // lines of A, columns of B: most of a small matrix in large tiles
+  for (int i = 0; i < 24; ++i) {
+    const std::int8_t* const line = i < 16 ? a[i] : b[i - 16];
+    is_zero[i] = std::all_of(line, line + 32, [](std::int8_t one) { return one == 0; });
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto* share =
+        static_cast<const Share<std::int32_t, std::uint32_t, std::uint32_t>*>(lanes[lane]);
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + i / 2 * 8;
+      const int col = 2 * (lane % 4) + i % 2;
+      if (!is_zero[row] && !is_zero[16 + col]) {
+        std::int32_t sum = 0;
+        for (int k = 0; k < 32; ++k) {
+          sum += a[row][k] * b[col][k];
+        }
+        share->d[i] = static_cast<std::int32_t>(std::int64_t{share->d[i]} + sum);  // may wrap
+      }
+    }
+  }
+}
+
 void multiply_f64(void* const (&lanes)[kLanes]) {
   double a[8][4];
   double b[4][8];
@@ -260,6 +297,12 @@ void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&
               std::source_location where) {
   WordShare share = {d, a, b};
   whole_warp("mma_tf32", &share, multiply_tf32, where);
+}
+
+void mma_s8(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+            std::source_location where) {
+  Share<std::int32_t, std::uint32_t, std::uint32_t> share = {d, a, b};
+  whole_warp("mma_s8", &share, multiply_s8, where);
 }
 
 void mma_f64(double (&d)[2], double a, double b, std::source_location where) {

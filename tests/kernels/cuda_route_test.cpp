@@ -154,6 +154,19 @@ TEST(CudaRoute, TheTopOfLargeMatricesIsIteratedOnATrustedGram) {
   EXPECT_FALSE(routes("qr", Mode::kFast, all_but(), kHopper, 2048).has_top);
 }
 
+TEST(CudaRoute, Float64GramsAreOfInt8ProductsWhereFloat64IsSlowAndTheyAreTrusted) {
+  const auto by_int8 = [](const char* wish, const DeviceTraits& device,
+                          const TestVerdicts& verdicts) {
+    return routes(wish, Mode::kStrict, verdicts, device).sliced_gram;
+  };
+  EXPECT_TRUE(by_int8("auto", kAda, all_but()));
+  EXPECT_TRUE(by_int8("two-stage+band-plain", kAda, all_but()));
+  EXPECT_FALSE(by_int8("library", kAda, all_but()));
+  EXPECT_FALSE(by_int8("qr", kAda, all_but()));
+  EXPECT_FALSE(by_int8("auto", kHopper, all_but()));
+  EXPECT_FALSE(by_int8("auto", kAda, all_but({KernelUnderTest::kSlicedGram})));
+}
+
 /// The names of the trials, joined.
 std::string trials(const char* wish, Mode mode, const DeviceTraits& device = kHopper) {
   std::string names;
@@ -179,6 +192,7 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string plain32 = "band reduction in float32 without tensor cores";
   const std::string tensor64 = "band reduction in float64 on tensor cores";
   const std::string tensor32 = "band reduction in float32 on tensor cores";
+  const std::string sliced = "gram in float64 by int8 products";
   const std::string comma = ", ";
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
@@ -197,11 +211,11 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
             first + comma + library + comma + tensor64);
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
-  EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain64 + comma + plain32 +
-                                                      comma + library + comma +
-                                                      grams(" by mma.sync") + comma + tensor32);
+  EXPECT_EQ(trials("auto", Mode::kDefault, kAda),
+            first + comma + plain64 + comma + plain32 + comma + library + comma +
+                grams(" by mma.sync") + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
-            first + comma + plain64 + comma + library);
+            first + comma + plain64 + comma + library + comma + sliced);
 }
 
 TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {

@@ -69,6 +69,20 @@ void wrong_values(const double* diagonal, const double* off_diagonal, std::int64
                      stream, rows);
 }
 
+int sliced_gram_calls = 0;
+void counted_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream_t stream) {
+  ++sliced_gram_calls;
+  add_sliced_gram(task, workspace, stream);
+}
+
+/// Twice the Gram: an addition that should have been an assignment.
+void wrong_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream_t stream) {
+  SlicedGramTask again = task;
+  again.first = false;
+  add_sliced_gram(task, workspace, stream);
+  add_sliced_gram(again, workspace, stream);
+}
+
 void throwing_values(const double*, const double*, std::int64_t, std::int64_t, ValueOrder, double*,
                      int*, cudaStream_t, std::int64_t) {
   throw DeviceError("E-CUDA", "no such kernel image");
@@ -98,7 +112,8 @@ struct SmallMatrix {
   std::vector<float> weights = {3.0F, 0.0F, 0.0F, 4.0F};
   decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
 
-  measure::MatrixReport measured_by(CudaBackend& backend, const char* route) const {
+  measure::MatrixReport measured_by(CudaBackend& backend, const char* route,
+                                    measure::Mode mode = measure::Mode::kDefault) const {
     decode::EncodedMatrix matrix;
     matrix.encoding = &encoding;
     matrix.rows = 2;
@@ -110,6 +125,7 @@ struct SmallMatrix {
     std::vector<measure::MatrixReport> out(1);
     measure::MeasureOptions options;
     options.svd_route = route;
+    options.mode = mode;
     backend.measure(batch, options, 0, out);
     return out[0];
   }
@@ -174,6 +190,36 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
   emulated::reset_device();  // a new process
   CudaBackend backend(0, table);
   EXPECT_EQ(small.measured_by(backend, "two-stage+gram-mma").method, "gram32+band32+cuda");
+}
+
+TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
+  const SmallMatrix small;
+  const auto strict_on = [&](const KernelTable& table, measure::BackendInfo& info) {
+    emulated::set_compute_capability(8, 9);
+    CudaBackend backend(0, table);
+    const measure::MatrixReport report = small.measured_by(backend, "auto", measure::Mode::kStrict);
+    emulated::set_compute_capability(9, 0);
+    info = backend.info();
+    EXPECT_EQ(report.method, "gram64+band64+cuda");
+    EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
+    EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
+  };
+  KernelTable table;
+  table.sliced_gram = counted_sliced_gram;
+  measure::BackendInfo info;
+  strict_on(table, info);
+  EXPECT_EQ(sliced_gram_calls, 3 + 1) << "the self-test's and the measurement's";
+  EXPECT_TRUE(info.notes.empty());
+  const auto is_it = [](const auto& test) {
+    return test.name == "gram in float64 by int8 products";
+  };
+  EXPECT_EQ(std::count_if(info.self_tests.begin(), info.self_tests.end(), is_it), 1);
+  table.sliced_gram = wrong_sliced_gram;
+  strict_on(table, info);
+  ASSERT_EQ(info.notes.size(), 1U);
+  EXPECT_NE(info.notes[0].find("int8 products failed its self-test"), std::string::npos)
+      << info.notes[0];
+  EXPECT_NE(info.notes[0].find("the libraries' route runs in its place"), std::string::npos);
 }
 
 TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {

@@ -117,6 +117,7 @@ class CudaBatches : public ::testing::Test {
   void TearDown() override {
     emulated::set_ordering(emulated::Ordering::kAtOnce);
     emulated::set_schedule_seed(0);
+    emulated::set_compute_capability(9, 0);
     emulated::set_device_memory(8ULL << 30U);
   }
   static measure::Backend& backend() {
@@ -203,6 +204,34 @@ TEST_F(CudaBatches, EncodedMatricesOfBothOrientationsAndOddSizes) {
     }
   }
   std::printf("encoded matrices: %.3f of the allowed error\n", worst);
+}
+
+/// A device whose float64 is slow gets its Gram matrices by int8 products.
+TEST_F(CudaBatches, StrictKeepsItsPromiseWhereFloat64IsSlow) {
+  emulated::set_compute_capability(8, 9);
+  const auto device = make_emulated_cuda_backend();
+  emulated::set_compute_capability(9, 0);
+  double worst = 0.0;
+  for (const auto& [rows, cols] : {std::pair{160, 64}, {48, 150}, {64, 64}}) {
+    for (const decode::Encoding& encoding : {decode::fp8_block_encoding(128, 128),
+                                             decode::plain_encoding(decode::ElementType::kF32)}) {
+      const FloatMatrix graded =
+          matrix_with_spectrum(rows, cols, dlatm1_values(3, 300.0, std::min(rows, cols), 9), 9);
+      const Stored stored(graded, encoding);
+      const auto reference = reference_singular_values(stored.decoded());
+      const auto report = measure(*device, {&stored}, with_mode(Mode::kStrict))[0];
+      ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+      for (std::size_t i = 0; i < reference.size(); ++i) {
+        const double error = std::abs(report.sigma[i] - reference[i]) / reference[0];
+        worst = std::max(worst, error / (50.0 * static_cast<double>(reference.size()) * 0x1p-52));
+      }
+    }
+  }
+  const auto tests = device->info().self_tests;
+  EXPECT_TRUE(std::any_of(tests.begin(), tests.end(), [](const auto& test) {
+    return test.name == "gram in float64 by int8 products" && test.passed;
+  }));
+  EXPECT_LE(worst, 1.0);
 }
 
 TEST_F(CudaBatches, LateStreamsChangeNothing) {

@@ -17,6 +17,8 @@ void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&
               std::source_location where);
 void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
               std::source_location where);
+void mma_s8(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+            std::source_location where);
 void mma_f64(double (&d)[2], double a, double b, std::source_location where);
 void load_matrix_x4(std::uint32_t (&r)[4], const void* row, bool transposed,
                     std::source_location where);
@@ -61,6 +63,10 @@ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint
 inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                      std::source_location where = std::source_location::current()) {
   emulated::mma_tf32(d, a, b, where);
+}
+inline void mma_s8(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                   std::source_location where = std::source_location::current()) {
+  emulated::mma_s8(d, a, b, where);
 }
 inline void mma_f64(double (&d)[2], double a, double b,
                     std::source_location where = std::source_location::current()) {

@@ -31,6 +31,9 @@ bool is_device_broken();
 /// Makes XsyevBatched, not Xsyevd, wrong by so much. 0: right.
 void set_batched_eigenvalue_error(double relative);
 
+/// What the device says it is; it stays able to do everything. Default 9.0.
+void set_compute_capability(int major, int minor);
+
 /// Memory of the device; what cudaMalloc refuses beyond. Default 8 GiB.
 void set_device_memory(std::size_t bytes);
 /// Bytes of device memory allocated now.

@@ -1,0 +1,89 @@
+// Owns what the self-tests share: the device that is tried, ways to it and back, and the verdict.
+#pragma once
+
+#include "batch/library_solver.hpp"
+#include "route/cuda_route.hpp"
+#include "route/kernel_table.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vindex::kernels {
+
+/// Of float64 stages: a hundred times what they show on sound devices, relative to the largest
+/// eigenvalue or diagonal element.
+inline constexpr double kTolerance64 = 1e-12;
+
+/// Worst error and the bound it is held against; several make a verdict.
+class Verdict {
+ public:
+  void compare(std::span<const double> got, std::span<const double> wanted, double scale,
+               double tolerance) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double error = std::abs(got[i] - wanted[i]) / scale;
+      if (!(error <= tolerance)) {  // also where it is not a number
+        passed_ = false;
+      }
+      if (!(error / tolerance <= worst_ / allowed_)) {
+        worst_ = error;
+        allowed_ = tolerance;
+      }
+    }
+  }
+  void require(bool holds, const char* what) {
+    if (!holds) {
+      passed_ = false;
+      broken_ += std::string("; ") + what;
+    }
+  }
+  bool passed() const { return passed_; }
+  std::string detail() const {
+    char text[96];
+    std::snprintf(text, sizeof text, "error %.2g of %.2g allowed", worst_, allowed_);
+    return text + broken_;
+  }
+
+ private:
+  bool passed_ = true;
+  double worst_ = 0.0;
+  double allowed_ = 1.0;
+  std::string broken_;
+};
+
+/// The lane's device, and the kernels under test.
+struct TestBench {
+  SolverLane& lane;
+  const KernelTable& kernels;
+  const DeviceTraits& device;
+
+  cudaStream_t stream() { return lane.stream.get(); }
+
+  template <typename T>
+  std::vector<T> fetched(const T* data, std::int64_t count) {
+    std::vector<T> out(static_cast<std::size_t>(count));
+    check(cudaMemcpyAsync(out.data(), data, out.size() * sizeof(T), cudaMemcpyDeviceToHost,
+                          stream()));
+    check(cudaStreamSynchronize(stream()));
+    return out;
+  }
+  template <typename T>
+  void send(const std::vector<T>& values, T* to) {
+    check(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice,
+                          stream()));
+    check(cudaStreamSynchronize(stream()));
+  }
+};
+
+/// Gram matrices of a sample of `encoding` contracted both ways, and its sums. In
+/// self_test_gram.cpp.
+void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel product_kernel,
+              Verdict& verdict);
+
+/// Float64 Gram matrices by int8 products, both ways, of one slab and of two.
+void try_sliced_gram(TestBench& bench, Verdict& verdict);
+
+}  // namespace vindex::kernels
