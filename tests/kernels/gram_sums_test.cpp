@@ -124,6 +124,9 @@ TEST_P(GramSums, CodesAboutADistantMean) {
 }
 
 TEST_P(GramSums, DiagonalIsRoundedOnce) {
+  if (is_emulated() && GetParam() != 0) {
+    return;  // one order is long enough
+  }
   const auto weight = gaussian(51);
   for (const auto& [rows, cols] : {std::pair{290, 96}, {70, 288}}) {
     for (const decode::Encoding& encoding :

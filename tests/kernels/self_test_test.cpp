@@ -193,33 +193,21 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
 }
 
 TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
-  const SmallMatrix small;
-  const auto strict_on = [&](const KernelTable& table, measure::BackendInfo& info) {
-    emulated::set_compute_capability(8, 9);
-    CudaBackend backend(0, table);
-    const measure::MatrixReport report = small.measured_by(backend, "auto", measure::Mode::kStrict);
-    emulated::set_compute_capability(9, 0);
-    info = backend.info();
-    EXPECT_EQ(report.method, "gram64+band64+cuda");
-    EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
-    EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
-  };
   KernelTable table;
-  table.sliced_gram = counted_sliced_gram;
-  measure::BackendInfo info;
-  strict_on(table, info);
-  EXPECT_EQ(sliced_gram_calls, 3 + 1) << "the self-test's and the measurement's";
-  EXPECT_TRUE(info.notes.empty());
-  const auto is_it = [](const auto& test) {
-    return test.name == "gram in float64 by int8 products";
-  };
-  EXPECT_EQ(std::count_if(info.self_tests.begin(), info.self_tests.end(), is_it), 1);
   table.sliced_gram = wrong_sliced_gram;
-  strict_on(table, info);
-  ASSERT_EQ(info.notes.size(), 1U);
-  EXPECT_NE(info.notes[0].find("int8 products failed its self-test"), std::string::npos)
-      << info.notes[0];
-  EXPECT_NE(info.notes[0].find("the libraries' route runs in its place"), std::string::npos);
+  const auto wrong = tests_of(table, {{KernelUnderTest::kSlicedGram, Variant::kPlain}});
+  EXPECT_FALSE(wrong[0].passed) << "and so it is no route (cuda_route_test.cpp)";
+  table.sliced_gram = counted_sliced_gram;
+  emulated::set_compute_capability(8, 9);
+  CudaBackend backend(0, table);
+  emulated::set_compute_capability(9, 0);
+  const measure::MatrixReport report =
+      SmallMatrix{}.measured_by(backend, "auto", measure::Mode::kStrict);
+  EXPECT_EQ(report.method, "gram64+band64+cuda");
+  EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
+  EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
+  EXPECT_EQ(sliced_gram_calls, 3 + 1) << "the self-test's and the measurement's";
+  EXPECT_TRUE(backend.info().notes.empty());
 }
 
 TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {
