@@ -34,7 +34,7 @@ Row row_of(const Section& section, const SpectraCase& one, const std::string& na
 /// True where the arithmetic is in float64.
 bool is_wide(const SpectraCase& one) {
   return one.mode == measure::Mode::kStrict ||
-         measure::is_strict_by_shape(one.rows, one.cols, {.mode = one.mode});
+         measure::begins_in_float64(one.rows, one.cols, {.mode = one.mode}, 1);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cpu_routes.hpp"
 
 #include "gram/gram.hpp"
+#include "gram/short_norms.hpp"
 #include "gram/simd_gram_bf16.hpp"
 #include "seam.hpp"
 #include "stopwatch.hpp"
@@ -33,6 +34,8 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
   const std::int64_t p = plan.short_side;
   std::fill_n(gram, p * p, Real{0});
   WorkArray<double> wide(workspace, kWide ? plan.chunk * p : 0, "weights as doubles");
+  WorkArray<double> norms(workspace, kWide ? 0 : p, "the diagonal of the Gram matrix");
+  std::fill_n(norms.data(), norms.size(), 0.0);
   WorkArray<std::byte> packed;
   std::optional<bool> exact_in_bf16;
   if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
@@ -40,6 +43,10 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     exact_in_bf16 = false;
   }
   const auto use_tile = [&](const Tile& tile) {
+    if constexpr (!kWide) {
+      const Stopwatch watch(seconds);
+      add_short_norms(tile, plan.row_slabs, norms.data());
+    }
     if (tile.encoded == nullptr) {
       exact_in_bf16 = false;
     } else if (!exact_in_bf16.has_value()) {
@@ -68,12 +75,62 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     }
   };
   reader.pass(change, use_tile, use_slab);
+  for (std::int64_t i = 0; i < norms.size(); ++i) {
+    gram[i * p + i] = static_cast<Real>(norms[i]);
+  }
+}
+
+/// Sum over the passes of the reduction of ||what was left||_F^2, from the band that it left
+/// (layout of reduce_to_band()), in its units: the part of the band behind a pass is similar to
+/// what that pass left.
+double passes_norm_squared_of(std::span<const double> band, std::int64_t n) {
+  double sum = 0.0;
+  double behind = 0.0;
+  for (std::int64_t start = band_order(n) - kBand; start >= 0; start -= kBand) {
+    for (std::int64_t j = start; j < start + kBand; ++j) {
+      const double* const column = band.data() + j * kBandStride;
+      behind += column[j] * column[j];
+      for (std::int64_t i = j + 1; i < std::min(j + kBandStride, band_order(n)); ++i) {
+        behind += 2.0 * column[i] * column[i];
+      }
+    }
+    sum += behind;
+  }
+  return sum;
+}
+
+/// Tridiagonal form of the upper triangle of `gram`, in d and e; the passes' norm in units of G.
+template <typename Real>
+double reduce(Real* gram, std::int64_t order, const SvdPlan& plan, const TileChange& change,
+              double gram_norm_squared, double* d, double* e, ReducedGram* kept,
+              Workspace& workspace) {
+  if (!is_reduced_by_band(order, plan.library_only)) {
+    reduce_to_tridiagonal(gram, order, d, e, plan.library_only, workspace);
+    return measure::passes_norm_squared(order, gram_norm_squared);
+  }
+  ReducedGram reduced;
+  reduced.change = change;
+  reduced.is_wide = sizeof(Real) == sizeof(double);
+  reduced.band = WorkArray<double>(workspace, band_elements(order), "the band");
+  reduced.factor = WorkArray<std::byte>(
+      workspace, static_cast<std::int64_t>(tridiagonalise_workspace_bytes(order, sizeof(Real))),
+      "tridiagonal reduction");
+  reduced.form.band = reduced.band.span();
+  const auto count = static_cast<std::size_t>(order);
+  tridiagonalise(gram, order, order, {d, count}, {e, count}, reduced.factor.span(), &reduced.form);
+  const double passes =
+      std::ldexp(passes_norm_squared_of(reduced.form.band, order), 2 * reduced.form.exponent);
+  if (kept != nullptr && order == plan.short_side) {
+    reduced.n = order;
+    *kept = std::move(reduced);
+  }
+  return passes;
 }
 
 /// Step by a Gram in `Real`.
 template <typename Real>
 Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Workspace& workspace,
-                MatrixReport& report) {
+                MatrixReport& report, ReducedGram* kept) {
   const std::int64_t p = plan.short_side;
   Finding found;
   constexpr bool kWide = sizeof(Real) == sizeof(double);
@@ -89,8 +146,8 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
     return found;
   }
   const Stopwatch watch(report.seconds_eigen);
-  found.gram_norm_squared =
-      std::ldexp(symmetric_norm_squared(gram.data(), p), -4 * change.scale_exponent);
+  const double norm_squared = symmetric_norm_squared(gram.data(), p);
+  found.gram_norm_squared = std::ldexp(norm_squared, -4 * change.scale_exponent);
   const std::int64_t left = drop_zero_columns(gram.data(), p);
   if (left == 0) {
     found.sigma.assign(static_cast<std::size_t>(p), 0.0);
@@ -99,8 +156,17 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   }
   WorkArray<double> d(workspace, left, "eigenvalues");
   WorkArray<double> e(workspace, left, "tridiagonal form");
-  reduce_to_tridiagonal(gram.data(), left, d.data(), e.data(), plan.library_only, workspace);
+  const double passes =
+      reduce(gram.data(), left, plan, change, norm_squared, d.data(), e.data(), kept, workspace);
   found.method = name(left);
+  found.rounding = measure::gram_rounding(
+      {.unit = kWide ? 0x1p-53 : 0x1p-24,
+       .depth = plan.chunk,
+       .reduction_unit = kWide ? 0x1p-53 : 0x1p-24},
+      left, plan.long_side,
+      {.sum_squares = reader.moments().sum_squares,
+       .gram_norm_squared = found.gram_norm_squared,
+       .passes_norm_squared = std::ldexp(passes, -4 * change.scale_exponent)});
   const bool converged = solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace);
   take_eigenvalues({.eigenvalues = {d.data(), static_cast<std::size_t>(left)},
                     .exponent = -2 * change.scale_exponent,
@@ -145,13 +211,13 @@ double gram64_terms(const SvdPlan& plan) {
 }
 
 Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report) {
-  return by_gram<float>(reader, plan, change, workspace, report);
+                  Workspace& workspace, MatrixReport& report, ReducedGram* kept) {
+  return by_gram<float>(reader, plan, change, workspace, report, kept);
 }
 
 Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report) {
-  return by_gram<double>(reader, plan, change, workspace, report);
+                  Workspace& workspace, MatrixReport& report, ReducedGram* kept) {
+  return by_gram<double>(reader, plan, change, workspace, report, kept);
 }
 
 Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
@@ -159,6 +225,7 @@ Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
   const std::int64_t p = plan.short_side;
   Finding found = std::move(before);
   found.negative = false;
+  found.tail_errors.clear();
   WorkArray<double> r(workspace, p * p, "the triangular factor");
   triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
   if (reader.finite()) {
@@ -166,7 +233,7 @@ Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
     if (lost > 0 && lost <= most_tail_values(p)) {
       const std::vector<double> tail =
           smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
-      if (is_tail_of(tail, found.sigma)) {
+      if (is_tail_of(tail, found.sigma, measure::gram64_square_error(found.sigma))) {
         std::copy(tail.begin(), tail.end(), found.sigma.end() - lost);
         found.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
         return found;

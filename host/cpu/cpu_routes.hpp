@@ -6,6 +6,7 @@
 #include "cpu_tiles.hpp"
 #include "plan/svd_plan.hpp"
 #include "seam.hpp"
+#include "tail/reduced_gram.hpp"
 #include "workspace.hpp"
 
 namespace vindex::cpu {
@@ -25,13 +26,14 @@ void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Work
 /// Roundings in an entry of the float64 Gram of by_gram64().
 double gram64_terms(const SvdPlan& plan);
 
-/// float32 Gram and tridiagonal form. `sigma` is empty where a weight is not finite; so are the
-/// others'.
+/// float32 Gram, its diagonal exact, and tridiagonal form. `sigma` is empty where a weight is not
+/// finite; so are the others'. `kept`, where given, is set to what by_tail() wants, if the form was
+/// reached through a band of the whole matrix.
 Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report);
+                  Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr);
 /// float64 Gram and tridiagonal form.
 Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report);
+                  Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr);
 /// QR. `before`: what by_gram64() found, or nothing where it did not run; of its values the `lost`
 /// smallest are found again where that is cheaper, else (and for 0) all.
 Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,

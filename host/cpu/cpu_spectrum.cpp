@@ -3,6 +3,7 @@
 #include "cpu_routes.hpp"
 #include "cpu_tiles.hpp"
 #include "seam.hpp"
+#include "tail/cpu_tail.hpp"
 #include "top/cpu_fast.hpp"
 #include "top/cpu_vectors.hpp"
 
@@ -40,8 +41,9 @@ class Measurement {
         report_(report) {}
 
   void run() {
-    Situation situation = begin_measurement(first_step(plan_), plan_.short_side, plan_.long_side,
-                                            options_, gram64_terms(plan_));
+    Situation situation = begin_measurement(
+        first_step(plan_), plan_.short_side, plan_.long_side, options_,
+        {.sum_terms = gram64_terms(plan_), .most_tail_values = most_tail_values(plan_)});
     take_steps(situation, {},
                [&](const Finding& found) { return judge(found, situation, report_); });
     run_sign_flips();
@@ -59,26 +61,41 @@ class Measurement {
     Finding found;
     Verdict verdict = {.next = situation.step};
     while (verdict.next) {
-      situation.step = *verdict.next;
-      found = compute(situation.step, std::move(found), verdict.lost, change);
+      situation = next_situation(situation, *verdict.next);
+      found = compute(situation, std::move(found), verdict.lost, change);
       found.moments = reader_.moments();
       verdict = judged(found);
     }
+    reduced_ = {};
     return found;
   }
 
-  Finding compute(Step step, Finding before, std::int64_t lost, const TileChange& change) {
-    switch (step) {
+  Finding compute(const Situation& situation, Finding before, std::int64_t lost,
+                  const TileChange& change) {
+    ReducedGram reduced = std::exchange(reduced_, {});
+    switch (situation.step) {
       case Step::kTop:
         return by_chebyshev(reader_, plan_, change, !change.sign_flip_draw, workspace_, report_);
       case Step::kGram32:
-        return by_gram32(reader_, plan_, change, workspace_, report_);
+        reduced = {};
+        return by_gram32(reader_, plan_, change, workspace_, report_, kept(change));
       case Step::kGram64:
-        return by_gram64(reader_, plan_, change, workspace_, report_);
+        reduced = {};
+        return by_gram64(reader_, plan_, change, workspace_, report_, kept(change));
+      case Step::kTail:
+        return reduced ? by_tail(reader_, plan_, reduced, std::move(before), lost, situation,
+                                 workspace_, report_)
+                       : before;
       case Step::kQr:
         break;
     }
+    reduced = {};
     return by_qr(reader_, plan_, change, std::move(before), lost, workspace_, report_);
+  }
+
+  /// Draws have no kTail.
+  ReducedGram* kept(const TileChange& change) {
+    return change.sign_flip_draw ? nullptr : &reduced_;
   }
 
   void run_sign_flips() {
@@ -106,6 +123,7 @@ class Measurement {
   const MeasureOptions& options_;
   Workspace& workspace_;
   MatrixReport& report_;
+  ReducedGram reduced_;  ///< of the last Gram
 };
 
 }  // namespace

@@ -87,6 +87,14 @@ Column escalated_column() {
   return column;
 }
 
+Column sigma_error_column() {
+  Column column = number_column(
+      "sigma_error", "error that the route answers for, of any singular value, in their units");
+  column.number = [](const StoredRow& row, std::size_t) { return row.sigma_error; };
+  column.set_number = [](StoredRow& row, std::size_t, double value) { row.sigma_error = value; };
+  return column;
+}
+
 Column var_at_k_column(const char* name, const char* long_name, MetricValues StoredRow::*member) {
   Column column = number_column(name, long_name);
   column.width = kKs;
@@ -277,7 +285,8 @@ ColumnOptions column_options(const h5::File& file, model::ResultTable table) {
           .sign_flip_spread = file.exists(group + "/var_at_k_signflip_mean"),
           .sign_flip_distance = file.exists(group + "/rand_distance_signflip"),
           .derived = is_derived(table),
-          .product = table == model::ResultTable::kProduct};
+          .product = table == model::ResultTable::kProduct,
+          .sigma_error = file.exists(table_group(table) + "/sigma_error")};
 }
 
 std::vector<Column> matrix_columns(const ColumnOptions& options) {
@@ -309,6 +318,9 @@ std::vector<Column> matrix_columns(const ColumnOptions& options) {
                                 &StoredRow::reason));
   columns.push_back(text_column("method", "route to the singular values", &StoredRow::method));
   columns.push_back(escalated_column());
+  if (options.sigma_error) {
+    columns.push_back(sigma_error_column());
+  }
   columns.push_back(var_at_k_column(
       "var_at_k", "share of the squared norm in the first k singular values", &StoredRow::values));
   columns.push_back(var_at_k_column("var_at_k_null",

@@ -38,6 +38,7 @@ struct ColumnOptions {
   bool sign_flip_distance = false;  ///< rand_distance_signflip
   bool derived = false;             ///< `of_matrix` too
   bool product = false;             ///< `rank` too
+  bool sigma_error = true;          ///< since schema 1.1
 };
 /// Of a table of a file about to be written. Weighted matrices have the sign flip always: it is
 /// their null; products have neither that nor bounds.

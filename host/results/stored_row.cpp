@@ -47,6 +47,7 @@ void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum) {
   row.error_class = std::move(result.error_class);
   row.method = std::move(result.method);
   row.escalated = result.escalated;
+  row.sigma_error = result.sigma_error;
   row.values = result.values;
   row.nulls = result.nulls;
   row.sign_flip = result.sign_flip;

@@ -6,6 +6,7 @@
 #include <vindex/results/run_store.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,7 @@ struct StoredRow {
   std::string error_class;
   std::string method;
   bool escalated = false;
+  double sigma_error = std::numeric_limits<double>::quiet_NaN();
   measure::MetricValues values;
   measure::MetricValues nulls;
   std::optional<measure::SignFlipSummary> sign_flip;

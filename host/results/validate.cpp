@@ -93,6 +93,7 @@ class SpectraChecker final : FileChecker {
     });
     ColumnOptions options;
     attempt([&] { options = column_options(file_, table); });
+    attempt([&] { options.sigma_error |= file_.text_attribute("/", "schema_version") != "1.0"; });
     options.sign_flip |= table == model::ResultTable::kImatrix;  // its null
     attempt([&] {
       options.sign_flip_spread |= table != model::ResultTable::kProduct &&

@@ -79,6 +79,7 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   row.reason = report.reason;
   row.method = report.method;
   row.escalated = report.escalated;
+  row.sigma_error = report.sigma_error;
   row.moments = report.moments;
   if (record.product == nullptr) {
     row.nulls = nulls_.of(record.rows, record.cols);

@@ -114,11 +114,11 @@ double measuring_cost(std::int64_t rows, std::int64_t cols,
   const auto n = static_cast<double>(std::max(rows, cols));
   const double gram = n * p * (p + 1);
   const double reduction = 4.0 / 3.0 * p * p * p;
-  // float64 halves the rate; a near-square matrix in strict goes through QR and bidiagonalisation
-  // (about 4x the Gram).
-  const bool is_strict =
-      options.mode == measure::Mode::kStrict || measure::is_strict_by_shape(rows, cols, options);
-  const double strict_factor = is_strict ? (n < 1.1 * p ? 8.0 : 2.2) : 1.0;
+  // float64 halves the rate; the few values that a Gram of a square matrix loses cost a fifth more.
+  const bool is_wide =
+      options.mode == measure::Mode::kStrict || measure::begins_in_float64(rows, cols, options, 1);
+  const double tail_factor = options.mode != measure::Mode::kFast && n < 1.1 * p ? 1.2 : 1.0;
+  const double strict_factor = (is_wide ? 2.2 : 1.0) * tail_factor;
   const double reduction_weight =
       3.0;  // half of it is memory-bound: measured about a third of the Gram's rate
   // Draws take the route of the mode, whatever the shape.

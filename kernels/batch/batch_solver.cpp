@@ -20,6 +20,15 @@ namespace {
 /// Matrices uploaded between two launches of the float32 Gram: its kernels take so many at once.
 constexpr std::size_t kChunk = 32;
 
+/// Tensor cores truncate sums of a step and drain them every 128 weights; the reduction's products
+/// are of three TF32 terms. Two roundings of float32 for each.
+measure::GramArithmetic arithmetic_of(const SpectrumRoute& route) {
+  constexpr double kUnit64 = 0x1p-53;
+  constexpr double kUnit32 = 0x1p-23;
+  const double unit = route.is_float32() ? kUnit32 : kUnit64;
+  return {.unit = unit, .depth = 128, .reduction_unit = unit};
+}
+
 constexpr SpectrumRoute kQrRoute = {.solver = SolverChoice::kQr};
 
 }  // namespace
@@ -46,7 +55,7 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
   Indices all(inputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   take_steps(measure::begin_measurement(first_step(), task_.rows, task_.cols, options_,
-                                        static_cast<double>(task_.n())),
+                                        {.sum_terms = static_cast<double>(task_.n())}),
              all, std::nullopt, [&](std::size_t index, Finding& found, const Situation& situation) {
                return measure::judge(found, situation, out_[index]);
              });
@@ -64,7 +73,8 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
 
 /// What the route for this mode begins with.
 Step BatchSolver::first_step() const {
-  if (task_.is_fast && task_.routes.has_top) {
+  const bool wants_proof = options_.svd_route == measure::kProofRoute;
+  if (task_.is_fast && task_.routes.has_top && (wants_proof || !task_.routes.first.is_float32())) {
     return Step::kTop;
   }
   if (task_.routes.first.is_float32()) {
@@ -89,7 +99,7 @@ void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
         more.push_back(which[i]);
       }
     }
-    situation.step = next;
+    situation = measure::next_situation(situation, next);
     which = std::move(more);
   }
 }
@@ -103,6 +113,9 @@ std::vector<Finding> BatchSolver::compute(Step step, const Indices& which, SignD
       return run_route(task_.routes.first, which, flip);
     case Step::kGram64:
       return run_route(task_.routes.strict, which, flip);
+    case Step::kTail:
+      expects(false, "no tail: begin_measurement() was told so");
+      break;
     case Step::kQr:
       break;
   }
@@ -351,6 +364,11 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
          .zero_rows = is_float32 ? results.zero_rows[i] : results.symmetric_facts[i].zero_rows,
          .failed = results.failed[i] != 0},
         found[i]);
+    found[i].rounding = measure::gram_rounding(arithmetic_of(route), task_.p(), task_.n(),
+                                               {.sum_squares = found[i].moments.sum_squares,
+                                                .gram_norm_squared = found[i].gram_norm_squared,
+                                                .passes_norm_squared = measure::passes_norm_squared(
+                                                    task_.p(), found[i].gram_norm_squared)});
   }
   return found;
 }

@@ -182,7 +182,7 @@ RouteWish parse_route(std::string_view text) {
     wish.kind = RouteWish::Kind::kTwoStage;
   } else if (name == "qr") {
     wish.kind = RouteWish::Kind::kQr;
-  } else if (name != "auto") {
+  } else if (name != "auto" && name != measure::kProofRoute) {
     refuse(text);
   }
   std::string_view rest = text.substr(end);

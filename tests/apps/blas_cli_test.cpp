@@ -142,7 +142,7 @@ TEST_F(BlasCliTest, LimitsAreTheBestKernelsWhateverIsForced) {
   const auto bench = [&] {
     const ProgramResult result =
         run({"bench", "--json", "-q", "--backend", "cpu", "--sections", "spectra", "--shapes",
-             "256x128", "--encodings", "F32", "--samples", "1", "--folder", folder_.file("")});
+             "1024x576", "--encodings", "F32", "--samples", "1", "--folder", folder_.file("")});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return nlohmann::json::parse(result.out);
   };

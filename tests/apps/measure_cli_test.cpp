@@ -304,7 +304,13 @@ TEST_F(MeasureCliTest, AConfigurationFileEqualsFlags) {
   // The command line outranks the file.
   must({"measure", model, "-o", folder_.file("both.h5"), "--config", folder_.file("flags.toml"),
         "--mode", "default"});
-  EXPECT_NE(csv(folder_.file("both.h5")).find("gram32"), std::string::npos);
+  EXPECT_NE(csv(folder_.file("both.h5")).find("gram64+"), std::string::npos);
+  EXPECT_EQ(csv(folder_.file("file.h5")).find("gram32"), std::string::npos);
+  EXPECT_EQ(run({"measure", model, "-o", folder_.file("file.h5"), "--config",
+                 folder_.file("flags.toml"), "--mode", "default"})
+                .exit_code,
+            78)
+      << "the finished file is of another mode";
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ std::vector<double> eigenvalues_of(const std::vector<double>& matrix, std::int64
   std::align(64, bytes, start, room);
   std::vector<double> diagonal(n), off_diagonal(n), values(n);
   tridiagonalise(lower.data(), n, stride, diagonal, off_diagonal,
-                 {static_cast<std::byte*>(start), bytes}, level);
+                 {static_cast<std::byte*>(start), bytes}, nullptr, level);
   tridiagonal_eigenvalues(diagonal, off_diagonal, values);
   return values;
 }

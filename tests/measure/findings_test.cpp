@@ -43,12 +43,14 @@ TEST(Findings, SignFlipsAndVectorsBeginWithWhatIsMeasured) {
 
 TEST(Findings, ATailBelongsToItsSpectrumOrIsRefused) {
   const std::vector<double> sigma = {10.0, 5.0, 1e-9, 0.0};
-  EXPECT_TRUE(is_tail_of(std::vector<double>{1e-12, 1e-15}, sigma));
-  EXPECT_FALSE(is_tail_of({}, sigma));
-  EXPECT_FALSE(is_tail_of(std::vector<double>{1e-3, 1e-15}, sigma)) << "not what the Gram holds";
-  EXPECT_FALSE(is_tail_of(std::vector<double>{5.0, 1e-15}, sigma)) << "a value was missed";
-  EXPECT_FALSE(is_tail_of(std::vector<double>{kNaN, 1e-15}, sigma));
-  EXPECT_TRUE(is_tail_of(sigma, sigma));
+  const double allowed = gram64_square_error(sigma);
+  EXPECT_TRUE(is_tail_of(std::vector<double>{1e-12, 1e-15}, sigma, allowed));
+  EXPECT_FALSE(is_tail_of({}, sigma, allowed));
+  EXPECT_FALSE(is_tail_of(std::vector<double>{1e-3, 1e-15}, sigma, allowed))
+      << "not what the Gram holds";
+  EXPECT_FALSE(is_tail_of(std::vector<double>{5.0, 1e-15}, sigma, allowed)) << "a value was missed";
+  EXPECT_FALSE(is_tail_of(std::vector<double>{kNaN, 1e-15}, sigma, allowed));
+  EXPECT_TRUE(is_tail_of(sigma, sigma, allowed));
 }
 
 TEST(Findings, InputsAreRefusedForOneReason) {

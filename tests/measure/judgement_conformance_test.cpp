@@ -141,7 +141,7 @@ TEST_F(JudgementConformance, FastWithoutProofIsEscalatedOrSaysSo) {
   const FloatMatrix matrix = matrix_with_spectrum(516, 520, values, 6);
   for (const bool escalate : {true, false}) {
     MeasureOptions options = with_mode(Mode::kFast, escalate);
-    options.svd_route = "library";  // the emulation of tensor cores is slow
+    options.svd_route = measure::kProofRoute;
     expect_alike(matrix, options);
   }
 }

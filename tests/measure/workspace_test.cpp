@@ -129,6 +129,17 @@ TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
   }
 }
 
+/// Values of which the `count` smallest are lost to a Gram, the most that are found again.
+std::vector<double> with_tail(std::int64_t p, std::int64_t count) {
+  std::vector<double> values(static_cast<std::size_t>(p), 1.0);
+  for (std::int64_t i = 0; i < p; ++i) {
+    values[static_cast<std::size_t>(i)] =
+        i < p - count ? 1.0 - 0.5 * static_cast<double>(i) / static_cast<double>(p)
+                      : 1e-5 * static_cast<double>(p - i);
+  }
+  return values;
+}
+
 TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
   std::vector<double> steep(90);
   for (std::size_t i = 0; i < steep.size(); ++i) {
@@ -137,7 +148,8 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
   for (const FloatMatrix& matrix :
        {gaussian_matrix(300, 80, 1), gaussian_matrix(80, 300, 2), gaussian_matrix(90, 90, 3),
         matrix_with_spectrum(400, 90, steep, 4), matrix_with_spectrum(95, 90, steep, 5),
-        gaussian_matrix(600, 530, 6), gaussian_matrix(1, 900, 7)}) {
+        gaussian_matrix(600, 530, 6), gaussian_matrix(1, 900, 7),
+        matrix_with_spectrum(700, 530, with_tail(530, 33), 8), gaussian_matrix(545, 545, 9)}) {
     for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
       for (const std::int32_t vectors : {0, 4, 60}) {
         MeasureOptions options = with_mode(mode);

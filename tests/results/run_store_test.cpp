@@ -99,6 +99,7 @@ TEST(RunStore, PublishedFileIsValidAndHoldsWhatWasAdded) {
     EXPECT_EQ(rows[i].tensor, run.matrices[i].tensor);
     EXPECT_EQ(rows[i].status, wanted.status);
     EXPECT_EQ(rows[i].escalated, wanted.escalated);
+    EXPECT_EQ(rows[i].sigma_error, wanted.sigma_error);
     EXPECT_EQ(rows[i].values.var_at_k, wanted.values.var_at_k);
     EXPECT_EQ(rows[i].values[measure::Metric::kStableRank],
               wanted.values[measure::Metric::kStableRank]);

@@ -122,6 +122,7 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   row.sigma = report.sigma;
   row.moments = moments;
   row.escalated = index % 5 == 4;
+  row.sigma_error = 1e-7 * static_cast<double>(index + 1);
   if (run.sign_flip_draws > 0) {
     row.sign_flip.emplace();
     row.sign_flip->var_at_k.fill(0.25);

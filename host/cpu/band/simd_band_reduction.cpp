@@ -21,8 +21,9 @@ struct Layout {
   std::int64_t order;
   std::int64_t matrix_elements;
   std::int64_t column_elements;  // of an order x kBand block
-  // Alignment slack, matrix, reflectors, product, next update's factors (2 wide each).
-  std::int64_t total() const { return 64 + matrix_elements + 7 * column_elements; }
+  // Alignment slack, matrix, reflectors, product, next update's factors (2 wide each), triangles
+  // and inverses of all block reflectors.
+  std::int64_t total() const { return 64 + matrix_elements + 8 * column_elements + order; }
 };
 
 template <typename T, int kRegisterBytes>
@@ -41,6 +42,8 @@ class Reduction {
     scaled_reflectors_ = product_ + layout.column_elements;
     left_ = scaled_reflectors_ + layout.column_elements;
     right_ = left_ + 2 * layout.column_elements;
+    triangles_ = right_ + 2 * layout.column_elements;
+    inverses_ = triangles_ + layout.column_elements;
   }
 
   [[gnu::always_inline]] inline void run(const T* matrix, std::int64_t n, std::int64_t stride,
@@ -57,12 +60,63 @@ class Reduction {
       }
       factor_panel(start, rows, band);
       form_block_reflector(rows);
+      std::copy_n(&triangle_[0][0], kBand * kBand, triangles_ + start * kBand);
       update_and_multiply(start, rows);
       form_update(rows);
     }
   }
 
+  // Q is the product of all block reflectors; they lie where the columns were that they cleared.
+  [[gnu::always_inline]] inline void apply(bool transposed, T* block, std::int64_t count) {
+    const std::int64_t panels = order_ / kBand - 1;
+    for (std::int64_t step = 0; step < panels; ++step) {
+      const std::int64_t start = (transposed ? step : panels - 1 - step) * kBand;
+      const std::int64_t rows = order_ - start - kBand;
+      restore_reflectors(start, rows);
+      T* behind = block + (start + kBand) * count;
+      for (std::int64_t column = 0; column < count; column += kBand) {
+        apply_block_reflector(start, rows, transposed, behind + column, count);
+      }
+    }
+  }
+
  private:
+  [[gnu::always_inline]] inline void restore_reflectors(std::int64_t start, std::int64_t rows) {
+    const T* panel = at(start + kBand, start);
+    const T* inverses = inverses_ + start;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < kBand; ++j) {
+        const T below = panel[i * kStrip + j] * inverses[j];
+        reflectors_[i * kBand + j] = i > j ? below : (i == j ? T{1} : T{0});
+      }
+    }
+  }
+
+  // Z -= V T V^T Z, or with T^T, for kBand columns of Z, `stride` apart by rows.
+  [[gnu::always_inline]] inline void apply_block_reflector(std::int64_t start, std::int64_t rows,
+                                                           bool transposed, T* z,
+                                                           std::int64_t stride) {
+    alignas(64) Square overlaps;
+    alignas(64) Square factor;
+    std::fill_n(&overlaps[0][0], kBand * kBand, T{0});
+    for (std::int64_t first = 0; first < rows; first += kRowChunk) {
+      const std::int64_t depth = std::min(kRowChunk, rows - first);
+      Product::add(reflectors_ + first * kBand, 1, kBand, z + first * stride, stride, kBand, depth,
+                   &overlaps[0][0], kBand);
+    }
+    const T* triangle = triangles_ + start * kBand;
+    for (std::int64_t i = 0; i < kBand; ++i) {
+      for (std::int64_t j = 0; j < kBand; ++j) {
+        factor[i][j] = -(transposed ? triangle[j * kBand + i] : triangle[i * kBand + j]);
+      }
+    }
+    alignas(64) Square middle;
+    std::fill_n(&middle[0][0], kBand * kBand, T{0});
+    Product::add(&factor[0][0], kBand, 1, &overlaps[0][0], kBand, kBand, kBand, &middle[0][0],
+                 kBand);
+    Product::add(reflectors_, kBand, 1, &middle[0][0], kBand, rows, kBand, z, stride);
+  }
+
   // Element (row, 0) of the strip holding column `column`, shifted to that column.
   [[gnu::always_inline]] inline T* at(std::int64_t row, std::int64_t column) {
     return matrix_ + column / kStrip * (kStrip * order_) + row * kStrip + column % kStrip;
@@ -104,24 +158,17 @@ class Reduction {
   [[gnu::always_inline]] inline void factor_panel(std::int64_t start, std::int64_t rows,
                                                   double* band) {
     T* panel = at(start + kBand, start);
-    T inverses[kBand];
-    BandPanel<T, kRegisterBytes>::factor(panel, rows, taus_, inverses);
-    store_panel(start, rows, panel, inverses, band);
+    BandPanel<T, kRegisterBytes>::factor(panel, rows, taus_, inverses_ + start);
+    store_panel(start, panel, band);
+    restore_reflectors(start, rows);
   }
 
-  // R goes to the band, the reflectors (unit lower trapezoid) to reflectors_.
-  [[gnu::always_inline]] inline void store_panel(std::int64_t start, std::int64_t rows,
-                                                 const T* panel, const T* inverses, double* band) {
+  // R goes to the band.
+  [[gnu::always_inline]] inline void store_panel(std::int64_t start, const T* panel, double* band) {
     for (std::int64_t j = 0; j < kBand; ++j) {
       for (std::int64_t i = 0; i <= j; ++i) {
         band[(start + j) * kBandStride + start + kBand + i] =
             static_cast<double>(panel[i * kStrip + j]);
-      }
-    }
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < kBand; ++j) {
-        const T below = panel[i * kStrip + j] * inverses[j];
-        reflectors_[i * kBand + j] = i > j ? below : (i == j ? T{1} : T{0});
       }
     }
   }
@@ -233,57 +280,97 @@ class Reduction {
   T* scaled_reflectors_;  // V T
   T* left_;               // pending update, rows x 2 kBand
   T* right_;              // per kBand columns: 2 kBand x kBand
+  T* triangles_;          // T of every block reflector, kBand x kBand at its first column
+  T* inverses_;           // scales of the reflectors as the panels hold them
   T taus_[kBand];
   alignas(64) Square triangle_;
 };
 
-template <typename T, int kRegisterBytes>
-[[gnu::always_inline]] inline void reduce(const T* matrix, std::int64_t n, std::int64_t stride,
-                                          T scale, double* band, T* workspace) {
-  Reduction<T, kRegisterBytes> reduction(n, workspace);
-  reduction.run(matrix, n, stride, scale, band);
-}
+template <typename T>
+struct ReduceCall {
+  const T* matrix;
+  std::int64_t n;
+  std::int64_t stride;
+  T scale;
+  double* band;
+  T* workspace;
+
+  template <int kRegisterBytes>
+  [[gnu::always_inline]] inline void run() const {
+    Reduction<T, kRegisterBytes> reduction(n, workspace);
+    reduction.run(matrix, n, stride, scale, band);
+  }
+};
 
 template <typename T>
-void reduce_portable(const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band,
-                     T* workspace) {
-  reduce<T, 16>(matrix, n, stride, scale, band, workspace);
+struct ApplyCall {
+  std::int64_t n;
+  bool transposed;
+  T* block;
+  std::int64_t count;
+  T* workspace;
+
+  template <int kRegisterBytes>
+  [[gnu::always_inline]] inline void run() const {
+    Reduction<T, kRegisterBytes> reduction(n, workspace);
+    reduction.apply(transposed, block, count);
+  }
+};
+
+template <typename Call>
+void run_portable(const Call& call) {
+  call.template run<16>();
 }
 
 #if defined(__x86_64__)
-template <typename T>
-__attribute__((target("avx2,fma"))) void reduce_avx2(const T* matrix, std::int64_t n,
-                                                     std::int64_t stride, T scale, double* band,
-                                                     T* workspace) {
-  reduce<T, 32>(matrix, n, stride, scale, band, workspace);
+template <typename Call>
+__attribute__((target("avx2,fma"))) void run_avx2(const Call& call) {
+  call.template run<32>();
 }
 
-template <typename T>
-__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))) void reduce_avx512(
-    const T* matrix, std::int64_t n, std::int64_t stride, T scale, double* band, T* workspace) {
-  reduce<T, 64>(matrix, n, stride, scale, band, workspace);
+template <typename Call>
+__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))) void run_avx512(
+    const Call& call) {
+  call.template run<64>();
 }
 #endif
 
+template <typename Call>
+void dispatch(const Call& call, SimdLevel level) {
+#if defined(__x86_64__)
+  if (level >= SimdLevel::kAvx512) {
+    run_avx512(call);
+    return;
+  }
+  if (level == SimdLevel::kAvx2) {
+    run_avx2(call);
+    return;
+  }
+#else
+  (void)level;
+#endif
+  run_portable(call);
+}
+
 template <typename T>
-void dispatch(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std::span<double> band,
-              std::span<T> workspace, SimdLevel level) {
+void reduce(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std::span<double> band,
+            std::span<T> workspace, SimdLevel level) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
   expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
           "band workspace too small");
   std::fill(band.begin(), band.end(), 0.0);
-#if defined(__x86_64__)
-  if (level >= SimdLevel::kAvx512) {
-    reduce_avx512(matrix, n, stride, scale, band.data(), workspace.data());
-    return;
-  }
-  if (level == SimdLevel::kAvx2) {
-    reduce_avx2(matrix, n, stride, scale, band.data(), workspace.data());
-    return;
-  }
-#endif
-  reduce_portable(matrix, n, stride, scale, band.data(), workspace.data());
+  dispatch(ReduceCall<T>{matrix, n, stride, scale, band.data(), workspace.data()}, level);
+}
+
+template <typename T>
+void apply(std::int64_t n, bool transposed, std::span<T> block, std::int64_t count,
+           std::span<T> workspace, SimdLevel level) {
+  expects(count % kBand == 0 && static_cast<std::int64_t>(block.size()) == band_order(n) * count,
+          "a block of whole columns");
+  expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
+          "band workspace too small");
+  dispatch(ApplyCall<T>{n, transposed, block.data(), count, workspace.data()}, level);
 }
 
 }  // namespace
@@ -292,12 +379,22 @@ std::int64_t band_workspace_elements(std::int64_t n) { return Layout(n).total();
 
 void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
                     std::span<double> band, std::span<float> workspace, SimdLevel level) {
-  dispatch(matrix, n, stride, scale, band, workspace, level);
+  reduce(matrix, n, stride, scale, band, workspace, level);
 }
 
 void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
                     std::span<double> band, std::span<double> workspace, SimdLevel level) {
-  dispatch(matrix, n, stride, scale, band, workspace, level);
+  reduce(matrix, n, stride, scale, band, workspace, level);
+}
+
+void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,
+                       std::span<float> workspace, SimdLevel level) {
+  apply(n, transposed, block, count, workspace, level);
+}
+
+void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
+                       std::span<double> workspace, SimdLevel level) {
+  apply(n, transposed, block, count, workspace, level);
 }
 
 }  // namespace vindex::cpu

@@ -44,4 +44,15 @@ void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, fl
 void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
                     std::span<double> band, std::span<double> workspace, SimdLevel level);
 
+/// block = Q block, or Q^T block, where A = Q B Q^T and B is the band that reduce_to_band() left.
+///
+/// Shapes    block: band_order(n) x count, row-major, count a multiple of kBand; rows beyond n
+/// zero.
+///           `workspace`: as the reduction of that A left it (not changed but for scratch).
+/// Accuracy  backward stable: a few eps of the element type times the columns' norms.
+void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,
+                       std::span<float> workspace, SimdLevel level);
+void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
+                       std::span<double> workspace, SimdLevel level);
+
 }  // namespace vindex::cpu

@@ -1,9 +1,11 @@
 #include "plan/svd_plan.hpp"
 
+#include "band/simd_band_reduction.hpp"
 #include "gram/simd_gram_bf16.hpp"
 #include "seam.hpp"
 #include "strict/strict_qr.hpp"
 #include "strict/strict_tail.hpp"
+#include "tail/cpu_tail.hpp"
 #include "top/cpu_fast.hpp"
 #include "top/cpu_vectors.hpp"
 #include "tridiagonal/tridiagonal.hpp"
@@ -21,7 +23,7 @@ namespace {
 /// Long-side elements summed in one float32 product before rounding into the Gram: a multiple of
 /// every block in use (fp8 128, K-quants 256), and about the depth OpenBLAS blocks by anyway.
 constexpr std::int64_t kChunk = 256;
-constexpr std::int64_t kFastChunk = 128;
+constexpr std::int64_t kProofChunk = 128;
 /// Least slab: the depth that the bfloat16 Gram kernel packs at a time.
 constexpr std::int64_t kLeastSlab = 1024;
 /// Streamed slabs grow to this many encoded bytes, so that one read is worth its latency.
@@ -36,10 +38,16 @@ std::uint64_t encoded_bytes(const decode::Encoding& encoding, const SvdPlan& pla
   return decode::slab_bytes(encoding, row_count, row_length).value_or(row_length * 8 * row_count);
 }
 
+/// What a Gram in elements of `size` leaves for kTail, or takes for its reduction.
+std::uint64_t kept_bytes(std::int64_t p, std::size_t size, bool library) {
+  return tridiagonal_bytes(p, size, library) +
+         (is_reduced_by_band(p, library) ? array_bytes(band_elements(p), sizeof(double)) : 0);
+}
+
 std::uint64_t eigen_bytes(std::int64_t p, std::size_t size, bool library) {
-  // matrix, its reduction, d, e and the values in float64.
-  return array_bytes(p * p, size) + tridiagonal_bytes(p, size, library) +
-         3 * array_bytes(p, sizeof(double));
+  // matrix, its reduction, the band, d, e, the values and the diagonal in float64.
+  return array_bytes(p * p, size) + kept_bytes(p, size, library) +
+         4 * array_bytes(p, sizeof(double));
 }
 
 }  // namespace
@@ -48,31 +56,32 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   expects(request.rows > 0 && request.cols > 0 && request.encoding != nullptr,
           "plan_svd: a matrix that is not empty");
   const std::string& wanted = request.options.svd_route;
-  if (wanted != "auto" && wanted != "library" && wanted != "qr") {
-    throw UsageError(
-        "E-SVD-ROUTE",
-        "the CPU back end has the SVD routes auto, library and qr, not " + printable(wanted));
+  if (wanted != "auto" && wanted != "library" && wanted != "qr" && wanted != measure::kProofRoute) {
+    throw UsageError("E-SVD-ROUTE",
+                     "the CPU back end has the SVD routes auto, library, qr and proof, not " +
+                         printable(wanted));
   }
 
   SvdPlan plan;
   plan.row_slabs = request.rows >= request.cols;
   plan.short_side = std::min(request.rows, request.cols);
   plan.long_side = std::max(request.rows, request.cols);
-  // Short sums keep the proved error of a float32 Gram small, which `fast` needs.
-  const bool fast = request.options.mode == Mode::kFast && wanted != "qr";
-  const std::int64_t depth = fast ? kFastChunk : kChunk;
+  // Short sums keep the proved error of a float32 Gram small, which its proof needs.
+  const bool proof = request.options.mode == Mode::kFast && wanted == measure::kProofRoute;
+  const std::int64_t depth = proof ? kProofChunk : kChunk;
   // Rows may be cut anywhere, columns at a block of codes.
   const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
   plan.chunk = std::min(std::lcm(depth, std::max<std::int64_t>(block, 1)), plan.long_side);
   plan.slab = std::min(std::lcm(kLeastSlab, plan.chunk), plan.long_side);
 
   const Mode mode = request.options.mode;
-  plan.route = wanted == "qr"           ? SvdRoute::kQr
-               : mode == Mode::kStrict  ? SvdRoute::kGram64
-               : mode == Mode::kDefault ? SvdRoute::kGram32
-                                        : SvdRoute::kChebyshev;
+  plan.route = wanted == "qr"          ? SvdRoute::kQr
+               : mode == Mode::kStrict ? SvdRoute::kGram64
+               : proof                 ? SvdRoute::kChebyshev
+                                       : SvdRoute::kGram32;
   plan.library_only = wanted == "library";
-  plan.may_escalate = plan.route == SvdRoute::kGram32 && request.options.escalate;
+  plan.may_escalate = plan.route == SvdRoute::kGram32 &&
+                      (request.options.escalate || plan.short_side <= measure::kFloat64Size);
 
   const std::int64_t p = plan.short_side;
   std::uint64_t solver = 0;
@@ -89,6 +98,15 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   }
   if (plan.route == SvdRoute::kChebyshev) {
     solver = std::max(solver, fast_bytes(plan));
+  }
+  if (plan.route != SvdRoute::kQr && mode != Mode::kFast) {
+    const std::uint64_t tail = tail_workspace_bytes(plan);
+    const std::uint64_t kept = std::max(
+        plan.route == SvdRoute::kGram32 ? kept_bytes(p, sizeof(float), plan.library_only) : 0,
+        plan.route != SvdRoute::kGram32 || plan.may_escalate
+            ? kept_bytes(p, sizeof(double), plan.library_only)
+            : 0);
+    solver = std::max(solver, tail == 0 ? 0 : kept + tail);
   }
   if (request.options.vectors > 0) {
     solver = std::max(solver, vectors_bytes(plan, request.options.vectors));
@@ -113,8 +131,9 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     return request.workspace_limit == 0 || more <= request.workspace_limit - plan.workspace_bytes;
   };
   const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
-  const bool second_pass = plan.may_escalate || plan.route == SvdRoute::kGram64 ||
-                           request.options.sign_flip_draws > 0 || request.options.vectors > 0;
+  const bool second_pass = plan.may_escalate || most_tail_values(plan) > 0 ||
+                           plan.route == SvdRoute::kGram64 || request.options.sign_flip_draws > 0 ||
+                           request.options.vectors > 0;
   if (second_pass && fits(decoded)) {
     plan.keep_decoded = true;
     plan.workspace_bytes += decoded;

@@ -13,7 +13,7 @@ enum class SvdRoute : std::uint8_t {
   kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it
   kGram64,     ///< the same in float64
   kQr,         ///< float64 QR by row blocks and bidiagonalisation at once
-  kChebyshev,  ///< float32 Gram, filtered block iteration for the top 64
+  kChebyshev,  ///< float32 Gram, filtered block iteration for the top 64 and a proof of bounds
 };
 
 struct SvdPlanRequest {
@@ -44,7 +44,7 @@ struct SvdPlan {
 };
 
 /// The plan for one matrix.
-/// Errors: UsageError E-SVD-ROUTE for an options.svd_route other than auto, library and qr;
+/// Errors: UsageError E-SVD-ROUTE for an options.svd_route other than auto, library, qr and proof;
 /// OutOfMemory where even the least workspace exceeds workspace_limit.
 SvdPlan plan_svd(const SvdPlanRequest& request);
 

@@ -1,6 +1,7 @@
 #include "top/projection.hpp"
 
 #include "stopwatch.hpp"
+#include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
@@ -14,34 +15,6 @@ namespace {
 constexpr std::int64_t kLapackBlock = 32;
 
 int as_int(std::int64_t value) { return static_cast<int>(value); }
-
-void orthonormalise(double* basis, std::int64_t p, std::int64_t count, Workspace& workspace) {
-  WorkArray<double> work(workspace, count * (kLapackBlock + 1), "orthonormal basis");
-  double* const tau = work.data() + count * kLapackBlock;
-  const auto m = static_cast<lapack_int>(p);
-  const auto n = static_cast<lapack_int>(count);
-  const auto work_size = static_cast<lapack_int>(count * kLapackBlock);
-  lapack_int info = 0;
-  blas::blas().LAPACK_dgeqrf(&m, &n, basis, &m, tau, work.data(), &work_size, &info);
-  expects(info == 0, "dgeqrf accepts its arguments");
-  blas::blas().LAPACK_dorgqr(&m, &n, &n, basis, &m, tau, work.data(), &work_size, &info);
-  expects(info == 0, "dorgqr accepts its arguments");
-}
-
-/// matrix (rows x count) = matrix * rotation, by row blocks through `scratch`.
-void rotate(double* matrix, std::int64_t rows, std::int64_t count, const double* rotation,
-            WorkArray<double>& scratch) {
-  const std::int64_t block = scratch.size() / count;
-  for (std::int64_t first = 0; first < rows; first += block) {
-    const std::int64_t length = std::min(block, rows - first);
-    blas::blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length),
-                             as_int(count), as_int(count), 1.0, matrix + first, as_int(rows),
-                             rotation, as_int(count), 0.0, scratch.data(), as_int(length));
-    for (std::int64_t j = 0; j < count; ++j) {
-      std::copy_n(scratch.data() + j * length, length, matrix + j * rows + first);
-    }
-  }
-}
 
 }  // namespace
 

@@ -45,8 +45,16 @@ double largest_magnitude(const T* matrix, std::int64_t n, std::int64_t stride) {
 }
 
 template <typename T>
+std::span<T> factor_in(std::int64_t n, std::span<std::byte> workspace) {
+  return {reinterpret_cast<T*>(workspace.data() +
+                               static_cast<std::size_t>(band_elements(n)) * sizeof(double)),
+          static_cast<std::size_t>(band_workspace_elements(n))};
+}
+
+template <typename T>
 void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
-           std::span<double> off_diagonal, std::span<std::byte> workspace, SimdLevel level) {
+           std::span<double> off_diagonal, std::span<std::byte> workspace, BandForm* kept,
+           SimdLevel level) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(diagonal.size()) == n &&
               static_cast<std::int64_t>(off_diagonal.size()) == n,
@@ -58,6 +66,10 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
     return;
   }
   const double largest = largest_magnitude(matrix, n, stride);
+  if (kept != nullptr) {
+    expects(static_cast<std::int64_t>(kept->band.size()) >= band_elements(n), "room for the band");
+    std::fill(kept->band.begin(), kept->band.end(), 0.0);
+  }
   if (!(largest > 0.0)) {
     std::fill(diagonal.begin(), diagonal.end(), largest);
     std::fill(off_diagonal.begin(), off_diagonal.end(), largest);
@@ -69,9 +81,12 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
                                   std::numeric_limits<T>::max_exponent);
   const std::span<double> band(reinterpret_cast<double*>(workspace.data()),
                                static_cast<std::size_t>(band_elements(n)));
-  const std::span<T> rest(reinterpret_cast<T*>(workspace.data() + band.size_bytes()),
-                          static_cast<std::size_t>(band_workspace_elements(n)));
-  reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band, rest, level);
+  reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band,
+                 factor_in<T>(n, workspace), level);
+  if (kept != nullptr) {
+    std::copy(band.begin(), band.end(), kept->band.begin());
+    kept->exponent = exponent;
+  }
   chase_band(band, n, diagonal, off_diagonal, level);
   for (std::int64_t i = 0; i < n; ++i) {
     diagonal[i] = std::ldexp(diagonal[i], exponent);
@@ -88,16 +103,23 @@ std::size_t tridiagonalise_workspace_bytes(std::int64_t n, std::size_t element_b
          static_cast<std::size_t>(band_workspace_elements(n)) * element_bytes;
 }
 
+std::span<float> band_factor(std::int64_t n, std::span<std::byte> workspace, float) {
+  return factor_in<float>(n, workspace);
+}
+std::span<double> band_factor(std::int64_t n, std::span<std::byte> workspace, double) {
+  return factor_in<double>(n, workspace);
+}
+
 void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<std::byte> workspace, SimdLevel level) {
-  solve(matrix, n, stride, diagonal, off_diagonal, workspace, level);
+                    std::span<std::byte> workspace, BandForm* kept, SimdLevel level) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level);
 }
 
 void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<std::byte> workspace, SimdLevel level) {
-  solve(matrix, n, stride, diagonal, off_diagonal, workspace, level);
+                    std::span<std::byte> workspace, BandForm* kept, SimdLevel level) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level);
 }
 
 }  // namespace vindex::cpu

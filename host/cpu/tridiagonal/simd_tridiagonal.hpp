@@ -14,6 +14,16 @@ bool tridiagonalise_is_fast(SimdLevel level = best_simd_level());
 
 /// Bytes of workspace: about one more matrix and 1/4 of it.
 std::size_t tridiagonalise_workspace_bytes(std::int64_t n, std::size_t element_bytes);
+/// The part of it that apply_band_factor() wants.
+std::span<float> band_factor(std::int64_t n, std::span<std::byte> workspace, float);
+std::span<double> band_factor(std::int64_t n, std::span<std::byte> workspace, double);
+
+/// The band between the two stages: 2^-exponent A = Q B Q^T, Q in the workspace for
+/// apply_band_factor() as long as that is left alone.
+struct BandForm {
+  std::span<double> band;  ///< B, band_elements(n) values, layout of reduce_to_band()
+  int exponent = 0;
+};
 
 /// Tridiagonal matrix with the eigenvalues of the symmetric matrix A.
 ///
@@ -23,14 +33,17 @@ std::size_t tridiagonalise_workspace_bytes(std::int64_t n, std::size_t element_b
 /// Accuracy  ||error||_2 a few eps of the element type times ||A||: float32 at n = 2048:
 ///           6e-8 on noise, up to 2e-6 on a cluster at the top (ssytrd: 1e-7, 2e-5).
 /// Range     any finite A (scaled by a power of two inside); a non-finite entry makes all NaN.
+/// Band      where `kept` is given, its band is filled (zero where A is zero or not finite).
 /// Memory    `workspace`: tridiagonalise_workspace_bytes(n, sizeof element), aligned to 64 bytes.
 /// Errors    expects() on sizes.
 /// Source    see simd_band_reduction.hpp and simd_band_chase.hpp.
 void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<std::byte> workspace, SimdLevel level = best_simd_level());
+                    std::span<std::byte> workspace, BandForm* kept = nullptr,
+                    SimdLevel level = best_simd_level());
 void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<std::byte> workspace, SimdLevel level = best_simd_level());
+                    std::span<std::byte> workspace, BandForm* kept = nullptr,
+                    SimdLevel level = best_simd_level());
 
 }  // namespace vindex::cpu

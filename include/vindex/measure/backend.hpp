@@ -21,6 +21,10 @@ namespace vindex::measure {
 
 enum class Mode : std::uint8_t { kFast, kDefault, kStrict };
 
+/// The svd_route that has `fast` prove its bounds for each matrix, by an iteration on the Gram for
+/// the largest values and a factorisation that excludes others; takes longer than `default`.
+inline constexpr std::string_view kProofRoute = "proof";
+
 /// Status of a row of /matrix/, in the order of its flag_values.
 enum class Status : std::int8_t {
   kMeasured = 0,
@@ -101,6 +105,8 @@ struct MatrixReport {
   double gram_norm_squared = std::numeric_limits<double>::quiet_NaN();
   double check_trace = std::numeric_limits<double>::quiet_NaN();
   double check_gram = std::numeric_limits<double>::quiet_NaN();
+  /// Largest error of a value of `sigma` that the route answers for, in its units; NaN: unknown.
+  double sigma_error = std::numeric_limits<double>::quiet_NaN();
   bool tail_reliable = true;  ///< false: sigma_min, condition, numerical rank, trace_log become NaN
   bool escalated = false;
   std::string method;                     ///< "gram32+trd32+cpu", ... (results contract)

@@ -2,17 +2,28 @@
 // report, whether it is doubtful, what comes next, what `fast` and sign flips keep, what is refused
 // and what may be measured together. Back ends compute what they are told to and decide nothing.
 //
-//   step      doubtful where                                                            next
-//   kTop      not converged, or its bounds are further apart than 1e-5                  kGram64
-//   kGram32   not converged, a negative eigenvalue, a check, condition above 100        kGram64
-//   kGram64   not converged; but for `fast`: negative, a check, condition above 10 p    kQr
+//   step      doubtful where                                                next
+//   kTop      not converged, or its bounds are further apart than 1e-5      kGram64
+//   kGram32   not converged, a check; `default`: a value known too badly    kTail, kGram64
+//             `fast`: bounds further apart than 1e-5                        kGram64
+//   kGram64   not converged, a check; `default`: a value known too badly    kTail, kQr
+//             `strict`: negative, condition above 10 p                      kTail, kQr
+//   kTail     a value known too badly still                                 what it came to help:
+//   the
+//                                                                           step after that
 //   kQr       never
 //
-// --no-escalate keeps the first step of `fast` and `default` with what it has; QR is a part of the
-// route of `strict` and stays (metrics contract, "Accuracy promised").
+// A value is known too badly where the error that its route answers for
+// (measure/spectrum_error.hpp) exceeds what the metrics contract promises, or leaves open what it
+// says must be decided. kTail finds the smallest values again, where they are few enough for the
+// back end and all others good.
+//
+// --no-escalate keeps the first route of `fast` and `default` with what it has, kTail included; QR
+// is a part of the route of `strict` and stays (metrics contract, "Accuracy promised").
 #pragma once
 
 #include <vindex/measure/backend.hpp>
+#include <vindex/measure/spectrum_error.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -23,17 +34,24 @@
 
 namespace vindex::measure {
 
-/// Alarm of both self-checks, and condition above which `default` hands over to `strict`.
+/// Alarm of both self-checks.
 inline constexpr double kCheckAlarm = 3e-6;
-inline constexpr double kEscalationCondition = 100.0;
+/// `default`, in units of s_1: error of any value of a matrix whose condition is above
+/// kModestCondition, and the value below which the promise of `strict` holds.
+inline constexpr double kDefaultError = 4e-6;
+inline constexpr double kModestCondition = 100.0;
+inline constexpr double kLeastDecided = 10.0 * kDefaultError;
+/// Short sides up to this are measured in float64 at once: it costs less than a second thought.
+inline constexpr std::int64_t kFloat64Size = 512;
 /// A float64 Gram holds the promise of `strict` up to this many times p; QR beyond.
 inline constexpr double kStrictConditionPerSize = 10.0;
 
-/// What a back end can compute, each more exact than the one before.
+/// What a back end can compute.
 enum class Step : std::uint8_t {
   kTop,     ///< the largest values and bounds of them, by iteration on a Gram (`fast`)
-  kGram32,  ///< all values of a float32 Gram: the promise of `default`
+  kGram32,  ///< all values of a float32 Gram
   kGram64,  ///< all values of a float64 Gram: that of `strict` up to a condition of 10 p
+  kTail,    ///< the smallest of the values that a Gram gave, again, by float64 products
   kQr,      ///< all values by QR and a bidiagonal form: that of `strict` for any condition
 };
 
@@ -47,16 +65,21 @@ struct Finding {
   double gram_norm_squared = std::numeric_limits<double>::quiet_NaN();
   std::string method = {};
   SpectrumBounds bounds = {};  ///< of kTop
+  Rounding rounding = {};      ///< of the Gram that gave the values; kTail: the others
+  /// kTail: error of each of the last values, as many as were asked for; empty: it did not settle.
+  std::vector<double> tail_errors = {};
 };
 
 /// Under which circumstances it was found.
 struct Situation {
   Step step = Step::kGram32;
+  Step before = Step::kGram32;  ///< of kTail: what it follows
   std::int64_t rows = 0, cols = 0;
   Mode mode = Mode::kDefault;
   bool escalate = true;
-  bool is_strict = false;  ///< on the route of `strict`: in that mode, or by the shape
-  double sum_terms = 0.0;  ///< roundings in an entry of this back end's float64 Gram
+  bool is_strict = false;             ///< on the route of `strict`
+  double sum_terms = 0.0;             ///< roundings in an entry of this back end's float64 Gram
+  std::int64_t most_tail_values = 0;  ///< that kTail of this back end takes on; 0: it has none
 
   std::int64_t p() const { return rows < cols ? rows : cols; }
 };
@@ -64,8 +87,8 @@ struct Situation {
 /// What is to be done after a step.
 struct Verdict {
   std::optional<Step> next = {};  ///< nothing: the report is complete
-  /// Where that is kQr: how many of the smallest values the Gram cannot hold while it holds the
-  /// others, found with a margin of two; 0 where it holds none.
+  /// Where that is kTail or kQr: how many of the smallest values the Gram cannot hold while it
+  /// holds the others; 0 where it holds none.
   std::int64_t lost = 0;
 };
 
@@ -77,15 +100,35 @@ struct Verdict {
 /// (2009); Edelman (1988) for n = p.
 double noise_condition(std::int64_t rows, std::int64_t cols);
 
-/// True where the shape alone says that `default` would throw its first step away: even noise,
-/// which is better conditioned than what training leaves, lies beyond kEscalationCondition, with a
-/// margin for the spread of its smallest value. The route of `strict` is then taken at once.
-bool is_strict_by_shape(std::int64_t rows, std::int64_t cols, const MeasureOptions& options);
+/// True where `fast` and `default` begin in float64: a short side up to kFloat64Size, unless a
+/// route was asked for by name; or, of `default` where the back end has no kTail, a shape whose
+/// noise already, which is better conditioned than what training leaves, lies so far beyond
+/// kModestCondition that a float32 step would be thrown away.
+bool begins_in_float64(std::int64_t rows, std::int64_t cols, const MeasureOptions& options,
+                       std::int64_t most_tail_values);
+
+/// What a back end says of itself.
+struct BackEndReach {
+  double sum_terms = 0.0;             ///< of Situation
+  std::int64_t most_tail_values = 0;  ///< of Situation
+};
 
 /// Where the measurement of a rows x cols matrix begins if `first` is the first step of the back
-/// end's route for that mode: there, or at kGram64 by the shape.
+/// end's route for that mode: there, or at kGram64 by begins_in_float64().
 Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
-                            const MeasureOptions& options, double sum_terms);
+                            const MeasureOptions& options, const BackEndReach& reach);
+
+/// The situation of the step that a verdict asks for.
+Situation next_situation(const Situation& situation, Step next);
+
+/// Error that the route of `found` answers for, of every value in the units of s; NaN where it says
+/// nothing.
+std::vector<double> sigma_errors(const Finding& found, const Situation& situation);
+
+/// True where the last `errors.size()` values of `sigma` are known as well as they must be: kTail
+/// need not go on.
+bool is_tail_enough(std::span<const double> sigma, std::span<const double> errors,
+                    const Situation& situation);
 
 /// Puts a finding into the report: status, reason, values, checks, bounds; and says what is next.
 /// Called for every step of a matrix in turn with the same report.
@@ -98,9 +141,11 @@ Situation begin_draw(Step first, std::int64_t rows, std::int64_t cols,
                      const MeasureOptions& options);
 Verdict judge_draw(const Finding& found, const Situation& situation);
 
-/// Whether `tail` can be the smallest values of a spectrum that a float64 Gram gave as `sigma`, so
-/// that they may replace its last ones: both are squares known to about p eps64 s_1^2. Empty: no.
-bool is_tail_of(std::span<const double> tail, std::span<const double> sigma);
+/// Whether `tail` can be the smallest values of a spectrum that a Gram gave as `sigma`, so that
+/// they may replace its last ones: squares agree to within `allowed`.
+bool is_tail_of(std::span<const double> tail, std::span<const double> sigma, double allowed);
+/// What a float64 Gram's squares are known to: 50 p eps64 s_1^2.
+double gram64_square_error(std::span<const double> sigma);
 
 /// Begins the sign-flip null of a report whose judgement is complete. True where draws are to be
 /// computed; what is not measured has none, and those of a zero matrix are that matrix.

@@ -6,6 +6,7 @@
 #include <vindex/model/model_index.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct ResultRow {
   std::string error_class;
   std::string method;
   bool escalated = false;
+  double sigma_error = std::numeric_limits<double>::quiet_NaN();  ///< of any value of `sigma`
   measure::MetricValues values;
   measure::MetricValues nulls;
   std::optional<measure::SignFlipSummary> sign_flip;  ///< with --null signflip

@@ -1,0 +1,182 @@
+#include "tail/cpu_tail.hpp"
+
+#include "stopwatch.hpp"
+#include "tail/smallest_pairs.hpp"
+#include "tail/tail_pass.hpp"
+#include "tridiagonal/tridiagonal.hpp"
+
+#include <vindex/blas/blas.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr int kMostPasses = 4;
+constexpr double kEps64 = 0x1p-52;
+
+/// One matrix: its band and what is known of it.
+class Tail {
+ public:
+  Tail(ReducedGram& gram, const Finding& before, std::int64_t lost, Workspace& workspace)
+      : gram_(gram),
+        before_(before),
+        p_(static_cast<std::int64_t>(before.sigma.size())),
+        lost_(lost),
+        width_(carried_columns(lost, band_order(p_))),
+        workspace_(workspace),
+        inverse_(gram.band.span(), p_, workspace) {}
+
+  /// Units of s^2 per unit of the band.
+  double unit() const { return std::ldexp(1.0, gram_.form.exponent - 2 * change().scale_exponent); }
+  const TileChange& change() const { return gram_.change; }
+  std::int64_t width() const { return std::min(width_, p_); }
+
+  /// A first basis (p x width(), column-major); nothing where the search does not settle.
+  WorkArray<double> start() {
+    WorkArray<double> outer(workspace_, p_ * width(), "the smallest singular vectors");
+    WorkArray<double> inner(workspace_, inverse_.order() * width_, "the smallest singular vectors");
+    const double entry = before_.rounding.entry / unit();
+    const double enough = 0.5 * entry * std::sqrt(static_cast<double>(p_));
+    if (!factor(entry) || !smallest_pairs(inverse_, lost_, enough, inner, workspace_)) {
+      return {};
+    }
+    // Rows beyond n are eigenvectors of value 0 of the band alone: not of the matrix.
+    apply_factor(gram_, false, inner.data(), width(), outer.data(), workspace_);
+    return outer;
+  }
+
+  /// basis - (Q B Q^T)^-1 residual, into `basis`. Units of the residual: those of the changed
+  /// weights, squared.
+  void correct(WorkArray<double>& basis, WorkArray<double>& residual) {
+    WorkArray<double> inner(workspace_, inverse_.order() * width(), "a correction");
+    apply_factor(gram_, true, residual.data(), width(), inner.data(), workspace_);
+    inverse_.solve(inner.data(), width());
+    apply_factor(gram_, false, inner.data(), width(), residual.data(), workspace_);
+    const double scale = std::ldexp(1.0, -gram_.form.exponent);
+    for (std::int64_t i = 0; i < p_ * width(); ++i) {
+      basis[i] -= scale * residual[i];
+    }
+  }
+
+  /// Sets the last values and their errors from a pass over the weights.
+  void take(const TailValues& tail, Finding& found) const {
+    const std::int64_t count = width();
+    const double largest = found.sigma.front();
+    const double to_sigma = std::ldexp(1.0, -change().scale_exponent);
+    const double to_square = to_sigma * to_sigma;
+    // The smallest eigenvalue that the basis leaves out; less what it is known to.
+    const double next = count < p_ ? before_.sigma[static_cast<std::size_t>(p_ - count - 1)]
+                                   : std::numeric_limits<double>::infinity();
+    const double beyond = next * next - matrix_error(p_, 0.0, before_.rounding);
+    const double floor = static_cast<double>(p_) * kEps64 * largest;
+    std::vector<std::pair<double, double>> values;  // value, error
+    for (std::int64_t j = count - lost_; j < count; ++j) {
+      const double value = to_sigma * tail.sigma[static_cast<std::size_t>(j)];
+      const double residual = to_square * norm(tail.residual, p_, j);
+      const double gap = beyond - value * value;
+      const double by_gap = gap > 0.0 ? 2.0 * residual * residual / gap : residual;
+      values.emplace_back(value, floor + root_error(value, std::min(residual, by_gap)));
+    }
+    std::sort(values.begin(), values.end(), std::greater<>());
+    found.tail_errors.clear();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      found.sigma[found.sigma.size() - values.size() + i] = values[i].first;
+      found.tail_errors.push_back(values[i].second);
+    }
+  }
+
+ private:
+  static double norm(const WorkArray<double>& columns, std::int64_t rows, std::int64_t j) {
+    return blas::blas().cblas_dnrm2(static_cast<int>(rows), columns.data() + j * rows, 1);
+  }
+
+  /// Rounding may leave the band with eigenvalues below 0.
+  bool factor(double entry) {
+    double shift = matrix_error(0, 0.0, {.entry = 3.0 * entry});
+    for (int attempt = 0; attempt < 4; ++attempt, shift *= 10.0) {
+      if (inverse_.factor(shift)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  ReducedGram& gram_;
+  const Finding& before_;
+  std::int64_t p_;
+  std::int64_t lost_;
+  std::int64_t width_;
+  Workspace& workspace_;
+  BandInverse inverse_;
+};
+
+}  // namespace
+
+std::int64_t most_tail_values(const SvdPlan& plan) {
+  const std::int64_t p = plan.short_side;
+  return is_reduced_by_band(p, plan.library_only) ? p / 16 : 0;
+}
+
+std::uint64_t tail_workspace_bytes(const SvdPlan& plan) {
+  const std::int64_t count = most_tail_values(plan);
+  if (count == 0) {
+    return 0;
+  }
+  const std::int64_t p = plan.short_side;
+  const std::int64_t order = band_order(p);
+  const std::int64_t width = carried_columns(count, order);
+  const std::uint64_t search =
+      array_bytes(order * width, sizeof(double)) +
+      std::max(smallest_pairs_bytes(count, order), apply_factor_bytes(p, width));
+  const std::uint64_t passes = tail_values_bytes(plan, width) +
+                               array_bytes(order * width, sizeof(double)) +
+                               apply_factor_bytes(p, width);
+  return BandInverse::bytes(p) + array_bytes(p * width, sizeof(double)) + std::max(search, passes);
+}
+
+Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Finding before,
+                std::int64_t lost, const Situation& situation, Workspace& workspace,
+                MatrixReport& report) {
+  Finding found = before;
+  found.tail_errors.clear();
+  found.method = before.method.substr(0, before.method.rfind('+')) + "+band64+cpu";
+  Tail tail(gram, before, lost, workspace);
+  WorkArray<double> basis;
+  {
+    const Stopwatch watch(report.seconds_eigen);
+    basis = tail.start();
+  }
+  for (int pass = 0; pass < kMostPasses && basis.size() > 0; ++pass) {
+    TailValues values = tail_values(reader, plan, tail.change(), std::move(basis), tail.width(),
+                                    workspace, report.seconds_eigen);
+    const Stopwatch watch(report.seconds_eigen);
+    if (values.sigma.empty()) {
+      break;
+    }
+    tail.take(values, found);
+    const std::span<const double> last =
+        std::span<const double>(found.sigma).last(static_cast<std::size_t>(lost));
+    // Twice what the Gram's values are known to: it and the first pass may lie on either side.
+    const double allowed =
+        2.0 * matrix_error(static_cast<std::int64_t>(before.sigma.size()), 0.0, before.rounding);
+    if (!is_tail_of(last, before.sigma, allowed)) {
+      found.sigma = before.sigma;
+      found.tail_errors.clear();
+      break;
+    }
+    if (is_tail_enough(found.sigma, found.tail_errors, situation)) {
+      break;
+    }
+    basis = std::move(values.basis);
+    if (pass + 1 < kMostPasses) {
+      tail.correct(basis, values.residual);
+    }
+  }
+  return found;
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,33 @@
+// Owns what a reduction to tridiagonal form leaves behind for a second look: the band, and the
+// orthogonal factor that leads from the Gram matrix to it, in the precision of the reduction.
+#pragma once
+
+#include "band/simd_band_reduction.hpp"
+#include "cpu_tiles.hpp"
+#include "tridiagonal/simd_tridiagonal.hpp"
+#include "workspace.hpp"
+
+#include <cstdint>
+
+namespace vindex::cpu {
+
+/// 2^-form.exponent G = Q B Q^T, G the Gram matrix of order n of the weights under `change`.
+struct ReducedGram {
+  std::int64_t n = 0;
+  TileChange change;
+  bool is_wide = false;  ///< Q is float64
+  BandForm form;
+  WorkArray<double> band;
+  WorkArray<std::byte> factor;  ///< workspace of tridiagonalise()
+
+  explicit operator bool() const { return n > 0; }
+};
+
+/// to = Q from, or Q^T from. Columns of Q's side B have band_order(n) rows, those of G's side n;
+/// both are column-major and tight.
+void apply_factor(ReducedGram& gram, bool transposed, const double* from, std::int64_t count,
+                  double* to, Workspace& workspace);
+/// Bytes that it takes.
+std::uint64_t apply_factor_bytes(std::int64_t n, std::int64_t count);
+
+}  // namespace vindex::cpu

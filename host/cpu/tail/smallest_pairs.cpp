@@ -1,0 +1,139 @@
+#include "tail/smallest_pairs.hpp"
+
+#include "top/orthonormal.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/philox.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr int kMostRestarts = 12;
+/// Blocks of a Krylov space: the block and its images under the inverse.
+constexpr std::int64_t kDepth = 3;
+
+int as_int(std::int64_t value) { return static_cast<int>(value); }
+
+std::int64_t space_size(std::int64_t width, std::int64_t order) {
+  return std::min(kDepth * width, order);
+}
+
+class Search {
+ public:
+  Search(BandInverse& inverse, std::int64_t width, Workspace& workspace)
+      : inverse_(inverse),
+        order_(inverse.order()),
+        width_(width),
+        size_(space_size(width, order_)),
+        workspace_(workspace),
+        space_(workspace, order_ * size_, "a Krylov space"),
+        image_(workspace, order_ * size_, "a Krylov space"),
+        projected_(workspace, size_ * size_, "a projected band"),
+        work_(workspace, 36 * size_, "a projected band") {
+    for (std::int64_t i = 0; i < order_ * width_; ++i) {
+      const PhiloxBlock words = philox4x32_10({{static_cast<std::uint32_t>(i), 0, 0, 3}}, 0);
+      space_[i] = static_cast<double>(words.word[0]) * 0x1p-31 - 1.0;
+    }
+    inverse_.solve(space_.data(), width_);
+  }
+
+  /// One restart: the space of the present block, its Ritz pairs, the best of them the next block.
+  /// The largest residual among the first `count`.
+  double improve(std::int64_t count) {
+    orthonormalise(space_.data(), order_, width_, workspace_);
+    for (std::int64_t filled = width_; filled < size_;) {
+      const std::int64_t more = std::min(width_, size_ - filled);
+      double* const next = space_.data() + order_ * filled;
+      std::copy_n(next - order_ * more, order_ * more, next);
+      inverse_.solve(next, more);
+      filled += more;
+    }
+    orthonormalise(space_.data(), order_, size_, workspace_);
+    inverse_.multiply(space_.data(), size_, image_.data());
+    blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(size_), as_int(size_),
+                             as_int(order_), 1.0, space_.data(), as_int(order_), image_.data(),
+                             as_int(order_), 0.0, projected_.data(), as_int(size_));
+    double* const values = work_.data() + 35 * size_;
+    const auto order = static_cast<lapack_int>(size_);
+    const auto work_size = static_cast<lapack_int>(35 * size_);
+    lapack_int info = 0;
+    blas::blas().LAPACK_dsyev("V", "U", &order, projected_.data(), &order, values, work_.data(),
+                              &work_size, &info);
+    expects(info == 0, "dsyev converges on a small projected matrix");
+    rotate(space_);
+    rotate(image_);
+    double worst = 0.0;
+    for (std::int64_t j = 0; j < count; ++j) {
+      double* const residual = image_.data() + j * order_;
+      blas::blas().cblas_daxpy(as_int(order_), -values[j], space_.data() + j * order_, 1, residual,
+                               1);
+      worst = std::max(worst, blas::blas().cblas_dnrm2(as_int(order_), residual, 1));
+    }
+    return worst;
+  }
+
+  const double* block() const { return space_.data(); }
+
+ private:
+  // The first width_ columns of array = array * eigenvectors, by row blocks.
+  void rotate(WorkArray<double>& array) {
+    constexpr std::int64_t kRows = 256;
+    std::vector<double> rows(static_cast<std::size_t>(kRows * width_));
+    for (std::int64_t first = 0; first < order_; first += kRows) {
+      const std::int64_t length = std::min(kRows, order_ - first);
+      blas::blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length),
+                               as_int(width_), as_int(size_), 1.0, array.data() + first,
+                               as_int(order_), projected_.data(), as_int(size_), 0.0, rows.data(),
+                               as_int(length));
+      for (std::int64_t j = 0; j < width_; ++j) {
+        std::copy_n(rows.data() + j * length, length, array.data() + j * order_ + first);
+      }
+    }
+  }
+
+  BandInverse& inverse_;
+  std::int64_t order_;
+  std::int64_t width_;
+  std::int64_t size_;
+  Workspace& workspace_;
+  WorkArray<double> space_, image_, projected_, work_;
+};
+
+}  // namespace
+
+std::int64_t carried_columns(std::int64_t count, std::int64_t order) {
+  return std::min(order, count + std::max<std::int64_t>(8, count / 4));
+}
+
+std::uint64_t smallest_pairs_bytes(std::int64_t count, std::int64_t order) {
+  const std::int64_t width = carried_columns(count, order);
+  const std::int64_t size = space_size(width, order);
+  return 2 * array_bytes(order * size, sizeof(double)) + array_bytes(size * size, sizeof(double)) +
+         array_bytes(36 * size, sizeof(double)) + orthonormal_bytes(size) +
+         array_bytes(256 * width, sizeof(double));
+}
+
+bool smallest_pairs(BandInverse& inverse, std::int64_t count, double enough,
+                    WorkArray<double>& columns, Workspace& workspace) {
+  const std::int64_t width = carried_columns(count, inverse.order());
+  expects(columns.size() == inverse.order() * width, "room for the columns that are carried");
+  Search search(inverse, width, workspace);
+  for (int restart = 0; restart < kMostRestarts; ++restart) {
+    const double worst = search.improve(count);
+    if (!std::isfinite(worst)) {
+      return false;
+    }
+    if (worst <= enough) {
+      std::copy_n(search.block(), columns.size(), columns.data());
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace vindex::cpu

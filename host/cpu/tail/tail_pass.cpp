@@ -1,0 +1,142 @@
+#include "tail/tail_pass.hpp"
+
+#include "stopwatch.hpp"
+#include "top/orthonormal.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace vindex::cpu {
+namespace {
+
+constexpr std::int64_t kLapackBlock = 32;
+
+int as_int(std::int64_t value) { return static_cast<int>(value); }
+
+std::int64_t small_work(std::int64_t count) { return count * (kLapackBlock + 8); }
+
+/// The triangular factor of rows that come block by block.
+class RowFactor {
+ public:
+  RowFactor(std::int64_t count, std::int64_t most_rows, Workspace& workspace)
+      : count_(count),
+        rows_(count + most_rows),
+        stack_(workspace, rows_ * count, "rows of a small factor"),
+        work_(workspace, small_work(count), "a small factor") {
+    std::fill_n(stack_.data(), stack_.size(), 0.0);
+  }
+
+  /// `block`: length x count, column-major.
+  void add(const double* block, std::int64_t length) {
+    for (std::int64_t j = 0; j < count_; ++j) {
+      double* const column = stack_.data() + j * rows_;
+      std::fill(column + j + 1, column + count_, 0.0);  // reflectors of the block before
+      std::copy_n(block + j * length, length, column + count_);
+    }
+    const auto m = static_cast<lapack_int>(count_ + length);
+    const auto n = static_cast<lapack_int>(count_);
+    const auto stride = static_cast<lapack_int>(rows_);
+    const auto work_size = static_cast<lapack_int>(count_ * kLapackBlock);
+    lapack_int info = 0;
+    blas::blas().LAPACK_dgeqrf(&m, &n, stack_.data(), &stride, work_.data() + work_size,
+                               work_.data(), &work_size, &info);
+    expects(info == 0, "dgeqrf accepts its arguments");
+  }
+
+  /// R to `out` (count x count, zero below the diagonal).
+  void copy_to(double* out) const {
+    for (std::int64_t j = 0; j < count_; ++j) {
+      std::fill_n(out + j * count_, count_, 0.0);
+      std::copy_n(stack_.data() + j * rows_, j + 1, out + j * count_);
+    }
+  }
+
+  double* work() { return work_.data(); }
+
+ private:
+  std::int64_t count_;
+  std::int64_t rows_;
+  WorkArray<double> stack_, work_;
+};
+
+}  // namespace
+
+std::uint64_t tail_values_bytes(const SvdPlan& plan, std::int64_t count) {
+  const std::int64_t p = plan.short_side;
+  return 2 * array_bytes(p * count, sizeof(double)) +
+         array_bytes(plan.chunk * count, sizeof(double)) +
+         array_bytes(plan.chunk * p, sizeof(double)) +
+         array_bytes((plan.chunk + count) * count, sizeof(double)) +
+         array_bytes(small_work(count), sizeof(double)) +
+         2 * array_bytes(count * count, sizeof(double)) + orthonormal_bytes(count);
+}
+
+TailValues tail_values(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                       WorkArray<double> start, std::int64_t count, Workspace& workspace,
+                       double& seconds) {
+  const std::int64_t p = plan.short_side;
+  expects(start.size() == p * count, "tail_values: a start of the stated size");
+  TailValues out;
+  out.basis = std::move(start);
+  out.residual = WorkArray<double>(workspace, p * count, "residual vectors");
+  WorkArray<double> image(workspace, plan.chunk * count, "weights times vectors");
+  RowFactor factor(count, plan.chunk, workspace);
+  {
+    const Stopwatch watch(seconds);
+    orthonormalise(out.basis.data(), p, count, workspace);
+    std::fill_n(out.residual.data(), p * count, 0.0);
+  }
+  {
+    WorkArray<double> wide(workspace, plan.chunk * p, "weights as doubles");
+    reader.pass(change, [&](const Tile& tile) {
+      const Stopwatch watch(seconds);
+      std::copy_n(tile.values, tile.rows * tile.cols, wide.data());
+      const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
+      // Row-major is the transpose in the column-major order of the library.
+      const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
+      const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
+      blas::blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
+                               as_int(p), 1.0, wide.data(), as_int(tile.cols), out.basis.data(),
+                               as_int(p), 0.0, image.data(), as_int(length));
+      blas::blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count),
+                               as_int(length), 1.0, wide.data(), as_int(tile.cols), image.data(),
+                               as_int(length), 1.0, out.residual.data(), as_int(p));
+      factor.add(image.data(), length);
+    });
+  }
+
+  const Stopwatch watch(seconds);
+  WorkArray<double> small(workspace, 2 * count * count, "a small decomposition");
+  double* const rows = small.data() + count * count;  // right vectors
+  factor.copy_to(small.data());
+  out.sigma.resize(static_cast<std::size_t>(count));
+  const auto order = static_cast<lapack_int>(count);
+  const auto work_size = static_cast<lapack_int>(small_work(count));
+  const lapack_int one = 1;
+  double unused = 0.0;
+  lapack_int info = 0;
+  blas::blas().LAPACK_dgesvd("N", "A", &order, &order, small.data(), &order, out.sigma.data(),
+                             &unused, &one, rows, &order, factor.work(), &work_size, &info);
+  if (info != 0) {
+    out.sigma.clear();
+    return out;
+  }
+  for (std::int64_t j = 0; j < count; ++j) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      small[j * count + i] = rows[i * count + j];
+    }
+  }
+  rotate(out.basis.data(), p, count, small.data(), image);
+  rotate(out.residual.data(), p, count, small.data(), image);
+  for (std::int64_t j = 0; j < count; ++j) {
+    const double value = out.sigma[static_cast<std::size_t>(j)];
+    blas::blas().cblas_daxpy(as_int(p), -value * value, out.basis.data() + j * p, 1,
+                             out.residual.data() + j * p, 1);
+  }
+  return out;
+}
+
+}  // namespace vindex::cpu

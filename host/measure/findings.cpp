@@ -1,0 +1,112 @@
+// What surrounds the judgement: eigenvalues into findings, tails into spectra, which inputs are
+// refused or belong together, which reports get draws and vectors.
+#include <vindex/measure/judgement.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace vindex::measure {
+namespace {
+
+constexpr double kEps64 = 0x1p-52;
+
+}  // namespace
+
+double gram64_square_error(std::span<const double> sigma) {
+  return 50.0 * static_cast<double>(sigma.size()) * kEps64 * sigma.front() * sigma.front();
+}
+
+bool is_tail_of(std::span<const double> tail, std::span<const double> sigma, double allowed) {
+  if (tail.empty() || tail.size() > sigma.size()) {
+    return false;
+  }
+  const std::span<const double> from_gram = sigma.last(tail.size());
+  for (std::size_t i = 0; i < tail.size(); ++i) {
+    if (!(std::abs(tail[i] * tail[i] - from_gram[i] * from_gram[i]) <= allowed)) {
+      return false;
+    }
+  }
+  if (sigma.size() == tail.size()) {
+    return true;
+  }
+  const double above = sigma[sigma.size() - tail.size() - 1];
+  return tail.front() * tail.front() <= above * above + allowed;
+}
+
+bool begin_draws(const MeasureOptions& options, const SignFlipCollector& collector,
+                 MatrixReport& report) {
+  if (options.sign_flip_draws == 0 || report.status != Status::kMeasured) {
+    return false;
+  }
+  report.sign_flip.emplace();
+  if (report.moments.max_abs() > 0.0) {
+    return true;
+  }
+  for (std::int32_t draw = 0; draw < options.sign_flip_draws; ++draw) {
+    collector.add(report.sigma, 0.0, *report.sign_flip);
+  }
+  return false;
+}
+
+bool begin_vectors(const MeasureOptions& options, MatrixReport& report) {
+  if (options.vectors == 0 || report.status != Status::kMeasured) {
+    return false;
+  }
+  report.vectors = SingularVectors{};
+  return report.moments.max_abs() > 0.0;
+}
+
+bool is_refused(const MatrixInput& input, MatrixReport& report) {
+  if (!decode::is_decodable(input.encoding())) {
+    report.status = Status::kUnsupported;
+    report.reason = "encoding " + input.encoding().label + " cannot be decoded";
+    return true;
+  }
+  if (input.rows() <= 0 || input.cols() <= 0) {
+    report.status = Status::kFailed;
+    report.reason = "the matrix is empty";
+    return true;
+  }
+  return false;
+}
+
+bool is_same_kind(const InputKind& a, const InputKind& b) {
+  return a.rows == b.rows && a.cols == b.cols && a.transposed == b.transposed &&
+         (a.encoding == b.encoding || a.encoding->label == b.encoding->label);
+}
+
+bool is_same_kind(const MatrixInput& a, const MatrixInput& b) {
+  const auto kind = [](const MatrixInput& input) {
+    return InputKind{input.rows(), input.cols(), input.transposed(), &input.encoding()};
+  };
+  return is_same_kind(kind(a), kind(b));
+}
+
+void take_eigenvalues(const RawSpectrum& raw, Finding& found) {
+  found.zero_rows = raw.zero_rows + raw.left_out;
+  std::vector<double> values(raw.eigenvalues.begin(), raw.eigenvalues.end());
+  const std::size_t count = values.size() + static_cast<std::size_t>(raw.left_out);
+  if (raw.failed ||
+      !std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); })) {
+    return;
+  }
+  if (raw.zero_rows > 0) {
+    // A zero row is an eigenvalue 0 that the solver returns as rounding noise: those nearest to 0
+    // are taken out and put back as what they are.
+    std::sort(values.begin(), values.end(),
+              [](double a, double b) { return std::abs(a) > std::abs(b); });
+    values.resize(values.size() - std::min(values.size(), static_cast<std::size_t>(raw.zero_rows)));
+  }
+  std::sort(values.begin(), values.end(), std::greater<>());
+  found.negative = !values.empty() && values.back() < 0.0;
+  // sqrt(2^e x) = 2^(e/2) sqrt(x) for even e.
+  const int odd = raw.exponent % 2 != 0 ? 1 : 0;
+  const int half = (raw.exponent - odd) / 2;
+  for (const double value : values) {
+    found.sigma.push_back(std::ldexp(std::sqrt(std::ldexp(std::max(value, 0.0), odd)), half));
+  }
+  found.sigma.resize(count, 0.0);
+}
+
+}  // namespace vindex::measure

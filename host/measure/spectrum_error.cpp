@@ -1,0 +1,97 @@
+#include <vindex/measure/spectrum_error.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::measure {
+namespace {
+
+constexpr double kAlone = 10.0;
+constexpr double kTogether = 4.0;
+constexpr double kOwnRoundings = 4.0;
+/// Of the largest eigenvalue, by the float64 stages behind every reduction, and by the bias of a
+/// float64 diagonal.
+constexpr double kFloor = 12.0 * 0x1p-52;
+constexpr int kMostRounds = 8;
+constexpr double kPassWidth = 32.0;
+/// A cluster of more than this share of all values makes rounding less than random.
+constexpr double kLargeCluster = 0.125;
+
+double error_of_cluster(std::int64_t others, double entry) {
+  return entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others)));
+}
+
+/// How many other values of `lambda` (descending) E mixes with the one at `i`.
+std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i, double entry) {
+  std::int64_t others = 0;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const double window = error_of_cluster(others, entry);
+    const double top = lambda[i] + window;
+    const double bottom = lambda[i] - window;
+    const auto first = std::partition_point(lambda.begin(), lambda.end(),
+                                            [&](double value) { return value > top; });
+    const auto last =
+        std::partition_point(first, lambda.end(), [&](double value) { return value >= bottom; });
+    const std::int64_t found = last - first - 1;
+    if (found <= others) {
+      break;
+    }
+    others = found;
+  }
+  return others;
+}
+
+}  // namespace
+
+std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Rounding& rounding) {
+  std::vector<double> lambda;
+  lambda.reserve(sigma.size());
+  for (const double s : sigma) {
+    lambda.push_back(s * s);
+  }
+  std::vector<std::int64_t> others;
+  for (std::size_t i = 0; i < lambda.size(); ++i) {
+    others.push_back(mixed_with(lambda, i, rounding.entry));
+  }
+  const std::int64_t most = others.empty() ? 0 : *std::max_element(others.begin(), others.end());
+  const double share = static_cast<double>(most) / static_cast<double>(lambda.size());
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < lambda.size(); ++i) {
+    const bool is_everywhere = share > kLargeCluster;
+    errors.push_back(error_of_cluster(is_everywhere ? most : others[i], rounding.entry) +
+                     (is_everywhere ? kOwnRoundings * share * rounding.relative * lambda[0] : 0.0) +
+                     kOwnRoundings * rounding.relative * lambda[i] + kFloor * lambda[0]);
+  }
+  return errors;
+}
+
+double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
+  return error_of_cluster(p, rounding.entry) +
+         (kOwnRoundings * rounding.relative + kFloor) * largest * largest;
+}
+
+double root_error(double s, double error) {
+  const double square = s * s;
+  return std::max(std::sqrt(square + error) - s, s - std::sqrt(std::max(square - error, 0.0)));
+}
+
+Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::int64_t n,
+                       const GramNorms& norms) {
+  const auto order = static_cast<double>(p);
+  const auto depth = static_cast<double>(std::min(arithmetic.depth, n));
+  const double pieces = std::max(static_cast<double>(n) / depth, 1.0);
+  // A sum of `depth` products of independent signs; its addition to the Gram; the reduction.
+  const double products = 0.25 * arithmetic.unit * norms.sum_squares / order / std::sqrt(pieces);
+  const double additions =
+      0.6 * arithmetic.unit * std::sqrt(pieces * norms.gram_norm_squared) / order;
+  const double reduction =
+      2.8 * arithmetic.reduction_unit * std::sqrt(norms.passes_norm_squared) / order;
+  return {.entry = std::sqrt(products * products + additions * additions + reduction * reduction),
+          .relative = std::max(arithmetic.unit, arithmetic.reduction_unit)};
+}
+
+double passes_norm_squared(std::int64_t p, double gram_norm_squared) {
+  return 0.5 * std::max(static_cast<double>(p) / kPassWidth, 2.0) * gram_norm_squared;
+}
+
+}  // namespace vindex::measure

@@ -1,0 +1,59 @@
+// Owns what is known of the error of a spectrum that was computed through a Gram matrix: from the
+// rounding in that matrix to an error of every singular value. Pure arithmetic, shared by back
+// ends.
+//
+// The model. A route leaves the eigenvalues of G + E, where E is symmetric and its entries are
+// rounding of rms size e. E is as good as random (sums of thousands of roundings), so an eigenvalue
+// that stands alone moves by v^T E v, of size sqrt(2) e, and the c values of a cluster, which E
+// mixes at will, by at most the norm of a random matrix of that order, 2 sqrt(c) e (Wigner). What
+// is answered for is seven times the first plus twice the second, plus a few roundings of the value
+// itself and a few float64 roundings of the largest. Where one cluster holds more than an eighth of
+// all values (a matrix that is nearly a multiple of the identity, or of low rank above a flat
+// floor) rounding is less random: its count is then taken for every value, and roundings of the
+// largest value in its share. tests/measure/spectrum_error_test.cpp holds all of this against
+// float64 LAPACK.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace vindex::measure {
+
+/// Rounding in the matrix whose eigenvalues a spectrum is. NaN: nothing is known.
+struct Rounding {
+  double entry = std::numeric_limits<double>::quiet_NaN();  ///< rms of E's entries, units of s^2
+  double relative = 0.0;  ///< of the arithmetic that made it: 2^-24, 2^-53
+};
+
+/// Error of every eigenvalue s^2 of a spectrum (`sigma` descending), in units of s^2.
+std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Rounding& rounding);
+
+/// Bound of |E|_2, for what is to hold for all values at once. `largest` is s_1.
+double matrix_error(std::int64_t p, double largest, const Rounding& rounding);
+
+/// Largest |sqrt(l) - s| over l >= 0 within `error` of s^2.
+double root_error(double s, double error);
+
+/// How a Gram matrix was formed and reduced to tridiagonal form.
+struct GramArithmetic {
+  double unit = 0x1p-24;            ///< relative precision of products, sums and the Gram's entries
+  std::int64_t depth = 256;         ///< of the long side, summed before it is added to the Gram
+  double reduction_unit = 0x1p-24;  ///< relative precision of the reduction
+};
+struct GramNorms {
+  double sum_squares = 0.0;        ///< F2 of the weights
+  double gram_norm_squared = 0.0;  ///< ||G||_F^2
+  /// Sum over the passes of the reduction of ||what is left of G||_F^2: each pass rounds that.
+  double passes_norm_squared = 0.0;
+};
+/// Rounding of a p x p Gram matrix over a long side of n, in the units of `norms`.
+Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::int64_t n,
+                       const GramNorms& norms);
+
+/// passes_norm_squared where only ||G||_F^2 is known: as many passes over blocks of 32 as p has, of
+/// a norm that falls as it does for noise, which is the slowest.
+double passes_norm_squared(std::int64_t p, double gram_norm_squared);
+
+}  // namespace vindex::measure

@@ -1,0 +1,69 @@
+// The error that a spectrum through a Gram answers for: by hand, and against perturbed matrices
+// whose spectra LAPACK finds in float64.
+#include <vindex/measure/spectrum_error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace vindex::measure {
+namespace {
+
+TEST(SpectrumError, AValueAloneAnswersForItsEntriesAndItself) {
+  const Rounding rounding = {.entry = 1e-9, .relative = 1e-7};
+  const std::vector<double> errors =
+      eigenvalue_errors(std::vector<double>{1.0, 0.5, 0.1, 0.01, 0.001}, rounding);
+  EXPECT_NEAR(errors[0], 1e-8 + 4e-7, 1e-12);
+  EXPECT_NEAR(errors[1], 1e-8 + 1e-7, 1e-12);
+  EXPECT_NEAR(errors[3], 1e-8 + 4e-11, 1e-12);
+}
+
+TEST(SpectrumError, AClusterAnswersForItsNumber) {
+  std::vector<double> sigma(100, 0.1);
+  for (int i = 0; i < 90; ++i) {
+    sigma[static_cast<std::size_t>(i)] = 1.0 - 0.01 * i;
+  }
+  const Rounding rounding = {.entry = 1e-9};
+  const std::vector<double> errors = eigenvalue_errors(sigma, rounding);
+  EXPECT_NEAR(errors[0], 1e-8, 1e-14);
+  EXPECT_NEAR(errors[99], 1e-9 * (10.0 + 4.0 * std::sqrt(9.0)), 1e-14);
+  // More than an eighth of all: everything is rounded less randomly.
+  for (int i = 80; i < 100; ++i) {
+    sigma[static_cast<std::size_t>(i)] = 0.1;
+  }
+  EXPECT_GE(eigenvalue_errors(sigma, rounding)[0], 1e-9 * (10.0 + 4.0 * std::sqrt(19.0)));
+}
+
+TEST(SpectrumError, ARootIsLeftOpenBelowItsError) {
+  EXPECT_NEAR(root_error(1.0, 1e-8), 0.5e-8, 1e-12);
+  EXPECT_NEAR(root_error(1e-6, 1e-8), 1e-4, 1.1e-6) << "up to the root of the error";
+  EXPECT_EQ(root_error(0.0, 1e-8), 1e-4);
+  EXPECT_EQ(root_error(0.5, 0.0), 0.0);
+}
+
+TEST(SpectrumError, NothingKnownIsNothingAnsweredFor) {
+  for (const double error : eigenvalue_errors(std::vector<double>{2.0, 1.0}, Rounding{})) {
+    EXPECT_TRUE(std::isnan(error));
+  }
+}
+
+TEST(SpectrumError, RoundingGrowsWithItsPartsAndScalesWithTheWeights) {
+  const GramNorms norms = {
+      .sum_squares = 100.0, .gram_norm_squared = 50.0, .passes_norm_squared = 400.0};
+  const Rounding rounding = gram_rounding({}, 1024, 4096, norms);
+  EXPECT_EQ(rounding.relative, 0x1p-24);
+  GramNorms scaled = norms;
+  scaled.sum_squares *= 4.0;
+  scaled.gram_norm_squared *= 16.0;
+  scaled.passes_norm_squared *= 16.0;
+  EXPECT_DOUBLE_EQ(gram_rounding({}, 1024, 4096, scaled).entry, 4.0 * rounding.entry);
+  const Rounding wide =
+      gram_rounding({.unit = 0x1p-53, .reduction_unit = 0x1p-53}, 1024, 4096, norms);
+  EXPECT_DOUBLE_EQ(wide.entry, rounding.entry * 0x1p-29);
+  EXPECT_LT(gram_rounding({.reduction_unit = 0x1p-53}, 1024, 4096, norms).entry, rounding.entry);
+  EXPECT_EQ(passes_norm_squared(1024, 2.0), 32.0);
+}
+
+}  // namespace
+}  // namespace vindex::measure
