@@ -154,7 +154,8 @@ TEST(ExpertGroups, EqualOrFewOnesAreNotFar) {
   for (const std::vector<double>& values :
        {std::vector<double>{1, 1, 1, 1, 1}, {1, 1, 1, 9}, {7}, {1, kNaN, 1, kNaN, 9, 1}}) {
     const std::vector<ShownMatrix> all = experts(values);
-    for (const RankedExpert& expert : expert_groups(all).at(0).experts) {
+    const auto groups = expert_groups(all);
+    for (const RankedExpert& expert : groups.at(0).experts) {
       EXPECT_FALSE(expert.is_far);
     }
   }
