@@ -104,8 +104,8 @@ void add_flags(CLI::App& verb, Flags& flags) {
   verb.add_option("--device", flags.device, "all, or numbers of CUDA devices")
       ->capture_default_str();
   verb.add_option("--svd-route", settings.options.svd_route,
-                  "auto, library, qr; cuda also two-stage, with +gram-mma or +gram-wgmma and\n"
-                  "+band-plain, +band-tensor or +band-library")
+                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with\n"
+                  "+gram-mma or +gram-wgmma and +band-plain, +band-tensor or +band-library")
       ->capture_default_str();
   verb.add_option("--threads", settings.threads, "CPU workers (0: every core)")
       ->check(CLI::Range(0, 1024))

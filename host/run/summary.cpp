@@ -29,8 +29,8 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const c
   };
   if (outcome.escalated > 0) {
     sentence(fmt::format(
-        "{} of them measured again in float64, because float32 could not decide their small "
-        "values: nothing is lost, their results are at least as exact as the others",
+        "{} of them measured again by a stricter route, because the first could not decide "
+        "their small values: nothing is lost, their results are at least as exact as the others",
         outcome.escalated));
   }
   if (outcome.reading.bytes() > 0) {

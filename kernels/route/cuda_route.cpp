@@ -15,7 +15,7 @@ using measure::Mode;
 [[noreturn]] void refuse(std::string_view text) {
   throw UsageError(
       "E-SVD-ROUTE",
-      "the cuda back end has the routes auto, library, qr and two-stage, the last with "
+      "the cuda back end has the routes auto, library, qr, proof and two-stage, the last with "
       "+gram-mma or +gram-wgmma and with +band-plain, +band-tensor or +band-library; "
       "not " +
           std::string(text));
