@@ -23,8 +23,7 @@ constexpr double kTolerance32 = 5e-6;
 
 class Bench : private TestBench {
  public:
-  Bench(SolverLane& lane, const KernelTable& kernels, const DeviceTraits& device)
-      : TestBench{lane, kernels, device} {}
+  explicit Bench(const TestBench& bench) : TestBench(bench) {}
 
   SelfTest judge(const KernelTrial& trial) {
     const bool is_fast = trial.variant == Variant::kFast;
@@ -249,7 +248,7 @@ std::optional<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kern
                                        const DeviceTraits& device,
                                        std::span<const KernelTrial> wanted,
                                        const std::function<void(const SelfTest&)>& tell) {
-  Bench bench(lane, kernels, device);
+  Bench bench(TestBench{lane, kernels, device});
   for (const KernelTrial& trial : wanted) {
     const SelfTest verdict = bench.judge(trial);
     tell(verdict);

@@ -159,9 +159,7 @@ TEST_F(CudaBatches, TheSameBitsForEveryBatchSizeAndThreadOrder) {
   for (const auto& one : matrices) {
     all.push_back(one.get());
   }
-  MeasureOptions options;
-  options.svd_route = "two-stage";  // in float32 whatever the size
-  options.sign_flip_draws = 1;
+  const MeasureOptions options = {.svd_route = "two-stage", .sign_flip_draws = 1};
   const auto together = measure(backend(), all, options);
   EXPECT_TRUE(std::any_of(together.begin(), together.end(),
                           [](const MatrixReport& report) { return report.escalated; }));

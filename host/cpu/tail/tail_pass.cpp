@@ -2,6 +2,7 @@
 
 #include "stopwatch.hpp"
 #include "top/orthonormal.hpp"
+#include "top/projection.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
@@ -93,18 +94,9 @@ TailValues tail_values(TileReader& reader, const SvdPlan& plan, const TileChange
     WorkArray<double> wide(workspace, plan.chunk * p, "weights as doubles");
     reader.pass(change, [&](const Tile& tile) {
       const Stopwatch watch(seconds);
-      std::copy_n(tile.values, tile.rows * tile.cols, wide.data());
-      const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
-      // Row-major is the transpose in the column-major order of the library.
-      const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
-      const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
-      blas::blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
-                               as_int(p), 1.0, wide.data(), as_int(tile.cols), out.basis.data(),
-                               as_int(p), 0.0, image.data(), as_int(length));
-      blas::blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count),
-                               as_int(length), 1.0, wide.data(), as_int(tile.cols), image.data(),
-                               as_int(length), 1.0, out.residual.data(), as_int(p));
-      factor.add(image.data(), length);
+      add_products(tile, plan, out.basis.data(), count, wide.data(), image.data(),
+                   out.residual.data());
+      factor.add(image.data(), plan.row_slabs ? tile.rows : tile.cols);
     });
   }
 

@@ -25,6 +25,22 @@ WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t cou
   return out;
 }
 
+void add_products(const Tile& tile, const SvdPlan& plan, const double* basis, std::int64_t count,
+                  double* wide, double* image, double* normal) {
+  const std::int64_t p = plan.short_side;
+  const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
+  std::copy_n(tile.values, tile.rows * tile.cols, wide);
+  // Row-major is the transpose in the column-major order of the library.
+  const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
+  const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
+  blas::blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
+                           as_int(p), 1.0, wide, as_int(tile.cols), basis, as_int(p), 0.0, image,
+                           as_int(length));
+  blas::blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count),
+                           as_int(length), 1.0, wide, as_int(tile.cols), image, as_int(length), 1.0,
+                           normal, as_int(p));
+}
+
 std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool with_image) {
   const std::int64_t p = plan.short_side;
   return 2 * array_bytes(p * count, sizeof(double)) +
@@ -56,17 +72,9 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
     WorkArray<double> wide(workspace, plan.chunk * p, "weights as doubles");
     reader.pass(change, [&](const Tile& tile) {
       const Stopwatch watch(seconds);
-      std::copy_n(tile.values, tile.rows * tile.cols, wide.data());
+      add_products(tile, plan, out.basis.data(), count, wide.data(), scratch.data(),
+                   out.residual.data());
       const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
-      // Row-major is the transpose in the column-major order of the library.
-      const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
-      const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
-      blas::blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
-                               as_int(p), 1.0, wide.data(), as_int(tile.cols), out.basis.data(),
-                               as_int(p), 0.0, scratch.data(), as_int(length));
-      blas::blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count),
-                               as_int(length), 1.0, wide.data(), as_int(tile.cols), scratch.data(),
-                               as_int(length), 1.0, out.residual.data(), as_int(p));
       if (with_image) {
         for (std::int64_t j = 0; j < count; ++j) {
           std::copy_n(scratch.data() + j * length, length, out.image.data() + j * n + tile.first);
