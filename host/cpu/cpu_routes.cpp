@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,6 +25,27 @@ namespace {
 /// overflows (n < 2^27) nor loses to underflow (2^27 2^-149 against 2^-60); the bfloat16 kernel,
 /// which flushes subnormals, asks for 2^-32 .. 2^32.
 constexpr int kSafeExponent = 30;
+
+/// Puts exact sums of squares on the diagonal, and takes the bias that they show out of the other
+/// entries: it is that of sums of one sign, so it is in full where two lines are nearly parallel,
+/// and their small difference lives by its being equal.
+void set_diagonal(WorkArray<double>& norms, float* gram) {
+  const std::int64_t p = norms.size();
+  WorkArray<double>& share = norms;  // becomes half the relative bias, once the sum is placed
+  for (std::int64_t i = 0; i < p; ++i) {
+    float& entry = gram[i * p + i];
+    const double rounded = static_cast<double>(entry);
+    const double exact = norms[i];
+    entry = static_cast<float>(exact);
+    share[i] = rounded > 0.0 && std::isfinite(exact) ? 0.5 * (exact / rounded - 1.0) : 0.0;
+  }
+  for (std::int64_t j = 0; j < p; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      const auto entry = static_cast<double>(gram[j * p + i]);
+      gram[j * p + i] = static_cast<float>(entry + entry * (share[i] + share[j]));
+    }
+  }
+}
 
 /// Fills the upper triangle of `gram`. Weights that are
 /// exact in bfloat16 take the faster kernel in a pass that changes nothing.
@@ -75,8 +97,8 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     }
   };
   reader.pass(change, use_tile, use_slab);
-  for (std::int64_t i = 0; i < norms.size(); ++i) {
-    gram[i * p + i] = static_cast<Real>(norms[i]);
+  if constexpr (!kWide) {
+    set_diagonal(norms, gram);
   }
 }
 
@@ -159,10 +181,12 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   const double passes =
       reduce(gram.data(), left, plan, change, norm_squared, d.data(), e.data(), kept, workspace);
   found.method = name(left);
+  // One-stage reductions (sytrd) err several times as much, most on a cluster at the top.
+  constexpr double kUnit = kWide ? 0x1p-53 : 0x1p-24;
   found.rounding = measure::gram_rounding(
-      {.unit = kWide ? 0x1p-53 : 0x1p-24,
+      {.unit = kUnit,
        .depth = plan.chunk,
-       .reduction_unit = kWide ? 0x1p-53 : 0x1p-24},
+       .reduction_unit = is_reduced_by_band(left, plan.library_only) ? kUnit : 8.0 * kUnit},
       left, plan.long_side,
       {.sum_squares = reader.moments().sum_squares,
        .gram_norm_squared = found.gram_norm_squared,
@@ -235,6 +259,9 @@ Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
           smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
       if (is_tail_of(tail, found.sigma, measure::gram64_square_error(found.sigma))) {
         std::copy(tail.begin(), tail.end(), found.sigma.end() - lost);
+        std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
+        found.tail_errors.assign(tail.size(),
+                                 static_cast<double>(p) * 0x1p-52 * found.sigma.front());
         found.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
         return found;
       }

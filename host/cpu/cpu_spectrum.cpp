@@ -93,9 +93,9 @@ class Measurement {
     return by_qr(reader_, plan_, change, std::move(before), lost, workspace_, report_);
   }
 
-  /// Draws have no kTail.
+  /// Draws and `fast` have no kTail.
   ReducedGram* kept(const TileChange& change) {
-    return change.sign_flip_draw ? nullptr : &reduced_;
+    return change.sign_flip_draw || options_.mode == Mode::kFast ? nullptr : &reduced_;
   }
 
   void run_sign_flips() {

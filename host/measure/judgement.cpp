@@ -8,8 +8,11 @@ namespace vindex::measure {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kEps64 = 0x1p-52;
 constexpr double kEps32 = 0x1p-23;
+/// Entry of var_at_k for k = 64, the last that `fast` bounds.
+constexpr std::size_t kLastBound = 6;
 
 void set_checks(MatrixReport& report) {
   double trace = 0.0;
@@ -45,8 +48,10 @@ double strict_error(std::int64_t p, double largest) {
   return 50.0 * static_cast<double>(p) * kEps64 * largest;
 }
 
-/// Whether a value s known to within `error` is known as well as the contract promises.
-bool is_known(double s, double error, double largest, bool is_modest, const Situation& situation) {
+/// Whether value `i`, s known to within `error`, is known as well as the contract promises.
+/// Relative promises are of what occurs, half of what is answered for (measure/spectrum_error.hpp).
+bool is_known(std::size_t i, double s, double error, double largest, bool is_modest,
+              const Situation& situation) {
   const double strict = strict_error(situation.p(), largest);
   if (situation.is_strict || error <= strict) {
     return error <= strict;
@@ -59,7 +64,12 @@ bool is_known(double s, double error, double largest, bool is_modest, const Situ
   if (is_modest) {
     return error <= (2e-6 + 1e-6 * largest / s) * largest;
   }
-  return s >= kLeastDecided * largest && error <= kDefaultError * largest;
+  constexpr double kAnsweredOfOccurring = 2.0;
+  const double relative = i < kFastValues                   ? 1e-5
+                          : s * kModestCondition >= largest ? 2e-4
+                                                            : kInfinity;
+  return s >= kLeastDecided * largest && error <= kDefaultError * largest &&
+         error <= kAnsweredOfOccurring * relative * s;
 }
 
 /// How many of the smallest values hold all that are not known well enough; nothing where all are.
@@ -67,7 +77,7 @@ std::optional<std::int64_t> lost_values(const Finding& found, const Situation& s
   const std::vector<double> errors = sigma_errors(found, situation);
   const bool is_modest = condition_of(found) <= kModestCondition;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    if (!is_known(found.sigma[i], errors[i], found.sigma.front(), is_modest, situation)) {
+    if (!is_known(i, found.sigma[i], errors[i], found.sigma.front(), is_modest, situation)) {
       return static_cast<std::int64_t>(errors.size() - i);
     }
   }
@@ -242,11 +252,22 @@ Situation next_situation(const Situation& situation, Step next) {
 std::vector<double> sigma_errors(const Finding& found, const Situation& situation) {
   const std::vector<double>& sigma = found.sigma;
   std::vector<double> errors(sigma.size(), kNaN);
-  if (situation.step == Step::kTop || sigma.empty()) {
+  if (sigma.empty()) {
+    return errors;
+  }
+  if (situation.step == Step::kTop) {
+    // Ritz values lie below the eigenvalues, and their sum no further than the bounds say.
+    const double width =
+        found.bounds.var_at_k_upper.empty()
+            ? kNaN
+            : found.bounds.var_at_k_upper[kLastBound] - found.bounds.var_at_k_lower[kLastBound];
+    for (std::size_t i = 0; i < sigma.size(); ++i) {
+      errors[i] = root_error(sigma[i], width * found.moments.sum_squares);
+    }
     return errors;
   }
   const auto p = static_cast<double>(sigma.size());
-  if (situation.step == Step::kQr) {
+  if (situation.step == Step::kQr && found.tail_errors.empty()) {
     std::fill(errors.begin(), errors.end(), p * kEps64 * sigma.front());
     return errors;
   }
@@ -254,7 +275,7 @@ std::vector<double> sigma_errors(const Finding& found, const Situation& situatio
   for (std::size_t i = 0; i < sigma.size(); ++i) {
     errors[i] = root_error(sigma[i], squares[i]);
   }
-  if (situation.step == Step::kTail && found.tail_errors.size() <= errors.size()) {
+  if (found.tail_errors.size() <= errors.size()) {
     std::copy(found.tail_errors.begin(), found.tail_errors.end(),
               errors.end() - static_cast<std::ptrdiff_t>(found.tail_errors.size()));
   }
@@ -269,7 +290,8 @@ bool is_tail_enough(std::span<const double> sigma, std::span<const double> error
   const bool is_modest = sigma.back() * kModestCondition >= largest;
   const std::span<const double> tail = sigma.last(errors.size());
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    if (!is_known(tail[i], errors[i], largest, is_modest, situation)) {
+    if (!is_known(sigma.size() - tail.size() + i, tail[i], errors[i], largest, is_modest,
+                  situation)) {
       return false;
     }
   }

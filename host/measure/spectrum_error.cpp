@@ -91,7 +91,9 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
 }
 
 double passes_norm_squared(std::int64_t p, double gram_norm_squared) {
-  return 0.5 * std::max(static_cast<double>(p) / kPassWidth, 2.0) * gram_norm_squared;
+  // One value needs no reduction, a few need a part of a pass.
+  const double passes = p > 1 ? std::max(static_cast<double>(p - 1) / kPassWidth, 0.25) : 0.0;
+  return 0.5 * passes * gram_norm_squared;
 }
 
 }  // namespace vindex::measure

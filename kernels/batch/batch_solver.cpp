@@ -73,8 +73,7 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
 
 /// What the route for this mode begins with.
 Step BatchSolver::first_step() const {
-  const bool wants_proof = options_.svd_route == measure::kProofRoute;
-  if (task_.is_fast && task_.routes.has_top && (wants_proof || !task_.routes.first.is_float32())) {
+  if (task_.is_fast && task_.routes.has_top) {
     return Step::kTop;
   }
   if (task_.routes.first.is_float32()) {

@@ -11,6 +11,17 @@
 namespace vindex::measure {
 namespace {
 
+/// 64 values well above, of which more is promised, and these.
+std::vector<double> above(const std::vector<double>& last) {
+  std::vector<double> sigma;
+  for (int i = 0; i < 64; ++i) {
+    sigma.push_back(1.0 - 0.005 * i);
+  }
+  sigma.insert(sigma.end(), last.begin(), last.end());
+  return sigma;
+}
+constexpr std::int64_t kP = 66;
+
 TEST(Judgement, DefaultAsksForMoreWhereAValueIsKnownTooBadly) {
   // Entries of 1e-10: a square is known to 1e-9, so a value of 0.05 to 1e-8, one of 1e-3 to 5e-7,
   // one of 1e-4 to 5e-6 and one of 3e-5 not at all.
@@ -19,14 +30,14 @@ TEST(Judgement, DefaultAsksForMoreWhereAValueIsKnownTooBadly) {
     std::vector<double> sigma;
     std::int64_t lost;
   };
-  for (const Row& row : {Row{{1.0, 0.5, 0.05}, 0},
-                         {{1.0, 0.5, 1e-3}, 0},
-                         {{1.0, 0.5, 1e-4}, 1},
-                         {{1.0, 1e-4, 3e-5}, 2},
-                         {{1.0, 0.5, 0.0}, 1}}) {
+  for (const Row& row : {Row{{0.2, 0.05}, 0},
+                         {{0.05, 1e-3}, 0},
+                         {{0.05, 1e-4}, 1},
+                         {{1e-4, 3e-5}, 2},
+                         {{0.05, 0.0}, 1}}) {
     SCOPED_TRACE(row.sigma.back());
-    const Finding found = found_with(row.sigma, kEntry);
-    const Situation situation = at(Step::kGram32, Mode::kDefault, true, 3);
+    const Finding found = found_with(above(row.sigma), kEntry);
+    const Situation situation = at(Step::kGram32, Mode::kDefault, true, kP);
     MatrixReport report;
     Verdict verdict = judge(found, situation, report);
     EXPECT_EQ(verdict.next, row.lost > 0 ? std::optional(Step::kGram64) : std::nullopt);
@@ -42,10 +53,10 @@ TEST(Judgement, DefaultAsksForMoreWhereAValueIsKnownTooBadly) {
   }
   // A modest condition is promised less.
   MatrixReport report;
-  const Finding modest = found_with({1.0, 0.5, 0.011}, 1e-8);
-  EXPECT_EQ(judge(modest, at(Step::kGram32, Mode::kDefault, true, 3), report).next, std::nullopt);
-  const Finding beyond = found_with({1.0, 0.5, 0.009}, 1e-8);
-  EXPECT_EQ(judge(beyond, at(Step::kGram32, Mode::kDefault, true, 3), report).next, Step::kGram64);
+  const Finding modest = found_with(above({0.05, 0.011}), 1e-8);
+  EXPECT_EQ(judge(modest, at(Step::kGram32, Mode::kDefault, true, kP), report).next, std::nullopt);
+  const Finding beyond = found_with(above({0.05, 0.009}), 1e-8);
+  EXPECT_EQ(judge(beyond, at(Step::kGram32, Mode::kDefault, true, kP), report).next, Step::kGram64);
 }
 
 TEST(Judgement, AValueAtTheThresholdOfTheRankIsDecided) {
@@ -62,11 +73,11 @@ TEST(Judgement, AValueAtTheThresholdOfTheRankIsDecided) {
 }
 
 TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
-  Finding found = found_with({1.0, 0.5, 1e-4}, 1e-10);
+  Finding found = found_with(above({0.05, 1e-4}), 1e-10);
   for (const Step before : {Step::kGram32, Step::kGram64}) {
     for (const bool escalate : {true, false}) {
       const Situation situation =
-          with_tail(at(Step::kTail, Mode::kDefault, escalate, 3), 1, before);
+          with_tail(at(Step::kTail, Mode::kDefault, escalate, kP), 1, before);
       MatrixReport report;
       found.tail_errors = {1e-6};
       EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
@@ -86,8 +97,8 @@ TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
     }
   }
   // What lies below 4e-5 s_1 must be known as in `strict`.
-  Finding tiny = found_with({1.0, 0.5, 1e-5}, 1e-10);
-  const Situation situation = with_tail(at(Step::kTail, Mode::kDefault, true, 3), 1);
+  Finding tiny = found_with(above({0.05, 1e-5}), 1e-10);
+  const Situation situation = with_tail(at(Step::kTail, Mode::kDefault, true, kP), 1);
   MatrixReport report;
   tiny.tail_errors = {1e-9};
   EXPECT_EQ(judge(tiny, situation, report).next, Step::kGram64);
@@ -95,6 +106,34 @@ TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
   EXPECT_EQ(judge(tiny, situation, report).next, std::nullopt);
   EXPECT_FALSE(is_tail_enough(tiny.sigma, std::vector<double>{1e-9}, situation));
   EXPECT_TRUE(is_tail_enough(tiny.sigma, tiny.tail_errors, situation));
+}
+
+TEST(Judgement, TheFirstValuesAndThoseAboveAHundredthArePromisedMore) {
+  // Known to 4e-7 and 4e-8: 1e-5 relative of a value of 0.02, 2e-4 of one of 0.011 twice over.
+  MatrixReport report;
+  const auto next_of = [&](const std::vector<double>& sigma, double entry) {
+    return judge(found_with(sigma, entry),
+                 with_tail(at(Step::kGram32, Mode::kDefault, true,
+                              static_cast<std::int64_t>(sigma.size())),
+                           8),
+                 report)
+        .next;
+  };
+  EXPECT_EQ(next_of({1.0, 0.5, 0.02, 0.005}, 1e-9), Step::kTail);
+  EXPECT_EQ(next_of({1.0, 0.5, 0.02, 0.005}, 1e-11), std::nullopt);
+  EXPECT_EQ(next_of(above({0.0101, 0.009}), 8e-9), Step::kTail);
+  EXPECT_EQ(next_of(above({0.012, 0.009}), 4e-9), std::nullopt);
+}
+
+TEST(Judgement, QrOfTheLastValuesAnswersForTheOthersAsTheirGramDoes) {
+  Finding found = found_with({20.0, 5.0, 1e-3}, 1e-12);
+  const Situation situation = at(Step::kQr, Mode::kDefault, true, 3);
+  MatrixReport report;
+  EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
+  EXPECT_LT(report.sigma_error, 1e-13) << "all its own";
+  found.tail_errors = {1e-15};
+  EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
+  EXPECT_GT(report.sigma_error, 1e-11);
 }
 
 TEST(Judgement, StrictTakesATailBeforeQr) {

@@ -62,7 +62,8 @@ TEST(SpectrumError, RoundingGrowsWithItsPartsAndScalesWithTheWeights) {
       gram_rounding({.unit = 0x1p-53, .reduction_unit = 0x1p-53}, 1024, 4096, norms);
   EXPECT_DOUBLE_EQ(wide.entry, rounding.entry * 0x1p-29);
   EXPECT_LT(gram_rounding({.reduction_unit = 0x1p-53}, 1024, 4096, norms).entry, rounding.entry);
-  EXPECT_EQ(passes_norm_squared(1024, 2.0), 32.0);
+  EXPECT_EQ(passes_norm_squared(1025, 2.0), 32.0);
+  EXPECT_EQ(passes_norm_squared(1, 2.0), 0.0);
 }
 
 }  // namespace

@@ -131,7 +131,8 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     return request.workspace_limit == 0 || more <= request.workspace_limit - plan.workspace_bytes;
   };
   const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
-  const bool second_pass = plan.may_escalate || most_tail_values(plan) > 0 ||
+  const bool second_pass = plan.may_escalate ||
+                           (mode != Mode::kFast && most_tail_values(plan) > 0) ||
                            plan.route == SvdRoute::kGram64 || request.options.sign_flip_draws > 0 ||
                            request.options.vectors > 0;
   if (second_pass && fits(decoded)) {

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -33,18 +35,23 @@ class Tail {
   /// Units of s^2 per unit of the band.
   double unit() const { return std::ldexp(1.0, gram_.form.exponent - 2 * change().scale_exponent); }
   const TileChange& change() const { return gram_.change; }
+  /// What all squares of `before` are known to.
+  double square_error() const {
+    return matrix_error(p_, before_.sigma.front(), {.entry = before_.rounding.entry});
+  }
   std::int64_t width() const { return std::min(width_, p_); }
 
   /// A first basis (p x width(), column-major); nothing where the search does not settle.
   WorkArray<double> start() {
     WorkArray<double> outer(workspace_, p_ * width(), "the smallest singular vectors");
     WorkArray<double> inner(workspace_, inverse_.order() * width_, "the smallest singular vectors");
-    const double entry = before_.rounding.entry / unit();
+    // The chase and the solves round in float64 whatever the reduction did.
+    const double least = 8.0 * kEps64 * before_.sigma.front() * before_.sigma.front();
+    const double entry = std::max(before_.rounding.entry, least) / unit();
     const double enough = 0.5 * entry * std::sqrt(static_cast<double>(p_));
-    if (!factor(entry) || !smallest_pairs(inverse_, lost_, enough, inner, workspace_)) {
+    if (!factor(entry) || !smallest_pairs(inverse_, settled(), enough, inner, workspace_)) {
       return {};
     }
-    // Rows beyond n are eigenvectors of value 0 of the band alone: not of the matrix.
     apply_factor(gram_, false, inner.data(), width(), outer.data(), workspace_);
     return outer;
   }
@@ -68,10 +75,11 @@ class Tail {
     const double largest = found.sigma.front();
     const double to_sigma = std::ldexp(1.0, -change().scale_exponent);
     const double to_square = to_sigma * to_sigma;
-    // The smallest eigenvalue that the basis leaves out; less what it is known to.
-    const double next = count < p_ ? before_.sigma[static_cast<std::size_t>(p_ - count - 1)]
-                                   : std::numeric_limits<double>::infinity();
-    const double beyond = next * next - matrix_error(p_, 0.0, before_.rounding);
+    // The smallest eigenvalue that the settled part of the basis leaves out, less what it is known
+    // to.
+    const double next = settled() < p_ ? before_.sigma[static_cast<std::size_t>(p_ - settled() - 1)]
+                                       : std::numeric_limits<double>::infinity();
+    const double beyond = next * next - square_error();
     const double floor = static_cast<double>(p_) * kEps64 * largest;
     std::vector<std::pair<double, double>> values;  // value, error
     for (std::int64_t j = count - lost_; j < count; ++j) {
@@ -83,13 +91,21 @@ class Tail {
     }
     std::sort(values.begin(), values.end(), std::greater<>());
     found.tail_errors.clear();
+    const std::size_t first = found.sigma.size() - values.size();
+    // A value that comes out above the one before it changes places with it.
+    const double crossing =
+        first > 0 ? std::max(values.front().first - before_.sigma[first - 1], 0.0) : 0.0;
+    std::copy(before_.sigma.begin(), before_.sigma.end(), found.sigma.begin());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      found.sigma[found.sigma.size() - values.size() + i] = values[i].first;
-      found.tail_errors.push_back(values[i].second);
+      found.sigma[first + i] = values[i].first;
+      found.tail_errors.push_back(values[i].second + crossing);
     }
+    std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
   }
 
  private:
+  /// Columns of the basis that are as exact as the wanted ones; the others guard them.
+  std::int64_t settled() const { return lost_ + (width() - lost_) / 2; }
   static double norm(const WorkArray<double>& columns, std::int64_t rows, std::int64_t j) {
     return blas::blas().cblas_dnrm2(static_cast<int>(rows), columns.data() + j * rows, 1);
   }
@@ -143,7 +159,6 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
                 MatrixReport& report) {
   Finding found = before;
   found.tail_errors.clear();
-  found.method = before.method.substr(0, before.method.rfind('+')) + "+band64+cpu";
   Tail tail(gram, before, lost, workspace);
   WorkArray<double> basis;
   {
@@ -161,9 +176,7 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
     const std::span<const double> last =
         std::span<const double>(found.sigma).last(static_cast<std::size_t>(lost));
     // Twice what the Gram's values are known to: it and the first pass may lie on either side.
-    const double allowed =
-        2.0 * matrix_error(static_cast<std::int64_t>(before.sigma.size()), 0.0, before.rounding);
-    if (!is_tail_of(last, before.sigma, allowed)) {
+    if (!is_tail_of(last, before.sigma, 2.0 * tail.square_error())) {
       found.sigma = before.sigma;
       found.tail_errors.clear();
       break;
@@ -175,6 +188,9 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
     if (pass + 1 < kMostPasses) {
       tail.correct(basis, values.residual);
     }
+  }
+  if (!found.tail_errors.empty()) {
+    found.method = before.method.substr(0, before.method.rfind('+')) + "+band64+cpu";
   }
   return found;
 }

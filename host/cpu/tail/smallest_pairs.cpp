@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace vindex::cpu {
@@ -64,7 +65,9 @@ class Search {
     lapack_int info = 0;
     blas::blas().LAPACK_dsyev("V", "U", &order, projected_.data(), &order, values, work_.data(),
                               &work_size, &info);
-    expects(info == 0, "dsyev converges on a small projected matrix");
+    if (info != 0) {
+      return std::numeric_limits<double>::infinity();
+    }
     rotate(space_);
     rotate(image_);
     double worst = 0.0;
@@ -120,8 +123,8 @@ std::uint64_t smallest_pairs_bytes(std::int64_t count, std::int64_t order) {
 
 bool smallest_pairs(BandInverse& inverse, std::int64_t count, double enough,
                     WorkArray<double>& columns, Workspace& workspace) {
-  const std::int64_t width = carried_columns(count, inverse.order());
-  expects(columns.size() == inverse.order() * width, "room for the columns that are carried");
+  const std::int64_t width = columns.size() / inverse.order();
+  expects(count <= width, "room for the columns that are carried");
   Search search(inverse, width, workspace);
   for (int restart = 0; restart < kMostRestarts; ++restart) {
     const double worst = search.improve(count);

@@ -12,11 +12,11 @@ std::int64_t carried_columns(std::int64_t count, std::int64_t order);
 
 /// Orthonormal columns (order x width, column-major, ascending by Ritz value) whose first `count`
 /// approach the eigenvectors of the `count` smallest eigenvalues of the band until
-/// ||B x - t x|| <= `enough` for each; `width` = carried_columns(). `inverse` is factored with a
-/// shift below which all those eigenvalues are far from the rest or as good as equal. False where
-/// it does not settle. Deterministic: the start is a fixed pseudo-random block. Source: block
-/// Krylov spaces of the inverse with restarts (Golub and Van Loan, Matrix Computations, 10.3;
-/// Knyazev 2001 for the block restart).
+/// ||B x - t x|| <= `enough` for each; `width` is what `columns` has room for. `inverse` is
+/// factored with a shift below which all those eigenvalues are far from the rest or as good as
+/// equal. False where it does not settle. Deterministic: the start is a fixed pseudo-random block.
+/// Source: block Krylov spaces of the inverse with restarts (Golub and Van Loan, Matrix
+/// Computations, 10.3; Knyazev 2001 for the block restart).
 bool smallest_pairs(BandInverse& inverse, std::int64_t count, double enough,
                     WorkArray<double>& columns, Workspace& workspace);
 

@@ -67,6 +67,7 @@ struct Finding {
   SpectrumBounds bounds = {};  ///< of kTop
   Rounding rounding = {};      ///< of the Gram that gave the values; kTail: the others
   /// kTail: error of each of the last values, as many as were asked for; empty: it did not settle.
+  /// kQr: the same where it found only those again; empty: all are its own.
   std::vector<double> tail_errors = {};
 };
 
