@@ -37,7 +37,7 @@ double condition_of(const Finding& found) {
     return 1.0;
   }
   const double smallest = found.sigma[static_cast<std::size_t>(kept - 1)];
-  return smallest > 0.0 ? found.sigma.front() / smallest : std::numeric_limits<double>::infinity();
+  return smallest > 0.0 ? found.sigma.front() / smallest : kInfinity;
 }
 
 double reach_of_gram64(const std::vector<double>& sigma) {
@@ -275,10 +275,8 @@ std::vector<double> sigma_errors(const Finding& found, const Situation& situatio
   for (std::size_t i = 0; i < sigma.size(); ++i) {
     errors[i] = root_error(sigma[i], squares[i]);
   }
-  if (found.tail_errors.size() <= errors.size()) {
-    std::copy(found.tail_errors.begin(), found.tail_errors.end(),
-              errors.end() - static_cast<std::ptrdiff_t>(found.tail_errors.size()));
-  }
+  std::copy(found.tail_errors.begin(), found.tail_errors.end(),
+            errors.end() - static_cast<std::ptrdiff_t>(found.tail_errors.size()));
   std::fill(errors.end() - std::min(found.zero_rows, static_cast<std::int64_t>(sigma.size())),
             errors.end(), 0.0);
   return errors;

@@ -4,6 +4,7 @@
 #include "tail/band_inverse.hpp"
 #include "tail/reduced_gram.hpp"
 #include "tail/smallest_pairs.hpp"
+#include "top/orthonormal.hpp"
 
 #include <gtest/gtest.h>
 

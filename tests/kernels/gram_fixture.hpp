@@ -203,6 +203,26 @@ inline Grams form(const std::vector<const HostMatrix*>& matrices, kernels::Produ
   return {shape.short_side(), shape.order(), grams.values(), facts.values()};
 }
 
+/// Moments that a kernel found of a matrix are those of its weights; returns these.
+inline decode::Moments expect_moments(const kernels::GramFacts& facts, const HostMatrix& matrix) {
+  const decode::EncodedMatrix& encoded = matrix.matrix();
+  const decode::Moments got = kernels::moments_of(facts);
+  const decode::Moments wanted =
+      decode::moments_of(matrix.weights().data(), encoded.rows, encoded.cols, encoded.cols);
+  EXPECT_EQ(got.count, wanted.count);
+  EXPECT_EQ(got.zeros, wanted.zeros);
+  EXPECT_EQ(got.nonfinite, wanted.nonfinite);
+  EXPECT_EQ(got.min, wanted.min);
+  EXPECT_EQ(got.max, wanted.max);
+  const double deviation = decode::standard_deviation(wanted);
+  EXPECT_NEAR(got.sum_squares, wanted.sum_squares, 1e-13 * wanted.sum_squares);
+  EXPECT_NEAR(got.mean, wanted.mean, 1e-13 * (deviation + std::abs(wanted.mean)));
+  EXPECT_NEAR(got.m2, wanted.m2, 1e-12 * wanted.m2);
+  EXPECT_NEAR(got.m3, wanted.m3, 1e-12 * wanted.m2 * deviation);
+  EXPECT_NEAR(got.m4, wanted.m4, 1e-12 * wanted.m4);
+  return wanted;
+}
+
 /// ||G - reference||_F / ||reference||_F of matrix `index`; also finds asymmetry and padding that
 /// is not zero.
 inline double relative_error(const Grams& grams, std::size_t index,

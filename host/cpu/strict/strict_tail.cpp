@@ -1,5 +1,7 @@
 #include "strict/strict_tail.hpp"
 
+#include "top/orthonormal.hpp"
+
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
@@ -17,10 +19,6 @@ constexpr double kEps64 = 0x1p-52;
 
 int as_int(std::int64_t value) { return static_cast<int>(value); }
 
-std::int64_t width_for(std::int64_t p, std::int64_t count) {
-  return std::min(p, count + std::max<std::int64_t>(8, count / 4));
-}
-
 std::int64_t small_work(std::int64_t width) { return width * (kLapackBlock + 8); }
 
 class InverseIteration {
@@ -31,6 +29,7 @@ class InverseIteration {
         p_(p),
         width_(width),
         floor_(kEps64 * largest),
+        workspace_(workspace),
         basis_(workspace, p * width, "the smallest singular vectors"),
         left_(workspace, p * width, "the smallest singular vectors"),
         image_(workspace, p * width, "the smallest singular vectors"),
@@ -60,10 +59,10 @@ class InverseIteration {
     for (int step = 0; step < kSolvesPerRound; ++step) {
       std::copy_n(basis_.data(), p_ * width_, left_.data());
       triangular_solve(CblasTrans, left_);
-      orthonormalise(left_);
+      orthonormalise(left_.data(), p_, width_, workspace_);
       std::copy_n(left_.data(), p_ * width_, basis_.data());
       triangular_solve(CblasNoTrans, basis_);
-      orthonormalise(basis_);
+      orthonormalise(basis_.data(), p_, width_, workspace_);
     }
     for (std::int64_t j = 0; j < p_; ++j) {
       r_[j * p_ + j] = diagonal_[j];
@@ -136,18 +135,6 @@ class InverseIteration {
     blas::blas().cblas_dtrmm(CblasColMajor, CblasLeft, CblasUpper, side, CblasNonUnit, as_int(p_),
                              as_int(width_), 1.0, r_, as_int(p_), columns.data(), as_int(p_));
   }
-  void orthonormalise(WorkArray<double>& columns) {
-    double* const tau = work_.data() + width_ * kLapackBlock;
-    const auto m = static_cast<lapack_int>(p_);
-    const auto n = static_cast<lapack_int>(width_);
-    const auto work_size = static_cast<lapack_int>(width_ * kLapackBlock);
-    lapack_int info = 0;
-    blas::blas().LAPACK_dgeqrf(&m, &n, columns.data(), &m, tau, work_.data(), &work_size, &info);
-    expects(info == 0, "dgeqrf accepts its arguments");
-    blas::blas().LAPACK_dorgqr(&m, &n, &n, columns.data(), &m, tau, work_.data(), &work_size,
-                               &info);
-    expects(info == 0, "dorgqr accepts its arguments");
-  }
   /// columns = columns * rotation (or its transpose).
   void rotate(WorkArray<double>& columns, CBLAS_TRANSPOSE side, const double* rotation) {
     blas::blas().cblas_dgemm(CblasColMajor, CblasNoTrans, side, as_int(p_), as_int(width_),
@@ -160,22 +147,24 @@ class InverseIteration {
   std::int64_t p_;
   std::int64_t width_;
   double floor_;
+  Workspace& workspace_;
   WorkArray<double> basis_, left_, image_, left_image_, other_, small_, work_, diagonal_;
 };
 
 }  // namespace
 
 std::uint64_t tail_bytes(std::int64_t p) {
-  const std::int64_t width = width_for(p, std::max<std::int64_t>(most_tail_values(p), 1));
+  const std::int64_t width = carried_columns(std::max<std::int64_t>(most_tail_values(p), 1), p);
   return 5 * array_bytes(p * width, sizeof(double)) +
          array_bytes(3 * width * width, sizeof(double)) +
-         array_bytes(small_work(width), sizeof(double)) + array_bytes(p, sizeof(double));
+         array_bytes(small_work(width), sizeof(double)) + array_bytes(p, sizeof(double)) +
+         orthonormal_bytes(width);
 }
 
 std::vector<double> smallest_singular_values(double* r, std::int64_t p, std::int64_t count,
                                              double largest, Workspace& workspace) {
   expects(count >= 1 && count <= p, "smallest_singular_values: some of the values");
-  InverseIteration iteration(r, p, width_for(p, count), largest, workspace);
+  InverseIteration iteration(r, p, carried_columns(count, p), largest, workspace);
   std::vector<double> values;
   std::vector<double> residuals;
   const double enough = static_cast<double>(p) * kEps64 * largest;

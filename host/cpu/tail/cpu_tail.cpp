@@ -3,6 +3,7 @@
 #include "stopwatch.hpp"
 #include "tail/smallest_pairs.hpp"
 #include "tail/tail_pass.hpp"
+#include "top/orthonormal.hpp"
 #include "tridiagonal/tridiagonal.hpp"
 
 #include <vindex/blas/blas.hpp>

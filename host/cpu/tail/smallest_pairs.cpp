@@ -17,6 +17,8 @@ namespace {
 constexpr int kMostRestarts = 12;
 /// Blocks of a Krylov space: the block and its images under the inverse.
 constexpr std::int64_t kDepth = 3;
+/// Rows that are turned at a time.
+constexpr std::int64_t kRows = 256;
 
 int as_int(std::int64_t value) { return static_cast<int>(value); }
 
@@ -35,7 +37,8 @@ class Search {
         space_(workspace, order_ * size_, "a Krylov space"),
         image_(workspace, order_ * size_, "a Krylov space"),
         projected_(workspace, size_ * size_, "a projected band"),
-        work_(workspace, 36 * size_, "a projected band") {
+        work_(workspace, 36 * size_, "a projected band"),
+        rows_(workspace, kRows * width_, "rows of a Krylov space") {
     for (std::int64_t i = 0; i < order_ * width_; ++i) {
       const PhiloxBlock words = philox4x32_10({{static_cast<std::uint32_t>(i), 0, 0, 3}}, 0);
       space_[i] = static_cast<double>(words.word[0]) * 0x1p-31 - 1.0;
@@ -68,8 +71,8 @@ class Search {
     if (info != 0) {
       return std::numeric_limits<double>::infinity();
     }
-    rotate(space_);
-    rotate(image_);
+    rotate(space_.data(), order_, size_, projected_.data(), width_, rows_);
+    rotate(image_.data(), order_, size_, projected_.data(), width_, rows_);
     double worst = 0.0;
     for (std::int64_t j = 0; j < count; ++j) {
       double* const residual = image_.data() + j * order_;
@@ -83,42 +86,22 @@ class Search {
   const double* block() const { return space_.data(); }
 
  private:
-  // The first width_ columns of array = array * eigenvectors, by row blocks.
-  void rotate(WorkArray<double>& array) {
-    constexpr std::int64_t kRows = 256;
-    std::vector<double> rows(static_cast<std::size_t>(kRows * width_));
-    for (std::int64_t first = 0; first < order_; first += kRows) {
-      const std::int64_t length = std::min(kRows, order_ - first);
-      blas::blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length),
-                               as_int(width_), as_int(size_), 1.0, array.data() + first,
-                               as_int(order_), projected_.data(), as_int(size_), 0.0, rows.data(),
-                               as_int(length));
-      for (std::int64_t j = 0; j < width_; ++j) {
-        std::copy_n(rows.data() + j * length, length, array.data() + j * order_ + first);
-      }
-    }
-  }
-
   BandInverse& inverse_;
   std::int64_t order_;
   std::int64_t width_;
   std::int64_t size_;
   Workspace& workspace_;
-  WorkArray<double> space_, image_, projected_, work_;
+  WorkArray<double> space_, image_, projected_, work_, rows_;
 };
 
 }  // namespace
-
-std::int64_t carried_columns(std::int64_t count, std::int64_t order) {
-  return std::min(order, count + std::max<std::int64_t>(8, count / 4));
-}
 
 std::uint64_t smallest_pairs_bytes(std::int64_t count, std::int64_t order) {
   const std::int64_t width = carried_columns(count, order);
   const std::int64_t size = space_size(width, order);
   return 2 * array_bytes(order * size, sizeof(double)) + array_bytes(size * size, sizeof(double)) +
          array_bytes(36 * size, sizeof(double)) + orthonormal_bytes(size) +
-         array_bytes(256 * width, sizeof(double));
+         array_bytes(kRows * width, sizeof(double));
 }
 
 bool smallest_pairs(BandInverse& inverse, std::int64_t count, double enough,

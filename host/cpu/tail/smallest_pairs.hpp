@@ -7,9 +7,6 @@
 
 namespace vindex::cpu {
 
-/// Columns that are carried for the `count` smallest: those and their guard.
-std::int64_t carried_columns(std::int64_t count, std::int64_t order);
-
 /// Orthonormal columns (order x width, column-major, ascending by Ritz value) whose first `count`
 /// approach the eigenvectors of the `count` smallest eigenvalues of the band until
 /// ||B x - t x|| <= `enough` for each; `width` is what `columns` has room for. `inverse` is

@@ -1,8 +1,8 @@
 #include "tail/tail_pass.hpp"
 
 #include "stopwatch.hpp"
+#include "top/normal_products.hpp"
 #include "top/orthonormal.hpp"
-#include "top/projection.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
@@ -69,10 +69,9 @@ std::uint64_t tail_values_bytes(const SvdPlan& plan, std::int64_t count) {
   const std::int64_t p = plan.short_side;
   return 2 * array_bytes(p * count, sizeof(double)) +
          array_bytes(plan.chunk * count, sizeof(double)) +
-         array_bytes(plan.chunk * p, sizeof(double)) +
          array_bytes((plan.chunk + count) * count, sizeof(double)) +
          array_bytes(small_work(count), sizeof(double)) +
-         2 * array_bytes(count * count, sizeof(double)) + orthonormal_bytes(count);
+         2 * array_bytes(count * count, sizeof(double)) + normal_products_bytes(plan, count);
 }
 
 TailValues tail_values(TileReader& reader, const SvdPlan& plan, const TileChange& change,
@@ -85,20 +84,10 @@ TailValues tail_values(TileReader& reader, const SvdPlan& plan, const TileChange
   out.residual = WorkArray<double>(workspace, p * count, "residual vectors");
   WorkArray<double> image(workspace, plan.chunk * count, "weights times vectors");
   RowFactor factor(count, plan.chunk, workspace);
-  {
-    const Stopwatch watch(seconds);
-    orthonormalise(out.basis.data(), p, count, workspace);
-    std::fill_n(out.residual.data(), p * count, 0.0);
-  }
-  {
-    WorkArray<double> wide(workspace, plan.chunk * p, "weights as doubles");
-    reader.pass(change, [&](const Tile& tile) {
-      const Stopwatch watch(seconds);
-      add_products(tile, plan, out.basis.data(), count, wide.data(), image.data(),
-                   out.residual.data());
-      factor.add(image.data(), plan.row_slabs ? tile.rows : tile.cols);
-    });
-  }
+  normal_products(reader, plan, change, count, out.basis, image, out.residual, workspace, seconds,
+                  [&](const double* rows, std::int64_t length, std::int64_t /*first*/) {
+                    factor.add(rows, length);
+                  });
 
   const Stopwatch watch(seconds);
   WorkArray<double> small(workspace, 2 * count * count, "a small decomposition");
@@ -121,8 +110,8 @@ TailValues tail_values(TileReader& reader, const SvdPlan& plan, const TileChange
       small[j * count + i] = rows[i * count + j];
     }
   }
-  rotate(out.basis.data(), p, count, small.data(), image);
-  rotate(out.residual.data(), p, count, small.data(), image);
+  rotate(out.basis.data(), p, count, small.data(), count, image);
+  rotate(out.residual.data(), p, count, small.data(), count, image);
   for (std::int64_t j = 0; j < count; ++j) {
     const double value = out.sigma[static_cast<std::size_t>(j)];
     blas::blas().cblas_daxpy(as_int(p), -value * value, out.basis.data() + j * p, 1,

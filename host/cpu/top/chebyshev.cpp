@@ -1,6 +1,7 @@
 #include "top/chebyshev.hpp"
 
 #include "gram/gram.hpp"
+#include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
@@ -35,6 +36,7 @@ class BlockIteration {
       : gram_(gram),
         p_(p),
         width_(width),
+        workspace_(workspace),
         block_(workspace, p * width, "the filtered block"),
         other_(workspace, p * width, "the filtered block"),
         basis_(workspace, p * width, "an orthonormal basis"),
@@ -76,24 +78,19 @@ class BlockIteration {
 
   /// Replaces the block by Ritz vectors, descending, and fills values and residuals.
   void rayleigh_ritz(std::vector<double>& values, std::vector<double>& residuals) {
-    const auto m = static_cast<lapack_int>(p_);
     const auto n = static_cast<lapack_int>(width_);
     const auto work_size = static_cast<lapack_int>(width_ * kLapackBlock);
     double* const work = small_.data();
-    double* const tau = work + width_ * kLapackBlock;
+    double* const ascending = work + width_ * kLapackBlock;
     lapack_int info = 0;
     std::copy_n(block_.data(), p_ * width_, basis_.data());
-    blas::blas().LAPACK_dgeqrf(&m, &n, basis_.data(), &m, tau, work, &work_size, &info);
-    expects(info == 0, "dgeqrf accepts its arguments");
-    blas::blas().LAPACK_dorgqr(&m, &n, &n, basis_.data(), &m, tau, work, &work_size, &info);
-    expects(info == 0, "dorgqr accepts its arguments");
+    orthonormalise(basis_.data(), p_, width_, workspace_);
     narrow(basis_, block_);
     multiply(1.0, block_, 0.0, other_);
     std::copy_n(other_.data(), p_ * width_, image_.data());
     blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(width_),
                              as_int(width_), as_int(p_), 1.0, basis_.data(), as_int(p_),
                              image_.data(), as_int(p_), 0.0, projected_.data(), as_int(width_));
-    double* const ascending = tau;
     blas::blas().LAPACK_dsyev("V", "U", &n, projected_.data(), &n, ascending, work, &work_size,
                               &info);
     expects(info == 0, "dsyev converges on a small projected matrix");
@@ -157,6 +154,7 @@ class BlockIteration {
   float* gram_;
   std::int64_t p_;
   std::int64_t width_;
+  Workspace& workspace_;
   WorkArray<float> block_, other_;
   WorkArray<double> basis_, image_, projected_, small_;
   WorkArray<float> diagonal_;
@@ -168,7 +166,7 @@ std::uint64_t top_subspace_bytes(std::int64_t p, std::int64_t width) {
   return 2 * array_bytes(p * width, sizeof(float)) + 2 * array_bytes(p * width, sizeof(double)) +
          array_bytes(width * width, sizeof(double)) +
          array_bytes(width * (kLapackBlock + 6), sizeof(double)) + array_bytes(p, sizeof(float)) +
-         array_bytes(width * 256, sizeof(double));
+         orthonormal_bytes(width) + array_bytes(width * 256, sizeof(double));
 }
 
 TopSubspace top_subspace(

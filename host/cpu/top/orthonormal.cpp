@@ -32,14 +32,14 @@ void orthonormalise(double* columns, std::int64_t rows, std::int64_t count, Work
 }
 
 void rotate(double* matrix, std::int64_t rows, std::int64_t count, const double* rotation,
-            WorkArray<double>& scratch) {
-  const std::int64_t block = scratch.size() / count;
+            std::int64_t wanted, WorkArray<double>& scratch) {
+  const std::int64_t block = scratch.size() / wanted;
   for (std::int64_t first = 0; first < rows; first += block) {
     const std::int64_t length = std::min(block, rows - first);
     blas::blas().cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(length),
-                             as_int(count), as_int(count), 1.0, matrix + first, as_int(rows),
+                             as_int(wanted), as_int(count), 1.0, matrix + first, as_int(rows),
                              rotation, as_int(count), 0.0, scratch.data(), as_int(length));
-    for (std::int64_t j = 0; j < count; ++j) {
+    for (std::int64_t j = 0; j < wanted; ++j) {
       std::copy_n(scratch.data() + j * length, length, matrix + j * rows + first);
     }
   }

@@ -1,6 +1,7 @@
 #include "top/projection.hpp"
 
 #include "stopwatch.hpp"
+#include "top/normal_products.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
@@ -25,22 +26,6 @@ WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t cou
   return out;
 }
 
-void add_products(const Tile& tile, const SvdPlan& plan, const double* basis, std::int64_t count,
-                  double* wide, double* image, double* normal) {
-  const std::int64_t p = plan.short_side;
-  const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
-  std::copy_n(tile.values, tile.rows * tile.cols, wide);
-  // Row-major is the transpose in the column-major order of the library.
-  const auto down = plan.row_slabs ? CblasTrans : CblasNoTrans;
-  const auto up = plan.row_slabs ? CblasNoTrans : CblasTrans;
-  blas::blas().cblas_dgemm(CblasColMajor, down, CblasNoTrans, as_int(length), as_int(count),
-                           as_int(p), 1.0, wide, as_int(tile.cols), basis, as_int(p), 0.0, image,
-                           as_int(length));
-  blas::blas().cblas_dgemm(CblasColMajor, up, CblasNoTrans, as_int(p), as_int(count),
-                           as_int(length), 1.0, wide, as_int(tile.cols), image, as_int(length), 1.0,
-                           normal, as_int(p));
-}
-
 std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool with_image) {
   const std::int64_t p = plan.short_side;
   return 2 * array_bytes(p * count, sizeof(double)) +
@@ -63,25 +48,14 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
   out.residual = WorkArray<double>(workspace, p * count, "residual vectors");
   out.image = WorkArray<double>(workspace, with_image ? n * count : 0, "left singular vectors");
   WorkArray<double> scratch(workspace, plan.chunk * count, "weights times vectors");
-  {
-    const Stopwatch watch(seconds);
-    orthonormalise(out.basis.data(), p, count, workspace);
-    std::fill_n(out.residual.data(), p * count, 0.0);
-  }
-  {
-    WorkArray<double> wide(workspace, plan.chunk * p, "weights as doubles");
-    reader.pass(change, [&](const Tile& tile) {
-      const Stopwatch watch(seconds);
-      add_products(tile, plan, out.basis.data(), count, wide.data(), scratch.data(),
-                   out.residual.data());
-      const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
-      if (with_image) {
-        for (std::int64_t j = 0; j < count; ++j) {
-          std::copy_n(scratch.data() + j * length, length, out.image.data() + j * n + tile.first);
-        }
-      }
-    });
-  }
+  normal_products(reader, plan, change, count, out.basis, scratch, out.residual, workspace, seconds,
+                  [&](const double* image, std::int64_t length, std::int64_t first) {
+                    if (with_image) {
+                      for (std::int64_t j = 0; j < count; ++j) {
+                        std::copy_n(image + j * length, length, out.image.data() + j * n + first);
+                      }
+                    }
+                  });
 
   const Stopwatch watch(seconds);
   WorkArray<double> projected(workspace, count * count, "the projected matrix");
@@ -103,10 +77,10 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
     double* const left = projected.data() + j * count;
     std::swap_ranges(left, left + count, projected.data() + (count - 1 - j) * count);
   }
-  rotate(out.basis.data(), p, count, projected.data(), scratch);
-  rotate(out.residual.data(), p, count, projected.data(), scratch);
+  rotate(out.basis.data(), p, count, projected.data(), count, scratch);
+  rotate(out.residual.data(), p, count, projected.data(), count, scratch);
   if (with_image) {
-    rotate(out.image.data(), n, count, projected.data(), scratch);
+    rotate(out.image.data(), n, count, projected.data(), count, scratch);
   }
   for (std::int64_t j = 0; j < count; ++j) {
     blas::blas().cblas_daxpy(as_int(p), -out.values[static_cast<std::size_t>(j)],

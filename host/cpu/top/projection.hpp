@@ -21,11 +21,6 @@ struct Projection {
   WorkArray<double> image;     ///< n x count: W v (tall orientation), only where asked for
 };
 
-/// For the weights of one tile and `count` columns of length p, all column-major: image = W basis
-/// (length x count), normal += W^T image (p x count). `wide`: room for the tile.
-void add_products(const Tile& tile, const SvdPlan& plan, const double* basis, std::int64_t count,
-                  double* wide, double* image, double* normal);
-
 /// Bytes that project() takes, its result included.
 std::uint64_t projection_bytes(const SvdPlan& plan, std::int64_t count, bool with_image);
 
