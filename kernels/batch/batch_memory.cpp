@@ -47,7 +47,7 @@ std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
 std::uint64_t top_bytes(const BatchTask& task, std::int64_t wide) {
   const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
   std::uint64_t bytes = 0;
-  if (task.is_fast && task.routes.has_top) {
+  if (task.iterates()) {
     bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, task.projected_at_once(wide)) +
              proof_bytes(task, wide);
   }
@@ -93,7 +93,7 @@ std::int64_t BatchTask::eigen_piece(std::int64_t count) const {
 std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
   constexpr std::int64_t kMost = 16;
   constexpr std::int64_t kMostBytes = 2LL << 30U;
-  if (!is_fast || (row_chunks() && chunk_count() > 1)) {
+  if (!iterates() || (row_chunks() && chunk_count() > 1)) {
     return 1;  // what passes in pieces has large ones
   }
   const std::int64_t bytes = rows * cols * static_cast<std::int64_t>(sizeof(double));
@@ -105,7 +105,9 @@ std::int64_t BatchTask::slice_bytes() const {
   return routes.sliced_gram ? static_cast<std::int64_t>(sliced_gram_bytes(p(), length)) : 0;
 }
 
-bool BatchTask::wants_top() const { return routes.has_top && (is_fast || vector_columns > 0); }
+bool BatchTask::iterates() const { return is_fast && routes.has_top && !routes.first.is_float32(); }
+
+bool BatchTask::wants_top() const { return iterates() || (routes.has_top && vector_columns > 0); }
 
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
   // Enough for a Cholesky step to fill a device; of p = 2048, 2.4 GB.

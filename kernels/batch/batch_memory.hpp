@@ -21,7 +21,7 @@ struct BatchTask {
   OperandPlan operands;
   SlotLayout slot;
   DeviceTraits device;
-  bool is_fast = false;             ///< the top values alone, by iteration where routes.has_top
+  bool is_fast = false;             ///< the top values alone
   std::int64_t vector_columns = 0;  ///< singular vectors looked for; 0: none
 
   bool row_chunks() const { return rows >= cols; }  ///< the long side is the rows
@@ -32,7 +32,8 @@ struct BatchTask {
   std::int64_t chunk_rows() const;
   std::int64_t chunk_count() const;  ///< of a matrix
   std::int64_t slice_bytes() const;  ///< that add_sliced_gram() works in; 0 where it does not
-  bool wants_top() const;            ///< an iteration for the top of the spectrum
+  bool iterates() const;             ///< `fast` by an iteration and a proof of its bounds
+  bool wants_top() const;            ///< an iteration, for that or for vectors
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
   std::int64_t eigen_piece(std::int64_t count) const;

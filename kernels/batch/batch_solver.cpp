@@ -73,7 +73,7 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
 
 /// What the route for this mode begins with.
 Step BatchSolver::first_step() const {
-  if (task_.is_fast && task_.routes.has_top) {
+  if (task_.iterates()) {
     return Step::kTop;
   }
   if (task_.routes.first.is_float32()) {

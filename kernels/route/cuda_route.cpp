@@ -81,11 +81,16 @@ std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
   return std::nullopt;
 }
 
+/// `fast` is the float32 spectrum of `default`, unless it is to prove its bounds.
+bool begins_in_float32(const RouteWish& wish, Mode mode) {
+  return mode == Mode::kDefault || (mode == Mode::kFast && !wish.proof);
+}
+
 /// Refuses a plan that needs the library's eigenvalues where they were found wrong.
 RoutePlan with_sound_library(const RoutePlan& plan, Mode mode, const TestVerdicts& verdicts) {
   const bool is_needed = plan.first.solver == SolverChoice::kLibrary ||
                          plan.strict.solver == SolverChoice::kLibrary ||
-                         (plan.has_top && mode == Mode::kFast);
+                         (plan.has_top && mode == Mode::kFast && !plan.first.is_float32());
   if (is_needed && verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kPlain) &&
       verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kFast)) {
     throw UsageError("E-SELF-TEST",
@@ -182,7 +187,9 @@ RouteWish parse_route(std::string_view text) {
     wish.kind = RouteWish::Kind::kTwoStage;
   } else if (name == "qr") {
     wish.kind = RouteWish::Kind::kQr;
-  } else if (name != "auto" && name != measure::kProofRoute) {
+  } else if (name == measure::kProofRoute) {
+    wish.proof = true;
+  } else if (name != "auto") {
     refuse(text);
   }
   std::string_view rest = text.substr(end);
@@ -288,8 +295,8 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
     return kLibrary;
   };
   plan.strict = two_stage(GramChoice::kLibrary64);
-  plan.first = mode == Mode::kDefault ? two_stage(GramChoice::kTensor32) : plan.strict;
-  if (mode == Mode::kDefault && !plan.first.is_float32()) {
+  plan.first = begins_in_float32(wish, mode) ? two_stage(GramChoice::kTensor32) : plan.strict;
+  if (!plan.first.is_float32()) {
     plan.first = plan.strict;  // float64 by our own kernels beats the library's
   }
   plan.may_escalate = plan.first.is_float32();
@@ -309,7 +316,7 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
   std::vector<KernelTrial> bands[2];
   std::vector<KernelTrial> grams[2];
   for (const bool is_float32 : {false, true}) {
-    if (is_float32 && mode != Mode::kDefault) {
+    if (is_float32 && !begins_in_float32(wish, mode)) {
       continue;
     }
     const BandRoute best = wish.names_band ? wish.band : best_band(device, is_float32);

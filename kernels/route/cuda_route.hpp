@@ -3,11 +3,11 @@
 // matrices get. Pure; prints nothing, touches no device.
 //
 //   auto                 two-stage where its kernels passed their self-tests, else library
+//   proof                the same; `fast` iterates on a Gram and proves its bounds
 //   library              float64 Gram by cuBLAS, eigenvalues by cuSOLVER
 //   qr                   QR by row blocks and bidiagonal values by cuSOLVER, for every matrix
-//   two-stage[+CHOICE]   Gram on tensor cores (default) or by cuBLAS in float64 (strict, fast),
-//   band
-//                        reduction, bulge chasing, bisection. Choices, at most one of each kind:
+//   two-stage[+CHOICE]   Gram on tensor cores or, in strict, by cuBLAS in float64; band reduction,
+//                        bulge chasing, bisection. Choices, at most one of each kind:
 //                        gram-mma gram-wgmma; band-plain band-tensor band-library
 #pragma once
 
@@ -108,6 +108,7 @@ struct RouteWish {
   bool names_product = false, names_band = false;
   ProductKernel product = ProductKernel::kWarp;
   BandRoute band = BandRoute::kPlain;
+  bool proof = false;  ///< `fast` is to prove its bounds for each matrix
 };
 
 /// Errors: UsageError E-SVD-ROUTE naming the choices.
@@ -118,8 +119,9 @@ struct RoutePlan {
   SpectrumRoute strict;       ///< for those whose first result is doubtful
   bool may_escalate = false;  ///< first and strict differ in accuracy
   bool sliced_gram = false;   ///< float64 Gram matrices by int8 products (sliced_gram.hpp)
-  /// Where the top of a spectrum is wanted (`fast`, vectors) and the matrix is large enough for an
-  /// iteration: whose Gram it works on. The other parts of the route are not used.
+  /// Where the top of a spectrum is wanted (vectors; `fast` without a float32 `first`, which is all
+  /// of `fast` otherwise) and the matrix is large enough for an iteration: whose Gram it works on.
+  /// The other parts of the route are not used.
   bool has_top = false;
   SpectrumRoute top;
 };

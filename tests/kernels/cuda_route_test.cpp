@@ -149,6 +149,16 @@ TEST(CudaRoute, TheTopOfLargeMatricesIsIteratedOnATrustedGram) {
     EXPECT_TRUE(wary.has_top);
     EXPECT_EQ(wary.top.top_method(), "gram64+chebyshev+cuda");
   }
+  for (const char* wish : {"auto", "two-stage"}) {
+    EXPECT_EQ(routes(wish, Mode::kFast, all_but(), kHopper, 2048).first.method(),
+              "gram32+band32+cuda")
+        << "fast is the float32 spectrum of default";
+  }
+  EXPECT_EQ(routes("proof", Mode::kFast, all_but(), kHopper, 2048).first.method(),
+            "gram64+band64+cuda")
+      << "for what its iteration leaves open";
+  EXPECT_EQ(routes("proof", Mode::kDefault, all_but(), kHopper, 2048).first.method(),
+            "gram32+band32+cuda");
   EXPECT_EQ(routes("auto", Mode::kStrict, all_but(), kHopper, 2048).top.top_method(),
             "gram64+chebyshev+cuda");
   EXPECT_FALSE(routes("qr", Mode::kFast, all_but(), kHopper, 2048).has_top);
@@ -215,7 +225,11 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
             first + comma + plain64 + comma + plain32 + comma + library + comma +
                 grams(" by mma.sync") + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
-            first + comma + plain64 + comma + library + comma + sliced);
+            first + comma + plain64 + comma + plain32 + comma + library + comma + sliced + comma +
+                tensor32);
+  EXPECT_EQ(trials("auto", Mode::kFast), trials("auto", Mode::kDefault));
+  EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
+                                                    grams(" by mma.sync") + comma + sliced);
 }
 
 TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
@@ -236,7 +250,8 @@ TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
 TEST(CudaRoute, ALibraryThatIsWrongBothWaysIsNotUsed) {
   const TestVerdicts verdicts = all_but({KernelUnderTest::kLibraryEigen});
   EXPECT_THROW(routes("library", Mode::kDefault, verdicts), UsageError);
-  EXPECT_THROW(routes("auto", Mode::kFast, verdicts), UsageError) << "its small eigenproblems";
+  EXPECT_THROW(routes("proof", Mode::kFast, verdicts), UsageError) << "its small eigenproblems";
+  EXPECT_EQ(routes("auto", Mode::kFast, verdicts).first.method(), "gram32+band32+cuda");
   EXPECT_EQ(routes("auto", Mode::kDefault, verdicts).first.method(), "gram32+band32+cuda");
   EXPECT_FALSE(is_one_by_one(verdicts));
   EXPECT_TRUE(is_one_by_one(plain_of(KernelUnderTest::kLibraryEigen)));
