@@ -24,15 +24,6 @@ constexpr std::string_view kSuffix = ".gguf";
 constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kDigits = 5;
 
-/// A file of a model with its header read and its split keys looked up.
-struct OpenedFile {
-  Shard shard;
-  GgufHeader header;
-  std::optional<std::uint64_t> number;         ///< split.no, from 0
-  std::optional<std::uint64_t> count;          ///< split.count
-  std::optional<std::uint64_t> tensors_total;  ///< split.tensors.count
-};
-
 std::optional<std::uint64_t> five_digits(std::string_view text) {
   std::uint64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -94,9 +85,9 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   }
 }
 
-OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
-                       KeepTensors keep = KeepTensors::kAll) {
-  OpenedFile file;
+GgufFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
+                     KeepTensors keep = KeepTensors::kAll) {
+  GgufFile file;
   file.shard = std::move(shard);
   const std::string name = printable(file.shard.path);
   if (detect_container(*file.shard.source) != FileKind::kGguf) {
@@ -113,8 +104,13 @@ OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
   return file;
 }
 
+Shard open_member(ModelStore& store, const std::string& file) {
+  require_member(store, file);
+  return open_shard(store, file);
+}
+
 /// The last that is asked of a file's header: files of a set are compared before.
-void append(OpenedFile file, ModelFiles& model) {
+void append(GgufFile file, ModelFiles& model) {
   file.shard.source->header_is_read();
   const auto shard = static_cast<std::int32_t>(model.shards.size());
   std::vector<GgufTensor>& tensors = file.header.tensors;
@@ -144,26 +140,21 @@ void append(OpenedFile file, ModelFiles& model) {
   model.shards.push_back(std::move(file.shard));
 }
 
-void append_single(OpenedFile file, ModelFiles& model) {
-  if (file.header.tensors.size() < file.header.tensor_count) {
-    throw_nothing_to_measure(model.path);
-  }
+void warn_of_leftover_keys(const GgufFile& file, std::vector<Warning>& warnings) {
   const std::string name = printable(file.shard.file_name);
   const auto split = parse_split_name(file.shard.file_name);
   if (file.count.value_or(1) > 1) {
-    model.warnings.push_back(
-        {"W-SPLIT-LEFTOVER",
-         fmt::format("{}: keys say {} splits, but all {} tensors are in this file", name,
-                     *file.count, file.header.tensors.size())});
+    warnings.push_back({"W-SPLIT-LEFTOVER",
+                        fmt::format("{}: keys say {} splits, but all {} tensors are in this file",
+                                    name, *file.count, file.header.tensors.size())});
   } else if (file.count && split && split->count > 1) {
-    model.warnings.push_back(
+    warnings.push_back(
         {"W-SPLIT-COUNT", fmt::format("{}: split.count is {}, its name says {}: read alone", name,
                                       *file.count, split->count)});
   }
-  append(std::move(file), model);
 }
 
-void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t index) {
+void check_member(const GgufFile& file, const GgufFile& first, std::uint64_t index) {
   const std::string name = printable(file.shard.path);
   if (!file.number || !file.count) {
     throw FormatError("E-SPLIT-KEYS", name,
@@ -184,13 +175,13 @@ void check_member(const OpenedFile& file, const OpenedFile& first, std::uint64_t
 }
 
 /// `known` is the one of the set that has been opened: number `name.number`.
-void append_set(ModelStore& store, const SplitName& name, OpenedFile known,
-                const OpenOptions& options, ModelFiles& model) {
-  std::vector<OpenedFile> files(name.count);
+std::vector<GgufFile> read_set(ModelStore& store, const SplitName& name, GgufFile known,
+                               std::int32_t threads) {
+  std::vector<GgufFile> files(name.count);
   const std::size_t known_at = name.number - 1;
   files[known_at] = std::move(known);
   read_headers(
-      files.size(), header_threads(store, options.threads),
+      files.size(), header_threads(store, threads),
       [&](std::size_t i, const AskForRoom& ask) {
         if (i != known_at) {
           const std::string file = name.file_name(i + 1);
@@ -199,9 +190,12 @@ void append_set(ModelStore& store, const SplitName& name, OpenedFile known,
         }
       },
       [&](std::size_t i) { check_member(files[i], files.front(), i); });
-  refuse_companion(files.front().header, printable(files.front().shard.path), options.adapter);
+  return files;
+}
+
+void check_total(const std::vector<GgufFile>& files) {
   std::uint64_t tensors = 0;
-  for (const OpenedFile& file : files) {
+  for (const GgufFile& file : files) {
     tensors += file.header.tensors.size();
   }
   const auto total = files.front().tensors_total;
@@ -211,11 +205,6 @@ void append_set(ModelStore& store, const SplitName& name, OpenedFile known,
         total ? fmt::format("split.tensors.count is {}, the set holds {}", *total, tensors)
               : std::string("no key split.tensors.count"));
   }
-  for (OpenedFile& file : files) {
-    append(std::move(file), model);
-  }
-  const std::vector<std::string_view> names = tensor_names(model);
-  refuse_doubled_tensors(model, NameIndex(names));
 }
 
 /// The first file of the set that is absent, or nothing.
@@ -248,27 +237,31 @@ std::optional<SplitName> parse_split_name(const std::string& file_name) {
   return SplitName{file_name.substr(0, file_name.size() - tail), *number, *count};
 }
 
-void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
-                     ModelFiles& model) {
-  model.format = ContainerFormat::kGguf;
-  OpenedFile file = read_header(
-      std::move(shard), {}, options.for_matrices ? KeepTensors::kIfMatrices : KeepTensors::kAll);
+namespace {
+/// `file` alone or its whole set, which is not yet judged as a whole.
+std::vector<GgufFile> whole_set(ModelStore& store, GgufFile file, std::int32_t threads,
+                                std::vector<Warning>& warnings) {
   const std::string path = printable(file.shard.path);
-  refuse_companion(file.header, path, options.adapter);
   const auto name = parse_split_name(file.shard.file_name);
   const std::uint64_t count = file.count.value_or(1);
+  const bool complete = file.tensors_total && *file.tensors_total == file.header.tensor_count;
+  const auto alone = [&] {
+    warn_of_leftover_keys(file, warnings);
+    std::vector<GgufFile> files;
+    files.push_back(std::move(file));
+    return files;
+  };
   if (count <= 1) {
     if (name && name->count > 1 && !file.count) {
       throw FormatError("E-SPLIT-KEYS", path,
                         fmt::format("split {} of {} by its name, without the key split.count",
                                     name->number, name->count));
     }
-    return append_single(std::move(file), model);
+    return alone();
   }
-  const bool complete = file.tensors_total && *file.tensors_total == file.header.tensor_count;
   if (!name || name->count != count) {
     if (complete) {
-      return append_single(std::move(file), model);
+      return alone();
     }
     throw FormatError(
         "E-SPLIT-NAME", path,
@@ -278,7 +271,7 @@ void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
   }
   if (const auto missing = first_missing(store, *name)) {
     if (complete) {
-      return append_single(std::move(file), model);
+      return alone();
     }
     throw FormatError("E-SPLIT-INCOMPLETE", path,
                       fmt::format("split {} of {}, and {} is absent: fetch the whole set",
@@ -287,27 +280,23 @@ void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
   if (file.header.tensors.size() < file.header.tensor_count) {
     file = read_header(open_shard(store, file.shard.file_name));  // its set may have matrices
   }
-  append_set(store, *name, std::move(file), options, model);
+  return read_set(store, *name, std::move(file), threads);
 }
 
-void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
-                      const OpenOptions& options, ModelFiles& model) {
-  const auto open = [&](const std::string& file) {
-    require_member(store, file);
-    return open_shard(store, file);
-  };
+/// The file of a folder's model, or of one of its files that are no model; others go to `others`.
+std::string file_of_folder(ModelStore& store, const std::vector<std::string>& files,
+                           std::vector<std::string>& others) {
   std::map<std::string, std::string> first_files;  // of each set
   for (const std::string& file : files) {
     const auto name = parse_split_name(file);
     first_files.emplace(name ? name->file_name(0) : file, file);
   }
   std::vector<std::string> models;
-  std::vector<std::string> others;
   for (const auto& [unused, file] : first_files) {
     bool companion = false;
     if (first_files.size() > 1) {
       try {
-        companion = !companion_kind(read_header(open(file)).header).empty();
+        companion = !companion_kind(read_header(open_member(store, file)).header).empty();
       } catch (const FormatError&) {
         companion = false;  // a damaged file may be the model: it is listed, not passed over
       }
@@ -317,9 +306,63 @@ void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
   if (models.size() > 1) {
     throw_several_models(store, models);
   }
-  const std::string& file = models.empty() ? others.front() : models.front();
-  open_gguf_model(store, open(file), options, model);
+  return models.empty() ? others.front() : models.front();
+}
+}  // namespace
+
+void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
+                     ModelFiles& model) {
+  model.format = ContainerFormat::kGguf;
+  GgufFile file = read_header(std::move(shard), {},
+                              options.for_matrices ? KeepTensors::kIfMatrices : KeepTensors::kAll);
+  refuse_companion(file.header, printable(file.shard.path), options.adapter);
+  std::vector<GgufFile> files = whole_set(store, std::move(file), options.threads, model.warnings);
+  if (files.size() > 1) {
+    refuse_companion(files.front().header, printable(files.front().shard.path), options.adapter);
+    check_total(files);
+  } else if (files.front().header.tensors.size() < files.front().header.tensor_count) {
+    throw_nothing_to_measure(model.path);
+  }
+  for (GgufFile& each : files) {
+    append(std::move(each), model);
+  }
+  if (files.size() > 1) {
+    const std::vector<std::string_view> names = tensor_names(model);
+    refuse_doubled_tensors(model, NameIndex(names));
+  }
+}
+
+void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
+                      const OpenOptions& options, ModelFiles& model) {
+  std::vector<std::string> others;
+  const std::string file = file_of_folder(store, files, others);
+  open_gguf_model(store, open_member(store, file), options, model);
   warn_of_others(others, model);
+}
+
+std::vector<GgufFile> open_gguf_set(ModelStore& store, std::vector<Warning>& warnings) {
+  std::string name = store.file();
+  if (name.empty()) {
+    const FolderListing listing = list_folder(store);
+    if (listing.gguf.empty()) {
+      throw MissingInputError("E-FOLDER-EMPTY", fmt::format("{}: no *.gguf in this folder",
+                                                            printable(store.location({}))));
+    }
+    std::vector<std::string> others;
+    name = file_of_folder(store, listing.gguf, others);
+  }
+  Shard shard = open_shard(store, name);
+  if (detect_container(*shard.source) != FileKind::kGguf) {
+    throw FormatError("E-GGUF-MAGIC", printable(shard.path), "is no GGUF file");
+  }
+  std::vector<GgufFile> files = whole_set(store, read_header(std::move(shard)), 0, warnings);
+  if (files.size() > 1) {
+    check_total(files);
+  }
+  for (GgufFile& file : files) {
+    file.shard.source->header_is_read();
+  }
+  return files;
 }
 
 }  // namespace vindex::shard

@@ -1,25 +1,14 @@
 // Owns putting a GGUF model together: one file, or the splits of a set, which name each other.
 #pragma once
 
+#include <vindex/shard/gguf_set.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace vindex::shard {
-
-/// The parts of PREFIX-%05d-of-%05d.gguf.
-struct SplitName {
-  std::string prefix;
-  std::uint64_t number = 0;  ///< from 1
-  std::uint64_t count = 0;
-
-  std::string file_name(std::uint64_t of_number) const;
-};
-std::optional<SplitName> parse_split_name(const std::string& file_name);
 
 /// Adds the model that the opened member `shard` of `store` belongs to. Errors: FormatError
 /// E-SPLIT-* for sets that are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files
