@@ -104,6 +104,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_show(app, session);
   vindex::apps::add_status(app, session);
   vindex::apps::add_results_verbs(app, session);
+  vindex::apps::add_organ(app, session);
   vindex::apps::add_synth(app, session);
   vindex::apps::add_bench(app, session);
   std::vector<std::string> arguments = vindex::apps::with_configuration(session.arguments);

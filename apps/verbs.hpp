@@ -50,6 +50,7 @@ void add_compare(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
+void add_organ(CLI::App& app, Session& session);
 void add_synth(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 

@@ -25,13 +25,16 @@ const Allowed& allowed_includes() {
       {"kernels", {"kernels", "measure", "decode", "core"}},
       {"results", {"results", "model", "measure", "decode", "core"}},
       {"write", {"write", "shard", "decode", "core"}},
+      {"organ", {"organ", "write", "model", "measure", "shard", "blas", "decode", "core"}},
       {"synth", {"synth", "write", "decode", "core"}},
       {"run",
        {"run", "results", "model", "cpu", "kernels", "blas", "measure", "shard", "decode", "core"}},
       {"bench",
        {"bench", "run", "results", "model", "cpu", "blas", "measure", "shard", "write", "synth",
         "decode", "core"}},
-      {"apps", {"bench", "run", "results", "model", "measure", "shard", "synth", "decode", "core"}},
+      {"apps",
+       {"organ", "bench", "run", "results", "model", "measure", "shard", "synth", "decode",
+        "core"}},
   };
   return table;
 }

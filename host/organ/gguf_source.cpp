@@ -1,0 +1,136 @@
+#include <vindex/core/checked.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/organ/gguf_source.hpp>
+#include <vindex/organ/organ_class.hpp>
+#include <vindex/shard/gguf_set.hpp>
+#include <vindex/shard/model_store.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace vindex::organ {
+namespace {
+
+GgufParts parts_of_set(const std::string& path) {
+  GgufParts parts;
+  parts.path = path;
+  std::vector<shard::GgufFile> set =
+      shard::open_gguf_set(*shard::open_local_store(path), parts.warnings);
+  for (shard::GgufFile& file : set) {
+    const std::size_t split = parts.splits.size();
+    for (shard::GgufTensor& tensor : file.header.tensors) {
+      parts.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.dimensions),
+                               split, split, tensor.offset, tensor.bytes});
+    }
+    file.header.tensors = {};
+    std::move(file.header.warnings.begin(), file.header.warnings.end(),
+              std::back_inserter(parts.warnings));
+    GgufSourceFile& source = parts.files.emplace_back();
+    source.path = file.shard.path;
+    source.identity = file.shard.identity;
+    source.header_sha256 = file.shard.header_sha256;
+    source.source = std::move(file.shard.source);
+    source.verbatim = !file.header.big_endian;
+    parts.splits.push_back(
+        {file.shard.file_name, file.shard.path, std::move(file.header), source.source.get()});
+  }
+  return parts;
+}
+
+}  // namespace
+
+GgufSource::GgufSource(GgufParts parts) : parts_(std::move(parts)) {
+  expects(!parts_.splits.empty(), "GgufSource: a model has the keys of one file at least");
+  places_.reserve(parts_.tensors.size());
+  for (std::size_t i = 0; i < parts_.tensors.size(); ++i) {
+    if (!places_.emplace(parts_.tensors[i].name, i).second) {
+      throw FormatError("E-TENSOR-TWICE", printable(parts_.path),
+                        fmt::format("tensor \"{}\" is there twice: files of different models",
+                                    excerpt(parts_.tensors[i].name)));
+    }
+  }
+}
+
+std::optional<std::string> GgufSource::text(std::string_view name) const {
+  const shard::GgufKey* found = key(name);
+  const auto* value = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+std::optional<std::uint64_t> GgufSource::number(std::string_view name) const {
+  const shard::GgufKey* found = key(name);
+  if (found == nullptr || found->type == shard::GgufType::kArray) {
+    return std::nullopt;
+  }
+  if (const auto* value = std::get_if<std::uint64_t>(&found->value)) {
+    return *value;
+  }
+  const auto* value = std::get_if<std::int64_t>(&found->value);
+  return value == nullptr || *value < 0 ? std::nullopt
+                                        : std::optional(static_cast<std::uint64_t>(*value));
+}
+
+std::string GgufSource::architecture() const {
+  return text("general.architecture").value_or(std::string());
+}
+
+std::uint64_t GgufSource::block_count() const {
+  if (const auto count = number(architecture() + ".block_count")) {
+    return *count;
+  }
+  std::int32_t highest = -1;
+  for (const OrganTensor& tensor : tensors()) {
+    highest = std::max(highest, classify(tensor.name).block);
+  }
+  return static_cast<std::uint64_t>(highest + 1);
+}
+
+std::optional<std::size_t> GgufSource::find(std::string_view tensor) const {
+  const auto found = places_.find(tensor);
+  return found == places_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void GgufSource::read(const OrganTensor& tensor, std::uint64_t offset,
+                      std::span<std::byte> into) const {
+  const auto end = checked_add(offset, into.size());
+  expects(end && *end <= tensor.bytes, "GgufSource::read: a range within the tensor");
+  files()[tensor.file].source->read(tensor.offset + offset, into);
+}
+
+write::GgufTensorLayout GgufSource::layout(const OrganTensor& tensor) const {
+  return {tensor.name, tensor.type, tensor.dimensions};
+}
+
+write::GgufKeys GgufSource::copy_keys(
+    std::size_t split, const std::function<bool(const shard::GgufKey&)>& wanted) const {
+  const GgufSplit& from = splits().at(split);
+  write::GgufKeys keys;
+  for (const shard::GgufKey& each : from.header.keys) {
+    if (!wanted || wanted(each)) {
+      keys.copy(each, from.header, *from.source);
+    }
+  }
+  return keys;
+}
+
+void GgufSource::require_unchanged() const {
+  for (const GgufSourceFile& file : files()) {
+    const shard::SourceIdentity now = file.source->identity();
+    if (now.bytes != file.identity.bytes || now.version != file.identity.version) {
+      throw SystemError("E-INPUT-CHANGED", 0,
+                        fmt::format("{}: the file was changed, replaced or removed while it was "
+                                    "read; nothing was written",
+                                    printable(file.path)));
+    }
+  }
+}
+
+std::unique_ptr<GgufSource> open_gguf(const std::string& path) {
+  return std::make_unique<GgufSource>(parts_of_set(path));
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,112 @@
+// Owns a GGUF model opened for surgery: its keys, its tensors in the model's own order, and where
+// the bytes of each lie. One file, the splits of a set, or a folder that `vindex organ extract`
+// made (manifest.json), which reads as the model it was taken from, whether its bytes lie in organ
+// files or still in the source.
+#pragma once
+
+#include <vindex/core/warning.hpp>
+#include <vindex/decode/element_type.hpp>
+#include <vindex/shard/byte_source.hpp>
+#include <vindex/shard/gguf.hpp>
+#include <vindex/write/gguf_keys.hpp>
+#include <vindex/write/gguf_writer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace vindex::organ {
+
+struct OrganTensor {
+  std::string name;
+  decode::ElementType type = decode::ElementType::kF32;
+  std::vector<std::uint64_t> dimensions;  ///< contiguous first
+  std::size_t split = 0;                  ///< of the model, which it belongs to
+  std::size_t file = 0;                   ///< index into files(): where its bytes lie
+  std::uint64_t offset = 0;               ///< absolute in that file
+  std::uint64_t bytes = 0;
+  std::string sha256 = {};  ///< as a manifest says, lower-case hex; empty where none does
+};
+
+/// A file that bytes lie in.
+struct GgufSourceFile {
+  std::string path;
+  shard::SourceIdentity identity;  ///< at opening
+  std::string header_sha256;
+  std::unique_ptr<shard::ByteSource> source;
+  bool verbatim = true;  ///< false: big-endian, the source turns every number round
+};
+
+/// The keys of one split (of a single file: its keys).
+struct GgufSplit {
+  std::string file_name;                ///< without folder
+  std::string path;                     ///< empty where only a manifest knows of it
+  shard::GgufHeader header;             ///< its tensors are moved out: see tensors()
+  shard::ByteSource* source = nullptr;  ///< of the keys' values
+};
+
+struct GgufParts {
+  std::string path;
+  std::vector<GgufSourceFile> files;
+  std::vector<std::unique_ptr<shard::ByteSource>> key_sources;  ///< of splits that lie in no file
+  std::vector<std::unique_ptr<std::string>> key_bytes;          ///< what those read
+  std::vector<GgufSplit> splits;
+  std::vector<OrganTensor> tensors;
+  std::vector<Warning> warnings;
+  bool from_manifest = false;
+};
+
+/// Immutable and thread-safe. Must outlive every Composition that takes from it.
+class GgufSource {
+ public:
+  /// Errors: FormatError E-TENSOR-TWICE for two tensors of one name.
+  explicit GgufSource(GgufParts parts);
+
+  /// As the user gave it.
+  const std::string& path() const { return parts_.path; }
+  const std::vector<GgufSourceFile>& files() const { return parts_.files; }
+  const std::vector<GgufSplit>& splits() const { return parts_.splits; }
+  const std::vector<OrganTensor>& tensors() const { return parts_.tensors; }
+  const std::vector<Warning>& warnings() const { return parts_.warnings; }
+  bool from_manifest() const { return parts_.from_manifest; }
+
+  /// The model's keys: those of the first split.
+  const std::vector<shard::GgufKey>& keys() const { return splits().front().header.keys; }
+  const shard::GgufKey* key(std::string_view name) const { return find_key(keys(), name); }
+  /// Texts and numbers of the model's keys; nothing where absent or of another kind.
+  std::optional<std::string> text(std::string_view name) const;
+  std::optional<std::uint64_t> number(std::string_view name) const;
+  /// general.architecture; empty where there is none.
+  std::string architecture() const;
+  /// ARCHITECTURE.block_count; without it one more than the highest block of a tensor.
+  std::uint64_t block_count() const;
+
+  std::optional<std::size_t> find(std::string_view tensor) const;
+  /// Bytes of a tensor from `offset` within it, little-endian. Errors: those of ByteSource::read().
+  void read(const OrganTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const;
+  write::GgufTensorLayout layout(const OrganTensor& tensor) const;
+
+  /// A typed, verbatim copy of split `split`'s keys, in order, of those that `wanted` (all without
+  /// it) takes. Long values are read when the result is written: this must live until then.
+  write::GgufKeys copy_keys(std::size_t split = 0,
+                            const std::function<bool(const shard::GgufKey&)>& wanted = {}) const;
+
+  /// Errors: SystemError E-INPUT-CHANGED (74) where a file is not what it was at opening.
+  void require_unchanged() const;
+
+ private:
+  GgufParts parts_;
+  std::unordered_map<std::string_view, std::size_t> places_;
+};
+
+/// Errors: those of shard::open_gguf_set(); for a folder with a manifest those of
+/// read_manifest() and FormatError E-ORGAN-* naming the organ file that is not what it says.
+std::unique_ptr<GgufSource> open_gguf(const std::string& path);
+
+}  // namespace vindex::organ
