@@ -95,7 +95,23 @@ class Conversion {
   std::vector<std::byte>& out_;
 };
 
+bool is_foreign(const shard::GgufHeader& header) {
+  return header.big_endian || header.version == 1;
+}
+
 }  // namespace
+
+std::vector<std::byte> encoded_value(const shard::GgufKey& key, const shard::GgufHeader& header,
+                                     shard::ByteSource& source) {
+  std::vector<std::byte> value(static_cast<std::size_t>(key.value_bytes));
+  source.read(key.value_offset, value);
+  if (!is_foreign(header)) {
+    return value;
+  }
+  std::vector<std::byte> out;
+  Conversion(header, source.name(), value, out).run(key.type);
+  return out;
+}
 
 std::vector<std::byte>& GgufKeys::begin(std::string_view name, GgufType type) {
   const char* const wrong = name.empty()                   ? "has an empty name"
@@ -117,7 +133,7 @@ std::vector<std::byte>& GgufKeys::begin(std::string_view name, GgufType type) {
   return out;
 }
 
-void GgufKeys::add_bytes(std::string_view name, GgufType type, std::span<const std::byte> value) {
+void GgufKeys::add_encoded(std::string_view name, GgufType type, std::span<const std::byte> value) {
   std::vector<std::byte>& out = begin(name, type);
   append_bytes(out, value);
   if (name == "general.alignment" && alignment_is_u32_) {
@@ -155,18 +171,11 @@ void GgufKeys::copy(const shard::GgufKey& key, const shard::GgufHeader& header,
   if (key.name == "general.alignment" && alignment_is_u32_ && number != nullptr) {
     alignment_ = *number;
   }
-  const bool foreign = header.big_endian || header.version == 1;
-  if (!foreign && key.value_bytes > kLongestHeld) {
+  if (!is_foreign(header) && key.value_bytes > kLongestHeld) {
     pieces_.push_back({{}, &source, key.value_offset, key.value_bytes});
     return;
   }
-  std::vector<std::byte> value(static_cast<std::size_t>(key.value_bytes));
-  source.read(key.value_offset, value);
-  if (foreign) {
-    Conversion(header, source.name(), value, out).run(key.type);
-  } else {
-    append_bytes(out, value);
-  }
+  append_bytes(out, encoded_value(key, header, source));
 }
 
 std::uint64_t GgufKeys::alignment() const {

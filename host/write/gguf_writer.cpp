@@ -86,7 +86,8 @@ GgufWriter::GgufWriter(AtomicFile& file, const GgufKeys& keys,
     start += data;
   }
   // What no tensor covers is padding, which reads as zero.
-  file_.resize(data + end_);
+  end_of_file_ = data + end_;
+  file_.resize(end_of_file_);
 }
 
 void GgufWriter::write_table(std::uint64_t alignment, HeaderStream& head) {
@@ -115,11 +116,15 @@ void GgufWriter::write_table(std::uint64_t alignment, HeaderStream& head) {
 }
 
 void GgufWriter::write(std::size_t index, std::uint64_t offset, std::span<const std::byte> bytes) {
-  const auto end = checked_add(offset, bytes.size());
+  file_.write(place(index, offset, bytes.size()), bytes);
+}
+
+std::uint64_t GgufWriter::place(std::size_t index, std::uint64_t offset, std::uint64_t bytes) {
+  const auto end = checked_add(offset, bytes);
   expects(index < tensors_.size() && end && *end <= stored_bytes(tensors_[index]),
-          "GgufWriter::write: a range within the tensor");
-  file_.write(offsets_[index] + offset, bytes);
-  written_ += bytes.size();
+          "GgufWriter::place: a range within the tensor");
+  written_ += bytes;
+  return offsets_[index] + offset;
 }
 
 void GgufWriter::finish() const {

@@ -34,6 +34,11 @@ template <> struct GgufTypeOf<double> { static constexpr auto kType = shard::Ggu
 template <> struct GgufTypeOf<bool> { static constexpr auto kType = shard::GgufType::kBool; };
 // clang-format on
 
+/// The value of `key`, a file's with this `header`, as a little-endian file of version 3 has it
+/// behind its value type: who edits keys sees one container. Errors: those of ByteSource::read().
+std::vector<std::byte> encoded_value(const shard::GgufKey& key, const shard::GgufHeader& header,
+                                     shard::ByteSource& source);
+
 /// Errors of every member: FormatError E-GGUF-KEY for an empty name, one of more than 65535 bytes
 /// or one that was there before.
 class GgufKeys {
@@ -41,7 +46,7 @@ class GgufKeys {
   /// `keys.add<std::uint32_t>(name, 3)`: the type is always written out.
   template <typename T>
   void add(std::string_view name, std::type_identity_t<T> value) {
-    add_bytes(name, GgufTypeOf<T>::kType, std::as_bytes(std::span(&value, 1)));
+    add_encoded(name, GgufTypeOf<T>::kType, std::as_bytes(std::span(&value, 1)));
   }
   void add_string(std::string_view name, std::string_view value);
   /// An array of numbers; bool is one byte each and has no array here.
@@ -55,6 +60,8 @@ class GgufKeys {
   /// section is written, so it must live until then. `header` says which container it is: values of
   /// version 1 or of a big-endian file are converted.
   void copy(const shard::GgufKey& key, const shard::GgufHeader& header, shard::ByteSource& source);
+  /// A value of encoded_value().
+  void add_encoded(std::string_view name, shard::GgufType type, std::span<const std::byte> value);
 
   std::uint64_t count() const { return names_.size(); }
   /// general.alignment as added, 32 without. Errors: FormatError E-GGUF-ALIGNMENT where it is no
@@ -73,7 +80,6 @@ class GgufKeys {
 
  private:
   std::vector<std::byte>& begin(std::string_view name, shard::GgufType type);
-  void add_bytes(std::string_view name, shard::GgufType type, std::span<const std::byte> value);
   void add_array_bytes(std::string_view name, shard::GgufType type, std::uint64_t count,
                        std::span<const std::byte> values);
 

@@ -42,6 +42,13 @@ class GgufWriter {
   /// Errors: expects() on a range outside the tensor; those of AtomicFile.
   void write(std::size_t index, std::uint64_t offset, std::span<const std::byte> bytes);
 
+  /// For who writes `bytes` bytes of tensor `index` from `offset` within it into the file by other
+  /// means: where they belong in it. They count as written. Thread-safe as write().
+  std::uint64_t place(std::size_t index, std::uint64_t offset, std::uint64_t bytes);
+
+  /// Of the whole file, padding included.
+  std::uint64_t file_bytes() const { return end_of_file_; }
+
   /// Errors: expects() where fewer or more bytes were written than the tensors have.
   void finish() const;
 
@@ -53,6 +60,7 @@ class GgufWriter {
   std::vector<std::uint64_t> offsets_;  // absolute, by index
   std::uint64_t data_bytes_ = 0;        // without padding
   std::uint64_t end_ = 0;               // of the padded data, from their start
+  std::uint64_t end_of_file_ = 0;
   std::atomic<std::uint64_t> written_{0};
 };
 

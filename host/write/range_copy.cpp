@@ -1,0 +1,122 @@
+#include <vindex/write/range_copy.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <span>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace vindex::write {
+namespace {
+
+/// Stays in a core's second cache between reading, digesting and writing.
+constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
+/// Between two looks at the stop flag.
+constexpr std::uint64_t kKernelBytes = std::uint64_t{32} << 20U;
+/// Smaller ranges are not worth a call of their own for what lies around whole blocks.
+constexpr std::uint64_t kLeastCloned = std::uint64_t{64} << 10U;
+/// Of every file system that shares blocks; another answers EINVAL and the bytes are copied.
+constexpr std::uint64_t kBlockBytes = 4096;
+
+RangeCopy part_of(const RangeCopy& range, std::uint64_t begin, std::uint64_t bytes) {
+  RangeCopy part = range;
+  part.source_offset += begin;
+  part.file_offset += begin;
+  part.bytes = bytes;
+  return part;
+}
+
+/// Begins writing the range to the device; what fails shows up in fsync.
+void write_back(const RangeCopy& range) {
+  (void)::sync_file_range(range.file->descriptor(), static_cast<off64_t>(range.file_offset),
+                          static_cast<off64_t>(range.bytes), SYNC_FILE_RANGE_WRITE);
+}
+
+}  // namespace
+
+bool RangeCopier::run(const RangeCopy& range, Sha256* digest) {
+  if (range.bytes == 0) {
+    return !stopped();
+  }
+  const bool is_file = range.source->descriptor() >= 0;
+  if (is_file && digest == nullptr) {
+    const std::uint64_t skew =
+        (kBlockBytes - range.source_offset % kBlockBytes) % kBlockBytes;  // to the next whole block
+    const bool aligned = range.source_offset % kBlockBytes == range.file_offset % kBlockBytes;
+    if (aligned && range.bytes >= kLeastCloned + kBlockBytes) {
+      const std::uint64_t whole = (range.bytes - skew) / kBlockBytes * kBlockBytes;
+      const std::uint64_t cloned = clone(part_of(range, skew, whole));
+      if (cloned > 0) {
+        return by_hand(part_of(range, 0, skew), nullptr) &&
+               by_hand(part_of(range, skew + cloned, range.bytes - skew - cloned), nullptr);
+      }
+    }
+    RangeCopy rest = range;
+    const bool going = by_kernel(rest) && by_hand(rest, nullptr);
+    write_back(range);
+    return going;
+  }
+  const bool going = by_hand(range, digest);
+  write_back(range);
+  return going;
+}
+
+std::uint64_t RangeCopier::clone(const RangeCopy& range) {
+  struct file_clone_range request = {};
+  request.src_fd = range.source->descriptor();
+  request.src_offset = range.source_offset;
+  request.src_length = range.bytes;
+  request.dest_offset = range.file_offset;
+  if (range.bytes == 0 || ::ioctl(range.file->descriptor(), FICLONERANGE, &request) != 0) {
+    return 0;  // another file system, or one that cannot: copied instead
+  }
+  tally_.cloned += range.bytes;
+  return range.bytes;
+}
+
+bool RangeCopier::by_kernel(RangeCopy& rest) {
+  while (rest.bytes > 0) {
+    if (stopped()) {
+      return false;
+    }
+    auto from = static_cast<off64_t>(rest.source_offset);
+    auto to = static_cast<off64_t>(rest.file_offset);
+    const ssize_t count =
+        ::copy_file_range(rest.source->descriptor(), &from, rest.file->descriptor(), &to,
+                          static_cast<std::size_t>(std::min(rest.bytes, kKernelBytes)), 0);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      break;  // reading and writing goes on from here, or meets the error and names it
+    }
+    tally_.kernel += static_cast<std::uint64_t>(count);
+    rest = part_of(rest, static_cast<std::uint64_t>(count),
+                   rest.bytes - static_cast<std::uint64_t>(count));
+  }
+  return true;
+}
+
+bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest) {
+  buffer_.resize(std::max<std::size_t>(
+      buffer_.size(), static_cast<std::size_t>(std::min(kBufferBytes, rest.bytes))));
+  while (rest.bytes > 0) {
+    if (stopped()) {
+      return false;
+    }
+    const std::uint64_t now = std::min(kBufferBytes, rest.bytes);
+    const std::span<std::byte> bytes = std::span(buffer_).first(static_cast<std::size_t>(now));
+    rest.source->read(rest.source_offset, bytes);
+    if (digest != nullptr) {
+      digest->update(std::span<const std::byte>(bytes));
+    }
+    rest.file->write(rest.file_offset, bytes);
+    tally_.read += now;
+    rest = part_of(rest, now, rest.bytes - now);
+  }
+  return !stopped();
+}
+
+}  // namespace vindex::write

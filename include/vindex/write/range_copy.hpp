@@ -1,0 +1,58 @@
+// Owns the way of unchanged bytes from a source to a file, the cheapest that there is: blocks are
+// shared where the file system can (FICLONERANGE), else the kernel copies (copy_file_range), else
+// they are read and written. Where a digest is wanted they must be read anyway, once, and are
+// written from the same buffer.
+#pragma once
+
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/core/digest.hpp>
+#include <vindex/shard/byte_source.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace vindex::write {
+
+/// `bytes` bytes of `source` from `source_offset` on that belong at `file_offset` of `file`.
+struct RangeCopy {
+  shard::ByteSource* source = nullptr;
+  std::uint64_t source_offset = 0;
+  AtomicFile* file = nullptr;
+  std::uint64_t file_offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// How bytes went, over all copiers that share it.
+struct CopyTally {
+  std::atomic<std::uint64_t> cloned{0};  ///< share their blocks with the source
+  std::atomic<std::uint64_t> kernel{0};  ///< copied by the kernel
+  std::atomic<std::uint64_t> read{0};    ///< read and written here
+};
+
+/// One thread's. Its buffer is kept from one range to the next.
+class RangeCopier {
+ public:
+  /// `stop`, where given, ends a copy early once it is not 0.
+  explicit RangeCopier(CopyTally& tally, const std::atomic<int>* stop = nullptr)
+      : tally_(tally), stop_(stop) {}
+
+  /// Copies `range`, feeding its bytes to `digest` where given. False: stopped. What was copied is
+  /// handed to the device at once, so that a later fsync waits for little. Errors: those of
+  /// ByteSource::read() and AtomicFile::write().
+  bool run(const RangeCopy& range, Sha256* digest = nullptr);
+
+ private:
+  bool stopped() const { return stop_ != nullptr && *stop_ != 0; }
+  std::uint64_t clone(const RangeCopy& range);
+  /// False: stopped.
+  bool by_kernel(RangeCopy& rest);
+  bool by_hand(RangeCopy rest, Sha256* digest);
+
+  CopyTally& tally_;
+  const std::atomic<int>* stop_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace vindex::write
