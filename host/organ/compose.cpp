@@ -1,0 +1,299 @@
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/core/checked.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/output_target.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/organ/compose.hpp>
+#include <vindex/shard/gguf_set.hpp>
+#include <vindex/write/output_folder.hpp>
+#include <vindex/write/range_copy.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <unordered_set>
+#include <utility>
+
+namespace vindex::organ {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Ends the tasks of a composition that was asked to stop.
+struct Stopped {};
+
+/// Tensors without a digest are copied in pieces of this size by several threads.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20U;
+/// Held by each thread: the buffer of a copier, and some for a tensor that is made.
+constexpr std::uint64_t kThreadBytes = std::uint64_t{8} << 20U;
+
+struct OutputFile {
+  std::unique_ptr<AtomicFile> file;
+  std::unique_ptr<write::GgufWriter> writer;
+  std::size_t first = 0;  ///< tensor of the composition
+};
+
+/// What one thread does at a time: a range of a tensor.
+struct Task {
+  std::size_t tensor = 0;
+  std::size_t file = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+};
+
+bool stop_wanted(const ComposeOptions& options) {
+  return options.stop != nullptr && *options.stop != 0;
+}
+
+std::vector<const GgufSource*> sources_of(const Composition& composition) {
+  std::set<const GgufSource*> sources;
+  for (const ComposedTensor& tensor : composition.tensors) {
+    if (tensor.source != nullptr) {
+      sources.insert(tensor.source);
+    }
+  }
+  return {sources.begin(), sources.end()};
+}
+
+void refuse_inputs(const std::vector<std::string>& targets,
+                   const std::vector<const GgufSource*>& sources, const ComposeOptions& options) {
+  std::vector<std::string> inputs = options.inputs;
+  for (const GgufSource* source : sources) {
+    inputs.push_back(source->path());
+    for (const GgufSourceFile& file : source->files()) {
+      inputs.push_back(file.path);
+    }
+    for (const GgufSplit& split : source->splits()) {
+      inputs.push_back(split.path);
+    }
+  }
+  for (const std::string& target : targets) {
+    for (const std::string& input : inputs) {
+      std::error_code absent;
+      if (!input.empty() && fs::equivalent(input, target, absent)) {
+        throw OutputError("E-OUTPUT-SOURCE",
+                          fmt::format("{}: belongs to a model that is read; choose another name",
+                                      printable(target)));
+      }
+    }
+  }
+}
+
+void check_tensors(const Composition& composition) {
+  std::size_t placed = 0;
+  for (const ComposedFile& file : composition.files) {
+    placed += file.tensor_count;
+  }
+  expects(!composition.files.empty() && placed == composition.tensors.size(),
+          "compose: every tensor in one of the files");
+  std::unordered_set<std::string_view> names;
+  for (const ComposedTensor& tensor : composition.tensors) {
+    if (!names.insert(tensor.layout.name).second) {
+      throw FormatError("E-GGUF-NAME", fmt::format("tensor \"{}\"", excerpt(tensor.layout.name)),
+                        "the name is there twice");
+    }
+    expects((tensor.source != nullptr) != static_cast<bool>(tensor.make),
+            "compose: a tensor has a source or is made");
+    expects(tensor.source == nullptr || tensor.source->tensors().at(tensor.tensor).bytes ==
+                                            write::stored_bytes(tensor.layout),
+            "compose: a source of as many bytes as the layout has");
+  }
+}
+
+/// One run of compose(): the files under their temporary names.
+class Assembly {
+ public:
+  Assembly(const Composition& composition, const ComposeOptions& options)
+      : composition_(composition), options_(options) {}
+  ~Assembly() {
+    if (!published_) {
+      for (const OutputFile& output : outputs_) {
+        output.file->withdraw();
+      }
+    }
+  }
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  void create(const std::vector<std::string>& targets);
+  void fill();
+  void publish(const std::vector<const GgufSource*>& sources, const std::string& folder);
+
+  ComposeReport report;
+
+ private:
+  std::vector<Task> tasks() const;
+  void run(const Task& task, write::RangeCopier& copier);
+  void make(const Task& task);
+  std::size_t threads() const { return thread_count(kThreadBytes, options_.threads); }
+
+  const Composition& composition_;
+  const ComposeOptions& options_;
+  std::vector<OutputFile> outputs_;
+  write::CopyTally tally_;
+  bool published_ = false;
+};
+
+void Assembly::create(const std::vector<std::string>& targets) {
+  std::uint64_t bytes = 0;
+  for (const ComposedTensor& tensor : composition_.tensors) {
+    const auto sum = checked_add(bytes, write::stored_bytes(tensor.layout));
+    bytes = sum.value_or(~std::uint64_t{0});
+  }
+  require_free_space(targets.front(), bytes);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const ComposedFile& file = composition_.files[i];
+    OutputFile& output = outputs_.emplace_back();
+    output.first = first;
+    output.file = std::make_unique<AtomicFile>(targets[i], write::kOutputErrors);
+    std::vector<write::GgufTensorLayout> layout;
+    for (std::size_t t = first; t < first + file.tensor_count; ++t) {
+      layout.push_back(composition_.tensors[t].layout);
+    }
+    output.writer = std::make_unique<write::GgufWriter>(*output.file, file.keys, std::move(layout));
+    report.files.push_back(targets[i]);
+    report.bytes += output.writer->file_bytes();
+    first += file.tensor_count;
+  }
+}
+
+std::vector<Task> Assembly::tasks() const {
+  std::vector<Task> tasks;
+  for (std::size_t file = 0; file < outputs_.size(); ++file) {
+    for (std::size_t i = 0; i < composition_.files[file].tensor_count; ++i) {
+      const std::size_t index = outputs_[file].first + i;
+      const ComposedTensor& tensor = composition_.tensors[index];
+      const std::uint64_t bytes = write::stored_bytes(tensor.layout);
+      const bool whole = tensor.make || !tensor.sha256.empty() || bytes == 0;
+      const std::uint64_t step = whole ? std::max<std::uint64_t>(bytes, 1) : kPieceBytes;
+      for (std::uint64_t begin = 0; begin < std::max<std::uint64_t>(bytes, 1); begin += step) {
+        tasks.push_back({index, file, begin, std::min(step, bytes - begin)});
+      }
+    }
+  }
+  return tasks;
+}
+
+void Assembly::make(const Task& task) {
+  write::GgufWriter& writer = *outputs_[task.file].writer;
+  const std::size_t place = task.tensor - outputs_[task.file].first;
+  std::uint64_t given = 0;
+  composition_.tensors[task.tensor].make(
+      [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+        if (stop_wanted(options_)) {
+          throw Stopped{};
+        }
+        writer.write(place, offset, bytes);
+        given += bytes.size();
+      });
+  expects(given == task.bytes, "compose: a tensor that is made gives all its bytes");
+}
+
+void Assembly::run(const Task& task, write::RangeCopier& copier) {
+  if (stop_wanted(options_)) {
+    throw Stopped{};
+  }
+  const ComposedTensor& tensor = composition_.tensors[task.tensor];
+  if (tensor.make) {
+    return make(task);
+  }
+  OutputFile& output = outputs_[task.file];
+  const OrganTensor& from = tensor.source->tensors()[tensor.tensor];
+  const GgufSourceFile& file = tensor.source->files()[from.file];
+  write::RangeCopy range;
+  range.source = file.source.get();
+  range.source_offset = from.offset + task.begin;
+  range.file = output.file.get();
+  range.file_offset = output.writer->place(task.tensor - output.first, task.begin, task.bytes);
+  range.bytes = task.bytes;
+  Sha256 digest;
+  if (!copier.run(range, tensor.sha256.empty() ? nullptr : &digest)) {
+    throw Stopped{};
+  }
+  if (!tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256) {
+    throw FormatError("E-ORGAN-DIGEST",
+                      fmt::format("{}, tensor \"{}\"", printable(file.path), excerpt(from.name)),
+                      "its bytes are not those that the manifest was written of; give "
+                      "--accept-changed to take them as they are");
+  }
+}
+
+void Assembly::fill() {
+  const std::vector<Task> list = tasks();
+  std::vector<write::RangeCopier> copiers(threads(), write::RangeCopier(tally_, options_.stop));
+  for_each_index(list.size(), copiers.size(),
+                 [&](std::size_t worker, std::size_t i) { run(list[i], copiers[worker]); });
+  for (const OutputFile& output : outputs_) {
+    output.writer->finish();
+  }
+  report.cloned = tally_.cloned;
+  report.kernel = tally_.kernel;
+  report.read = tally_.read;
+}
+
+void Assembly::publish(const std::vector<const GgufSource*>& sources, const std::string& folder) {
+  for_each_index(outputs_.size(), threads(),
+                 [&](std::size_t /*worker*/, std::size_t i) { outputs_[i].file->flush(); });
+  for (const GgufSource* source : sources) {
+    source->require_unchanged();
+  }
+  if (stop_wanted(options_)) {
+    throw Stopped{};
+  }
+  for (const OutputFile& output : outputs_) {
+    output.file->rename();
+  }
+  sync_folder(folder, write::kOutputErrors.folder);
+  published_ = true;
+}
+
+}  // namespace
+
+std::vector<std::string> composed_paths(const std::string& target, std::size_t count) {
+  if (count <= 1) {
+    return {target};
+  }
+  const std::string name = file_name_of(target);
+  const std::string folder = target.substr(0, target.size() - name.size());
+  shard::SplitName split;
+  if (const auto given = shard::parse_split_name(name)) {
+    split.prefix = given->prefix;
+  } else {
+    split.prefix = name.ends_with(".gguf") ? name.substr(0, name.size() - 5) : name;
+  }
+  split.count = count;
+  std::vector<std::string> paths;
+  for (std::size_t i = 1; i <= count; ++i) {
+    paths.push_back(folder + split.file_name(i));
+  }
+  return paths;
+}
+
+ComposeReport compose(const Composition& composition, const std::string& target,
+                      const ComposeOptions& options) {
+  check_tensors(composition);
+  const std::vector<std::string> targets = composed_paths(target, composition.files.size());
+  const std::vector<const GgufSource*> sources = sources_of(composition);
+  refuse_inputs(targets, sources, options);
+  for (const std::string& path : targets) {
+    require_free_target(path, options.replace);
+  }
+  Assembly assembly(composition, options);
+  try {
+    assembly.create(targets);
+    assembly.fill();
+    assembly.publish(sources, folder_of(targets.front()));
+  } catch (const Stopped&) {
+    ComposeReport stopped;
+    stopped.stopped = true;
+    return stopped;
+  }
+  return assembly.report;
+}
+
+}  // namespace vindex::organ
