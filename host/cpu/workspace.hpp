@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -32,10 +33,9 @@ class Workspace {
 
   /// Errors: OutOfMemory naming `purpose`, beyond the limit or when the system has no more.
   void* allocate(std::uint64_t bytes, const char* purpose) {
-    void* const memory =
-        limit_bytes_ != 0 && bytes > limit_bytes_ - used_bytes_
-            ? nullptr
-            : std::aligned_alloc(64, static_cast<std::size_t>(bytes == 0 ? 64 : bytes));
+    void* const memory = limit_bytes_ != 0 && bytes > limit_bytes_ - used_bytes_
+                             ? nullptr
+                             : take(static_cast<std::size_t>(bytes));
     if (memory == nullptr) {
       throw OutOfMemory(purpose, bytes);
     }
@@ -44,12 +44,32 @@ class Workspace {
     return memory;
   }
   void release(void* memory, std::uint64_t bytes) noexcept {
-    std::free(memory);
+    void* block = nullptr;
+    std::memcpy(&block, static_cast<std::byte*>(memory) - sizeof(block), sizeof(block));
+    std::free(block);
     used_bytes_ -= bytes;
   }
   std::uint64_t peak_bytes() const { return peak_bytes_; }
 
  private:
+  static constexpr std::size_t kAlignment = 64;
+
+  /// Not std::aligned_alloc: glibc before 2.38 asks for more than it gives, so that what one matrix
+  /// released is too small for the next of its shape, and every matrix touches fresh pages.
+  static void* take(std::size_t bytes) {
+    auto* const block = bytes > SIZE_MAX - kAlignment
+                            ? nullptr
+                            : static_cast<std::byte*>(std::malloc(bytes + kAlignment));
+    if (block == nullptr) {
+      return nullptr;
+    }
+    // malloc() aligns to 16 bytes, so the block's own address fits in front.
+    const std::size_t skip = kAlignment - reinterpret_cast<std::uintptr_t>(block) % kAlignment;
+    static_assert(alignof(std::max_align_t) >= sizeof(block));
+    std::memcpy(block + skip - sizeof(block), &block, sizeof(block));
+    return block + skip;
+  }
+
   std::uint64_t limit_bytes_;
   std::uint64_t used_bytes_ = 0;
   std::uint64_t peak_bytes_ = 0;
