@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <future>
 #include <limits>
@@ -40,8 +41,8 @@ void write_counter(h5::File& file, const std::string& path, std::int32_t first, 
   h5::Dataset dataset =
       file.make_dataset(path, h5::Type::kInt32, {count}, {.chunk = {count}, .deflate = 1});
   dataset.write<std::int32_t>(0, count, numbers);
-  file.set_attribute(path, "long_name", long_name);
-  file.make_scale(path, path.substr(path.rfind('/') + 1));
+  dataset.set_attribute("long_name", long_name);
+  dataset.make_scale(path.substr(path.rfind('/') + 1));
 }
 
 void write_members(h5::File& file, const std::string& group, const Members& members,
@@ -50,9 +51,8 @@ void write_members(h5::File& file, const std::string& group, const Members& memb
   h5::Dataset dataset = file.make_dataset(path, h5::Type::kInt64, {members.size()},
                                           {.chunk = {members.size()}, .deflate = 1});
   dataset.write<std::int64_t>(0, members.size(), members);
-  file.set_attribute(path, "long_name",
-                     "row of " + table_group(table) + "/ that each row belongs to");
-  file.make_scale(path, "matrix");
+  dataset.set_attribute("long_name", "row of " + table_group(table) + "/ that each row belongs to");
+  dataset.make_scale("matrix");
 }
 
 /// Writes `count` rows in chunks of `step`, `elements` values each (zeros behind the last row).
@@ -116,10 +116,10 @@ void write_spectrum_group(h5::File& file, const std::string& group, bool part,
   } else {
     write_packed_rows(file, dataset, members.size(), step, step * width, read_rows);
   }
-  file.attach_scale(path, 0, group + "/matrix");
-  file.attach_scale(path, 1, index);
-  file.set_attribute(path, "long_name", "singular values, largest first");
-  file.set_attribute(path, "units", "1");
+  const std::array<std::string, 2> scales = {group + "/matrix", index};
+  file.attach_scales(dataset, scales);
+  dataset.set_attribute("long_name", "singular values, largest first");
+  dataset.set_attribute("units", "1");
 }
 
 struct VectorGroup {
@@ -133,8 +133,8 @@ h5::Dataset vector_dataset(h5::File& file, const std::string& path, const h5::Sh
   h5::Shape chunk = shape;
   chunk[0] = 1;
   h5::Dataset dataset = file.make_dataset(path, h5::type_of<T>(), shape, {.chunk = chunk});
-  file.set_attribute(path, "long_name", long_name);
-  file.set_attribute(path, "units", "1");
+  dataset.set_attribute("long_name", long_name);
+  dataset.set_attribute("units", "1");
   return dataset;
 }
 
@@ -176,12 +176,12 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
     gap.write<double>(i, 1, padded(vectors.gap, k));
     file.check_storage();
   }
-  for (const char* name : {"/right", "/left", "/sigma", "/residual", "/gap"}) {
-    file.attach_scale(group + name, 0, group + "/matrix");
-    file.attach_scale(group + name, 1, group + "/vector");
+  const std::vector<std::string> scales = {group + "/matrix", group + "/vector"};
+  for (const h5::Dataset* dataset : {&sigma, &residual, &gap}) {
+    file.attach_scales(*dataset, scales);
   }
-  file.attach_scale(group + "/right", 2, group + "/col");
-  file.attach_scale(group + "/left", 2, group + "/row");
+  file.attach_scales(right, std::array{scales[0], scales[1], group + "/col"});
+  file.attach_scales(left, std::array{scales[0], scales[1], group + "/row"});
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ void FileChecker::column(const std::string& path, h5::Type type, const h5::Shape
                                  h5::type_name(dataset.type()), h5::type_name(type)));
       return;
     }
-    require_attribute(path, "long_name");
+    require(file_.has_attribute(dataset, "long_name"), path + ": attribute long_name is missing");
     if (!scale.empty()) {
-      require(file_.has_scale(path, 0, scale), path + ": no dimension scale " + scale);
+      require(file_.has_scale(dataset, 0, scale), path + ": no dimension scale " + scale);
     } else {
-      require(file_.is_scale(path), path + " is no dimension scale");
+      require(file_.is_scale(dataset), path + " is no dimension scale");
     }
     read_through(file_, dataset, path);
   });
@@ -45,7 +45,7 @@ void FileChecker::row_columns(model::ResultTable table, const std::vector<Column
     }
     column(path, one.type, shape, scale);
     attempt([&] {
-      require(one.width == 1 || file_.has_scale(path, 1, second),
+      require(one.width == 1 || file_.has_scale(file_.open_dataset(path), 1, second),
               path + ": no dimension scale " + second);
       require(one.units.empty() || file_.has_attribute(path, "units"),
               path + ": attribute units is missing");

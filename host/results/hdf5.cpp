@@ -56,24 +56,28 @@ hid_t memory_type(Type type) {
   return -1;
 }
 
-Handle file_type(Type type) {
+hid_t file_type(Type type) {
   switch (type) {
     case Type::kInt8:
-      return Handle(written(H5Tcopy(H5T_STD_I8LE), "a type"));
+      return H5T_STD_I8LE;
     case Type::kInt32:
-      return Handle(written(H5Tcopy(H5T_STD_I32LE), "a type"));
+      return H5T_STD_I32LE;
     case Type::kInt64:
-      return Handle(written(H5Tcopy(H5T_STD_I64LE), "a type"));
+      return H5T_STD_I64LE;
     case Type::kFloat32:
-      return Handle(written(H5Tcopy(H5T_IEEE_F32LE), "a type"));
+      return H5T_IEEE_F32LE;
     case Type::kFloat64:
-      return Handle(written(H5Tcopy(H5T_IEEE_F64LE), "a type"));
+      return H5T_IEEE_F64LE;
     case Type::kString:
       break;
   }
-  Handle text(written(H5Tcopy(H5T_C_S1), "a type"));
-  written(H5Tset_size(text.id(), H5T_VARIABLE), "a type");
-  written(H5Tset_cset(text.id(), H5T_CSET_UTF8), "a type");
+  // One for the whole process: the library closes it.
+  static const hid_t text = [] {
+    const hid_t made = written(H5Tcopy(H5T_C_S1), "a type");
+    written(H5Tset_size(made, H5T_VARIABLE), "a type");
+    written(H5Tset_cset(made, H5T_CSET_UTF8), "a type");
+    return made;
+  }();
   return text;
 }
 
@@ -134,6 +138,15 @@ Handle link_utf8() {
   return list;
 }
 
+/// The library clears both of its conversion buffers for every list of strings, 1 MiB each unless
+/// told otherwise.
+Handle string_transfer() {
+  constexpr std::size_t kBufferBytes = 32U << 10U;
+  Handle list(written(H5Pcreate(H5P_DATASET_XFER), "a property list"));
+  written(H5Pset_buffer(list.id(), kBufferBytes, nullptr, nullptr), "a property list");
+  return list;
+}
+
 }  // namespace
 
 void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packed) {
@@ -154,11 +167,14 @@ File File::create(Storage& storage, std::string label) {
   const Handle access = access_list(storage);
   file.handle_ =
       Handle(written(H5Fcreate("vindex", H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), file.label_));
+  file.links_ = link_utf8();
+  file.transfer_ = string_transfer();
   return file;
 }
 
 void File::close() {
   const LibraryLock lock;
+  write_scale_uses();
   const std::int64_t id = handle_.id();
   const bool flushed = H5Fflush(id, H5F_SCOPE_LOCAL) >= 0;
   handle_ = Handle();
@@ -172,9 +188,11 @@ void File::make_group(const std::string& path) {
       written(H5Gcreate2(handle_.id(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), path));
 }
 
-Dataset File::make_dataset(const std::string& path, Type type, const Shape& shape,
-                           const Layout& layout) {
-  const LibraryLock lock;
+/// Properties of datasets of `layout`; neighbours of a table share them.
+std::int64_t File::creation_list(const Layout& layout, const std::string& path) {
+  if (creation_.id() >= 0 && created_ == layout) {
+    return creation_.id();
+  }
   Handle create(written(H5Pcreate(H5P_DATASET_CREATE), path));
   // Times would make two equal runs differ.
   written(H5Pset_obj_track_times(create.id(), false), path);
@@ -191,13 +209,20 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
     // Every chunk is written whole: a fill would be work for nothing.
     written(H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER), path);
   }
-  const Handle stored = file_type(type);
+  creation_ = std::move(create);
+  created_ = layout;
+  return creation_.id();
+}
+
+Dataset File::make_dataset(const std::string& path, Type type, const Shape& shape,
+                           const Layout& layout) {
+  const LibraryLock lock;
   const Handle space = shape.empty() ? scalar_space() : space_of(shape);
-  const Handle links = link_utf8();
   Dataset dataset;
-  dataset.handle_ = Handle(written(H5Dcreate2(handle_.id(), path.c_str(), stored.id(), space.id(),
-                                              links.id(), create.id(), H5P_DEFAULT),
-                                   path));
+  dataset.handle_ =
+      Handle(written(H5Dcreate2(handle_.id(), path.c_str(), file_type(type), space.id(),
+                                links_.id(), creation_list(layout, path), H5P_DEFAULT),
+                     path));
   dataset.where_ = label_ + " " + path;
   dataset.shape_ = shape;
   dataset.type_ = type;
@@ -207,40 +232,58 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
   return dataset;
 }
 
-void File::write_strings(const std::string& path, std::span<const std::string> values) {
+Dataset File::write_strings(const std::string& path, std::span<const std::string> values) {
   const LibraryLock lock;
   // Contiguous: the library lets no filter see references to variable-length strings.
-  const Dataset dataset = make_dataset(path, Type::kString, {values.size()}, {});
+  Dataset dataset = make_dataset(path, Type::kString, {values.size()}, {});
   if (values.empty()) {
-    return;
+    return dataset;
   }
   std::vector<const char*> pointers;
   pointers.reserve(values.size());
   for (const std::string& value : values) {
     pointers.push_back(value.c_str());
   }
-  const Handle memory = file_type(Type::kString);
-  written(H5Dwrite(dataset.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()),
+  written(H5Dwrite(dataset.id(), file_type(Type::kString), H5S_ALL, H5S_ALL, transfer_.id(),
+                   pointers.data()),
           path);
   storage_->rethrow_failure();
+  return dataset;
 }
 
 void File::write_text(const std::string& path, const std::string& text) {
   const LibraryLock lock;
   const Dataset dataset = make_dataset(path, Type::kString, {}, {});
-  const Handle memory = file_type(Type::kString);
   const char* pointer = text.c_str();
-  written(H5Dwrite(dataset.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &pointer), path);
+  written(
+      H5Dwrite(dataset.id(), file_type(Type::kString), H5S_ALL, H5S_ALL, transfer_.id(), &pointer),
+      path);
 }
 
 namespace {
 
-void write_attribute(hid_t file, const std::string& path, const std::string& name, hid_t stored,
+void write_attribute(hid_t object, const std::string& where, const std::string& name, hid_t stored,
                      hid_t memory, const Handle& space, const void* data) {
-  const Handle object(written(H5Oopen(file, path.c_str(), H5P_DEFAULT), path));
   const Handle attribute(written(
-      H5Acreate2(object.id(), name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), path));
-  written(H5Awrite(attribute.id(), memory, data), path);
+      H5Acreate2(object, name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), where));
+  written(H5Awrite(attribute.id(), memory, data), where);
+}
+
+Handle object_at(hid_t file, const std::string& path) {
+  return Handle(written(H5Oopen(file, path.c_str(), H5P_DEFAULT), path));
+}
+
+void write_text_attribute(hid_t object, const std::string& where, const std::string& name,
+                          const std::string& value) {
+  const hid_t text = file_type(Type::kString);
+  const char* pointer = value.c_str();
+  write_attribute(object, where, name, text, text, scalar_space(), &pointer);
+}
+
+std::uint64_t reference_to(hid_t object, const std::string& path, const std::string& where) {
+  hobj_ref_t reference = 0;
+  written(H5Rcreate(&reference, object, path.c_str(), H5R_OBJECT, -1), where);
+  return reference;
 }
 
 }  // namespace
@@ -248,47 +291,72 @@ void write_attribute(hid_t file, const std::string& path, const std::string& nam
 void File::set_attribute(const std::string& path, const std::string& name,
                          const std::string& value) {
   const LibraryLock lock;
-  const Handle text = file_type(Type::kString);
-  const char* pointer = value.c_str();
-  write_attribute(handle_.id(), path, name, text.id(), text.id(), scalar_space(), &pointer);
+  write_text_attribute(object_at(handle_.id(), path).id(), path, name, value);
 }
 
 void File::set_attribute(const std::string& path, const std::string& name, std::int64_t value) {
   const LibraryLock lock;
-  write_attribute(handle_.id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64, scalar_space(),
-                  &value);
+  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64,
+                  scalar_space(), &value);
 }
 
 void File::set_attribute(const std::string& path, const std::string& name,
                          std::span<const std::int8_t> values) {
   const LibraryLock lock;
-  write_attribute(handle_.id(), path, name, H5T_STD_I8LE, H5T_NATIVE_INT8,
+  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I8LE, H5T_NATIVE_INT8,
                   space_of({values.size()}), values.data());
 }
 
-void File::set_fill_value(const std::string& path, Type type, std::int32_t value) {
+void Dataset::set_attribute(const std::string& name, const std::string& value) {
   const LibraryLock lock;
-  if (type == Type::kInt8) {
-    const auto small = static_cast<std::int8_t>(value);
-    write_attribute(handle_.id(), path, "_FillValue", H5T_STD_I8LE, H5T_NATIVE_INT8, space_of({1}),
-                    &small);
+  write_text_attribute(id(), where_, name, value);
+}
+
+void Dataset::set_fill_value(std::int32_t value) {
+  const LibraryLock lock;
+  expects(type_ == Type::kInt8 || type_ == Type::kInt32, "a fill value of a small integer");
+  const auto small = static_cast<std::int8_t>(value);
+  const bool is_small = type_ == Type::kInt8;
+  write_attribute(id(), where_, "_FillValue", file_type(type_), memory_type(type_), space_of({1}),
+                  is_small ? static_cast<const void*>(&small) : &value);
+}
+
+void Dataset::make_scale(const std::string& name) {
+  const LibraryLock lock;
+  written(H5DSset_scale(id(), name.c_str()), where_);
+}
+
+void File::attach_scales(const Dataset& dataset, std::span<const std::string> scales) {
+  const LibraryLock lock;
+  const std::string& where = dataset.where_;
+  const std::uint64_t user = reference_to(dataset.id(), ".", where);
+  std::vector<hobj_ref_t> references;
+  for (const std::string& scale : scales) {
+    const auto dimension = static_cast<std::int32_t>(references.size());
+    references.push_back(reference_to(handle_.id(), scale, scale));
+    scale_uses_[scale].push_back({.dataset = user, .dimension = dimension});
+  }
+  std::vector<hvl_t> lists;
+  for (hobj_ref_t& reference : references) {
+    lists.push_back({.len = 1, .p = &reference});
+  }
+  const Handle type(written(H5Tvlen_create(H5T_STD_REF_OBJ), where));
+  write_attribute(dataset.id(), where, "DIMENSION_LIST", type.id(), type.id(),
+                  space_of({lists.size()}), lists.data());
+}
+
+void File::write_scale_uses() {
+  if (scale_uses_.empty()) {
     return;
   }
-  write_attribute(handle_.id(), path, "_FillValue", H5T_STD_I32LE, H5T_NATIVE_INT32, space_of({1}),
-                  &value);
-}
-
-void File::make_scale(const std::string& path, const std::string& name) {
-  const LibraryLock lock;
-  const Handle scale(written(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), path));
-  written(H5DSset_scale(scale.id(), name.c_str()), path);
-}
-
-void File::attach_scale(const std::string& path, unsigned dimension, const std::string& scale) {
-  const LibraryLock lock;
-  const Handle dataset(written(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT), path));
-  const Handle other(written(H5Dopen2(handle_.id(), scale.c_str(), H5P_DEFAULT), scale));
-  written(H5DSattach_scale(dataset.id(), other.id(), dimension), path);
+  const std::string what = "a dimension scale";
+  const Handle type(written(H5Tcreate(H5T_COMPOUND, sizeof(ScaleUse)), what));
+  written(H5Tinsert(type.id(), "dataset", HOFFSET(ScaleUse, dataset), H5T_STD_REF_OBJ), what);
+  written(H5Tinsert(type.id(), "dimension", HOFFSET(ScaleUse, dimension), H5T_NATIVE_INT32), what);
+  for (const auto& [scale, uses] : scale_uses_) {
+    write_attribute(object_at(handle_.id(), scale).id(), scale, "REFERENCE_LIST", type.id(),
+                    type.id(), space_of({uses.size()}), uses.data());
+  }
 }
 
 }  // namespace vindex::results::h5

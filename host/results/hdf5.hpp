@@ -7,7 +7,9 @@
 #include "storage.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +61,7 @@ struct Layout {
   Shape chunk;
   int deflate = 0;       ///< 0: only the checksum
   bool checksum = true;  ///< fletcher32 (chunked only)
+  bool operator==(const Layout&) const = default;
 };
 
 /// An open dataset. `where` of every error is "FILE PATH".
@@ -79,6 +82,11 @@ class Dataset {
   /// A whole chunk whose first row is `first`, as pack_chunk() made it; only for datasets with
   /// deflate and checksum.
   void write_packed(std::uint64_t first, std::span<const std::byte> packed);
+  void set_attribute(const std::string& name, const std::string& value);
+  /// Attribute `_FillValue`; the type is kInt8 or kInt32.
+  void set_fill_value(std::int32_t value);
+  /// Makes it a dimension scale.
+  void make_scale(const std::string& name);
   std::int64_t id() const { return handle_.id(); }
 
  private:
@@ -108,16 +116,16 @@ class File {
   void make_group(const std::string& path);
   Dataset make_dataset(const std::string& path, Type type, const Shape& shape,
                        const Layout& layout);
-  void write_strings(const std::string& path, std::span<const std::string> values);
+  Dataset write_strings(const std::string& path, std::span<const std::string> values);
   void write_text(const std::string& path, const std::string& text);  ///< scalar
   void set_attribute(const std::string& path, const std::string& name, const std::string& value);
   void set_attribute(const std::string& path, const std::string& name, std::int64_t value);
   void set_attribute(const std::string& path, const std::string& name,
                      std::span<const std::int8_t> values);
-  /// Attribute `_FillValue` of a dataset of `type`, kInt8 or kInt32.
-  void set_fill_value(const std::string& path, Type type, std::int32_t value);
-  void make_scale(const std::string& path, const std::string& name);
-  void attach_scale(const std::string& path, unsigned dimension, const std::string& scale);
+  /// Attaches one scale (its path) to each dimension; once for a dataset. The scales' own lists of
+  /// users are written by close(): the library's H5DSattach_scale would write a list anew for every
+  /// user.
+  void attach_scales(const Dataset& dataset, std::span<const std::string> scales);
 
   /// True where `path` is reached by hard links alone. Errors: FormatError on a link of another
   /// kind.
@@ -127,17 +135,36 @@ class File {
   std::vector<std::string> read_strings(const std::string& path) const;
   std::string read_text(const std::string& path) const;
   bool has_attribute(const std::string& path, const std::string& name) const;
+  bool has_attribute(const Dataset& dataset, const std::string& name) const;
   std::string text_attribute(const std::string& path, const std::string& name) const;
   std::int64_t integer_attribute(const std::string& path, const std::string& name) const;
-  bool is_scale(const std::string& path) const;
-  /// True where dimension `dimension` of `path` has `scale` attached.
-  bool has_scale(const std::string& path, unsigned dimension, const std::string& scale) const;
+  bool is_scale(const Dataset& dataset) const;
+  /// True where dimension `dimension` of the dataset has `scale` attached.
+  bool has_scale(const Dataset& dataset, std::size_t dimension, const std::string& scale) const;
   const std::string& label() const { return label_; }
 
  private:
+  /// A use of a scale: an element of its attribute REFERENCE_LIST (HDF5 dimension scale
+  /// specification, 1.0).
+  struct ScaleUse {
+    std::uint64_t dataset;  ///< object reference
+    std::int32_t dimension;
+  };
+  bool is_hard_link(const std::string& path) const;
+  std::int64_t creation_list(const Layout& layout, const std::string& path);
+  void write_scale_uses();
+
   Handle handle_;
   Storage* storage_ = nullptr;
   std::string label_;
+  /// Paths that hard links alone lead to, as found so far: every path is walked from the root.
+  mutable std::set<std::string, std::less<>> hard_links_;
+  Handle access_;    ///< access properties of datasets that are read
+  Handle links_;     ///< link creation properties
+  Handle transfer_;  ///< transfer properties of strings
+  Handle creation_;  ///< dataset creation properties of created_
+  Layout created_;
+  std::map<std::string, std::vector<ScaleUse>> scale_uses_;  ///< by path of the scale
 };
 
 }  // namespace vindex::results::h5

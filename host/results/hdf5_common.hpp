@@ -44,7 +44,7 @@ inline std::int64_t was_read(std::int64_t result, const std::string& label,
 
 /// In memory (native byte order).
 hid_t memory_type(Type type);
-/// In the file: little-endian, whatever the host; vlen UTF-8 strings.
-Handle file_type(Type type);
+/// In the file: little-endian, whatever the host; vlen UTF-8 strings. The library's own to close.
+hid_t file_type(Type type);
 
 }  // namespace vindex::results::h5

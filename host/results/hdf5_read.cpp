@@ -28,28 +28,42 @@ File File::open(Storage& storage, std::string label) {
                       "no HDF5 file, or a damaged or truncated one");
   }
   file.handle_ = Handle(id);
+  file.access_ = Handle(written(H5Pcreate(H5P_DATASET_ACCESS), "an access list"));
+  // One chunk of ours is about half a MiB; neighbours are read in order.
+  H5Pset_chunk_cache(file.access_.id(), 521, 1U << 20U, 1.0);
   return file;
+}
+
+bool File::is_hard_link(const std::string& path) const {
+  if (hard_links_.contains(path)) {
+    return true;
+  }
+  const htri_t found = H5Lexists(handle_.id(), path.c_str(), H5P_DEFAULT);
+  was_read(found, label_, path);
+  if (found == 0) {
+    return false;
+  }
+  H5L_info_t info = {};
+  was_read(H5Lget_info(handle_.id(), path.c_str(), &info, H5P_DEFAULT), label_, path);
+  if (info.type != H5L_TYPE_HARD) {
+    throw FormatError("E-RESULTS-LINK", printable(label_ + " " + path),
+                      "a soft or external link; those are not followed");
+  }
+  hard_links_.insert(path);
+  return true;
 }
 
 bool File::exists(const std::string& path) const {
   const LibraryLock lock;
+  if (hard_links_.contains(path)) {
+    return true;
+  }
   std::size_t end = 0;
   while (end != std::string::npos) {
     end = path.find('/', end + 1);
     const std::string prefix = path.substr(0, end);
-    if (prefix.empty() || prefix == "/") {
-      continue;
-    }
-    const htri_t found = H5Lexists(handle_.id(), prefix.c_str(), H5P_DEFAULT);
-    was_read(found, label_, prefix);
-    if (found == 0) {
+    if (!prefix.empty() && prefix != "/" && !is_hard_link(prefix)) {
       return false;
-    }
-    H5L_info_t info = {};
-    was_read(H5Lget_info(handle_.id(), prefix.c_str(), &info, H5P_DEFAULT), label_, prefix);
-    if (info.type != H5L_TYPE_HARD) {
-      throw FormatError("E-RESULTS-LINK", printable(label_ + " " + prefix),
-                        "a soft or external link; those are not followed");
     }
   }
   return true;
@@ -150,10 +164,7 @@ Dataset File::open_dataset(const std::string& path) const {
   }
   Dataset dataset;
   dataset.where_ = label_ + " " + path;
-  Handle access(was_read(H5Pcreate(H5P_DATASET_ACCESS), label_, path));
-  // One chunk of ours is about half a MiB; neighbours are read in order.
-  H5Pset_chunk_cache(access.id(), 521, 1U << 20U, 1.0);
-  dataset.handle_ = Handle(H5Dopen2(handle_.id(), path.c_str(), access.id()));
+  dataset.handle_ = Handle(H5Dopen2(handle_.id(), path.c_str(), access_.id()));
   was_read(dataset.id(), label_, path);
   const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
   const Handle create(was_read(H5Dget_create_plist(dataset.id()), label_, path));
@@ -262,21 +273,21 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
     return read_heap_strings(*storage_, *offset, count, printable(label_ + " " + path));
   }
   std::vector<char*> pointers(count, nullptr);
-  const Handle memory = file_type(Type::kString);
+  const hid_t memory = file_type(Type::kString);
   const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
   std::vector<std::string> out;
   if (count > 0) {
     const herr_t result =
-        H5Dread(dataset.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
+        H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
     if (result < 0) {
-      H5Dvlen_reclaim(memory.id(), space.id(), H5P_DEFAULT, pointers.data());
+      H5Dvlen_reclaim(memory, space.id(), H5P_DEFAULT, pointers.data());
       throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), "cannot be read");
     }
     out.reserve(count);
     for (const char* pointer : pointers) {
       out.emplace_back(pointer == nullptr ? "" : pointer);
     }
-    H5Dvlen_reclaim(memory.id(), space.id(), H5P_DEFAULT, pointers.data());
+    H5Dvlen_reclaim(memory, space.id(), H5P_DEFAULT, pointers.data());
   }
   return out;
 }
@@ -299,6 +310,11 @@ bool File::has_attribute(const std::string& path, const std::string& name) const
                   path) > 0;
 }
 
+bool File::has_attribute(const Dataset& dataset, const std::string& name) const {
+  const LibraryLock lock;
+  return was_read(H5Aexists(dataset.id(), name.c_str()), dataset.where_, name) > 0;
+}
+
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
   const LibraryLock lock;
   const std::string where = path + " attribute " + name;
@@ -312,9 +328,8 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
       H5Sget_simple_extent_npoints(space.id()) != 1) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is no text");
   }
-  const Handle memory = file_type(Type::kString);
   char* pointer = nullptr;
-  was_read(H5Aread(attribute.id(), memory.id(), &pointer), label_, where);
+  was_read(H5Aread(attribute.id(), file_type(Type::kString), &pointer), label_, where);
   std::string value = pointer == nullptr ? "" : pointer;
   H5free_memory(pointer);
   return value;
@@ -337,41 +352,42 @@ std::int64_t File::integer_attribute(const std::string& path, const std::string&
   return value;
 }
 
-bool File::is_scale(const std::string& path) const {
+bool File::is_scale(const Dataset& dataset) const {
   const LibraryLock lock;
-  const Dataset dataset = open_dataset(path);
   return H5DSis_scale(dataset.id()) > 0;
 }
 
-bool File::has_scale(const std::string& path, unsigned dimension, const std::string& scale) const {
+bool File::has_scale(const Dataset& dataset, std::size_t dimension,
+                     const std::string& scale) const {
+  constexpr const char* kName = "DIMENSION_LIST";
   const LibraryLock lock;
-  if (!exists(path) || !exists(scale)) {
+  if (!exists(scale) || !has_attribute(dataset, kName)) {
     return false;
   }
-  const Handle dataset(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT));
-  was_read(dataset.id(), label_, path);
-  struct Search {
-    haddr_t wanted;
-    bool found;
-  };
-  H5O_info_t info = {};
-  was_read(H5Oget_info_by_name2(handle_.id(), scale.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT),
-           label_, scale);
-  Search search = {info.addr, false};
   // Not H5DSis_attached: that follows the scale's references to every one of its users.
-  const auto visit = [](hid_t /*dataset*/, unsigned /*dimension*/, hid_t candidate,
-                        void* data) -> herr_t {
-    auto* sought = static_cast<Search*>(data);
-    H5O_info_t found = {};
-    if (H5Oget_info2(candidate, &found, H5O_INFO_BASIC) < 0) {
-      return -1;
-    }
-    sought->found = found.addr == sought->wanted;
-    return sought->found ? 1 : 0;
-  };
-  const int rank = H5DSget_num_scales(dataset.id(), dimension);
-  return rank > 0 && H5DSiterate_scales(dataset.id(), dimension, nullptr, visit, &search) >= 0 &&
-         search.found;
+  hobj_ref_t wanted = 0;
+  was_read(H5Rcreate(&wanted, handle_.id(), scale.c_str(), H5R_OBJECT, -1), label_, scale);
+  const Handle attribute(
+      was_read(H5Aopen(dataset.id(), kName, H5P_DEFAULT), dataset.where_, kName));
+  const Handle space(was_read(H5Aget_space(attribute.id()), dataset.where_, kName));
+  const Handle stored(was_read(H5Aget_type(attribute.id()), dataset.where_, kName));
+  const Handle list(was_read(H5Tvlen_create(H5T_STD_REF_OBJ), dataset.where_, kName));
+  if (H5Tequal(stored.id(), list.id()) <= 0 ||
+      H5Sget_simple_extent_npoints(space.id()) != static_cast<hssize_t>(dataset.shape().size()) ||
+      dimension >= dataset.shape().size()) {
+    return false;
+  }
+  std::vector<hvl_t> lists(dataset.shape().size());
+  const herr_t result = H5Aread(attribute.id(), list.id(), lists.data());
+  bool found = false;
+  if (result >= 0) {
+    const auto* const references = static_cast<const hobj_ref_t*>(lists[dimension].p);
+    found = std::find(references, references + lists[dimension].len, wanted) !=
+            references + lists[dimension].len;
+  }
+  H5Dvlen_reclaim(list.id(), space.id(), H5P_DEFAULT, lists.data());
+  was_read(result, dataset.where_, kName);
+  return found;
 }
 
 }  // namespace vindex::results::h5

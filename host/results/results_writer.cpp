@@ -31,11 +31,12 @@ void write_numbers(TableWriter& table, const Column& column, std::span<const Sto
     }
   }
   table.numbers<T>(column.name, values, column.long_name, column.units, column.width,
-                   column.width > 1 ? second : "");
+                   column.width > 1 ? second : "",
+                   column.missing_is_minus_one ? std::optional(-1) : std::nullopt);
 }
 
 void write_column(h5::File& file, TableWriter& table, const Column& column,
-                  std::span<const StoredRow* const> rows, const std::string& second, bool bare) {
+                  std::span<const StoredRow* const> rows, const std::string& second) {
   switch (column.type) {
     case h5::Type::kString: {
       std::vector<std::string> values;
@@ -61,9 +62,6 @@ void write_column(h5::File& file, TableWriter& table, const Column& column,
     case h5::Type::kFloat64:
       write_numbers<double>(table, column, rows, second);
       break;
-  }
-  if (column.missing_is_minus_one && !bare) {
-    file.set_fill_value(table.path(column.name), column.type, -1);
   }
   file.check_storage();
 }
@@ -105,7 +103,7 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
         return static_cast<double>(parent_of(row, numbers));
       };
     }
-    write_column(file, table, column, rows, "k", bare);
+    write_column(file, table, column, rows, "k");
   }
   constexpr std::array<std::int8_t, 6> kFlags = {0, 1, 2, 3, 4, 5};
   file.set_attribute(group + "/status", "flag_values", kFlags);
@@ -123,7 +121,7 @@ void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTab
     table.scale<std::int32_t>("moment", moments, "number of the moment");
   }
   for (const Column& column : resume_columns(schema)) {
-    write_column(file, table, column, rows, "moment", bare);
+    write_column(file, table, column, rows, "moment");
   }
 }
 

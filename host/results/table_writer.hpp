@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,39 +37,41 @@ class TableWriter {
   /// A further scale of this group (`k`).
   template <typename T>
   void scale(const std::string& name, std::span<const T> values, const std::string& long_name) {
-    put<T>(name, {values.size()}, values);
+    h5::Dataset dataset = put<T>(name, {values.size()}, values);
     if (bare_) {
       return;
     }
-    file_.set_attribute(path(name), "long_name", long_name);
-    file_.make_scale(path(name), name);
+    dataset.set_attribute("long_name", long_name);
+    dataset.make_scale(name);
   }
 
+  /// `fill`: attribute `_FillValue`, integers only.
   template <typename T>
   void numbers(const std::string& name, std::span<const T> values, const std::string& long_name,
-               const std::string& units, std::size_t width = 1, const std::string& second = "") {
+               const std::string& units, std::size_t width = 1, const std::string& second = "",
+               std::optional<std::int32_t> fill = std::nullopt) {
     h5::Shape shape = {rows_};
     if (!second.empty()) {
       shape.push_back(width);
     }
-    put<T>(name, shape, values);
-    finish(name, long_name, units);
-    if (!second.empty() && !bare_) {
-      file_.attach_scale(path(name), 1, path(second));
+    h5::Dataset dataset = put<T>(name, shape, values);
+    finish(dataset, name, long_name, units, second);
+    if (fill && !bare_) {
+      dataset.set_fill_value(*fill);
     }
   }
 
   void strings(const std::string& name, std::span<const std::string> values,
                const std::string& long_name) {
-    file_.write_strings(path(name), values);
-    finish(name, long_name, "");
+    h5::Dataset dataset = file_.write_strings(path(name), values);
+    finish(dataset, name, long_name, "", "");
   }
 
   std::string path(const std::string& name) const { return group_ + "/" + name; }
 
  private:
   template <typename T>
-  void put(const std::string& name, const h5::Shape& shape, std::span<const T> values) {
+  h5::Dataset put(const std::string& name, const h5::Shape& shape, std::span<const T> values) {
     constexpr std::uint64_t kRows = 16384;
     h5::Layout layout;
     if (shape[0] > 0 && !bare_) {
@@ -78,21 +81,26 @@ class TableWriter {
     }
     h5::Dataset dataset = file_.make_dataset(path(name), h5::type_of<T>(), shape, layout);
     dataset.write<T>(0, shape[0], values);
+    return dataset;
   }
 
-  void finish(const std::string& name, const std::string& long_name, const std::string& units) {
+  void finish(h5::Dataset& dataset, const std::string& name, const std::string& long_name,
+              const std::string& units, const std::string& second) {
     if (bare_) {
       return;
     }
-    file_.attach_scale(path(name), 0, path(dimension_));
-    file_.set_attribute(path(name), "long_name", long_name);
+    std::vector<std::string> scales = {path(dimension_)};
+    if (!second.empty()) {
+      scales.push_back(path(second));
+    }
+    file_.attach_scales(dataset, scales);
+    dataset.set_attribute("long_name", long_name);
     if (!units.empty()) {
-      file_.set_attribute(path(name), "units", units);
+      dataset.set_attribute("units", units);
     }
     if (!coordinates_.empty() &&
         std::find(coordinates_.begin(), coordinates_.end(), name) == coordinates_.end()) {
-      file_.set_attribute(path(name), "coordinates",
-                          fmt::format("{}", fmt::join(coordinates_, " ")));
+      dataset.set_attribute("coordinates", fmt::format("{}", fmt::join(coordinates_, " ")));
     }
   }
 

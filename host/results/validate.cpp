@@ -141,7 +141,7 @@ class SpectraChecker final : FileChecker {
     const std::vector<std::int64_t> rows = members(group);
     const h5::Dataset sigma = file_.open_dataset(group + "/sigma");
     const std::uint64_t width = sigma.shape().at(1);
-    require(file_.has_scale(group + "/sigma", 0, group + "/matrix"),
+    require(file_.has_scale(sigma, 0, group + "/matrix"),
             group + "/sigma: no dimension scale matrix");
     const std::uint64_t step = rows_per_block(width * sizeof(double));
     std::vector<double> block;
@@ -169,7 +169,7 @@ class SpectraChecker final : FileChecker {
     for (const char* name : {"/right", "/left", "/sigma", "/residual", "/gap"}) {
       const h5::Dataset dataset = file_.open_dataset(group + name);
       require(dataset.shape().at(0) == rows.size(), group + name + ": wrong shape");
-      require(file_.has_scale(group + name, 0, group + "/matrix"),
+      require(file_.has_scale(dataset, 0, group + "/matrix"),
               group + name + ": no dimension scale matrix");
       read_through(file_, dataset, group + name);
     }

@@ -105,7 +105,8 @@ TEST(DerivedRows, LieInATableOfTheirOwn) {
     EXPECT_NE(sigma_of(reader, weighted[i]), sigma_of(reader, matrices[of]));
   }
   EXPECT_TRUE(reader.file().exists("/imatrix/spectra/p16/sigma"));
-  EXPECT_TRUE(reader.file().has_scale("/imatrix/var_at_k", 0, "/imatrix/matrix"));
+  EXPECT_TRUE(reader.file().has_scale(reader.file().open_dataset("/imatrix/var_at_k"), 0,
+                                      "/imatrix/matrix"));
   // The sign flip is the null of a weighted matrix, though nobody asked for it in /matrix/.
   EXPECT_TRUE(reader.file().exists("/imatrix/var_at_k_signflip"));
   EXPECT_FALSE(reader.file().exists("/matrix/var_at_k_signflip"));

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <hdf5_hl.h>
 
 #include <cmath>
 #include <fstream>
@@ -40,7 +41,39 @@ TEST(Coordinates, EveryColumnNamesThoseOfItsTable) {
     EXPECT_GT(columns, 10U) << group;
   }
   EXPECT_FALSE(file.exists("/tensor/tensor"));
-  EXPECT_TRUE(file.has_scale("/tensor/name", 0, "/tensor/entry"));
+  EXPECT_TRUE(file.has_scale(file.open_dataset("/tensor/name"), 0, "/tensor/entry"));
+  EXPECT_FALSE(file.has_scale(file.open_dataset("/tensor/name"), 0, "/matrix/matrix"));
+  EXPECT_FALSE(file.has_scale(file.open_dataset("/tensor/entry"), 0, "/tensor/entry"));
+}
+
+// Both lists are ours: a dataset names its scales and a scale its users. The library asks both.
+TEST(DimensionScales, NameTheirUsersAsTheirUsersNameThem) {
+  const TestFolder folder;
+  write_sample(folder / "out.h5", sample_run());
+  std::vector<std::pair<std::string, std::string>> uses = {{"/matrix/var_at_k", "/matrix/k"}};
+  {
+    const ResultsReader reader(folder / "out.h5");
+    for (const auto& [group, dimension] : std::vector<std::pair<std::string, std::string>>{
+             {"/matrix", "matrix"}, {"/tensor", "entry"}, {"/layer", "group"}}) {
+      for (const std::string& name : reader.file().list(group)) {
+        if (name != dimension && name != "k") {
+          uses.emplace_back(group + "/" + name, group + "/" + dimension);
+        }
+      }
+    }
+  }
+  const hid_t file = H5Fopen((folder / "out.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  ASSERT_GE(file, 0);
+  for (const auto& [user, scale] : uses) {
+    const hid_t dataset = H5Dopen2(file, user.c_str(), H5P_DEFAULT);
+    const hid_t other = H5Dopen2(file, scale.c_str(), H5P_DEFAULT);
+    const unsigned dimension = scale == "/matrix/k" ? 1 : 0;
+    EXPECT_EQ(H5DSget_num_scales(dataset, dimension), 1) << user;
+    EXPECT_GT(H5DSis_attached(dataset, other, dimension), 0) << user << " " << scale;
+    H5Dclose(other);
+    H5Dclose(dataset);
+  }
+  H5Fclose(file);
 }
 
 TEST(Coordinates, AFileWithTheFormerDimensionIsValidAndRead) {
