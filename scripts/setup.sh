@@ -4,7 +4,8 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 python3-venv libcli11-dev libhdf5-dev libopenblas-dev liblapacke-dev
-          nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev zlib1g-dev libgtest-dev)
+          nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
+          zlib1g-dev libgtest-dev)
 if [[ "${1:-}" == "--development" ]]; then
   packages+=(clang libclang-rt-14-dev clang-format clang-tidy hdf5-tools
              python3-h5py python3-h5netcdf python3-netcdf4 python3-pandas python3-xarray tmux dpkg-dev file)

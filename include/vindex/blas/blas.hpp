@@ -24,6 +24,7 @@ namespace vindex::blas {
   X(cblas_dsyrk)                 \
   X(cblas_dtrmm)                 \
   X(cblas_dtrsm)                 \
+  X(cblas_sgemm)                 \
   X(cblas_ssymm)                 \
   X(cblas_ssyrk)                 \
   X(dbdsqr_)                     \

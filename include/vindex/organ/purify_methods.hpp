@@ -1,0 +1,98 @@
+// Owns what "purified" means: how each method changes a matrix of weights, and nothing of files.
+//   svd-shrink      optimal shrinkage of singular values for the Frobenius norm
+//   svd-gd          hard threshold of Gavish and Donoho (arXiv 1305.5870)
+//   laser           the leading floor(rho min(m, n)) triplets (arXiv 2312.13558)
+//   fft             bins of the flat transform that hold a share rho of the energy
+//   fft-universal   bins above sigma sqrt(ln N), sigma = median|X| / sqrt(ln 2)
+//   haar            details that have no coherent parent are attenuated
+//   haar-bayes      BayesShrink per band (Chang, Yu, Vetterli 2000)
+//   haar-visu       VisuShrink (Donoho, Johnstone 1994)
+// The SVD methods commute with permutations of rows and columns. The flat ones do not: they look
+// for smoothness in storage order, which a network does not have.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace vindex::organ {
+
+enum class PurifyMethod : std::uint8_t {
+  kSvdShrink,
+  kSvdGd,
+  kLaser,
+  kFft,
+  kFftUniversal,
+  kHaar,
+  kHaarBayes,
+  kHaarVisu,
+  kCount
+};
+
+/// "svd-shrink", ...: as above.
+std::string_view method_name(PurifyMethod method);
+std::optional<PurifyMethod> method_of(std::string_view name);
+/// True for the three that change singular values and nothing else.
+bool is_spectral(PurifyMethod method);
+
+/// A method with its parameters. Only its own are looked at.
+struct PurifyRule {
+  PurifyMethod method = PurifyMethod::kSvdShrink;
+  double energy_share = 0.95;  ///< fft: rho, in (0, 1]
+  double rank_share = 0.1;     ///< laser: rho, in [0, 1]
+  std::int32_t levels = 6;     ///< haar*: scales
+  double tau = 0.5;            ///< haar: coherence from which a detail stays whole
+};
+
+/// Purifies `values`, flat in storage order, in place by a method that is not spectral. Any length.
+/// Errors: expects() on a spectral method. Weights must be finite.
+/// Memory: flat_method_bytes(). Pure; any thread.
+void purify_flat(const PurifyRule& rule, std::span<float> values);
+
+/// Upper bound of the bytes that purify_flat() takes beside the values.
+std::uint64_t flat_method_bytes(PurifyMethod method, std::uint64_t count);
+
+/// What is noise in a spectrum of a matrix of p x n, p <= n: the Marchenko-Pastur law whose median
+/// is the spectrum's (reference of the law: measure/marchenko_pastur.hpp).
+struct NoiseFit {
+  double aspect = 1.0;  ///< p / n
+  double sigma = 0.0;   ///< standard deviation of a weight of noise; 0: there is none to speak of
+  double unit = 0.0;    ///< sigma sqrt(n): noise ends at (1 + sqrt(p/n)) of it
+  double ks = 1.0;      ///< Kolmogorov-Smirnov distance of all p values to the law
+  std::int64_t rank_edge = 0;  ///< singular values beyond the end of the noise
+  std::int64_t rank_gd = 0;    ///< beyond the threshold of Gavish and Donoho
+};
+
+/// The fit of all min(rows, cols) singular values, descending, at least one. A spectrum whose
+/// median is lost in float32 beside the largest value (exact low rank, a constant) has sigma 0.
+NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double> singular_values);
+
+/// lambda(beta) of Gavish and Donoho: what is above lambda sigma sqrt(n) stays. 4/sqrt(3) at 1.
+double hard_threshold(double aspect);
+
+/// eta(z) of the shrinker that is optimal in the Frobenius norm, z = y / (sigma sqrt(n)): 0 up to
+/// 1 + sqrt(beta), then sqrt((z^2 - beta - 1)^2 - 4 beta) / z. Source: Gavish and Donoho, Optimal
+/// shrinkage of singular values, IEEE Trans. Inf. Theory 2017.
+double optimal_shrinkage(double z, double aspect);
+
+/// The new leading singular values under a spectral rule; all others become zero. Empty: the
+/// result would be the zero matrix. Errors: expects() on a rule that is not spectral.
+std::vector<double> kept_values(const PurifyRule& rule, const NoiseFit& fit,
+                                std::span<const double> singular_values);
+
+/// How a matrix W' differs from W.
+struct ChangeFigures {
+  double energy_removed = 0.0;   ///< 1 - |W'|^2 / |W|^2
+  double cosine = 1.0;           ///< <W, W'> / (|W| |W'|); 0 where W' is zero
+  double relative_change = 0.0;  ///< |W - W'| / |W|
+};
+
+/// Of new singular values on the old vectors: exact without either matrix.
+ChangeFigures change_of_values(std::span<const double> singular_values,
+                               std::span<const double> kept);
+/// Of weights.
+ChangeFigures change_of_weights(std::span<const float> before, std::span<const float> after);
+
+}  // namespace vindex::organ
