@@ -80,7 +80,8 @@ GgufWriter::GgufWriter(AtomicFile& file, const GgufKeys& keys,
   append(head.buffer, keys.count());
   write_keys(keys, head);
   write_table(alignment, head);
-  const std::uint64_t data = *checked_round_up(head.position(), alignment);
+  header_bytes_ = head.position();
+  const std::uint64_t data = *checked_round_up(header_bytes_, alignment);
   head.flush();
   for (std::uint64_t& start : offsets_) {
     start += data;

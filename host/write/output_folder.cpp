@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <span>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -58,6 +59,9 @@ OutputFolder::~OutputFolder() {
     file->withdraw();
   }
   files_.clear();
+  for (const std::string& folder : inner_) {
+    ::rmdir(folder.c_str());
+  }
   if (created_) {
     ::rmdir(path_.c_str());
   }
@@ -65,11 +69,24 @@ OutputFolder::~OutputFolder() {
 
 AtomicFile& OutputFolder::create(const std::string& name) {
   const std::string path = (fs::path(path_) / name).string();
+  const std::string folder = folder_of(path);
+  const std::lock_guard lock(mutex_);
+  if (folder_of(name) != "." && !inner_.contains(folder)) {
+    if (::mkdir(folder.c_str(), 0777) != 0) {
+      throw_output_error("E-OUTPUT-CREATE", errno, "cannot create the folder " + printable(folder));
+    }
+    inner_.insert(folder);
+  }
   if (::access(path.c_str(), F_OK) == 0) {
     throw OutputError("E-OUTPUT-EXISTS", printable(path) + " exists already");
   }
   files_.push_back(std::make_unique<AtomicFile>(path, kOutputErrors));
   return *files_.back();
+}
+
+void OutputFolder::drop(AtomicFile& file) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(files_, [&](const auto& each) { return each.get() == &file; });
 }
 
 void OutputFolder::write_text(const std::string& name, std::string_view text) {
@@ -82,6 +99,9 @@ void OutputFolder::publish() {
   }
   for (const auto& file : files_) {
     file->rename();
+  }
+  for (const std::string& folder : inner_) {
+    sync_folder(folder, kOutputErrors.folder);
   }
   sync_folder(path_, kOutputErrors.folder);
   published_ = true;

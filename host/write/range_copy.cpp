@@ -28,52 +28,60 @@ RangeCopy part_of(const RangeCopy& range, std::uint64_t begin, std::uint64_t byt
   return part;
 }
 
-/// Begins writing the range to the device; what fails shows up in fsync.
-void write_back(const RangeCopy& range) {
-  (void)::sync_file_range(range.file->descriptor(), static_cast<off64_t>(range.file_offset),
-                          static_cast<off64_t>(range.bytes), SYNC_FILE_RANGE_WRITE);
-}
-
 }  // namespace
 
+bool can_share_blocks(const shard::ByteSource& source, AtomicFile& file) {
+  struct file_clone_range request = {};
+  request.src_fd = source.descriptor();
+  request.src_length = kBlockBytes;
+  if (source.descriptor() < 0 || source.size() < kBlockBytes ||
+      ::ioctl(file.descriptor(), FICLONERANGE, &request) != 0) {
+    return false;
+  }
+  file.resize(0);
+  return true;
+}
+
 bool RangeCopier::run(const RangeCopy& range, Sha256* digest) {
-  if (range.bytes == 0) {
+  if (range.bytes == 0 || stopped()) {
     return !stopped();
   }
-  const bool is_file = range.source->descriptor() >= 0;
-  if (is_file && digest == nullptr) {
-    const std::uint64_t skew =
-        (kBlockBytes - range.source_offset % kBlockBytes) % kBlockBytes;  // to the next whole block
-    const bool aligned = range.source_offset % kBlockBytes == range.file_offset % kBlockBytes;
-    if (aligned && range.bytes >= kLeastCloned + kBlockBytes) {
-      const std::uint64_t whole = (range.bytes - skew) / kBlockBytes * kBlockBytes;
-      const std::uint64_t cloned = clone(part_of(range, skew, whole));
-      if (cloned > 0) {
-        return by_hand(part_of(range, 0, skew), nullptr) &&
-               by_hand(part_of(range, skew + cloned, range.bytes - skew - cloned), nullptr);
-      }
-    }
+  const bool cloned = clone(range);
+  bool going = true;
+  if (cloned) {
+    going = digest == nullptr || by_hand(range, digest, false);
+  } else if (range.source->descriptor() >= 0 && digest == nullptr) {
     RangeCopy rest = range;
-    const bool going = by_kernel(rest) && by_hand(rest, nullptr);
-    write_back(range);
-    return going;
+    going = by_kernel(rest) && by_hand(rest, nullptr, true);
+  } else {
+    going = by_hand(range, digest, true);
   }
-  const bool going = by_hand(range, digest);
-  write_back(range);
+  // Begins writing to the device; what fails shows up in fsync.
+  (void)::sync_file_range(range.file->descriptor(), static_cast<off64_t>(range.file_offset),
+                          static_cast<off64_t>(range.bytes), SYNC_FILE_RANGE_WRITE);
   return going;
 }
 
-std::uint64_t RangeCopier::clone(const RangeCopy& range) {
+bool RangeCopier::clone(const RangeCopy& range) {
+  const std::uint64_t begin =
+      (kBlockBytes - range.source_offset % kBlockBytes) % kBlockBytes;  // of the first whole block
+  if (range.source->descriptor() < 0 || range.bytes < begin + kLeastCloned ||
+      range.source_offset % kBlockBytes != range.file_offset % kBlockBytes) {
+    return false;
+  }
+  const std::uint64_t bytes = (range.bytes - begin) / kBlockBytes * kBlockBytes;
   struct file_clone_range request = {};
   request.src_fd = range.source->descriptor();
-  request.src_offset = range.source_offset;
-  request.src_length = range.bytes;
-  request.dest_offset = range.file_offset;
-  if (range.bytes == 0 || ::ioctl(range.file->descriptor(), FICLONERANGE, &request) != 0) {
-    return 0;  // another file system, or one that cannot: copied instead
+  request.src_offset = range.source_offset + begin;
+  request.src_length = bytes;
+  request.dest_offset = range.file_offset + begin;
+  if (::ioctl(range.file->descriptor(), FICLONERANGE, &request) != 0) {
+    return false;  // another file system, or one that cannot: copied instead
   }
-  tally_.cloned += range.bytes;
-  return range.bytes;
+  tally_.cloned += bytes;
+  const std::uint64_t end = begin + bytes;
+  return by_hand(part_of(range, 0, begin), nullptr, true) &&
+         by_hand(part_of(range, end, range.bytes - end), nullptr, true);
 }
 
 bool RangeCopier::by_kernel(RangeCopy& rest) {
@@ -99,7 +107,7 @@ bool RangeCopier::by_kernel(RangeCopy& rest) {
   return true;
 }
 
-bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest) {
+bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest, bool write) {
   buffer_.resize(std::max<std::size_t>(
       buffer_.size(), static_cast<std::size_t>(std::min(kBufferBytes, rest.bytes))));
   while (rest.bytes > 0) {
@@ -112,8 +120,10 @@ bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest) {
     if (digest != nullptr) {
       digest->update(std::span<const std::byte>(bytes));
     }
-    rest.file->write(rest.file_offset, bytes);
-    tally_.read += now;
+    if (write) {
+      rest.file->write(rest.file_offset, bytes);
+      tally_.read += now;
+    }
     rest = part_of(rest, now, rest.bytes - now);
   }
   return !stopped();

@@ -122,7 +122,8 @@ SafetensorsWriter::SafetensorsWriter(AtomicFile& file, std::vector<SafetensorsTe
   }
   file_.write(0, std::as_bytes(std::span(&length, 1)));
   file_.write(8, std::as_bytes(std::span(text)));
-  file_.resize(8 + length + data_bytes_);
+  data_offset_ = 8 + length;
+  file_.resize(data_offset_ + data_bytes_);
 }
 
 void SafetensorsWriter::write(std::size_t index, std::uint64_t offset,

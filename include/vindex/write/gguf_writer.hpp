@@ -46,6 +46,8 @@ class GgufWriter {
   /// means: where they belong in it. They count as written. Thread-safe as write().
   std::uint64_t place(std::size_t index, std::uint64_t offset, std::uint64_t bytes);
 
+  /// Of keys and table, without the padding behind them.
+  std::uint64_t header_bytes() const { return header_bytes_; }
   /// Of the whole file, padding included.
   std::uint64_t file_bytes() const { return end_of_file_; }
 
@@ -60,6 +62,7 @@ class GgufWriter {
   std::vector<std::uint64_t> offsets_;  // absolute, by index
   std::uint64_t data_bytes_ = 0;        // without padding
   std::uint64_t end_ = 0;               // of the padded data, from their start
+  std::uint64_t header_bytes_ = 0;
   std::uint64_t end_of_file_ = 0;
   std::atomic<std::uint64_t> written_{0};
 };

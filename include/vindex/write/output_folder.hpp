@@ -5,6 +5,8 @@
 #include <vindex/core/atomic_file.hpp>
 
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +30,12 @@ class OutputFolder {
   OutputFolder& operator=(const OutputFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  /// A new file of this folder; the reference holds until the folder ends. Errors: OutputError
-  /// E-OUTPUT-EXISTS where somebody else made it meanwhile; those of AtomicFile.
+  /// A new file of this folder, or of a folder in it ("organs/a.bin"), which is made where absent;
+  /// the reference holds until the folder ends. Thread-safe. Errors: OutputError E-OUTPUT-EXISTS
+  /// where somebody else made it meanwhile; those of AtomicFile.
   AtomicFile& create(const std::string& name);
+  /// Removes a file of create() again, which must not be used any more.
+  void drop(AtomicFile& file);
   /// A new file with this text.
   void write_text(const std::string& name, std::string_view text);
   /// Flushes all files, renames them in the order of creation, flushes the folder.
@@ -40,6 +45,8 @@ class OutputFolder {
   std::string path_;
   bool created_ = false;
   bool published_ = false;
+  std::mutex mutex_;
+  std::set<std::string> inner_;  ///< folders made within, by their paths
   std::vector<std::unique_ptr<AtomicFile>> files_;
 };
 

@@ -31,6 +31,9 @@ struct CopyTally {
   std::atomic<std::uint64_t> read{0};    ///< read and written here
 };
 
+/// Whether `file`, which is empty, can share blocks with `source`: tries it, and leaves it empty.
+bool can_share_blocks(const shard::ByteSource& source, AtomicFile& file);
+
 /// One thread's. Its buffer is kept from one range to the next.
 class RangeCopier {
  public:
@@ -45,10 +48,11 @@ class RangeCopier {
 
  private:
   bool stopped() const { return stop_ != nullptr && *stop_ != 0; }
-  std::uint64_t clone(const RangeCopy& range);
-  /// False: stopped.
+  /// Shares whole blocks and writes what lies around them. False: not possible, nothing done.
+  bool clone(const RangeCopy& range);
+  /// False: stopped. `rest` is what it left.
   bool by_kernel(RangeCopy& rest);
-  bool by_hand(RangeCopy rest, Sha256* digest);
+  bool by_hand(RangeCopy rest, Sha256* digest, bool write);
 
   CopyTally& tally_;
   const std::atomic<int>* stop_;

@@ -1,0 +1,108 @@
+// The verb organ extract: a model taken apart, tensor by tensor.
+#include "organ.hpp"
+
+#include <vindex/core/text_table.hpp>
+#include <vindex/organ/extract.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace vindex::apps {
+
+namespace {
+
+std::string extract_json(const organ::ExtractSettings& settings,
+                         const organ::ExtractReport& report) {
+  nlohmann::ordered_json classes = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const organ::ClassCount& count = report.classes.at(i);
+    classes[std::string(organ::class_name(static_cast<organ::OrganClass>(i)))] = {
+        {"tensors", count.tensors}, {"params", count.params}, {"bytes", count.bytes}};
+  }
+  nlohmann::ordered_json json = {{"schema", "organ-extract/1"},
+                                 {"model", settings.model},
+                                 {"output", settings.output},
+                                 {"storage", settings.by_reference ? "reference" : "files"},
+                                 {"tensors", report.tensors},
+                                 {"tensors_total", report.tensors_total},
+                                 {"bytes", report.bytes},
+                                 {"bytes_sharing_blocks", report.cloned},
+                                 {"seconds", report.seconds},
+                                 {"classes", std::move(classes)}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string extract_text(const organ::ExtractSettings& settings,
+                         const organ::ExtractReport& report) {
+  std::string text = fmt::format("{:<10} {:>8} {:>16} {:>12}\n", "class", "tensors", "weights",
+                                 "bytes");
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const organ::ClassCount& count = report.classes.at(i);
+    if (count.tensors > 0) {
+      text += fmt::format("{:<10} {:>8} {:>16} {:>12}\n",
+                          organ::class_name(static_cast<organ::OrganClass>(i)), count.tensors,
+                          count.params, size_text(count.bytes));
+    }
+  }
+  text += fmt::format("{} of {} tensors {} {}: {}\n", report.tensors, report.tensors_total,
+                      settings.by_reference ? "by reference in" : "in", printable(settings.output),
+                      rate_text(settings.by_reference && !settings.digests ? 0 : report.bytes,
+                                report.seconds));
+  return text;
+}
+
+Ending run_extract(const organ::ExtractSettings& given, const Session& session, bool json) {
+  organ::ExtractSettings settings = given;
+  settings.tool = organ_tool_name();
+  settings.stop = &catch_stop_signals();
+  const organ::ExtractReport report = organ::extract(settings);
+  if (report.stopped) {
+    return stopped_early("nothing of " + printable(settings.output) + " is kept");
+  }
+  say_warnings(session, report.warnings);
+  if (json || !session.quiet) {
+    print_result(json ? extract_json(settings, report) : extract_text(settings, report));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_organ_extract(CLI::App& organ, Session& session) {
+  struct Options {
+    organ::ExtractSettings settings;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  organ::ExtractSettings& settings = options->settings;
+  CLI::App* verb = organ.add_subcommand(
+      "extract",
+      "Take a model apart: each tensor a valid GGUF of its own, and a manifest\n\n"
+      "Examples:\n  vindex organ extract model.gguf -o organs\n"
+      "  vindex organ extract model-00001-of-00005.gguf -o organs --by-reference\n"
+      "  vindex organ extract model.gguf -o ffn --type organ --layers 5-20\n"
+      "`vindex organ assemble organs -o again.gguf` gives back the same bytes.");
+  verb->add_option("model", settings.model, "GGUF file, split or folder; or safetensors")
+      ->required();
+  verb->add_option("-o,--output", settings.output, "Folder to create")->required();
+  verb->add_flag("--by-reference", settings.by_reference,
+                 "Copy nothing: the manifest says where the bytes lie");
+  verb->add_flag("--digests", settings.digests,
+                 "With --by-reference: digest every tensor (reads all of it); copies always have "
+                 "digests");
+  verb->add_option("--type", settings.types,
+                   "Classes: skeleton, organ (feed-forward, with router), ffn (without it), embed, "
+                   "norm, adapter, router, other, all");
+  verb->add_option("--layers", settings.layers,
+                   "Blocks, for example 0,1,5-20 (-1: what is in no block)");
+  verb->add_option("--threads", settings.threads, "Threads that copy (0: by the machine)")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  verb->add_flag("--json", options->json, "Report as one JSON document");
+  on_choice(*verb, session,
+            [&session, options] { return run_extract(options->settings, session, options->json); });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,160 @@
+#include "manifest.hpp"
+
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/organ/assemble.hpp>
+#include <vindex/organ/gguf_source.hpp>
+#include <vindex/organ/provenance.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+namespace vindex::organ {
+namespace {
+
+constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
+
+std::string target_of(const AssembleSettings& settings, const std::string& own_name) {
+  std::error_code ignored;
+  if (settings.output.ends_with('/') || std::filesystem::is_directory(settings.output, ignored)) {
+    return (std::filesystem::path(settings.output) / own_name).string();
+  }
+  return settings.output;
+}
+
+/// Which tensors have other bytes than their digests say; reads them all.
+std::vector<bool> changed_bytes(const GgufSource& source, const AssembleSettings& settings) {
+  const std::vector<OrganTensor>& tensors = source.tensors();
+  const std::size_t threads = thread_count(kBufferBytes, settings.threads);
+  std::vector<std::vector<std::byte>> buffers(threads);
+  std::vector<char> changed(tensors.size(), 0);
+  for_each_index(tensors.size(), threads, [&](std::size_t worker, std::size_t i) {
+    const OrganTensor& tensor = tensors[i];
+    Sha256 digest;
+    std::vector<std::byte>& buffer = buffers[worker];
+    buffer.resize(static_cast<std::size_t>(kBufferBytes));
+    for (std::uint64_t done = 0; !tensor.sha256.empty() && done < tensor.bytes;) {
+      if (settings.stop != nullptr && *settings.stop != 0) {
+        return;  // compose() sees it too
+      }
+      const std::span<std::byte> bytes = std::span(buffer).first(
+          static_cast<std::size_t>(std::min(kBufferBytes, tensor.bytes - done)));
+      source.read(tensor, done, bytes);
+      digest.update(std::span<const std::byte>(bytes));
+      done += bytes.size();
+    }
+    changed[i] = !tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256 ? 1 : 0;
+  });
+  return {changed.begin(), changed.end()};
+}
+
+std::vector<ComposedTensor> composed_tensors(const GgufSource& source) {
+  std::vector<ComposedTensor> tensors;
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
+    ComposedTensor& tensor = tensors.emplace_back();
+    tensor.layout = source.layout(source.tensors()[i]);
+    tensor.source = &source;
+    tensor.tensor = i;
+    tensor.sha256 = source.tensors()[i].sha256;
+  }
+  return tensors;
+}
+
+bool is_model_key(const shard::GgufKey& key) { return !is_split_key(key.name); }
+
+/// The files that the source was, keys verbatim but for the first's where `first` is given.
+Composition as_it_was(const GgufSource& source, std::optional<write::GgufKeys> first,
+                      std::vector<ComposedTensor> tensors) {
+  Composition composition;
+  for (std::size_t i = 0; i < source.splits().size(); ++i) {
+    ComposedFile& file = composition.files.emplace_back();
+    const GgufSplit& split = source.splits()[i];
+    if (i == 0 && first) {
+      file.keys = std::move(*first);
+      for (const shard::GgufKey& key : split.header.keys) {
+        if (is_split_key(key.name)) {
+          file.keys.copy(key, split.header, *split.source);
+        }
+      }
+    } else {
+      file.keys = source.copy_keys(i);
+    }
+    file.bare_end = split.bare_end;
+  }
+  for (const OrganTensor& tensor : source.tensors()) {
+    ++composition.files[tensor.split].tensor_count;
+  }
+  composition.tensors = std::move(tensors);
+  return composition;
+}
+
+void require_whole(const GgufSource& source) {
+  if (source.tensors().size() < source.tensors_total()) {
+    throw ConfigurationError(
+        "E-ORGAN-PARTIAL",
+        fmt::format("{}: a selection of {} of {} tensors; a model needs all: extract without --type "
+                    "and --layers, or name it as a donor in a recipe",
+                    printable(source.path()), source.tensors().size(), source.tensors_total()));
+  }
+}
+
+void assemble_model(const AssembleSettings& settings, AssembleReport& report) {
+  OpenGgufOptions options;
+  options.accept_changed = settings.accept_changed;
+  const auto source = open_gguf(settings.input, options);
+  require_whole(*source);
+  report.warnings = source->warnings();
+  std::vector<ComposedTensor> tensors = composed_tensors(*source);
+  report.tensors = tensors.size();
+  if (settings.accept_changed) {
+    const std::vector<bool> changed = changed_bytes(*source, settings);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (changed[i]) {
+        tensors[i].sha256.clear();
+        report.changed.push_back(tensors[i].layout.name);
+      }
+    }
+  }
+  std::optional<write::GgufKeys> first;
+  if (!report.changed.empty() || source->changed()) {
+    Provenance provenance;
+    provenance.parents = {source.get()};
+    provenance.history = fmt::format("assemble: {} tensors are not as they were extracted",
+                                     report.changed.size());
+    first = changed_keys(*source, tensors, provenance);
+  }
+  Composition composition =
+      settings.shard_bytes
+          ? split_by_size(first ? std::move(*first) : source->copy_keys(0, is_model_key),
+                          std::move(tensors), *settings.shard_bytes)
+          : as_it_was(*source, std::move(first), std::move(tensors));
+  ComposeOptions how;
+  how.replace = settings.replace;
+  how.threads = settings.threads;
+  how.stop = settings.stop;
+  if (source->from_manifest()) {
+    how.inputs.push_back(organ_folder_of(settings.input) + "/" + kManifestName);
+  }
+  report.composed =
+      compose(composition, target_of(settings, source->splits().front().file_name), how);
+}
+
+}  // namespace
+
+AssembleReport assemble(const AssembleSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  AssembleReport report;
+  assemble_model(settings, report);
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,255 @@
+#include "extraction.hpp"
+#include "organ_file.hpp"
+
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/core/utf8.hpp>
+#include <vindex/organ/gguf_source.hpp>
+#include <vindex/shard/model_store.hpp>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+namespace vindex::organ {
+namespace {
+
+/// Held by each thread: a copier's buffer and a header.
+constexpr std::uint64_t kThreadBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kDigestBytes = std::uint64_t{256} << 10U;
+
+bool stop_wanted(const ExtractSettings& settings) {
+  return settings.stop != nullptr && *settings.stop != 0;
+}
+
+/// Whether `path` names a model of safetensors: by the first bytes of a file, by what a folder
+/// holds.
+bool is_safetensors(const std::string& path) {
+  const auto store = shard::open_local_store(path);
+  if (!store->file().empty()) {
+    const auto source = store->open(store->file());
+    std::string magic(static_cast<std::size_t>(std::min<std::uint64_t>(4, source->size())), '\0');
+    source->read(0, std::as_writable_bytes(std::span(magic)));
+    return magic != "GGUF" && path.ends_with(".safetensors");
+  }
+  const std::vector<shard::StoreMember> members = store->list();
+  return std::any_of(members.begin(), members.end(), [](const shard::StoreMember& member) {
+    return !member.folder && (member.name.ends_with(".safetensors") ||
+                              member.name.ends_with(".safetensors.index.json"));
+  });
+}
+
+std::vector<ManifestTensor> wanted_tensors(const GgufSource& source, const OrganFilter& filter) {
+  std::vector<ManifestTensor> wanted;
+  for (const OrganTensor& tensor : source.tensors()) {
+    require_utf8_name(tensor.name, printable(source.path()));
+    if (filter.wants(tensor.name)) {
+      ManifestTensor& entry = wanted.emplace_back();
+      entry.name = tensor.name;
+      entry.type = tensor.type;
+      entry.dimensions = tensor.dimensions;
+      entry.bytes = tensor.bytes;
+      entry.split = tensor.split;
+      entry.offset = tensor.offset;
+    }
+  }
+  return wanted;
+}
+
+/// The last of a history, as GgufKeys and readers take it.
+OrganOrigin origin_of(const GgufSource& source) {
+  OrganOrigin origin;
+  origin.architecture = source.architecture();
+  origin.name = source.text("general.name").value_or(source.splits().front().file_name);
+  origin.uuid = source.text("general.uuid").value_or(std::string());
+  return origin;
+}
+
+void write_organs(const GgufSource& source, const ExtractSettings& settings,
+                  std::vector<ManifestTensor>& tensors, write::OutputFolder& folder,
+                  ExtractReport& report) {
+  OrganNames names;
+  for (ManifestTensor& tensor : tensors) {
+    tensor.file = names.path_of(tensor.name, ".bin");
+  }
+  AtomicFile& probe = folder.create("kv.probe");
+  const bool share = write::can_share_blocks(*source.files().front().source, probe);
+  folder.drop(probe);
+  write::CopyTally tally;
+  std::vector<write::RangeCopier> copiers(extraction_threads(settings),
+                                          write::RangeCopier(tally, settings.stop));
+  const OrganOrigin origin = origin_of(source);
+  for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
+    ManifestTensor& tensor = tensors[i];
+    const GgufSourceFile& file = source.files()[tensor.split];
+    OrganOrigin from = origin;
+    from.file = source.splits()[tensor.split].file_name;
+    from.header_sha256 = file.header_sha256;
+    const auto written = write_organ(folder.create(tensor.file),
+                                     {tensor.name, tensor.type, tensor.dimensions},
+                                     {file.source.get(), tensor.offset, tensor.bytes}, from, share,
+                                     copiers[worker]);
+    if (written) {
+      tensor.offset = written->offset;
+      tensor.sha256 = written->sha256;
+    }
+    return written.has_value();
+  });
+  report.cloned = tally.cloned;
+}
+
+void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
+                    std::vector<ManifestTensor>& tensors) {
+  const std::size_t threads = extraction_threads(settings);
+  std::vector<std::vector<std::byte>> buffers(threads, std::vector<std::byte>(kDigestBytes));
+  for_each_tensor(tensors.size(), threads, settings, [&](std::size_t worker, std::size_t i) {
+    ManifestTensor& tensor = tensors[i];
+    Sha256 digest;
+    for (std::uint64_t done = 0; done < tensor.bytes; done += kDigestBytes) {
+      if (stop_wanted(settings)) {
+        return false;
+      }
+      const std::span<std::byte> bytes = std::span(buffers[worker])
+                                             .first(static_cast<std::size_t>(std::min(
+                                                 kDigestBytes, tensor.bytes - done)));
+      source.files()[tensor.split].source->read(tensor.offset + done, bytes);
+      digest.update(std::span<const std::byte>(bytes));
+    }
+    tensor.sha256 = hex(digest.finish());
+    return true;
+  });
+}
+
+void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
+                  ExtractReport& report) {
+  const auto source = open_gguf(settings.model);
+  report.warnings = source->warnings();
+  report.tensors_total = source->tensors().size();
+  std::vector<ManifestTensor> tensors = wanted_tensors(*source, filter);
+  if (report.tensors_total > 0) {
+    require_some(tensors, settings, filter);
+  }
+  count_tensors(tensors, report);
+  for (const GgufSourceFile& file : source->files()) {
+    if (settings.by_reference && !is_utf8(absolute_path(file.path))) {
+      throw FormatError("E-ORGAN-NAME", printable(file.path),
+                        "a path that is not UTF-8 cannot stand in a manifest");
+    }
+  }
+  write::OutputFolder folder(settings.output);
+  if (!settings.by_reference) {
+    require_free_space(settings.output + "/.", report.bytes);
+    write_organs(*source, settings, tensors, folder, report);
+  } else if (settings.digests) {
+    digest_tensors(*source, settings, tensors);
+  }
+  std::vector<std::pair<std::string, write::GgufKeys>> sidecars;
+  const nlohmann::ordered_json json = manifest_json(
+      *source, tensors, settings.by_reference, context_of(settings, filter), sidecars);
+  for (const auto& [name, keys] : sidecars) {
+    write::GgufWriter(folder.create(name), keys, {}).finish();
+  }
+  write_manifest(json, folder);
+  source->require_unchanged();
+  if (stop_wanted(settings)) {
+    throw ExtractStopped{};
+  }
+  folder.publish();
+}
+
+}  // namespace
+
+OrganFilter::OrganFilter(const ExtractSettings& settings)
+    : settings_(settings),
+      classes_(parse_classes(settings.types)),
+      layers_(model::parse_selection(settings.layers, {}, {}, {})) {}
+
+bool OrganFilter::wants(const std::string& tensor) const {
+  const OrganName name = classify(tensor);
+  return classes_.contains(name.organ_class) &&
+         model::wants(layers_, name.block, model::Block::kOther, {});
+}
+
+std::string OrganFilter::text() const {
+  return fmt::format("--type {}{}", settings_.types.empty() ? "all" : settings_.types,
+                     settings_.layers.empty() ? std::string() : " --layers " + settings_.layers);
+}
+
+void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+                  const OrganFilter& filter) {
+  if (tensors.empty()) {
+    throw MissingInputError("E-ORGAN-NONE", fmt::format("{}: no tensor is of {}",
+                                                        printable(settings.model), filter.text()));
+  }
+}
+
+ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& filter) {
+  std::tm now = {};
+  const std::time_t seconds = std::time(nullptr);
+  ::gmtime_r(&seconds, &now);
+  return {settings.tool, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now), filter.text()};
+}
+
+void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report) {
+  for (const ManifestTensor& tensor : tensors) {
+    ClassCount& count =
+        report.classes.at(static_cast<std::size_t>(classify(tensor.name).organ_class));
+    std::uint64_t params = 1;
+    for (const std::uint64_t dimension : tensor.dimensions) {
+      params *= dimension;  // the reader has checked that the product fits
+    }
+    ++count.tensors;
+    count.params += params;
+    count.bytes += tensor.bytes;
+    report.bytes += tensor.bytes;
+  }
+  report.tensors = tensors.size();
+}
+
+std::size_t extraction_threads(const ExtractSettings& settings) {
+  return thread_count(kThreadBytes, settings.threads);
+}
+
+void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
+                     const std::function<bool(std::size_t, std::size_t)>& body) {
+  for_each_index(count, threads, [&](std::size_t worker, std::size_t i) {
+    if (stop_wanted(settings) || !body(worker, i)) {
+      throw ExtractStopped{};
+    }
+  });
+}
+
+void write_manifest(const nlohmann::ordered_json& json, write::OutputFolder& folder) {
+  // Paths of files may be no UTF-8: they are told, not used, where bytes were copied.
+  folder.write_text(kManifestName,
+                    json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+ExtractReport extract(const ExtractSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  const OrganFilter filter(settings);
+  if (is_organ_folder(settings.model)) {
+    throw UsageError("E-ORGAN-EXTRACTED",
+                     fmt::format("{}: is a model that was taken apart already",
+                                 printable(settings.model)));
+  }
+  ExtractReport report;
+  try {
+    (is_safetensors(settings.model) ? extract_safetensors : extract_gguf)(settings, filter, report);
+  } catch (const ExtractStopped&) {
+    report.stopped = true;
+  }
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,57 @@
+// Owns what taking apart has in common for both containers.
+#pragma once
+
+#include "manifest.hpp"
+
+#include <vindex/model/selection.hpp>
+#include <vindex/organ/extract.hpp>
+#include <vindex/write/output_folder.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace vindex::organ {
+
+/// Ends the tasks of an extraction that was asked to stop.
+struct ExtractStopped {};
+
+/// Which tensors are wanted, checked.
+class OrganFilter {
+ public:
+  explicit OrganFilter(const ExtractSettings& settings);
+  bool wants(const std::string& tensor) const;
+  /// As the manifest says it.
+  std::string text() const;
+
+ private:
+  const ExtractSettings& settings_;
+  std::set<OrganClass> classes_;
+  model::Selection layers_;
+};
+
+/// Errors: MissingInputError E-ORGAN-NONE where `tensors` is empty.
+void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+                  const OrganFilter& filter);
+
+ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& filter);
+
+void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report);
+
+/// Calls body(worker, i) for every tensor; false from it, or the stop flag, ends all with
+/// ExtractStopped. `threads` of them, each with its own buffers.
+void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
+                     const std::function<bool(std::size_t worker, std::size_t i)>& body);
+
+std::size_t extraction_threads(const ExtractSettings& settings);
+
+void write_manifest(const nlohmann::ordered_json& json, write::OutputFolder& folder);
+
+/// Of a safetensors model.
+void extract_safetensors(const ExtractSettings& settings, const OrganFilter& filter,
+                         ExtractReport& report);
+
+}  // namespace vindex::organ

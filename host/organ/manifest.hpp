@@ -1,0 +1,93 @@
+// Owns manifest.json of a model that was taken apart (schema organ-manifest/1, docs/organ-schemas.md):
+// written by extract, read by whoever opens the folder again. It is untrusted when read.
+#pragma once
+
+#include <vindex/core/json.hpp>
+#include <vindex/decode/element_type.hpp>
+#include <vindex/organ/gguf_source.hpp>
+#include <vindex/organ/organ_class.hpp>
+#include <vindex/shard/gguf.hpp>
+#include <vindex/write/gguf_keys.hpp>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vindex::organ {
+
+inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr const char* kManifestSchema = "organ-manifest/1";
+
+/// One tensor of a manifest, in the model's order.
+struct ManifestTensor {
+  std::string name;
+  decode::ElementType type = decode::ElementType::kF32;
+  std::vector<std::uint64_t> dimensions;  ///< contiguous first
+  std::uint64_t bytes = 0;
+  std::size_t split = 0;
+  /// Within the folder, where its bytes were copied; empty: they lie in the source's file `split`.
+  std::string file;
+  std::uint64_t offset = 0;  ///< absolute in that file
+  std::string sha256;        ///< empty: not digested
+};
+
+/// One file of the model that was taken apart.
+struct ManifestFile {
+  std::string name;  ///< without folder
+  std::string path;  ///< absolute, at extraction
+  std::uint64_t bytes = 0;
+  std::string version;  ///< shard::SourceIdentity
+  std::string header_sha256;
+  bool big_endian = false;
+  /// No tensors and no padding behind the header: so are some first splits.
+  bool bare_end = false;
+};
+
+struct Manifest {
+  bool safetensors = false;    ///< the model was none of GGUF: nothing to assemble
+  bool partial = false;        ///< a selection: not every tensor
+  std::uint64_t tensors_total = 0;  ///< of the model
+  std::vector<ManifestFile> files;
+  std::vector<write::GgufKeys> keys;  ///< of each file
+  std::vector<ManifestTensor> tensors;
+  /// What `keys` refers to.
+  std::vector<std::unique_ptr<shard::ByteSource>> key_sources;
+};
+
+/// Whether `path` is a folder with a manifest, or a manifest.
+bool is_organ_folder(const std::string& path);
+/// The folder that `path` (a folder or its manifest.json) means.
+std::string organ_folder_of(const std::string& path);
+
+/// Errors: FormatError E-ORGAN-MANIFEST naming what is wrong, E-ORGAN-PATH for a file that would
+/// lie outside of the folder, E-ORGAN-SCHEMA for another schema; those of parse_json() and of
+/// opening files.
+Manifest read_manifest(const std::string& folder);
+
+/// What extract knows besides.
+struct ManifestContext {
+  std::string tool;     ///< program and version
+  std::string created;  ///< ISO 8601
+  std::string selection;
+};
+
+/// The document, and in `sidecars` (by name) the keys that do not stand in it. `tensors` as they
+/// were extracted from `source`.
+nlohmann::ordered_json manifest_json(
+    const GgufSource& source, const std::vector<ManifestTensor>& tensors, bool by_reference,
+    const ManifestContext& context,
+    std::vector<std::pair<std::string, write::GgufKeys>>& sidecars);
+
+/// The members "counts" and "tensors", of any container. `reference`: bytes lie in the source.
+void add_tensor_lists(nlohmann::ordered_json& json, const std::vector<ManifestTensor>& tensors);
+
+/// Throws FormatError E-ORGAN-NAME where `name` cannot stand in JSON.
+void require_utf8_name(const std::string& name, const std::string& where);
+
+/// A name made absolute, links followed as far as they exist.
+std::string absolute_path(const std::string& path);
+
+}  // namespace vindex::organ

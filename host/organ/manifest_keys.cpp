@@ -1,0 +1,285 @@
+#include "manifest_keys.hpp"
+
+#include "key_arrays.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/utf8.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace vindex::organ {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using shard::GgufType;
+
+constexpr std::array<std::string_view, 13> kTypeNames = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64"};
+/// Longer values go into the sidecar.
+constexpr std::uint64_t kMostElements = 256;
+constexpr std::uint64_t kMostBytes = 16384;
+
+bool is_float(GgufType type) { return type == GgufType::kF32 || type == GgufType::kF64; }
+bool is_signed(GgufType type) {
+  return type == GgufType::kI8 || type == GgufType::kI16 || type == GgufType::kI32 ||
+         type == GgufType::kI64;
+}
+
+std::uint64_t bits_of(std::span<const std::byte> bytes) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, bytes.data(), bytes.size());
+  return bits;
+}
+
+Json number_json(GgufType type, std::span<const std::byte> bytes) {
+  const std::uint64_t bits = bits_of(bytes);
+  if (is_float(type)) {
+    const double value =
+        type == GgufType::kF32
+            ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))
+            : std::bit_cast<double>(bits);
+    return std::isfinite(value) ? Json(value)
+                                : Json{{"bits", fmt::format("0x{:0{}x}", bits, 2 * bytes.size())}};
+  }
+  if (is_signed(type)) {
+    const unsigned int shift = 64U - 8U * static_cast<unsigned int>(bytes.size());
+    return static_cast<std::int64_t>(bits << shift) >> shift;
+  }
+  return bits;
+}
+
+/// The value's JSON, or nothing where it has to lie in the sidecar.
+std::optional<Json> array_json(std::span<const std::byte> value) {
+  const EncodedArray array = read_array(value);
+  Json list = Json::array();
+  if (array.element_type == GgufType::kString) {
+    for (std::string& text : read_strings(array)) {
+      if (!is_utf8(text)) {
+        return std::nullopt;
+      }
+      list.push_back(std::move(text));
+    }
+    return list;
+  }
+  const std::size_t width = number_bytes(array.element_type);
+  if (width == 0) {
+    return std::nullopt;
+  }
+  for (std::uint64_t i = 0; i < array.count; ++i) {
+    list.push_back(number_json(array.element_type, array.elements.subspan(i * width, width)));
+  }
+  return list;
+}
+
+std::optional<Json> value_json(const shard::GgufKey& key, const shard::GgufHeader& header,
+                               shard::ByteSource& source) {
+  if (key.value_bytes > kMostBytes ||
+      (key.type == GgufType::kArray && key.array_count > kMostElements)) {
+    return std::nullopt;
+  }
+  const std::vector<std::byte> value = write::encoded_value(key, header, source);
+  if (key.type == GgufType::kArray) {
+    return array_json(value);
+  }
+  if (key.type == GgufType::kString) {
+    const auto* bytes = reinterpret_cast<const char*>(value.data()) + 8;
+    std::string text(bytes, value.size() - 8);
+    return is_utf8(text) ? std::optional<Json>(std::move(text)) : std::nullopt;
+  }
+  if (key.type == GgufType::kBool) {
+    return Json(bits_of(value) != 0);
+  }
+  return number_json(key.type, value);
+}
+
+/// One entry being read.
+class Entry {
+ public:
+  Entry(const JsonValue& json, const std::string& where) : json_(json), where_(where) {
+    name = text("key");
+    type = type_of("type");
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw FormatError("E-ORGAN-MANIFEST", where_,
+                      fmt::format("key \"{}\": {}", excerpt(name), why));
+  }
+  std::string text(const char* member) const {
+    const JsonValue* value = json_.find(member);
+    const std::string* string = value == nullptr ? nullptr : value->as_string();
+    if (string == nullptr) {
+      fail(fmt::format("no text \"{}\"", member));
+    }
+    return *string;
+  }
+  GgufType type_of(const char* member) const {
+    const auto found = std::find(kTypeNames.begin(), kTypeNames.end(), text(member));
+    if (found == kTypeNames.end()) {
+      fail(fmt::format("\"{}\" is none of GGUF's value types", member));
+    }
+    return static_cast<GgufType>(found - kTypeNames.begin());
+  }
+  void encode(std::vector<std::byte>& out, GgufType of, const JsonValue& value) const;
+  void encode_array(std::vector<std::byte>& out) const;
+
+  std::string name;
+  GgufType type = GgufType::kU32;
+
+ private:
+  std::uint64_t integer_bits(GgufType of, const JsonValue& value) const;
+  std::uint64_t float_bits(GgufType of, const JsonValue& value) const;
+
+  const JsonValue& json_;
+  const std::string& where_;
+};
+
+template <typename Number>
+void append(std::vector<std::byte>& out, Number number) {
+  const auto bytes = std::as_bytes(std::span(&number, 1));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+std::uint64_t Entry::integer_bits(GgufType of, const JsonValue& value) const {
+  const unsigned int width = 8U * static_cast<unsigned int>(number_bytes(of));
+  if (const bool* flag = value.as_bool(); flag != nullptr && of == GgufType::kBool) {
+    return *flag ? 1 : 0;
+  }
+  if (const std::uint64_t* number = value.as_unsigned()) {
+    const std::uint64_t most = of == GgufType::kBool ? 1
+                               : is_signed(of)       ? (~std::uint64_t{0} >> (65U - width))
+                                                     : (~std::uint64_t{0} >> (64U - width));
+    if (*number <= most) {
+      return *number;
+    }
+  }
+  if (const auto* number = std::get_if<std::int64_t>(&value.storage());
+      number != nullptr && is_signed(of) &&
+      *number >= std::numeric_limits<std::int64_t>::min() >> (64U - width)) {
+    return static_cast<std::uint64_t>(*number);
+  }
+  fail(fmt::format("its value is no {}", key_type_name(of)));
+}
+
+std::uint64_t Entry::float_bits(GgufType of, const JsonValue& value) const {
+  if (const JsonValue* text = value.find("bits"); text != nullptr && text->as_string() != nullptr) {
+    const std::string_view digits = *text->as_string();
+    std::uint64_t bits = 0;
+    const char* const end = digits.data() + digits.size();
+    if (digits.starts_with("0x") && digits.size() == 2 + 2 * number_bytes(of) &&
+        std::from_chars(digits.data() + 2, end, bits, 16).ptr == end) {
+      return bits;
+    }
+    fail("\"bits\" is no hexadecimal number of its width");
+  }
+  double number = 0.0;
+  if (const auto* real = std::get_if<double>(&value.storage())) {
+    number = *real;
+  } else if (const auto* whole = std::get_if<std::uint64_t>(&value.storage())) {
+    number = static_cast<double>(*whole);
+  } else if (const auto* negative = std::get_if<std::int64_t>(&value.storage())) {
+    number = static_cast<double>(*negative);
+  } else {
+    fail(fmt::format("its value is no {}", key_type_name(of)));
+  }
+  if (of == GgufType::kF64) {
+    return std::bit_cast<std::uint64_t>(number);
+  }
+  if (std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
+    fail("its value does not fit into f32");
+  }
+  return std::bit_cast<std::uint32_t>(static_cast<float>(number));
+}
+
+void Entry::encode(std::vector<std::byte>& out, GgufType of, const JsonValue& value) const {
+  if (of == GgufType::kString) {
+    const std::string* text = value.as_string();
+    if (text == nullptr) {
+      fail("its value is no text");
+    }
+    append(out, static_cast<std::uint64_t>(text->size()));
+    const auto bytes = std::as_bytes(std::span(*text));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  const std::uint64_t bits = is_float(of) ? float_bits(of, value) : integer_bits(of, value);
+  const auto bytes = std::as_bytes(std::span(&bits, 1)).first(number_bytes(of));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+void Entry::encode_array(std::vector<std::byte>& out) const {
+  const GgufType element = type_of("subtype");
+  const JsonValue* value = json_.find("value");
+  const JsonValue::Array* list = value == nullptr ? nullptr : value->as_array();
+  if (element == GgufType::kArray || list == nullptr) {
+    fail("an array needs a \"subtype\" that is no array and a list as its \"value\"");
+  }
+  append(out, static_cast<std::uint32_t>(element));
+  append(out, static_cast<std::uint64_t>(list->size()));
+  for (const JsonValue& each : *list) {
+    encode(out, element == GgufType::kBool ? GgufType::kU8 : element, each);
+  }
+}
+
+}  // namespace
+
+std::string_view key_type_name(GgufType type) {
+  return kTypeNames.at(static_cast<std::size_t>(type));
+}
+
+Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
+               shard::ByteSource& source, write::GgufKeys& sidecar,
+               const std::string& sidecar_name) {
+  if (!is_utf8(key.name)) {
+    throw FormatError("E-ORGAN-NAME", source.name(),
+                      fmt::format("key \"{}\": a name that is not UTF-8 cannot stand in a manifest",
+                                  excerpt(key.name)));
+  }
+  Json entry = {{"key", key.name}, {"type", key_type_name(key.type)}};
+  if (key.type == GgufType::kArray) {
+    entry["subtype"] = key_type_name(key.element_type);
+    entry["count"] = key.array_count;
+  }
+  if (auto value = value_json(key, header, source)) {
+    entry["value"] = std::move(*value);
+  } else {
+    entry["array_ref"] = sidecar_name;
+    sidecar.copy(key, header, source);
+  }
+  return entry;
+}
+
+void add_key_entry(const JsonValue& json, const std::string& where, const KeySidecar& sidecar,
+                   write::GgufKeys& keys) {
+  const Entry entry(json, where);
+  if (json.find("array_ref") != nullptr) {
+    const shard::GgufKey* key = sidecar.header == nullptr
+                                    ? nullptr
+                                    : shard::find_key(sidecar.header->keys, entry.name);
+    if (entry.text("array_ref") != sidecar.name || key == nullptr || key->type != entry.type) {
+      entry.fail(fmt::format("refers to what {} does not hold", sidecar.name));
+    }
+    keys.copy(*key, *sidecar.header, *sidecar.source);
+    return;
+  }
+  std::vector<std::byte> value;
+  if (entry.type == GgufType::kArray) {
+    entry.encode_array(value);
+  } else if (const JsonValue* scalar = json.find("value")) {
+    entry.encode(value, entry.type, *scalar);
+  } else {
+    entry.fail("has no \"value\"");
+  }
+  keys.add_encoded(entry.name, entry.type, value);
+}
+
+}  // namespace vindex::organ

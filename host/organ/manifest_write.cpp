@@ -1,0 +1,202 @@
+#include "manifest.hpp"
+#include "manifest_keys.hpp"
+
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/utf8.hpp>
+#include <vindex/organ/file_type.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <filesystem>
+#include <set>
+
+namespace vindex::organ {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The value of a scalar key as it reads best; null where there is none.
+Json plain_value(const GgufSource& source, const std::string& name) {
+  const shard::GgufKey* key = source.key(name);
+  if (key == nullptr) {
+    return nullptr;
+  }
+  if (key->type == shard::GgufType::kArray) {
+    return key->integers.empty() ? Json{{"array", key->array_count}} : Json(key->integers);
+  }
+  return std::visit(
+      [](const auto& value) -> Json {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::string>) {
+          return is_utf8(value) ? Json(value) : Json(nullptr);
+        } else {
+          return value;
+        }
+      },
+      key->value);
+}
+
+Json vocabulary(const GgufSource& source) {
+  const shard::GgufKey* tokens = source.key("tokenizer.ggml.tokens");
+  if (tokens == nullptr || tokens->type != shard::GgufType::kArray) {
+    return nullptr;
+  }
+  const GgufSplit& split = source.splits().front();
+  Sha256 digest;
+  digest.update(write::encoded_value(*tokens, split.header, *split.source));
+  return {{"size", tokens->array_count}, {"sha256_tokens", hex(digest.finish())}};
+}
+
+/// What a reader wants to know of the model without reading keys.
+void add_summary(const GgufSource& source, Json& json) {
+  const std::string arch = source.architecture();
+  json["architecture"] = is_utf8(arch) ? Json(arch) : Json(nullptr);
+  json["name"] = plain_value(source, "general.name");
+  json["uuid"] = plain_value(source, "general.uuid");
+  json["file_type"] = plain_value(source, "general.file_type");
+  if (const auto type = source.number("general.file_type")) {
+    json["file_type_name"] = file_type_name(*type);
+  }
+  constexpr std::array<std::array<const char*, 2>, 5> kSizes = {
+      {{"block_count", "block_count"},
+       {"embedding_length", "embedding_length"},
+       {"feed_forward_length", "feed_forward_length"},
+       {"head_count", "attention.head_count"},
+       {"head_count_kv", "attention.head_count_kv"}}};
+  for (const auto& [member, key] : kSizes) {
+    json[member] = plain_value(source, fmt::format("{}.{}", arch, key));
+  }
+  json["vocab"] = vocabulary(source);
+  json["rope"] = {{"dimension_count", plain_value(source, arch + ".rope.dimension_count")},
+                  {"freq_base", plain_value(source, arch + ".rope.freq_base")},
+                  {"scaling", plain_value(source, arch + ".rope.scaling.type")}};
+}
+
+std::string sidecar_name(std::size_t split) {
+  return split == 0 ? "kv.gguf" : fmt::format("kv-{:05}.gguf", split + 1);
+}
+
+Json keys_json(const GgufSplit& split, const std::string& name, write::GgufKeys& sidecar) {
+  Json list = Json::array();
+  for (const shard::GgufKey& key : split.header.keys) {
+    list.push_back(key_entry(key, split.header, *split.source, sidecar, name));
+  }
+  return list;
+}
+
+/// Of a file without tensors: it ends where its header does, not at the padding behind it.
+bool has_bare_end(const GgufSplit& split, const GgufSourceFile& file, std::uint64_t tensors) {
+  return tensors == 0 && file.identity.bytes < split.header.data_offset;
+}
+
+}  // namespace
+
+void require_utf8_name(const std::string& name, const std::string& where) {
+  if (!is_utf8(name)) {
+    throw FormatError("E-ORGAN-NAME", where,
+                      fmt::format("tensor \"{}\": a name that is not UTF-8 cannot stand in a "
+                                  "manifest",
+                                  excerpt(name)));
+  }
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const auto canonical = std::filesystem::weakly_canonical(path, error);
+  return error ? std::filesystem::absolute(path).string() : canonical.string();
+}
+
+void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {
+  Json counts = Json::object();
+  for (std::size_t i = 0; i < kOrganClasses; ++i) {
+    counts[std::string(class_name(static_cast<OrganClass>(i)))] = {
+        {"tensors", 0}, {"params", 0}, {"bytes", 0}};
+  }
+  Json list = Json::array();
+  for (const ManifestTensor& tensor : tensors) {
+    const OrganName name = classify(tensor.name);
+    const std::string kind(class_name(name.organ_class));
+    std::uint64_t params = 1;
+    for (const std::uint64_t dimension : tensor.dimensions) {
+      params *= dimension;  // the reader has checked that the product fits
+    }
+    Json entry = {{"name", tensor.name},
+                  {"class", kind},
+                  {"kind", name.is_bias ? "bias" : "weight"},
+                  {"block", name.block},
+                  {"ne", tensor.dimensions},
+                  {"type", decode::element_type_row(tensor.type).name},
+                  {"params", params},
+                  {"bytes", tensor.bytes},
+                  {"source_file", tensor.split}};
+    if (!tensor.file.empty()) {
+      entry["file"] = tensor.file;
+    }
+    entry["offset"] = tensor.offset;
+    entry["sha256"] = tensor.sha256.empty() ? Json(nullptr) : Json(tensor.sha256);
+    list.push_back(std::move(entry));
+    Json& count = counts[kind];
+    count["tensors"] = count["tensors"].get<std::uint64_t>() + 1;
+    count["params"] = count["params"].get<std::uint64_t>() + params;
+    count["bytes"] = count["bytes"].get<std::uint64_t>() + tensor.bytes;
+  }
+  json["counts"] = std::move(counts);
+  json["tensors"] = std::move(list);
+}
+
+Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
+                   bool by_reference, const ManifestContext& context,
+                   std::vector<std::pair<std::string, write::GgufKeys>>& sidecars) {
+  std::vector<std::uint64_t> counts(source.splits().size(), 0);
+  for (const OrganTensor& tensor : source.tensors()) {
+    ++counts[tensor.split];
+  }
+  Json files = Json::array();
+  Json first_keys = Json::array();
+  for (std::size_t i = 0; i < source.splits().size(); ++i) {
+    const GgufSplit& split = source.splits()[i];
+    const GgufSourceFile& file = source.files()[i];
+    write::GgufKeys sidecar;
+    Json keys = keys_json(split, sidecar_name(i), sidecar);
+    if (sidecar.count() > 0) {
+      sidecars.emplace_back(sidecar_name(i), std::move(sidecar));
+    }
+    Json entry = {{"file", split.file_name},
+                  {"path", absolute_path(file.path)},
+                  {"bytes", file.identity.bytes},
+                  {"version", file.identity.version},
+                  {"header_bytes", split.header.data_offset},
+                  {"header_sha256", file.header_sha256},
+                  {"gguf_version", split.header.version},
+                  {"big_endian", split.header.big_endian},
+                  {"alignment", split.header.alignment},
+                  {"tensors", counts[i]},
+                  {"bare_end", has_bare_end(split, file, counts[i])}};
+    if (i > 0) {
+      entry["kv"] = std::move(keys);
+    } else {
+      first_keys = std::move(keys);
+    }
+    files.push_back(std::move(entry));
+  }
+  Json from = {{"container", "gguf"}, {"files", std::move(files)}};
+  add_summary(source, from);
+  const bool partial = tensors.size() < source.tensors().size();
+  Json json = {{"schema", kManifestSchema},
+               {"tool", context.tool},
+               {"created", context.created},
+               {"storage", by_reference ? "reference" : "files"},
+               {"partial", partial},
+               {"selection", partial ? Json(context.selection) : Json(nullptr)},
+               {"tensors_total", source.tensors().size()},
+               {"source", std::move(from)},
+               {"kv", std::move(first_keys)}};
+  add_tensor_lists(json, tensors);
+  return json;
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,123 @@
+#include "organ_file.hpp"
+
+#include <vindex/core/checked.hpp>
+#include <vindex/decode/element_type.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace vindex::organ {
+namespace {
+
+constexpr std::uint32_t kOrganVersion = 1;
+constexpr std::uint32_t kQuantizationVersion = 2;
+/// Leaves room for a number and what temporary names add.
+constexpr std::size_t kLongestStem = 160;
+constexpr std::size_t kDigestDigits = 64;
+constexpr std::uint64_t kBlockBytes = 4096;
+constexpr std::uint64_t kAlignment = 32;
+
+std::string stem_of(const std::string& tensor) {
+  constexpr std::string_view kWeight = ".weight";
+  std::string stem = tensor.ends_with(kWeight) && tensor.size() > kWeight.size()
+                         ? tensor.substr(0, tensor.size() - kWeight.size())
+                         : tensor;
+  for (char& c : stem) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-';
+    c = plain ? c : '_';
+  }
+  return stem.substr(0, kLongestStem);
+}
+
+std::uint64_t bytes_of(const write::GgufKeys& keys) {
+  std::uint64_t bytes = 0;
+  for (const write::GgufKeys::Piece& piece : keys.pieces()) {
+    bytes += piece.bytes.size() + piece.count;
+  }
+  return bytes;
+}
+
+/// Magic, version and counts; then keys; then the one entry of the table.
+constexpr std::uint64_t kPrefixBytes = 4 + 4 + 8 + 8;
+std::uint64_t entry_bytes(const write::GgufTensorLayout& layout) {
+  return 8 + layout.name.size() + 4 + 8 * layout.dimensions.size() + 4 + 8;
+}
+
+/// Puts the data of a file with these keys at `wanted` modulo the size of a block.
+void add_padding(write::GgufKeys& keys, const write::GgufTensorLayout& layout,
+                 std::uint64_t wanted) {
+  constexpr std::string_view kName = "organ.padding";
+  constexpr std::uint64_t kKeyBytes = 8 + kName.size() + 4 + 8;
+  constexpr std::uint64_t kDigestKeyBytes = 8 + 19 + 4 + 8 + kDigestDigits;  // organ.tensor.sha256
+  const std::uint64_t end =
+      kPrefixBytes + bytes_of(keys) + kKeyBytes + kDigestKeyBytes + entry_bytes(layout);
+  const std::uint64_t data = *checked_round_up(end, kAlignment);
+  const std::uint64_t missing = (wanted % kBlockBytes + kBlockBytes - data % kBlockBytes) %
+                                kBlockBytes;
+  keys.add_string(kName, std::string(static_cast<std::size_t>(missing), ' '));
+}
+
+}  // namespace
+
+std::string OrganNames::path_of(const std::string& tensor, const char* suffix) {
+  const std::string stem = fmt::format("{}/{}", class_folder(classify(tensor).organ_class),
+                                       stem_of(tensor));
+  std::string path = stem + suffix;
+  for (int number = 2; !taken_.insert(path).second; ++number) {
+    path = fmt::format("{}_{}{}", stem, number, suffix);
+  }
+  return path;
+}
+
+std::optional<WrittenOrgan> write_organ(AtomicFile& file, const write::GgufTensorLayout& layout,
+                                        const OrganBytes& from, const OrganOrigin& origin,
+                                        bool share_blocks, write::RangeCopier& copier) {
+  const OrganName name = classify(layout.name);
+  write::GgufKeys keys;
+  if (!origin.architecture.empty()) {
+    keys.add_string("general.architecture", origin.architecture);
+  }
+  if (decode::element_type_row(layout.type).block_elements > 1) {
+    keys.add<std::uint32_t>("general.quantization_version", kQuantizationVersion);
+  }
+  keys.add<std::uint32_t>("organ.version", kOrganVersion);
+  keys.add_string("organ.class", class_name(name.organ_class));
+  keys.add<std::int32_t>("organ.block", name.block);
+  keys.add_string("organ.source.name", origin.name);
+  if (!origin.uuid.empty()) {
+    keys.add_string("organ.source.uuid", origin.uuid);
+  }
+  keys.add_string("organ.source.file", origin.file);
+  keys.add_string("organ.source.header_sha256", origin.header_sha256);
+  if (!origin.history.empty()) {
+    keys.add_strings("organ.history", origin.history);
+  }
+  if (share_blocks && from.offset % kAlignment == 0) {
+    add_padding(keys, layout, from.offset);
+  }
+  // The last key: its digits are known after the bytes have passed, and take their place then.
+  keys.add_string("organ.tensor.sha256", std::string(kDigestDigits, '0'));
+  const std::uint64_t digits_at = kPrefixBytes + bytes_of(keys) - kDigestDigits;
+
+  write::GgufWriter writer(file, keys, {layout});
+  write::RangeCopy range;
+  range.source = from.source;
+  range.source_offset = from.offset;
+  range.file = &file;
+  range.file_offset = writer.place(0, 0, from.bytes);
+  range.bytes = from.bytes;
+  Sha256 digest;
+  if (!copier.run(range, &digest)) {
+    return std::nullopt;
+  }
+  writer.finish();
+  WrittenOrgan written{range.file_offset, hex(digest.finish())};
+  file.write(digits_at, std::as_bytes(std::span(written.sha256)));
+  file.flush();
+  return written;
+}
+
+}  // namespace vindex::organ
