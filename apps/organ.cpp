@@ -1,14 +1,38 @@
 // The verb organ: models taken apart, changed and put together again; each nested verb has a file.
 #include "organ.hpp"
 
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace vindex::apps {
 
-void add_organ(CLI::App& app, Session& /*session*/) {
-  CLI::App* organ =
-      app.add_subcommand("organ",
-                         "Take models apart, graft, and put loadable GGUF files together\n\n"
-                         "`vindex organ VERB --help` has examples.");
+std::string organ_tool_name() {
+  return fmt::format("vindex {} ({})", run::program_version(), run::program_commit());
+}
+
+void say_warnings(const Session& session, const std::vector<Warning>& warnings) {
+  for (const Warning& warning : warnings) {
+    say(session, fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+}
+
+std::string rate_text(std::uint64_t bytes, double seconds) {
+  return fmt::format("{} in {:.2f} s, {:.0f} MB/s", size_text(bytes), seconds,
+                     static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-6));
+}
+
+void add_organ(CLI::App& app, Session& session) {
+  CLI::App* organ = app.add_subcommand("organ",
+                                       "Take models apart and put loadable GGUF files together\n\n"
+                                       "Examples:\n  vindex organ extract model.gguf -o organs\n"
+                                       "  vindex organ assemble organs -o again.gguf\n"
+                                       "`vindex organ VERB --help` has more.");
   organ->require_subcommand(1);
+  add_organ_extract(*organ, session);
+  add_organ_assemble(*organ, session);
 }
 
 }  // namespace vindex::apps

@@ -3,8 +3,23 @@
 
 #include "verbs.hpp"
 
+#include <vindex/core/warning.hpp>
+
+#include <string>
+#include <vector>
+
 namespace vindex::apps {
 
-// One line for each nested verb: void add_organ_NAME(CLI::App& organ, Session& session);
+void add_organ_extract(CLI::App& organ, Session& session);
+void add_organ_assemble(CLI::App& organ, Session& session);
+
+/// "vindex 0.1.0 (commit)": what a document says of the program that wrote it.
+std::string organ_tool_name();
+
+/// Says warnings on standard error.
+void say_warnings(const Session& session, const std::vector<Warning>& warnings);
+
+/// "1.2 GiB in 0.8 s, 1500 MB/s".
+std::string rate_text(std::uint64_t bytes, double seconds);
 
 }  // namespace vindex::apps

@@ -19,14 +19,11 @@ struct Options {
 };
 
 std::string assemble_json(const organ::AssembleReport& report) {
-  const nlohmann::ordered_json json = {{"schema", "organ-assemble/1"},
-                                       {"files", report.composed.files},
-                                       {"bytes", report.composed.bytes},
-                                       {"bytes_sharing_blocks", report.composed.cloned},
-                                       {"tensors", report.tensors},
-                                       {"changed", report.changed},
-                                       {"notes", report.notes},
-                                       {"seconds", report.seconds}};
+  const nlohmann::ordered_json json = {
+      {"schema", "organ-assemble/1"},   {"files", report.composed.files},
+      {"bytes", report.composed.bytes}, {"bytes_sharing_blocks", report.composed.cloned},
+      {"tensors", report.tensors},      {"changed", report.changed},
+      {"notes", report.notes},          {"seconds", report.seconds}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

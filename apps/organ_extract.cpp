@@ -21,23 +21,19 @@ std::string extract_json(const organ::ExtractSettings& settings,
     classes[std::string(organ::class_name(static_cast<organ::OrganClass>(i)))] = {
         {"tensors", count.tensors}, {"params", count.params}, {"bytes", count.bytes}};
   }
-  nlohmann::ordered_json json = {{"schema", "organ-extract/1"},
-                                 {"model", settings.model},
-                                 {"output", settings.output},
-                                 {"storage", settings.by_reference ? "reference" : "files"},
-                                 {"tensors", report.tensors},
-                                 {"tensors_total", report.tensors_total},
-                                 {"bytes", report.bytes},
-                                 {"bytes_sharing_blocks", report.cloned},
-                                 {"seconds", report.seconds},
-                                 {"classes", std::move(classes)}};
+  nlohmann::ordered_json json = {
+      {"schema", "organ-extract/1"}, {"model", settings.model},
+      {"output", settings.output},   {"storage", settings.by_reference ? "reference" : "files"},
+      {"tensors", report.tensors},   {"tensors_total", report.tensors_total},
+      {"bytes", report.bytes},       {"bytes_sharing_blocks", report.cloned},
+      {"seconds", report.seconds},   {"classes", std::move(classes)}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string extract_text(const organ::ExtractSettings& settings,
                          const organ::ExtractReport& report) {
-  std::string text = fmt::format("{:<10} {:>8} {:>16} {:>12}\n", "class", "tensors", "weights",
-                                 "bytes");
+  std::string text =
+      fmt::format("{:<10} {:>8} {:>16} {:>12}\n", "class", "tensors", "weights", "bytes");
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const organ::ClassCount& count = report.classes.at(i);
     if (count.tensors > 0) {
@@ -46,10 +42,10 @@ std::string extract_text(const organ::ExtractSettings& settings,
                           count.params, size_text(count.bytes));
     }
   }
-  text += fmt::format("{} of {} tensors {} {}: {}\n", report.tensors, report.tensors_total,
-                      settings.by_reference ? "by reference in" : "in", printable(settings.output),
-                      rate_text(settings.by_reference && !settings.digests ? 0 : report.bytes,
-                                report.seconds));
+  text += fmt::format(
+      "{} of {} tensors {} {}: {}\n", report.tensors, report.tensors_total,
+      settings.by_reference ? "by reference in" : "in", printable(settings.output),
+      rate_text(settings.by_reference && !settings.digests ? 0 : report.bytes, report.seconds));
   return text;
 }
 

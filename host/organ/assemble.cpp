@@ -99,9 +99,10 @@ void require_whole(const GgufSource& source) {
   if (source.tensors().size() < source.tensors_total()) {
     throw ConfigurationError(
         "E-ORGAN-PARTIAL",
-        fmt::format("{}: a selection of {} of {} tensors; a model needs all: extract without --type "
-                    "and --layers, or name it as a donor in a recipe",
-                    printable(source.path()), source.tensors().size(), source.tensors_total()));
+        fmt::format(
+            "{}: a selection of {} of {} tensors; a model needs all: extract without --type "
+            "and --layers, or name it as a donor in a recipe",
+            printable(source.path()), source.tensors().size(), source.tensors_total()));
   }
 }
 
@@ -126,8 +127,8 @@ void assemble_model(const AssembleSettings& settings, AssembleReport& report) {
   if (!report.changed.empty() || source->changed()) {
     Provenance provenance;
     provenance.parents = {source.get()};
-    provenance.history = fmt::format("assemble: {} tensors are not as they were extracted",
-                                     report.changed.size());
+    provenance.history =
+        fmt::format("assemble: {} tensors are not as they were extracted", report.changed.size());
     first = changed_keys(*source, tensors, provenance);
   }
   Composition composition =
@@ -152,8 +153,7 @@ AssembleReport assemble(const AssembleSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   AssembleReport report;
   assemble_model(settings, report);
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 

@@ -156,8 +156,13 @@ void Assembly::create(const std::vector<std::string>& targets) {
       layout.push_back(composition_.tensors[t].layout);
     }
     output.writer = std::make_unique<write::GgufWriter>(*output.file, file.keys, std::move(layout));
+    std::uint64_t file_bytes = output.writer->file_bytes();
+    if (file.bare_end && file.tensor_count == 0) {
+      file_bytes = output.writer->header_bytes();
+      output.file->resize(file_bytes);
+    }
     report.files.push_back(targets[i]);
-    report.bytes += output.writer->file_bytes();
+    report.bytes += file_bytes;
     first += file.tensor_count;
   }
 }

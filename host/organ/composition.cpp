@@ -29,7 +29,9 @@ bool is_split_key(std::string_view name) {
 
 Composition single_file(write::GgufKeys keys, std::vector<ComposedTensor> tensors) {
   Composition composition;
-  composition.files.push_back({std::move(keys), tensors.size()});
+  ComposedFile& file = composition.files.emplace_back();
+  file.keys = std::move(keys);
+  file.tensor_count = tensors.size();
   composition.tensors = std::move(tensors);
   return composition;
 }

@@ -93,10 +93,9 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
     OrganOrigin from = origin;
     from.file = source.splits()[tensor.split].file_name;
     from.header_sha256 = file.header_sha256;
-    const auto written = write_organ(folder.create(tensor.file),
-                                     {tensor.name, tensor.type, tensor.dimensions},
-                                     {file.source.get(), tensor.offset, tensor.bytes}, from, share,
-                                     copiers[worker]);
+    const auto written =
+        write_organ(folder.create(tensor.file), {tensor.name, tensor.type, tensor.dimensions},
+                    {file.source.get(), tensor.offset, tensor.bytes}, from, share, copiers[worker]);
     if (written) {
       tensor.offset = written->offset;
       tensor.sha256 = written->sha256;
@@ -117,9 +116,9 @@ void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
       if (stop_wanted(settings)) {
         return false;
       }
-      const std::span<std::byte> bytes = std::span(buffers[worker])
-                                             .first(static_cast<std::size_t>(std::min(
-                                                 kDigestBytes, tensor.bytes - done)));
+      const std::span<std::byte> bytes =
+          std::span(buffers[worker])
+              .first(static_cast<std::size_t>(std::min(kDigestBytes, tensor.bytes - done)));
       source.files()[tensor.split].source->read(tensor.offset + done, bytes);
       digest.update(std::span<const std::byte>(bytes));
     }
@@ -152,8 +151,8 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
     digest_tensors(*source, settings, tensors);
   }
   std::vector<std::pair<std::string, write::GgufKeys>> sidecars;
-  const nlohmann::ordered_json json = manifest_json(
-      *source, tensors, settings.by_reference, context_of(settings, filter), sidecars);
+  const nlohmann::ordered_json json = manifest_json(*source, tensors, settings.by_reference,
+                                                    context_of(settings, filter), sidecars);
   for (const auto& [name, keys] : sidecars) {
     write::GgufWriter(folder.create(name), keys, {}).finish();
   }
@@ -237,9 +236,8 @@ ExtractReport extract(const ExtractSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   const OrganFilter filter(settings);
   if (is_organ_folder(settings.model)) {
-    throw UsageError("E-ORGAN-EXTRACTED",
-                     fmt::format("{}: is a model that was taken apart already",
-                                 printable(settings.model)));
+    throw UsageError("E-ORGAN-EXTRACTED", fmt::format("{}: is a model that was taken apart already",
+                                                      printable(settings.model)));
   }
   ExtractReport report;
   try {
@@ -247,8 +245,7 @@ ExtractReport extract(const ExtractSettings& settings) {
   } catch (const ExtractStopped&) {
     report.stopped = true;
   }
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 

@@ -32,8 +32,7 @@ bool write_single(AtomicFile& file, const shard::StoredTensor& tensor, shard::By
   write::SafetensorsWriter writer(file, {{tensor.name, tensor.type, tensor.shape}}, {},
                                   write::TensorOrder::kAsGiven);
   Sha256 digest;
-  std::vector<std::byte> buffer(
-      static_cast<std::size_t>(std::min(kBufferBytes, tensor.bytes)));
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kBufferBytes, tensor.bytes)));
   for (std::uint64_t done = 0; done < tensor.bytes;) {
     if (stop != nullptr && *stop != 0) {
       return false;

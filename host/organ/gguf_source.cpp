@@ -1,3 +1,6 @@
+#include "manifest.hpp"
+#include "organ_folder.hpp"
+
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
@@ -35,9 +38,13 @@ GgufParts parts_of_set(const std::string& path) {
     source.header_sha256 = file.shard.header_sha256;
     source.source = std::move(file.shard.source);
     source.verbatim = !file.header.big_endian;
-    parts.splits.push_back(
-        {file.shard.file_name, file.shard.path, std::move(file.header), source.source.get()});
+    GgufSplit& keys = parts.splits.emplace_back();
+    keys.file_name = file.shard.file_name;
+    keys.path = file.shard.path;
+    keys.header = std::move(file.header);
+    keys.source = source.source.get();
   }
+  parts.tensors_total = parts.tensors.size();
   return parts;
 }
 
@@ -129,8 +136,9 @@ void GgufSource::require_unchanged() const {
   }
 }
 
-std::unique_ptr<GgufSource> open_gguf(const std::string& path) {
-  return std::make_unique<GgufSource>(parts_of_set(path));
+std::unique_ptr<GgufSource> open_gguf(const std::string& path, const OpenGgufOptions& options) {
+  return std::make_unique<GgufSource>(is_organ_folder(path) ? parts_of_organ_folder(path, options)
+                                                            : parts_of_set(path));
 }
 
 }  // namespace vindex::organ

@@ -1,5 +1,6 @@
-// Owns manifest.json of a model that was taken apart (schema organ-manifest/1, docs/organ-schemas.md):
-// written by extract, read by whoever opens the folder again. It is untrusted when read.
+// Owns manifest.json of a model that was taken apart (schema organ-manifest/1,
+// docs/organ-schemas.md): written by extract, read by whoever opens the folder again. It is
+// untrusted when read.
 #pragma once
 
 #include <vindex/core/json.hpp>
@@ -47,8 +48,8 @@ struct ManifestFile {
 };
 
 struct Manifest {
-  bool safetensors = false;    ///< the model was none of GGUF: nothing to assemble
-  bool partial = false;        ///< a selection: not every tensor
+  bool safetensors = false;         ///< the model was none of GGUF: nothing to assemble
+  bool partial = false;             ///< a selection: not every tensor
   std::uint64_t tensors_total = 0;  ///< of the model
   std::vector<ManifestFile> files;
   std::vector<write::GgufKeys> keys;  ///< of each file
@@ -78,8 +79,7 @@ struct ManifestContext {
 /// were extracted from `source`.
 nlohmann::ordered_json manifest_json(
     const GgufSource& source, const std::vector<ManifestTensor>& tensors, bool by_reference,
-    const ManifestContext& context,
-    std::vector<std::pair<std::string, write::GgufKeys>>& sidecars);
+    const ManifestContext& context, std::vector<std::pair<std::string, write::GgufKeys>>& sidecars);
 
 /// The members "counts" and "tensors", of any container. `reference`: bytes lie in the source.
 void add_tensor_lists(nlohmann::ordered_json& json, const std::vector<ManifestTensor>& tensors);

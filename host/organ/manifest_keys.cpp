@@ -262,9 +262,8 @@ void add_key_entry(const JsonValue& json, const std::string& where, const KeySid
                    write::GgufKeys& keys) {
   const Entry entry(json, where);
   if (json.find("array_ref") != nullptr) {
-    const shard::GgufKey* key = sidecar.header == nullptr
-                                    ? nullptr
-                                    : shard::find_key(sidecar.header->keys, entry.name);
+    const shard::GgufKey* key =
+        sidecar.header == nullptr ? nullptr : shard::find_key(sidecar.header->keys, entry.name);
     if (entry.text("array_ref") != sidecar.name || key == nullptr || key->type != entry.type) {
       entry.fail(fmt::format("refers to what {} does not hold", sidecar.name));
     }

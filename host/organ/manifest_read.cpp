@@ -32,8 +32,8 @@ class Node {
   }
   bool is_given() const { return value_ != nullptr && !value_->is_null(); }
   Node operator[](const char* member) const {
-    return {value_ == nullptr ? nullptr : value_->find(member), fmt::format("{}.{}", place_, member),
-            where_};
+    return {value_ == nullptr ? nullptr : value_->find(member),
+            fmt::format("{}.{}", place_, member), where_};
   }
   std::uint64_t number() const {
     const std::uint64_t* number = value_ == nullptr ? nullptr : value_->as_unsigned();
@@ -88,11 +88,11 @@ decode::ElementType type_of(const Node& node) {
 /// A path within the folder. Errors: FormatError E-ORGAN-PATH for every other one.
 std::string inner_path(const Node& node, const std::string& folder) {
   const fs::path path = node.text();
-  const bool plain =
-      path.is_relative() && !path.empty() && node.text().find('\0') == std::string::npos &&
-      std::all_of(path.begin(), path.end(), [](const fs::path& part) {
-        return part != ".." && part != "." && !part.empty();
-      });
+  const bool plain = path.is_relative() && !path.empty() &&
+                     node.text().find('\0') == std::string::npos &&
+                     std::all_of(path.begin(), path.end(), [](const fs::path& part) {
+                       return part != ".." && part != "." && !part.empty();
+                     });
   std::error_code error;
   const std::string root = fs::canonical(folder, error).string();
   const std::string real = fs::weakly_canonical(fs::path(folder) / path, error).string();

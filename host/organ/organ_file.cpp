@@ -55,16 +55,16 @@ void add_padding(write::GgufKeys& keys, const write::GgufTensorLayout& layout,
   const std::uint64_t end =
       kPrefixBytes + bytes_of(keys) + kKeyBytes + kDigestKeyBytes + entry_bytes(layout);
   const std::uint64_t data = *checked_round_up(end, kAlignment);
-  const std::uint64_t missing = (wanted % kBlockBytes + kBlockBytes - data % kBlockBytes) %
-                                kBlockBytes;
+  const std::uint64_t missing =
+      (wanted % kBlockBytes + kBlockBytes - data % kBlockBytes) % kBlockBytes;
   keys.add_string(kName, std::string(static_cast<std::size_t>(missing), ' '));
 }
 
 }  // namespace
 
 std::string OrganNames::path_of(const std::string& tensor, const char* suffix) {
-  const std::string stem = fmt::format("{}/{}", class_folder(classify(tensor).organ_class),
-                                       stem_of(tensor));
+  const std::string stem =
+      fmt::format("{}/{}", class_folder(classify(tensor).organ_class), stem_of(tensor));
   std::string path = stem + suffix;
   for (int number = 2; !taken_.insert(path).second; ++number) {
     path = fmt::format("{}_{}{}", stem, number, suffix);

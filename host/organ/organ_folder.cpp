@@ -127,8 +127,8 @@ void FolderReader::judge_source(const shard::GgufFile& file, std::size_t index) 
   for (const ManifestTensor& tensor : manifest_.tensors) {
     digested = digested && (tensor.split != index || !tensor.sha256.empty());
   }
-  const bool same_header = file.header.header_sha256 == then.header_sha256 &&
-                           file.shard.identity.bytes == then.bytes;
+  const bool same_header =
+      file.header.header_sha256 == then.header_sha256 && file.shard.identity.bytes == then.bytes;
   if (same_header && (digested || file.shard.identity.version == then.version)) {
     return;
   }

@@ -38,6 +38,7 @@ struct ComposedTensor {
 struct ComposedFile {
   write::GgufKeys keys;
   std::size_t tensor_count = 0;
+  bool bare_end = false;  ///< without tensors: no padding behind the header, as some first splits
 };
 
 struct Composition {

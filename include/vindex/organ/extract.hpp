@@ -1,6 +1,6 @@
-// Owns taking a model apart: every tensor a file of its own, a valid GGUF of one tensor, in a folder
-// of its class, or by reference without a copy; and manifest.json, from which the model can be put
-// together again byte for byte (docs/organs.md, docs/organ-schemas.md).
+// Owns taking a model apart: every tensor a file of its own, a valid GGUF of one tensor, in a
+// folder of its class, or by reference without a copy; and manifest.json, from which the model can
+// be put together again byte for byte (docs/organs.md, docs/organ-schemas.md).
 #pragma once
 
 #include <vindex/core/warning.hpp>
@@ -16,8 +16,8 @@
 namespace vindex::organ {
 
 struct ExtractSettings {
-  std::string model;  ///< GGUF file, set or folder; a safetensors file or folder
-  std::string output; ///< folder, new or empty
+  std::string model;   ///< GGUF file, set or folder; a safetensors file or folder
+  std::string output;  ///< folder, new or empty
   bool by_reference = false;
   bool digests = false;  ///< by reference: read all bytes for their digests
   std::string types;     ///< parse_classes(); empty: all

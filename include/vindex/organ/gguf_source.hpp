@@ -31,7 +31,9 @@ struct OrganTensor {
   std::size_t file = 0;                   ///< index into files(): where its bytes lie
   std::uint64_t offset = 0;               ///< absolute in that file
   std::uint64_t bytes = 0;
-  std::string sha256 = {};  ///< as a manifest says, lower-case hex; empty where none does
+  /// As a manifest says, lower-case hex; empty where none does. Whoever passes the bytes on gives
+  /// it to the ComposedTensor, so that an organ that was changed is noticed.
+  std::string sha256 = {};
 };
 
 /// A file that bytes lie in.
@@ -47,8 +49,16 @@ struct GgufSourceFile {
 struct GgufSplit {
   std::string file_name;                ///< without folder
   std::string path;                     ///< empty where only a manifest knows of it
+  bool bare_end = false;                ///< no tensors, and no padding behind the header
   shard::GgufHeader header;             ///< its tensors are moved out: see tensors()
   shard::ByteSource* source = nullptr;  ///< of the keys' values
+};
+
+/// How open_gguf() takes a folder of organs.
+struct OpenGgufOptions {
+  /// Organ files of another type or shape than their manifest says, and models that changed since
+  /// they were extracted by reference, are taken as they are now.
+  bool accept_changed = false;
 };
 
 struct GgufParts {
@@ -60,6 +70,8 @@ struct GgufParts {
   std::vector<OrganTensor> tensors;
   std::vector<Warning> warnings;
   bool from_manifest = false;
+  bool changed = false;             ///< something was accepted that is not as the manifest says
+  std::uint64_t tensors_total = 0;  ///< of the model; more than `tensors` of a selection
 };
 
 /// Immutable and thread-safe. Must outlive every Composition that takes from it.
@@ -75,6 +87,8 @@ class GgufSource {
   const std::vector<OrganTensor>& tensors() const { return parts_.tensors; }
   const std::vector<Warning>& warnings() const { return parts_.warnings; }
   bool from_manifest() const { return parts_.from_manifest; }
+  bool changed() const { return parts_.changed; }
+  std::uint64_t tensors_total() const { return parts_.tensors_total; }
 
   /// The model's keys: those of the first split.
   const std::vector<shard::GgufKey>& keys() const { return splits().front().header.keys; }
@@ -105,8 +119,11 @@ class GgufSource {
   std::unordered_map<std::string_view, std::size_t> places_;
 };
 
-/// Errors: those of shard::open_gguf_set(); for a folder with a manifest those of
-/// read_manifest() and FormatError E-ORGAN-* naming the organ file that is not what it says.
-std::unique_ptr<GgufSource> open_gguf(const std::string& path);
+/// `path`: a GGUF file (a split stands for its set), a folder of one model, or a folder that was
+/// extracted. Errors: those of shard::open_gguf_set(); for an extracted folder FormatError
+/// E-ORGAN-MANIFEST, -SCHEMA, -PATH, E-ORGAN-FILE naming an organ file that is not what the
+/// manifest says, E-ORGAN-SOURCE a model that changed since; ConfigurationError
+/// E-ORGAN-SAFETENSORS (78) for organs of a safetensors model.
+std::unique_ptr<GgufSource> open_gguf(const std::string& path, const OpenGgufOptions& options = {});
 
 }  // namespace vindex::organ
