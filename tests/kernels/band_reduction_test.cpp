@@ -24,9 +24,6 @@ using kernels::BandRoute;
 using kernels::kBand;
 using kernels::plan_band_reduction;
 
-static_assert(kernels::kBand == cpu::kBand && kernels::kBandStride == cpu::kBandStride);
-static_assert(kernels::band_elements(96) == cpu::band_elements(96));
-
 /// Strips of two warps, so that small matrices have several strips.
 template <typename Real>
 constexpr std::size_t kSmallShared = sizeof(Real) == sizeof(float) ? 68U << 10U : 128U << 10U;
@@ -258,18 +255,19 @@ TEST_P(BandReduction, AgreesWithTheHost) {
   const std::int64_t order = kernels::band_order(p);
   const SymmetricMatrix gram = gaussian_gram(p, 120, 1.0, 12);
   const Bands bands = reduce<double>({gram}, BandRoute::kTensor, stream());
-  Bands host;
-  host.exponents = bands.exponents;
-  host.band.resize(static_cast<std::size_t>(cpu::band_elements(p)));
+  // The host's band is narrower: what they have in common is what they are similar to.
+  std::vector<double> band(static_cast<std::size_t>(cpu::band_elements(p)));
   std::vector<double> workspace(static_cast<std::size_t>(cpu::band_workspace_elements(p)));
-  cpu::reduce_to_band(gram.values.data(), p, p, std::ldexp(1.0, -host.exponents[0]), host.band,
-                      workspace, cpu::SimdLevel::kPortable);
-  // Householder bands are unique up to signs where no reflector degenerates.
-  ASSERT_EQ(host.band.size(), bands.band.size());
-  for (std::size_t i = 0; i < host.band.size(); ++i) {
-    EXPECT_NEAR(std::abs(host.band[i]), std::abs(bands.band[i]), 1e-11) << i;
+  cpu::reduce_to_band(gram.values.data(), p, p, 1.0, band, workspace, cpu::SimdLevel::kPortable);
+  SymmetricMatrix host(order);
+  for (std::int64_t column = 0; column < p; ++column) {
+    for (std::int64_t row = column; row < std::min(p, column + cpu::kBand + 1); ++row) {
+      const double value = band[static_cast<std::size_t>(column * cpu::kBandStride + row)];
+      host.at(row, column) = value;
+      host.at(column, row) = value;
+    }
   }
-  const std::vector<double> wanted = eigenvalues_of(dense_of(host, order));
+  const std::vector<double> wanted = eigenvalues_of(host);
   const std::vector<double> got = eigenvalues_of(dense_of(bands, order));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_NEAR(got[i], wanted[i], 30 * std::numeric_limits<double>::epsilon() * wanted.back());

@@ -12,8 +12,9 @@
 
 namespace vindex::cpu {
 
-/// Subdiagonals left by the first stage.
-inline constexpr std::int64_t kBand = 32;
+/// Subdiagonals left by the first stage. The second stage costs in proportion, and so do the
+/// products of a panel with itself; half as many would read the trailing matrix twice as often.
+inline constexpr std::int64_t kBand = 16;
 /// Distance of neighbouring columns of band storage: element (i, j), 0 <= i - j < 2 kBand, is at
 /// j * kBandStride + i. The room below the band takes the bulges of the second stage.
 inline constexpr std::int64_t kBandStride = 2 * kBand;
