@@ -10,6 +10,7 @@ constexpr bool kInteger = true;
 constexpr bool kReal = false;
 constexpr bool kNull = true;
 constexpr bool kNoNull = false;
+constexpr bool kNeedsBulk = true;
 
 constexpr std::array<MetricRow, kMetricCount> kRows = {{
     {Metric::kVarAt64Top128, "var_at_64_top128", kReal, kNoNull,
@@ -59,6 +60,14 @@ constexpr std::array<MetricRow, kMetricCount> kRows = {{
      "relative difference of the sum of sigma^2 and frobenius_norm^2"},
     {Metric::kCheckGram, "check_gram", kReal, kNoNull,
      "relative difference of the sum of sigma^4 and the squared norm of the Gram matrix"},
+    {Metric::kTheta, "theta", kReal, kNull,
+     "angle between the matrix and its noise, degrees: 0 all noise, 90 no noise", kNeedsBulk},
+    {Metric::kSignal, "signal", kReal, kNoNull,
+     "share of the norm that stands above noise: sin(theta)", kNeedsBulk},
+    {Metric::kRankEdge, "rank_edge", kInteger, kNoNull,
+     "singular values above the edge of the noise bulk", kNeedsBulk},
+    {Metric::kRankGd, "rank_gd", kInteger, kNoNull,
+     "singular values above the hard threshold of Gavish and Donoho", kNeedsBulk},
 }};
 
 constexpr bool in_order() {

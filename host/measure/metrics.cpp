@@ -6,6 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
+#include <vindex/measure/spectral_theta.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -193,6 +194,19 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
   values[Metric::kMpKs] = greatest;
 }
 
+void set_theta(const Spectrum& spectrum, double sigma_error, MetricValues& values,
+               std::string& reason) {
+  const SpectralTheta theta = spectral_theta(spectrum.sigma, static_cast<std::int64_t>(spectrum.n),
+                                             spectrum.norm_squared, sigma_error);
+  values[Metric::kTheta] = theta.theta;
+  values[Metric::kSignal] = theta.signal;
+  values[Metric::kRankEdge] = theta.rank_edge;
+  values[Metric::kRankGd] = theta.rank_gd;
+  if (theta.is_exact_low_rank) {
+    add_reason(reason, "exact low rank: theta is 90");
+  }
+}
+
 }  // namespace
 
 MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
@@ -251,6 +265,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
   set_sums(spectrum, values);
   set_tails(spectrum, values);
   set_noise_comparison(spectrum, values);
+  set_theta(spectrum, report.sigma_error, values, reason);
   values[Metric::kSigmaMin] = spectrum.sigma.back();
   values[Metric::kConditionNumber] = ratio(spectrum.sigma.front(), spectrum.sigma.back());
   if (!report.tail_reliable) {

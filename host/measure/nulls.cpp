@@ -7,6 +7,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
+#include <vindex/measure/spectral_theta.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -121,6 +122,7 @@ MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
   nulls[Metric::kRank95] = rank_null(law, lambda, long_side, 0.95);
   nulls[Metric::kRank99] = rank_null(law, lambda, long_side, 0.99);
   nulls[Metric::kNumericalRank] = short_side;
+  nulls[Metric::kTheta] = theta_null(p, n);  // of the mean spectrum it is 0
   nulls[Metric::kConditionNumber] = std::numeric_limits<double>::quiet_NaN();
   if (p < n) {  // the mean is infinite where they are equal
     nulls[Metric::kConditionNumber] =

@@ -1,6 +1,7 @@
 #include "columns.hpp"
 
 #include "result_tables.hpp"
+#include "sample_columns.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -233,6 +234,29 @@ Column bound_column(const char* name, const char* long_name,
   return column;
 }
 
+measure::SampleAngles& sample_of(StoredRow& row) {
+  return row.sample ? *row.sample : row.sample.emplace();
+}
+
+void add_sample_columns(std::vector<Column>& columns) {
+  for (const SampleColumn& sample : sample_columns()) {
+    Column column = number_column(sample.name, sample.long_name);
+    column.number = [sample](const StoredRow& row, std::size_t) {
+      return row.sample ? sample.value(*row.sample) : kNaN;
+    };
+    column.set_number = [sample](StoredRow& row, std::size_t, double value) {
+      if (sample.set != nullptr && !std::isnan(value)) {
+        sample.set(sample_of(row), value);
+      }
+    };
+    if (sample.is_count) {
+      column.type = h5::Type::kInt32;
+      column.missing_is_minus_one = true;
+    }
+    columns.push_back(std::move(column));
+  }
+}
+
 double moment(const StoredRow& row, std::size_t i) {
   const decode::Moments& m = row.moments;
   const double values[kMomentCount] = {static_cast<double>(m.count),
@@ -275,7 +299,9 @@ ColumnOptions column_options(const FileDescription& description, model::ResultTa
           .sign_flip_spread = !product && description.sign_flip_draws > 1,
           .sign_flip_distance = flipped,
           .derived = is_derived(table),
-          .product = product};
+          .product = product,
+          .theta = !product,
+          .sampled = description.sampled && !is_derived(table)};
 }
 
 ColumnOptions column_options(const h5::File& file, model::ResultTable table) {
@@ -286,7 +312,9 @@ ColumnOptions column_options(const h5::File& file, model::ResultTable table) {
           .sign_flip_distance = file.exists(group + "/rand_distance_signflip"),
           .derived = is_derived(table),
           .product = table == model::ResultTable::kProduct,
-          .sigma_error = file.exists(table_group(table) + "/sigma_error")};
+          .sigma_error = file.exists(group + "/sigma_error"),
+          .theta = file.exists(group + "/theta"),
+          .sampled = file.exists(group + "/theta_seed")};
 }
 
 std::vector<Column> matrix_columns(const ColumnOptions& options) {
@@ -339,10 +367,16 @@ std::vector<Column> matrix_columns(const ColumnOptions& options) {
                                    &SpectrumBounds::stable_rank_upper));
   }
   for (const measure::MetricRow& metric : measure::metric_rows()) {
+    if (metric.needs_bulk && !options.theta) {
+      continue;
+    }
     columns.push_back(metric_column(metric, &StoredRow::values, false));
     if (metric.has_null) {
       columns.push_back(metric_column(metric, &StoredRow::nulls, true));
     }
+  }
+  if (options.sampled) {
+    add_sample_columns(columns);
   }
   return columns;
 }

@@ -39,6 +39,8 @@ struct ColumnOptions {
   bool derived = false;             ///< `of_matrix` too
   bool product = false;             ///< `rank` too
   bool sigma_error = true;          ///< since schema 1.1
+  bool theta = true;                ///< since schema 1.2; not of products
+  bool sampled = false;             ///< theta_seed and what it is made of
 };
 /// Of a table of a file about to be written. Weighted matrices have the sign flip always: it is
 /// their null; products have neither that nor bounds.

@@ -1,5 +1,6 @@
 #include "derived_tables.hpp"
 
+#include "sample_columns.hpp"
 #include "table_writer.hpp"
 
 #include <vindex/measure/layer_statistics.hpp>
@@ -46,9 +47,33 @@ std::string missing_reason(const TensorEntry& tensor, const Merged* merged) {
   return fmt::format("only {} of {} weights measured", merged->elements, tensor.count);
 }
 
+/// Class and angles; the angles of a matrix are in its rows.
+void write_samples(TableWriter& table, std::span<const TensorEntry> tensors) {
+  std::vector<std::string> classes;
+  for (const TensorEntry& tensor : tensors) {
+    classes.push_back(tensor.organ_class);
+  }
+  table.strings("organ_class", classes, "kind of tensor by its name");
+  for (const auto columns : {qq_columns(), sample_columns()}) {
+    for (const SampleColumn& column : columns) {
+      std::vector<double> values;
+      for (const TensorEntry& tensor : tensors) {
+        values.push_back(tensor.angles.count > 0 ? column.value(tensor.angles)
+                                                 : (column.is_count ? 0.0 : kNaN));
+      }
+      if (column.is_count) {
+        const std::vector<std::int32_t> counts(values.begin(), values.end());
+        table.numbers(column.name, view(counts), column.long_name, "1");
+      } else {
+        table.numbers(column.name, view(values), column.long_name, "1");
+      }
+    }
+  }
+}
+
 }  // namespace
 
-void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
+void write_tensors(h5::File& file, std::span<const TensorEntry> tensors, bool sampled,
                    std::span<const StoredRow* const> rows) {
   std::unordered_map<std::string_view, Merged> merged;
   for (const StoredRow* row : rows) {
@@ -117,6 +142,9 @@ void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
   table.numbers("frobenius_norm", view(norm), "root of the sum of squared weights", "1");
   table.numbers("zeros", view(zeros), "weights that are zero, -1 if not measured", "1");
   table.numbers("nonfinite", view(nonfinite), "weights not finite, -1 if not measured", "1");
+  if (sampled) {
+    write_samples(table, tensors);
+  }
 }
 
 std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> rows) {

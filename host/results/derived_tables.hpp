@@ -14,7 +14,8 @@ namespace vindex::results {
 
 /// Statistics of a tensor are the merged moments of its matrices, in row order, where every slice
 /// is in the file; else NaN with the reason.
-void write_tensors(h5::File& file, std::span<const TensorEntry> tensors,
+/// With `sampled` the classes and the angles of the entries too.
+void write_tensors(h5::File& file, std::span<const TensorEntry> tensors, bool sampled,
                    std::span<const StoredRow* const> rows);
 
 /// The rows of /layer/. Roles are views of `rows`, which must outlive the result.

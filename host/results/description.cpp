@@ -21,6 +21,7 @@ FileDescription describe(const RunDescription& run) {
   out.store_spectra = run.store_spectra;
   out.sign_flip_draws = run.sign_flip_draws;
   out.vectors = run.vectors;
+  out.sampled = run.sampled;
   for (const auto& [name, value] : run.fingerprint) {
     out.fingerprint.emplace_back(printable(name), printable(value));
   }
@@ -37,6 +38,9 @@ FileDescription describe(const RunDescription& run) {
     out.fingerprint.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
     out.fingerprint.emplace_back("stored.vectors", std::to_string(run.vectors));
     out.fingerprint.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
+    if (run.sampled) {  // files of earlier versions have no such line
+      out.fingerprint.emplace_back("stored.sample", "yes");
+    }
   }
   out.command = run.command_json;
   out.settings = run.settings_json;
@@ -57,6 +61,14 @@ FileDescription describe(const RunDescription& run) {
     entry.count = record.count;
     entry.in_matrix = record.in_matrix;
     entry.reason = printable(record.reason);
+    if (run.sampled) {
+      const TensorSample& sample = run.tensor_samples.at(i);
+      entry.organ_class = printable(sample.organ_class);
+      entry.angles = sample.angles;
+      if (!sample.missing.empty()) {
+        entry.reason += (entry.reason.empty() ? "" : "; ") + printable(sample.missing);
+      }
+    }
     out.tensors.push_back(std::move(entry));
   }
   return out;

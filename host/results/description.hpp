@@ -18,6 +18,9 @@ struct TensorEntry {
   std::int32_t layer = -1;
   std::int64_t count = 0;
   bool in_matrix = false;
+  // Where the run takes samples.
+  std::string organ_class = {};
+  measure::SampleAngles angles = {};
 };
 
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;
@@ -28,6 +31,7 @@ struct FileDescription {
   bool store_spectra = true;
   std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;
+  bool sampled = false;     ///< RunDescription::sampled
   Fingerprint fingerprint;  ///< with the lines of the results layer (spectra, vectors, sign flip)
   std::string command, settings, inputs, environment, config;
   std::vector<TensorEntry> tensors;

@@ -121,6 +121,18 @@ std::string ResultsFile::run_text(const std::string& name) const {
   return open_->file().read_text("/run/" + name);
 }
 
+std::vector<QueriedTensor> ResultsFile::tensors() const {
+  const std::lock_guard lock(open_->mutex);
+  std::vector<QueriedTensor> tensors;
+  for (TensorEntry& entry : open_->reader().description().tensors) {
+    tensors.push_back({std::move(entry.name), std::move(entry.stored), std::move(entry.block),
+                       std::move(entry.role), std::move(entry.shape), std::move(entry.encoding),
+                       std::move(entry.reason), entry.layer, entry.count, entry.in_matrix,
+                       std::move(entry.organ_class), entry.angles});
+  }
+  return tensors;
+}
+
 std::vector<model::ResultTable> ResultsFile::tables() const {
   const std::lock_guard lock(open_->mutex);
   std::vector<model::ResultTable> tables;

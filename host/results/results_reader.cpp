@@ -2,6 +2,7 @@
 
 #include "pair_columns.hpp"
 #include "result_tables.hpp"
+#include "sample_columns.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -195,6 +196,7 @@ void ResultsReader::describe_spectra(FileDescription& out) const {
       static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMostSignFlipDraws));
   const std::int64_t vectors = file_.integer_attribute("/resume", "vectors");
   out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
+  out.sampled = file_.has_attribute("/resume", "sampled");
   if (!file_.exists("/run")) {
     return;
   }
@@ -224,6 +226,32 @@ void ResultsReader::describe_spectra(FileDescription& out) const {
     out.tensors[i].layer = layer[i];
     out.tensors[i].count = count[i];
     out.tensors[i].in_matrix = in_matrix[i] != 0;
+  }
+  if (!out.sampled) {
+    return;
+  }
+  text("organ_class", &TensorEntry::organ_class);
+  for (const auto columns : {qq_columns(), sample_columns()}) {
+    for (const SampleColumn& column : columns) {
+      const std::string path = std::string("/tensor/") + column.name;
+      if (column.set == nullptr) {
+        continue;
+      }
+      if (column.is_count) {
+        const auto values = read_all<std::int32_t>(file_, path, names.size(), 1);
+        for (std::size_t i = 0; i < names.size(); ++i) {
+          column.set(out.tensors[i].angles, values[i]);
+        }
+      } else {
+        const auto values = read_all<double>(file_, path, names.size(), 1);
+        for (std::size_t i = 0; i < names.size(); ++i) {
+          column.set(out.tensors[i].angles, values[i]);
+        }
+      }
+    }
+  }
+  for (TensorEntry& tensor : out.tensors) {
+    tensor.angles.is_constant = tensor.angles.theta_seed == 0.0;
   }
 }
 

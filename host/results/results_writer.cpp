@@ -143,6 +143,9 @@ void write_resume(h5::File& file, FileKind kind, const FileDescription& descript
   file.set_attribute("/resume", "spectra", std::int64_t{description.store_spectra});
   file.set_attribute("/resume", "sign_flip", std::int64_t{description.sign_flip_draws});
   file.set_attribute("/resume", "vectors", std::int64_t{description.vectors});
+  if (description.sampled) {
+    file.set_attribute("/resume", "sampled", std::int64_t{1});
+  }
 }
 
 void write_run(h5::File& file, const FileDescription& description) {
@@ -248,7 +251,7 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   };
   write_rows(model::ResultTable::kMatrix);
   if (kind != FileKind::kPart) {
-    write_tensors(file, description.tensors, matrices);
+    write_tensors(file, description.tensors, description.sampled, matrices);
     write_run(file, description);
   }
   if (kind == FileKind::kWhole) {

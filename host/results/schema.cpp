@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<Schema, 2> kSchemas = {{{.id = FileSchema::kResults,
                                               .name = "vindex-results",
-                                              .version = "1.1",
+                                              .version = "1.2",
                                               .major = 1,
                                               .rows = "matrices",
                                               .verb = "measure",

@@ -19,8 +19,9 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Numbers that say which matrix it is, or how it went.
-constexpr std::array<std::string_view, 10> kIdentity = {
-    "matrix", "k", "slice", "layer", "expert", "rows", "cols", "status", "escalated", "of_matrix"};
+constexpr std::array<std::string_view, 11> kIdentity = {
+    "matrix", "k",      "slice",     "layer",     "expert",    "rows",
+    "cols",   "status", "escalated", "of_matrix", "seed_count"};
 
 /// Between 0 and 1 by definition.
 constexpr std::array<std::string_view, 6> kShares = {

@@ -54,6 +54,7 @@ void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum) {
   row.bounds = std::move(result.bounds);
   row.moments = result.moments;
   row.has_moments = result.moments.count > 0 || result.moments.nonfinite > 0;
+  row.sample = result.sample;
   row.cells = std::move(result.cells);
   auto bulk = std::make_shared<RowBulk>();
   if (keep_spectrum) {

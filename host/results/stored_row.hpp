@@ -60,6 +60,7 @@ struct StoredRow {
   std::optional<measure::SpectrumBounds> bounds;
   bool has_moments = false;
   decode::Moments moments;
+  std::optional<measure::SampleAngles> sample;
 
   std::string other_tensor, other_encoding;  ///< of a pair: those of B
   std::vector<double> cells;                 ///< ResultRow::cells

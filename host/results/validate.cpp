@@ -3,6 +3,7 @@
 #include "file_checker.hpp"
 #include "read_through.hpp"
 #include "result_tables.hpp"
+#include "sample_columns.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/layer_statistics.hpp>
@@ -14,6 +15,8 @@
 namespace vindex::results {
 
 namespace {
+
+using model::ResultTable;
 
 class SpectraChecker final : FileChecker {
  public:
@@ -52,25 +55,33 @@ class SpectraChecker final : FileChecker {
     counts(derived_skipped);
     bulk(model::ResultTable::kMatrix);
     // Before there were coordinates, the dimension had the name of one.
-    table("/tensor", file_.exists("/tensor/tensor") ? "tensor" : "entry",
-          {{"name", h5::Type::kString},
-           {"stored", h5::Type::kString},
-           {"block", h5::Type::kString},
-           {"role", h5::Type::kString},
-           {"layer", h5::Type::kInt32},
-           {"shape", h5::Type::kString},
-           {"encoding", h5::Type::kString},
-           {"count", h5::Type::kInt64},
-           {"in_matrix", h5::Type::kInt8},
-           {"reason", h5::Type::kString},
-           {"mean", h5::Type::kFloat64},
-           {"std", h5::Type::kFloat64},
-           {"min", h5::Type::kFloat64},
-           {"max", h5::Type::kFloat64},
-           {"zeros", h5::Type::kInt64},
-           {"nonfinite", h5::Type::kInt64},
-           {"excess_kurtosis", h5::Type::kFloat64},
-           {"frobenius_norm", h5::Type::kFloat64}});
+    Names tensor = {{"name", h5::Type::kString},
+                    {"stored", h5::Type::kString},
+                    {"block", h5::Type::kString},
+                    {"role", h5::Type::kString},
+                    {"layer", h5::Type::kInt32},
+                    {"shape", h5::Type::kString},
+                    {"encoding", h5::Type::kString},
+                    {"count", h5::Type::kInt64},
+                    {"in_matrix", h5::Type::kInt8},
+                    {"reason", h5::Type::kString},
+                    {"mean", h5::Type::kFloat64},
+                    {"std", h5::Type::kFloat64},
+                    {"min", h5::Type::kFloat64},
+                    {"max", h5::Type::kFloat64},
+                    {"zeros", h5::Type::kInt64},
+                    {"nonfinite", h5::Type::kInt64},
+                    {"excess_kurtosis", h5::Type::kFloat64},
+                    {"frobenius_norm", h5::Type::kFloat64}};
+    if (file_.has_attribute("/resume", "sampled")) {
+      tensor.emplace_back("organ_class", h5::Type::kString);
+      for (const auto columns : {qq_columns(), sample_columns()}) {
+        for (const SampleColumn& column : columns) {
+          tensor.emplace_back(column.name, column.is_count ? h5::Type::kInt32 : h5::Type::kFloat64);
+        }
+      }
+    }
+    table("/tensor", file_.exists("/tensor/tensor") ? "tensor" : "entry", tensor);
     layer();
     run_texts();
     return wrong_;
@@ -93,7 +104,12 @@ class SpectraChecker final : FileChecker {
     });
     ColumnOptions options;
     attempt([&] { options = column_options(file_, table); });
-    attempt([&] { options.sigma_error |= file_.text_attribute("/", "schema_version") != "1.0"; });
+    attempt([&] {
+      const std::string version = file_.text_attribute("/", "schema_version");
+      options.sigma_error |= version != "1.0";
+      options.theta |= version != "1.0" && version != "1.1" && table != ResultTable::kProduct;
+    });
+    options.sampled |= !is_derived(table) && file_.has_attribute("/resume", "sampled");
     options.sign_flip |= table == model::ResultTable::kImatrix;  // its null
     attempt([&] {
       options.sign_flip_spread |= table != model::ResultTable::kProduct &&

@@ -27,20 +27,6 @@ namespace {
 constexpr std::int64_t kSlabValues = 4 << 20;  ///< 16 MiB of float32
 constexpr OutputErrorIds kOutputErrors = {"E-OUTPUT", "E-WRITE", "E-WRITE", "E-WRITE"};
 
-/// A plainly stored tensor that is no matrix (a norm, a convolution) as rows of its last dimension.
-model::MatrixRecord plain_record(const shard::ModelFiles& files,
-                                 const model::TensorRecord& tensor) {
-  const shard::StoredTensor& stored =
-      files.tensors[static_cast<std::size_t>(tensor.stored.front())];
-  model::MatrixRecord record;
-  record.tensor = tensor.name;
-  record.encoding = decode::plain_encoding(stored.type);
-  record.cols = stored.shape.empty() ? 1 : stored.shape.back();
-  record.rows = record.cols == 0 ? 0 : tensor.count / record.cols;
-  record.codes = {.tensor = tensor.stored.front(), .offset = stored.offset, .bytes = stored.bytes};
-  return record;
-}
-
 /// The target is replaced when all is written: it may be no file of the model.
 void refuse_input_as_output(const shard::ModelFiles& files, const std::string& output) {
   std::vector<std::string> inputs = files.side_files;

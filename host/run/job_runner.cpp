@@ -293,7 +293,8 @@ WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, con
   WorkPlan plan = plan_rows(works, {.ram_budget = ram_budget > beside ? ram_budget - beside : 0,
                                     .workers = lanes.count(),
                                     .batch = lanes.batch,
-                                    .held = lanes.held});
+                                    .held = lanes.held,
+                                    .in_order = lanes.in_order});
   plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);
   plan.ram_bytes = budget_for(plan.ram_bytes, row_count, largest);
   if (plan.least_ram_bytes > ram_budget) {

@@ -15,6 +15,19 @@ shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor
   return *files.shards.at(static_cast<std::size_t>(stored.shard)).source;
 }
 
+model::MatrixRecord plain_record(const shard::ModelFiles& files,
+                                 const model::TensorRecord& tensor) {
+  const shard::StoredTensor& stored =
+      files.tensors[static_cast<std::size_t>(tensor.stored.front())];
+  model::MatrixRecord record;
+  record.tensor = tensor.name;
+  record.encoding = decode::plain_encoding(stored.type);
+  record.cols = stored.shape.empty() ? 1 : stored.shape.back();
+  record.rows = record.cols == 0 ? 0 : tensor.count / record.cols;
+  record.codes = {.tensor = tensor.stored.front(), .offset = stored.offset, .bytes = stored.bytes};
+  return record;
+}
+
 void read_part(SourceWatch& watch, const model::TensorPart& part, std::span<std::byte> into) {
   source_of(watch.files(), part.tensor).read(part.offset, into);
   watch.was_read(part.tensor);

@@ -1,5 +1,6 @@
 #include "description_parts.hpp"
 #include "spectrum_job.hpp"
+#include "vector_samples.hpp"
 
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/model/unmeasured.hpp>
@@ -64,9 +65,9 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
     }
   }
   const std::vector<RowWork> works =
-      spectrum_works(model, backends, settings.options, settings.store_spectra, rows);
-  return plan_job(works, static_cast<std::int64_t>(model.selected.size()), lanes_of(backends),
-                  settings.ram_budget);
+      spectrum_works(model, backends, settings.options, row_options(settings), rows);
+  return plan_job(works, static_cast<std::int64_t>(model.selected.size()),
+                  lanes_of(backends, row_options(settings)), settings.ram_budget);
 }
 
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
@@ -78,6 +79,9 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   for (const shard::Shard& shard : model.files.shards) {
     run.reader->prepare(*shard.source);
   }
+  if (settings.class_of != nullptr) {
+    add_samples(settings, model, run.description);
+  }
   run.output = settings.output;
   run.description = describe_run(settings, model, backends, *run.reader);
   run.worker = settings.worker;
@@ -87,7 +91,7 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());
   run.messages.push_back(note);
   auto job = std::make_unique<SpectrumJob>(std::move(model), std::move(backends), settings.options,
-                                           settings.store_spectra);
+                                           row_options(settings));
   return run_job(std::move(job), std::move(run), hooks);
 }
 

@@ -40,10 +40,13 @@ RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions
 
 RowStage::~RowStage() { finish(); }
 
-void RowStage::push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report) {
+void RowStage::push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
+                    std::vector<float> sample) {
   const std::uint64_t bytes = sizeof(double) * report.sigma.size() + draw_bytes(report.sign_flip) +
-                              vector_bytes(report.vectors);
-  raw_.push({.row = row, .matrix = matrix, .report = std::move(report)}, bytes);
+                              vector_bytes(report.vectors) + sizeof(float) * sample.size();
+  raw_.push(
+      {.row = row, .matrix = matrix, .report = std::move(report), .sample = std::move(sample)},
+      bytes);
 }
 
 void RowStage::finish() {
@@ -81,6 +84,9 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   row.escalated = report.escalated;
   row.sigma_error = report.sigma_error;
   row.moments = report.moments;
+  if (report.status == measure::Status::kMeasured && !raw.sample.empty()) {
+    row.sample = measure::sample_angles(raw.sample, false);
+  }
   if (record.product == nullptr) {
     row.nulls = nulls_.of(record.rows, record.cols);
   }

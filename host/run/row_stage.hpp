@@ -26,9 +26,11 @@ class RowStage {
   RowStage(const RowStage&) = delete;
   RowStage& operator=(const RowStage&) = delete;
 
-  /// `report` of matrix `matrix` of the index, row `row` of the file. Waits where rows are not
-  /// taken fast enough. What no row can tell (no memory for one) fails the sink.
-  void push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report);
+  /// `report` of matrix `matrix` of the index, row `row` of the file, and of its weights `sample`
+  /// where there is one. Waits where rows are not taken fast enough. What no row can tell (no
+  /// memory for one) fails the sink.
+  void push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
+            std::vector<float> sample = {});
   /// Nothing more is pushed; returns after the last row.
   void finish();
   /// Time that its threads spent on rows, all of them together.
@@ -38,6 +40,7 @@ class RowStage {
   struct Raw {
     std::int64_t row = 0, matrix = 0;
     measure::MatrixReport report;
+    std::vector<float> sample;
   };
   void work();
   results::ResultRow row_of(Raw& raw);

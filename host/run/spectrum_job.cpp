@@ -1,11 +1,15 @@
 #include "spectrum_job.hpp"
 
+#include "sampled_input.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/product_rows.hpp>
 #include <vindex/run/spectrum_plan.hpp>
 #include <vindex/run/unit_stream.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace vindex::run {
@@ -22,11 +26,26 @@ std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matri
                                        options_for(matrix.table, *asked->second), input);
 }
 
+/// By shard, and in it by offset; products, which are of several places, last.
+void sort_by_file(const SelectedModel& model, std::vector<RowWork>& works) {
+  const auto place = [&](const RowWork& work) {
+    const model::MatrixRecord& record =
+        model.index.matrices[static_cast<std::size_t>(work.matrices.front().matrix)];
+    const std::int32_t shard =
+        record.product != nullptr
+            ? std::numeric_limits<std::int32_t>::max()
+            : model.files.tensors[static_cast<std::size_t>(record.codes.tensor)].shard;
+    return std::pair(shard, record.codes.offset);
+  };
+  std::stable_sort(works.begin(), works.end(),
+                   [&](const RowWork& a, const RowWork& b) { return place(a) < place(b); });
+}
+
 }  // namespace
 
 std::vector<RowWork> spectrum_works(const SelectedModel& model,
                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                    const measure::MeasureOptions& options, bool store_spectra,
+                                    const measure::MeasureOptions& options, RowOptions wanted,
                                     const std::vector<std::int64_t>& rows) {
   const std::pair<const measure::Backend*, const measure::MeasureOptions*> context(
       backends.front().get(), &options);
@@ -34,19 +53,32 @@ std::vector<RowWork> spectrum_works(const SelectedModel& model,
                                   .options = &options,
                                   .workspace = &workspace_of,
                                   .context = &context,
-                                  .store_spectra = store_spectra};
+                                  .store_spectra = wanted.store_spectra,
+                                  .sampled = wanted.sampled};
   std::vector<RowWork> works;
   works.reserve(rows.size());
   for (const std::int64_t row : rows) {
     works.push_back(spectrum_work(planning, row, model.selected[static_cast<std::size_t>(row)]));
   }
+  if (wanted.in_file_order) {
+    sort_by_file(model, works);
+  }
   set_kinds(model.index, works);
   return works;
 }
 
-Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+RowOptions row_options(const RunSettings& settings) {
+  return {.store_spectra = settings.store_spectra,
+          .sampled = settings.class_of != nullptr,
+          .in_file_order = settings.in_file_order};
+}
+
+Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends, RowOptions wanted) {
   const measure::BackendLimits limits = backends.front()->limits();
-  Lanes lanes{.calls = {}, .batch = limits.batch, .held = limits.held_inputs};
+  Lanes lanes{.calls = {},
+              .batch = limits.batch,
+              .held = limits.held_inputs,
+              .in_order = wanted.in_file_order};
   for (const auto& backend : backends) {
     lanes.calls.push_back(backend->limits().concurrent_calls);
   }
@@ -55,12 +87,12 @@ Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends) {
 
 SpectrumJob::SpectrumJob(SelectedModel model,
                          std::vector<std::unique_ptr<measure::Backend>> backends,
-                         measure::MeasureOptions options, bool store_spectra)
+                         measure::MeasureOptions options, RowOptions rows)
     : model_(std::move(model)),
       views_({{&model_.files, &model_.index}}),
       backends_(std::move(backends)),
       options_(std::move(options)),
-      store_spectra_(store_spectra) {}
+      row_options_(rows) {}
 
 const model::MatrixRecord& SpectrumJob::record(std::int64_t row) const {
   return model_.index
@@ -81,10 +113,10 @@ RowFacts SpectrumJob::facts(std::int64_t row) const {
 }
 
 std::vector<RowWork> SpectrumJob::works(const std::vector<std::int64_t>& rows) const {
-  return spectrum_works(model_, backends_, options_, store_spectra_, rows);
+  return spectrum_works(model_, backends_, options_, row_options_, rows);
 }
 
-Lanes SpectrumJob::lanes() const { return lanes_of(backends_); }
+Lanes SpectrumJob::lanes() const { return lanes_of(backends_, row_options_); }
 
 std::unique_ptr<measure::StagingBuffer> SpectrumJob::make_staging(std::size_t bytes) {
   return backends_.front()->make_staging(bytes);
@@ -101,13 +133,18 @@ void SpectrumJob::finish() { stage_->finish(); }
 /// row.
 void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
                                const std::vector<std::size_t>& members) {
+  const model::ResultTable table = record(unit.unit->rows.front()).table;
+  const bool sampled = row_options_.sampled && table == model::ResultTable::kMatrix;
   std::vector<measure::MatrixInput*> batch;
+  std::vector<std::unique_ptr<SampledInput>> samples;
   for (const std::size_t member : members) {
     batch.push_back(unit.input(member));
+    if (sampled) {
+      batch.back() = samples.emplace_back(std::make_unique<SampledInput>(*batch.back())).get();
+    }
   }
   std::vector<measure::MatrixReport> reports(batch.size());
   std::exception_ptr trouble;
-  const model::ResultTable table = record(unit.unit->rows.front()).table;
   try {
     backend.measure(batch, options_for(table, options_), unit.unit->workspace_limit, reports);
   } catch (const DeviceError&) {
@@ -129,7 +166,8 @@ void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
     if (unread != nullptr || trouble != nullptr) {
       rows_->push_failed(row, unread != nullptr ? unread : trouble);
     } else {
-      stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]));
+      stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]),
+                   sampled ? samples[i]->take_sample() : std::vector<float>());
     }
   }
 }

@@ -14,10 +14,18 @@
 
 namespace vindex::run {
 
+/// What of RunSettings decides about rows beside how they are measured.
+struct RowOptions {
+  bool store_spectra = true;
+  bool sampled = false;        ///< RunSettings::class_of
+  bool in_file_order = false;  ///< RunSettings::in_file_order
+};
+RowOptions row_options(const RunSettings& settings);
+
 class SpectrumJob final : public Job {
  public:
   SpectrumJob(SelectedModel model, std::vector<std::unique_ptr<measure::Backend>> backends,
-              measure::MeasureOptions options, bool store_spectra);
+              measure::MeasureOptions options, RowOptions rows);
 
   const ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override;
@@ -39,17 +47,18 @@ class SpectrumJob final : public Job {
   ModelViews views_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   measure::MeasureOptions options_;
-  bool store_spectra_;
+  RowOptions row_options_;
   RowSink* rows_ = nullptr;
   std::unique_ptr<RowStage> stage_;
 };
 
-/// What rows `rows` of `model` need on `backends`; see Job::works().
+/// What rows `rows` of `model` need on `backends`; see Job::works(). In file order: by shard and by
+/// where they lie in it.
 std::vector<RowWork> spectrum_works(const SelectedModel& model,
                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                    const measure::MeasureOptions& options, bool store_spectra,
+                                    const measure::MeasureOptions& options, RowOptions wanted,
                                     const std::vector<std::int64_t>& rows);
 
-Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends);
+Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends, RowOptions wanted);
 
 }  // namespace vindex::run

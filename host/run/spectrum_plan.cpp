@@ -1,3 +1,5 @@
+#include "sampled_input.hpp"
+
 #include <vindex/measure/judgement.hpp>
 #include <vindex/measure/sign_flip_null.hpp>
 #include <vindex/model/product.hpp>
@@ -72,10 +74,15 @@ RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row, std::i
   work.least_workspace = is_derived ? work.streamed_workspace : work.workspace;
   work.input_working = input.working;
   work.input_lasting = input.lasting;
+  if (planning.sampled && record.table == model::ResultTable::kMatrix) {
+    const std::uint64_t sample = sample_bytes(record.rows * record.cols);
+    work.input_lasting += sample;
+    work.result_bytes += sample;
+  }
   // A slab in flight is encoded beside its decoded tile; no encoding takes more than twice the
   // bytes of float32. A derived input decodes its slab from another one.
   const std::uint64_t companions = work.read_bytes - record.codes.bytes;
-  work.streamed = 2 * work.streamed_workspace + companions + input.lasting + 3 * input.working;
+  work.streamed = 2 * work.streamed_workspace + companions + work.input_lasting + 3 * input.working;
   return work;
 }
 

@@ -201,6 +201,9 @@ WorkPlan plan_rows(const std::vector<RowWork>& rows, const PlanLimits& limits) {
   }
   plan.ring_bytes = ring_bytes_of(plan.units, limits);
 
+  if (limits.in_order) {
+    return plan;
+  }
   // A row that costs more than a worker's fair tail would otherwise run alone at the end.
   const double outlier = plan.cost / (8.0 * static_cast<double>(limits.workers));
   std::stable_sort(plan.units.begin(), plan.units.end(), [&](const WorkUnit& a, const WorkUnit& b) {

@@ -38,11 +38,45 @@ def check_filters(name, dataset):
     assert not dataset.is_virtual and dataset.external is None, name
 
 
+def mp_median(g):
+    """Median of the Marchenko-Pastur law, by a sum over the angle in which it has no singularity."""
+    angle = (np.arange(200000) + 0.5) * np.pi / 200000
+    x = 1 + g - 2 * np.sqrt(g) * np.cos(angle)
+    cumulative = np.cumsum(np.sin(angle) ** 2 / x)
+    return np.interp(0.5, cumulative / cumulative[-1], x)
+
+
+def theta_of(sigma, n, norm_squared):
+    """Angle, values above the edge, values above the threshold of Gavish and Donoho."""
+    beta = len(sigma) / n
+    unit = np.median(sigma) / np.sqrt(mp_median(beta))
+    z = sigma[sigma > (1 + np.sqrt(beta)) * unit] / unit
+    shrunk = np.sqrt((z**2 - beta - 1) ** 2 - 4 * beta) / z * unit
+    threshold = np.sqrt(2 * (beta + 1) + 8 * beta / (beta + 1 + np.sqrt(beta**2 + 14 * beta + 1)))
+    theta = np.degrees(np.arcsin(min(1.0, np.sqrt((shrunk**2).sum() / norm_squared))))
+    return theta, len(z), int((sigma > threshold * unit).sum())
+
+
+def check_theta(f):
+    matrix = f["matrix"]
+    if f.attrs["mode"] == "fast":
+        assert np.all(np.isnan(matrix["theta"][:])) and np.all(matrix["rank_gd"][:] == -1)
+        return
+    for name, group in f["spectra"].items():
+        for sigma, row in zip(group["sigma"][:], group["matrix"][:]):
+            n = max(matrix["rows"][row], matrix["cols"][row])
+            theta, edge, gd = theta_of(sigma, n, matrix["frobenius_norm"][row] ** 2)
+            assert abs(matrix["theta"][row] - theta) < 1e-3, (name, row)
+            assert abs(matrix["signal"][row] - np.sin(np.radians(theta))) < 1e-4
+            assert (matrix["rank_edge"][row], matrix["rank_gd"][row]) == (edge, gd)
+            assert 0 < matrix["theta_null"][row] < 10
+
+
 def check_h5py(path):
     with h5py.File(path, "r") as f:
         assert f.attrs["Conventions"] == "CF-1.11"
         assert f.attrs["schema_name"] == "vindex-results"
-        assert f.attrs["schema_version"] == "1.1"
+        assert f.attrs["schema_version"] == "1.2"
         assert f.attrs["status"] == "complete"
         matrix = f["matrix"]
         n = int(f.attrs["matrices_total"])
@@ -70,6 +104,7 @@ def check_h5py(path):
             assert name == f"p{p[0]}" + ("_top64" if f.attrs["mode"] == "fast" else "")
             seen += len(rows)
         assert seen == n
+        check_theta(f)
         # What the file says of itself follows from what it holds.
         if f.attrs["mode"] == "default":
             sigma = spectra["p80/sigma"][:]

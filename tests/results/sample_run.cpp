@@ -82,6 +82,17 @@ RunDescription sample_run(const SampleOptions& options) {
   norm.reason = "1-D";
   run.tensors.push_back(norm);
   run.tensor_stored_names.push_back(norm.name);
+  run.sampled = options.sampled;
+  if (run.sampled) {
+    run.tensor_samples.resize(run.tensors.size());
+    for (TensorSample& sample : run.tensor_samples) {
+      sample.organ_class = "organ";
+    }
+    std::vector<float> values = {1.0F, 2.0F, 4.0F, 8.0F, 16.0F};
+    run.tensor_samples.back() = {.organ_class = "norm",
+                                 .angles = measure::sample_angles(values, true),
+                                 .missing = "a remark"};
+  }
   return run;
 }
 
@@ -121,6 +132,13 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   row.nulls = nulls.of(matrix.rows, matrix.cols);
   row.sigma = report.sigma;
   row.moments = moments;
+  if (run.sampled && index % 7 != 6) {
+    std::vector<float> values;
+    for (int i = 0; i < 50; ++i) {
+      values.push_back(static_cast<float>(std::pow(i, 1.0 + 0.1 * static_cast<double>(index))));
+    }
+    row.sample = measure::sample_angles(values, false);
+  }
   row.escalated = index % 5 == 4;
   row.sigma_error = 1e-7 * static_cast<double>(index + 1);
   if (run.sign_flip_draws > 0) {

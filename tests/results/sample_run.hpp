@@ -18,6 +18,7 @@ struct SampleOptions {
   std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;
   bool spectra = true;
+  bool sampled = false;
 };
 
 /// Per layer: a router, and gate_proj and down_proj of every expert. Matrices in the file's order;

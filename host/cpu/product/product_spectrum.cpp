@@ -200,8 +200,10 @@ measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t col
   if (report.status != measure::Status::kMeasured) {
     return values;
   }
-  for (const measure::Metric metric : {measure::Metric::kMpScale, measure::Metric::kMpOutliers,
-                                       measure::Metric::kMpLowerOutliers, measure::Metric::kMpKs}) {
+  for (const measure::Metric metric :
+       {measure::Metric::kMpScale, measure::Metric::kMpOutliers, measure::Metric::kMpLowerOutliers,
+        measure::Metric::kMpKs, measure::Metric::kTheta, measure::Metric::kSignal,
+        measure::Metric::kRankEdge, measure::Metric::kRankGd}) {
     values[metric] = std::numeric_limits<double>::quiet_NaN();
   }
   if (!reason.empty()) {

@@ -47,6 +47,10 @@ enum class Metric : std::uint8_t {
   kGini,
   kCheckTrace,
   kCheckGram,
+  kTheta,
+  kSignal,
+  kRankEdge,
+  kRankGd,
   kCount
 };
 inline constexpr std::size_t kMetricCount = static_cast<std::size_t>(Metric::kCount);
@@ -57,6 +61,7 @@ struct MetricRow {
   bool is_integer;             ///< int32 in the file (NaN is stored as -1)
   bool has_null;               ///< a `<name>_null` column exists
   std::string_view long_name;  ///< one line for the file's attribute
+  bool needs_bulk = false;     ///< theta and what goes with it: only spectra with a noise bulk
 };
 /// All rows, in the order of the enumeration.
 std::span<const MetricRow> metric_rows();
@@ -74,7 +79,8 @@ struct MetricValues {
 ///
 /// Adds to `reason` (after "; " where it holds a text already) why values are NaN: "zero matrix"
 /// (norms, sigma, ranks are 0), "one singular value", "zero singular value" (condition_number,
-/// trace_log), "tail not reliable", "fast mode: no tail", "no tail to fit" (hill_alpha, pl_*).
+/// trace_log), "tail not reliable", "fast mode: no tail", "no tail to fit" (hill_alpha, pl_*);
+/// "exact low rank: theta is 90" where it is that for want of any noise.
 /// Fast mode gives spectral_norm, frobenius_norm, sigma_ratio_1_2, stable_rank, the checks and
 /// var_at_k as far as the 64 values or k >= p decide it; all else is NaN, for a short side below 64
 /// too.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <vindex/measure/backend.hpp>
+#include <vindex/measure/sample_angles.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/results/result_row.hpp>
 
@@ -57,6 +58,16 @@ struct QueriedRow {
   std::int32_t vector_count = 0;  ///< singular vectors stored
 };
 
+/// A row of /tensor/.
+struct QueriedTensor {
+  std::string name, stored, block, role, shape, encoding, reason;
+  std::int32_t layer = -1;
+  std::int64_t count = 0;
+  bool in_matrix = false;
+  std::string organ_class;       ///< empty where the run took no samples
+  measure::SampleAngles angles;  ///< of a tensor of one side; count 0 where there are none
+};
+
 /// An open results file. Every function may be called from any thread, also of several files at
 /// once; libhdf5 works for one of them at a time. The file as it was opened is read to the end,
 /// whatever is published under its name meanwhile.
@@ -78,6 +89,8 @@ class ResultsFile {
   /// JSON of "command", "settings", "inputs", "environment" or "config". Errors: FormatError.
   std::string run_text(const std::string& name) const;
 
+  /// Every tensor of the model, measured or not, in order of name.
+  std::vector<QueriedTensor> tensors() const;
   /// Tables that are there, /matrix/ first.
   std::vector<model::ResultTable> tables() const;
   /// Columns of `table` by name; datasets of types or shapes that no column of ours has are passed

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vindex/measure/metrics.hpp>
+#include <vindex/measure/sample_angles.hpp>
 #include <vindex/model/model_index.hpp>
 
 #include <cstdint>
@@ -31,6 +32,7 @@ struct ResultRow {
   std::vector<double> sigma;                          ///< empty if not measured
   std::optional<measure::SingularVectors> vectors;
   decode::Moments moments;
+  std::optional<measure::SampleAngles> sample;  ///< with RunDescription::sampled
   std::vector<double> cells;  ///< numbers of a schema whose columns are cells, in their order
 };
 

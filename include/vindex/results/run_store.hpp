@@ -36,6 +36,13 @@ struct CompareDescription {
   std::vector<UnpairedMatrix> unpaired;
 };
 
+/// What is told of a tensor of any rank, beside model::TensorRecord, where a run takes samples.
+struct TensorSample {
+  std::string organ_class;       ///< by its name
+  measure::SampleAngles angles;  ///< of tensors of one side; matrices have theirs in their rows
+  std::string missing = {};      ///< why such a tensor has none
+};
+
 /// Everything about a run that is not a row. JSON members are whole documents.
 struct RunDescription {
   FileSchema schema = FileSchema::kResults;
@@ -55,7 +62,11 @@ struct RunDescription {
   /// All of the model (stored names in `tensor_stored_names`).
   std::vector<model::TensorRecord> tensors;
   std::vector<std::string> tensor_stored_names;  ///< per tensor record, space-separated
-  CompareDescription compare;                    ///< of kCompare
+  /// Rows and tensors carry the angles of a sample: columns theta_seed, ... of /matrix/ and
+  /// /tensor/.
+  bool sampled = false;
+  std::vector<TensorSample> tensor_samples = {};  ///< per tensor record, with `sampled`
+  CompareDescription compare;                     ///< of kCompare
 };
 
 struct WorkerShare {

@@ -65,6 +65,7 @@ struct Lanes {
   std::vector<std::int32_t> calls = {1};
   std::int64_t batch = 1;  ///< PlanLimits::batch
   std::int64_t held = 1;   ///< PlanLimits::held
+  bool in_order = false;   ///< PlanLimits::in_order
   std::int32_t count() const;
 };
 

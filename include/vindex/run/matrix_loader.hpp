@@ -23,6 +23,9 @@ std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
 /// The source that holds stored tensor `tensor`.
 shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor);
 
+/// A plainly stored tensor that is no matrix (a norm, a convolution) as rows of its last side.
+model::MatrixRecord plain_record(const shard::ModelFiles& files, const model::TensorRecord& tensor);
+
 /// Reads `part` into `into`.
 void read_part(SourceWatch& watch, const model::TensorPart& part, std::span<std::byte> into);
 

@@ -22,6 +22,7 @@ struct SpectrumPlanning {
   WorkspaceModel workspace = nullptr;
   const void* context = nullptr;  ///< of `workspace`
   bool store_spectra = true;
+  bool sampled = false;  ///< a sample of the weights of every row of /matrix/
 };
 
 /// What row `row`, matrix `matrix` of the index, needs. `kind` is left to spectrum_works().

@@ -68,6 +68,7 @@ struct PlanLimits {
   std::int32_t workers = 1;      ///< concurrent hand-overs
   std::int64_t batch = 1;        ///< rows per hand-over at most
   std::int64_t held = 1;         ///< BackendLimits::held_inputs
+  bool in_order = false;         ///< no outlier is worked on before its turn
 };
 
 /// Parts of a matrix this close in their file are read as one.

@@ -1,0 +1,157 @@
+#include <vindex/core/error.hpp>
+#include <vindex/measure/sample_angles.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+
+namespace vindex::measure {
+namespace {
+
+constexpr double kDegrees = 180.0 / std::numbers::pi;
+
+double entropy_of(std::span<const float> sorted) {
+  const double low = sorted.front();
+  const double width = static_cast<double>(sorted.back()) - low;
+  const auto count = static_cast<double>(sorted.size());
+  double entropy = 0.0;
+  auto from = sorted.begin();
+  for (std::int32_t bin = 1; bin <= kSeedBins; ++bin) {
+    const double edge = low + width * bin / kSeedBins;
+    // A value on an edge is of the bin above; the last bin takes both of its ends.
+    const auto to = bin == kSeedBins ? sorted.end()
+                                     : std::partition_point(from, sorted.end(), [&](float value) {
+                                         return static_cast<double>(value) < edge;
+                                       });
+    if (to != from) {
+      const double share = static_cast<double>(to - from) / count;
+      entropy -= share * std::log2(share);
+    }
+    from = to;
+  }
+  return std::max(0.0, entropy / std::log2(static_cast<double>(kSeedBins)));
+}
+
+/// Central sums about the mean.
+struct Shape {
+  double mean = 0.0, m2 = 0.0, m4 = 0.0;
+};
+
+Shape shape_of(std::span<const float> values) {
+  Shape shape;
+  for (const float value : values) {
+    shape.mean += value;
+  }
+  shape.mean /= static_cast<double>(values.size());
+  for (const float value : values) {
+    const double square = (value - shape.mean) * (value - shape.mean);
+    shape.m2 += square;
+    shape.m4 += square * square;
+  }
+  return shape;
+}
+
+double spacing_cv_of(std::span<const float> sorted) {
+  const auto gaps = static_cast<double>(sorted.size() - 1);
+  const double mean = (static_cast<double>(sorted.back()) - sorted.front()) / gaps;
+  double squares = 0.0;
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    const double off = static_cast<double>(sorted[i]) - sorted[i - 1] - mean;
+    squares += off * off;
+  }
+  return std::sqrt(squares / gaps) / mean;
+}
+
+double theta_qq_of(std::span<const float> sorted, const Shape& shape) {
+  const std::size_t count = sorted.size();
+  const auto n = static_cast<double>(count);
+  double cross = 0.0;
+  double squares = 0.0;
+  // Positions are symmetric about 1/2, so that the quantiles have mean 0.
+  for (std::size_t i = 0; i < count / 2; ++i) {
+    const double position = i == 0 ? 1.0 - std::pow(0.5, 1.0 / n)
+                                   : (static_cast<double>(i) + 1.0 - 0.3175) / (n + 0.365);
+    const double quantile = normal_quantile(position);
+    cross += quantile * (static_cast<double>(sorted[i]) - sorted[count - 1 - i]);
+    squares += 2.0 * quantile * quantile;
+  }
+  return kDegrees * std::acos(std::clamp(cross / std::sqrt(squares * shape.m2), -1.0, 1.0));
+}
+
+}  // namespace
+
+std::int64_t sample_stride(std::int64_t count) {
+  return std::max<std::int64_t>(1, count / kMostSampled);
+}
+
+std::int64_t sample_size(std::int64_t count) { return std::min(count, kMostSampled); }
+
+double theta_seed_of(double entropy, double kurtosis, double spacing_cv) {
+  return 90.0 * (kEntropyWeight * (1.0 - entropy) +
+                 kKurtosisWeight * (1.0 - std::exp(-std::abs(kurtosis) / 3.0)) +
+                 kSpacingWeight * (1.0 - 1.0 / std::max(spacing_cv, 1.0)));
+}
+
+SampleAngles sample_angles(std::vector<float>& sample, bool with_qq) {
+  SampleAngles out;
+  out.count = static_cast<std::int64_t>(sample.size());
+  if (out.count < kLeastSampled || !std::all_of(sample.begin(), sample.end(),
+                                                [](float value) { return std::isfinite(value); })) {
+    return out;
+  }
+  sort_values(sample);
+  if (sample.front() == sample.back()) {
+    out.is_constant = true;
+    out.theta_seed = 0.0;
+    return out;
+  }
+  const Shape shape = shape_of(sample);
+  out.entropy = entropy_of(sample);
+  out.kurtosis = static_cast<double>(out.count) * shape.m4 / (shape.m2 * shape.m2) - 3.0;
+  out.spacing_cv = spacing_cv_of(sample);
+  out.theta_seed = theta_seed_of(out.entropy, out.kurtosis, out.spacing_cv);
+  if (with_qq) {
+    out.theta_qq = theta_qq_of(sample, shape);
+  }
+  return out;
+}
+
+void sort_values(std::vector<float>& values) {
+  constexpr std::size_t kShort = 512;
+  if (values.size() < kShort) {
+    std::sort(values.begin(), values.end());
+    return;
+  }
+  // By 11, 11 and 10 bits of keys whose order is that of the values.
+  constexpr std::array<unsigned, 3> kShifts = {0, 11, 22};
+  constexpr std::uint32_t kDigit = (1U << 11U) - 1U;
+  std::vector<std::uint32_t> keys(values.size()), sorted(values.size());
+  std::array<std::array<std::uint32_t, kDigit + 1>, kShifts.size()> counts = {};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+    keys[i] = (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U;
+    for (std::size_t pass = 0; pass < kShifts.size(); ++pass) {
+      ++counts[pass][keys[i] >> kShifts[pass] & kDigit];
+    }
+  }
+  for (std::size_t pass = 0; pass < kShifts.size(); ++pass) {
+    std::uint32_t before = 0;
+    for (std::uint32_t& count : counts[pass]) {
+      const std::uint32_t here = count;
+      count = before;
+      before += here;
+    }
+    for (const std::uint32_t key : keys) {
+      sorted[counts[pass][key >> kShifts[pass] & kDigit]++] = key;
+    }
+    keys.swap(sorted);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::bit_cast<float>((keys[i] >> 31U) != 0 ? keys[i] & 0x7FFFFFFFU : ~keys[i]);
+  }
+}
+
+}  // namespace vindex::measure

@@ -1,0 +1,92 @@
+#include "vector_samples.hpp"
+
+#include "description_parts.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/decode/decode_strided.hpp>
+#include <vindex/measure/sample_angles.hpp>
+#include <vindex/run/matrix_loader.hpp>
+#include <vindex/run/source_watch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace vindex::run {
+
+namespace {
+
+constexpr std::int64_t kSlabValues = 1 << 20;
+
+std::vector<float> read_sample(SourceWatch& watch, const model::MatrixRecord& record) {
+  const std::int64_t rows = record.stored_rows();
+  const std::int64_t cols = record.stored_cols();
+  std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
+  const std::int64_t stride = measure::sample_stride(rows * cols);
+  const auto input = make_streamed_input(watch, record);
+  // A tensor of one side is one row: it is cut by columns, at blocks.
+  const std::int64_t unit = decode::column_granularity(record.encoding);
+  const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / rows / unit * unit);
+  for (std::int64_t first = 0; first < cols; first += step) {
+    decode::decode_strided(input->column_slab(first, std::min(step, cols - first)), cols, stride,
+                           sample);
+  }
+  return sample;
+}
+
+/// Why a sample has no angles.
+std::string missing_text(const measure::SampleAngles& angles) {
+  if (angles.is_constant) {
+    return "constant: theta_seed is 0, no theta_qq";
+  }
+  if (angles.count < measure::kLeastSampled) {
+    return "fewer than 4 values";
+  }
+  return std::isnan(angles.theta_seed) ? "holds values that are not finite" : "";
+}
+
+void sample_vector(SourceWatch& watch, const model::TensorRecord& tensor,
+                   results::TensorSample& out) {
+  if (tensor.stored.size() != 1) {
+    out.missing = "stored in several parts";
+    return;
+  }
+  const model::MatrixRecord record = plain_record(watch.files(), tensor);
+  if (!decode::is_decodable(record.encoding)) {
+    out.missing = "encoding " + record.encoding.label + " cannot be decoded";
+    return;
+  }
+  try {
+    std::vector<float> sample = read_sample(watch, record);
+    out.angles = measure::sample_angles(sample, true);
+    out.missing = missing_text(out.angles);
+  } catch (const Error& error) {
+    out.missing = error.what();
+  }
+}
+
+}  // namespace
+
+void add_samples(const RunSettings& settings, const SelectedModel& model,
+                 results::RunDescription& description) {
+  description.sampled = true;
+  SourceWatch watch(model.files);
+  for (const model::TensorRecord& tensor : model.index.tensors) {
+    results::TensorSample& sample = description.tensor_samples.emplace_back();
+    sample.organ_class = settings.class_of(tensor.name);
+    if (!tensor.in_matrix && tensor.shape.size() == 1 && tensor.count > 0) {
+      sample_vector(watch, tensor, sample);
+    }
+  }
+  watch.require_unchanged();
+  Json told = Json::parse(description.settings_json);
+  told["sample"] = {{"most", measure::kMostSampled},
+                    {"bins", measure::kSeedBins},
+                    {"entropy_weight", measure::kEntropyWeight},
+                    {"kurtosis_weight", measure::kKurtosisWeight},
+                    {"spacing_weight", measure::kSpacingWeight}};
+  description.settings_json = told.dump(1);
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,16 @@
+// Owns what a run that takes samples says of the tensors of one side, which have no spectrum: they
+// are small, and read before the run begins.
+#pragma once
+
+#include <vindex/results/run_store.hpp>
+#include <vindex/run/measure_run.hpp>
+
+namespace vindex::run {
+
+/// Completes `description` with the classes of all tensors and the angles of those of one side, and
+/// with how they are made. A tensor that cannot be read or decoded says why. Memory: one sample and
+/// a slab. Errors: SystemError E-INPUT-CHANGED.
+void add_samples(const RunSettings& settings, const SelectedModel& model,
+                 results::RunDescription& description);
+
+}  // namespace vindex::run

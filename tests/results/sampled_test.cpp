@@ -1,0 +1,182 @@
+// Columns of schema 1.2: theta in every file, what samples say where they were taken; files of
+// earlier minor versions.
+#include "sample_run.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/metrics.hpp>
+#include <vindex/results/export.hpp>
+#include <vindex/results/query.hpp>
+#include <vindex/results/show.hpp>
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+namespace vindex::results::testing {
+namespace {
+
+class Sampled : public ::testing::Test {
+ protected:
+  static std::vector<std::int64_t> all_of(const RunDescription& run) {
+    std::vector<std::int64_t> rows(run.matrices.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    return rows;
+  }
+  Shown shown(const std::string& metric, const std::string& sort_by = "") const {
+    ShowQuery query;
+    query.metric = metric;
+    query.sort_by = sort_by;
+    return read_shown(file_, query);
+  }
+  bool has_column(const std::string& name) const {
+    const std::vector<ColumnInfo> columns = ResultsFile(file_).columns();
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](const ColumnInfo& column) { return column.name == name; });
+  }
+  /// What a program of schema 1.1 wrote.
+  void make_older() const {
+    const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    for (const char* name : {"theta", "theta_null", "signal", "rank_edge", "rank_gd"}) {
+      EXPECT_GE(H5Ldelete(file, ("/matrix/" + std::string(name)).c_str(), H5P_DEFAULT), 0);
+    }
+    const hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    const hid_t attribute = H5Aopen(file, "schema_version", H5P_DEFAULT);
+    const char* const text = "1.1";
+    EXPECT_GE(H5Awrite(attribute, type, &text), 0);
+    H5Aclose(attribute);
+    H5Tclose(type);
+    EXPECT_GE(H5Fclose(file), 0);
+  }
+
+  TestFolder folder_;
+  std::string file_ = folder_ / "out.h5";
+  RunDescription run_ = sample_run({.sampled = true});
+};
+
+TEST_F(Sampled, RowsAndVectorsComeBack) {
+  write_sample(file_, run_);
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  const ResultsFile file(file_);
+  const auto rows = all_of(run_);
+  const std::vector<double> seed = file.numbers("theta_seed", rows);
+  const std::vector<double> count = file.numbers("seed_count", rows);
+  for (const std::int64_t row : rows) {
+    const auto sample = sample_row(run_, row).sample;
+    const auto i = static_cast<std::size_t>(row);
+    EXPECT_TRUE(sample ? seed[i] == sample->theta_seed : std::isnan(seed[i])) << row;
+    EXPECT_TRUE(sample ? count[i] == 50.0 : std::isnan(count[i])) << row;
+  }
+  EXPECT_EQ(file.numbers("theta_seed_null", rows)[0], measure::theta_seed_null(50));
+  const std::vector<QueriedTensor> tensors = file.tensors();
+  ASSERT_EQ(tensors.size(), run_.tensors.size());
+  const QueriedTensor& norm = tensors.back();
+  const measure::SampleAngles& wanted = run_.tensor_samples.back().angles;
+  EXPECT_EQ(norm.organ_class, "norm");
+  EXPECT_EQ(norm.reason, "1-D; a remark");
+  EXPECT_EQ(norm.angles.theta_qq, wanted.theta_qq);
+  EXPECT_EQ(norm.angles.theta_seed, wanted.theta_seed);
+  EXPECT_EQ(norm.angles.count, 5);
+  EXPECT_EQ(tensors.front().organ_class, "organ");
+  EXPECT_TRUE(std::isnan(tensors.front().angles.theta_qq));
+}
+
+TEST_F(Sampled, WorkersAndMergeGiveTheSameColumns) {
+  for (std::int32_t worker = 0; worker < 2; ++worker) {
+    const auto store = open_run_store(file_, run_, {worker, 2}, false);
+    for (std::int64_t row = worker; row < static_cast<std::int64_t>(run_.matrices.size());
+         row += 2) {
+      store->add(sample_row(run_, row));
+    }
+    store->publish_file();
+  }
+  merge_parts({file_ + ".parts"}, file_);
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  const std::string single = folder_ / "single.h5";
+  write_sample(single, run_);
+  const auto rows = all_of(run_);
+  const ResultsFile merged(file_);
+  const ResultsFile whole(single);
+  for (const char* name : {"theta_seed", "seed_entropy", "seed_kurtosis", "seed_cv", "theta"}) {
+    const auto a = merged.numbers(name, rows);
+    const auto b = whole.numbers(name, rows);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) << name << i;
+    }
+  }
+  EXPECT_EQ(merged.tensors().back().angles.theta_qq, whole.tensors().back().angles.theta_qq);
+}
+
+TEST_F(Sampled, ARunWithoutSamplesIsAnotherRun) {
+  write_sample(file_, run_);
+  EXPECT_THROW(open_run_store(file_, sample_run(), {}, false), ConfigurationError);
+  const std::string plain = folder_ / "plain.h5";
+  write_sample(plain, sample_run());
+  EXPECT_THROW(open_run_store(plain, run_, {}, false), ConfigurationError);
+}
+
+TEST_F(Sampled, ColumnsAreShownAndExported) {
+  write_sample(file_, run_);
+  const Shown sorted = shown("theta", "theta_seed");
+  EXPECT_TRUE(sorted.metric.has_null);
+  EXPECT_EQ(sorted.matrices[2].numbers.value, sample_row(run_, 2).values[measure::Metric::kTheta]);
+  EXPECT_EQ(sorted.matrices[2].sort_by, sample_row(run_, 2).sample->theta_seed);
+  export_file(file_, "csv", folder_ / "out.csv");
+  std::ifstream csv(folder_ / "out.csv");
+  std::string header;
+  std::getline(csv, header);
+  for (const char* name : {",theta,", ",theta_null,", ",rank_gd", ",theta_seed,", ",seed_cv,"}) {
+    EXPECT_NE(header.find(name), std::string::npos) << name;
+  }
+}
+
+TEST_F(Sampled, WithoutSamplesThereIsThetaAlone) {
+  write_sample(file_, sample_run());
+  EXPECT_TRUE(has_column("theta"));
+  EXPECT_TRUE(has_column("rank_edge"));
+  EXPECT_FALSE(has_column("theta_seed"));
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+}
+
+TEST_F(Sampled, FilesOfSchema11AreReadAndResumed) {
+  run_ = sample_run();
+  const auto half = static_cast<std::int64_t>(run_.matrices.size() / 2);
+  {
+    const auto store = open_run_store(file_, run_, {}, false);
+    measure_rows(*store, run_, 0, half);
+    store->publish_file();
+  }
+  std::filesystem::remove_all(file_ + ".parts");
+  make_older();
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  EXPECT_THROW(shown("theta"), UsageError);
+  EXPECT_EQ(shown("stable_rank").matrices_measured, half);
+  {
+    const auto store = open_run_store(file_, run_, {}, false);
+    EXPECT_TRUE(store->done()[0]);
+    measure_rows(*store, run_, half, static_cast<std::int64_t>(run_.matrices.size()));
+    store->publish_file();
+  }
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  const auto theta = ResultsFile(file_).numbers("theta", all_of(run_));
+  EXPECT_TRUE(std::isnan(theta.front())) << "measured by a program that did not know it";
+  EXPECT_EQ(theta.back(), sample_row(run_, static_cast<std::int64_t>(theta.size()) - 1)
+                              .values[measure::Metric::kTheta]);
+}
+
+TEST_F(Sampled, AFileOf12WithoutThetaIsDamaged) {
+  write_sample(file_, sample_run());
+  const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(file, "/matrix/theta", H5P_DEFAULT);
+  H5Fclose(file);
+  EXPECT_FALSE(validate_file(file_).empty());
+}
+
+}  // namespace
+}  // namespace vindex::results::testing
