@@ -1,0 +1,41 @@
+#include "report_file.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/output_sink.hpp>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <utility>
+
+namespace vindex::apps {
+
+ReportFile::ReportFile(std::string path, std::string_view schema) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (path_.empty() || path_ == "-" || !std::filesystem::exists(path_, ignored)) {
+    return;
+  }
+  const std::string begin = fmt::format("{{\n  \"schema\": \"{}\"", schema);
+  std::string there(begin.size(), '\0');
+  if (std::filesystem::is_regular_file(path_, ignored)) {
+    std::ifstream(path_, std::ios::binary).read(there.data(), std::ssize(there));
+  }
+  if (there != begin) {
+    throw OutputError("E-OUTPUT-EXISTS",
+                      fmt::format("{} exists and is no report of {}; choose another name for "
+                                  "--report",
+                                  printable(path_), schema));
+  }
+}
+
+void ReportFile::write(const std::string& document) const {
+  if (is_wanted()) {
+    OutputSink sink(path_);
+    sink.write(std::as_bytes(std::span(document)));
+    sink.commit();
+  }
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,480 @@
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/organ/graft_checks.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace vindex::organ {
+namespace {
+
+constexpr const char* kAbsent = "absent";
+
+/// What a key that begins with the architecture's name decides.
+struct KeyRule {
+  std::string_view suffix;  ///< of the key behind "ARCHITECTURE."; a prefix where it ends with '.'
+  std::string_view id;
+  Level skeleton, others;  ///< by whether attention is taken
+  std::string_view advice;
+};
+
+constexpr std::string_view kHeads =
+    "the host's graph cuts q, k and v by its own counts; choose a donor that has the same";
+constexpr std::string_view kExperts =
+    "the host's graph routes by its own counts; choose a donor that has the same";
+constexpr std::string_view kRope =
+    "the host's rotation meets weights trained with the donor's; leave the skeleton out, or graft "
+    "the other way round";
+constexpr std::string_view kNumerics = "the host's value will hold for the donor's weights";
+
+// clang-format off
+constexpr KeyRule kRules[] = {
+    {"attention.head_count", "heads", Level::kError, Level::kError, kHeads},
+    {"attention.head_count_kv", "heads", Level::kError, Level::kError, kHeads},
+    {"attention.key_length", "heads", Level::kError, Level::kError, kHeads},
+    {"attention.value_length", "heads", Level::kError, Level::kError, kHeads},
+    {"attention.key_length_mla", "heads", Level::kError, Level::kError, kHeads},
+    {"attention.value_length_mla", "heads", Level::kError, Level::kError, kHeads},
+    {"attention.q_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
+    {"attention.kv_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
+    {"ssm.", "heads", Level::kError, Level::kNote, kHeads},
+    {"expert_count", "experts", Level::kError, Level::kError, kExperts},
+    {"expert_used_count", "experts", Level::kError, Level::kError, kExperts},
+    {"expert_shared_count", "experts", Level::kError, Level::kError, kExperts},
+    {"expert_group_count", "experts", Level::kError, Level::kError, kExperts},
+    {"expert_group_used_count", "experts", Level::kError, Level::kError, kExperts},
+    {"rope.", "rope", Level::kError, Level::kNote, kRope},
+    {"attention.layer_norm_rms_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.layer_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.group_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
+    {"attn_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
+    {"final_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
+    {"router_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
+    {"residual_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"embedding_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"logit_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.output_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.value_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.clamp_kqv", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.max_alibi_bias", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.temperature_", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"expert_weights_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"expert_weights_norm", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"expert_gating_func", "scale", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.sliding_window", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.sliding_window_pattern", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.chunk_size", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.shared_kv_layers", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
+    {"attention.causal", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
+};
+// clang-format on
+
+const KeyRule* rule_of(std::string_view suffix) {
+  const auto found = std::find_if(std::begin(kRules), std::end(kRules), [&](const KeyRule& rule) {
+    const bool is_prefix = rule.suffix.ends_with('.') || rule.suffix.ends_with('_');
+    return is_prefix ? suffix.starts_with(rule.suffix) : suffix == rule.suffix;
+  });
+  return found == std::end(kRules) ? nullptr : found;
+}
+
+const KeyFact* find(const ModelFacts& model, const std::string& name) {
+  const auto found = model.keys.find(name);
+  return found == model.keys.end() ? nullptr : &found->second;
+}
+
+bool same_value(const KeyFact* a, const KeyFact* b) {
+  if (a == nullptr || b == nullptr) {
+    return a == b;
+  }
+  if (a->number && b->number) {
+    return *a->number == *b->number;
+  }
+  return a->digest == b->digest || (!a->integers.empty() && a->integers == b->integers);
+}
+
+std::string text_of(const KeyFact* fact) { return fact == nullptr ? kAbsent : fact->text; }
+
+/// What a loader takes where the key is absent (llama.cpp src/llama-model.cpp).
+const KeyFact* or_default(std::string_view suffix, const KeyFact* fact) {
+  static const KeyFact kBase = {.text = "10000 (default)", .digest = "", .number = 10000.0};
+  return fact == nullptr && suffix == "rope.freq_base" ? &kBase : fact;
+}
+
+/// Of an array with one number for each block that of `block`, else the number of all.
+std::optional<double> number_at(const KeyFact& fact, std::int32_t block) {
+  if (fact.number) {
+    return fact.number;
+  }
+  const auto at = static_cast<std::size_t>(block);
+  return at < fact.integers.size() ? std::optional(static_cast<double>(fact.integers[at]))
+                                   : std::nullopt;
+}
+
+/// The first of the grafted blocks whose numbers differ; nothing where they all agree. For keys of
+/// which a side is an array by blocks.
+struct BlockDifference {
+  std::int32_t donor = 0, host = 0;
+  double donor_number = 0.0, host_number = 0.0;
+};
+enum class ByBlocks : std::uint8_t { kNo, kEqual, kDifferent };
+ByBlocks compare_by_blocks(const KeyFact* host, const KeyFact* donor, const GraftPlan& plan,
+                           BlockDifference& found) {
+  if (host == nullptr || donor == nullptr || (host->integers.empty() && donor->integers.empty())) {
+    return ByBlocks::kNo;
+  }
+  for (const auto& [of_donor, of_host] : plan.blocks) {
+    const auto a = number_at(*host, of_host);
+    const auto b = number_at(*donor, of_donor);
+    if (!a || !b) {
+      return ByBlocks::kNo;
+    }
+    if (*a != *b) {
+      found = {of_donor, of_host, *b, *a};
+      return ByBlocks::kDifferent;
+    }
+  }
+  return ByBlocks::kEqual;
+}
+
+class Checker {
+ public:
+  Checker(const ModelFacts& host, const ModelFacts& donor, const GraftPlan& plan)
+      : host_(host), donor_(donor), plan_(plan) {
+    for (const Graft& graft : plan.grafts) {
+      classes_.insert(classify(graft.name).organ_class);
+    }
+  }
+
+  std::vector<Finding> run() {
+    architecture();
+    refusals();
+    architecture_keys();
+    rope_tables();
+    tokenizer();
+    quantisation();
+    licences();
+    changes();
+    std::stable_sort(findings_.begin(), findings_.end(),
+                     [](const Finding& a, const Finding& b) { return a.level < b.level; });
+    return std::move(findings_);
+  }
+
+ private:
+  bool takes(OrganClass which) const { return classes_.contains(which); }
+
+  void refusals() {
+    struct Kind {
+      RefusalKind kind;
+      const char *id, *what, *advice;
+      bool can_be_forced;
+    };
+    constexpr Kind kKinds[] = {
+        {RefusalKind::kShape, "shape", "tensors of another shape",
+         "choose classes and layers that both have alike", false},
+        {RefusalKind::kMissingInHost, "missing-in-host",
+         "tensors that only the donor has, one too many for loaders",
+         "--allow-missing leaves them out", false},
+        {RefusalKind::kMissingInDonor, "missing-in-donor", "tensors that only the host has",
+         "--allow-missing keeps the host's", false},
+        {RefusalKind::kHostOwn, "host-own", "tables that are always the host's", "", true}};
+    for (const Kind& kind : kKinds) {
+      std::size_t count = 0;
+      const Refusal* first = nullptr;
+      for (const Refusal& refusal : plan_.refusals) {
+        if (refusal.kind == kind.kind) {
+          first = first == nullptr ? &refusal : first;
+          ++count;
+        }
+      }
+      if (first != nullptr) {
+        findings_.push_back({.id = kind.id,
+                             .level = first->is_fatal ? Level::kError : Level::kNote,
+                             .what = fmt::format("{} {}; the first is {} ({})", count, kind.what,
+                                                 excerpt(first->tensor), excerpt(first->reason)),
+                             .advice = first->is_fatal ? kind.advice : "",
+                             .can_be_forced = kind.can_be_forced});
+      }
+    }
+  }
+
+  void architecture() {
+    if (host_.architecture != donor_.architecture) {
+      findings_.push_back(
+          {.id = "architecture",
+           .level = Level::kError,
+           .what = "general.architecture differs: graph, activation, the order of q and k rows and "
+                   "how norms are stored are the architecture's",
+           .host = host_.architecture.empty() ? kAbsent : printable(host_.architecture),
+           .donor = donor_.architecture.empty() ? kAbsent : printable(donor_.architecture),
+           .advice = "choose a donor of the host's architecture"});
+    }
+  }
+
+  /// Suffixes of both models' keys behind their architecture's name.
+  std::set<std::string> suffixes() const {
+    std::set<std::string> all;
+    for (const ModelFacts* model : {&host_, &donor_}) {
+      const std::string prefix = model->architecture + ".";
+      for (const auto& [name, fact] : model->keys) {
+        if (!model->architecture.empty() && name.starts_with(prefix)) {
+          all.insert(name.substr(prefix.size()));
+        }
+      }
+    }
+    return all;
+  }
+
+  void architecture_keys() {
+    std::vector<std::string> others;
+    for (const std::string& suffix : suffixes()) {
+      const KeyFact* a = or_default(suffix, find(host_, host_.architecture + "." + suffix));
+      const KeyFact* b = or_default(suffix, find(donor_, donor_.architecture + "." + suffix));
+      const KeyRule* rule = rule_of(suffix);
+      BlockDifference block;
+      const ByBlocks by_blocks =
+          rule == nullptr ? ByBlocks::kNo : compare_by_blocks(a, b, plan_, block);
+      if (by_blocks == ByBlocks::kEqual || (by_blocks == ByBlocks::kNo && same_value(a, b))) {
+        continue;
+      }
+      if (rule == nullptr) {
+        others.push_back(excerpt(suffix));
+        continue;
+      }
+      Finding finding = {.id = std::string(rule->id),
+                         .level = takes(OrganClass::kSkeleton) ? rule->skeleton : rule->others,
+                         .what = excerpt(suffix) + " differs",
+                         .host = text_of(a),
+                         .donor = text_of(b),
+                         .advice = std::string(rule->advice)};
+      if (by_blocks == ByBlocks::kDifferent) {
+        finding.what +=
+            fmt::format(" (block {} of the donor, {} of the host)", block.donor, block.host);
+        finding.host = fmt::format("{}", block.host_number);
+        finding.donor = fmt::format("{}", block.donor_number);
+      }
+      if (finding.level == Level::kNote) {
+        finding.advice.clear();  // nothing of it is grafted
+      }
+      findings_.push_back(std::move(finding));
+    }
+    if (!others.empty()) {
+      findings_.push_back(
+          {.id = "other-keys",
+           .level = Level::kNote,
+           .what = fmt::format("the host's values hold for {} other keys that differ: {}",
+                               others.size(), fmt::join(others, ", "))});
+    }
+  }
+
+  void rope_tables() {
+    std::set<std::string> names;
+    for (const ModelFacts* model : {&host_, &donor_}) {
+      for (const auto& [name, digest] : model->rope_tables) {
+        names.insert(name);
+      }
+    }
+    for (const std::string& name : names) {
+      const auto a = host_.rope_tables.find(name);
+      const auto b = donor_.rope_tables.find(name);
+      const auto text = [](auto found, const auto& table) {
+        return found == table.end() ? std::string(kAbsent) : found->second.substr(0, 12);
+      };
+      const std::string in_host = text(a, host_.rope_tables);
+      const std::string in_donor = text(b, donor_.rope_tables);
+      if (in_host != in_donor) {
+        const bool matters = takes(OrganClass::kSkeleton);
+        findings_.push_back({.id = "rope",
+                             .level = matters ? Level::kError : Level::kNote,
+                             .what = "tensor " + excerpt(name) + " differs",
+                             .host = in_host,
+                             .donor = in_donor,
+                             .advice = std::string(matters ? kRope : "")});
+      }
+    }
+  }
+
+  static bool is_of_tokenizer(std::string_view name) {
+    constexpr std::string_view kPrefix = "tokenizer.ggml.";
+    if (!name.starts_with(kPrefix)) {
+      return false;
+    }
+    name.remove_prefix(kPrefix.size());
+    return name == "model" || name == "pre" || name == "tokens" || name == "merges" ||
+           name.ends_with("_token_id");
+  }
+
+  static std::string tokenizer_digest(const ModelFacts& model) {
+    Sha256 sum;
+    bool any = false;
+    for (const auto& [name, fact] : model.keys) {
+      if (is_of_tokenizer(name)) {
+        sum.update(name + "=" + fact.digest + "\n");
+        any = true;
+      }
+    }
+    return any ? hex(sum.finish()).substr(0, 12) : kAbsent;
+  }
+
+  void tokenizer() {
+    std::set<std::string> different;
+    for (const ModelFacts* model : {&host_, &donor_}) {
+      for (const auto& [name, fact] : model->keys) {
+        if (is_of_tokenizer(name) && !same_value(find(host_, name), find(donor_, name))) {
+          different.insert(excerpt(name));
+        }
+      }
+    }
+    if (different.empty()) {
+      return;
+    }
+    const bool matters = takes(OrganClass::kEmbed);
+    findings_.push_back(
+        {.id = "tokenizer",
+         .level = matters ? Level::kError : Level::kWarning,
+         .what = fmt::format("the tokenizers differ in {}", fmt::join(different, ", ")),
+         .host = tokenizer_digest(host_),
+         .donor = tokenizer_digest(donor_),
+         .advice = matters ? "a row of an embedding belongs to one token: leave embed out"
+                           : "what the donor learned of its tokens may not hold for the host's"});
+  }
+
+  void quantisation() {
+    constexpr const char* kKey = "general.quantization_version";
+    const KeyFact* a = find(host_, kKey);
+    const KeyFact* b = find(donor_, kKey);
+    if (a != nullptr && b != nullptr && !same_value(a, b)) {
+      findings_.push_back({.id = "quantisation",
+                           .level = Level::kError,
+                           .what = std::string(kKey) + " differs: one file has one",
+                           .host = a->text,
+                           .donor = b->text,
+                           .advice = "quantise one of the models anew"});
+    }
+  }
+
+  void licences() {
+    std::set<std::string> names;
+    for (const ModelFacts* model : {&host_, &donor_}) {
+      for (const auto& [name, fact] : model->keys) {
+        if (name.starts_with("general.license")) {
+          names.insert(name);
+        }
+      }
+    }
+    for (const std::string& name : names) {
+      const KeyFact* a = find(host_, name);
+      const KeyFact* b = find(donor_, name);
+      if (!same_value(a, b)) {
+        findings_.push_back({.id = "licence",
+                             .level = Level::kWarning,
+                             .what = excerpt(name) + " differs",
+                             .host = text_of(a),
+                             .donor = text_of(b),
+                             .advice = "the result descends from both: see that both allow it"});
+      }
+    }
+  }
+
+  /// What the result has that the host had not.
+  void changes() {
+    if (plan_.adds_output) {
+      findings_.push_back({.id = "tied-embeddings",
+                           .level = Level::kNote,
+                           .what = "output.weight is added: the host used its token_embd.weight as "
+                                   "output head, the donor has one of its own"});
+    }
+    std::size_t scales = 0;
+    for (const Graft& graft : plan_.grafts) {
+      scales += !graft.host && graft.name != "output.weight" ? 1 : 0;
+    }
+    if (scales + plan_.dropped.size() > 0) {
+      findings_.push_back(
+          {.id = "scales",
+           .level = Level::kNote,
+           .what = fmt::format("scales go with their weights: {} added, {} of the host dropped",
+                               scales, plan_.dropped.size())});
+    }
+  }
+
+  const ModelFacts& host_;
+  const ModelFacts& donor_;
+  const GraftPlan& plan_;
+  std::set<OrganClass> classes_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::string_view level_name(Level level) {
+  constexpr std::string_view kNames[] = {"error", "warn", "note"};
+  return kNames[static_cast<std::size_t>(level)];
+}
+
+std::vector<Finding> check_graft(const ModelFacts& host, const ModelFacts& donor,
+                                 const GraftPlan& plan) {
+  return Checker(host, donor, plan).run();
+}
+
+std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
+  std::vector<const Likeness*> known;
+  for (const Likeness& one : likeness) {
+    if (one.cosine) {
+      known.push_back(&one);
+    }
+  }
+  if (known.empty()) {
+    return {{.id = "ancestry",
+             .level = Level::kWarning,
+             .what = "no matrix that is grafted could be set beside one of the same name",
+             .advice = "whether the models descend from one another is not known"}};
+  }
+  std::sort(known.begin(), known.end(), [](const Likeness* a, const Likeness* b) {
+    return *a->cosine != *b->cosine ? *a->cosine < *b->cosine : a->tensor < b->tensor;
+  });
+  const auto below = [&](double limit) {
+    return std::count_if(known.begin(), known.end(),
+                         [limit](const Likeness* one) { return *one->cosine < limit; });
+  };
+  const auto unrelated = below(kUnrelatedCosine);
+  const auto unlike = below(kUnlikeCosine) - unrelated;
+  const auto text = [&](const Likeness& one) {
+    return fmt::format("{:.4f} in {}", *one.cosine, excerpt(one.tensor));
+  };
+  std::vector<Finding> findings;
+  if (unrelated > 0) {
+    findings.push_back(
+        {.id = "ancestry",
+         .level = Level::kError,
+         .what = fmt::format("{} of {} matrices are unrelated (cosine below {}): {} at the least",
+                             unrelated, known.size(), kUnrelatedCosine, text(*known.front())),
+         .advice = "unrelated models do not share a basis, and their parts do not fit together; "
+                   "choose models of one family, or --force"});
+  }
+  if (unlike > 0) {
+    findings.push_back(
+        {.id = "ancestry",
+         .level = Level::kWarning,
+         .what = fmt::format("{} of {} matrices are far apart (cosine below {}): {} at the least",
+                             unlike, known.size(), kUnlikeCosine,
+                             text(*known[static_cast<std::size_t>(unrelated)])),
+         .advice = "fine-tunes of one model have more than 0.9"});
+  }
+  findings.push_back(
+      {.id = "ancestry",
+       .level = Level::kNote,
+       .what = fmt::format("cosine of {} matrices of donor and host: median {:.4f}, least {}",
+                           known.size(), *known[known.size() / 2]->cosine, text(*known.front()))});
+  return findings;
+}
+
+bool is_refused(std::span<const Finding> findings, bool force) {
+  return std::any_of(findings.begin(), findings.end(), [force](const Finding& finding) {
+    return finding.level == Level::kError && !(force && finding.can_be_forced);
+  });
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,192 @@
+#include "diff_side.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/organ/model_difference.hpp>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace vindex::organ {
+namespace {
+
+/// Slabs of both tensors, encoded and decoded.
+constexpr std::uint64_t kComparisonBytes = std::uint64_t{24} << 20U;
+
+KeyValue value_of(const GgufValue& value) {
+  KeyValue out = {.type = type_text(value.key().type, value.key().element_type),
+                  .text = value.text(),
+                  .count = {},
+                  .digest = value.digest()};
+  if (value.is_array()) {
+    out.count = value.key().array_count;
+  }
+  return out;
+}
+
+void compare_keys(const OpenedSide& a, const OpenedSide& b, ModelDifference& out) {
+  std::unordered_map<std::string_view, const shard::GgufKey*> in_b;
+  for (const shard::GgufKey* key : b.keys()) {
+    in_b.emplace(key->name, key);
+  }
+  for (const shard::GgufKey* key : a.keys()) {
+    const GgufValue left = a.value(*key);
+    KeyDifference difference = {.name = key->name, .a = value_of(left), .b = {}, .first = {}};
+    const auto found = in_b.find(key->name);
+    if (found != in_b.end()) {
+      const GgufValue right = b.value(*found->second);
+      difference.b = value_of(right);
+      in_b.erase(found);
+      if (difference.a->digest == difference.b->digest) {
+        ++out.same_keys;
+        continue;
+      }
+      if (left.is_array() && right.is_array() &&
+          left.key().element_type == right.key().element_type) {
+        difference.first = first_difference(left, right);
+      }
+    }
+    out.keys.push_back(std::move(difference));
+  }
+  for (const shard::GgufKey* key : b.keys()) {
+    if (in_b.contains(key->name)) {
+      out.keys.push_back({.name = key->name, .a = {}, .b = value_of(b.value(*key)), .first = {}});
+    }
+  }
+}
+
+DiffTensor tensor_of(const PlacedTensor& tensor) {
+  return {tensor.type, tensor.dimensions, tensor.bytes};
+}
+
+TensorDifference compare(const PlacedTensor& a, const PlacedTensor& b) {
+  TensorDifference out = {.name = a.name,
+                          .organ = classify(a.name),
+                          .a = tensor_of(a),
+                          .b = tensor_of(b),
+                          .state = TensorState::kShape,
+                          .report = {}};
+  if (!same_shape(a.dimensions, b.dimensions)) {
+    return out;
+  }
+  if (same_bytes(a, b)) {
+    out.state = TensorState::kSameBytes;
+    out.report.status = measure::Status::kMeasured;
+    out.report.same_bits = true;
+    out.report.cosine = 1.0;
+    out.report.relative_error = 0.0;
+    out.report.max_abs_difference = 0.0;
+    return out;
+  }
+  out.report = compare_tensors(a, b).report;
+  switch (out.report.status) {
+    case measure::Status::kMeasured:
+      out.state = out.report.same_bits ? TensorState::kSameValues : TensorState::kDifferent;
+      break;
+    case measure::Status::kNotFinite:
+      out.state = out.report.same_bits ? TensorState::kSameValues : TensorState::kNotFinite;
+      break;
+    default:
+      out.state = TensorState::kUnsupported;
+  }
+  return out;
+}
+
+/// Tensors of both sides that the pattern wants, paired by name.
+class Pairing {
+ public:
+  Pairing(const OpenedSide& a, const OpenedSide& b, const std::string& pattern)
+      : selection_(model::parse_selection("", "", "", pattern)) {
+    std::unordered_map<std::string_view, std::size_t> in_b;
+    for (std::size_t i = 0; i < b.tensors().size(); ++i) {
+      if (is_wanted(b.tensors()[i])) {
+        in_b.emplace(b.tensors()[i].name, i);
+      }
+    }
+    std::size_t last = 0;
+    for (const PlacedTensor& tensor : a.tensors()) {
+      if (!is_wanted(tensor)) {
+        continue;
+      }
+      const auto found = in_b.find(tensor.name);
+      if (found == in_b.end()) {
+        only_a.push_back({tensor.name, classify(tensor.name), tensor_of(tensor)});
+        continue;
+      }
+      same_order = same_order && found->second >= last;
+      last = found->second;
+      pairs.emplace_back(&tensor, &b.tensors()[found->second]);
+      in_b.erase(found);
+    }
+    for (const PlacedTensor& tensor : b.tensors()) {
+      if (in_b.contains(tensor.name)) {
+        only_b.push_back({tensor.name, classify(tensor.name), tensor_of(tensor)});
+      }
+    }
+  }
+
+  std::vector<std::pair<const PlacedTensor*, const PlacedTensor*>> pairs;
+  std::vector<LoneTensor> only_a, only_b;
+  bool same_order = true;
+
+ private:
+  bool is_wanted(const PlacedTensor& tensor) const {
+    return selection_.tensors == nullptr || name_matches(*selection_.tensors, tensor.name);
+  }
+
+  model::Selection selection_;
+};
+
+}  // namespace
+
+std::string_view state_name(TensorState state) {
+  constexpr std::string_view kNames[] = {"same-bytes", "same-values", "different",
+                                         "shape",      "not-finite",  "unsupported"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+bool ModelDifference::is_same() const {
+  return keys.empty() && only_a.empty() && only_b.empty() &&
+         std::all_of(tensors.begin(), tensors.end(), [](const TensorDifference& tensor) {
+           return tensor.state == TensorState::kSameBytes;
+         });
+}
+
+ModelDifference diff_models(const DiffSettings& settings) {
+  const OpenedSide a(settings.a);
+  const OpenedSide b(settings.b);
+  ModelDifference out;
+  out.a = a.summary();
+  out.b = b.summary();
+  compare_keys(a, b, out);
+  Pairing pairing(a, b, settings.tensors);
+  if (!settings.tensors.empty() && pairing.pairs.empty() && pairing.only_a.empty() &&
+      pairing.only_b.empty()) {
+    throw UsageError("E-SELECTION", "--tensors: '" + printable(settings.tensors) +
+                                        "' is the whole name of no tensor of either model");
+  }
+  out.only_a = std::move(pairing.only_a);
+  out.only_b = std::move(pairing.only_b);
+  out.same_order = pairing.same_order;
+  out.tensors.resize(pairing.pairs.size());
+  std::atomic<bool> stopped = false;
+  for_each_index(out.tensors.size(), thread_count(kComparisonBytes, settings.threads),
+                 [&](std::size_t /*worker*/, std::size_t i) {
+                   if (settings.stop != nullptr && settings.stop->load() != 0) {
+                     stopped = true;
+                     return;
+                   }
+                   out.tensors[i] = compare(*pairing.pairs[i].first, *pairing.pairs[i].second);
+                 });
+  a.require_unchanged();
+  b.require_unchanged();
+  if (stopped) {
+    ModelDifference none;
+    none.stopped = true;
+    return none;
+  }
+  return out;
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,70 @@
+#include "source_facts.hpp"
+
+#include <vindex/core/digest.hpp>
+#include <vindex/organ/gguf_value.hpp>
+
+#include <algorithm>
+#include <variant>
+
+namespace vindex::organ {
+namespace {
+
+constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+
+std::optional<double> number_of(const shard::GgufKey& key) {
+  if (const auto* value = std::get_if<double>(&key.value)) {
+    return *value;
+  }
+  if (key.type == shard::GgufType::kArray || key.type == shard::GgufType::kString) {
+    return std::nullopt;
+  }
+  if (const auto* value = std::get_if<std::int64_t>(&key.value)) {
+    return static_cast<double>(*value);
+  }
+  return static_cast<double>(std::get<std::uint64_t>(key.value));
+}
+
+std::string digest_of(const GgufSource& model, const OrganTensor& tensor) {
+  Sha256 sum;
+  std::vector<std::byte> piece;
+  for (std::uint64_t done = 0; done < tensor.bytes; done += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min(kPiece, tensor.bytes - done)));
+    model.read(tensor, done, piece);
+    sum.update(piece);
+  }
+  return hex(sum.finish());
+}
+
+}  // namespace
+
+ModelFacts facts_of(const GgufSource& model) {
+  ModelFacts facts;
+  facts.architecture = model.architecture();
+  const GgufSplit& first = model.splits().front();
+  for (const shard::GgufKey& key : model.keys()) {
+    const GgufValue value(key, first.header, *first.source);
+    facts.keys.emplace(key.name, KeyFact{.text = value.text(),
+                                         .digest = value.digest(),
+                                         .number = number_of(key),
+                                         .integers = key.integers});
+  }
+  for (const OrganTensor& tensor : model.tensors()) {
+    facts.tensors.push_back({tensor.name, tensor.type, tensor.dimensions});
+    if (tensor.name.find("rope_f") != std::string::npos) {
+      facts.rope_tables.emplace(tensor.name, digest_of(model, tensor));
+    }
+  }
+  return facts;
+}
+
+PlacedTensor placed(const GgufSource& model, std::size_t index) {
+  const OrganTensor& tensor = model.tensors().at(index);
+  return {.name = tensor.name,
+          .type = tensor.type,
+          .dimensions = tensor.dimensions,
+          .source = model.files().at(tensor.file).source.get(),
+          .offset = tensor.offset,
+          .bytes = tensor.bytes};
+}
+
+}  // namespace vindex::organ
