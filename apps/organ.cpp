@@ -32,6 +32,7 @@ void add_organ(CLI::App& app, Session& session) {
                                        "`vindex organ VERB --help` has more.");
   organ->require_subcommand(1);
   add_organ_diff(*organ, session);
+  add_organ_graft(*organ, session);
   add_organ_extract(*organ, session);
   add_organ_assemble(*organ, session);
 }

@@ -11,6 +11,7 @@
 namespace vindex::apps {
 
 void add_organ_diff(CLI::App& organ, Session& session);
+void add_organ_graft(CLI::App& organ, Session& session);
 void add_organ_extract(CLI::App& organ, Session& session);
 void add_organ_assemble(CLI::App& organ, Session& session);
 

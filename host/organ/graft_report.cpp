@@ -1,0 +1,184 @@
+// What a graft says: findings, what is taken, what is not, for people and for programs.
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/text_table.hpp>
+#include <vindex/organ/graft.hpp>
+#include <vindex/organ/tensor_pair.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <tuple>
+
+namespace vindex::organ {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view type_name(decode::ElementType type) { return decode::element_type_row(type).name; }
+
+/// Grafted tensors that read alike: of one class, block and pair of types.
+struct Group {
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
+};
+using Groups = std::map<std::tuple<std::int32_t, OrganClass, std::string, std::string>, Group>;
+
+std::string grafted_text(const GraftReport& report, std::size_t width) {
+  Groups groups;
+  for (const GraftedTensor& tensor : report.grafted) {
+    const std::string before =
+        tensor.host_type ? std::string(type_name(*tensor.host_type)) : std::string("-");
+    Group& group = groups[{tensor.organ.block, tensor.organ.organ_class, before,
+                           std::string(type_name(tensor.donor_type))}];
+    ++group.count;
+    group.bytes += tensor.bytes;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"block", "class", "tensors", "host", "donor", "MB"}};
+  for (const auto& [key, group] : groups) {
+    const auto& [block, organ_class, before, after] = key;
+    rows.push_back({block < 0 ? "-" : std::to_string(block), std::string(class_name(organ_class)),
+                    std::to_string(group.count), before, after,
+                    fmt::format("{:.3f}", static_cast<double>(group.bytes) * 1e-6)});
+  }
+  return table_text(
+      rows, {{.right = true}, {}, {.right = true}, {.least = 6}, {.least = 6}, {.right = true}},
+      width);
+}
+
+std::string finding_text(const Finding& finding, bool force) {
+  const bool forced = force && finding.level == Level::kError && finding.can_be_forced;
+  std::string text = fmt::format("{:<5} {}: {}", forced ? "force" : level_name(finding.level),
+                                 finding.id, finding.what);
+  if (!finding.host.empty() || !finding.donor.empty()) {
+    text += fmt::format("; host {}, donor {}", finding.host, finding.donor);
+  }
+  return finding.advice.empty() ? text : text + ": " + finding.advice;
+}
+
+std::string refusals_text(const GraftReport& report, std::size_t width) {
+  std::vector<std::vector<std::string>> rows = {{"not taken", "why"}};
+  for (const Refusal& refusal : report.refusals) {
+    rows.push_back({excerpt(refusal.tensor), excerpt(refusal.reason)});
+  }
+  return table_text(rows, {{.least = 24}, {.least = 20, .keep = Keep::kStart}}, width);
+}
+
+Json side_json(const GraftSide& side) {
+  return {{"path", side.path},
+          {"architecture", side.architecture},
+          {"name", side.name},
+          {"tensors", side.tensors},
+          {"files", side.files}};
+}
+
+Json finding_json(const Finding& finding, bool force) {
+  return {{"id", finding.id},
+          {"level", level_name(finding.level)},
+          {"forced", force && finding.level == Level::kError && finding.can_be_forced},
+          {"what", finding.what},
+          {"host", finding.host.empty() ? Json() : Json(finding.host)},
+          {"donor", finding.donor.empty() ? Json() : Json(finding.donor)},
+          {"advice", finding.advice.empty() ? Json() : Json(finding.advice)}};
+}
+
+Json tensor_json(const GraftedTensor& tensor) {
+  return {{"name", tensor.name},
+          {"donor_name", tensor.donor_name},
+          {"class", class_name(tensor.organ.organ_class)},
+          {"block", tensor.organ.block},
+          {"ne", tensor.dimensions},
+          {"host_type", tensor.host_type ? Json(type_name(*tensor.host_type)) : Json()},
+          {"donor_type", type_name(tensor.donor_type)},
+          {"bytes", tensor.bytes}};
+}
+
+}  // namespace
+
+std::string graft_text(const GraftReport& report, std::size_t width) {
+  const auto side = [&](const char* role, const GraftSide& model) {
+    return wrapped_text(
+               fmt::format(
+                   "{:<5} {} ({}, {} tensors in {} file{})", role, printable(model.path),
+                   model.architecture.empty() ? "no architecture" : printable(model.architecture),
+                   model.tensors, model.files, model.files == 1 ? "" : "s"),
+               width, 6) +
+           "\n";
+  };
+  std::string text = side("host", report.host) + side("donor", report.donor);
+  if (!report.grafted.empty()) {
+    text += "\n" + grafted_text(report, width);
+  }
+  if (!report.refusals.empty()) {
+    text += "\n" + refusals_text(report, width);
+  }
+  text += "\n";
+  for (const Finding& finding : report.findings) {
+    text += wrapped_text(finding_text(finding, report.settings.force), width, 6) + "\n";
+  }
+  std::string end =
+      fmt::format("\n{} of {} tensors from the donor", report.grafted.size(), report.host.tensors);
+  if (report.outcome == GraftOutcome::kWritten) {
+    const ComposeReport& written = report.written;
+    end += fmt::format(
+        ": {} written, {:.3f} MB{}", printable(written.files.front()),
+        static_cast<double>(written.bytes) * 1e-6,
+        written.files.size() == 1 ? "" : fmt::format(" in {} files", written.files.size()));
+  } else {
+    end += fmt::format(" ({}): nothing written", outcome_name(report.outcome));
+  }
+  return text + wrapped_text(end, width, 2) + "\n";
+}
+
+std::string graft_json(const GraftReport& report) {
+  const GraftSettings& settings = report.settings;
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  Json document = {{"schema", "organ-graft/1"},
+                   {"outcome", outcome_name(report.outcome)},
+                   {"host", side_json(report.host)},
+                   {"donor", side_json(report.donor)},
+                   {"type", settings.types.empty() ? "all" : settings.types},
+                   {"layers", or_null(settings.layers)},
+                   {"map", or_null(settings.map)},
+                   {"allow_missing", settings.allow_missing},
+                   {"force", settings.force}};
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) {
+    findings.push_back(finding_json(finding, settings.force));
+  }
+  document["findings"] = findings;
+  Json likeness = Json::array();
+  for (const Likeness& one : report.likeness) {
+    likeness.push_back({{"tensor", one.tensor},
+                        {"cosine", one.cosine ? Json(*one.cosine) : Json()},
+                        {"values", one.values},
+                        {"of", one.of}});
+  }
+  document["ancestry"] = {{"most_values", kAncestryValues},
+                          {"warn_below", kUnlikeCosine},
+                          {"refuse_below", kUnrelatedCosine},
+                          {"tensors", likeness}};
+  Json grafted = Json::array();
+  for (const GraftedTensor& tensor : report.grafted) {
+    grafted.push_back(tensor_json(tensor));
+  }
+  document["grafted"] = grafted;
+  document["dropped"] = report.dropped;
+  Json refused = Json::array();
+  for (const Refusal& refusal : report.refusals) {
+    refused.push_back({{"tensor", refusal.tensor},
+                       {"kind", refusal_name(refusal.kind)},
+                       {"fatal", refusal.is_fatal},
+                       {"reason", refusal.reason}});
+  }
+  document["refused"] = refused;
+  document["output"] = Json();
+  if (report.outcome == GraftOutcome::kWritten) {
+    document["output"] = {{"files", report.written.files}, {"bytes", report.written.bytes}};
+  }
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,75 @@
+// Owns a graft from opening to writing: the host everywhere, except the tensors that a wish names,
+// which come from the donor with their bytes as they are.
+#pragma once
+
+#include <vindex/organ/compose.hpp>
+#include <vindex/organ/graft_checks.hpp>
+#include <vindex/organ/graft_plan.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::organ {
+
+struct GraftSettings {
+  std::string donor, host;  ///< GGUF files, splits, or extracted folders
+  std::string output;
+  std::string types, layers, map;  ///< as the command line gives them
+  std::string name;                ///< general.name of the result; empty: made of both
+  bool allow_missing = false;
+  bool force = false;  ///< errors that are not of structure do not refuse
+  bool dry_run = false;
+  bool replace = false;                    ///< files of the result's names may be replaced
+  std::uint64_t shard_bytes = 0;           ///< 0: one file
+  std::int32_t threads = 0;                ///< 0: by the machine
+  const std::atomic<int>* stop = nullptr;  ///< not 0: stop, leave nothing behind
+};
+
+struct GraftSide {
+  std::string path, architecture, name;
+  std::uint64_t tensors = 0, files = 0;
+};
+
+/// A tensor of the result that is the donor's.
+struct GraftedTensor {
+  std::string name, donor_name;
+  OrganName organ;
+  std::vector<std::uint64_t> dimensions;
+  std::optional<decode::ElementType> host_type;  ///< nothing: it is added
+  decode::ElementType donor_type = decode::ElementType::kF32;
+  std::uint64_t bytes = 0;
+};
+
+enum class GraftOutcome : std::uint8_t { kWritten, kDryRun, kRefused, kStopped };
+/// "written", "dry-run", "refused", "stopped".
+std::string_view outcome_name(GraftOutcome outcome);
+
+struct GraftReport {
+  GraftSettings settings;
+  GraftSide host, donor;
+  GraftOutcome outcome = GraftOutcome::kRefused;
+  std::vector<GraftedTensor> grafted;
+  std::vector<std::string> dropped;
+  std::vector<Refusal> refusals;
+  std::vector<Finding> findings;  ///< worst first
+  std::vector<Likeness> likeness;
+  ComposeReport written;  ///< empty unless kWritten
+};
+
+/// Weights of a tensor that the ancestry check decodes at most.
+inline constexpr std::uint64_t kAncestryValues = std::uint64_t{1} << 20U;
+
+/// Plans, checks and, where nothing refuses and it is no dry run, writes. Refusals are a value, and
+/// leave nothing behind. Errors: those of parse_graft_wish(), plan_graft(), open_gguf() and
+/// compose(); UsageError E-GRAFT-NOTHING where the wish names no tensor of either model.
+GraftReport graft_models(const GraftSettings& settings);
+
+/// The report for people, lines of at most `width` columns.
+std::string graft_text(const GraftReport& report, std::size_t width);
+/// The same as one document of schema "organ-graft/1".
+std::string graft_json(const GraftReport& report);
+
+}  // namespace vindex::organ
