@@ -3,9 +3,11 @@
 set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_norm.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_panel.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_reduction.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_turn.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
@@ -18,6 +20,9 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/sliced_gram.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
+  ${CMAKE_CURRENT_LIST_DIR}/tail/band_inverse.cu
+  ${CMAKE_CURRENT_LIST_DIR}/tail/tail_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/tail/tail_vectors.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/bound_proof.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/cholesky.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/dense_batch.cu
@@ -28,6 +33,8 @@ set(VINDEX_KERNEL_SOURCES
 set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_steps.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_tail.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_top.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp

@@ -2,6 +2,7 @@
 #include "band/band_panel.hpp"
 #include "band/band_reduction.hpp"
 #include "band/band_scale.hpp"
+#include "band/band_turn.hpp"
 #include "device/check.hpp"
 
 #include <vindex/core/error.hpp>
@@ -146,6 +147,9 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
       update_and_multiply(pass, arithmetic, stream);
     }
     form_small_factors(step, arithmetic, stream);
+    if (batch.keep_factor) {
+      keep_panel(step, batch.matrices, stream);
+    }
     advance(step, arithmetic, stream);
   }
 }

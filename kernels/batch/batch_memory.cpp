@@ -1,6 +1,7 @@
 #include "batch/batch_memory.hpp"
 
 #include "gram/sliced_gram.hpp"
+#include "tail/tail_solver.hpp"
 #include "top/top_solvers.hpp"
 
 #include <vindex/core/ceil_divide.hpp>
@@ -43,13 +44,16 @@ std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
   return std::max(most, count.used());
 }
 
-/// What the solvers for the top of a spectrum keep beside the arena.
-std::uint64_t top_bytes(const BatchTask& task, std::int64_t wide) {
+/// What the solvers for the ends of a spectrum keep beside the arena.
+std::uint64_t end_bytes(const BatchTask& task, std::int64_t wide) {
   const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
   std::uint64_t bytes = 0;
   if (task.iterates()) {
     bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, task.projected_at_once(wide)) +
              proof_bytes(task, wide);
+  }
+  if (task.most_tail_values() > 0) {
+    bytes += TailSolver::device_bytes(task.p(), task.n(), slab, task.device.multiprocessors);
   }
   if (task.vector_columns > 0) {
     bytes += vector_solver_bytes(task.p(), task.n(), wide, task.vector_columns);
@@ -63,6 +67,9 @@ std::uint64_t float32_phase_bytes(const BatchTask& task, std::int64_t batch) {
   }
   Carver count(nullptr, 0);
   const Float32Phase phase(task, task.eigen_piece(batch), count);
+  if (task.most_tail_values() > 0) {
+    const WeightPhase weights(task, count);
+  }
   return count.used();
 }
 
@@ -109,6 +116,11 @@ bool BatchTask::iterates() const { return is_fast && routes.has_top && !routes.f
 
 bool BatchTask::wants_top() const { return iterates() || (routes.has_top && vector_columns > 0); }
 
+std::int64_t BatchTask::most_tail_values() const {
+  const bool is_kept = routes.first.is_float32() || routes.strict.solver == SolverChoice::kTwoStage;
+  return is_kept && !is_fast ? kernels::most_tail_values(p()) : 0;
+}
+
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
   // Enough for a Cholesky step to fill a device; of p = 2048, 2.4 GB.
   constexpr std::int64_t kProofsAtOnce = 64;
@@ -123,16 +135,24 @@ BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Carver& me
       zero_rows(memory.take<std::int64_t>(batch)),
       gram_facts(memory.take<GramFacts>(batch)),
       symmetric_facts(memory.take<SymmetricFacts>(batch)),
-      moments(memory.take<RawMoments>(batch * task.chunk_count())) {}
+      moments(memory.take<RawMoments>(batch * task.chunk_count())),
+      passes(memory.take<double>(batch)) {}
+
+WeightPhase::WeightPhase(const BatchTask& task, Carver& memory)
+    : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
+      wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)) {}
 
 Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Carver& memory)
     : grams(memory.take<float>(batch * task.gram_shape().gram_elements())),
       gram_workspace(nullptr),
       gram_workspace_bytes(kernels::gram_workspace_bytes(task.gram_shape(), task.operands, batch)),
-      plan(plan_two_stage(task.p(), batch, true, task.routes.first.band, task.device)),
+      plan(plan_two_stage(task.p(), batch, true, task.routes.first.band,
+                          task.most_tail_values() > 0, task.device)),
       solver(plan, memory) {
   gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
 }
+
+WeightPhase::WeightPhase(const Float64Phase& phase) : decoded(phase.decoded), wide(phase.wide) {}
 
 Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
                            Carver& memory)
@@ -147,7 +167,8 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
           static_cast<std::int64_t>(complete_symmetric_bytes(task.p(), count)))) {
   scratch = memory.take<unsigned char>(static_cast<std::int64_t>(scratch_bytes));
   if (route.solver == SolverChoice::kTwoStage) {
-    plan = plan_two_stage(task.p(), count, false, route.band, task.device);
+    plan = plan_two_stage(task.p(), count, false, route.band, task.most_tail_values() > 0,
+                          task.device);
     solver = TwoStageArrays(plan, memory);
   }
 }
@@ -196,7 +217,7 @@ std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch) {
 std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes) {
   return task.slot.total_bytes * static_cast<std::uint64_t>(sizes.batch) +
          result_bytes(task, sizes.batch) + arena_bytes(task, sizes) +
-         library_allowance(task, sizes.wide) + top_bytes(task, sizes.wide);
+         library_allowance(task, sizes.wide) + end_bytes(task, sizes.wide);
 }
 
 BatchSizes plan_batch(const BatchTask& task, std::int64_t wanted, std::uint64_t budget) {

@@ -34,6 +34,8 @@ struct BatchTask {
   std::int64_t slice_bytes() const;  ///< that add_sliced_gram() works in; 0 where it does not
   bool iterates() const;             ///< `fast` by an iteration and a proof of its bounds
   bool wants_top() const;            ///< an iteration, for that or for vectors
+  /// The most of the smallest values that are looked for again; 0: kTail is not to be had.
+  std::int64_t most_tail_values() const;
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
   std::int64_t eigen_piece(std::int64_t count) const;
@@ -57,9 +59,19 @@ struct BatchResults {
   GramFacts* gram_facts;            ///< of the float32 Gram
   SymmetricFacts* symmetric_facts;  ///< of the float64 Gram
   RawMoments* moments;              ///< [batch][chunk_count]
+  double* passes;                   ///< of the two-stage routes: sum_passes() of each band
 };
 
-/// float32 Gram matrices and their solver.
+/// Weights of one matrix decoded, as Float64Phase has them.
+struct Float64Phase;
+struct WeightPhase {
+  WeightPhase(const BatchTask& task, Carver& memory);
+  explicit WeightPhase(const Float64Phase& phase);  ///< the same arrays
+  float* decoded;
+  double* wide;
+};
+
+/// float32 Gram matrices and their solver; behind them, where tails are wanted, a WeightPhase.
 struct Float32Phase {
   Float32Phase(const BatchTask& task, std::int64_t batch, Carver& memory);
   float* grams;

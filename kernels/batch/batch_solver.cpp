@@ -3,6 +3,7 @@
 #include "device/range.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -13,7 +14,6 @@ using measure::Finding;
 using measure::MatrixInput;
 using measure::MatrixReport;
 using measure::Situation;
-using measure::Step;
 
 namespace {
 
@@ -55,7 +55,8 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
   Indices all(inputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   take_steps(measure::begin_measurement(first_step(), task_.rows, task_.cols, options_,
-                                        {.sum_terms = static_cast<double>(task_.n())}),
+                                        {.sum_terms = static_cast<double>(task_.n()),
+                                         .most_tail_values = task_.most_tail_values()}),
              all, std::nullopt, [&](std::size_t index, Finding& found, const Situation& situation) {
                return measure::judge(found, situation, out_[index]);
              });
@@ -68,82 +69,6 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
   for (MatrixReport& report : out_) {
     report.seconds_gram = gram;
     report.seconds_eigen = eigen;
-  }
-}
-
-/// What the route for this mode begins with.
-Step BatchSolver::first_step() const {
-  if (task_.iterates()) {
-    return Step::kTop;
-  }
-  if (task_.routes.first.is_float32()) {
-    return Step::kGram32;
-  }
-  return task_.routes.first.solver == SolverChoice::kQr ? Step::kQr : Step::kGram64;
-}
-
-/// One step for all of `which`, then the next for those of which `judged` wants more, to the end.
-/// What follows a step is the same step for all of them (judgement.hpp).
-void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
-                             const Judged& judged) {
-  for (bool is_first = true; !which.empty(); is_first = false) {
-    std::vector<Finding> found = compute(situation.step, which, flip, is_first);
-    Indices more;
-    Step next = situation.step;
-    for (std::size_t i = 0; i < which.size(); ++i) {
-      const measure::Verdict verdict = judged(which[i], found[i], situation);
-      if (verdict.next) {
-        expects(more.empty() || next == *verdict.next, "one step after a step");
-        next = *verdict.next;
-        more.push_back(which[i]);
-      }
-    }
-    situation = measure::next_situation(situation, next);
-    which = std::move(more);
-  }
-}
-
-std::vector<Finding> BatchSolver::compute(Step step, const Indices& which, SignDraw flip,
-                                          bool is_first) {
-  switch (step) {
-    case Step::kTop:
-      return run_top(which, flip);
-    case Step::kGram32:
-      return run_route(task_.routes.first, which, flip);
-    case Step::kGram64:
-      return run_route(task_.routes.strict, which, flip);
-    case Step::kTail:
-      expects(false, "no tail: begin_measurement() was told so");
-      break;
-    case Step::kQr:
-      break;
-  }
-  return is_first ? run_route(task_.routes.first, which, flip) : run_qr_after(which, flip);
-}
-
-void BatchSolver::run_sign_flips(const Indices& all) {
-  if (options_.sign_flip_draws == 0) {
-    return;
-  }
-  const measure::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
-  Indices which;
-  for (const std::size_t index : all) {
-    if (measure::begin_draws(options_, collector, out_[index])) {
-      which.push_back(index);
-    }
-  }
-  for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
-    take_steps(measure::begin_draw(first_step(), task_.rows, task_.cols, options_), which,
-               DrawNumber{static_cast<std::uint64_t>(draw)},
-               [&](std::size_t index, Finding& found, const Situation& situation) {
-                 const measure::Verdict verdict = measure::judge_draw(found, situation);
-                 if (!verdict.next) {
-                   MatrixReport& report = out_[index];
-                   collector.add(std::move(found.sigma), report.moments.sum_squares,
-                                 *report.sign_flip);
-                 }
-                 return verdict;
-               });
   }
 }
 
@@ -201,10 +126,10 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
     const StageClock::Span span(eigen_clock_, stream());
     count_zero_rows(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
                     results.zero_rows + first, stream());
-    two_stage_values(
-        kernels_, plan, phase.grams, phase.solver, lane_.solver.blas.get(),
-        {results.values + first * task_.p(), results.failed + first, results.exponents + first},
-        stream());
+    two_stage_values(kernels_, plan, phase.grams, phase.solver, lane_.solver.blas.get(),
+                     {results.values + first * task_.p(), results.failed + first,
+                      results.exponents + first, results.passes + first},
+                     stream());
   }
   return found_in(download(count), task_.routes.first, which.size());
 }
@@ -239,7 +164,8 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
                          results.symmetric_facts, stream());
       if (route.solver == SolverChoice::kTwoStage) {
         two_stage_values(kernels_, phase.plan, phase.grams, phase.solver, lane_.solver.blas.get(),
-                         {results.values, results.failed, results.exponents}, stream());
+                         {results.values, results.failed, results.exponents, results.passes},
+                         stream());
       } else {
         const Range range("library eigenvalues");
         library_eigenvalues(lane_.solver, phase.grams, task_.p(), count, results.values,
@@ -324,6 +250,7 @@ std::vector<Finding> BatchSolver::run_qr_after(const Indices& which, SignDraw fl
 BatchResults BatchSolver::download(std::int64_t batch) {
   check(cudaMemcpyAsync(host_results_, device_results_, result_bytes(task_, batch),
                         cudaMemcpyDeviceToHost, stream()));
+  batch_.copy(ahead_);
   check(cudaStreamSynchronize(stream()));
   Carver memory(host_results_, result_bytes_);
   return {task_, batch, memory};
@@ -352,22 +279,27 @@ std::vector<Finding> BatchSolver::facts_in(const BatchResults& results, const Sp
 }
 
 std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const SpectrumRoute& route,
-                                           std::size_t count) const {
+                                           std::size_t count) {
   std::vector<Finding> found = facts_in(results, route, count);
+  exponents_.assign(count, 0);
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_float32 = route.is_float32();
+    exponents_[i] = results.exponents[i] + (is_float32 ? 2 * results.gram_facts[i].exponent : 0);
     measure::take_eigenvalues(
         {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
                          static_cast<std::size_t>(task_.p())},
-         .exponent = results.exponents[i] + (is_float32 ? 2 * results.gram_facts[i].exponent : 0),
+         .exponent = exponents_[i],
          .zero_rows = is_float32 ? results.zero_rows[i] : results.symmetric_facts[i].zero_rows,
          .failed = results.failed[i] != 0},
         found[i]);
+    // The library does not say what its reduction went through.
+    const double passes = route.solver == SolverChoice::kTwoStage
+                              ? std::ldexp(results.passes[i], 2 * exponents_[i])
+                              : measure::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
     found[i].rounding = measure::gram_rounding(arithmetic_of(route), task_.p(), task_.n(),
                                                {.sum_squares = found[i].moments.sum_squares,
                                                 .gram_norm_squared = found[i].gram_norm_squared,
-                                                .passes_norm_squared = measure::passes_norm_squared(
-                                                    task_.p(), found[i].gram_norm_squared)});
+                                                .passes_norm_squared = passes});
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include "batch/batch_memory.hpp"
 #include "decode/encoded_batch.hpp"
 #include "device/stage_clock.hpp"
+#include "tail/tail_solver.hpp"
 #include "top/top_solvers.hpp"
 
 #include <vindex/measure/backend.hpp>
@@ -28,6 +29,7 @@ struct Lane {
   PinnedBuffer host_results;
   FastSolver fast;
   VectorSolver vectors;
+  TailSolver tail;
 };
 
 class BatchSolver {
@@ -50,8 +52,17 @@ class BatchSolver {
   using Judged = std::function<measure::Verdict(std::size_t index, Finding& found,
                                                 const measure::Situation& situation)>;
 
+  /// One whose smallest values a Gram has lost.
+  struct LostTail {
+    std::size_t index = 0;      ///< of the batch
+    std::int64_t position = 0;  ///< among those that the Gram's step took together
+    std::int64_t lost = 0;
+    Finding before = {};
+  };
+
   measure::Step first_step() const;
   void take_steps(measure::Situation situation, Indices which, SignDraw flip, const Judged& judged);
+  std::vector<Indices> parts_of(const measure::Situation& situation, const Indices& which) const;
   std::vector<Finding> compute(measure::Step step, const Indices& which, SignDraw flip,
                                bool is_first);
   void run_sign_flips(const Indices& all);
@@ -77,7 +88,17 @@ class BatchSolver {
   std::vector<Finding> facts_in(const BatchResults& results, const SpectrumRoute& route,
                                 std::size_t count) const;
   std::vector<Finding> found_in(const BatchResults& results, const SpectrumRoute& route,
-                                std::size_t count) const;
+                                std::size_t count);
+
+  // In batch_tail.cpp.
+  std::vector<Finding> run_tail(const measure::Situation& situation, std::size_t part_size,
+                                std::span<const LostTail> lost);
+  void tail_group(const measure::Situation& situation, const KeptReduction& kept,
+                  const WeightPhase& weights, const TailShape& shape,
+                  std::span<const std::size_t> group, std::span<const LostTail> lost,
+                  std::vector<Finding>& found);
+  bool take_member(const measure::Situation& situation, const TailShape& shape, std::int64_t member,
+                   int pass, const LostTail& lost, Finding& found) const;
 
   // In batch_top.cpp.
   void run_vectors();
@@ -85,9 +106,14 @@ class BatchSolver {
   std::vector<Finding> run_top(const Indices& which, SignDraw flip);
   std::vector<FastMatrix> form_top_grams(const TopPhase& phase, const Indices& which, SignDraw flip,
                                          std::vector<Finding>& found);
-  template <typename Solver>
+  /// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.
+  template <typename Solver, typename Phase>
   void add_weights(Solver& solver, std::int64_t position, std::size_t index, SignDraw flip,
-                   const Float64Phase& phase);
+                   const Phase& phase) {
+    for_each_slab(
+        index, flip, phase, [](std::int64_t, std::int64_t) {},
+        [&](const WeightSlab& slab) { solver.add(handles(), position, slab); });
+  }
   void add_together(std::span<const std::size_t> which, SignDraw flip, const TopPhase& phase);
   LibraryHandles handles() const;
   cudaStream_t stream() const { return lane_.solver.stream.get(); }
@@ -105,6 +131,8 @@ class BatchSolver {
   std::size_t result_bytes_;
 
   std::span<measure::MatrixReport> out_;
+  std::size_t ahead_ = 0;                ///< matrices to be copied while the device computes
+  std::vector<std::int32_t> exponents_;  ///< of the last Grams: true ones over their bands
   StageClock gram_clock_, eigen_clock_;
 };
 

@@ -28,17 +28,8 @@ LibraryHandles BatchSolver::handles() const {
           .one_by_one = lane_.solver.one_by_one};
 }
 
-/// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.
-template <typename Solver>
-void BatchSolver::add_weights(Solver& solver, std::int64_t position, std::size_t index,
-                              SignDraw flip, const Float64Phase& phase) {
-  for_each_slab(
-      index, flip, phase, [](std::int64_t, std::int64_t) {},
-      [&](const WeightSlab& slab) { solver.add(handles(), position, slab); });
-}
-
-/// The same for `which`, whose weights fit into the phase, several at once: the products of one are
-/// too small to fill a device.
+/// add_weights() for `which`, whose weights fit into the phase, several at once: the products of
+/// one are too small to fill a device.
 void BatchSolver::add_together(std::span<const std::size_t> which, SignDraw flip,
                                const TopPhase& phase) {
   const std::int64_t weights = task_.rows * task_.cols;

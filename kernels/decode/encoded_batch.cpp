@@ -19,19 +19,23 @@ void EncodedBatch::begin(std::span<measure::MatrixInput* const> inputs, std::uin
           "EncodedBatch: as many matrices as there is room for");
   inputs_ = inputs;
   matrices_.clear();
+  ordered_ = 0;
   uploader_.emplace(copies_, slab_bytes);
 }
 
-void EncodedBatch::upload(std::size_t count) {
-  bool any = false;
+void EncodedBatch::copy(std::size_t count) {
   while (matrices_.size() < count) {
     const std::size_t i = matrices_.size();
     matrices_.push_back(
         uploader_.value().upload(*inputs_[i], layout_, slots_ + i * layout_.total_bytes));
-    any = true;
   }
-  if (any) {
+}
+
+void EncodedBatch::upload(std::size_t count) {
+  copy(count);
+  if (ordered_ < count) {
     uploader_->order_before(stream_);
+    ordered_ = matrices_.size();
   }
 }
 

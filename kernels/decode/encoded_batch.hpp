@@ -31,6 +31,8 @@ class EncodedBatch {
   /// Takes inputs of one kind (measure::is_same_kind), at most as many as there is room for; those
   /// before are forgotten. Nothing is read yet. `slab_bytes`: see Uploader.
   void begin(std::span<measure::MatrixInput* const> inputs, std::uint64_t slab_bytes = kSlabBytes);
+  /// Begins the copies of the first `count`. Errors: as upload().
+  void copy(std::size_t count);
   /// Sees that the first `count` are on the device before what comes next on the stream. Inputs are
   /// released as their copies end. Errors: DeviceError; read errors of the inputs.
   void upload(std::size_t count);
@@ -56,7 +58,8 @@ class EncodedBatch {
   std::int64_t most_;
   std::uint8_t* slots_;
   std::span<measure::MatrixInput* const> inputs_;
-  std::vector<DeviceMatrix> matrices_;  ///< those uploaded
+  std::vector<DeviceMatrix> matrices_;  ///< those whose copies have begun
+  std::size_t ordered_ = 0;             ///< of these, those that the stream waits for
   std::optional<Uploader> uploader_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace vindex::kernels {
 
@@ -182,14 +183,24 @@ bool WeightProjection::is_sound(std::int64_t matrix) const {
          std::all_of(own.begin(), own.end(), [](double value) { return std::isfinite(value); });
 }
 
+ProjectionBuffers projection_buffers(const ProjectionShape& shape, std::int64_t length,
+                                     std::int64_t at_once) {
+  const StackedBlock stacked = {shape.short_side, shape.count};
+  const std::int64_t block = shape.short_side * shape.count;
+  const std::int64_t image = shape.with_image ? shape.batch * 2 * shape.long_side * shape.count
+                                              : at_once * length * shape.count;
+  const auto bytes = [](std::int64_t elements) {
+    return static_cast<std::uint64_t>(elements) * sizeof(double);
+  };
+  return {bytes(shape.batch * stacked.elements()), bytes(shape.batch * block),
+          bytes(shape.batch * 2 * block),
+          bytes(shape.batch * (shape.count * (shape.count + 1) + 2)), bytes(image)};
+}
+
 std::uint64_t projection_bytes(const ProjectionShape& shape, std::int64_t length,
                                std::int64_t at_once) {
-  const StackedBlock stacked = {shape.short_side, shape.count};
-  const std::int64_t per_matrix = stacked.elements() + 3 * shape.short_side * shape.count +
-                                  shape.count * (shape.count + 1) + 2 +
-                                  (shape.with_image ? 2 * shape.long_side * shape.count : 0);
-  const std::int64_t product = shape.with_image ? 0 : at_once * length * shape.count;
-  return static_cast<std::uint64_t>(shape.batch * per_matrix + product) * sizeof(double);
+  const ProjectionBuffers buffers = projection_buffers(shape, length, at_once);
+  return std::accumulate(buffers.begin(), buffers.end(), std::uint64_t{0});
 }
 
 }  // namespace vindex::kernels

@@ -6,6 +6,7 @@
 
 #include "top/dense_batch.hpp"
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -81,7 +82,12 @@ class WeightProjection {
   SmallEigen eigen_;
 };
 
-/// Device bytes for `shape`, and beside them for slabs of `length` of `at_once` matrices.
+/// Device bytes of each array that grows for itself, for `shape` and slabs of `length` of `at_once`
+/// matrices.
+using ProjectionBuffers = std::array<std::uint64_t, 5>;
+ProjectionBuffers projection_buffers(const ProjectionShape& shape, std::int64_t length,
+                                     std::int64_t at_once);
+/// Their sum.
 std::uint64_t projection_bytes(const ProjectionShape& shape, std::int64_t length,
                                std::int64_t at_once);
 

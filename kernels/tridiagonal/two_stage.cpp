@@ -1,5 +1,6 @@
 #include "tridiagonal/two_stage.hpp"
 
+#include "band/band_norm.hpp"
 #include "device/range.hpp"
 
 namespace vindex::kernels {
@@ -10,6 +11,21 @@ namespace {
 bool has_fast_float64(const DeviceTraits& device) {
   return (device.major == 8 && device.minor == 0) || device.major == 9 ||
          (device.major == 10 && device.minor == 0);
+}
+
+/// What is to be known of the bands before the chase destroys them.
+template <typename Real>
+void keep_bands(const TwoStagePlan& plan, const TwoStageArrays& arrays, const DeviceValues& out,
+                cudaStream_t stream) {
+  const auto* bands = static_cast<const Real*>(arrays.bands);
+  const std::int64_t order = plan.band.order;
+  sum_passes(bands, order, plan.batch, out.passes, stream);
+  if (plan.keeps_factor) {
+    check(
+        cudaMemcpyAsync(arrays.kept_bands, bands,
+                        static_cast<std::size_t>(plan.batch * band_elements(order)) * sizeof(Real),
+                        cudaMemcpyDeviceToDevice, stream));
+  }
 }
 
 void tridiagonal_to_values(const KernelTable& kernels, const TwoStagePlan& plan,
@@ -23,11 +39,12 @@ void tridiagonal_to_values(const KernelTable& kernels, const TwoStagePlan& plan,
 }  // namespace
 
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            const DeviceTraits& device) {
+                            bool keeps_factor, const DeviceTraits& device) {
   TwoStagePlan plan;
   plan.p = p;
   plan.batch = batch;
   plan.is_float32 = is_float32;
+  plan.keeps_factor = keeps_factor;
   plan.chase_in_float32 = is_float32 && !has_fast_float64(device);
   plan.band = is_float32 ? plan_band_reduction<float>(band_order(p), band, device.shared_bytes)
                          : plan_band_reduction<double>(band_order(p), band, device.shared_bytes);
@@ -37,9 +54,12 @@ TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32,
 }
 
 TwoStageArrays::TwoStageArrays(const TwoStagePlan& plan, Carver& memory) {
-  const std::int64_t elements = plan.batch * chase_elements(plan.p);
-  bands = plan.is_float32 ? static_cast<void*>(memory.take<float>(elements))
-                          : static_cast<void*>(memory.take<double>(elements));
+  const auto take = [&](std::int64_t elements) {
+    return plan.is_float32 ? static_cast<void*>(memory.take<float>(elements))
+                           : static_cast<void*>(memory.take<double>(elements));
+  };
+  bands = take(plan.batch * chase_elements(plan.p));
+  kept_bands = plan.keeps_factor ? take(plan.batch * band_elements(plan.band.order)) : nullptr;
   workspace = memory.take<unsigned char>(
       plan.batch * static_cast<std::int64_t>(plan.band.workspace_bytes_per_matrix));
   diagonal = memory.take<double>(plan.batch * plan.p);
@@ -52,8 +72,11 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
   auto* bands = static_cast<float*>(arrays.bands);
   {
     const Range range("band");
-    kernels.band32(plan.band, {matrices, plan.batch, bands, out.exponents, arrays.workspace}, blas,
-                   stream);
+    kernels.band32(
+        plan.band,
+        {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor}, blas,
+        stream);
+    keep_bands<float>(plan, arrays, out, stream);
   }
   {
     const Range range("chase");
@@ -69,8 +92,11 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, doub
   auto* bands = static_cast<double*>(arrays.bands);
   {
     const Range range("band");
-    kernels.band64(plan.band, {matrices, plan.batch, bands, out.exponents, arrays.workspace}, blas,
-                   stream);
+    kernels.band64(
+        plan.band,
+        {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor}, blas,
+        stream);
+    keep_bands<double>(plan, arrays, out, stream);
   }
   {
     const Range range("chase");

@@ -15,6 +15,7 @@ struct DeviceValues {
   double* values = nullptr;
   int* failed = nullptr;
   std::int32_t* exponents = nullptr;
+  double* passes = nullptr;  ///< what sum_passes() says of each band
 };
 
 /// How one batch is solved; memory and shapes follow from it.
@@ -23,24 +24,27 @@ struct TwoStagePlan {
   std::int64_t batch = 0;
   bool is_float32 = false;
   bool chase_in_float32 = false;  ///< where float64 runs at 1/64 of float32
+  bool keeps_factor = false;      ///< bands and the factors that led to them stay, for a tail
   BandPlan band;
   ChaseShape chase;
 };
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            const DeviceTraits& device);
+                            bool keeps_factor, const DeviceTraits& device);
 
 /// Scratch arrays, cut from memory that nothing else uses meanwhile.
 struct TwoStageArrays {
   TwoStageArrays() = default;
   TwoStageArrays(const TwoStagePlan& plan, Carver& memory);
   void* bands = nullptr;
+  void* kept_bands = nullptr;  ///< as the reduction left them; where they are kept
   void* workspace = nullptr;
   double* diagonal = nullptr;
   double* off_diagonal = nullptr;
 };
 
 /// Eigenvalues, descending. `matrices` (batch x order x order of float or double, both triangles,
-/// zero beyond p) is destroyed. Ordered on `stream`; `blas` works on it. Does not wait.
+/// zero beyond p) is destroyed, or holds the factors (band_turn.hpp). Ordered on `stream`; `blas`
+/// works on it. Does not wait.
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, float* matrices,
                       const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
                       cudaStream_t stream);

@@ -233,22 +233,6 @@ TEST_F(CudaBatches, StrictKeepsItsPromiseWhereFloat64IsSlow) {
   EXPECT_LE(worst, 1.0);
 }
 
-TEST_F(CudaBatches, FastIsTheFloat32SpectrumOfDefault) {
-  const auto matrices = some_matrices(3, 150, 80);
-  for (const auto& one : matrices) {
-    MeasureOptions options = with_mode(Mode::kDefault, false);
-    options.svd_route = "two-stage";
-    const auto full = measure(backend(), {one.get()}, options)[0];
-    options.mode = Mode::kFast;
-    const auto fast = measure(backend(), {one.get()}, options)[0];
-    EXPECT_EQ(fast.method, "gram32+band32+cuda");
-    ASSERT_EQ(fast.sigma.size(), 64U);
-    EXPECT_TRUE(std::equal(fast.sigma.begin(), fast.sigma.end(), full.sigma.begin()));
-    EXPECT_TRUE(fast.bounds.has_value());
-    EXPECT_FALSE(fast.tail_reliable);
-  }
-}
-
 TEST_F(CudaBatches, LateStreamsChangeNothing) {
   const auto matrices = some_matrices(5, 40, 90);
   std::vector<const Stored*> all;

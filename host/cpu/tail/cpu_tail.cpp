@@ -7,11 +7,10 @@
 #include "tridiagonal/tridiagonal.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/measure/tail_values.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -36,10 +35,6 @@ class Tail {
   /// Units of s^2 per unit of the band.
   double unit() const { return std::ldexp(1.0, gram_.form.exponent - 2 * change().scale_exponent); }
   const TileChange& change() const { return gram_.change; }
-  /// What all squares of `before` are known to.
-  double square_error() const {
-    return matrix_error(p_, before_.sigma.front(), {.entry = before_.rounding.entry});
-  }
   std::int64_t width() const { return std::min(width_, p_); }
 
   /// A first basis (p x width(), column-major); nothing where the search does not settle.
@@ -70,38 +65,18 @@ class Tail {
     }
   }
 
-  /// Sets the last values and their errors from a pass over the weights.
-  void take(const TailValues& tail, Finding& found) const {
-    const std::int64_t count = width();
-    const double largest = found.sigma.front();
+  /// Sets the last values and their errors from a pass over the weights; false where that
+  /// contradicts what was known.
+  bool take(const TailValues& tail, Finding& found) const {
     const double to_sigma = std::ldexp(1.0, -change().scale_exponent);
-    const double to_square = to_sigma * to_sigma;
-    // The smallest eigenvalue that the settled part of the basis leaves out, less what it is known
-    // to.
-    const double next = settled() < p_ ? before_.sigma[static_cast<std::size_t>(p_ - settled() - 1)]
-                                       : std::numeric_limits<double>::infinity();
-    const double beyond = next * next - square_error();
-    const double floor = static_cast<double>(p_) * kEps64 * largest;
-    std::vector<std::pair<double, double>> values;  // value, error
-    for (std::int64_t j = count - lost_; j < count; ++j) {
-      const double value = to_sigma * tail.sigma[static_cast<std::size_t>(j)];
-      const double residual = to_square * norm(tail.residual, p_, j);
-      const double gap = beyond - value * value;
-      const double by_gap = gap > 0.0 ? 2.0 * residual * residual / gap : residual;
-      values.emplace_back(value, floor + root_error(value, std::min(residual, by_gap)));
+    std::vector<double> sigma;
+    std::vector<double> residuals;
+    for (std::int64_t j = 0; j < width(); ++j) {
+      sigma.push_back(to_sigma * tail.sigma[static_cast<std::size_t>(j)]);
+      residuals.push_back(to_sigma * to_sigma * norm(tail.residual, p_, j));
     }
-    std::sort(values.begin(), values.end(), std::greater<>());
-    found.tail_errors.clear();
-    const std::size_t first = found.sigma.size() - values.size();
-    // A value that comes out above the one before it changes places with it.
-    const double crossing =
-        first > 0 ? std::max(values.front().first - before_.sigma[first - 1], 0.0) : 0.0;
-    std::copy(before_.sigma.begin(), before_.sigma.end(), found.sigma.begin());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      found.sigma[first + i] = values[i].first;
-      found.tail_errors.push_back(values[i].second + crossing);
-    }
-    std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
+    return measure::take_tail({.sigma = sigma, .residuals = residuals, .most_settled = settled()},
+                              lost_, before_, found);
   }
 
  private:
@@ -173,13 +148,7 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
     if (values.sigma.empty()) {
       break;
     }
-    tail.take(values, found);
-    const std::span<const double> last =
-        std::span<const double>(found.sigma).last(static_cast<std::size_t>(lost));
-    // Twice what the Gram's values are known to: it and the first pass may lie on either side.
-    if (!is_tail_of(last, before.sigma, 2.0 * tail.square_error())) {
-      found.sigma = before.sigma;
-      found.tail_errors.clear();
+    if (!tail.take(values, found)) {
       break;
     }
     if (is_tail_enough(found.sigma, found.tail_errors, situation)) {

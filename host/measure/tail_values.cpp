@@ -1,0 +1,70 @@
+#include <vindex/measure/tail_values.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace vindex::measure {
+namespace {
+
+constexpr double kEps64 = 0x1p-52;
+
+/// How many of the smallest values of the basis are those of `before`, squares within `allowed`.
+std::int64_t settled_values(const TailBasis& basis, const Finding& before, double allowed) {
+  std::int64_t settled = 0;
+  auto known = before.sigma.rbegin();
+  for (auto own = basis.sigma.rbegin(); own != basis.sigma.rend() && settled < basis.most_settled;
+       ++own, ++known, ++settled) {
+    if (!(std::abs(*own * *own - *known * *known) <= allowed)) {
+      break;
+    }
+  }
+  return settled;
+}
+
+}  // namespace
+
+bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before, Finding& found) {
+  const auto p = static_cast<std::int64_t>(before.sigma.size());
+  const double largest = before.sigma.front();
+  const double square_error = matrix_error(p, largest, {.entry = before.rounding.entry});
+  found.sigma = before.sigma;
+  found.tail_errors.clear();
+  // Twice what the Gram's values are known to: it and a first pass may lie on either side.
+  const std::int64_t settled = settled_values(basis, before, 2.0 * square_error);
+  if (settled < lost) {
+    return false;
+  }
+  // The smallest eigenvalue that the settled part of the basis leaves out, less what it is known
+  // to.
+  const double next = settled < p ? before.sigma[static_cast<std::size_t>(p - settled - 1)]
+                                  : std::numeric_limits<double>::infinity();
+  const double beyond = next * next - square_error;
+  const double floor = static_cast<double>(p) * kEps64 * largest;
+  std::vector<std::pair<double, double>> values;  // value, error
+  for (std::size_t j = basis.sigma.size() - static_cast<std::size_t>(lost); j < basis.sigma.size();
+       ++j) {
+    const double value = basis.sigma[j];
+    const double residual = basis.residuals[j];
+    const double gap = beyond - value * value;
+    const double by_gap = gap > 0.0 ? 2.0 * residual * residual / gap : residual;
+    const double rounding = basis.square_errors.empty() ? 0.0 : basis.square_errors[j];
+    const double error = std::min(residual, by_gap) + rounding;
+    values.emplace_back(value, floor + root_error(value, error));
+  }
+  const std::size_t first = found.sigma.size() - values.size();
+  // A value that comes out above the one before it changes places with it.
+  const double crossing =
+      first > 0 ? std::max(values.front().first - before.sigma[first - 1], 0.0) : 0.0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    found.sigma[first + i] = values[i].first;
+    found.tail_errors.push_back(values[i].second + crossing);
+  }
+  std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
+  return true;
+}
+
+}  // namespace vindex::measure

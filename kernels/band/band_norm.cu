@@ -1,0 +1,53 @@
+#include "band/band_layout.hpp"
+#include "band/band_norm.hpp"
+#include "device/launch.hpp"
+
+#include <intrinsics.hpp>
+
+namespace vindex::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// One block per matrix. Block b of columns is behind b passes and in one.
+template <typename BandReal>
+__global__ void __launch_bounds__(kThreads)
+    sum_passes_kernel(const BandReal* bands, std::int64_t order, double* sums) {
+  auto* partial = reinterpret_cast<double*>(device::dynamic_shared());
+  const int thread = static_cast<int>(threadIdx.x);
+  const BandReal* band = bands + static_cast<std::int64_t>(blockIdx.x) * band_elements(order);
+  double own = 0.0;
+  for (std::int64_t column = thread; column < order; column += kThreads) {
+    const auto diagonal = static_cast<double>(band[band_index(column, column)]);
+    double below = 0.0;
+    for (std::int64_t row = column + 1; row <= column + kBand; ++row) {
+      const auto value = static_cast<double>(band[band_index(row, column)]);
+      below = fma(value, value, below);
+    }
+    own = fma(static_cast<double>(column / kBand + 1), fma(diagonal, diagonal, 2.0 * below), own);
+  }
+  partial[thread] = own;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) {
+      partial[thread] += partial[thread + half];
+    }
+  }
+  if (thread == 0) {
+    sums[blockIdx.x] = partial[0];
+  }
+}
+
+}  // namespace
+
+template <typename BandReal>
+void sum_passes(const BandReal* bands, std::int64_t order, std::int64_t batch, double* sums,
+                cudaStream_t stream) {
+  launch(sum_passes_kernel<BandReal>, dim3(static_cast<unsigned>(batch)), dim3(kThreads),
+         kThreads * sizeof(double), stream, bands, order, sums);
+}
+
+template void sum_passes(const float*, std::int64_t, std::int64_t, double*, cudaStream_t);
+template void sum_passes(const double*, std::int64_t, std::int64_t, double*, cudaStream_t);
+
+}  // namespace vindex::kernels

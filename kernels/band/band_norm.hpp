@@ -1,0 +1,17 @@
+// Owns the norm of what the passes of a band reduction rounded, which its error follows from.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace vindex::kernels {
+
+/// sums[i] = sum over the passes of ||what was left of matrix i||_F^2, in units of its band: the
+/// part of the band behind a pass is similar to what that pass left. Layout of band_layout.hpp.
+/// Ordered on `stream`; one order of summation. Host sibling: host/cpu/cpu_routes.cpp.
+template <typename BandReal>
+void sum_passes(const BandReal* bands, std::int64_t order, std::int64_t batch, double* sums,
+                cudaStream_t stream);
+
+}  // namespace vindex::kernels

@@ -1,0 +1,135 @@
+// The steps that measure/judgement.hpp asks for, in turn, for a batch and for draws of its signs.
+#include "batch/batch_solver.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace vindex::kernels {
+
+using measure::Finding;
+using measure::MatrixReport;
+using measure::Situation;
+using measure::Step;
+
+/// What the route for this mode begins with.
+Step BatchSolver::first_step() const {
+  if (task_.iterates()) {
+    return Step::kTop;
+  }
+  if (task_.routes.first.is_float32()) {
+    return Step::kGram32;
+  }
+  return task_.routes.first.solver == SolverChoice::kQr ? Step::kQr : Step::kGram64;
+}
+
+/// `which` in parts, each of which the device keeps as a tail needs it until the next one comes.
+std::vector<BatchSolver::Indices> BatchSolver::parts_of(const Situation& situation,
+                                                        const Indices& which) const {
+  auto size = static_cast<std::int64_t>(which.size());
+  if (situation.most_tail_values > 0 && situation.step == Step::kGram32) {
+    size = task_.eigen_piece(size);
+  } else if (situation.most_tail_values > 0 && situation.step == Step::kGram64) {
+    size = std::min(size, sizes_.wide);
+  }
+  std::vector<Indices> parts;
+  for (auto first = which.begin(); first != which.end(); first += std::ssize(parts.back())) {
+    parts.emplace_back(first, first + std::min<std::int64_t>(size, which.end() - first));
+  }
+  return parts;
+}
+
+/// One step for all of `which`, their tails, then the next for those of which `judged` wants more,
+/// to the end. What follows a step, or a tail after it, is the same step for all of them
+/// (judgement.hpp).
+void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
+                             const Judged& judged) {
+  for (bool is_first = true; !which.empty(); is_first = false) {
+    Indices more;
+    Step next = situation.step;
+    const auto go_on = [&](std::size_t index, Step step) {
+      expects(more.empty() || next == step, "one step after a step");
+      next = step;
+      more.push_back(index);
+    };
+    const std::vector<Indices> parts = parts_of(situation, which);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const Indices& own = parts[part];
+      ahead_ = part + 1 < parts.size() ? parts[part + 1].back() + 1 : 0;
+      std::vector<Finding> found = compute(situation.step, own, flip, is_first);
+      std::vector<LostTail> tails;
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        const measure::Verdict verdict = judged(own[i], found[i], situation);
+        if (verdict.next == Step::kTail) {
+          tails.push_back({.index = own[i],
+                           .position = static_cast<std::int64_t>(i),
+                           .lost = verdict.lost,
+                           .before = std::move(found[i])});
+        } else if (verdict.next) {
+          go_on(own[i], *verdict.next);
+        }
+      }
+      if (tails.empty()) {
+        continue;
+      }
+      const Situation after = measure::next_situation(situation, Step::kTail);
+      found = run_tail(after, own.size(), tails);
+      for (std::size_t i = 0; i < tails.size(); ++i) {
+        const measure::Verdict verdict = judged(tails[i].index, found[i], after);
+        if (verdict.next) {
+          go_on(tails[i].index, *verdict.next);
+        }
+      }
+    }
+    ahead_ = 0;
+    std::sort(more.begin(), more.end());
+    situation = measure::next_situation(situation, next);
+    which = std::move(more);
+  }
+}
+
+std::vector<Finding> BatchSolver::compute(Step step, const Indices& which, SignDraw flip,
+                                          bool is_first) {
+  switch (step) {
+    case Step::kTop:
+      return run_top(which, flip);
+    case Step::kGram32:
+      return run_route(task_.routes.first, which, flip);
+    case Step::kGram64:
+      return run_route(task_.routes.strict, which, flip);
+    case Step::kTail:
+      expects(false, "a tail belongs to the step before it");
+      break;
+    case Step::kQr:
+      break;
+  }
+  return is_first ? run_route(task_.routes.first, which, flip) : run_qr_after(which, flip);
+}
+
+void BatchSolver::run_sign_flips(const Indices& all) {
+  if (options_.sign_flip_draws == 0) {
+    return;
+  }
+  const measure::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
+  Indices which;
+  for (const std::size_t index : all) {
+    if (measure::begin_draws(options_, collector, out_[index])) {
+      which.push_back(index);
+    }
+  }
+  for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
+    take_steps(measure::begin_draw(first_step(), task_.rows, task_.cols, options_), which,
+               DrawNumber{static_cast<std::uint64_t>(draw)},
+               [&](std::size_t index, Finding& found, const Situation& situation) {
+                 const measure::Verdict verdict = measure::judge_draw(found, situation);
+                 if (!verdict.next) {
+                   MatrixReport& report = out_[index];
+                   collector.add(std::move(found.sigma), report.moments.sum_squares,
+                                 *report.sign_flip);
+                 }
+                 return verdict;
+               });
+  }
+}
+
+}  // namespace vindex::kernels

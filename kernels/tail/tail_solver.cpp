@@ -1,0 +1,258 @@
+#include "tail/tail_solver.hpp"
+
+#include "band/band_turn.hpp"
+#include "tail/band_inverse.hpp"
+#include "tail/tail_vectors.hpp"
+
+#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace vindex::kernels {
+
+namespace {
+
+/// Steps of inverse iteration. For noise, whose eigenvalues grow as the square of their number,
+/// each leaves a fifth of what is not of the span, for values far below the rest much less; what is
+/// still wrong then is the corrections'.
+constexpr int kSteps = 12;
+/// Columns that guard those wanted, at least; and the least number that is looked for.
+constexpr std::int64_t kGuard = 16;
+constexpr std::int64_t kLeastClass = 8;
+/// As on the CPU, so that both judge alike.
+constexpr std::int64_t kLeastSide = 128;
+constexpr std::int64_t kMostSlots = 32;
+/// Slots share this much, so that wide ones are few.
+constexpr std::uint64_t kSlotBytes = 512ULL << 20U;
+
+static_assert(kTurnColumns == kSolveColumns && kGuard % kTurnColumns == 0);
+
+std::int64_t width_for(std::int64_t p, std::int64_t lost) {
+  std::int64_t group = kLeastClass;
+  while (group < lost) {
+    group *= 2;
+  }
+  const std::int64_t guard = std::max(kGuard, 3 * group / 4);
+  return std::min((group + guard) / kTurnColumns * kTurnColumns, p / kTurnColumns * kTurnColumns);
+}
+
+}  // namespace
+
+/// One piece of memory; also counts how much that is.
+struct TailSolver::Arrays {
+  Arrays(const TailShape& shape, Carver& memory)
+      : block({band_order(shape.p), shape.width}),
+        which(memory.take<std::int64_t>(shape.slots)),
+        shifts(memory.take<double>(shape.slots)),
+        scales(memory.take<double>(shape.slots)),
+        norms(memory.take<double>(shape.slots * shape.width)),
+        band_info(memory.take<int>(shape.slots)),
+        info(memory.take<int>(shape.slots)),
+        factors(memory.take<double>(shape.slots * band_factor_elements(block.p))),
+        inner(memory.take<double>(shape.slots * block.elements())),
+        outer(memory.take<double>(shape.slots * shape.p * shape.width)),
+        scratch(memory.take<double>(shape.slots * block.p * shape.width)) {}
+
+  StackedBlock block;  ///< of `inner`
+  std::int64_t* which;
+  double *shifts, *scales, *norms;
+  int *band_info, *info;
+  double* factors;
+  double* inner;    ///< columns on the side of the band
+  double* outer;    ///< columns on the side of the weights
+  double* scratch;  ///< of either precision
+};
+
+TailShape tail_shape(std::int64_t p, std::int64_t n, std::int64_t lost, int multiprocessors) {
+  expects(lost >= 1 && p >= kLeastSide, "a tail of a matrix that is large enough for one");
+  TailShape shape = {.p = p, .n = n, .width = width_for(p, lost), .slots = 1};
+  const std::int64_t order = band_order(p);
+  const auto bytes = static_cast<std::uint64_t>(band_factor_elements(order) +
+                                                8 * (order + shape.width) * shape.width) *
+                     sizeof(double);
+  const std::int64_t by_device =
+      multiprocessors > 0 ? std::max<std::int64_t>(multiprocessors / 2, 1) : kMostSlots;
+  shape.slots = std::max<std::int64_t>(
+      1, std::min({by_device, kMostSlots, static_cast<std::int64_t>(kSlotBytes / bytes)}));
+  return shape;
+}
+
+std::int64_t most_tail_values(std::int64_t p) { return p >= kLeastSide ? p / 16 : 0; }
+
+std::int64_t settled_columns(const TailShape& shape, std::int64_t lost) {
+  return lost + (shape.width - lost) / 4;
+}
+
+TailSolver::Arrays TailSolver::arrays() {
+  Carver memory(memory_.reserve(0), memory_.bytes());
+  return {shape_, memory};
+}
+
+void TailSolver::start(const LibraryHandles& handles, const KeptReduction& kept,
+                       const TailShape& shape, std::span<const TailMember> members) {
+  expects(!members.empty() && static_cast<std::int64_t>(members.size()) <= shape.slots,
+          "a slot for every matrix");
+  kept_ = kept;
+  shape_ = shape;
+  used_ = static_cast<std::int64_t>(members.size());
+  Carver count(nullptr, 0);
+  const Arrays counted(shape, count);
+  (void)memory_.reserve(count.used());
+  if (kept.is_float32) {
+    search<float>(handles, members);
+  } else {
+    search<double>(handles, members);
+  }
+}
+
+template <typename Real>
+void TailSolver::search(const LibraryHandles& handles, std::span<const TailMember> members) {
+  const Arrays at = arrays();
+  std::vector<std::int64_t> which;
+  std::vector<double> shifts;
+  std::vector<double> scales;
+  for (const TailMember& member : members) {
+    which.push_back(member.position);
+    shifts.push_back(member.shift);
+    scales.push_back(std::ldexp(1.0, -member.exponent));
+  }
+  // Slots that are not in use hold numbers, for what the libraries make of them.
+  which.resize(static_cast<std::size_t>(shape_.slots), which.front());
+  shifts.resize(which.size(), shifts.front());
+  scales.resize(which.size(), 0.0);
+  const auto upload = [&](auto* to, const auto& from) {
+    check(cudaMemcpyAsync(to, from.data(), from.size() * sizeof(from[0]), cudaMemcpyHostToDevice,
+                          handles.stream));
+  };
+  upload(at.which, which);
+  upload(at.shifts, shifts);
+  upload(at.scales, scales);
+  const std::int64_t order = at.block.p;
+  const BandSystem<Real> system = {.bands = static_cast<const Real*>(kept_.bands),
+                                   .which = at.which,
+                                   .n = shape_.p,
+                                   .order = order,
+                                   .slots = used_};
+  factor_bands(system, at.shifts, at.factors, at.band_info, handles.stream);
+  double* const columns = at.block.block(at.inner);
+  fill_start(columns, order, shape_.width, at.block.leading(), at.block.elements(), shape_.slots,
+             handles.stream);
+  for (int step = 0; step < kSteps; ++step) {
+    solve_bands(at.factors, order, used_, columns, at.block.leading(), at.block.elements(),
+                shape_.width, handles.stream);
+    orthonormalise(handles, at.block, at.inner, shape_.slots, false, at.info);
+  }
+  // The first rows of the start are as good as any basis for slots that are not in use.
+  fill_start(at.outer, shape_.p, shape_.width, shape_.p, shape_.p * shape_.width, shape_.slots,
+             handles.stream);
+  turn(handles, false, nullptr, at.outer);
+  projection_.start(handles,
+                    {.short_side = shape_.p,
+                     .long_side = shape_.n,
+                     .count = shape_.width,
+                     .batch = shape_.slots,
+                     .with_image = false},
+                    at.outer, shape_.p, shape_.p * shape_.width);
+  // The copies above are from memory of this call.
+  host_info_.resize(which.size());
+  check(cudaMemcpyAsync(host_info_.data(), at.band_info, sizeof(int) * members.size(),
+                        cudaMemcpyDeviceToHost, handles.stream));
+  check(cudaStreamSynchronize(handles.stream));
+}
+
+/// Between the columns of `inner` and contiguous ones of p rows.
+void TailSolver::turn(const LibraryHandles& handles, bool transposed, const double* from,
+                      double* to) {
+  const Arrays at = arrays();
+  const TurnedColumns inner = {.data = at.block.block(at.inner),
+                               .leading = at.block.leading(),
+                               .stride = at.block.elements(),
+                               .rows = at.block.p};
+  const TurnedColumns outer = {.data = transposed ? const_cast<double*>(from) : to,
+                               .leading = shape_.p,
+                               .stride = shape_.p * shape_.width,
+                               .rows = shape_.p};
+  const auto run = [&](auto* matrices, auto* scratch) {
+    turn_columns<std::remove_cvref_t<decltype(*matrices)>>({.matrices = matrices,
+                                                            .which = at.which,
+                                                            .order = at.block.p,
+                                                            .columns = shape_.width,
+                                                            .slots = used_,
+                                                            .transposed = transposed,
+                                                            .from = transposed ? outer : inner,
+                                                            .to = transposed ? inner : outer,
+                                                            .scratch = scratch},
+                                                           handles.stream);
+  };
+  if (kept_.is_float32) {
+    run(static_cast<const float*>(kept_.matrices), reinterpret_cast<float*>(at.scratch));
+  } else {
+    run(static_cast<const double*>(kept_.matrices), at.scratch);
+  }
+}
+
+void TailSolver::finish(const LibraryHandles& handles) {
+  projection_.finish(handles);
+  const Arrays at = arrays();
+  const std::int64_t columns = used_ * shape_.width;
+  column_norms(projection_.residual(0), shape_.p, columns, at.norms, handles.stream);
+  host_norms_.resize(static_cast<std::size_t>(columns));
+  check(cudaMemcpyAsync(host_norms_.data(), at.norms, host_norms_.size() * sizeof(double),
+                        cudaMemcpyDeviceToHost, handles.stream));
+  check(cudaStreamSynchronize(handles.stream));
+}
+
+void TailSolver::correct(const LibraryHandles& handles) {
+  const Arrays at = arrays();
+  turn(handles, true, projection_.residual(0), nullptr);
+  solve_bands(at.factors, at.block.p, used_, at.block.block(at.inner), at.block.leading(),
+              at.block.elements(), shape_.width, handles.stream);
+  turn(handles, false, nullptr, at.outer);
+  // Of slots that are not in use the scale is 0.
+  subtract_correction(projection_.basis(0), at.scales, at.outer, shape_.p * shape_.width,
+                      shape_.slots, handles.stream);
+  projection_.start(handles, projection_.shape(), at.outer, shape_.p, shape_.p * shape_.width);
+}
+
+std::span<const double> TailSolver::residuals(std::int64_t member) const {
+  return std::span(host_norms_)
+      .subspan(static_cast<std::size_t>(member * shape_.width),
+               static_cast<std::size_t>(shape_.width));
+}
+
+bool TailSolver::is_sound(std::int64_t member) const {
+  const std::span<const double> own = residuals(member);
+  return host_info_[static_cast<std::size_t>(member)] == 0 && projection_.is_sound(member) &&
+         std::all_of(own.begin(), own.end(), [](double value) { return std::isfinite(value); });
+}
+
+std::uint64_t TailSolver::device_bytes(std::int64_t p, std::int64_t n, std::int64_t slab_length,
+                                       int multiprocessors) {
+  const std::int64_t most = most_tail_values(p);
+  std::uint64_t own = 0;
+  ProjectionBuffers buffers = {};
+  for (std::int64_t lost = 1; lost <= most; ++lost) {
+    const TailShape shape = tail_shape(p, n, lost, multiprocessors);
+    Carver count(nullptr, 0);
+    const Arrays arrays(shape, count);
+    own = std::max<std::uint64_t>(own, count.used());
+    const ProjectionBuffers one = projection_buffers({.short_side = p,
+                                                      .long_side = n,
+                                                      .count = shape.width,
+                                                      .batch = shape.slots,
+                                                      .with_image = false},
+                                                     slab_length, 1);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      buffers[i] = std::max(buffers[i], one[i]);
+    }
+  }
+  for (const std::uint64_t bytes : buffers) {
+    own += bytes;
+  }
+  return own;
+}
+
+}  // namespace vindex::kernels
