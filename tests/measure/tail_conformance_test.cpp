@@ -110,7 +110,9 @@ TEST_P(TailConformance, StrictFindsItsTailToo) {
   constexpr std::int64_t kP = 132;
   const FloatMatrix matrix = matrix_with_spectrum(kP + 40, kP, trained_values(kP, 2e4), 5);
   const MatrixReport report = expect_promise(matrix, options(Mode::kStrict));
-  EXPECT_TRUE(report.method.starts_with("gram64+band64+band64+")) << report.method;
+  // Of the band, or on the CPU of a triangle.
+  const std::string way = is_float32_first() ? "gram64+band64+band64+" : "+band64+";
+  EXPECT_NE(report.method.find(way), std::string::npos) << report.method;
 }
 
 TEST_P(TailConformance, NoiseOfSquaresAndScalesFarFromOne) {
