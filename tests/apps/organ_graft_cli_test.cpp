@@ -172,6 +172,29 @@ TEST_F(OrganGraftTest, SplitsInAndOut) {
   }
 }
 
+TEST_F(OrganGraftTest, ExtractedFoldersAreModels) {
+  VINDEX_NEEDS(q4_);
+  must({"organ", "extract", q8_, "-o", folder_.file("donor")});
+  must({"organ", "extract", q4_, "-o", folder_.file("host"), "--by-reference"});
+  ASSERT_EQ(graft(q8_, q4_, {"--type", "organ", "--layers", "1"}, "1.gguf").exit_code, 0);
+  const auto result = graft(folder_.file("donor"), folder_.file("host"),
+                            {"--type", "organ", "--layers", "1"}, "2.gguf");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(testing::file_text(folder_.file("1.gguf")), testing::file_text(folder_.file("2.gguf")));
+  must({"organ", "diff", q8_, folder_.file("donor"), "--exit-code"});
+}
+
+TEST_F(OrganGraftTest, OtherContainersAreConverted) {
+  const std::string big = data_ + "/gguf/variants/q4_K.be.gguf";
+  const std::string little = data_ + "/gguf/conformance/q4_K.gguf";
+  VINDEX_NEEDS(big);
+  EXPECT_TRUE(changed(big, little).empty());
+  ASSERT_EQ(graft(big, little, {"--type", "all"}, "1.gguf").exit_code, 0);
+  ASSERT_EQ(graft(little, big, {"--type", "organ"}, "2.gguf").exit_code, 0);
+  EXPECT_TRUE(changed(little, folder_.file("1.gguf")).empty());
+  EXPECT_TRUE(changed(little, folder_.file("2.gguf")).empty());
+}
+
 TEST_F(OrganGraftTest, ADryRunWritesNothing) {
   const std::string host = made("host.gguf", {});
   const std::string donor = made("donor.gguf", {.drift = 0.1F});
@@ -294,6 +317,10 @@ TEST_F(OrganGraftTest, NothingIsWrittenOver) {
   EXPECT_EQ(graft(donor, host, {"--type", "organ", "--report", host}, "new.gguf").exit_code, 73);
   EXPECT_EQ(testing::file_text(host), before);
   EXPECT_FALSE(std::filesystem::exists(folder_.file("new.gguf")));
+  EXPECT_EQ(
+      graft(donor, host, {"--type", "organ", "--report", folder_.file("new.gguf")}, "new.gguf")
+          .exit_code,
+      64);
   EXPECT_EQ(graft(folder_.file("absent"), host, {"--type", "organ"}, "z.gguf").exit_code, 66);
 }
 
