@@ -103,14 +103,6 @@ std::vector<double> power_law(std::int64_t count, double exponent) {
   return out;
 }
 
-TEST(PurifySpectralTest, ThresholdsOfGavishAndDonoho) {
-  const std::vector<std::pair<double, double>> kTable = {
-      {1.0, 2.3094}, {0.5, 1.9786}, {0.25, 1.7580}, {0.125, 1.6151}, {0.0625, 1.5266}};
-  for (const auto& [aspect, lambda] : kTable) {
-    EXPECT_NEAR(hard_threshold(aspect), lambda, 6e-5) << aspect;
-  }
-}
-
 TEST(PurifySpectralTest, TheShrinkerUndoesWhatNoiseAddsToASpike) {
   for (const double aspect : {1.0, 0.375, 0.1}) {
     for (const double spike : {1.1, 2.0, 10.0}) {

@@ -1,6 +1,7 @@
 // What the spectral methods do to singular values, and what that does to the matrix.
 #include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>
+#include <vindex/measure/spectral_theta.hpp>
 #include <vindex/organ/purify_methods.hpp>
 
 #include <algorithm>
@@ -15,13 +16,6 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(PurifyMethod::kC
     "svd-shrink", "svd-gd", "laser", "fft", "fft-universal", "haar", "haar-bayes", "haar-visu"};
 
 double square(double value) { return value * value; }
-
-/// How many of `values`, descending, are above `threshold`.
-std::int64_t count_above(std::span<const double> values, double threshold) {
-  return std::partition_point(values.begin(), values.end(),
-                              [threshold](double value) { return value > threshold; }) -
-         values.begin();
-}
 
 ChangeFigures figures_of(double before, double after, double product, double difference) {
   ChangeFigures figures;
@@ -52,11 +46,6 @@ bool is_spectral(PurifyMethod method) {
          method == PurifyMethod::kLaser;
 }
 
-double hard_threshold(double aspect) {
-  const double sum = aspect + 1.0;
-  return std::sqrt(2.0 * sum + 8.0 * aspect / (sum + std::sqrt(square(sum) + 12.0 * aspect)));
-}
-
 double optimal_shrinkage(double z, double aspect) {
   if (!(z > 1.0 + std::sqrt(aspect))) {
     return 0.0;
@@ -71,28 +60,24 @@ NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double>
   for (const double value : singular_values) {
     report.moments.sum_squares += value * value;
   }
-  const double p = static_cast<double>(std::min(rows, cols));
-  const double n = static_cast<double>(std::max(rows, cols));
+  const std::int64_t longer = std::max(rows, cols);
   NoiseFit fit;
-  fit.aspect = p / n;
-  const double median = singular_values[singular_values.size() / 2];
-  constexpr double kRounding = std::numeric_limits<float>::epsilon();
-  if (median <= kRounding * n * singular_values.front()) {
+  fit.aspect = static_cast<double>(std::min(rows, cols)) / static_cast<double>(longer);
+  // Weights are float32: what they leave beside the largest value is rounding.
+  const double rounding = 4.0 * std::numeric_limits<float>::epsilon() * singular_values.front();
+  const measure::SpectralTheta noise =
+      measure::spectral_theta(singular_values, longer, report.moments.sum_squares, rounding);
+  if (!(noise.noise > 0.0)) {
     return fit;
   }
+  fit.sigma = noise.noise;
+  fit.unit = fit.sigma * std::sqrt(static_cast<double>(longer));
+  fit.rank_edge = static_cast<std::int64_t>(noise.rank_edge);
+  fit.rank_gd = static_cast<std::int64_t>(noise.rank_gd);
   std::string unused;
-  const measure::MetricValues metrics =
-      measure::derive_metrics(rows, cols, report, measure::Mode::kDefault, unused);
-  const double ks = metrics[measure::Metric::kMpKs];
-  fit.sigma = metrics[measure::Metric::kMpScale];
+  const double ks = measure::derive_metrics(rows, cols, report, measure::Mode::kDefault,
+                                            unused)[measure::Metric::kMpKs];
   fit.ks = std::isnan(ks) ? 1.0 : ks;
-  if (!(fit.sigma > 0.0)) {
-    fit.sigma = 0.0;
-    return fit;
-  }
-  fit.unit = fit.sigma * std::sqrt(n);
-  fit.rank_edge = count_above(singular_values, fit.unit * (1.0 + std::sqrt(fit.aspect)));
-  fit.rank_gd = count_above(singular_values, fit.unit * hard_threshold(fit.aspect));
   return fit;
 }
 

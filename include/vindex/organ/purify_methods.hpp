@@ -54,8 +54,8 @@ void purify_flat(const PurifyRule& rule, std::span<float> values);
 /// Upper bound of the bytes that purify_flat() takes beside the values.
 std::uint64_t flat_method_bytes(PurifyMethod method, std::uint64_t count);
 
-/// What is noise in a spectrum of a matrix of p x n, p <= n: the Marchenko-Pastur law whose median
-/// is the spectrum's (reference of the law: measure/marchenko_pastur.hpp).
+/// What is noise in a spectrum of p values, n the longer side: scale and ranks as
+/// measure/spectral_theta.hpp has them, beside the distance of the whole to Marchenko-Pastur's law.
 struct NoiseFit {
   double aspect = 1.0;  ///< p / n
   double sigma = 0.0;   ///< standard deviation of a weight of noise; 0: there is none to speak of
@@ -68,9 +68,6 @@ struct NoiseFit {
 /// The fit of all min(rows, cols) singular values, descending, at least one. A spectrum whose
 /// median is lost in float32 beside the largest value (exact low rank, a constant) has sigma 0.
 NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double> singular_values);
-
-/// lambda(beta) of Gavish and Donoho: what is above lambda sigma sqrt(n) stays. 4/sqrt(3) at 1.
-double hard_threshold(double aspect);
 
 /// eta(z) of the shrinker that is optimal in the Frobenius norm, z = y / (sigma sqrt(n)): 0 up to
 /// 1 + sqrt(beta), then sqrt((z^2 - beta - 1)^2 - 4 beta) / z. Source: Gavish and Donoho, Optimal

@@ -1,0 +1,227 @@
+// The verb organ purify: noise taken out of matrices, where there is any.
+#include "organ.hpp"
+#include "report_file.hpp"
+#include "run_talk.hpp"
+#include "terminal.hpp"
+
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/decode/encode.hpp>
+#include <vindex/organ/purify.hpp>
+#include <vindex/run/measure_run.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace vindex::apps {
+
+namespace {
+
+constexpr double kTenths = 10.0;  // --rate counts the discarded rank in tenths
+
+struct Flags {
+  std::string model, output, factors, method = "svd-shrink", types, include, layers, tensors;
+  std::string out_type = "same", factor_type = "F32", shards, report, ram_budget, backend = "auto";
+  std::string device = "0";
+  double rho = -1.0, rate = -1.0, cap = 0.05;
+  std::int32_t threads = 0;
+  bool force = false, dry_run = false, replace = false, json = false;
+};
+
+organ::PurifyRule rule_of(const Flags& flags) {
+  organ::PurifyRule rule;
+  rule.method = organ::method_of(flags.method).value();
+  if (flags.rate >= 0.0 && rule.method != organ::PurifyMethod::kLaser) {
+    throw UsageError("E-PURIFY-RHO", "--rate belongs to --method laser");
+  }
+  if (flags.rate >= 0.0 && flags.rho >= 0.0) {
+    throw UsageError("E-PURIFY-RHO", "--rho and --rate say the same: give one of them");
+  }
+  if (rule.method == organ::PurifyMethod::kLaser) {
+    if (flags.rho >= 0.0) {
+      rule.rank_share = flags.rho;
+    } else if (flags.rate >= 0.0) {
+      rule.rank_share = 1.0 - flags.rate / kTenths;
+    }
+  } else if (rule.method == organ::PurifyMethod::kFft) {
+    rule.energy_share = flags.rho > 0.0 ? flags.rho : rule.energy_share;
+  } else if (flags.rho >= 0.0) {
+    throw UsageError("E-PURIFY-RHO", "--rho belongs to --method fft and --method laser");
+  }
+  return rule;
+}
+
+/// Classes of --type; embeddings, routers, norms and adapters only where --include names them.
+std::set<organ::OrganClass> classes_of(const Flags& flags) {
+  using enum organ::OrganClass;
+  std::set<organ::OrganClass> classes = organ::parse_classes(flags.types);
+  for (const organ::OrganClass shy : {kEmbed, kRouter, kNorm, kAdapter}) {
+    classes.erase(shy);
+  }
+  if (!flags.include.empty()) {
+    classes.merge(organ::parse_classes(flags.include));
+  }
+  return classes;
+}
+
+decode::ElementType type_called(const std::string& name, const char* option) {
+  for (const decode::ElementTypeRow& row : decode::element_type_rows()) {
+    if (row.name == name && row.ggml_id >= 0) {
+      return row.type;
+    }
+  }
+  throw UsageError("E-PURIFY-TYPE", fmt::format("{} `{}` is no type of GGUF: F32, F16, BF16, Q8_0, "
+                                                "Q5_1, Q5_0, Q4_1, Q4_0",
+                                                option, printable(name)));
+}
+
+organ::PurifyOptions options_of(const Flags& flags, const Session& session) {
+  organ::PurifyOptions options;
+  options.rule = rule_of(flags);
+  options.gate.energy_cap = flags.cap;
+  options.gate.force = flags.force;
+  options.classes = classes_of(flags);
+  options.selection = model::parse_selection(flags.layers, "", "", flags.tensors);
+  if (flags.out_type != "same") {
+    options.out_type = type_called(flags.out_type, "--out-type");
+    if (!decode::is_encodable(decode::plain_encoding(*options.out_type))) {
+      throw UsageError("E-PURIFY-TYPE",
+                       fmt::format("--out-type: no encoder for {}; F32, F16, BF16, Q8_0, Q5_1, "
+                                   "Q5_0, Q4_1 and Q4_0 have one",
+                                   flags.out_type));
+    }
+  }
+  options.encode = !flags.output.empty() || flags.factors.empty();
+  options.keep_weights = !flags.output.empty() && !flags.dry_run;
+  options.keep_factors = !flags.factors.empty() && !flags.dry_run;
+  options.factor_type = type_called(flags.factor_type, "--factor-type");
+  options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
+  options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
+  options.stop = &catch_stop_signals();
+  if (!session.quiet && is_live(STDERR_FILENO)) {
+    options.progress = [](std::size_t done, std::size_t total) {
+      std::fputs(
+          fmt::format("\r{} of {} matrices{}", done, total, done == total ? "\n" : "").c_str(),
+          stderr);
+    };
+  }
+  return options;
+}
+
+std::unique_ptr<measure::Backend> backend_for(const Flags& flags, const Session& session) {
+  run::RunSettings settings;
+  settings.backend = backend_of(flags.backend);
+  settings.devices = parse_devices(flags.device);
+  settings.threads = flags.threads;
+  settings.blas_core = blas_core_wish();
+  settings.options.vectors = 1;
+  settings.unset_variables = session.unset_variables;
+  std::string note;
+  auto backends = run::open_backends(settings, note);
+  say(session, note);
+  return std::move(backends.front());
+}
+
+Ending run_purify(const Flags& flags, const Session& session) {
+  if (flags.output.empty() && flags.factors.empty() && !flags.dry_run) {
+    throw UsageError("E-USAGE", "--output is missing; --factors and --dry-run need none");
+  }
+  const organ::PurifyOptions options = options_of(flags, session);
+  if (!flags.factors.empty() && !organ::is_spectral(options.rule.method)) {
+    throw UsageError("E-PURIFY-FACTORS",
+                     "--factors: only svd-shrink, svd-gd and laser leave a low rank");
+  }
+  const ReportFile file(flags.report, "organ-purify/1");
+  const std::uint64_t shard_bytes = flags.shards.empty() ? 0 : parse_size(flags.shards);
+  const auto source = organ::open_gguf(flags.model);
+  organ::PurifyTargets targets;
+  targets.output = flags.dry_run ? "" : flags.output;
+  targets.factors = flags.dry_run ? "" : flags.factors;
+  targets.shard_bytes = shard_bytes;
+  targets.replace = flags.replace;
+  organ::require_free_targets(*source, targets);
+  const auto backend = backend_for(flags, session);
+  const organ::PurifyResult result = organ::purify_model(*source, *backend, options);
+  if (result.stopped || !organ::write_results(*source, result, targets)) {
+    return stopped_early("nothing was written");
+  }
+  const std::string json =
+      flags.json || file.is_wanted() ? organ::purify_json(*source, result, targets) : std::string();
+  file.write(json);
+  if (flags.json) {
+    print_result(json);
+  } else if (!session.quiet) {
+    print_result(organ::purify_text(*source, result, text_width(STDOUT_FILENO)));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_organ_purify(CLI::App& organ, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  std::vector<std::string> methods;
+  for (int i = 0; i < static_cast<int>(organ::PurifyMethod::kCount); ++i) {
+    methods.emplace_back(organ::method_name(static_cast<organ::PurifyMethod>(i)));
+  }
+  CLI::App* verb = organ.add_subcommand(
+      "purify",
+      "Take the noise out of matrices, where a gate finds any\n\n"
+      "Examples:\n  vindex organ purify MODEL.gguf --dry-run\n"
+      "  vindex organ purify MODEL.gguf -o OUT.gguf --out-type Q8_0\n"
+      "  vindex organ purify MODEL.gguf --method laser --rho 0.1 --type ffn --layers 20-31 --force "
+      "-o OUT.gguf\n"
+      "  vindex organ purify MODEL.gguf --factors LOW.safetensors      low-rank pairs alone\n"
+      "A matrix is changed where its bulk is noise (KS < 0.10), something stands out of it, and at "
+      "most\n--cap of its energy would go. Everything else keeps its bytes. Whether a change "
+      "helps, "
+      "only\nperplexity tells.");
+  verb->add_option("model", flags->model, "GGUF: a file, a split, a folder of either")->required();
+  verb->add_option("-o,--output", flags->output, "GGUF file to write");
+  verb->add_option("--method", flags->method, "How")
+      ->check(CLI::IsMember(methods))
+      ->capture_default_str();
+  verb->add_option("--rho", flags->rho,
+                   "fft: share of the energy that stays (0.95); laser: share of the rank (0.1)")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--rate", flags->rate, "laser: rho = 1 - rate / 10")
+      ->check(CLI::Range(0.0, 10.0));
+  verb->add_option("--type", flags->types,
+                   "Classes: organ, ffn, skeleton, other; several with commas (all of them)");
+  verb->add_option("--include", flags->include, "Also embed, router, adapter");
+  verb->add_option("--layers", flags->layers, "Blocks, for example 0,1,15-20");
+  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole tensor name");
+  verb->add_option("--out-type", flags->out_type,
+                   "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
+      ->capture_default_str();
+  verb->add_option("--cap", flags->cap, "Most energy that may go, as a share")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  verb->add_flag("--force", flags->force, "Purify what the gate refuses, too");
+  verb->add_option("--factors", flags->factors,
+                   "Write low-rank pairs NAME.a, NAME.b as safetensors: W' = b a");
+  verb->add_option("--factor-type", flags->factor_type, "Of the pairs")
+      ->check(CLI::IsMember({"F32", "F16", "BF16"}))
+      ->capture_default_str();
+  verb->add_flag("--dry-run", flags->dry_run, "Judge, and write nothing");
+  verb->add_option("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
+  verb->add_flag("--replace", flags->replace, "Replace files that are there");
+  verb->add_option("--report", flags->report, "Write the report as JSON to this file");
+  verb->add_option("--backend", flags->backend, "auto, cpu, cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--device", flags->device, "CUDA device")->capture_default_str();
+  verb->add_option("--threads", flags->threads, "Workers (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_ram_budget(*verb, flags->ram_budget);
+  verb->add_flag("--json", flags->json, "The report as one JSON document");
+  on_choice(*verb, session, [&session, flags] { return run_purify(*flags, session); });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,211 @@
+// The model with what changed, and the factors by themselves.
+#include "purify/scratch_file.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/output_target.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/encode.hpp>
+#include <vindex/organ/provenance.hpp>
+#include <vindex/organ/purify.hpp>
+#include <vindex/write/output_folder.hpp>
+#include <vindex/write/safetensors_writer.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace vindex::organ {
+namespace {
+
+constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+
+/// Moves `count` bytes in pieces from `read` to `write`, offsets counted from 0.
+template <typename Read, typename Write>
+void in_pieces(std::uint64_t count, Read read, Write write) {
+  std::vector<std::byte> piece(std::min(count, kPiece));
+  for (std::uint64_t at = 0; at < count; at += piece.size()) {
+    piece.resize(std::min(count - at, kPiece));
+    read(at, std::span(piece));
+    write(at, std::span<const std::byte>(piece));
+  }
+}
+
+/// A matrix that stayed as it was, in a stack that has a new type: decoded and encoded by rows.
+void convert_matrix(const GgufSource& source, const PurifiedTensor& tensor, std::size_t index,
+                    std::uint64_t first, const TensorSink& sink) {
+  const OrganTensor& stored = source.tensors()[tensor.tensor];
+  const decode::Encoding before = decode::plain_encoding(stored.type);
+  const decode::Encoding after = decode::plain_encoding(tensor.out_type);
+  const std::uint64_t matrix_bytes = stored.bytes / tensor.matrices.size();
+  const auto row_bytes = static_cast<std::int64_t>(matrix_bytes) / tensor.rows;
+  const std::int64_t most =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(kPiece) / row_bytes);
+  for (std::int64_t row = 0; row < tensor.rows; row += most) {
+    const std::int64_t rows = std::min(most, tensor.rows - row);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows * row_bytes));
+    source.read(stored, index * matrix_bytes + static_cast<std::uint64_t>(row * row_bytes), bytes);
+    decode::EncodedMatrix view;
+    view.encoding = &before;
+    view.rows = rows;
+    view.cols = tensor.cols;
+    view.codes = bytes.data();
+    view.row_stride_bytes = row_bytes;
+    std::vector<float> values(static_cast<std::size_t>(rows * tensor.cols));
+    decode::decode_matrix(view, values.data(), tensor.cols);
+    std::vector<std::byte> codes(decode::encoded_size(after, rows, tensor.cols).value().code_bytes);
+    decode::encode_matrix(after, values.data(), rows, tensor.cols, tensor.cols, codes, {});
+    sink(first, codes);
+    first += codes.size();
+  }
+}
+
+void make_tensor(const GgufSource& source, const PurifyResult& result, const PurifiedTensor& tensor,
+                 const TensorSink& sink) {
+  const OrganTensor& stored = source.tensors()[tensor.tensor];
+  const std::uint64_t bytes =
+      decode::encoded_size(decode::plain_encoding(tensor.out_type), tensor.rows, tensor.cols)
+          .value()
+          .code_bytes;
+  for (std::size_t k = 0; k < tensor.matrices.size(); ++k) {
+    const PurifiedMatrix& matrix = tensor.matrices[k];
+    const auto write = [&](std::uint64_t at, std::span<const std::byte> piece) {
+      sink(k * bytes + at, piece);
+    };
+    if (matrix.changed) {
+      in_pieces(
+          bytes,
+          [&](std::uint64_t at, std::span<std::byte> into) {
+            result.weights->read(matrix.codes_at + at, into);
+          },
+          write);
+    } else if (tensor.out_type == stored.type) {
+      in_pieces(
+          bytes,
+          [&](std::uint64_t at, std::span<std::byte> into) {
+            source.read(stored, k * bytes + at, into);
+          },
+          write);
+    } else {
+      convert_matrix(source, tensor, k, k * bytes, sink);
+    }
+  }
+}
+
+void require_no_input(const GgufSource& source, const std::string& path) {
+  for (const GgufSourceFile& file : source.files()) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(path, file.path, ignored)) {
+      throw OutputError(
+          "E-OUTPUT-SOURCE",
+          fmt::format("{} is a file of the model itself; choose another name", printable(path)));
+    }
+  }
+}
+
+bool write_model(const GgufSource& source, const PurifyResult& result,
+                 const PurifyTargets& targets) {
+  expects(result.weights != nullptr, "write_model: weights were kept");
+  std::vector<ComposedTensor> tensors;
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
+    tensors.push_back({.layout = source.layout(source.tensors()[i]),
+                       .source = &source,
+                       .tensor = i,
+                       .make = {},
+                       .sha256 = {}});
+  }
+  for (const PurifiedTensor& tensor : result.tensors) {
+    if (tensor.changed()) {
+      ComposedTensor& made = tensors[tensor.tensor];
+      made.source = nullptr;
+      made.layout.type = tensor.out_type;
+      made.make = [&source, &result, &tensor](const TensorSink& sink) {
+        make_tensor(source, result, tensor, sink);
+      };
+    }
+  }
+  const std::size_t changed = result.changed_count();
+  write::GgufKeys keys =
+      changed == 0
+          ? source.copy_keys(0, [](const shard::GgufKey& key) { return !is_split_key(key.name); })
+          : changed_keys(source, tensors,
+                         {.parents = {&source},
+                          .history = fmt::format("purify --method {}: {} of {} tensors changed",
+                                                 method_name(result.options.rule.method), changed,
+                                                 source.tensors().size())});
+  const ComposeReport report =
+      compose(split_by_size(std::move(keys), std::move(tensors), targets.shard_bytes),
+              targets.output, {.replace = targets.replace, .stop = result.options.stop});
+  return !report.stopped;
+}
+
+/// Everything but the name: the caller publishes.
+void write_factors(const GgufSource& source, const PurifyResult& result, AtomicFile& file) {
+  expects(result.factors != nullptr, "write_factors: factors were kept");
+  const decode::ElementType type = result.options.factor_type;
+  std::vector<write::SafetensorsTensor> tensors;
+  std::vector<std::uint64_t> places;
+  write::SafetensorsMetadata metadata = {
+      {"schema", "organ-factors/1"},
+      {"method", std::string(method_name(result.options.rule.method))}};
+  for (const PurifiedTensor& tensor : result.tensors) {
+    for (std::size_t k = 0; k < tensor.matrices.size(); ++k) {
+      const PurifiedMatrix& matrix = tensor.matrices[k];
+      if (!matrix.changed) {
+        continue;
+      }
+      const std::string& stored = source.tensors()[tensor.tensor].name;
+      const std::string name =
+          tensor.matrices.size() == 1 ? stored : fmt::format("{}#{}", stored, k);
+      tensors.push_back({name + ".a", type, {matrix.rank, tensor.cols}});
+      places.push_back(matrix.a_at);
+      tensors.push_back({name + ".b", type, {tensor.rows, matrix.rank}});
+      places.push_back(matrix.b_at);
+      const nlohmann::ordered_json about = {{"rank", matrix.rank},
+                                            {"relative_change", matrix.change->relative_change},
+                                            {"energy_removed", matrix.change->energy_removed}};
+      metadata.emplace_back(name, about.dump());
+    }
+  }
+  write::SafetensorsWriter writer(file, tensors, metadata, write::TensorOrder::kAsGiven);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t bytes = write::stored_bytes(tensors[i]);
+    in_pieces(
+        bytes,
+        [&](std::uint64_t at, std::span<std::byte> into) {
+          result.factors->read(places[i] + at, into);
+        },
+        [&](std::uint64_t at, std::span<const std::byte> piece) { writer.write(i, at, piece); });
+  }
+  writer.finish();
+}
+
+}  // namespace
+
+void require_free_targets(const GgufSource& source, const PurifyTargets& targets) {
+  for (const std::string& path : {targets.output, targets.factors}) {
+    if (!path.empty()) {
+      require_no_input(source, path);
+      require_free_target(path, targets.replace);
+    }
+  }
+}
+
+bool write_results(const GgufSource& source, const PurifyResult& result,
+                   const PurifyTargets& targets) {
+  std::optional<AtomicFile> factors;
+  if (!targets.factors.empty()) {
+    factors.emplace(targets.factors, write::kOutputErrors);
+    write_factors(source, result, *factors);
+  }
+  if (!targets.output.empty() && !write_model(source, result, targets)) {
+    return false;
+  }
+  if (factors) {
+    factors->publish();
+  }
+  return true;
+}
+
+}  // namespace vindex::organ

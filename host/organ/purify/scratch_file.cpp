@@ -1,0 +1,68 @@
+#include "purify/scratch_file.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+namespace vindex::organ {
+
+ScratchFile::ScratchFile(std::string folder) : folder_(std::move(folder)) {
+  descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    // A file system without nameless files: the name lives for an instant.
+    std::string name = folder_ + "/.vindex-scratch-XXXXXX";
+    descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor_ >= 0) {
+      ::unlink(name.c_str());
+    }
+  }
+  if (descriptor_ < 0) {
+    fail(errno, "no scratch file can be made there");
+  }
+}
+
+ScratchFile::~ScratchFile() { ::close(descriptor_); }
+
+std::uint64_t ScratchFile::append(std::span<const std::byte> bytes) {
+  const std::uint64_t start = end_.fetch_add(bytes.size());
+  std::uint64_t offset = start;
+  while (!bytes.empty()) {
+    const ssize_t written =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      fail(written < 0 ? errno : ENOSPC, "the scratch file cannot be written");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return start;
+}
+
+void ScratchFile::read(std::uint64_t offset, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      fail(got < 0 ? errno : EIO, "the scratch file cannot be read");
+    }
+    into = into.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+void ScratchFile::fail(int error_number, const char* what) const {
+  throw SystemError("E-SCRATCH", error_number, fmt::format("{}: {}", printable(folder_), what));
+}
+
+}  // namespace vindex::organ
