@@ -29,6 +29,7 @@ void add_organ(CLI::App& app, Session& session) {
                                        "Take models apart and put loadable GGUF files together\n\n"
                                        "Examples:\n  vindex organ extract model.gguf -o organs\n"
                                        "  vindex organ assemble organs -o again.gguf\n"
+                                       "  vindex organ verify model.gguf\n"
                                        "`vindex organ VERB --help` has more.");
   organ->require_subcommand(1);
   add_organ_diff(*organ, session);
@@ -36,6 +37,7 @@ void add_organ(CLI::App& app, Session& session) {
   add_organ_extract(*organ, session);
   add_organ_purify(*organ, session);
   add_organ_assemble(*organ, session);
+  add_organ_verify(*organ, session);
 }
 
 }  // namespace vindex::apps

@@ -15,6 +15,7 @@ void add_organ_graft(CLI::App& organ, Session& session);
 void add_organ_extract(CLI::App& organ, Session& session);
 void add_organ_assemble(CLI::App& organ, Session& session);
 void add_organ_purify(CLI::App& organ, Session& session);
+void add_organ_verify(CLI::App& organ, Session& session);
 
 /// "vindex 0.1.0 (commit)": what a document says of the program that wrote it.
 std::string organ_tool_name();

@@ -68,11 +68,13 @@ void add_organ_assemble(CLI::App& organ, Session& session) {
   organ::AssembleSettings& settings = options->settings;
   CLI::App* verb = organ.add_subcommand(
       "assemble",
-      "Put a GGUF model together from organs\n\n"
+      "Put a GGUF model together from organs, or from several models by a recipe\n\n"
       "Examples:\n  vindex organ assemble organs -o again.gguf\n"
       "  vindex organ assemble organs -o merged.gguf --shards none\n"
-      "  vindex organ assemble model-00001-of-00005.gguf -o shards/ --shards 2GB");
-  verb->add_option("input", settings.input, "Extracted folder, or any GGUF model")->required();
+      "  vindex organ assemble model-00001-of-00005.gguf -o shards/ --shards 2GB\n"
+      "  vindex organ assemble recipe.json -o chimera.gguf");
+  verb->add_option("input", settings.input, "Extracted folder, recipe (JSON), or any GGUF model")
+      ->required();
   verb->add_option("-o,--output", settings.output,
                    "File; a folder that exists: the source's names in it")
       ->required();

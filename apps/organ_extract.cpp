@@ -42,10 +42,12 @@ std::string extract_text(const organ::ExtractSettings& settings,
                           count.params, size_text(count.bytes));
     }
   }
-  text += fmt::format(
-      "{} of {} tensors {} {}: {}\n", report.tensors, report.tensors_total,
-      settings.by_reference ? "by reference in" : "in", printable(settings.output),
-      rate_text(settings.by_reference && !settings.digests ? 0 : report.bytes, report.seconds));
+  const bool read = !settings.by_reference || settings.digests;
+  text += fmt::format("{} of {} tensors {} {}: {}\n", report.tensors, report.tensors_total,
+                      settings.by_reference ? "by reference in" : "in", printable(settings.output),
+                      read ? rate_text(report.bytes, report.seconds)
+                           : fmt::format("{} not copied, {:.0f} ms", size_text(report.bytes),
+                                         1e3 * report.seconds));
   return text;
 }
 

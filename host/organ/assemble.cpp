@@ -1,4 +1,6 @@
 #include "manifest.hpp"
+#include "recipe.hpp"
+#include "recipe_compose.hpp"
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/digest.hpp>
@@ -152,7 +154,7 @@ void assemble_model(const AssembleSettings& settings, AssembleReport& report) {
 AssembleReport assemble(const AssembleSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   AssembleReport report;
-  assemble_model(settings, report);
+  (is_recipe(settings.input) ? assemble_recipe : assemble_model)(settings, report);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

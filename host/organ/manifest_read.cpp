@@ -1,3 +1,4 @@
+#include "json_node.hpp"
 #include "manifest.hpp"
 #include "manifest_keys.hpp"
 
@@ -21,60 +22,7 @@ constexpr std::uint64_t kLargestManifest = std::uint64_t{512} << 20U;
 constexpr std::size_t kMostValues = 32'000'000;
 constexpr std::size_t kMostFiles = 65'535;
 
-/// A member of the document with the place it has there, for messages.
-class Node {
- public:
-  Node(const JsonValue* value, std::string place, const std::string& where)
-      : value_(value), place_(std::move(place)), where_(where) {}
-
-  [[noreturn]] void fail(const std::string& why) const {
-    throw FormatError("E-ORGAN-MANIFEST", where_, fmt::format("{}: {}", place_, why));
-  }
-  bool is_given() const { return value_ != nullptr && !value_->is_null(); }
-  Node operator[](const char* member) const {
-    return {value_ == nullptr ? nullptr : value_->find(member),
-            fmt::format("{}.{}", place_, member), where_};
-  }
-  std::uint64_t number() const {
-    const std::uint64_t* number = value_ == nullptr ? nullptr : value_->as_unsigned();
-    if (number == nullptr) {
-      fail("a whole number that is not negative is wanted");
-    }
-    return *number;
-  }
-  const std::string& text() const {
-    const std::string* text = value_ == nullptr ? nullptr : value_->as_string();
-    if (text == nullptr) {
-      fail("a text is wanted");
-    }
-    return *text;
-  }
-  bool flag() const {
-    const bool* flag = value_ == nullptr ? nullptr : value_->as_bool();
-    if (flag == nullptr) {
-      fail("true or false is wanted");
-    }
-    return *flag;
-  }
-  std::vector<Node> list() const {
-    const JsonValue::Array* array = value_ == nullptr ? nullptr : value_->as_array();
-    if (array == nullptr) {
-      fail("a list is wanted");
-    }
-    std::vector<Node> nodes;
-    nodes.reserve(array->size());
-    for (std::size_t i = 0; i < array->size(); ++i) {
-      nodes.emplace_back(&(*array)[i], fmt::format("{}[{}]", place_, i), where_);
-    }
-    return nodes;
-  }
-  const JsonValue& json() const { return *value_; }
-
- private:
-  const JsonValue* value_;
-  std::string place_;
-  const std::string& where_;
-};
+using Node = JsonNode;
 
 decode::ElementType type_of(const Node& node) {
   for (const decode::ElementTypeRow& row : decode::element_type_rows()) {
@@ -166,21 +114,6 @@ write::GgufKeys read_keys(const Node& list, const std::string& folder, const std
   return keys;
 }
 
-JsonValue parse_manifest(const std::string& path) {
-  const auto source = shard::open_file_source(path);
-  if (source->size() > kLargestManifest) {
-    throw FormatError("E-ORGAN-MANIFEST", printable(path),
-                      fmt::format("{} bytes: no manifest is so large", source->size()));
-  }
-  std::string text(static_cast<std::size_t>(source->size()), '\0');
-  source->read(0, std::as_writable_bytes(std::span(text)));
-  JsonLimits limits;
-  limits.bytes = kLargestManifest;
-  limits.values = kMostValues;
-  limits.kept_values = kMostValues;
-  return parse_json(text, printable(path), limits);
-}
-
 }  // namespace
 
 bool is_organ_folder(const std::string& path) {
@@ -200,9 +133,10 @@ std::string organ_folder_of(const std::string& path) {
 
 Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
-  const std::string where = printable(path);
-  const JsonValue json = parse_manifest(path);
-  const Node root(&json, "manifest", where);
+  const JsonDocument document{"E-ORGAN-MANIFEST", printable(path)};
+  const std::string& where = document.where;
+  const JsonValue json = read_json_file(path, kLargestManifest, kMostValues, document);
+  const Node root(&json, {}, document);
   if (!root["schema"].is_given() || root["schema"].text() != kManifestSchema) {
     throw FormatError("E-ORGAN-SCHEMA", where,
                       fmt::format("its \"schema\" is not \"{}\"", kManifestSchema));

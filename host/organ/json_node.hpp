@@ -1,0 +1,93 @@
+// Owns reading members of an untrusted JSON document: what is missing or of another kind is an
+// error that names its place in the document.
+#pragma once
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/json.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vindex::organ {
+
+/// What errors of a document say: their id, and the file.
+struct JsonDocument {
+  const char* error_id;
+  std::string where;  ///< printable()
+};
+
+/// A value of a document and the place that it has there. Errors of every member: FormatError with
+/// the document's id.
+class JsonNode {
+ public:
+  /// All must outlive this.
+  JsonNode(const JsonValue* value, std::string place, const JsonDocument& document)
+      : value_(value), place_(std::move(place)), document_(&document) {}
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw FormatError(document_->error_id, document_->where, fmt::format("{}: {}", place_, why));
+  }
+  /// There, and not null.
+  bool is_given() const { return value_ != nullptr && !value_->is_null(); }
+  bool is_list() const { return value_ != nullptr && value_->as_array() != nullptr; }
+  const JsonValue& json() const { return *value_; }
+  JsonNode operator[](const std::string& member) const {
+    return {value_ == nullptr ? nullptr : value_->find(member),
+            place_.empty() ? member : fmt::format("{}.{}", place_, member), *document_};
+  }
+  std::uint64_t number() const { return *wanted(as_unsigned(), "a whole number from 0 on"); }
+  const std::string& text() const {
+    return *wanted(value_ == nullptr ? nullptr : value_->as_string(), "a text");
+  }
+  bool flag() const {
+    return *wanted(value_ == nullptr ? nullptr : value_->as_bool(), "true or false");
+  }
+  std::vector<JsonNode> list() const {
+    const auto* array = wanted(value_ == nullptr ? nullptr : value_->as_array(), "a list");
+    std::vector<JsonNode> nodes;
+    nodes.reserve(array->size());
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      nodes.emplace_back(&(*array)[i], fmt::format("{}[{}]", place_, i), *document_);
+    }
+    return nodes;
+  }
+  /// Members in the order of the file.
+  std::vector<std::pair<std::string, JsonNode>> members() const {
+    const auto* object = wanted(value_ == nullptr ? nullptr : value_->as_object(), "an object");
+    std::vector<std::pair<std::string, JsonNode>> nodes;
+    for (const auto& [name, value] : *object) {
+      nodes.emplace_back(
+          name,
+          JsonNode(&value, place_.empty() ? name : fmt::format("{}.{}", place_, name), *document_));
+    }
+    return nodes;
+  }
+
+ private:
+  const std::uint64_t* as_unsigned() const {
+    return value_ == nullptr ? nullptr : value_->as_unsigned();
+  }
+  template <typename Value>
+  const Value* wanted(const Value* value, const char* what) const {
+    if (value == nullptr) {
+      fail(fmt::format("{} is wanted", what));
+    }
+    return value;
+  }
+
+  const JsonValue* value_;
+  std::string place_;
+  const JsonDocument* document_;
+};
+
+/// The document at `path`, at most `most_bytes` long. Errors: FormatError with `document`'s id
+/// where it is longer, E-JSON-* where it is none.
+JsonValue read_json_file(const std::string& path, std::uint64_t most_bytes, std::size_t most_values,
+                         const JsonDocument& document);
+
+}  // namespace vindex::organ

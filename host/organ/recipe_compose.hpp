@@ -1,0 +1,13 @@
+// Owns carrying a recipe out.
+#pragma once
+
+#include <vindex/organ/assemble.hpp>
+
+namespace vindex::organ {
+
+/// Errors: those of read_recipe(), Stack, open_gguf(), compose(); ConfigurationError (78)
+/// E-RECIPE-ARCHITECTURE for donors of another one, E-RECIPE-TENSORS listing what a rule cannot
+/// take, E-RECIPE-RULE for a rule that covers nothing.
+void assemble_recipe(const AssembleSettings& settings, AssembleReport& report);
+
+}  // namespace vindex::organ

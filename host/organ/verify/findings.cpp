@@ -1,0 +1,73 @@
+#include "lint_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace vindex::organ {
+namespace {
+
+constexpr std::uint64_t kMostListed = 20;
+constexpr std::uint32_t kStringType = 8;
+constexpr std::uint32_t kArrayType = 9;
+constexpr std::array<std::string_view, 13> kTypeNames = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64"};
+
+}  // namespace
+
+const char* level_name(VerifyLevel level) {
+  return level == VerifyLevel::kError     ? "error"
+         : level == VerifyLevel::kWarning ? "warning"
+                                          : "note";
+}
+
+void Findings::set_file(std::string file) { file_ = std::move(file); }
+
+void Findings::add(const char* id, VerifyLevel level, std::string where, std::string what,
+                   std::string advice) {
+  auto& [of_level, count] = counts_[id];
+  of_level = level;
+  ++(level == VerifyLevel::kError     ? report_.errors
+     : level == VerifyLevel::kWarning ? report_.warnings
+                                      : report_.notes);
+  if (++count <= kMostListed) {
+    report_.findings.push_back(
+        {id, level, file_, std::move(where), std::move(what), std::move(advice)});
+  }
+}
+
+void Findings::finish_file() {
+  for (const auto& [id, entry] : counts_) {
+    if (entry.second > kMostListed) {
+      report_.findings.push_back({id, entry.first, file_, "",
+                                  fmt::format("and {} more of these", entry.second - kMostListed),
+                                  ""});
+    }
+  }
+  counts_.clear();
+}
+
+const LintKey* LintFile::key(std::string_view name) const {
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [name](const LintKey& key) { return key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::optional<std::uint64_t> LintFile::number(std::string_view name) const {
+  const LintKey* found = key(name);
+  constexpr std::uint32_t kF32 = 6;
+  constexpr std::uint32_t kF64 = 12;
+  if (found == nullptr || found->type == kStringType || found->type == kArrayType ||
+      found->type == kF32 || found->type == kF64) {
+    return std::nullopt;
+  }
+  return found->bits;
+}
+
+std::string value_type_text(std::uint32_t type) {
+  return type < kTypeNames.size() ? std::string(kTypeNames.at(type)) : fmt::format("type {}", type);
+}
+
+}  // namespace vindex::organ

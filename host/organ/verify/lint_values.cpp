@@ -1,0 +1,122 @@
+// Values of tensors: what is not finite comes from a NaN or infinite weight, or from the scale of a
+// block that is (ggml_validate_row_data looks at the same).
+#include "lint_file.hpp"
+
+#include <vindex/core/checked.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/decode/byte_order.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/encoded_sample.hpp>
+#include <vindex/decode/encoding.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+namespace vindex::organ {
+namespace {
+
+/// Weights decoded at a time, in whole blocks: 1 MiB of float32.
+constexpr std::uint64_t kChunkWeights = std::uint64_t{256} << 10U;
+
+struct Bad {
+  std::uint64_t nan = 0;
+  std::uint64_t infinite = 0;
+  std::uint64_t first = 0;  ///< weight within the tensor
+};
+
+bool stop_wanted(const VerifySettings& settings) {
+  return settings.stop != nullptr && *settings.stop != 0;
+}
+
+/// A tensor as one long row: blocks never cross rows, so its bytes are one run of blocks.
+Bad judge(const LintFile& file, const LintTensor& tensor, const VerifySettings& settings) {
+  const decode::ElementTypeRow& row = decode::element_type_row(*tensor.type);
+  const decode::Encoding encoding = decode::plain_encoding(*tensor.type);
+  const std::uint64_t weights = *checked_product(tensor.dimensions);
+  const auto block = static_cast<std::uint64_t>(row.block_elements);
+  const std::uint64_t step = kChunkWeights / block * block;
+  std::vector<std::byte> bytes;
+  std::vector<float> values(static_cast<std::size_t>(std::min(step, weights)));
+  Bad bad;
+  for (std::uint64_t done = 0; done < weights && !stop_wanted(settings); done += step) {
+    const std::uint64_t now = std::min(step, weights - done);
+    bytes.resize(static_cast<std::size_t>(*decode::stored_bytes(*tensor.type, now)));
+    file.source->read(file.data_offset + tensor.offset + *decode::stored_bytes(*tensor.type, done),
+                      bytes);
+    if (file.big_endian) {
+      decode::swap_block_fields(*tensor.type, bytes);
+    }
+    decode::EncodedMatrix matrix;
+    matrix.encoding = &encoding;
+    matrix.rows = 1;
+    matrix.cols = static_cast<std::int64_t>(now);
+    matrix.codes = bytes.data();
+    matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
+    decode::decode_matrix(matrix, values.data(), matrix.cols);
+    for (std::uint64_t i = 0; i < now; ++i) {
+      const float value = values[static_cast<std::size_t>(i)];
+      if (!std::isfinite(value)) {
+        bad.first = bad.nan + bad.infinite == 0 ? done + i : bad.first;
+        ++(std::isnan(value) ? bad.nan : bad.infinite);
+      }
+    }
+  }
+  return bad;
+}
+
+void report_bad(const LintTensor& tensor, const Bad& bad, Findings& findings) {
+  const decode::ElementTypeRow& row = decode::element_type_row(*tensor.type);
+  const auto block = static_cast<std::uint64_t>(row.block_elements);
+  const std::uint64_t cols =
+      std::max<std::uint64_t>(1, tensor.dimensions.empty() ? 1 : tensor.dimensions.front());
+  const std::string place =
+      fmt::format("first in row {} at {}{}", bad.first / cols, bad.first % cols,
+                  block > 1 ? fmt::format(" (block {}: its scale is not finite)", bad.first / block)
+                            : std::string());
+  const auto say = [&](const char* id, std::uint64_t count, const char* what) {
+    if (count > 0) {
+      findings.error(id, fmt::format("tensor \"{}\"", excerpt(tensor.name)),
+                     fmt::format("{} {} weights, {}", count, what, place),
+                     "damaged, or made by a faulty step: make it again");
+    }
+  };
+  say("V-NAN", bad.nan, "NaN");
+  say("V-INFINITE", bad.infinite, "infinite");
+}
+
+}  // namespace
+
+void lint_values(const std::vector<LintFile>& files, const VerifySettings& settings,
+                 Findings& findings, VerifyReport& report) {
+  for (const LintFile& file : files) {
+    if (!file.complete) {
+      continue;
+    }
+    std::vector<const LintTensor*> tensors;
+    for (const LintTensor& tensor : file.tensors) {
+      const auto begin = checked_add(file.data_offset, tensor.offset);
+      const auto end = begin && tensor.bytes ? checked_add(*begin, *tensor.bytes) : std::nullopt;
+      if (end && *end <= file.source->size() && *tensor.bytes > 0 &&
+          decode::is_decodable(decode::plain_encoding(*tensor.type))) {
+        tensors.push_back(&tensor);
+      }
+    }
+    std::vector<Bad> bad(tensors.size());
+    for_each_index(tensors.size(), thread_count(kChunkWeights * 8, settings.threads),
+                   [&](std::size_t /*worker*/, std::size_t i) {
+                     bad[i] = judge(file, *tensors[i], settings);
+                   });
+    findings.set_file(file.path);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      report_bad(*tensors[i], bad[i], findings);
+    }
+    findings.finish_file();
+    report.tensors_checked += tensors.size();
+  }
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,119 @@
+#include "../manifest.hpp"
+#include "lint_file.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/organ/verify.hpp>
+#include <vindex/shard/gguf_set.hpp>
+#include <vindex/shard/model_store.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace vindex::organ {
+namespace {
+
+/// Files of one model, in order; a set that lacks members has fewer.
+struct Group {
+  std::vector<std::string> names;
+  std::vector<std::string> missing;
+};
+
+/// `name` and the rest of its set.
+Group group_of(shard::ModelStore& store, const std::string& name) {
+  const auto split = shard::parse_split_name(name);
+  if (!split || split->count <= 1) {
+    return {{name}, {}};
+  }
+  Group group;
+  for (std::uint64_t i = 1; i <= split->count; ++i) {
+    const std::string member = split->file_name(i);
+    const bool there = store.state(member).presence == shard::MemberState::Presence::kPresent;
+    (there ? group.names : group.missing).push_back(member);
+  }
+  return group;
+}
+
+std::vector<Group> groups_of(shard::ModelStore& store) {
+  if (!store.file().empty()) {
+    return {group_of(store, store.file())};
+  }
+  std::map<std::string, Group> groups;
+  for (const shard::StoreMember& member : store.list()) {
+    if (member.folder || !member.name.ends_with(".gguf")) {
+      continue;
+    }
+    const auto split = shard::parse_split_name(member.name);
+    groups.emplace(split ? split->prefix + "-of" : member.name, group_of(store, member.name));
+  }
+  std::vector<Group> list;
+  for (auto& [unused, group] : groups) {
+    list.push_back(std::move(group));
+  }
+  if (list.empty()) {
+    throw MissingInputError("E-FOLDER-EMPTY", fmt::format("{}: no *.gguf in this folder",
+                                                          printable(store.location({}))));
+  }
+  return list;
+}
+
+void verify_group(shard::ModelStore& store, const Group& group, const VerifySettings& settings,
+                  bool as_model, VerifyReport& report) {
+  Findings findings(report);
+  std::vector<LintFile> files;
+  for (const std::string& name : group.names) {
+    LintFile& file = files.emplace_back();
+    file.path = store.location(name);
+    file.source = store.open(name);
+    report.files.push_back(file.path);
+    findings.set_file(file.path);
+    read_lint_file(file, findings);
+    lint_layout(file, findings);
+    findings.finish_file();
+    report.tensors += file.tensors.size();
+  }
+  for (const std::string& name : group.missing) {
+    findings.set_file(store.location(name));
+    findings.error("V-SPLIT-MISSING", "", "is absent: a loader asks for the whole set", "fetch it");
+    findings.finish_file();
+  }
+  if (as_model && group.missing.empty()) {
+    lint_set(files, findings);
+    lint_model(files, findings);
+  }
+  if (settings.check_tensors) {
+    lint_values(files, settings, findings, report);
+  }
+}
+
+/// Every organ file of an extracted folder by itself.
+void verify_organs(const std::string& path, const VerifySettings& settings, VerifyReport& report) {
+  const std::string folder = organ_folder_of(path);
+  const Manifest manifest = read_manifest(folder);
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    if (tensor.file.empty() || tensor.file.ends_with(".safetensors")) {
+      continue;
+    }
+    const auto store = shard::open_local_store(folder + "/" + tensor.file);
+    verify_group(*store, {{store->file()}, {}}, settings, false, report);
+  }
+}
+
+}  // namespace
+
+VerifyReport verify(const VerifySettings& settings) {
+  VerifyReport report;
+  if (is_organ_folder(settings.path)) {
+    verify_organs(settings.path, settings, report);
+  } else {
+    const auto store = shard::open_local_store(settings.path);
+    for (const Group& group : groups_of(*store)) {
+      verify_group(*store, group, settings, true, report);
+    }
+  }
+  report.stopped = settings.stop != nullptr && *settings.stop != 0;
+  return report;
+}
+
+}  // namespace vindex::organ
