@@ -137,7 +137,8 @@ Ending run_purify(const Flags& flags, const Session& session) {
                      "--factors: only svd-shrink, svd-gd and laser leave a low rank");
   }
   const ReportFile file(flags.report, "organ-purify/1");
-  const std::uint64_t shard_bytes = flags.shards.empty() ? 0 : parse_size(flags.shards);
+  const std::uint64_t shard_bytes =
+      flags.shards.empty() || flags.shards == "none" ? 0 : parse_size(flags.shards);
   const auto source = organ::open_gguf(flags.model);
   organ::PurifyTargets targets;
   targets.output = flags.dry_run ? "" : flags.output;
@@ -209,7 +210,8 @@ void add_organ_purify(CLI::App& organ, Session& session) {
       ->check(CLI::IsMember({"F32", "F16", "BF16"}))
       ->capture_default_str();
   verb->add_flag("--dry-run", flags->dry_run, "Judge, and write nothing");
-  verb->add_option("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
+  verb->add_option("--shards", flags->shards,
+                   "Write files of at most this size: 2GiB, 500MB; none: one file");
   verb->add_flag("--replace", flags->replace, "Replace files that are there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   verb->add_option("--backend", flags->backend, "auto, cpu, cuda")
