@@ -35,6 +35,7 @@ void add_organ(CLI::App& app, Session& session) {
   add_organ_diff(*organ, session);
   add_organ_graft(*organ, session);
   add_organ_extract(*organ, session);
+  add_organ_measure(*organ, session);
   add_organ_purify(*organ, session);
   add_organ_assemble(*organ, session);
   add_organ_verify(*organ, session);

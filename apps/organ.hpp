@@ -26,4 +26,6 @@ void say_warnings(const Session& session, const std::vector<Warning>& warnings);
 /// "1.2 GiB in 0.8 s, 1500 MB/s".
 std::string rate_text(std::uint64_t bytes, double seconds);
 
+void add_organ_measure(CLI::App& organ, Session& session);
+
 }  // namespace vindex::apps

@@ -142,7 +142,9 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments) 
                                       : fmt::format("--{}={}", item.name, value));
     }
   }
-  arguments.insert(arguments.begin() + 2, flags.begin(), flags.end());
+  // Behind a nested verb, too.
+  const std::ptrdiff_t behind = arguments[1] == "organ" && arguments.size() > 2 ? 3 : 2;
+  arguments.insert(arguments.begin() + behind, flags.begin(), flags.end());
   return arguments;
 }
 

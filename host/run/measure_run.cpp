@@ -79,11 +79,11 @@ RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
   for (const shard::Shard& shard : model.files.shards) {
     run.reader->prepare(*shard.source);
   }
+  run.output = settings.output;
+  run.description = describe_run(settings, model, backends, *run.reader);
   if (settings.class_of != nullptr) {
     add_samples(settings, model, run.description);
   }
-  run.output = settings.output;
-  run.description = describe_run(settings, model, backends, *run.reader);
   run.worker = settings.worker;
   run.restart = settings.restart;
   run.ram_budget = settings.ram_budget;

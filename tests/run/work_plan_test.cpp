@@ -141,6 +141,24 @@ void add_heads(model::ModelIndex& index, const std::string& name, int heads) {
 }
 
 // Heads of one attention are read together, but not by one worker while others wait.
+TEST(WorkPlanTest, InOrderNothingIsBegunBeforeItsTurn) {
+  model::ModelIndex index;
+  for (int i = 0; i < 30; ++i) {
+    index.matrices.push_back(i == 20 ? matrix_of(4096, 4096) : matrix_of(256, 256));
+  }
+  std::vector<std::int64_t> all(index.matrices.size());
+  std::iota(all.begin(), all.end(), 0);
+  const WorkPlan plan =
+      plan_work(index, all, {},
+                {.ram_budget = 4096 * kMiB, .workers = 2, .batch = 4, .held = 1, .in_order = true},
+                &workspace, nullptr, true);
+  std::vector<std::int64_t> order;
+  for (const WorkUnit& unit : plan.units) {
+    order.insert(order.end(), unit.rows.begin(), unit.rows.end());
+  }
+  EXPECT_EQ(order, all);
+}
+
 TEST(WorkPlanTest, HeadsOfOneAttentionMakeUnitsForEveryWorker) {
   model::ModelIndex index;
   add_heads(index, "a", 128);

@@ -1,0 +1,169 @@
+// The sample that is taken of a matrix on its way to a back end, whatever the format and whatever
+// slabs the back end asks for.
+#include "sampled_input.hpp"
+
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/decode_strided.hpp>
+#include <vindex/decode/encoded_sample.hpp>
+#include <vindex/measure/sample_angles.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <random>
+#include <vector>
+
+namespace vindex::run {
+namespace {
+
+/// Bits, so that NaN equals itself.
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) {
+    bits.push_back(std::bit_cast<std::uint32_t>(value));
+  }
+  return bits;
+}
+
+std::vector<float> every(const decode::EncodedMatrix& matrix, std::int64_t stride,
+                         std::size_t count) {
+  std::vector<float> all(static_cast<std::size_t>(matrix.rows * matrix.cols));
+  decode::decode_matrix(matrix, all.data(), matrix.cols);
+  std::vector<float> out;
+  for (std::size_t i = 0; out.size() < count; i += static_cast<std::size_t>(stride)) {
+    out.push_back(all.at(i));
+  }
+  return out;
+}
+
+TEST(DecodeStridedTest, EveryFormatGivesTheBitsOfTheWholeMatrix) {
+  std::mt19937 random(7);
+  const auto fill = [&](auto values, auto, auto) {
+    for (std::uint8_t& value : values) {
+      value = static_cast<std::uint8_t>(random());
+    }
+  };
+  std::size_t formats = 0;
+  for (const decode::FormatRow& row : decode::format_rows()) {
+    for (const decode::SampleShape& shape : decode::shapes_of(row, 11, 134, 16)) {
+      SCOPED_TRACE(shape.encoding.label);
+      ++formats;
+      const decode::EncodedSample sample(shape, 0, fill);
+      const decode::EncodedMatrix& matrix = sample.matrix();
+      for (const std::int64_t stride : {1, 3, 7, 190}) {
+        const auto count = static_cast<std::size_t>((matrix.rows * matrix.cols - 1) / stride);
+        const std::vector<float> wanted = every(matrix, stride, count);
+        std::vector<float> whole(count);
+        EXPECT_EQ(decode::decode_strided(matrix, matrix.cols, stride, whole),
+                  static_cast<std::int64_t>(count));
+        EXPECT_EQ(bits_of(whole), bits_of(wanted)) << stride;
+        // The same from two slabs.
+        std::vector<float> parts(count);
+        const std::int64_t granularity = decode::column_granularity(*matrix.encoding);
+        const std::int64_t cut = matrix.cols / 2 / granularity * granularity;
+        std::int64_t written = 0;
+        if (cut > 0) {
+          written +=
+              decode::decode_strided(column_slab(matrix, 0, cut), matrix.cols, stride, parts);
+        }
+        written += decode::decode_strided(column_slab(matrix, cut, matrix.cols - cut), matrix.cols,
+                                          stride, parts);
+        EXPECT_EQ(written, static_cast<std::int64_t>(count));
+        EXPECT_EQ(bits_of(parts), bits_of(wanted)) << stride;
+      }
+    }
+  }
+  EXPECT_GT(formats, 60U);
+}
+
+/// Float32 weights 0, 1, 2, ... of rows x cols, as if read slab by slab or held in memory.
+class CountingInput final : public measure::MatrixInput {
+ public:
+  CountingInput(std::int64_t rows, std::int64_t cols, bool in_memory)
+      : values_(static_cast<std::size_t>(rows * cols)), in_memory_(in_memory) {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      values_[i] = static_cast<float>(i);
+    }
+    matrix_.encoding = &encoding_;
+    matrix_.rows = rows;
+    matrix_.cols = cols;
+    matrix_.codes = reinterpret_cast<const std::byte*>(values_.data());
+    matrix_.row_stride_bytes = cols * static_cast<std::int64_t>(sizeof(float));
+  }
+  const decode::Encoding& encoding() const override { return encoding_; }
+  std::int64_t rows() const override { return matrix_.rows; }
+  std::int64_t cols() const override { return matrix_.cols; }
+  bool transposed() const override { return false; }
+  std::uint64_t sign_flip_key() const override { return 5; }
+  bool in_memory() const override { return in_memory_; }
+  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
+    EXPECT_FALSE(released);
+    return decode::row_slab(matrix_, first, count);
+  }
+  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
+    EXPECT_FALSE(released);
+    return decode::column_slab(matrix_, first, count);
+  }
+  void release() override { released = true; }
+
+  bool released = false;
+
+ private:
+  decode::Encoding encoding_ = decode::plain_encoding(decode::ElementType::kF32);
+  std::vector<float> values_;
+  decode::EncodedMatrix matrix_;
+  bool in_memory_;
+};
+
+std::vector<float> wanted_of(std::int64_t rows, std::int64_t cols) {
+  std::vector<float> out;
+  const std::int64_t stride = measure::sample_stride(rows * cols);
+  for (std::int64_t i = 0;
+       static_cast<std::int64_t>(out.size()) < measure::sample_size(rows * cols); ++i) {
+    out.push_back(static_cast<float>(i * stride));
+  }
+  return out;
+}
+
+TEST(SampledInputTest, TakesTheSampleWhenTheBytesAreLetGo) {
+  CountingInput inner(701, 500, true);
+  SampledInput input(inner);
+  (void)input.column_slab(0, 3);  // no more than that is asked for
+  EXPECT_FALSE(inner.released);
+  input.release();
+  EXPECT_TRUE(inner.released);
+  EXPECT_EQ(input.take_sample(), wanted_of(701, 500));
+}
+
+TEST(SampledInputTest, TakesItFromSlabsThatPassBy) {
+  CountingInput inner(701, 500, false);
+  SampledInput input(inner);
+  for (std::int64_t row = 0; row < 701; row += 50) {
+    (void)input.row_slab(std::max<std::int64_t>(0, row - 7),
+                         std::min<std::int64_t>(57, 701 - std::max<std::int64_t>(0, row - 7)));
+  }
+  (void)input.row_slab(0, 701);  // a second pass changes nothing
+  input.release();
+  EXPECT_EQ(input.take_sample(), wanted_of(701, 500));
+  CountingInput again(701, 500, false);
+  SampledInput columns(again);
+  for (std::int64_t col = 0; col < 500; col += 100) {
+    (void)columns.column_slab(col, 100);
+  }
+  EXPECT_EQ(columns.take_sample(), wanted_of(701, 500));
+}
+
+TEST(SampledInputTest, HasNoneOfAMatrixThatWasNotSeen) {
+  CountingInput inner(701, 500, false);
+  SampledInput input(inner);
+  (void)input.row_slab(0, 350);
+  input.release();
+  EXPECT_TRUE(input.take_sample().empty());
+  CountingInput unasked(701, 500, true);
+  SampledInput idle(unasked);
+  idle.release();  // its bytes may never arrive
+  EXPECT_TRUE(idle.take_sample().empty());
+}
+
+}  // namespace
+}  // namespace vindex::run
