@@ -1,3 +1,5 @@
+#include "graft_rules.hpp"
+
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
@@ -12,74 +14,6 @@ namespace vindex::organ {
 namespace {
 
 constexpr const char* kAbsent = "absent";
-
-/// What a key that begins with the architecture's name decides.
-struct KeyRule {
-  std::string_view suffix;  ///< of the key behind "ARCHITECTURE."; a prefix where it ends with '.'
-  std::string_view id;
-  Level skeleton, others;  ///< by whether attention is taken
-  std::string_view advice;
-};
-
-constexpr std::string_view kHeads =
-    "the host's graph cuts q, k and v by its own counts; choose a donor that has the same";
-constexpr std::string_view kExperts =
-    "the host's graph routes by its own counts; choose a donor that has the same";
-constexpr std::string_view kRope =
-    "the host's rotation meets weights trained with the donor's; leave the skeleton out, or graft "
-    "the other way round";
-constexpr std::string_view kNumerics = "the host's value will hold for the donor's weights";
-
-// clang-format off
-constexpr KeyRule kRules[] = {
-    {"attention.head_count", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.head_count_kv", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.key_length", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.value_length", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.key_length_mla", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.value_length_mla", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.q_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
-    {"attention.kv_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
-    {"ssm.", "heads", Level::kError, Level::kNote, kHeads},
-    {"expert_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_used_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_shared_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_group_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_group_used_count", "experts", Level::kError, Level::kError, kExperts},
-    {"rope.", "rope", Level::kError, Level::kNote, kRope},
-    {"attention.layer_norm_rms_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.layer_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.group_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
-    {"attn_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
-    {"final_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
-    {"router_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
-    {"residual_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"embedding_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"logit_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.output_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.value_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.clamp_kqv", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.max_alibi_bias", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.temperature_", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"expert_weights_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"expert_weights_norm", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"expert_gating_func", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.sliding_window", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.sliding_window_pattern", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.chunk_size", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.shared_kv_layers", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.causal", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-};
-// clang-format on
-
-const KeyRule* rule_of(std::string_view suffix) {
-  const auto found = std::find_if(std::begin(kRules), std::end(kRules), [&](const KeyRule& rule) {
-    const bool is_prefix = rule.suffix.ends_with('.') || rule.suffix.ends_with('_');
-    return is_prefix ? suffix.starts_with(rule.suffix) : suffix == rule.suffix;
-  });
-  return found == std::end(kRules) ? nullptr : found;
-}
 
 const KeyFact* find(const ModelFacts& model, const std::string& name) {
   const auto found = model.keys.find(name);
@@ -233,7 +167,7 @@ class Checker {
     for (const std::string& suffix : suffixes()) {
       const KeyFact* a = or_default(suffix, find(host_, host_.architecture + "." + suffix));
       const KeyFact* b = or_default(suffix, find(donor_, donor_.architecture + "." + suffix));
-      const KeyRule* rule = rule_of(suffix);
+      const KeyRule* rule = key_rule(suffix);
       BlockDifference block;
       const ByBlocks by_blocks =
           rule == nullptr ? ByBlocks::kNo : compare_by_blocks(a, b, plan_, block);
@@ -292,7 +226,7 @@ class Checker {
                              .what = "tensor " + excerpt(name) + " differs",
                              .host = in_host,
                              .donor = in_donor,
-                             .advice = std::string(matters ? kRope : "")});
+                             .advice = std::string(matters ? key_rule("rope.")->advice : "")});
       }
     }
   }
@@ -417,58 +351,6 @@ std::string_view level_name(Level level) {
 std::vector<Finding> check_graft(const ModelFacts& host, const ModelFacts& donor,
                                  const GraftPlan& plan) {
   return Checker(host, donor, plan).run();
-}
-
-std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
-  std::vector<const Likeness*> known;
-  for (const Likeness& one : likeness) {
-    if (one.cosine) {
-      known.push_back(&one);
-    }
-  }
-  if (known.empty()) {
-    return {{.id = "ancestry",
-             .level = Level::kWarning,
-             .what = "no matrix that is grafted could be set beside one of the same name",
-             .advice = "whether the models descend from one another is not known"}};
-  }
-  std::sort(known.begin(), known.end(), [](const Likeness* a, const Likeness* b) {
-    return *a->cosine != *b->cosine ? *a->cosine < *b->cosine : a->tensor < b->tensor;
-  });
-  const auto below = [&](double limit) {
-    return std::count_if(known.begin(), known.end(),
-                         [limit](const Likeness* one) { return *one->cosine < limit; });
-  };
-  const auto unrelated = below(kUnrelatedCosine);
-  const auto unlike = below(kUnlikeCosine) - unrelated;
-  const auto text = [&](const Likeness& one) {
-    return fmt::format("{:.4f} in {}", *one.cosine, excerpt(one.tensor));
-  };
-  std::vector<Finding> findings;
-  if (unrelated > 0) {
-    findings.push_back(
-        {.id = "ancestry",
-         .level = Level::kError,
-         .what = fmt::format("{} of {} matrices are unrelated (cosine below {}): {} at the least",
-                             unrelated, known.size(), kUnrelatedCosine, text(*known.front())),
-         .advice = "unrelated models do not share a basis, and their parts do not fit together; "
-                   "choose models of one family, or --force"});
-  }
-  if (unlike > 0) {
-    findings.push_back(
-        {.id = "ancestry",
-         .level = Level::kWarning,
-         .what = fmt::format("{} of {} matrices are far apart (cosine below {}): {} at the least",
-                             unlike, known.size(), kUnlikeCosine,
-                             text(*known[static_cast<std::size_t>(unrelated)])),
-         .advice = "fine-tunes of one model have more than 0.9"});
-  }
-  findings.push_back(
-      {.id = "ancestry",
-       .level = Level::kNote,
-       .what = fmt::format("cosine of {} matrices of donor and host: median {:.4f}, least {}",
-                           known.size(), *known[known.size() / 2]->cosine, text(*known.front()))});
-  return findings;
 }
 
 bool is_refused(std::span<const Finding> findings, bool force) {
