@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <numeric>
 
 namespace vindex::measure {
 namespace {
@@ -40,29 +41,46 @@ struct Shape {
   double mean = 0.0, m2 = 0.0, m4 = 0.0;
 };
 
+/// Sum of term(0) ... term(count - 1) over fixed lanes, so that it does not wait for each addition.
+template <typename Term>
+double sum_of(std::size_t count, Term term) {
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> sums = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += term(i + lane);
+    }
+  }
+  double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
+  for (; i < count; ++i) {
+    sum += term(i);
+  }
+  return sum;
+}
+
 Shape shape_of(std::span<const float> values) {
   Shape shape;
-  for (const float value : values) {
-    shape.mean += value;
-  }
-  shape.mean /= static_cast<double>(values.size());
-  for (const float value : values) {
-    const double square = (value - shape.mean) * (value - shape.mean);
-    shape.m2 += square;
-    shape.m4 += square * square;
-  }
+  shape.mean = sum_of(values.size(), [&](std::size_t i) { return double{values[i]}; }) /
+               static_cast<double>(values.size());
+  const auto square = [&](std::size_t i) {
+    const double off = values[i] - shape.mean;
+    return off * off;
+  };
+  shape.m2 = sum_of(values.size(), square);
+  shape.m4 = sum_of(values.size(), [&](std::size_t i) { return square(i) * square(i); });
   return shape;
 }
 
 double spacing_cv_of(std::span<const float> sorted) {
-  const auto gaps = static_cast<double>(sorted.size() - 1);
-  const double mean = (static_cast<double>(sorted.back()) - sorted.front()) / gaps;
-  double squares = 0.0;
-  for (std::size_t i = 1; i < sorted.size(); ++i) {
-    const double off = static_cast<double>(sorted[i]) - sorted[i - 1] - mean;
-    squares += off * off;
-  }
-  return std::sqrt(squares / gaps) / mean;
+  const std::size_t gaps = sorted.size() - 1;
+  const double mean =
+      (static_cast<double>(sorted.back()) - sorted.front()) / static_cast<double>(gaps);
+  const double squares = sum_of(gaps, [&](std::size_t i) {
+    const double off = static_cast<double>(sorted[i + 1]) - sorted[i] - mean;
+    return off * off;
+  });
+  return std::sqrt(squares / static_cast<double>(gaps)) / mean;
 }
 
 double theta_qq_of(std::span<const float> sorted, const Shape& shape) {
@@ -128,7 +146,10 @@ void sort_values(std::vector<float>& values) {
   // By 11, 11 and 10 bits of keys whose order is that of the values.
   constexpr std::array<unsigned, 3> kShifts = {0, 11, 22};
   constexpr std::uint32_t kDigit = (1U << 11U) - 1U;
-  std::vector<std::uint32_t> keys(values.size()), sorted(values.size());
+  // Kept by the thread: fresh pages cost more than the passes over them.
+  thread_local std::vector<std::uint32_t> keys, sorted;
+  keys.resize(values.size());
+  sorted.resize(values.size());
   std::array<std::array<std::uint32_t, kDigit + 1>, kShifts.size()> counts = {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
