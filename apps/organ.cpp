@@ -29,16 +29,21 @@ void add_organ(CLI::App& app, Session& session) {
                                        "Take models apart and put loadable GGUF files together\n\n"
                                        "Examples:\n  vindex organ extract model.gguf -o organs\n"
                                        "  vindex organ assemble organs -o again.gguf\n"
+                                       "  vindex organ measure model.gguf -o report\n"
+                                       "  vindex organ purify model.gguf -o clean.gguf --dry-run\n"
+                                       "  vindex organ graft --source A.gguf --target B.gguf "
+                                       "-o C.gguf --layers 5-20 --type organ\n"
                                        "  vindex organ verify model.gguf\n"
+                                       "  vindex organ diff A.gguf B.gguf\n"
                                        "`vindex organ VERB --help` has more.");
   organ->require_subcommand(1);
-  add_organ_diff(*organ, session);
-  add_organ_graft(*organ, session);
   add_organ_extract(*organ, session);
   add_organ_measure(*organ, session);
   add_organ_purify(*organ, session);
+  add_organ_graft(*organ, session);
   add_organ_assemble(*organ, session);
   add_organ_verify(*organ, session);
+  add_organ_diff(*organ, session);
 }
 
 }  // namespace vindex::apps

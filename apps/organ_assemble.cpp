@@ -82,7 +82,7 @@ void add_organ_assemble(CLI::App& organ, Session& session) {
                    "Bytes of tensors per file, or none for one file (default: as the source was)");
   verb->add_flag("--accept-changed", settings.accept_changed,
                  "Take organs that were edited since they were extracted, and say so in the keys");
-  verb->add_flag("--force", settings.replace, "Replace files that are there, never an input");
+  verb->add_flag("--replace", settings.replace, "Replace files that are there, never an input");
   verb->add_option("--threads", settings.threads, "Threads that copy (0: by the machine)")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();

@@ -42,8 +42,8 @@ std::string verify_text(const organ::VerifyReport& report, bool several) {
     }
   }
   text +=
-      fmt::format("{} files, {} tensors{}: {} errors, {} warnings, {} notes\n", report.files.size(),
-                  report.tensors,
+      fmt::format("{} file{}, {} tensors{}: {} errors, {} warnings, {} notes\n",
+                  report.files.size(), several ? "s" : "", report.tensors,
                   report.tensors_checked > 0 ? fmt::format(" ({} decoded)", report.tensors_checked)
                                              : std::string(),
                   report.errors, report.warnings, report.notes);

@@ -108,10 +108,12 @@ write::GgufKeys changed_keys(
   }
   add_parents(provenance, keys);
   std::vector<std::string> tags = strings_of(host, kTags);
-  if (std::find(tags.begin(), tags.end(), "merge") == tags.end()) {
+  if (provenance.parents.size() > 1 && std::find(tags.begin(), tags.end(), "merge") == tags.end()) {
     tags.emplace_back("merge");
   }
-  keys.add_strings(kTags, tags);
+  if (!tags.empty()) {
+    keys.add_strings(kTags, tags);
+  }
   keys.add<std::uint32_t>("organ.version", kOrganVersion);
   std::vector<std::string> history = strings_of(host, kHistory);
   history.push_back(provenance.history);

@@ -28,7 +28,7 @@ struct Provenance {
 std::optional<std::uint32_t> majority_file_type(std::span<const ComposedTensor> tensors);
 
 /// The host's keys, typed and verbatim, without its split keys, with provenance:
-/// general.base_model.*, general.tags (added: "merge"), organ.version, organ.history,
+/// general.base_model.*, general.tags (of several parents: "merge"), organ.version, organ.history,
 /// general.file_type of the majority, general.quantization_version kept; general.uuid and stale
 /// quantize.imatrix.* dropped. `edit`, where given, is asked about every key of the host first: it
 /// may add another one instead and returns whether the original is to be left out.
