@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -35,6 +36,7 @@ struct OutputFile {
   std::unique_ptr<AtomicFile> file;
   std::unique_ptr<write::GgufWriter> writer;
   std::size_t first = 0;  ///< tensor of the composition
+  std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
 };
 
 /// What one thread does at a time: a range of a tensor.
@@ -216,6 +218,7 @@ void Assembly::run(const Task& task, write::RangeCopier& copier) {
   range.file = output.file.get();
   range.file_offset = output.writer->place(task.tensor - output.first, task.begin, task.bytes);
   range.bytes = task.bytes;
+  range.turn = output.turn.get();
   Sha256 digest;
   if (!copier.run(range, tensor.sha256.empty() ? nullptr : &digest)) {
     throw Stopped{};

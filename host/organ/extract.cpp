@@ -214,7 +214,9 @@ void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& re
 }
 
 std::size_t extraction_threads(const ExtractSettings& settings) {
-  return thread_count(kThreadBytes, settings.threads);
+  // More than there are cores: each waits for the device at the end of its file.
+  const std::int32_t wanted = settings.threads > 0 ? settings.threads : 4 * usable_cores();
+  return thread_count(kThreadBytes, wanted);
 }
 
 void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,

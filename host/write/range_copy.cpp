@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <mutex>
 #include <span>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 namespace vindex::write {
 namespace {
 
-/// Stays in a core's second cache between reading, digesting and writing.
+/// Between reading, digesting and writing it stays in cache; writers take turns with so much.
 constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
 /// Between two looks at the stop flag.
 constexpr std::uint64_t kKernelBytes = std::uint64_t{32} << 20U;
@@ -19,6 +20,11 @@ constexpr std::uint64_t kKernelBytes = std::uint64_t{32} << 20U;
 constexpr std::uint64_t kLeastCloned = std::uint64_t{64} << 10U;
 /// Of every file system that shares blocks; another answers EINVAL and the bytes are copied.
 constexpr std::uint64_t kBlockBytes = 4096;
+
+/// The turn of a writer, where they take turns.
+std::unique_lock<std::mutex> turn_of(const RangeCopy& range) {
+  return range.turn == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock(*range.turn);
+}
 
 RangeCopy part_of(const RangeCopy& range, std::uint64_t begin, std::uint64_t bytes) {
   RangeCopy part = range;
@@ -89,6 +95,7 @@ bool RangeCopier::by_kernel(RangeCopy& rest) {
     if (stopped()) {
       return false;
     }
+    const auto turn = turn_of(rest);
     auto from = static_cast<off64_t>(rest.source_offset);
     auto to = static_cast<off64_t>(rest.file_offset);
     const ssize_t count =
@@ -121,6 +128,7 @@ bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest, bool write) {
       digest->update(std::span<const std::byte>(bytes));
     }
     if (write) {
+      const auto turn = turn_of(rest);
       rest.file->write(rest.file_offset, bytes);
       tally_.read += now;
     }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 namespace vindex::write {
@@ -22,6 +23,9 @@ struct RangeCopy {
   AtomicFile* file = nullptr;
   std::uint64_t file_offset = 0;
   std::uint64_t bytes = 0;
+  /// Taken for each write, where several threads write to one file: they would spin on the lock
+  /// that the kernel has for it.
+  std::mutex* turn = nullptr;
 };
 
 /// How bytes went, over all copiers that share it.
