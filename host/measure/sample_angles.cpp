@@ -99,6 +99,27 @@ double theta_qq_of(std::span<const float> sorted, const Shape& shape) {
   return kDegrees * std::acos(std::clamp(cross / std::sqrt(squares * shape.m2), -1.0, 1.0));
 }
 
+/// Keys of 32 bits in the order of the values, and back.
+std::uint32_t key_of(std::uint32_t bits) { return (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U; }
+
+float value_of(std::uint32_t key) {
+  return std::bit_cast<float>((key >> 31U) != 0 ? key & 0x7FFFFFFFU : ~key);
+}
+
+/// Of values that bfloat16 holds: counted, since there are few different ones.
+void sort_bfloat16(std::vector<float>& values) {
+  std::vector<std::uint32_t> counts(std::size_t{1} << 16U);
+  for (const float value : values) {
+    ++counts[key_of(std::bit_cast<std::uint32_t>(value)) >> 16U];
+  }
+  auto next = values.begin();
+  for (std::uint32_t key = 0; key < counts.size(); ++key) {
+    // The low half of a key is that of the value, or its complement below zero.
+    const std::uint32_t low = (key >> 15U) != 0 ? 0U : 0xFFFFU;
+    next = std::fill_n(next, counts[key], value_of(key << 16U | low));
+  }
+}
+
 }  // namespace
 
 std::int64_t sample_stride(std::int64_t count) {
@@ -143,6 +164,14 @@ void sort_values(std::vector<float>& values) {
     std::sort(values.begin(), values.end());
     return;
   }
+  std::uint32_t used = 0;
+  for (const float value : values) {
+    used |= std::bit_cast<std::uint32_t>(value);
+  }
+  if ((used & 0xFFFFU) == 0) {
+    sort_bfloat16(values);
+    return;
+  }
   // By 11, 11 and 10 bits of keys whose order is that of the values.
   constexpr std::array<unsigned, 3> kShifts = {0, 11, 22};
   constexpr std::uint32_t kDigit = (1U << 11U) - 1U;
@@ -153,12 +182,15 @@ void sort_values(std::vector<float>& values) {
   std::array<std::array<std::uint32_t, kDigit + 1>, kShifts.size()> counts = {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
-    keys[i] = (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U;
+    keys[i] = key_of(bits);
     for (std::size_t pass = 0; pass < kShifts.size(); ++pass) {
       ++counts[pass][keys[i] >> kShifts[pass] & kDigit];
     }
   }
   for (std::size_t pass = 0; pass < kShifts.size(); ++pass) {
+    if ((used >> kShifts[pass] & kDigit) == 0) {
+      continue;  // binary16 has no low bits: there this digit only tells the sign again
+    }
     std::uint32_t before = 0;
     for (std::uint32_t& count : counts[pass]) {
       const std::uint32_t here = count;
@@ -171,7 +203,7 @@ void sort_values(std::vector<float>& values) {
     keys.swap(sorted);
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::bit_cast<float>((keys[i] >> 31U) != 0 ? keys[i] & 0x7FFFFFFFU : ~keys[i]);
+    values[i] = value_of(keys[i]);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -151,10 +152,17 @@ TEST(SortValuesTest, IsTheOrderOfTheStandardSort) {
     values[0] = std::numeric_limits<float>::denorm_min();
     values[1] = 0.0F;
     values[2] = -std::numeric_limits<float>::max();
-    std::vector<float> expected = values;
-    std::sort(expected.begin(), expected.end());
-    sort_values(values);
-    EXPECT_EQ(values, expected);
+    // As float32, and with as few bits as binary16 and bfloat16 have.
+    for (const std::uint32_t kept : {0xFFFFFFFFU, 0xFFFFE000U, 0xFFFF0000U}) {
+      std::vector<float> cut = values;
+      for (float& value : cut) {
+        value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & kept);
+      }
+      std::vector<float> expected = cut;
+      std::sort(expected.begin(), expected.end());
+      sort_values(cut);
+      EXPECT_EQ(cut, expected) << std::hex << kept;
+    }
   }
 }
 
