@@ -27,7 +27,7 @@ all_seconds="${VINDEX_CHECK_SECONDS:-520}"
 # mma.sync's, run in every case of GramKernels.
 sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*GramKernels.CodesNeedNoAlignment/0:*GramKernels.OddShapes/0:\
 *BandReduction.BatchesGive*/0:*BandChase.ABatch*/0:*TridiagonalValues.InPieces*/0:*Cholesky.Factors*/0:\
-*TopSolvers.FastTakesWide*/0:*DecodeKernels.*/0}"
+*TopSolvers.FastTakesWide*/0:*BandTail.*/0:*DecodeKernels.*/0}"
 
 find_cuda_folders() {
   # A toolkit, or the packages that PyTorch brings along.
