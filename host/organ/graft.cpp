@@ -76,8 +76,11 @@ std::vector<Likeness> likeness_of(const GgufSource& host, const GgufSource& dono
 std::vector<ComposedTensor> composed_tensors(const GgufSource& host, const GgufSource& donor,
                                              const GraftPlan& plan) {
   const auto from = [](const GgufSource& model, std::size_t tensor) {
-    return ComposedTensor{
-        .layout = model.layout(model.tensors()[tensor]), .source = &model, .tensor = tensor};
+    const OrganTensor& source = model.tensors()[tensor];
+    return ComposedTensor{.layout = model.layout(source),
+                          .source = &model,
+                          .tensor = tensor,
+                          .sha256 = source.sha256};
   };
   std::vector<ComposedTensor> tensors;
   auto graft = plan.grafts.begin();

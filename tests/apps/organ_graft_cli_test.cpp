@@ -184,6 +184,20 @@ TEST_F(OrganGraftTest, ExtractedFoldersAreModels) {
   must({"organ", "diff", q8_, folder_.file("donor"), "--exit-code"});
 }
 
+TEST_F(OrganGraftTest, AnOrganThatIsNotAsItsManifestSaysIsRefused) {
+  VINDEX_NEEDS(q4_);
+  must({"organ", "extract", q8_, "-o", folder_.file("donor")});
+  const std::string organ = folder_.file("donor/organs/blk_1_ffn_down_exps.bin");
+  std::string bytes = testing::file_text(organ);
+  bytes[bytes.size() / 2] ^= 1;
+  std::ofstream(organ, std::ios::binary) << bytes;
+  const auto result =
+      graft(folder_.file("donor"), q4_, {"--type", "organ", "--layers", "1"}, "1.gguf");
+  EXPECT_EQ(result.exit_code, 65);
+  EXPECT_NE(result.err.find("E-ORGAN-DIGEST"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("1.gguf")));
+}
+
 TEST_F(OrganGraftTest, OtherContainersAreConverted) {
   const std::string big = data_ + "/gguf/variants/q4_K.be.gguf";
   const std::string little = data_ + "/gguf/conformance/q4_K.gguf";

@@ -113,12 +113,13 @@ bool write_model(const GgufSource& source, const PurifyResult& result,
                        .source = &source,
                        .tensor = i,
                        .make = {},
-                       .sha256 = {}});
+                       .sha256 = source.tensors()[i].sha256});
   }
   for (const PurifiedTensor& tensor : result.tensors) {
     if (tensor.changed()) {
       ComposedTensor& made = tensors[tensor.tensor];
       made.source = nullptr;
+      made.sha256.clear();
       made.layout.type = tensor.out_type;
       made.make = [&source, &result, &tensor](const TensorSink& sink) {
         make_tensor(source, result, tensor, sink);
