@@ -9,6 +9,7 @@
 #include <vindex/organ/assemble.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/provenance.hpp>
+#include <vindex/write/range_copy.hpp>
 
 #include <fmt/format.h>
 
@@ -35,38 +36,19 @@ std::string target_of(const AssembleSettings& settings, const std::string& own_n
 std::vector<bool> changed_bytes(const GgufSource& source, const AssembleSettings& settings) {
   const std::vector<OrganTensor>& tensors = source.tensors();
   const std::size_t threads = thread_count(kBufferBytes, settings.threads);
-  std::vector<std::vector<std::byte>> buffers(threads);
+  write::CopyTally tally;
+  std::vector<write::RangeCopier> copiers(threads, write::RangeCopier(tally, settings.stop));
   std::vector<char> changed(tensors.size(), 0);
   for_each_index(tensors.size(), threads, [&](std::size_t worker, std::size_t i) {
     const OrganTensor& tensor = tensors[i];
     Sha256 digest;
-    std::vector<std::byte>& buffer = buffers[worker];
-    buffer.resize(static_cast<std::size_t>(kBufferBytes));
-    for (std::uint64_t done = 0; !tensor.sha256.empty() && done < tensor.bytes;) {
-      if (settings.stop != nullptr && *settings.stop != 0) {
-        return;  // compose() sees it too
-      }
-      const std::span<std::byte> bytes = std::span(buffer).first(
-          static_cast<std::size_t>(std::min(kBufferBytes, tensor.bytes - done)));
-      source.read(tensor, done, bytes);
-      digest.update(std::span<const std::byte>(bytes));
-      done += bytes.size();
+    // Where it is stopped, compose() sees that too.
+    if (!tensor.sha256.empty() && copiers[worker].digest(*source.files()[tensor.file].source,
+                                                         tensor.offset, tensor.bytes, digest)) {
+      changed[i] = hex(digest.finish()) != tensor.sha256 ? 1 : 0;
     }
-    changed[i] = !tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256 ? 1 : 0;
   });
   return {changed.begin(), changed.end()};
-}
-
-std::vector<ComposedTensor> composed_tensors(const GgufSource& source) {
-  std::vector<ComposedTensor> tensors;
-  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
-    ComposedTensor& tensor = tensors.emplace_back();
-    tensor.layout = source.layout(source.tensors()[i]);
-    tensor.source = &source;
-    tensor.tensor = i;
-    tensor.sha256 = source.tensors()[i].sha256;
-  }
-  return tensors;
 }
 
 bool is_model_key(const shard::GgufKey& key) { return !is_split_key(key.name); }
@@ -114,7 +96,7 @@ void assemble_model(const AssembleSettings& settings, AssembleReport& report) {
   const auto source = open_gguf(settings.input, options);
   require_whole(*source);
   report.warnings = source->warnings();
-  std::vector<ComposedTensor> tensors = composed_tensors(*source);
+  std::vector<ComposedTensor> tensors = passed_through(*source);
   report.tensors = tensors.size();
   if (settings.accept_changed) {
     const std::vector<bool> changed = changed_bytes(*source, settings);

@@ -27,6 +27,19 @@ bool is_split_key(std::string_view name) {
   return name == kNumber || name == kCount || name == kTensors;
 }
 
+ComposedTensor passed_through(const GgufSource& source, std::size_t tensor) {
+  const OrganTensor& own = source.tensors()[tensor];
+  return {.layout = source.layout(own), .source = &source, .tensor = tensor, .sha256 = own.sha256};
+}
+
+std::vector<ComposedTensor> passed_through(const GgufSource& source) {
+  std::vector<ComposedTensor> tensors;
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
+    tensors.push_back(passed_through(source, i));
+  }
+  return tensors;
+}
+
 Composition single_file(write::GgufKeys keys, std::vector<ComposedTensor> tensors) {
   Composition composition;
   ComposedFile& file = composition.files.emplace_back();

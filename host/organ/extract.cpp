@@ -24,7 +24,6 @@ namespace {
 
 /// Held by each thread: a copier's buffer and a header.
 constexpr std::uint64_t kThreadBytes = std::uint64_t{1} << 20U;
-constexpr std::uint64_t kDigestBytes = std::uint64_t{256} << 10U;
 
 bool stop_wanted(const ExtractSettings& settings) {
   return settings.stop != nullptr && *settings.stop != 0;
@@ -64,7 +63,6 @@ std::vector<ManifestTensor> wanted_tensors(const GgufSource& source, const Organ
   return wanted;
 }
 
-/// The last of a history, as GgufKeys and readers take it.
 OrganOrigin origin_of(const GgufSource& source) {
   OrganOrigin origin;
   origin.architecture = source.architecture();
@@ -107,20 +105,15 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
 
 void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
                     std::vector<ManifestTensor>& tensors) {
-  const std::size_t threads = extraction_threads(settings);
-  std::vector<std::vector<std::byte>> buffers(threads, std::vector<std::byte>(kDigestBytes));
-  for_each_tensor(tensors.size(), threads, settings, [&](std::size_t worker, std::size_t i) {
+  write::CopyTally tally;
+  std::vector<write::RangeCopier> copiers(extraction_threads(settings),
+                                          write::RangeCopier(tally, settings.stop));
+  for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
     ManifestTensor& tensor = tensors[i];
     Sha256 digest;
-    for (std::uint64_t done = 0; done < tensor.bytes; done += kDigestBytes) {
-      if (stop_wanted(settings)) {
-        return false;
-      }
-      const std::span<std::byte> bytes =
-          std::span(buffers[worker])
-              .first(static_cast<std::size_t>(std::min(kDigestBytes, tensor.bytes - done)));
-      source.files()[tensor.split].source->read(tensor.offset + done, bytes);
-      digest.update(std::span<const std::byte>(bytes));
+    if (!copiers[worker].digest(*source.files()[tensor.split].source, tensor.offset, tensor.bytes,
+                                digest)) {
+      return false;
     }
     tensor.sha256 = hex(digest.finish());
     return true;

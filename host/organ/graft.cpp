@@ -75,30 +75,23 @@ std::vector<Likeness> likeness_of(const GgufSource& host, const GgufSource& dono
 
 std::vector<ComposedTensor> composed_tensors(const GgufSource& host, const GgufSource& donor,
                                              const GraftPlan& plan) {
-  const auto from = [](const GgufSource& model, std::size_t tensor) {
-    const OrganTensor& source = model.tensors()[tensor];
-    return ComposedTensor{.layout = model.layout(source),
-                          .source = &model,
-                          .tensor = tensor,
-                          .sha256 = source.sha256};
-  };
   std::vector<ComposedTensor> tensors;
   auto graft = plan.grafts.begin();
   for (std::size_t i = 0; i < host.tensors().size(); ++i) {
     if (std::find(plan.dropped.begin(), plan.dropped.end(), i) != plan.dropped.end()) {
       continue;
     }
-    tensors.push_back(from(host, i));
+    tensors.push_back(passed_through(host, i));
     if (graft != plan.grafts.end() && graft->host == i) {
       auto dimensions = std::move(tensors.back().layout.dimensions);  // trailing ones: the host's
-      tensors.back() = from(donor, graft->donor);
+      tensors.back() = passed_through(donor, graft->donor);
       tensors.back().layout.name = graft->name;
       tensors.back().layout.dimensions = std::move(dimensions);
       ++graft;
     }
   }
   for (; graft != plan.grafts.end(); ++graft) {
-    tensors.push_back(from(donor, graft->donor));
+    tensors.push_back(passed_through(donor, graft->donor));
     tensors.back().layout.name = graft->name;
   }
   return tensors;

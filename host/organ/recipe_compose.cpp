@@ -258,13 +258,10 @@ std::string RecipeRun::donor_name(const GgufSource* model) const {
 std::vector<ComposedTensor> RecipeRun::tensors() const {
   std::vector<ComposedTensor> tensors;
   for (const Chosen& each : chosen_) {
-    const OrganTensor& from = each.model->tensors()[each.tensor];
-    ComposedTensor& tensor = tensors.emplace_back();
-    tensor.layout = {each.name, from.type, from.dimensions};
-    tensor.source = each.model;
-    tensor.tensor = each.tensor;
-    if (!settings_.accept_changed) {
-      tensor.sha256 = from.sha256;
+    ComposedTensor& tensor = tensors.emplace_back(passed_through(*each.model, each.tensor));
+    tensor.layout.name = each.name;
+    if (settings_.accept_changed) {
+      tensor.sha256.clear();
     }
   }
   return tensors;

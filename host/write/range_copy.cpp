@@ -114,6 +114,15 @@ bool RangeCopier::by_kernel(RangeCopy& rest) {
   return true;
 }
 
+bool RangeCopier::digest(shard::ByteSource& source, std::uint64_t offset, std::uint64_t bytes,
+                         Sha256& digest) {
+  RangeCopy range;
+  range.source = &source;
+  range.source_offset = offset;
+  range.bytes = bytes;
+  return by_hand(range, &digest, false);
+}
+
 bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest, bool write) {
   buffer_.resize(std::max<std::size_t>(
       buffer_.size(), static_cast<std::size_t>(std::min(kBufferBytes, rest.bytes))));

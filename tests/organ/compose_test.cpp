@@ -22,24 +22,12 @@ using testing::file_text;
 using testing::names_in;
 using testing::TemporaryFolder;
 
-/// Every tensor of `source`, passed through.
-std::vector<ComposedTensor> all_of(const GgufSource& source) {
-  std::vector<ComposedTensor> tensors;
-  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
-    ComposedTensor& tensor = tensors.emplace_back();
-    tensor.layout = source.layout(source.tensors()[i]);
-    tensor.source = &source;
-    tensor.tensor = i;
-  }
-  return tensors;
-}
-
 TEST(ComposeTest, WhatPassesThroughIsTheSameFile) {
   const TemporaryFolder folder;
   const std::string bytes = testing::small_gguf().bytes();
   const auto source = open_gguf(folder.write("a.gguf", bytes));
   const ComposeReport report =
-      compose(single_file(source->copy_keys(), all_of(*source)), folder / "b.gguf");
+      compose(single_file(source->copy_keys(), passed_through(*source)), folder / "b.gguf");
   EXPECT_EQ(file_text(folder / "b.gguf"), bytes);
   EXPECT_EQ(report.bytes, bytes.size());
   EXPECT_EQ(report.cloned + report.kernel + report.read, 32U + 36U);
@@ -51,7 +39,7 @@ TEST(ComposeTest, ForeignContainersAreNormalised) {
   const std::string bytes = testing::small_gguf().bytes();
   for (const std::uint32_t version : {1U, 2U}) {
     const auto source = open_gguf(folder.write("old.gguf", testing::small_gguf(version).bytes()));
-    compose(single_file(source->copy_keys(), all_of(*source)), folder / "new.gguf",
+    compose(single_file(source->copy_keys(), passed_through(*source)), folder / "new.gguf",
             {.replace = true});
     EXPECT_EQ(file_text(folder / "new.gguf"), bytes) << version;
   }
@@ -60,7 +48,7 @@ TEST(ComposeTest, ForeignContainersAreNormalised) {
 TEST(ComposeTest, TensorsAreMadeInAnyOrder) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
-  std::vector<ComposedTensor> tensors = all_of(*source);
+  std::vector<ComposedTensor> tensors = passed_through(*source);
   tensors[1].source = nullptr;
   tensors[1].make = [](const TensorSink& sink) {
     sink(20, testing::filled(16, 'z'));
@@ -78,7 +66,7 @@ TEST(ComposeTest, SplitsAreReadAsOneModel) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
   const ComposeReport report =
-      compose(split_by_size(source->copy_keys(), all_of(*source), 40), folder / "b.gguf");
+      compose(split_by_size(source->copy_keys(), passed_through(*source), 40), folder / "b.gguf");
   ASSERT_EQ(report.files,
             (std::vector{folder / "b-00001-of-00002.gguf", folder / "b-00002-of-00002.gguf"}));
   const shard::ModelFiles model = shard::open_model(report.files.back());
@@ -93,7 +81,7 @@ TEST(ComposeTest, SplitsAreReadAsOneModel) {
   // All in one again, without the keys of a set.
   compose(single_file(again->copy_keys(
                           0, [](const shard::GgufKey& key) { return !is_split_key(key.name); }),
-                      all_of(*again)),
+                      passed_through(*again)),
           folder / "c.gguf");
   EXPECT_EQ(file_text(folder / "c.gguf"), testing::small_gguf().bytes());
 }
@@ -101,17 +89,17 @@ TEST(ComposeTest, SplitsAreReadAsOneModel) {
 TEST(ComposeTest, OneFileWhereAllFits) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
-  EXPECT_EQ(split_by_size(source->copy_keys(), all_of(*source), 0).files.size(), 1U);
-  EXPECT_EQ(split_by_size(source->copy_keys(), all_of(*source), 68).files.size(), 1U);
-  EXPECT_EQ(split_by_size(source->copy_keys(), all_of(*source), 67).files.size(), 2U);
-  EXPECT_EQ(split_by_size(source->copy_keys(), all_of(*source), 1).files.size(), 2U);
+  EXPECT_EQ(split_by_size(source->copy_keys(), passed_through(*source), 0).files.size(), 1U);
+  EXPECT_EQ(split_by_size(source->copy_keys(), passed_through(*source), 68).files.size(), 1U);
+  EXPECT_EQ(split_by_size(source->copy_keys(), passed_through(*source), 67).files.size(), 2U);
+  EXPECT_EQ(split_by_size(source->copy_keys(), passed_through(*source), 1).files.size(), 2U);
 }
 
 TEST(ComposeTest, NothingIsWrittenOverAnInput) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a.gguf", testing::small_gguf().bytes());
   const auto source = open_gguf(path);
-  const Composition composition = single_file(source->copy_keys(), all_of(*source));
+  const Composition composition = single_file(source->copy_keys(), passed_through(*source));
   std::filesystem::create_symlink("a.gguf", folder / "link.gguf");
   for (const std::string& target : {path, folder / "link.gguf"}) {
     EXPECT_EQ(error_of([&] { compose(composition, target, {.replace = true}); }),
@@ -125,7 +113,7 @@ TEST(ComposeTest, NothingIsWrittenOverAnInput) {
 TEST(ComposeTest, ADigestThatDiffersIsRefusedAndNothingIsLeft) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
-  std::vector<ComposedTensor> tensors = all_of(*source);
+  std::vector<ComposedTensor> tensors = passed_through(*source);
   tensors[0].sha256 = hex(sha256(std::string(32, 'a')));
   compose(single_file(source->copy_keys(), tensors), folder / "b.gguf");
   EXPECT_EQ(file_text(folder / "b.gguf"), testing::small_gguf().bytes());
@@ -140,7 +128,7 @@ TEST(ComposeTest, StoppedLeavesNothing) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
   const std::atomic<int> stop{2};
-  const ComposeReport report = compose(single_file(source->copy_keys(), all_of(*source)),
+  const ComposeReport report = compose(single_file(source->copy_keys(), passed_through(*source)),
                                        folder / "b.gguf", {.stop = &stop});
   EXPECT_TRUE(report.stopped);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a.gguf"});
@@ -158,7 +146,7 @@ TEST(ProvenanceTest, ParentsHistoryAndTypesAreTold) {
   builder.data = std::string(96, 'b');
   const auto host = open_gguf(folder.write("a.gguf", builder.bytes()));
   const auto donor = open_gguf(folder.write("d.gguf", testing::small_gguf().bytes()));
-  const std::vector<ComposedTensor> tensors = all_of(*host);
+  const std::vector<ComposedTensor> tensors = passed_through(*host);
   EXPECT_EQ(majority_file_type(tensors), 2U);
   Provenance provenance;
   provenance.parents = {host.get(), donor.get()};

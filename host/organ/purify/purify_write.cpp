@@ -107,14 +107,7 @@ void require_no_input(const GgufSource& source, const std::string& path) {
 bool write_model(const GgufSource& source, const PurifyResult& result,
                  const PurifyTargets& targets) {
   expects(result.weights != nullptr, "write_model: weights were kept");
-  std::vector<ComposedTensor> tensors;
-  for (std::size_t i = 0; i < source.tensors().size(); ++i) {
-    tensors.push_back({.layout = source.layout(source.tensors()[i]),
-                       .source = &source,
-                       .tensor = i,
-                       .make = {},
-                       .sha256 = source.tensors()[i].sha256});
-  }
+  std::vector<ComposedTensor> tensors = passed_through(source);
   for (const PurifiedTensor& tensor : result.tensors) {
     if (tensor.changed()) {
       ComposedTensor& made = tensors[tensor.tensor];

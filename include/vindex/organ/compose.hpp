@@ -33,6 +33,12 @@ struct ComposedTensor {
   std::string sha256 = {};
 };
 
+/// Tensor `tensor` of `source` as it is, with the digest that a manifest gives.
+ComposedTensor passed_through(const GgufSource& source, std::size_t tensor);
+
+/// Every tensor of `source` as it is, in its order.
+std::vector<ComposedTensor> passed_through(const GgufSource& source);
+
 /// One file of the result: its keys, split keys included, and how many tensors it takes from the
 /// list.
 struct ComposedFile {

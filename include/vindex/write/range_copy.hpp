@@ -50,6 +50,10 @@ class RangeCopier {
   /// ByteSource::read() and AtomicFile::write().
   bool run(const RangeCopy& range, Sha256* digest = nullptr);
 
+  /// Feeds `bytes` bytes of `source` from `offset` on to `digest`. False: stopped. Errors: those of
+  /// ByteSource::read().
+  bool digest(shard::ByteSource& source, std::uint64_t offset, std::uint64_t bytes, Sha256& digest);
+
  private:
   bool stopped() const { return stop_ != nullptr && *stop_ != 0; }
   /// Shares whole blocks and writes what lies around them. False: not possible, nothing done.
