@@ -3,8 +3,10 @@
 // back ends agree by construction.
 #pragma once
 
+#include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/measure/inner_products.hpp>
 #include <vindex/measure/sign_flip_null.hpp>
 
 #include <cstddef>
@@ -190,6 +192,14 @@ class Backend {
   /// memory used (bytes; 0: free); no result depends on it.
   virtual void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
                        std::uint64_t workspace_limit, std::span<MatrixReport> out) = 0;
+  /// Sums of inner products, all 0. Errors: OutOfMemory, DeviceError.
+  virtual std::unique_ptr<InnerProducts> inner_products(const InnerProductShape& /*shape*/) {
+    throw UsageError("E-BACKEND", "this back end has no inner products");
+  }
+  /// What they hold, with the most that one add() takes.
+  virtual InnerProductMemory inner_product_memory(const InnerProductShape& /*shape*/) const {
+    return {};
+  }
   /// Decoded weights of `matrix`, rows x cols as stored: the conformance tests compare bits.
   virtual void decode(const decode::EncodedMatrix& matrix, std::span<float> out) = 0;
 };

@@ -1,0 +1,68 @@
+// Owns the seam's sums of inner products: m x n of them, of vectors that come piece by piece, kept
+// where a back end computes. Gram matrices of experts, cross products of activations, overlaps of
+// subspaces are all of this form.
+#pragma once
+
+#include <vindex/decode/encoding.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace vindex::measure {
+
+/// The same run of components of every vector of one side.
+struct VectorSlab {
+  /// Matrix i holds components of vector i, row by row; all have one shape, encodings may differ,
+  /// and one without an encoding (nullptr) stands for zeros. With `columns`: one matrix
+  /// [components, vectors], tokens x features for instance.
+  std::span<const decode::EncodedMatrix> matrices;
+  bool columns = false;
+  /// With `columns` only, empty or one per vector: taken from every component of vector j, in
+  /// float64, rounded to float32 afterwards.
+  std::span<const double> means = {};
+};
+
+/// What is asked of inner_products().
+struct InnerProductShape {
+  std::int64_t left = 0;     ///< vectors m
+  std::int64_t right = 0;    ///< vectors n; 0: the left ones again (a Gram matrix)
+  std::int32_t threads = 1;  ///< of one add(), where the host computes
+  bool is_symmetric() const { return right == 0; }
+  std::int64_t columns() const { return is_symmetric() ? left : right; }
+};
+
+/// What inner products of a shape hold beside the slabs that are given: upper bounds.
+struct InnerProductMemory {
+  std::uint64_t host = 0, device = 0;
+};
+
+/// Rows of a matrix of `cols` columns that are summed at once: slabs that begin at multiples of it
+/// (counted in the whole matrix, EncodedMatrix::first_row) give the same bits wherever they are
+/// cut. 1 for wide matrices given as `columns` false.
+std::int64_t inner_product_rows(std::int64_t cols, bool columns);
+
+/// sum_k left_i[k] right_j[k] of everything that was added.
+///
+/// Values     of the weights as decoded to float32 (less means). Within inner_product_rows() rows
+///            float32 sums of exact or once rounded products, across them float64. The sums of
+///            squares of a symmetric one are float64 all the way.
+/// Bits       the same in every run, for any number of threads and wherever slabs are cut at
+///            multiples of inner_product_rows(). Back ends agree to rounding, not to bits. Where
+///            vector i stands among the others may change the rounding of its products.
+/// Threads    one object, one thread at a time; several objects of a back end at once.
+/// Errors     expects() on shapes that do not fit and encodings that cannot be decoded;
+/// OutOfMemory;
+///            DeviceError. A weight that is not finite makes NaN or infinity of its vector's
+///            products, and of no other's.
+class InnerProducts {
+ public:
+  virtual ~InnerProducts() = default;
+  /// Both slabs hold the same number of components. Bytes may go when it returns.
+  virtual void add(const VectorSlab& left, const VectorSlab& right) = 0;
+  /// Symmetric ones.
+  virtual void add(const VectorSlab& both) = 0;
+  /// The sums so far, [left, right] row-major, a symmetric one whole.
+  virtual void read(std::span<double> out) = 0;
+};
+
+}  // namespace vindex::measure
