@@ -26,6 +26,7 @@ struct VectorSlab {
 struct InnerProductShape {
   std::int64_t left = 0;     ///< vectors m
   std::int64_t right = 0;    ///< vectors n; 0: the left ones again (a Gram matrix)
+  std::int64_t cols = 0;     ///< of the widest matrix that comes; unused with `columns`
   std::int32_t threads = 1;  ///< of one add(), where the host computes
   bool is_symmetric() const { return right == 0; }
   std::int64_t columns() const { return is_symmetric() ? left : right; }
@@ -36,24 +37,39 @@ struct InnerProductMemory {
   std::uint64_t host = 0, device = 0;
 };
 
-/// Rows of a matrix of `cols` columns that are summed at once: slabs that begin at multiples of it
-/// (counted in the whole matrix, EncodedMatrix::first_row) give the same bits wherever they are
-/// cut. 1 for wide matrices given as `columns` false.
-std::int64_t inner_product_rows(std::int64_t cols, bool columns);
+/// Rows of a matrix of `cols` columns whose weights are summed together, those of a short row with
+/// its neighbours': slabs that begin at multiples of it (counted in the whole matrix,
+/// EncodedMatrix::first_row) give the same bits wherever they are cut.
+std::int64_t inner_product_rows(const decode::Encoding& encoding, std::int64_t cols, bool columns);
+
+/// Weights that the matrices of a slab have in common.
+struct SlabShape {
+  std::int64_t rows = 0, cols = 0;  ///< of every matrix
+  std::int64_t first_row = 0;       ///< of them in the whole matrix
+  std::int64_t block_rows = 1;      ///< inner_product_rows()
+  std::int64_t granularity = 1;     ///< columns at which all of them may be cut
+};
+
+/// Errors: expects() on a slab that does not hold `vectors` vectors as VectorSlab says.
+SlabShape slab_shape(const VectorSlab& slab, std::int64_t vectors);
+/// Of both sides of a sum. Errors: expects() where they do not hold the same components.
+SlabShape slab_shape(const VectorSlab& left, const VectorSlab& right,
+                     const InnerProductShape& shape);
 
 /// sum_k left_i[k] right_j[k] of everything that was added.
 ///
-/// Values     of the weights as decoded to float32 (less means). Within inner_product_rows() rows
-///            float32 sums of exact or once rounded products, across them float64. The sums of
-///            squares of a symmetric one are float64 all the way.
+/// Values     of the weights as decoded to float32 (less means). Float32 sums of a few thousand
+///            products at most, float64 across them; blocks of very large or small weights are
+///            scaled by powers of two first. |error| <= 2048 eps32 sum_k |left_i[k] right_j[k]|,
+///            typically eps32 |left_i| |right_j|. The sums of squares of a symmetric one are
+///            float64 all the way.
 /// Bits       the same in every run, for any number of threads and wherever slabs are cut at
 ///            multiples of inner_product_rows(). Back ends agree to rounding, not to bits. Where
 ///            vector i stands among the others may change the rounding of its products.
 /// Threads    one object, one thread at a time; several objects of a back end at once.
-/// Errors     expects() on shapes that do not fit and encodings that cannot be decoded;
-/// OutOfMemory;
-///            DeviceError. A weight that is not finite makes NaN or infinity of its vector's
-///            products, and of no other's.
+/// Errors     expects() on shapes that do not fit and encodings that cannot be decoded; out of
+///            memory: OutOfMemory; DeviceError. A weight that is not finite makes NaN or infinity
+///            of its vector's products, and of no other's.
 class InnerProducts {
  public:
   virtual ~InnerProducts() = default;
