@@ -1,7 +1,9 @@
-// Writes the seed corpora: make_seeds FOLDER fills FOLDER/{gguf,imatrix,safetensors,json,decode}.
-// Run by hand after a format is added; the result is kept in the tree.
+// Writes the seed corpora: make_seeds FOLDER fills
+// FOLDER/{gguf,imatrix,safetensors,npy,json,decode}. Run by hand after a format is added; the
+// result is kept in the tree.
 #include "support/gguf_builder.hpp"
 #include "support/importance_builder.hpp"
+#include "support/npy_builder.hpp"
 #include "support/safetensors_builder.hpp"
 
 #include <vindex/decode/encoding_table.hpp>
@@ -148,6 +150,14 @@ void write_safetensors() {
                          1));
 }
 
+void write_npy() {
+  write("npy", "floats", npy_array<float>({1, 2, 3, 4}, {2, 2}));
+  write("npy", "integers", npy_array<std::int64_t>({1, 2, 3}, {3}));
+  write("npy", "scalar", npy_array<double>({1}, {}));
+  write("npy", "long", npy_file(npy_dict("<f2", "(0, 9223372036854775807)"), "", 3));
+  write("npy", "columns", npy_file(npy_dict("<f4", "(2, 2)", "True"), std::string(16, 'd'), 2));
+}
+
 void write_json() {
   write("json", "values",
         R"({"a":[1,-2.5e+3,true,false,null,"\u00e9\ud83d\ude00\n"],"b":{"c":{}}})");
@@ -178,6 +188,7 @@ int main(int count, char** arguments) {
   write_products();
   write_imatrix();
   write_safetensors();
+  write_npy();
   write_json();
   write_decode();
   return 0;
