@@ -3,6 +3,7 @@
 // while matrices are plenty.
 #include "cpu_info.hpp"
 #include "cpu_spectrum.hpp"
+#include "inner/cpu_inner_products.hpp"
 #include "plan/svd_plan.hpp"
 #include "seam.hpp"
 #include "workspace.hpp"
@@ -47,6 +48,15 @@ class CpuBackend final : public Backend {
       out[i] = measure_one(*batch[i], options, workspace_limit);
       batch[i]->release();
     }
+  }
+
+  std::unique_ptr<measure::InnerProducts> inner_products(
+      const measure::InnerProductShape& shape) override {
+    return make_cpu_inner_products(shape);
+  }
+  measure::InnerProductMemory inner_product_memory(
+      const measure::InnerProductShape& shape) const override {
+    return cpu_inner_product_memory(shape);
   }
 
   void decode(const decode::EncodedMatrix& matrix, std::span<float> out) override {
