@@ -1,5 +1,7 @@
 #include "cuda_backend.hpp"
 
+#include "inner/cuda_inner_products.hpp"
+
 #include <vindex/measure/judgement.hpp>
 #include <vindex/measure/singular_triplets.hpp>
 
@@ -313,6 +315,16 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
     solver->measure(batch.subspan(first, count), slab_bytes, out.subspan(first, count));
     first += count;
   }
+}
+
+std::unique_ptr<measure::InnerProducts> CudaBackend::inner_products(
+    const measure::InnerProductShape& shape) {
+  return make_cuda_inner_products(device_, shape);
+}
+
+measure::InnerProductMemory CudaBackend::inner_product_memory(
+    const measure::InnerProductShape& shape) const {
+  return cuda_inner_product_memory(shape);
 }
 
 void CudaBackend::decode(const decode::EncodedMatrix& matrix, std::span<float> out) {

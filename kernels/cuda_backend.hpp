@@ -41,6 +41,10 @@ class CudaBackend final : public measure::Backend {
                                        std::int64_t batch) const override;
   void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions& options,
                std::uint64_t workspace_limit, std::span<measure::MatrixReport> out) override;
+  std::unique_ptr<measure::InnerProducts> inner_products(
+      const measure::InnerProductShape& shape) override;
+  measure::InnerProductMemory inner_product_memory(
+      const measure::InnerProductShape& shape) const override;
   void decode(const decode::EncodedMatrix& matrix, std::span<float> out) override;
 
  private:

@@ -20,6 +20,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/sliced_gram.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
+  ${CMAKE_CURRENT_LIST_DIR}/inner/inner_sums.cu
   ${CMAKE_CURRENT_LIST_DIR}/tail/band_inverse.cu
   ${CMAKE_CURRENT_LIST_DIR}/tail/tail_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tail/tail_vectors.cu
@@ -41,6 +42,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_batch.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_upload.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/inner/cuda_inner_products.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp

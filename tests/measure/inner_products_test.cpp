@@ -372,7 +372,7 @@ TEST_P(InnerProductsTest, MemoryIsToldBeforehand) {
   EXPECT_LT(large.host, 64U << 20U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, InnerProductsTest, ::testing::Values("cpu"));
+INSTANTIATE_TEST_SUITE_P(Backends, InnerProductsTest, every_backend());
 
 }  // namespace
 }  // namespace vindex::test
