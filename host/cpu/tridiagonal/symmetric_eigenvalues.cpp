@@ -1,0 +1,27 @@
+#include "tridiagonal.hpp"
+#include "workspace.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/cpu/symmetric_eigenvalues.hpp>
+
+namespace vindex::cpu {
+
+std::uint64_t symmetric_eigenvalues_bytes(std::int64_t n) {
+  return tridiagonal_bytes(n, sizeof(double), false) + 4 * array_bytes(n, sizeof(double));
+}
+
+std::vector<double> symmetric_eigenvalues(std::span<double> matrix, std::int64_t n) {
+  expects(n >= 1 && matrix.size() == static_cast<std::size_t>(n) * static_cast<std::size_t>(n),
+          "symmetric_eigenvalues: n x n values");
+  if (n == 1) {
+    return {matrix[0]};
+  }
+  Workspace workspace(0);
+  WorkArray<double> d(workspace, n, "eigenvalues");
+  WorkArray<double> e(workspace, n, "eigenvalues");
+  reduce_to_tridiagonal(matrix.data(), n, d.data(), e.data(), false, workspace);
+  expects(solve_tridiagonal(d.data(), e.data(), n, false, workspace), "bisection ends");
+  return {d.data(), d.data() + n};
+}
+
+}  // namespace vindex::cpu
