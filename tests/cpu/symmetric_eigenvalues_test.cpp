@@ -23,7 +23,7 @@ TEST(SymmetricEigenvalues, OfTwoByTwoByHand) {
 }
 
 // min(i, j) counted from 1 is the inverse of a second difference with one free end: its eigenvalues
-// are 1 / (2 - 2 cos((2k - 1) pi / (2n + 1))). Sizes on either side of the two-stage reduction.
+// are 1 / (4 sin^2((2k - 1) pi / (4n + 2))). Sizes on either side of the two-stage reduction.
 TEST(SymmetricEigenvalues, OfMinimaInClosedForm) {
   for (const std::int64_t n : {std::int64_t{7}, std::int64_t{300}}) {
     std::vector<double> matrix;
@@ -38,7 +38,7 @@ TEST(SymmetricEigenvalues, OfMinimaInClosedForm) {
     for (std::int64_t k = 1; k <= n; ++k) {
       const double angle = (2.0 * static_cast<double>(k) - 1.0) * std::numbers::pi /
                            (2.0 * static_cast<double>(n) + 1.0);
-      const double expected = 1.0 / (2.0 - 2.0 * std::cos(angle));
+      const double expected = 0.25 / (std::sin(0.5 * angle) * std::sin(0.5 * angle));
       EXPECT_NEAR(values[static_cast<std::size_t>(n - k)], expected, 1e-13 * largest) << n;
     }
   }
