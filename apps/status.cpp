@@ -94,7 +94,7 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
         fmt::format("{} ended without a word (killed?); what {} had finished and not stored "
                     "is {} again",
                     processes(status.gone), status.gone == 1 ? "it" : "they",
-                    status.schema == results::FileSchema::kCompare ? "compared" : "measured"));
+                    results::outcome_word(status.schema)));
   }
   for (const results::FailedRow& row : status.failed_rows) {
     const std::string slice = row.slice < 0 ? "" : fmt::format("#{}", row.slice);

@@ -1,6 +1,6 @@
 #include "bulk_writer.hpp"
 
-#include "chunk_pack.hpp"
+#include "packed_rows.hpp"
 #include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
@@ -9,13 +9,10 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
-#include <future>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <set>
-#include <thread>
 #include <utility>
 
 namespace vindex::results {
@@ -55,33 +52,6 @@ void write_members(h5::File& file, const std::string& group, const Members& memb
   dataset.make_scale("matrix");
 }
 
-/// Writes `count` rows in chunks of `step`, `elements` values each (zeros behind the last row).
-/// Rows are fetched and written here, one chunk after the other; between them every core packs one.
-template <typename Fetch>
-void write_packed_rows(h5::File& file, h5::Dataset& dataset, std::uint64_t count,
-                       std::uint64_t step, std::uint64_t elements, const Fetch& fetch) {
-  const std::size_t window = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 32);
-  std::deque<std::pair<std::uint64_t, std::future<std::vector<std::byte>>>> packing;
-  const auto write_first = [&] {
-    dataset.write_packed(packing.front().first, packing.front().second.get());
-    packing.pop_front();
-    file.check_storage();
-  };
-  for (std::uint64_t first = 0; first < count; first += step) {
-    if (packing.size() == window) {
-      write_first();
-    }
-    std::vector<double> block(elements, 0.0);
-    fetch(first, std::span(block));
-    packing.emplace_back(first, std::async(std::launch::async, [block = std::move(block)] {
-                           return pack_chunk(std::as_bytes(std::span(block)), sizeof(double));
-                         }));
-  }
-  while (!packing.empty()) {
-    write_first();
-  }
-}
-
 void write_spectrum_group(h5::File& file, const std::string& group, bool part,
                           const Members& members, std::span<const StoredRow* const> rows,
                           BulkSource& bulk) {
@@ -114,7 +84,7 @@ void write_spectrum_group(h5::File& file, const std::string& group, bool part,
       file.check_storage();
     }
   } else {
-    write_packed_rows(file, dataset, members.size(), step, step * width, read_rows);
+    write_packed_rows<double>(file, dataset, members.size(), step, step * width, read_rows);
   }
   const std::array<std::string, 2> scales = {group + "/matrix", index};
   file.attach_scales(dataset, scales);

@@ -10,6 +10,44 @@
 
 namespace vindex::results {
 
+namespace {
+
+/// The values of a scale as a line of the fingerprint; of many, how many there are and the ends.
+std::string scale_line(const ScaleValues& values) {
+  constexpr std::size_t kMostListed = 64;
+  const auto line = [](const auto& numbers) {
+    return numbers.size() <= kMostListed
+               ? fmt::format("{}", fmt::join(numbers, " "))
+               : fmt::format("{} from {} to {}", numbers.size(), numbers.front(), numbers.back());
+  };
+  return values.integers.empty() ? line(values.doubles) : line(values.integers);
+}
+
+/// What rows hold must be alike too, whatever the run thinks of.
+void add_stored_lines(const RunDescription& run, Fingerprint& lines) {
+  if (run.schema == FileSchema::kResults) {
+    lines.emplace_back("stored.mode", run.mode);
+    lines.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
+    lines.emplace_back("stored.vectors", std::to_string(run.vectors));
+    lines.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
+    if (run.sampled) {  // files of earlier versions have no such line
+      lines.emplace_back("stored.sample", "yes");
+    }
+    return;
+  }
+  if (run.schema == FileSchema::kCompare) {
+    lines.emplace_back("stored.spectra", run.compare.spectra ? "yes" : "no");
+  }
+  if (!run.optional_columns.empty()) {
+    lines.emplace_back("stored.columns", fmt::format("{}", fmt::join(run.optional_columns, " ")));
+  }
+  for (const auto& [name, values] : run.scales) {
+    lines.emplace_back("stored.scale " + name, scale_line(values));
+  }
+}
+
+}  // namespace
+
 FileDescription describe(const RunDescription& run) {
   FileDescription out;
   out.schema = run.schema;
@@ -25,23 +63,19 @@ FileDescription describe(const RunDescription& run) {
   for (const auto& [name, value] : run.fingerprint) {
     out.fingerprint.emplace_back(printable(name), printable(value));
   }
-  // What rows hold must be alike too, whatever the run thinks of.
-  if (run.schema == FileSchema::kCompare) {
-    out.other_model = printable(run.compare.other_model);
-    out.spectra_joined = run.compare.spectra;
-    for (const UnpairedMatrix& matrix : run.compare.unpaired) {
-      out.unpaired.push_back({matrix.side, printable(matrix.tensor), printable(matrix.reason)});
-    }
-    out.fingerprint.emplace_back("stored.spectra", run.compare.spectra ? "yes" : "no");
-  } else {
-    out.fingerprint.emplace_back("stored.mode", run.mode);
-    out.fingerprint.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
-    out.fingerprint.emplace_back("stored.vectors", std::to_string(run.vectors));
-    out.fingerprint.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
-    if (run.sampled) {  // files of earlier versions have no such line
-      out.fingerprint.emplace_back("stored.sample", "yes");
-    }
+  out.other_model = printable(run.compare.other_model);
+  out.spectra_joined = run.compare.spectra;
+  for (const UnpairedMatrix& matrix : run.compare.unpaired) {
+    out.unpaired.push_back({matrix.side, printable(matrix.tensor), printable(matrix.reason)});
   }
+  out.scales = run.scales;
+  out.optional_columns = run.optional_columns;
+  for (const RunAttribute& attribute : run.attributes) {
+    const auto* const text = std::get_if<std::string>(&attribute.value);
+    out.attributes.push_back(text == nullptr ? attribute
+                                             : RunAttribute{attribute.name, printable(*text)});
+  }
+  add_stored_lines(run, out.fingerprint);
   out.command = run.command_json;
   out.settings = run.settings_json;
   out.inputs = run.inputs_json;

@@ -5,6 +5,7 @@
 #include <vindex/results/run_store.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,10 +37,15 @@ struct FileDescription {
   std::string command, settings, inputs, environment, config;
   std::vector<TensorEntry> tensors;
 
-  // Of kCompare.
+  // Of kCompare, the first of kCka too.
   std::string other_model;
   bool spectra_joined = false;
   std::vector<UnpairedMatrix> unpaired;
+
+  // Of schemas with a CellTable.
+  std::map<std::string, ScaleValues> scales;
+  std::vector<std::string> optional_columns;
+  std::vector<RunAttribute> attributes;
 
   bool fast() const { return mode == "fast"; }
 };

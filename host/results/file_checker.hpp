@@ -66,7 +66,8 @@ class FileChecker {
   std::vector<std::string> wrong_;
 };
 
-/// What is wrong with an open file of `vindex compare`.
+/// What is wrong with an open file of `vindex compare`, or of a schema whose rows are all cells.
 std::vector<std::string> validate_pairs(ResultsReader& reader);
+std::vector<std::string> validate_cells(ResultsReader& reader);
 
 }  // namespace vindex::results

@@ -300,6 +300,12 @@ void File::set_attribute(const std::string& path, const std::string& name, std::
                   scalar_space(), &value);
 }
 
+void File::set_attribute(const std::string& path, const std::string& name, double value) {
+  const LibraryLock lock;
+  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE,
+                  scalar_space(), &value);
+}
+
 void File::set_attribute(const std::string& path, const std::string& name,
                          std::span<const std::int8_t> values) {
   const LibraryLock lock;

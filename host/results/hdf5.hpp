@@ -120,6 +120,7 @@ class File {
   void write_text(const std::string& path, const std::string& text);  ///< scalar
   void set_attribute(const std::string& path, const std::string& name, const std::string& value);
   void set_attribute(const std::string& path, const std::string& name, std::int64_t value);
+  void set_attribute(const std::string& path, const std::string& name, double value);
   void set_attribute(const std::string& path, const std::string& name,
                      std::span<const std::int8_t> values);
   /// Attaches one scale (its path) to each dimension; once for a dataset. The scales' own lists of

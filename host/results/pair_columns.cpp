@@ -1,31 +1,16 @@
 #include "pair_columns.hpp"
 
-#include <vindex/core/error.hpp>
+#include "cell_columns.hpp"
+
 #include <vindex/results/pair_cells.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace vindex::results {
 
 namespace {
-
-/// The column `name` of /matrix/ under the name `other`.
-Column shared_column(const std::vector<Column>& columns, const char* name, const char* other,
-                     const char* long_name = nullptr) {
-  const auto found = std::find_if(columns.begin(), columns.end(),
-                                  [&](const Column& column) { return column.name == name; });
-  expects(found != columns.end(), "a column of /matrix/ that /pair/ has too");
-  Column column = *found;
-  column.name = other;
-  if (long_name != nullptr) {
-    column.long_name = long_name;
-  }
-  return column;
-}
 
 Column text_column(const char* name, const char* long_name, std::string StoredRow::*member) {
   Column column;
@@ -38,20 +23,7 @@ Column text_column(const char* name, const char* long_name, std::string StoredRo
 }
 
 Column cell_column(std::string name, std::string long_name, std::size_t cell) {
-  Column column;
-  column.name = std::move(name);
-  column.long_name = std::move(long_name);
-  column.units = "1";
-  column.number = [cell](const StoredRow& row, std::size_t) {
-    return cell < row.cells.size() ? row.cells[cell] : std::numeric_limits<double>::quiet_NaN();
-  };
-  column.set_number = [cell](StoredRow& row, std::size_t, double value) {
-    if (row.cells.size() < kPairCells) {
-      row.cells = empty_pair_cells();
-    }
-    row.cells[cell] = value;
-  };
-  return column;
+  return number_cell(std::move(name), std::move(long_name), cell, kPairCells);
 }
 
 Column cell_column(const char* name, const char* long_name, PairCell cell) {

@@ -59,6 +59,7 @@ class NoBulk final : public BulkSource {
     expects(false, "a run description has no spectra");
   }
   measure::SingularVectors vectors(const StoredRow& /*row*/) override { return {}; }
+  ArrayCell array(const StoredRow& /*row*/, std::size_t /*number*/) override { return {}; }
 };
 
 }  // namespace

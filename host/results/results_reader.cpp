@@ -159,6 +159,7 @@ FileDescription ResultsReader::description() const {
     describe_spectra(out);
   } else {
     describe_pairs(out);
+    describe_cells(out);
   }
   if (file_.exists("/run")) {
     out.command = file_.read_text("/run/command");
@@ -171,7 +172,9 @@ FileDescription ResultsReader::description() const {
 }
 
 void ResultsReader::describe_pairs(FileDescription& out) const {
-  out.other_model = file_.text_attribute("/", "model_b");
+  if (file_.has_attribute("/", "model_b")) {
+    out.other_model = file_.text_attribute("/", "model_b");
+  }
   out.spectra_joined = has_pair_spectra(file_);
   if (!file_.exists("/unpaired")) {
     return;

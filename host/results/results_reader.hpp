@@ -9,6 +9,7 @@
 #include "storage.hpp"
 #include "stored_row.hpp"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,9 @@ class ResultsReader {
   std::vector<StoredRow> all_rows(std::int32_t source);
   void read_sigma(std::int64_t row, std::span<double> out);
   measure::SingularVectors read_vectors(std::int64_t row);
+  /// Array `number` of CellTable::arrays in row `row`; empty where the file has none (a run
+  /// description, or a column that it does not hold).
+  ArrayCell read_array(std::int64_t row, std::size_t number);
 
  private:
   struct Place {
@@ -67,6 +71,7 @@ class ResultsReader {
   };
   void describe_spectra(FileDescription& out) const;
   void describe_pairs(FileDescription& out) const;
+  void describe_cells(FileDescription& out) const;
   void index_bulk();
   std::vector<StoredRow> read_rows(std::int32_t source, model::ResultTable table, bool whole);
   std::int64_t row_count(model::ResultTable table) const;
@@ -79,6 +84,8 @@ class ResultsReader {
   std::vector<Group> groups_;
   std::unordered_map<std::int64_t, Place> spectra_;
   std::unordered_map<std::int64_t, Place> vectors_;
+  std::optional<FileDescription> cells_;  ///< describe_cells(), once it is needed
+  std::map<std::size_t, h5::Dataset> arrays_;
 };
 
 /// Files that rows come from, by number, a few open at a time.
@@ -92,6 +99,7 @@ class SourcePool final : public BulkSource {
   void close_all();
   void sigma(const StoredRow& row, std::span<double> out) override;
   measure::SingularVectors vectors(const StoredRow& row) override;
+  ArrayCell array(const StoredRow& row, std::size_t number) override;
 
  private:
   struct Entry {

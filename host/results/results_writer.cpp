@@ -1,6 +1,8 @@
 #include "results_writer.hpp"
 
+#include "array_columns.hpp"
 #include "bulk_writer.hpp"
+#include "cell_description.hpp"
 #include "derived_tables.hpp"
 #include "result_tables.hpp"
 #include "schema.hpp"
@@ -8,6 +10,7 @@
 
 #include <vindex/core/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
@@ -92,12 +95,20 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
   const bool bare = kind != FileKind::kWhole;
   const Schema& schema = schema_of(description.schema);
   const std::string group = table_group(schema, which);
+  const std::vector<Column> columns = table_columns(description, which);
+  std::vector<std::string> coordinates;
+  for (const char* name : {"layer", "expert", "block", "role", schema.name_column}) {
+    if (std::any_of(columns.begin(), columns.end(),
+                    [&](const Column& column) { return column.name == name; })) {
+      coordinates.emplace_back(name);
+    }
+  }
   TableWriter table(file, group, schema.dimension, rows.size(), "row number",
-                    {"layer", "expert", "block", "role", schema.name_column}, bare);
+                    std::move(coordinates), bare);
   if (schema.has_spectra) {
     table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
   }
-  for (Column& column : table_columns(description, which)) {
+  for (Column column : columns) {
     if (column.name == "of_matrix") {
       column.number = [&](const StoredRow& row, std::size_t) {
         return static_cast<double>(parent_of(row, numbers));
@@ -138,6 +149,7 @@ void write_resume(h5::File& file, FileKind kind, const FileDescription& descript
   file.write_strings("/resume/fingerprint_value", values);
   file.set_attribute("/resume", "part", std::int64_t{kind == FileKind::kWhole ? 0 : 1});
   if (!schema.has_spectra) {
+    write_cell_resume(file, description);
     return;
   }
   file.set_attribute("/resume", "spectra", std::int64_t{description.store_spectra});
@@ -176,8 +188,12 @@ void write_root(h5::File& file, FileKind kind, const FileDescription& descriptio
   file.set_attribute("/", "model", description.model);
   if (schema.has_spectra) {
     file.set_attribute("/", "mode", description.mode);
-  } else {
+  } else if (!description.other_model.empty()) {
     file.set_attribute("/", "model_b", description.other_model);
+  }
+  for (const RunAttribute& attribute : description.attributes) {
+    std::visit([&](const auto& value) { file.set_attribute("/", attribute.name, value); },
+               attribute.value);
   }
   file.set_attribute("/", "backend", description.backend);
 }
@@ -200,11 +216,14 @@ void write_unpaired(h5::File& file, FileKind kind, const FileDescription& descri
 }
 
 /// A file of a schema without spectra.
-void write_pairs(h5::File& file, FileKind kind, const FileDescription& description,
-                 std::span<const StoredRow* const> rows) {
+void write_cells(h5::File& file, FileKind kind, const FileDescription& description,
+                 std::span<const StoredRow* const> rows, BulkSource& bulk) {
   write_table(file, model::ResultTable::kMatrix, kind, description, rows, {});
+  write_arrays(file, kind, description, rows, bulk);
   if (kind != FileKind::kPart) {
-    write_unpaired(file, kind, description);
+    if (description.schema == FileSchema::kCompare) {
+      write_unpaired(file, kind, description);
+    }
     write_run(file, description);
   }
   write_resume(file, kind, description, rows);
@@ -236,7 +255,7 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   h5::File file = h5::File::create(storage, label);
   write_root(file, kind, description, count_statuses(matrices), count_statuses(rows).skipped == 0);
   if (!schema_of(description.schema).has_spectra) {
-    write_pairs(file, kind, description, rows);
+    write_cells(file, kind, description, rows, bulk);
     file.close();
     return;
   }

@@ -1,3 +1,4 @@
+#include "cell_columns.hpp"
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"
@@ -79,6 +80,10 @@ class Store final : public RunStore {
     pending_bytes_ += row.sigma.size() * sizeof(double) + sizeof(StoredRow);
     if (row.vectors) {
       pending_bytes_ += (row.vectors->left.size() + row.vectors->right.size()) * sizeof(float);
+    }
+    require_fitting(description_, row);
+    for (const ArrayCell& array : row.arrays) {
+      pending_bytes_ += array.bytes();
     }
     const measure::Status before = gathered_[number].status;
     set_outcome(gathered_[number], std::move(row), description_.store_spectra);

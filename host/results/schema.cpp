@@ -1,9 +1,15 @@
 #include "schema.hpp"
 
+#include "cell_columns.hpp"
+#include "cell_description.hpp"
 #include "pair_columns.hpp"
 #include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/results/activations_cells.hpp>
+#include <vindex/results/cka_cells.hpp>
+#include <vindex/results/experts_cells.hpp>
+#include <vindex/results/routing_cells.hpp>
 
 #include <algorithm>
 #include <array>
@@ -12,26 +18,70 @@ namespace vindex::results {
 
 namespace {
 
-constexpr std::array<Schema, 2> kSchemas = {{{.id = FileSchema::kResults,
+/// Pairs have columns of their own (pair_columns.hpp).
+constexpr CellTable kPairTable = {};
+
+constexpr std::array<Schema, 6> kSchemas = {{{.id = FileSchema::kResults,
                                               .name = "vindex-results",
                                               .version = "1.2",
-                                              .major = 1,
                                               .rows = "matrices",
                                               .verb = "measure",
                                               .table = "/matrix",
                                               .dimension = "matrix",
                                               .name_column = "tensor",
-                                              .has_spectra = true},
+                                              .has_spectra = true,
+                                              .outcome = "measured"},
                                              {.id = FileSchema::kCompare,
                                               .name = "vindex-compare",
                                               .version = "1.0",
-                                              .major = 1,
                                               .rows = "pairs",
                                               .verb = "compare",
                                               .table = "/pair",
                                               .dimension = "pair",
                                               .name_column = "tensor_a",
-                                              .has_spectra = false}}};
+                                              .outcome = "compared",
+                                              .cells = &kPairTable},
+                                             {.id = FileSchema::kExperts,
+                                              .name = "vindex-experts",
+                                              .version = "1.0",
+                                              .rows = "groups",
+                                              .verb = "experts",
+                                              .table = "/group",
+                                              .dimension = "group",
+                                              .name_column = "tensor",
+                                              .outcome = "measured",
+                                              .cells = &kExpertsTable},
+                                             {.id = FileSchema::kCka,
+                                              .name = "vindex-cka",
+                                              .version = "1.0",
+                                              .rows = "layers",
+                                              .verb = "cka",
+                                              .table = "/layer",
+                                              .dimension = "entry",
+                                              .name_column = "tensor",
+                                              .outcome = "compared",
+                                              .cells = &kCkaTable,
+                                              .root_scale = "layers_a"},
+                                             {.id = FileSchema::kActivations,
+                                              .name = "vindex-activations",
+                                              .version = "1.0",
+                                              .rows = "layers",
+                                              .verb = "activations",
+                                              .table = "/layer",
+                                              .dimension = "entry",
+                                              .name_column = "tensor",
+                                              .outcome = "measured",
+                                              .cells = &kActivationsTable},
+                                             {.id = FileSchema::kRouting,
+                                              .name = "vindex-routing",
+                                              .version = "1.0",
+                                              .rows = "layers",
+                                              .verb = "routing",
+                                              .table = "/layer",
+                                              .dimension = "entry",
+                                              .name_column = "tensor",
+                                              .outcome = "measured",
+                                              .cells = &kRoutingTable}}};
 
 }  // namespace
 
@@ -46,21 +96,33 @@ const Schema& schema_of(FileSchema id) {
 
 const char* row_noun(FileSchema schema) { return schema_of(schema).rows; }
 const char* writing_verb(FileSchema schema) { return schema_of(schema).verb; }
+const char* outcome_word(FileSchema schema) { return schema_of(schema).outcome; }
 
 std::string table_group(const Schema& schema, model::ResultTable table) {
   return is_derived(table) ? table_group(table) : std::string(schema.table);
 }
 
 std::vector<Column> table_columns(const FileDescription& description, model::ResultTable table) {
-  return description.schema == FileSchema::kCompare
-             ? pair_columns(description.spectra_joined)
-             : matrix_columns(column_options(description, table));
+  switch (description.schema) {
+    case FileSchema::kResults:
+      return matrix_columns(column_options(description, table));
+    case FileSchema::kCompare:
+      return pair_columns(description.spectra_joined);
+    default:
+      return cell_columns(schema_of(description.schema), description.optional_columns);
+  }
 }
 
 std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
                                   model::ResultTable table) {
-  return schema.id == FileSchema::kCompare ? pair_columns(has_pair_spectra(file))
-                                           : matrix_columns(column_options(file, table));
+  switch (schema.id) {
+    case FileSchema::kResults:
+      return matrix_columns(column_options(file, table));
+    case FileSchema::kCompare:
+      return pair_columns(has_pair_spectra(file));
+    default:
+      return cell_columns(schema, optional_columns_in(file));
+  }
 }
 
 std::vector<Column> resume_columns(const Schema& schema) {

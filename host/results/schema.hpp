@@ -5,6 +5,7 @@
 
 #include "columns.hpp"
 
+#include <vindex/results/cell_table.hpp>
 #include <vindex/results/run_store.hpp>
 
 #include <span>
@@ -24,6 +25,12 @@ struct Schema {
   const char* dimension = "";    ///< its dimension scale
   const char* name_column = "";  ///< of it: the tensor that a row is of
   bool has_spectra = false;      ///< /spectra/, /vectors/, /tensor/, /layer/ and derived tables
+  const char* outcome = "";      ///< what a finished row is: "measured"
+  /// What rows hold beside their identity, of schemas without spectra.
+  const CellTable* cells = nullptr;
+  /// Where arrays and their scales are: the group of the table, or (where this is not empty) the
+  /// root, along a scale of this name that holds the rows' layers.
+  const char* root_scale = "";
 };
 
 std::span<const Schema> schemas();

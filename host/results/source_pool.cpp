@@ -52,4 +52,14 @@ measure::SingularVectors SourcePool::vectors(const StoredRow& row) {
   return reader(row.bulk.source).read_vectors(row.bulk.row);
 }
 
+ArrayCell SourcePool::array(const StoredRow& row, std::size_t number) {
+  if (row.bulk.memory) {
+    const std::vector<ArrayCell>& arrays = row.bulk.memory->arrays;
+    return number < arrays.size() ? arrays[number] : ArrayCell();
+  }
+  return row.bulk.source < 0 || row.status == measure::Status::kSkipped
+             ? ArrayCell()
+             : reader(row.bulk.source).read_array(row.bulk.row, number);
+}
+
 }  // namespace vindex::results

@@ -61,6 +61,7 @@ void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum) {
     bulk->sigma = std::move(result.sigma);
   }
   bulk->vectors = std::move(result.vectors);
+  bulk->arrays = std::move(result.arrays);
   row.sigma_count = static_cast<std::int64_t>(bulk->sigma.size());
   row.vector_count = bulk->vectors ? bulk->vectors->count : 0;
   row.bulk = {.memory = std::move(bulk), .source = -1, .row = -1};

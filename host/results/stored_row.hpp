@@ -19,6 +19,7 @@ namespace vindex::results {
 struct RowBulk {
   std::vector<double> sigma;
   std::optional<measure::SingularVectors> vectors;
+  std::vector<ArrayCell> arrays = {};  ///< ResultRow::arrays
 };
 
 /// Where the bulk of a row is: in memory, or in row `row` of file `source` of a SourcePool.

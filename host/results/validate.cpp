@@ -242,7 +242,14 @@ std::vector<std::string> validate_file(const std::string& path) {
     return {printable(path) + " is a part of a run, not a results file"};
   }
   try {
-    return reader.schema().has_spectra ? SpectraChecker(reader).run() : validate_pairs(reader);
+    switch (reader.schema().id) {
+      case FileSchema::kResults:
+        return SpectraChecker(reader).run();
+      case FileSchema::kCompare:
+        return validate_pairs(reader);
+      default:
+        return validate_cells(reader);
+    }
   } catch (const FormatError& error) {
     return {error.what()};
   }

@@ -11,6 +11,9 @@ std::uint64_t bulk_bytes(const results::ResultRow& row) {
   if (row.vectors) {
     bytes += sizeof(float) * (row.vectors->left.size() + row.vectors->right.size());
   }
+  for (const results::ArrayCell& array : row.arrays) {
+    bytes += array.bytes();
+  }
   return bytes;
 }
 

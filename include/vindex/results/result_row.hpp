@@ -5,6 +5,7 @@
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/sample_angles.hpp>
 #include <vindex/model/model_index.hpp>
+#include <vindex/results/array_cell.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -34,6 +35,8 @@ struct ResultRow {
   decode::Moments moments;
   std::optional<measure::SampleAngles> sample;  ///< with RunDescription::sampled
   std::vector<double> cells;  ///< numbers of a schema whose columns are cells, in their order
+  /// Of a schema with array columns (CellTable::arrays), in their order; empty: NaN in all of them.
+  std::vector<ArrayCell> arrays = {};
 };
 
 }  // namespace vindex::results

@@ -7,17 +7,23 @@
 #include <vindex/results/result_row.hpp>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace vindex::results {
 
 /// The kinds of file that are written, resumed, merged and validated alike.
 enum class FileSchema : std::uint8_t {
-  kResults,  ///< vindex-results: spectra of one model
-  kCompare,  ///< vindex-compare: pairs of matrices of two models
+  kResults,      ///< vindex-results: spectra of one model
+  kCompare,      ///< vindex-compare: pairs of matrices of two models
+  kExperts,      ///< vindex-experts: how alike the experts of a layer are
+  kCka,          ///< vindex-cka: layers of one dump of activations beside those of another
+  kActivations,  ///< vindex-activations: statistics of dumped activations, layer by layer
+  kRouting,      ///< vindex-routing: where routers send tokens, layer by layer
 };
 
 /// A matrix that has no partner, for /unpaired/.
@@ -27,9 +33,15 @@ struct UnpairedMatrix {
   std::string reason;
 };
 
+/// An attribute of the root that says what was measured: permutations, tokens, a rule.
+struct RunAttribute {
+  std::string name;
+  std::variant<std::int64_t, double, std::string> value;
+};
+
 /// What of a run that compares is nowhere else.
 struct CompareDescription {
-  std::string other_model;  ///< B as given
+  std::string other_model;  ///< B as given (kCompare, kCka)
   bool spectra = false;     ///< columns of both sides' spectra
   /// Per matrix of RunDescription::matrices, which are those of A: tensor_b and encoding_b.
   std::vector<std::pair<std::string, std::string>> partners;
@@ -67,6 +79,11 @@ struct RunDescription {
   bool sampled = false;
   std::vector<TensorSample> tensor_samples = {};  ///< per tensor record, with `sampled`
   CompareDescription compare;                     ///< of kCompare
+  /// Of a schema with a CellTable: the values of every scale of it, by name. Rows of earlier runs
+  /// are reused where these, the optional columns and the fingerprint are the same.
+  std::map<std::string, ScaleValues> scales = {};
+  std::vector<std::string> optional_columns = {};  ///< those of Presence::kOptional that rows have
+  std::vector<RunAttribute> attributes = {};
 };
 
 struct WorkerShare {
@@ -109,7 +126,7 @@ class RunStore {
   virtual void publish_file() = 0;
 };
 
-/// Spectra and vectors that wait in memory for the next part, unless less is asked for.
+/// Spectra, vectors and arrays that wait in memory for the next part, unless less is asked for.
 inline constexpr std::uint64_t kMostPendingBytes = 64U << 20U;
 /// Memory of one row in a RunStore beside these: as gathered, and again while the published file is
 /// read back.
@@ -117,7 +134,7 @@ inline constexpr std::uint64_t kStoredRowBytes = 4096;
 
 /// Opens or resumes `path`. Errors: OutputError 73 (cannot create), ConfigurationError 78 (other
 /// fingerprint, newer schema), SystemError. `restart` discards earlier state. Beyond
-/// `pending_bytes` of finished spectra and vectors a part is published by itself.
+/// `pending_bytes` of finished spectra, vectors and arrays a part is published by itself.
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
                                          const WorkerShare& share, bool restart,
                                          std::uint64_t pending_bytes = kMostPendingBytes);
@@ -154,6 +171,7 @@ FileSchema schema_at(const std::string& path);
 /// What the rows of a file are called, and the verb that writes them.
 const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
 const char* writing_verb(FileSchema schema);  ///< "measure", "compare"
+const char* outcome_word(FileSchema schema);  ///< "measured", "compared": what a finished row is
 
 /// Where the run of results file `path` stands. Errors: MissingInputError, FormatError.
 RunStatus read_status(const std::string& path);

@@ -31,7 +31,7 @@ struct RowFacts {
   double cost = 0.0;        ///< arithmetic; only ratios within a job matter
 };
 
-/// Memory that a finished row holds beyond its own size: spectra, vectors.
+/// Memory that a finished row holds beyond its own size: spectra, vectors, arrays.
 std::uint64_t bulk_bytes(const results::ResultRow& row);
 
 /// The row of what could not be done because of `error`; its index is not set.

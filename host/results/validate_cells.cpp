@@ -1,0 +1,135 @@
+// Owns the check of a file whose rows are cells (experts, cka, activations, routing): columns,
+// arrays and their scales, the range of every number, and what each kind promises beside that.
+#include "cell_columns.hpp"
+#include "cell_rules.hpp"
+#include "file_checker.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::results {
+
+namespace {
+
+/// Float32 cosines are rounded.
+constexpr double kSlack = 1e-6;
+
+bool is_within(double value, const Range& range) {
+  return std::isnan(value) || (value >= range.least - kSlack && value <= range.most + kSlack);
+}
+
+class CellChecker final : FileChecker {
+ public:
+  explicit CellChecker(ResultsReader& reader) : FileChecker(reader) {}
+
+  std::vector<std::string> run() {
+    for (const char* name : {"Conventions", "title", "history", "model", "backend"}) {
+      require_attribute("/", name);
+    }
+    attempt([&] {
+      row_columns(model::ResultTable::kMatrix,
+                  table_columns(reader_.schema(), file_, model::ResultTable::kMatrix), "");
+    });
+    attempt([&] {
+      description_ = reader_.description();
+      scales();
+      arrays();
+    });
+    if (!wrong_.empty()) {
+      return wrong_;  // rows cannot be interpreted
+    }
+    rows_ = reader_.rows(0);
+    order(model::ResultTable::kMatrix);
+    counts(0);
+    for (const StoredRow& row : rows_) {
+      numbers(row);
+    }
+    std::vector<std::string> more = broken_rules(reader_, description_, rows_);
+    wrong_.insert(wrong_.end(), more.begin(), more.end());
+    run_texts();
+    return wrong_;
+  }
+
+ private:
+  void scales() {
+    for (const ScaleColumn& scale : reader_.schema().cells->scales) {
+      const std::string path = array_path(reader_.schema(), scale.name);
+      const auto found = description_.scales.find(std::string(scale.name));
+      require(found != description_.scales.end(), path + " is missing");
+      if (found != description_.scales.end()) {
+        column(path, scale.integer ? h5::Type::kInt64 : h5::Type::kFloat64, {found->second.size()},
+               "");
+      }
+    }
+  }
+
+  void arrays() {
+    const Schema& schema = reader_.schema();
+    const std::uint64_t total =
+        file_.open_dataset(fmt::format("{}/{}", schema.table, schema.name_column)).shape().at(0);
+    if (*schema.root_scale != '\0') {
+      column(array_path(schema, schema.root_scale), h5::Type::kInt64, {total}, "");
+    }
+    for (const PresentArray& array : present_arrays(description_)) {
+      if (array.shape.empty()) {
+        continue;  // its scale is missing, which is said
+      }
+      h5::Shape shape = {total};
+      shape.insert(shape.end(), array.shape.begin(), array.shape.end());
+      column(array.path, array.column->float32 ? h5::Type::kFloat32 : h5::Type::kFloat64, shape,
+             array.scales.front());
+      attempt([&] {
+        const h5::Dataset dataset = file_.open_dataset(array.path);
+        for (std::size_t i = 1; i < array.scales.size(); ++i) {
+          require(file_.has_scale(dataset, i, array.scales[i]),
+                  array.path + ": no dimension scale " + array.scales[i]);
+        }
+        require(file_.has_attribute(dataset, "units"), array.path + ": attribute units is missing");
+      });
+    }
+  }
+
+  void numbers(const StoredRow& row) {
+    const Schema& schema = reader_.schema();
+    const bool measured = row.status == measure::Status::kMeasured;
+    for (std::size_t i = 0; i < row.cells.size(); ++i) {
+      const CellColumn& cell = schema.cells->cells[i];
+      require(is_within(row.cells[i], cell.range),
+              fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,
+                          row.cells[i], row_key(row), cell.range.least, cell.range.most));
+      require(measured || std::isnan(row.cells[i]),
+              fmt::format("{}/{}: {} is not measured and has a number", schema.table, cell.name,
+                          row_key(row)));
+    }
+    for (const PresentArray& array : present_arrays(description_)) {
+      const ArrayCell cell = reader_.read_array(row.bulk.row, array.number);
+      const auto check = [&](const auto& values) {
+        const auto bad = std::find_if(values.begin(), values.end(), [&](auto value) {
+          return !is_within(static_cast<double>(value), array.column->range) ||
+                 (!measured && !std::isnan(value));
+        });
+        if (bad != values.end()) {
+          require(false, measured ? fmt::format("{}: {} of {} is not between {} and {}", array.path,
+                                                *bad, row_key(row), array.column->range.least,
+                                                array.column->range.most)
+                                  : fmt::format("{}: {} is not measured and has a number",
+                                                array.path, row_key(row)));
+        }
+      };
+      check(cell.floats);
+      check(cell.doubles);
+    }
+  }
+
+  FileDescription description_;
+};
+
+}  // namespace
+
+std::vector<std::string> validate_cells(ResultsReader& reader) { return CellChecker(reader).run(); }
+
+}  // namespace vindex::results

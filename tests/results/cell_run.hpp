@@ -1,0 +1,21 @@
+// Owns small runs of the kinds whose rows are cells (experts, cka, activations, routing), built by
+// hand so that their numbers keep every promise of their schemas.
+#pragma once
+
+#include <vindex/results/run_store.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace vindex::results::testing {
+
+/// `layers` rows of `schema` along scales of a few values, optional columns included.
+RunDescription cell_run(FileSchema schema, std::int32_t layers = 4);
+
+/// What a job would have found for row `index`: different from row to row.
+ResultRow cell_row(const RunDescription& run, std::int64_t index);
+
+/// A complete file of `run` at `path`.
+void write_cells(const std::string& path, const RunDescription& run);
+
+}  // namespace vindex::results::testing
