@@ -1,5 +1,4 @@
 #include "edit_plan.hpp"
-#include "safetensors_metadata.hpp"
 #include "tensor_copy.hpp"
 
 #include <vindex/core/error.hpp>
@@ -8,6 +7,7 @@
 #include <vindex/write/gguf_writer.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/rewrite_model.hpp>
+#include <vindex/write/safetensors_metadata.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
@@ -194,19 +194,25 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
   refuse_source_as_target(model, target);
   const std::vector<EditPart> parts = plan_edit(model, edit);
   const TensorsOfShard tensors = tensors_by_shard(model);
-  TensorCopy copy(model, parts);
+  TensorCopy copy(model, parts, options.stop);
   RewriteReport report;
   const auto local = options.store == nullptr ? shard::open_local_store(model.path) : nullptr;
   shard::ModelStore& store = local ? *local : *options.store;
-  if (model.shards.size() == 1 && !store.file().empty()) {
-    require_free_target(target, options.replace);
-    require_free_space(target, bytes_of(model));
-    AtomicFile file(target, kOutputErrors);
-    write_shard(model, 0, tensors.front(), copy, file);
-    file.publish();
-    report.files.push_back(file_name_of(target));
-  } else {
-    write_folder(model, tensors, copy, target, store, report);
+  try {
+    if (model.shards.size() == 1 && !store.file().empty()) {
+      require_free_target(target, options.replace);
+      require_free_space(target, bytes_of(model));
+      AtomicFile file(target, kOutputErrors);
+      write_shard(model, 0, tensors.front(), copy, file);
+      file.publish();
+      report.files.push_back(file_name_of(target));
+    } else {
+      write_folder(model, tensors, copy, target, store, report);
+    }
+  } catch (const Stopped&) {
+    report.files.clear();
+    report.stopped = true;
+    return report;
   }
   report.counts = copy.counts();
   return report;

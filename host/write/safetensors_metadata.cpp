@@ -1,6 +1,5 @@
-#include "safetensors_metadata.hpp"
-
 #include <vindex/core/json_scanner.hpp>
+#include <vindex/write/safetensors_metadata.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -25,10 +25,17 @@ void copy_range(shard::ByteSource& source, std::uint64_t offset, std::uint64_t b
 
 }  // namespace
 
-TensorCopy::TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts)
-    : model_(model), parts_(parts) {}
+TensorCopy::TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts,
+                       const std::atomic<int>* stop)
+    : model_(model), parts_(parts), stop_(stop) {}
 
-void TensorCopy::run(std::size_t index, const TensorSink& sink) {
+void TensorCopy::run(std::size_t index, const TensorSink& to) {
+  const TensorSink sink = [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+    if (stop_ != nullptr && *stop_ != 0) {
+      throw Stopped();
+    }
+    to(offset, bytes);
+  };
   const shard::StoredTensor& tensor = model_.tensors[index];
   auto part = std::lower_bound(
       parts_.begin(), parts_.end(), index,

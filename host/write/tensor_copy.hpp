@@ -5,6 +5,7 @@
 
 #include <vindex/core/error.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,14 +17,18 @@ namespace vindex::write {
 /// Takes bytes of a tensor from `offset` (within it) on.
 using TensorSink = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
+/// Ends a pass that was asked to stop.
+struct Stopped {};
+
 /// One pass over a model's tensors; its buffers are kept from one to the next.
 class TensorCopy {
  public:
   /// All must outlive this.
-  TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts);
+  TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts,
+             const std::atomic<int>* stop = nullptr);
 
-  /// Gives all bytes of tensor `index` of the model to `sink`, in order.
-  void run(std::size_t index, const TensorSink& sink);
+  /// Gives all bytes of tensor `index` of the model to `to`, in order. Throws Stopped.
+  void run(std::size_t index, const TensorSink& to);
   const decode::RewriteCounts& counts() const { return counts_; }
 
  private:
@@ -33,6 +38,7 @@ class TensorCopy {
 
   const shard::ModelFiles& model_;
   const std::vector<EditPart>& parts_;
+  const std::atomic<int>* stop_;
   std::vector<std::byte> buffer_;
   std::vector<std::byte> encoded_;
   decode::RewriteCounts counts_;

@@ -2,9 +2,8 @@
 // kept of it.
 #pragma once
 
-#include "purify/scratch_file.hpp"
-
 #include <vindex/organ/purify.hpp>
+#include <vindex/write/scratch_file.hpp>
 
 namespace vindex::organ {
 
@@ -12,8 +11,8 @@ namespace vindex::organ {
 struct MatrixTools {
   measure::Backend& backend;
   const PurifyOptions& options;
-  ScratchFile* weights = nullptr;
-  ScratchFile* factors = nullptr;
+  write::ScratchFile* weights = nullptr;
+  write::ScratchFile* factors = nullptr;
 };
 
 /// The outcome for `matrix`, stored plainly, whole, whose new bytes are of `out_type`. Errors:

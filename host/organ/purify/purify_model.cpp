@@ -171,10 +171,10 @@ PurifyResult purify_model(const GgufSource& source, measure::Backend& backend,
                                 options.ram_budget, least));
   }
   if (options.encode && options.keep_weights) {
-    result.weights = std::make_shared<ScratchFile>(options.scratch_folder);
+    result.weights = std::make_shared<write::ScratchFile>(options.scratch_folder);
   }
   if (options.keep_factors) {
-    result.factors = std::make_shared<ScratchFile>(options.scratch_folder);
+    result.factors = std::make_shared<write::ScratchFile>(options.scratch_folder);
   }
   std::vector<Unit> units;
   for (std::size_t i = 0; i < result.tensors.size(); ++i) {

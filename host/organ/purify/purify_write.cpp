@@ -1,6 +1,4 @@
 // The model with what changed, and the factors by themselves.
-#include "purify/scratch_file.hpp"
-
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/decode/decode_matrix.hpp>
@@ -9,6 +7,7 @@
 #include <vindex/organ/purify.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/safetensors_writer.hpp>
+#include <vindex/write/scratch_file.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -24,9 +24,11 @@
 #include <string>
 #include <vector>
 
-namespace vindex::organ {
-
+namespace vindex::write {
 class ScratchFile;
+}
+
+namespace vindex::organ {
 
 struct PurifyOptions {
   PurifyRule rule = {};
@@ -82,8 +84,8 @@ struct PurifyResult {
   PurifyOptions options = {};
   std::vector<PurifiedTensor> tensors = {};  ///< every tensor of the selection's names and layers
   bool stopped = false;
-  std::shared_ptr<ScratchFile> weights = {};
-  std::shared_ptr<ScratchFile> factors = {};
+  std::shared_ptr<write::ScratchFile> weights = {};
+  std::shared_ptr<write::ScratchFile> factors = {};
   std::size_t changed_count() const;  ///< tensors
 };
 

@@ -17,6 +17,7 @@
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,11 +52,13 @@ struct RewriteOptions {
   bool replace = false;  ///< a single file may take the place of one that lies there
   /// Where the model was opened from, if not by its path; must outlive the call.
   shard::ModelStore* store = nullptr;
+  const std::atomic<int>* stop = nullptr;  ///< not 0: nothing appears
 };
 
 struct RewriteReport {
   std::vector<std::string> files;  ///< written, without their folder, in order
   decode::RewriteCounts counts;    ///< of NewWeights
+  bool stopped = false;            ///< as was asked: nothing was written
 };
 
 /// Writes `model` with `edit` to `target`: a file where the model is one file that was given as

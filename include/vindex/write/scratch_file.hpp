@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace vindex::organ {
+namespace vindex::write {
 
 class ScratchFile {
  public:
@@ -22,6 +22,9 @@ class ScratchFile {
   std::uint64_t append(std::span<const std::byte> bytes);
   /// Bytes that were appended. From any thread. Errors: SystemError E-SCRATCH.
   void read(std::uint64_t offset, std::span<std::byte> into) const;
+  /// All bytes appended so far, mapped: pages come and go as memory allows. They are valid until
+  /// this object ends; nothing is appended afterwards. Errors: SystemError E-SCRATCH.
+  std::span<const std::byte> mapped();
 
  private:
   [[noreturn]] void fail(int error_number, const char* what) const;
@@ -29,6 +32,7 @@ class ScratchFile {
   std::string folder_;
   int descriptor_ = -1;
   std::atomic<std::uint64_t> end_{0};
+  std::span<const std::byte> mapping_;
 };
 
-}  // namespace vindex::organ
+}  // namespace vindex::write

@@ -1,16 +1,16 @@
-#include "purify/scratch_file.hpp"
-
 #include <vindex/core/error.hpp>
+#include <vindex/write/scratch_file.hpp>
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
 
-namespace vindex::organ {
+namespace vindex::write {
 
 ScratchFile::ScratchFile(std::string folder) : folder_(std::move(folder)) {
   descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -27,7 +27,12 @@ ScratchFile::ScratchFile(std::string folder) : folder_(std::move(folder)) {
   }
 }
 
-ScratchFile::~ScratchFile() { ::close(descriptor_); }
+ScratchFile::~ScratchFile() {
+  if (!mapping_.empty()) {
+    ::munmap(const_cast<std::byte*>(mapping_.data()), mapping_.size());
+  }
+  ::close(descriptor_);
+}
 
 std::uint64_t ScratchFile::append(std::span<const std::byte> bytes) {
   const std::uint64_t start = end_.fetch_add(bytes.size());
@@ -61,8 +66,21 @@ void ScratchFile::read(std::uint64_t offset, std::span<std::byte> into) const {
   }
 }
 
+std::span<const std::byte> ScratchFile::mapped() {
+  const auto bytes = static_cast<std::size_t>(end_.load());
+  if (mapping_.empty() && bytes > 0) {
+    void* const start = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor_, 0);
+    if (start == MAP_FAILED) {
+      fail(errno, "the scratch file cannot be mapped");
+    }
+    mapping_ = {static_cast<const std::byte*>(start), bytes};
+  }
+  expects(mapping_.size() == bytes, "a scratch file that grew after it was mapped");
+  return mapping_;
+}
+
 void ScratchFile::fail(int error_number, const char* what) const {
   throw SystemError("E-SCRATCH", error_number, fmt::format("{}: {}", printable(folder_), what));
 }
 
-}  // namespace vindex::organ
+}  // namespace vindex::write
