@@ -143,7 +143,8 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments) 
     }
   }
   // Behind a nested verb, too.
-  const std::ptrdiff_t behind = arguments[1] == "organ" && arguments.size() > 2 ? 3 : 2;
+  const std::ptrdiff_t behind =
+      (arguments[1] == "organ" || arguments[1] == "edit") && arguments.size() > 2 ? 3 : 2;
   arguments.insert(arguments.begin() + behind, flags.begin(), flags.end());
   return arguments;
 }

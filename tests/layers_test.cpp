@@ -27,14 +27,15 @@ const Allowed& allowed_includes() {
       {"write", {"write", "shard", "decode", "core"}},
       {"organ",
        {"organ", "run", "results", "write", "model", "measure", "shard", "blas", "decode", "core"}},
+      {"edit", {"edit", "run", "write", "model", "measure", "shard", "blas", "decode", "core"}},
       {"synth", {"synth", "write", "decode", "core"}},
       {"run",
        {"run", "results", "model", "cpu", "kernels", "blas", "measure", "shard", "decode", "core"}},
       {"bench",
-       {"organ", "bench", "run", "results", "model", "cpu", "blas", "measure", "shard", "write",
-        "synth", "decode", "core"}},
+       {"edit", "organ", "bench", "run", "results", "model", "cpu", "blas", "measure", "shard",
+        "write", "synth", "decode", "core"}},
       {"apps",
-       {"organ", "bench", "run", "results", "model", "measure", "shard", "synth", "decode",
+       {"edit", "organ", "bench", "run", "results", "model", "measure", "shard", "synth", "decode",
         "core"}},
   };
   return table;

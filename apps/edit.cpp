@@ -1,0 +1,284 @@
+// The verb edit: low-rank changes of a model, as a model, an adapter and a patch.
+#include "report_file.hpp"
+#include "run_talk.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <vindex/edit/edit_model.hpp>
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  edit::EditSettings settings;
+  std::vector<std::string> direction;
+  std::string side = "right", as = "model", slice, report, ram_budget, backend = "auto";
+  std::string device = "0", config;
+  bool json = false;
+};
+
+/// `--direction feature F` takes two words; where the first is a file the second was the model.
+void settle_words(Flags& flags) {
+  edit::EditSettings& settings = flags.settings;
+  if (settings.verb == edit::EditVerb::kDelete) {
+    const bool is_word = flags.direction[0] == "feature" || flags.direction[0] == "singular";
+    if (flags.direction.size() == 2 && !is_word && settings.model.empty()) {
+      settings.model = flags.direction[1];
+      flags.direction.pop_back();
+    }
+    if (flags.direction.size() == 2 && !is_word) {
+      throw UsageError("E-USAGE",
+                       fmt::format("--direction {} {}: one file, or feature F, or "
+                                   "singular I",
+                                   printable(flags.direction[0]), printable(flags.direction[1])));
+    }
+    settings.direction = edit::parse_direction(fmt::format("{}", fmt::join(flags.direction, " ")));
+  }
+  if (settings.model.empty()) {
+    throw UsageError("E-USAGE", "the model is missing: vindex edit VERB MODEL ...");
+  }
+}
+
+void settle_slice(Flags& flags) {
+  if (flags.slice.empty()) {
+    return;
+  }
+  if (flags.slice == "all") {
+    flags.settings.every_slice = true;
+    return;
+  }
+  std::int32_t number = 0;
+  const char* const end = flags.slice.data() + flags.slice.size();
+  const auto [rest, error] = std::from_chars(flags.slice.data(), end, number);
+  if (error != std::errc() || rest != end || number < 0) {
+    throw UsageError("E-SLICE",
+                     fmt::format("--slice {}: a number from 0 on, or all", printable(flags.slice)));
+  }
+  flags.settings.slice = number;
+}
+
+std::unique_ptr<measure::Backend> open_backend(const Flags& flags, const Session& session) {
+  run::RunSettings settings;
+  settings.backend = backend_of(flags.backend);
+  settings.devices = parse_devices(flags.device);
+  settings.threads = flags.settings.threads;
+  settings.blas_core = blas_core_wish();
+  settings.options.vectors = 1;
+  settings.unset_variables = session.unset_variables;
+  std::string note;
+  auto backends = run::open_backends(settings, note);
+  say(session, note);
+  return std::move(backends.front());
+}
+
+edit::EditSettings settings_of(Flags flags, const Session& session) {
+  settle_words(flags);
+  settle_slice(flags);
+  edit::EditSettings settings = flags.settings;
+  if (settings.verb != edit::EditVerb::kApply &&
+      settings.tensor.empty() == settings.tensors.empty()) {
+    throw UsageError("E-USAGE", settings.verb == edit::EditVerb::kDelete
+                                    ? "name the matrix with --tensor, or several with --tensors"
+                                    : "name the matrix with --tensor");
+  }
+  if (!settings.tensors.empty() && !flags.slice.empty()) {
+    throw UsageError("E-USAGE", "--tensors takes every slice; --slice belongs to --tensor");
+  }
+  if (!settings.layers.empty() && settings.tensors.empty()) {
+    throw UsageError("E-USAGE", "--layers belongs to --tensors");
+  }
+  if (!std::isfinite(settings.alpha) || !std::isfinite(settings.ridge) || settings.ridge < 0.0) {
+    throw UsageError("E-USAGE", "--alpha and --ridge are finite numbers, --ridge not negative");
+  }
+  settings.side = flags.side == "left" ? edit::Side::kLeft : edit::Side::kRight;
+  settings.as_lora = flags.as == "lora";
+  settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
+  settings.program = fmt::format("vindex {} ({})", run::program_version(), run::program_commit());
+  settings.stop = &catch_stop_signals();
+  settings.backend = [flags, &session] { return open_backend(flags, session); };
+  if (!session.quiet && is_live(STDERR_FILENO)) {
+    settings.progress = [](std::size_t done, std::size_t total) {
+      std::fputs(
+          fmt::format("\r{} of {} matrices{}", done, total, done == total ? "\n" : "").c_str(),
+          stderr);
+    };
+  }
+  return settings;
+}
+
+Ending run_edit(const Flags& flags, const Session& session) {
+  const edit::EditSettings settings = settings_of(flags, session);
+  const ReportFile file(flags.report, "vindex-edit/1");
+  const edit::EditResult result = edit::edit_model(settings);
+  if (result.stopped) {
+    return stopped_early("nothing was written");
+  }
+  for (const Warning& warning : result.warnings) {
+    say(session, fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+  const std::string json = flags.json || file.is_wanted() ? edit::edit_json(result) : std::string();
+  file.write(json);
+  if (flags.json) {
+    print_result(json);
+  } else if (!session.quiet) {
+    print_result(edit::edit_text(result, text_width(STDOUT_FILENO)));
+  }
+  return {};
+}
+
+/// What every verb has.
+CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<Flags>& flags,
+                   const char* name, const char* help) {
+  CLI::App* verb = edit.add_subcommand(name, help);
+  edit::EditSettings& settings = flags->settings;
+  verb->add_option("model", settings.model, "Model folder or file");
+  verb->add_option("-o,--output", settings.output,
+                   "Where the edited model goes: a file as the model is one, else a folder; with "
+                   "--as lora the adapter; without it nothing but the report is made");
+  verb->add_option("--as", flags->as, "model, or lora: a PEFT folder, of a GGUF model a .gguf")
+      ->check(CLI::IsMember({"model", "lora"}))
+      ->capture_default_str();
+  verb->add_option(
+      "--save-patch", settings.save_patch,
+      "Write the edit as a patch too (.safetensors): `edit apply --alpha -1` undoes it");
+  verb->add_option("--probe", settings.probe,
+                   "Inputs of the matrix, one a row (.npy): what the edit changes there");
+  verb->add_flag("--replace", settings.replace, "Replace files that are there");
+  verb->add_option("--report", flags->report, "Write the report as JSON to this file");
+  verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+  verb->add_option("--threads", settings.threads, "Threads (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_ram_budget(*verb, flags->ram_budget);
+  verb->add_flag("--json", flags->json, "The report as one JSON document");
+  verb->add_option("--config", flags->config,
+                   "File of the same flags, one `name = value` a line; the command line outranks "
+                   "it");
+  on_choice(*verb, session, [&session, flags] { return run_edit(*flags, session); });
+  return verb;
+}
+
+void add_tensor(CLI::App& verb, Flags& flags) {
+  verb.add_option("--tensor", flags.settings.tensor, "Logical name of the matrix");
+  verb.add_option("--slice", flags.slice, "Slice of a stack (expert, head): a number, or all");
+}
+
+void add_delete(CLI::App& edit, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  flags->settings.verb = edit::EditVerb::kDelete;
+  CLI::App* verb = add_verb(
+      edit, session, flags, "delete",
+      "Take a direction out of a matrix: W - alpha W v v^T, or W - alpha u u^T W\n\n"
+      "Examples:\n"
+      "  vindex edit delete MODEL --tensor model.layers.1.self_attn.o_proj.weight "
+      "--direction v.npy --side left -o EDITED\n"
+      "  vindex edit delete model.gguf --tensor blk.3.ffn_gate_exps.weight --slice 5 "
+      "--direction feature 12 -o edited.gguf\n"
+      "  vindex edit delete MODEL --tensor lm_head.weight --direction singular 0 -o EDITED "
+      "--save-patch undo.safetensors\n"
+      "  vindex edit delete MODEL --tensors '.*(o_proj|down_proj)\\.weight' --layers 8-20 "
+      "--direction v.npy --side left --as lora -o ADAPTER\n"
+      "W is out x in whatever the storage: right is the side of inputs.");
+  add_tensor(*verb, *flags);
+  verb->add_option("--tensors", flags->settings.tensors,
+                   "Several: regular expression for the whole logical name");
+  verb->add_option("--layers", flags->settings.layers, "Of --tensors these layers: 0,1,15-20");
+  verb->add_option(
+          "--direction", flags->direction,
+          "A vector (.npy); `feature F`: row F of the gate_proj of the same MLP; `singular "
+          "I`: the I-th singular vector, 0 is the largest")
+      ->expected(1, 2)
+      ->required();
+  verb->add_option("--side", flags->side, "right (inputs) or left (outputs)")
+      ->check(CLI::IsMember({"right", "left"}))
+      ->capture_default_str();
+  verb->add_option("--alpha", flags->settings.alpha, "How much of it: 1 all, 2 reflects")
+      ->capture_default_str();
+  verb->add_option("--backend", flags->backend, "auto, cpu, cuda: who finds singular vectors")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--device", flags->device, "CUDA device")->capture_default_str();
+}
+
+void add_insert(CLI::App& edit, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  flags->settings.verb = edit::EditVerb::kInsert;
+  CLI::App* verb =
+      add_verb(edit, session, flags, "insert",
+               "Add d to what a matrix answers to k: W + d k^T / (k . k)\n\n"
+               "Example:\n  vindex edit insert MODEL --tensor model.layers.3.mlp.down_proj.weight "
+               "--key k.npy --value d.npy -o EDITED");
+  add_tensor(*verb, *flags);
+  verb->add_option("--key", flags->settings.key, "k (.npy), as many numbers as W has inputs")
+      ->required();
+  verb->add_option("--value", flags->settings.value, "d (.npy), as many as W has outputs")
+      ->required();
+}
+
+void add_memit(CLI::App& edit, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  flags->settings.verb = edit::EditVerb::kMemit;
+  CLI::App* verb =
+      add_verb(edit, session, flags, "memit",
+               "Many keys at once: W + D (K^T C^-1 K + ridge I)^-1 K^T C^-1\n\n"
+               "Example:\n  vindex edit memit MODEL --tensor model.layers.3.mlp.down_proj.weight "
+               "--keys K.npy --values D.npy --covariance C.npy -o EDITED\n"
+               "Keys and values are columns.");
+  add_tensor(*verb, *flags);
+  verb->add_option("--keys", flags->settings.keys, "K (.npy), in x n")->required();
+  verb->add_option("--values", flags->settings.values,
+                   "D (.npy), out x n: what is added to the outputs at the keys")
+      ->required();
+  verb->add_option("--covariance", flags->settings.covariance,
+                   "C (.npy), in x in: E[k k^T] of usual inputs; without it the identity");
+  verb->add_option("--ridge", flags->settings.ridge, "Added to the diagonal of K^T C^-1 K")
+      ->capture_default_str();
+}
+
+void add_apply(CLI::App& edit, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  flags->settings.verb = edit::EditVerb::kApply;
+  CLI::App* verb = add_verb(
+      edit, session, flags, "apply",
+      "Add a patch or a LoRA adapter (PEFT, MLX, GGUF) to a model\n\n"
+      "Examples:\n  vindex edit apply MODEL --patch undo.safetensors --alpha -1 -o RESTORED\n"
+      "  vindex edit apply MODEL --patch ADAPTER_FOLDER -o MERGED\n"
+      "A patch knows the weights that it was made from and those that it left; others need "
+      "--force.");
+  verb->add_option("--patch", flags->settings.patch, "Patch (.safetensors) or adapter")->required();
+  verb->add_option("--alpha", flags->settings.alpha, "Multiplies the edit; -1 takes it back")
+      ->capture_default_str();
+  verb->add_flag("--force", flags->settings.force,
+                 "Also to other weights; of an adapter the factors alone");
+}
+
+}  // namespace
+
+void add_edit(CLI::App& app, Session& session) {
+  CLI::App* edit = app.add_subcommand(
+      "edit",
+      "Change a model by low-rank edits: delete a direction, insert facts, apply patches\n\n"
+      "Examples:\n"
+      "  vindex edit delete MODEL --tensor NAME --direction v.npy --side left -o EDITED\n"
+      "  vindex edit insert MODEL --tensor NAME --key k.npy --value d.npy -o EDITED\n"
+      "  vindex edit memit MODEL --tensor NAME --keys K.npy --values D.npy -o EDITED\n"
+      "  vindex edit apply EDITED --patch undo.safetensors --alpha -1 -o RESTORED\n"
+      "`vindex edit VERB --help` has more.");
+  edit->require_subcommand(1);
+  add_delete(*edit, session);
+  add_insert(*edit, session);
+  add_memit(*edit, session);
+  add_apply(*edit, session);
+}
+
+}  // namespace vindex::apps

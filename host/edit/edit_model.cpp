@@ -1,0 +1,346 @@
+#include "edit_outputs.hpp"
+#include "npy_matrix.hpp"
+#include "targets.hpp"
+
+#include <vindex/blas/blas.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/edit/edit_model.hpp>
+#include <vindex/run/matrix_loader.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace vindex::edit {
+namespace {
+
+/// Without a budget: what arrays may take.
+constexpr std::uint64_t kUsualBytes = std::uint64_t{4} << 30U;
+/// An edit of which less arrives is lost in rounding.
+constexpr double kArrived = 0.5;
+
+/// One run: the model, what was read beside it, and the matrices one by one.
+class Editing {
+ public:
+  explicit Editing(const EditSettings& settings)
+      : settings_(settings),
+        files_(shard::open_model(settings.model,
+                                 {.model_config = settings.model_config, .for_matrices = true})),
+        index_(model::index_model(files_)),
+        watch_(files_) {}
+
+  EditResult run() {
+    EditResult result;
+    result.settings = settings_;
+    result.warnings = files_.warnings;
+    require_outputs(settings_, files_);
+    const bool wants_model = !settings_.output.empty() && !settings_.as_lora;
+    find_targets_of(result);
+    require_decodable(wants_model);
+    read_arrays(result);
+    if (settings_.direction.kind == DirectionChoice::Kind::kSingular &&
+        settings_.verb == EditVerb::kDelete) {
+      backend_ = settings_.backend();
+    }
+    use_threads();
+    if (wants_model) {
+      scratch_.emplace(folder_of(settings_.output));
+    }
+    result.encoded = wants_model;
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      if (!edit_target(i, result)) {
+        result.stopped = true;
+        return result;
+      }
+      if (settings_.progress) {
+        settings_.progress(i + 1, targets_.size());
+      }
+    }
+    watch_.require_unchanged();
+    const EditedModel edited = {files_, index_, targets_, scratch_ ? &*scratch_ : nullptr, parts_};
+    write_outputs(edited, result);
+    return result;
+  }
+
+ private:
+  std::uint64_t budget() const {
+    return settings_.ram_budget == 0 ? kUsualBytes : settings_.ram_budget;
+  }
+
+  void find_targets_of(EditResult& result) {
+    if (settings_.verb != EditVerb::kApply) {
+      targets_ = find_targets(index_, settings_);
+      return;
+    }
+    patch_ = read_patch(settings_.patch, settings_.force);
+    result.patch_kind = patch_.kind;
+    result.warnings.insert(result.warnings.end(), patch_.warnings.begin(), patch_.warnings.end());
+    for (PatchEntry& entry : patch_.entries) {
+      const model::MatrixRecord& target = target_of(index_, entry);
+      if (std::find(targets_.begin(), targets_.end(), &target) != targets_.end()) {
+        throw FormatError("E-PATCH-FORMAT", printable(settings_.patch),
+                          fmt::format("two entries are of {}", model::matrix_name(target)));
+      }
+      targets_.push_back(&target);
+    }
+  }
+
+  void require_decodable(bool wants_model) {
+    for (const model::MatrixRecord* matrix : targets_) {
+      if (!matrix->unsupported.empty() || !decode::is_decodable(matrix->encoding)) {
+        throw FormatError("E-UNSUPPORTED", model::matrix_name(*matrix),
+                          matrix->unsupported.empty()
+                              ? fmt::format("encoding {} cannot be decoded", matrix->encoding.label)
+                              : matrix->unsupported);
+      }
+      if (wants_model && !can_encode(watch_, *matrix)) {
+        throw ConfigurationError(
+            "E-ENCODE-TYPE",
+            fmt::format("{}: {} cannot be encoded again; --as lora writes the edit as an adapter "
+                        "beside the model, or edit the model in F32, F16, BF16, Q8_0, Q5_1, Q5_0, "
+                        "Q4_1, Q4_0, fp8 blocks or INT4 groups",
+                        model::matrix_name(*matrix), matrix->encoding.label));
+      }
+    }
+  }
+
+  void read_arrays(EditResult& result) {
+    const auto read = [this](const std::string& path) { return read_npy_matrix(path, budget()); };
+    switch (settings_.verb) {
+      case EditVerb::kDelete:
+        if (settings_.direction.kind == DirectionChoice::Kind::kFile) {
+          first_ = read(settings_.direction.file);
+        }
+        break;
+      case EditVerb::kInsert:
+        first_ = read(settings_.key);
+        second_ = read(settings_.value);
+        break;
+      case EditVerb::kMemit:
+        first_ = read(settings_.keys);
+        second_ = read(settings_.values);
+        if (!settings_.covariance.empty()) {
+          covariance_ = read(settings_.covariance);
+        }
+        break;
+      case EditVerb::kApply:
+        break;
+    }
+    if (!settings_.probe.empty()) {
+      probe_ = read(settings_.probe);
+      result.probe_count = probe_->rows;
+    }
+  }
+
+  void use_threads() const {
+    const std::int32_t threads = settings_.threads > 0 ? settings_.threads : usable_cores();
+    blas::blas().openblas_set_num_threads(threads);
+  }
+
+  [[noreturn]] void refuse_shape(const model::MatrixRecord& matrix, const std::string& file,
+                                 const char* what, std::int64_t length, std::int64_t wanted) const {
+    throw FormatError(
+        "E-EDIT-SHAPE", printable(file),
+        fmt::format("{} has {} components; {} is {} x {} (out x in), so {} are wanted", what,
+                    length, model::matrix_name(matrix), matrix.rows, matrix.cols, wanted));
+  }
+
+  /// A vector, however the array is shaped.
+  static std::int64_t length_of(const Matrix& matrix) {
+    return matrix.rows == 1 || matrix.cols == 1 ? matrix.rows * matrix.cols : -1;
+  }
+
+  LowRankEdit edit_of(std::size_t index, const model::MatrixRecord& matrix, EditedMatrix& out,
+                      std::optional<Direction>& direction) {
+    switch (settings_.verb) {
+      case EditVerb::kDelete: {
+        blas::blas().openblas_set_num_threads(1);  // what back ends count on
+        ChosenDirection chosen = choose_direction(watch_, index_, matrix, settings_,
+                                                  first_ ? &*first_ : nullptr, backend_.get());
+        use_threads();
+        const std::vector<double> image = image_of(watch_, matrix, chosen.direction);
+        out.direction = chosen.text;
+        out.share_null = 1.0 / static_cast<double>(chosen.direction.unit.size());
+        LowRankEdit edit = deletion(settings_.side, chosen.direction.unit, image, settings_.alpha);
+        direction = std::move(chosen.direction);
+        return edit;
+      }
+      case EditVerb::kInsert:
+        if (length_of(*first_) != matrix.cols) {
+          refuse_shape(matrix, settings_.key, "the key", length_of(*first_), matrix.cols);
+        }
+        if (length_of(*second_) != matrix.rows) {
+          refuse_shape(matrix, settings_.value, "the value", length_of(*second_), matrix.rows);
+        }
+        return insertion(first_->values, second_->values);
+      case EditVerb::kMemit:
+        if (first_->rows != matrix.cols) {
+          refuse_shape(matrix, settings_.keys, "a key (a column)", first_->rows, matrix.cols);
+        }
+        if (second_->rows != matrix.rows) {
+          refuse_shape(matrix, settings_.values, "a value (a column)", second_->rows, matrix.rows);
+        }
+        out.condition.emplace();
+        return memit(*first_, *second_, covariance_ ? &*covariance_ : nullptr, settings_.ridge,
+                     *out.condition);
+      case EditVerb::kApply:
+        break;
+    }
+    return scaled(std::move(patch_.entries[index].edit), settings_.alpha);
+  }
+
+  /// Random directions, then the keys of an insertion with what they are to become, then --probe.
+  std::vector<Probe> probes_for(const model::MatrixRecord& matrix) {
+    std::vector<Probe> probes;
+    Probe& random = random_[matrix.cols];
+    if (random.count == 0) {
+      random = random_probe(matrix.cols);
+    }
+    probes.push_back(random);
+    if (settings_.verb == EditVerb::kInsert || settings_.verb == EditVerb::kMemit) {
+      Probe keys;
+      keys.count = settings_.verb == EditVerb::kInsert ? 1 : first_->cols;
+      keys.inputs.assign(first_->values.begin(), first_->values.end());
+      keys.wanted.assign(second_->values.begin(), second_->values.end());
+      probes.push_back(std::move(keys));
+    }
+    if (probe_) {
+      if (probe_->cols != matrix.cols) {
+        throw FormatError(
+            "E-EDIT-SHAPE", printable(settings_.probe),
+            fmt::format("is {} x {}; rows are inputs of {}, which have {} components", probe_->rows,
+                        probe_->cols, model::matrix_name(matrix), matrix.cols));
+      }
+      Probe own;
+      own.count = probe_->rows;
+      own.inputs.resize(probe_->values.size());
+      for (std::int64_t i = 0; i < probe_->rows; ++i) {
+        for (std::int64_t j = 0; j < probe_->cols; ++j) {
+          own.inputs[static_cast<std::size_t>(j * probe_->rows + i)] =
+              static_cast<float>(probe_->values[static_cast<std::size_t>(i * probe_->cols + j)]);
+        }
+      }
+      probes.push_back(std::move(own));
+    }
+    return probes;
+  }
+
+  bool edit_target(std::size_t i, EditResult& result) {
+    const model::MatrixRecord& matrix = *targets_[i];
+    EditedMatrix out;
+    out.entry.tensor = matrix.tensor;
+    out.entry.slice = matrix.slice;
+    out.encoding = matrix.encoding.label;
+    out.transposed = matrix.transposed;
+    std::optional<Direction> direction;
+    out.entry.edit = edit_of(i, matrix, out, direction);
+    for (const std::vector<float>* factor : {&out.entry.edit.a, &out.entry.edit.b}) {
+      if (!std::all_of(factor->begin(), factor->end(),
+                       [](float value) { return std::isfinite(value); })) {
+        throw FormatError("E-EDIT-VALUES", model::matrix_name(matrix),
+                          "the edit's factors are beyond float32");
+      }
+    }
+    out.spectrum = spectrum_of(out.entry.edit);
+    const std::vector<Probe> probes = probes_for(matrix);
+    MatrixEditOptions options;
+    options.probes = probes;
+    options.direction = direction ? &*direction : nullptr;
+    options.scratch = scratch_ ? &*scratch_ : nullptr;
+    options.stop = settings_.stop;
+    auto change = edit_matrix(watch_, matrix, out.entry.edit, options, parts_);
+    if (!change) {
+      return false;
+    }
+    out.change = std::move(*change);
+    out.entry.before = out.change.before;
+    out.entry.after = scratch_ ? out.change.after : std::string();
+    if (direction && out.change.norm > 0.0) {
+      out.share = std::pow(out.change.direction_before / out.change.norm, 2);
+    }
+    if (settings_.verb == EditVerb::kApply) {
+      require_base(patch_.entries[i], out, result);
+    }
+    judge(matrix, out, result);
+    result.matrices.push_back(std::move(out));
+    return true;
+  }
+
+  void require_base(const PatchEntry& wanted, const EditedMatrix& found, EditResult& result) const {
+    if (wanted.before.empty() || found.entry.before == wanted.before ||
+        found.entry.before == wanted.after) {
+      return;
+    }
+    const std::string text = fmt::format(
+        "{}: the weights are neither those that the patch was made from nor those that "
+        "it left",
+        excerpt(wanted.key()));
+    if (!settings_.force) {
+      throw ConfigurationError(
+          "E-PATCH-BASE",
+          text + "; --force applies it to another copy (quantised, or edited since)");
+    }
+    result.warnings.push_back({"W-PATCH-BASE", text});
+  }
+
+  void judge(const model::MatrixRecord& matrix, EditedMatrix& out, EditResult& result) const {
+    const MatrixChange& change = out.change;
+    if (scratch_ && change.edit_norm > 0.0 &&
+        (change.encoding_norm >= change.edit_norm || change.arrived < kArrived)) {
+      out.lost = true;
+      result.warnings.push_back(
+          {"W-EDIT-LOST",
+           fmt::format("{}: the edit ({:.2g} of the norm) is below the step of {}: rounding costs "
+                       "{:.2g}, {:.0f} % of the edit arrived",
+                       model::matrix_name(matrix), change.edit_norm / change.norm,
+                       matrix.encoding.label, change.encoding_norm / change.norm,
+                       100.0 * change.arrived)});
+    }
+    constexpr double kIll = 1e10;
+    if (out.condition && std::max(out.condition->keys, out.condition->covariance) > kIll) {
+      result.warnings.push_back(
+          {"W-EDIT-CONDITION",
+           fmt::format(
+               "{}: the equations are ill-conditioned ({:.1e} for the keys, at least {:.1e} "
+               "for the covariance): the edit may be large where no key is; a larger "
+               "--ridge or a larger diagonal of C helps",
+               model::matrix_name(matrix), out.condition->keys, out.condition->covariance)});
+    }
+  }
+
+  const EditSettings& settings_;
+  shard::ModelFiles files_;
+  model::ModelIndex index_;
+  run::SourceWatch watch_;
+  Records targets_;
+  Patch patch_;
+  std::optional<Matrix> first_, second_, covariance_, probe_;
+  std::unique_ptr<measure::Backend> backend_;
+  std::map<std::int64_t, Probe> random_;
+  std::optional<write::ScratchFile> scratch_;
+  std::vector<NewPart> parts_;
+};
+
+}  // namespace
+
+std::string_view verb_name(EditVerb verb) {
+  switch (verb) {
+    case EditVerb::kDelete:
+      return "delete";
+    case EditVerb::kInsert:
+      return "insert";
+    case EditVerb::kMemit:
+      return "memit";
+    case EditVerb::kApply:
+      return "apply";
+  }
+  return "";
+}
+
+EditResult edit_model(const EditSettings& settings) { return Editing(settings).run(); }
+
+}  // namespace vindex::edit

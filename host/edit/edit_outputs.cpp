@@ -1,0 +1,181 @@
+#include "edit_outputs.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/output_target.hpp>
+#include <vindex/write/rewrite_model.hpp>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+namespace vindex::edit {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code absent;
+  return fs::equivalent(a, b, absent);
+}
+
+/// Whether the model was given as one file, which one file then replaces.
+bool is_one_file(const shard::ModelFiles& files) {
+  std::error_code absent;
+  return files.shards.size() == 1 && !fs::is_directory(files.path, absent);
+}
+
+void refuse_sources(const shard::ModelFiles& files, const EditSettings& settings,
+                    const std::string& target) {
+  std::vector<std::string> inputs = files.side_files;
+  inputs.insert(inputs.end(),
+                {files.path, settings.patch, settings.direction.file, settings.key, settings.value,
+                 settings.keys, settings.values, settings.covariance, settings.probe});
+  for (const shard::Shard& shard : files.shards) {
+    inputs.push_back(shard.path);
+  }
+  for (const std::string& input : inputs) {
+    if (is_same_file(input, target)) {
+      throw OutputError(
+          "E-OUTPUT-SOURCE",
+          fmt::format("{}: is read by this edit; choose another name", printable(target)));
+    }
+  }
+}
+
+void require_free_folder(const std::string& path) {
+  std::error_code absent;
+  if (fs::is_directory(path, absent) && !fs::is_empty(path, absent)) {
+    throw OutputError("E-OUTPUT-NOT-EMPTY",
+                      fmt::format("{}: is not empty; choose another folder", printable(path)));
+  }
+}
+
+[[noreturn]] void refuse_kind(const std::string& output, const char* what, const char* wanted) {
+  throw UsageError("E-OUTPUT-KIND",
+                   fmt::format("-o {}: {} is written as {}", printable(output), what, wanted));
+}
+
+bool names_a_file(const std::string& output) {
+  return output.ends_with(".safetensors") || output.ends_with(".gguf");
+}
+
+write::ModelEdit edit_of(const EditedModel& model) {
+  write::ModelEdit edit;
+  const std::span<const std::byte> bytes = model.scratch->mapped();
+  for (const NewPart& part : model.parts) {
+    edit.bytes.push_back({model.files.tensors[static_cast<std::size_t>(part.tensor)].name,
+                          part.offset, bytes.subspan(part.scratch, part.bytes)});
+  }
+  return edit;
+}
+
+std::vector<AdaptedMatrix> adapted(const EditedModel& model, const EditResult& result) {
+  std::vector<AdaptedMatrix> out;
+  for (std::size_t i = 0; i < result.matrices.size(); ++i) {
+    const model::MatrixRecord& target = *model.targets[i];
+    const bool mixture = model.index.shape.experts.value_or(0) > 0;
+    const bool is_mlp = target.block == model::Block::kDenseMlp ||
+                        target.block == model::Block::kSharedExpert ||
+                        target.block == model::Block::kRouter;
+    out.push_back({&result.matrices[i].entry, target.block == model::Block::kEmbedding,
+                   target.transposed, stack_size(model.index, target), mixture && is_mlp});
+  }
+  return out;
+}
+
+void write_lora(const EditedModel& model, EditResult& result) {
+  const EditSettings& settings = result.settings;
+  const std::vector<AdaptedMatrix> matrices = adapted(model, result);
+  if (model.files.format == shard::ContainerFormat::kGguf) {
+    AtomicFile file(settings.output, write::kOutputErrors);
+    write_gguf_adapter(file, matrices, model.index.shape.architecture, settings.program);
+    file.publish();
+    result.files.push_back(file_name_of(settings.output));
+  } else {
+    write::OutputFolder folder(settings.output);
+    write_peft_adapter(folder, matrices, settings.model);
+    folder.publish();
+    result.files = {"adapter_model.safetensors", "adapter_config.json"};
+  }
+}
+
+}  // namespace
+
+void require_outputs(const EditSettings& settings, const shard::ModelFiles& files) {
+  const bool gguf = files.format == shard::ContainerFormat::kGguf;
+  const std::string& output = settings.output;
+  if (output.empty() && settings.as_lora) {
+    throw UsageError("E-USAGE", "--as lora needs -o");
+  }
+  if (!output.empty() && settings.as_lora) {
+    if (gguf != output.ends_with(".gguf")) {
+      refuse_kind(output, gguf ? "the adapter of a GGUF model" : "a PEFT adapter",
+                  gguf ? "one .gguf file" : "a folder");
+    }
+    if (!gguf && names_a_file(output)) {
+      refuse_kind(output, "a PEFT adapter", "a folder");
+    }
+  } else if (!output.empty() && is_one_file(files)) {
+    if (!output.ends_with(gguf ? ".gguf" : ".safetensors")) {
+      refuse_kind(output, "a model that is one file",
+                  gguf ? "one file, NAME.gguf" : "one file, NAME.safetensors");
+    }
+  } else if (!output.empty() && names_a_file(output)) {
+    refuse_kind(output, "a model of a folder or of several files", "a folder of the same files");
+  }
+  if (!output.empty()) {
+    refuse_sources(files, settings, output);
+    if (names_a_file(output)) {
+      require_free_target(output, settings.replace);
+    } else {
+      require_free_folder(output);
+    }
+  }
+  if (!settings.save_patch.empty()) {
+    if (!settings.save_patch.ends_with(".safetensors")) {
+      refuse_kind(settings.save_patch, "a patch", "NAME.safetensors");
+    }
+    if (settings.save_patch == output) {
+      throw UsageError("E-OUTPUT-KIND", "-o and --save-patch name the same file");
+    }
+    refuse_sources(files, settings, settings.save_patch);
+    require_free_target(settings.save_patch, settings.replace);
+  }
+}
+
+void write_outputs(const EditedModel& model, EditResult& result) {
+  const EditSettings& settings = result.settings;
+  std::optional<AtomicFile> patch;
+  if (!settings.save_patch.empty()) {
+    std::vector<PatchEntry> entries;
+    for (const EditedMatrix& matrix : result.matrices) {
+      entries.push_back(matrix.entry);
+    }
+    patch.emplace(settings.save_patch, write::kOutputErrors);
+    write_patch(*patch, entries, settings.program);
+  }
+  if (settings.stop != nullptr && *settings.stop != 0) {
+    result.stopped = true;
+    return;
+  }
+  if (!settings.output.empty() && settings.as_lora) {
+    write_lora(model, result);
+  } else if (!settings.output.empty()) {
+    write::RewriteOptions options;
+    options.replace = settings.replace;
+    options.stop = settings.stop;
+    const write::RewriteReport report =
+        write::rewrite_model(model.files, settings.output, edit_of(model), options);
+    if (report.stopped) {
+      result.stopped = true;
+      return;
+    }
+    result.files = report.files;
+  }
+  if (patch) {
+    patch->publish();
+  }
+}
+
+}  // namespace vindex::edit

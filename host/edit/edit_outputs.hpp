@@ -1,0 +1,28 @@
+// Owns what an edit leaves on disk: a model or an adapter, and a patch.
+#pragma once
+
+#include "targets.hpp"
+
+#include <vindex/edit/edit_model.hpp>
+#include <vindex/shard/model_files.hpp>
+
+namespace vindex::edit {
+
+/// A model whose edit is computed.
+struct EditedModel {
+  const shard::ModelFiles& files;
+  const model::ModelIndex& index;
+  const Records& targets;       ///< beside EditResult::matrices
+  write::ScratchFile* scratch;  ///< of new bytes; null: no model is written
+  const std::vector<NewPart>& parts;
+};
+
+/// Before the work: whether the outputs can be made under their names. Errors: UsageError
+/// E-OUTPUT-KIND, E-USAGE; OutputError E-OUTPUT-SOURCE, E-OUTPUT-EXISTS, E-OUTPUT-NOT-EMPTY.
+void require_outputs(const EditSettings& settings, const shard::ModelFiles& files);
+
+/// Writes them; the patch takes its name last, so that it never stands for a model that is not
+/// there. Sets `result.stopped` where a stop was asked for, then nothing appears.
+void write_outputs(const EditedModel& model, EditResult& result);
+
+}  // namespace vindex::edit

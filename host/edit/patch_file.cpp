@@ -1,0 +1,197 @@
+#include "adapter_patch.hpp"
+
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/json.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/edit/patch.hpp>
+#include <vindex/shard/safetensors.hpp>
+#include <vindex/write/safetensors_metadata.hpp>
+#include <vindex/write/safetensors_writer.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string_view>
+
+namespace vindex::edit {
+namespace {
+
+constexpr std::string_view kFormat = "vindex-patch/1";
+
+using Stored = std::map<std::string, const shard::SafetensorsTensor*, std::less<>>;
+
+std::string_view value_of(const write::SafetensorsMetadata& metadata, std::string_view key) {
+  for (const auto& [name, value] : metadata) {
+    if (name == key) {
+      return value;
+    }
+  }
+  return {};
+}
+
+std::vector<float> factor(shard::ByteSource& source, const shard::SafetensorsTensor& tensor) {
+  const decode::Encoding encoding = decode::plain_encoding(tensor.type);
+  const bool is_number =
+      tensor.type == decode::ElementType::kF32 || tensor.type == decode::ElementType::kF16 ||
+      tensor.type == decode::ElementType::kBF16 || tensor.type == decode::ElementType::kF64;
+  if (!is_number || tensor.shape.size() != 2 || tensor.shape[0] == 0 || tensor.shape[1] == 0) {
+    throw FormatError(
+        "E-PATCH-FORMAT", source.name(),
+        fmt::format("{} is no matrix of F32, F16, BF16 or F64", excerpt(tensor.name)));
+  }
+  std::vector<std::byte> bytes(tensor.bytes);
+  source.read(tensor.offset, bytes);
+  decode::EncodedMatrix view;
+  view.encoding = &encoding;
+  view.rows = tensor.shape[0];
+  view.cols = tensor.shape[1];
+  view.codes = bytes.data();
+  view.row_stride_bytes = static_cast<std::int64_t>(tensor.bytes) / view.rows;
+  std::vector<float> values(static_cast<std::size_t>(view.rows * view.cols));
+  decode::decode_matrix(view, values.data(), view.cols);
+  if (!std::all_of(values.begin(), values.end(),
+                   [](float value) { return std::isfinite(value); })) {
+    throw FormatError("E-PATCH-FORMAT", source.name(),
+                      fmt::format("{} holds numbers that are not finite", excerpt(tensor.name)));
+  }
+  return values;
+}
+
+/// NAME#I apart.
+void read_key(const std::string& key, PatchEntry& entry) {
+  const std::size_t at = key.rfind('#');
+  std::int32_t slice = -1;
+  const char* const end = key.data() + key.size();
+  if (at != std::string::npos && at + 1 < key.size()) {
+    const auto [rest, error] = std::from_chars(key.data() + at + 1, end, slice);
+    if (error == std::errc() && rest == end && slice >= 0) {
+      entry.tensor = key.substr(0, at);
+      entry.slice = slice;
+      return;
+    }
+  }
+  entry.tensor = key;
+}
+
+void read_digests(std::string_view text, const std::string& where, std::vector<PatchEntry>& all) {
+  if (text.empty()) {
+    return;
+  }
+  const JsonValue digests = parse_json(text, where, {});
+  for (PatchEntry& entry : all) {
+    const JsonValue* of = digests.find(entry.key());
+    for (auto [name, digest] : {std::pair{"before", &entry.before}, {"after", &entry.after}}) {
+      const JsonValue* value = of == nullptr ? nullptr : of->find(name);
+      if (value != nullptr && value->as_string() != nullptr) {
+        *digest = *value->as_string();
+      }
+    }
+  }
+}
+
+Patch read_own(shard::ByteSource& source, const write::SafetensorsMetadata& metadata) {
+  const shard::SafetensorsHeader header = shard::read_safetensors_header(source);
+  Patch patch;
+  patch.kind = kFormat;
+  Stored stored;
+  for (const shard::SafetensorsTensor& tensor : header.tensors) {
+    stored.emplace(tensor.name, &tensor);
+  }
+  for (const auto& [name, tensor] : stored) {
+    const std::string key = name.size() > 2 ? name.substr(0, name.size() - 2) : std::string();
+    const auto other = stored.find(key + (name.ends_with(".a") ? ".b" : ".a"));
+    if (key.empty() || !(name.ends_with(".a") || name.ends_with(".b")) || other == stored.end()) {
+      throw FormatError("E-PATCH-FORMAT", source.name(),
+                        fmt::format("{} is no NAME.a beside a NAME.b", excerpt(name)));
+    }
+    if (name.ends_with(".b")) {
+      continue;
+    }
+    PatchEntry entry;
+    read_key(key, entry);
+    entry.edit.a = factor(source, *tensor);
+    entry.edit.b = factor(source, *other->second);
+    entry.edit.rank = tensor->shape[0];
+    entry.edit.cols = tensor->shape[1];
+    entry.edit.rows = other->second->shape[0];
+    if (other->second->shape[1] != entry.edit.rank) {
+      throw FormatError("E-PATCH-FORMAT", source.name(),
+                        fmt::format("{}: a is {} x {}, b is {} x {}", excerpt(key), entry.edit.rank,
+                                    entry.edit.cols, entry.edit.rows, other->second->shape[1]));
+    }
+    patch.entries.push_back(std::move(entry));
+  }
+  if (patch.entries.empty()) {
+    throw FormatError("E-PATCH-FORMAT", source.name(), "the patch holds no factors");
+  }
+  read_digests(value_of(metadata, "digests"), source.name(), patch.entries);
+  return patch;
+}
+
+}  // namespace
+
+std::string PatchEntry::key() const {
+  return slice < 0 ? tensor : fmt::format("{}#{}", tensor, slice);
+}
+
+Patch read_patch(const std::string& path, bool force) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored) && path.ends_with(".safetensors")) {
+    const auto source = shard::open_file_source(path);
+    shard::read_safetensors_header(*source);  // refuses what is none
+    const write::SafetensorsMetadata metadata = write::read_safetensors_metadata(*source);
+    const std::string_view format = value_of(metadata, "format");
+    if (format == kFormat) {
+      return read_own(*source, metadata);
+    }
+    if (format.starts_with("vindex-patch/")) {
+      throw FormatError(
+          "E-PATCH-FORMAT", source->name(),
+          fmt::format("is of {}; this program reads {}", excerpt(std::string(format)), kFormat));
+    }
+  }
+  return read_adapter(path, force);
+}
+
+void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,
+                 const std::string& program) {
+  std::map<std::string, const PatchEntry*> sorted;
+  for (const PatchEntry& entry : entries) {
+    sorted.emplace(entry.key(), &entry);
+  }
+  nlohmann::ordered_json digests = nlohmann::ordered_json::object();
+  Sha256 base;
+  std::vector<write::SafetensorsTensor> layout;
+  for (const auto& [key, entry] : sorted) {
+    base.update(key + " " + entry->before + "\n");
+    digests[key]["before"] = entry->before;
+    if (!entry->after.empty()) {
+      digests[key]["after"] = entry->after;
+    }
+    const LowRankEdit& edit = entry->edit;
+    layout.push_back({key + ".a", decode::ElementType::kF32, {edit.rank, edit.cols}});
+    layout.push_back({key + ".b", decode::ElementType::kF32, {edit.rows, edit.rank}});
+  }
+  const write::SafetensorsMetadata metadata = {
+      {"format", std::string(kFormat)},
+      {"base_model_digest", hex(base.finish())},
+      {"digests", digests.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)},
+      {"program", program}};
+  write::SafetensorsWriter writer(file, std::move(layout), metadata, write::TensorOrder::kAsGiven);
+  std::size_t index = 0;
+  for (const auto& [key, entry] : sorted) {
+    writer.write(index++, 0, std::as_bytes(std::span(entry->edit.a)));
+    writer.write(index++, 0, std::as_bytes(std::span(entry->edit.b)));
+  }
+  writer.finish();
+  file.flush();
+}
+
+}  // namespace vindex::edit

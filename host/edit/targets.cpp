@@ -1,0 +1,262 @@
+#include "targets.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/nearest_name.hpp>
+#include <vindex/model/selection.hpp>
+#include <vindex/run/matrix_loader.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace vindex::edit {
+namespace {
+
+std::string slices_text(const Records& slices) {
+  return fmt::format("it is a stack of {} matrices ({}-{})", slices.size(), slices.front()->slice,
+                     slices.back()->slice);
+}
+
+[[noreturn]] void throw_no_tensor(const model::ModelIndex& index, const std::string& name) {
+  std::set<std::string> names;
+  bool is_vector = false;
+  for (const model::MatrixRecord& matrix : index.matrices) {
+    names.insert(matrix.tensor);
+  }
+  for (const model::TensorRecord& tensor : index.tensors) {
+    is_vector = is_vector || tensor.name == name;
+  }
+  const std::vector<std::string> list(names.begin(), names.end());
+  const std::string guess = did_you_mean(name, list);
+  throw UsageError(
+      "E-TENSOR",
+      fmt::format("no weight matrix `{}`{}; {}", excerpt(name),
+                  is_vector ? " (the tensor of this name is no matrix)" : "",
+                  guess.empty() ? "`vindex inspect --tensors` lists the names" : guess));
+}
+
+Records matrices_called(const model::ModelIndex& index, const std::string& name) {
+  Records found;
+  for (const model::MatrixRecord& matrix : index.matrices) {
+    if (matrix.table == model::ResultTable::kMatrix && matrix.tensor == name) {
+      found.push_back(&matrix);
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto* a, const auto* b) { return a->slice < b->slice; });
+  return found;
+}
+
+/// The row of `gate` that is feature F's, where `gate` may hold gate and up together.
+std::int64_t feature_row(const model::ModelIndex& index, const model::MatrixRecord& gate,
+                         std::int64_t feature) {
+  const bool fused = gate.role == "gate_up_proj";
+  const std::int64_t features = fused ? gate.rows / 2 : gate.rows;
+  if (feature >= features) {
+    throw UsageError("E-EDIT-FEATURE",
+                     fmt::format("feature {}: {} has {} (0-{})", feature, model::matrix_name(gate),
+                                 features, features - 1));
+  }
+  const bool alternating = fused && index.shape.architecture.starts_with("gpt_oss");
+  return alternating ? 2 * feature : feature;
+}
+
+ChosenDirection feature_direction(run::SourceWatch& watch, const model::ModelIndex& index,
+                                  const model::MatrixRecord& matrix, const EditSettings& settings) {
+  const auto gate =
+      std::find_if(index.matrices.begin(), index.matrices.end(), [&](const auto& other) {
+        return other.table == model::ResultTable::kMatrix && other.layer == matrix.layer &&
+               other.block == matrix.block && other.expert == matrix.expert &&
+               (other.role == "gate_proj" || other.role == "gate_up_proj");
+      });
+  const bool is_mlp = matrix.block == model::Block::kDenseMlp ||
+                      matrix.block == model::Block::kRoutedExpert ||
+                      matrix.block == model::Block::kSharedExpert;
+  if (!is_mlp || gate == index.matrices.end()) {
+    throw UsageError("E-EDIT-FEATURE",
+                     fmt::format("a feature is a row of gate_proj, and {} has none beside it; give "
+                                 "the direction as a .npy",
+                                 model::matrix_name(matrix)));
+  }
+  const std::int64_t row = feature_row(index, *gate, settings.direction.number);
+  const std::string text =
+      fmt::format("feature {} of {}", settings.direction.number, model::matrix_name(*gate));
+  return {{settings.side, unit_vector(weights_row(watch, *gate, row), text)}, text};
+}
+
+ChosenDirection singular_direction(run::SourceWatch& watch, const model::MatrixRecord& matrix,
+                                   const EditSettings& settings, measure::Backend& backend) {
+  const std::int64_t number = settings.direction.number;
+  const std::int64_t count = std::min(matrix.rows, matrix.cols);
+  if (number >= count) {
+    throw UsageError("E-EDIT-DIRECTION",
+                     fmt::format("singular {}: {} has {} singular values (0-{})", number,
+                                 model::matrix_name(matrix), count, count - 1));
+  }
+  measure::MeasureOptions options;
+  options.vectors = static_cast<std::int32_t>(number + 1);
+  const std::uint64_t needed =
+      backend.workspace_bytes(matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), options,
+                              measure::InputBytes::kStreamedLeast);
+  if (settings.ram_budget != 0 && needed > settings.ram_budget) {
+    throw ConfigurationError("E-BUDGET",
+                             fmt::format("{}: its singular vectors take {} MiB; raise --ram-budget",
+                                         model::matrix_name(matrix), needed >> 20U));
+  }
+  const auto input = run::make_streamed_input(watch, matrix);
+  measure::MatrixInput* const batch[] = {input.get()};
+  measure::MatrixReport report;
+  backend.measure(batch, options, settings.ram_budget, std::span(&report, 1));
+  if (report.status != measure::Status::kMeasured || !report.vectors ||
+      report.vectors->count <= number) {
+    throw FormatError("E-EDIT-DIRECTION", model::matrix_name(matrix),
+                      fmt::format("singular {}: {}", number,
+                                  report.reason.empty() ? "the value is zero" : report.reason));
+  }
+  const bool right = settings.side == Side::kRight;
+  const std::vector<float>& vectors = right ? report.vectors->right : report.vectors->left;
+  const auto length = static_cast<std::size_t>(right ? matrix.cols : matrix.rows);
+  const auto k = static_cast<std::size_t>(number);
+  const std::vector<double> vector(vectors.begin() + static_cast<std::ptrdiff_t>(k * length),
+                                   vectors.begin() + static_cast<std::ptrdiff_t>((k + 1) * length));
+  return {{settings.side, unit_vector(vector, model::matrix_name(matrix))},
+          fmt::format("singular {}, s = {:.6g}, next value {:.2g} away", number,
+                      report.vectors->sigma[k], report.vectors->gap[k])};
+}
+
+}  // namespace
+
+DirectionChoice parse_direction(const std::string& text) {
+  DirectionChoice choice;
+  for (const auto& [word, kind] : {std::pair{"feature ", DirectionChoice::Kind::kFeature},
+                                   std::pair{"singular ", DirectionChoice::Kind::kSingular}}) {
+    if (text.starts_with(word) || text + " " == word) {
+      const std::string number = text.substr(std::min(text.size(), std::string(word).size()));
+      const char* const end = number.data() + number.size();
+      const auto [rest, error] = std::from_chars(number.data(), end, choice.number);
+      if (error != std::errc() || rest != end || choice.number < 0 || choice.number > 1 << 30) {
+        throw UsageError(
+            "E-EDIT-DIRECTION",
+            fmt::format("--direction {}: a number from 0 on follows `{}`", excerpt(text),
+                        std::string_view(word, std::string(word).size() - 1)));
+      }
+      choice.kind = kind;
+      return choice;
+    }
+  }
+  choice.file = text;
+  return choice;
+}
+
+Records find_targets(const model::ModelIndex& index, const EditSettings& settings) {
+  if (!settings.tensors.empty()) {
+    const model::Selection selection =
+        model::parse_selection(settings.layers, "", "", settings.tensors);
+    Records found;
+    for (const std::int64_t row : model::select(index, selection)) {
+      const model::MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(row)];
+      if (matrix.table == model::ResultTable::kMatrix) {
+        found.push_back(&matrix);
+      }
+    }
+    if (found.empty()) {
+      throw UsageError("E-SELECTION", model::empty_selection_text(index, selection));
+    }
+    return found;
+  }
+  Records found = matrices_called(index, settings.tensor);
+  if (found.empty()) {
+    throw_no_tensor(index, settings.tensor);
+  }
+  const bool is_stack = found.front()->slice >= 0;
+  if (!is_stack && (settings.slice || settings.every_slice)) {
+    throw UsageError("E-SLICE", excerpt(settings.tensor) + ": it is one matrix, leave --slice out");
+  }
+  if (is_stack && !settings.slice && !settings.every_slice) {
+    throw UsageError("E-SLICE", fmt::format("{}: {}; name one with --slice I, or --slice all",
+                                            excerpt(settings.tensor), slices_text(found)));
+  }
+  if (settings.slice) {
+    const auto slice = std::find_if(found.begin(), found.end(), [&](const auto* matrix) {
+      return matrix->slice == *settings.slice;
+    });
+    if (slice == found.end()) {
+      throw UsageError("E-SLICE", fmt::format("{}: no slice {}; {}", excerpt(settings.tensor),
+                                              *settings.slice, slices_text(found)));
+    }
+    return {*slice};
+  }
+  return found;
+}
+
+const model::MatrixRecord& target_of(const model::ModelIndex& index, const PatchEntry& entry) {
+  Records found;
+  for (const bool exact : {true, false}) {
+    for (const model::MatrixRecord& matrix : index.matrices) {
+      const bool ends = matrix.tensor.ends_with("." + entry.tensor) ||
+                        entry.tensor.ends_with("." + matrix.tensor);
+      if (matrix.table == model::ResultTable::kMatrix && matrix.slice == entry.slice &&
+          (exact ? matrix.tensor == entry.tensor : ends)) {
+        found.push_back(&matrix);
+      }
+    }
+    if (!found.empty()) {
+      break;
+    }
+  }
+  if (found.size() != 1) {
+    const Records others = matrices_called(index, entry.tensor);
+    if (!others.empty()) {
+      throw UsageError("E-SLICE", fmt::format("{}: the patch edits {}, but in the model {}",
+                                              excerpt(entry.tensor), excerpt(entry.key()),
+                                              others.front()->slice < 0 ? "it is one matrix"
+                                                                        : slices_text(others)));
+    }
+    throw_no_tensor(index, entry.tensor);
+  }
+  const model::MatrixRecord& matrix = *found.front();
+  if (matrix.rows != entry.edit.rows || matrix.cols != entry.edit.cols) {
+    throw ConfigurationError(
+        "E-PATCH-SHAPE", fmt::format("{}: the patch is of {} x {} weights, the model has {} x {}: "
+                                     "it is a patch of another model",
+                                     model::matrix_name(matrix), entry.edit.rows, entry.edit.cols,
+                                     matrix.rows, matrix.cols));
+  }
+  return matrix;
+}
+
+std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecord& matrix) {
+  return matrix.slice < 0 ? -1
+                          : static_cast<std::int64_t>(matrices_called(index, matrix.tensor).size());
+}
+
+ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
+                                 const model::MatrixRecord& matrix, const EditSettings& settings,
+                                 const Matrix* file, measure::Backend* backend) {
+  ChosenDirection chosen;
+  if (settings.direction.kind == DirectionChoice::Kind::kFeature) {
+    chosen = feature_direction(watch, index, matrix, settings);
+  } else if (settings.direction.kind == DirectionChoice::Kind::kSingular) {
+    chosen = singular_direction(watch, matrix, settings, *backend);
+  } else {
+    chosen = {{settings.side, unit_vector(file->values, printable(settings.direction.file))},
+              printable(settings.direction.file)};
+  }
+  const bool right = settings.side == Side::kRight;
+  const auto length = static_cast<std::int64_t>(chosen.direction.unit.size());
+  if (length != (right ? matrix.cols : matrix.rows)) {
+    const bool other = length == (right ? matrix.rows : matrix.cols);
+    throw FormatError(
+        "E-EDIT-SHAPE", chosen.text,
+        fmt::format("has {} components; {} is {} x {} (out x in) and its {} side has {}{}", length,
+                    model::matrix_name(matrix), matrix.rows, matrix.cols, right ? "right" : "left",
+                    right ? matrix.cols : matrix.rows,
+                    other ? fmt::format("; --side {} fits", right ? "left" : "right") : ""));
+  }
+  return chosen;
+}
+
+}  // namespace vindex::edit

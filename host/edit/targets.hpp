@@ -1,0 +1,40 @@
+// Owns which matrices an edit is of, and the direction that a deletion takes from each.
+#pragma once
+
+#include <vindex/edit/edit_model.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/run/source_watch.hpp>
+
+#include <string>
+#include <vector>
+
+namespace vindex::edit {
+
+using Records = std::vector<const model::MatrixRecord*>;
+
+/// The matrices that --tensor and --slice, or --tensors and --layers, name; row order. Errors:
+/// UsageError E-TENSOR, E-SLICE, E-SELECTION.
+Records find_targets(const model::ModelIndex& index, const EditSettings& settings);
+
+/// The matrix of a patch's entry. A name that the model does not have may differ from one by
+/// leading parts ("model.layers..." for "layers..."), if only one fits. Errors: UsageError
+/// E-TENSOR, ConfigurationError E-PATCH-SHAPE.
+const model::MatrixRecord& target_of(const model::ModelIndex& index, const PatchEntry& entry);
+
+/// How many matrices the stack of `matrix` has; -1: it is none.
+std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecord& matrix);
+
+/// A unit vector and what it is.
+struct ChosenDirection {
+  Direction direction;
+  std::string text;
+};
+
+/// The direction that `settings` names for `matrix`. A feature is row F of the gate_proj of the
+/// matrix's own MLP (layer, block, expert). `backend` finds singular vectors. Errors: UsageError
+/// E-EDIT-FEATURE, E-EDIT-DIRECTION; ConfigurationError E-BUDGET.
+ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
+                                 const model::MatrixRecord& matrix, const EditSettings& settings,
+                                 const Matrix* file, measure::Backend* backend);
+
+}  // namespace vindex::edit

@@ -1,0 +1,102 @@
+// Owns an edit of a model from settings to files: which matrices, which factors, what it did, and
+// the outputs: a model with the tensors touched encoded again and every other byte copied, or a
+// LoRA adapter; a patch beside either. All is computed before anything is written.
+#pragma once
+
+#include <vindex/core/warning.hpp>
+#include <vindex/edit/matrix_edit.hpp>
+#include <vindex/edit/patch.hpp>
+#include <vindex/measure/backend.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::edit {
+
+enum class EditVerb : std::uint8_t { kDelete, kInsert, kMemit, kApply };
+std::string_view verb_name(EditVerb verb);
+
+/// What `delete` takes away.
+struct DirectionChoice {
+  enum class Kind : std::uint8_t { kFile, kFeature, kSingular };
+  Kind kind = Kind::kFile;
+  std::string file;         ///< .npy
+  std::int64_t number = 0;  ///< of the feature or the singular vector, from 0
+};
+
+/// "v.npy", "feature 12", "singular 0". Errors: UsageError E-EDIT-DIRECTION.
+DirectionChoice parse_direction(const std::string& text);
+
+struct EditSettings {
+  EditVerb verb = EditVerb::kDelete;
+  std::string model, model_config;
+  std::string tensor;                 ///< logical name
+  std::string tensors, layers;        ///< --tensors REGEX, --layers: several (delete)
+  std::optional<std::int32_t> slice;  ///< of a stack
+  bool every_slice = false;
+  DirectionChoice direction;
+  Side side = Side::kRight;
+  double alpha = 1.0;      ///< of `delete`, and what `apply` multiplies with
+  std::string key, value;  ///< insert
+  std::string keys, values, covariance;
+  double ridge = 1e-4;
+  std::string patch;
+  std::string probe;
+  std::string output;  ///< empty: no model, no adapter
+  bool as_lora = false;
+  std::string save_patch;
+  bool replace = false;  ///< files that are there
+  bool force = false;    ///< a patch of another base, an adapter that is more than factors
+  std::uint64_t ram_budget = 0;
+  std::int32_t threads = 0;
+  std::string program;  ///< for what is written
+  const std::atomic<int>* stop = nullptr;
+  /// Opened where singular vectors are wanted.
+  std::function<std::unique_ptr<measure::Backend>()> backend;
+  /// Told after every matrix.
+  std::function<void(std::size_t done, std::size_t total)> progress;
+};
+
+/// What became of one matrix.
+struct EditedMatrix {
+  PatchEntry entry;  ///< factors as they were applied
+  std::string encoding;
+  bool transposed = false;
+  std::string direction;  ///< "singular 0, s = 1.25"; empty: none
+  EditSpectrum spectrum;
+  MatrixChange change;
+  /// Share of norm^2 that a deletion with alpha 1 takes, and what a random direction would lose.
+  std::optional<double> share, share_null;
+  std::optional<MemitCondition> condition;
+  bool lost = false;  ///< W-EDIT-LOST
+};
+
+struct EditResult {
+  EditSettings settings;
+  std::string patch_kind;  ///< of `apply`
+  bool encoded = false;    ///< figures are those of weights as a model holds them
+  std::int64_t probe_count = 0;
+  std::vector<EditedMatrix> matrices;
+  std::vector<std::string> files;  ///< written, without their folder
+  std::vector<Warning> warnings;
+  bool stopped = false;  ///< nothing was written
+};
+
+/// Errors: UsageError (64) E-TENSOR, E-SLICE, E-EDIT-*, E-OUTPUT-KIND; FormatError (65) for arrays
+/// and patches that are malformed or do not fit; ConfigurationError (78) E-ENCODE-TYPE for an
+/// encoding that cannot be written, E-PATCH-BASE for a patch of other weights, E-PATCH-SHAPE,
+/// E-EDIT-SINGULAR, E-BUDGET; those of open_model(), index_model(), rewrite_model(), Backend.
+EditResult edit_model(const EditSettings& settings);
+
+/// The document "vindex-edit/1" (docs/edit.md).
+std::string edit_json(const EditResult& result);
+
+/// For people, within `width` columns.
+std::string edit_text(const EditResult& result, std::size_t width);
+
+}  // namespace vindex::edit

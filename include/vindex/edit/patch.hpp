@@ -1,0 +1,77 @@
+// Owns edits as files. A patch is a safetensors file: NAME.a [r, in] and NAME.b [out, r] for every
+// edited matrix, W' = W + b a; NAME#I of slice I of a stack. Its __metadata__:
+//   format             "vindex-patch/1"
+//   base_model_digest  SHA-256 of the lines "NAME DIGEST\n" of all edited matrices, by name
+//   digests            JSON {"NAME": {"before": DIGEST, "after": DIGEST}}: SHA-256 of the decoded
+//                      float32 weights that the edit was made from, and of those it left; "after"
+//                      is absent where none were written
+//   program            what wrote it
+// Read as well: LoRA adapters of PEFT and MLX (safetensors) and of llama.cpp (GGUF).
+#pragma once
+
+#include <vindex/core/atomic_file.hpp>
+#include <vindex/core/warning.hpp>
+#include <vindex/edit/low_rank_edit.hpp>
+#include <vindex/write/output_folder.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::edit {
+
+/// One matrix of a patch.
+struct PatchEntry {
+  std::string tensor;       ///< logical name (raw bytes)
+  std::int32_t slice = -1;  ///< -1: the tensor is one matrix
+  LowRankEdit edit;
+  std::string before, after;  ///< hex digests; empty: unknown
+
+  std::string key() const;  ///< NAME or NAME#I
+};
+
+struct Patch {
+  std::string kind;  ///< "vindex-patch/1", "LoRA adapter"
+  std::vector<PatchEntry> entries;
+  std::vector<Warning> warnings;
+};
+
+/// Reads a patch or an adapter: a file, or the folder of one. An adapter's scale (alpha / r,
+/// rslora, patterns; model/index_model) is in the factors. Errors: FormatError E-PATCH-* (65) for
+/// what is neither; ConfigurationError (78) E-ADAPTER-DORA for magnitudes, which are no sum,
+/// E-ADAPTER-PAIR for factors that cannot be read, E-ADAPTER-REST where the adapter also replaces
+/// whole tensors or biases, unless `force`; those of open_model() and index_model().
+Patch read_patch(const std::string& path, bool force);
+
+/// Writes a patch to `file`, which is flushed and keeps its temporary name. Errors: those of
+/// SafetensorsWriter and AtomicFile.
+void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,
+                 const std::string& program);
+
+/// What a LoRA is told of the matrix that it adapts.
+struct AdaptedMatrix {
+  const PatchEntry* entry = nullptr;
+  bool embedding = false;
+  bool transposed = false;   ///< stored in x out
+  std::int64_t slices = -1;  ///< of the stack that it is of; -1: none
+  /// PEFT adapts the parameter rather than the module: in models with experts it takes modules
+  /// called gate, up_proj, down_proj, ... for those of experts, wherever they are.
+  bool parameter = false;
+};
+
+/// Writes adapter_config.json and adapter_model.safetensors, float32: modules by their whole paths,
+/// alpha = r everywhere, so that what PEFT merges is b a. Stacks are `target_parameters`, slices
+/// that are not edited zero, and factors of parameters are filled up with zeros to one rank.
+/// Errors: ConfigurationError E-LORA-STACKS (78) for two stacks of one module, whose wrappers PEFT
+/// nests; those of OutputFolder. `folder` is not published.
+void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMatrix>& matrices,
+                        const std::string& base_model);
+
+/// Writes an adapter that llama.cpp loads, float32: general.type adapter, adapter.type lora,
+/// adapter.lora.alpha, NAME.lora_a and NAME.lora_b (stacks with a third dimension, token_embd with
+/// A turned). `file` is flushed and keeps its temporary name. Errors: those of GgufWriter.
+/// Source: llama.cpp src/llama-adapter.cpp, convert_lora_to_gguf.py.
+void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matrices,
+                        const std::string& architecture, const std::string& program);
+
+}  // namespace vindex::edit

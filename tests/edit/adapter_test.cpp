@@ -1,0 +1,198 @@
+// Patches and adapters as files: what is written is read again, and what is refused.
+#include "support/expect_error.hpp"
+#include "support/float_model.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <vindex/edit/patch.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace vindex::edit {
+namespace {
+
+using testing::error_of;
+using testing::FloatTensor;
+using testing::noise_tensor;
+using testing::TemporaryFolder;
+
+PatchEntry entry_of(const std::string& tensor, std::int32_t slice, std::int64_t rows,
+                    std::int64_t cols, std::int64_t rank, unsigned seed) {
+  PatchEntry entry;
+  entry.tensor = tensor;
+  entry.slice = slice;
+  entry.edit = {rows, cols, rank, noise_tensor("a", {rank, cols}, seed).values,
+                noise_tensor("b", {rows, rank}, seed + 1).values};
+  entry.before = std::string(64, 'a');
+  return entry;
+}
+
+/// b a.
+std::vector<double> product(const LowRankEdit& edit) {
+  std::vector<double> out(static_cast<std::size_t>(edit.rows * edit.cols));
+  for (std::int64_t i = 0; i < edit.rows; ++i) {
+    for (std::int64_t k = 0; k < edit.rank; ++k) {
+      for (std::int64_t j = 0; j < edit.cols; ++j) {
+        out[static_cast<std::size_t>(i * edit.cols + j)] +=
+            static_cast<double>(edit.b[static_cast<std::size_t>(i * edit.rank + k)]) *
+            static_cast<double>(edit.a[static_cast<std::size_t>(k * edit.cols + j)]);
+      }
+    }
+  }
+  return out;
+}
+
+void expect_same(const LowRankEdit& got, const LowRankEdit& wanted, double factor = 1.0) {
+  ASSERT_EQ(got.rows, wanted.rows);
+  ASSERT_EQ(got.cols, wanted.cols);
+  const std::vector<double> a = product(got);
+  const std::vector<double> b = product(wanted);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_NEAR(a[i], factor * b[i], 1e-6) << i;
+  }
+}
+
+const PatchEntry& entry_called(const Patch& patch, const std::string& key) {
+  const auto found = std::find_if(patch.entries.begin(), patch.entries.end(),
+                                  [&](const auto& entry) { return entry.key() == key; });
+  if (found == patch.entries.end()) {
+    throw std::runtime_error("no entry " + key);
+  }
+  return *found;
+}
+
+TEST(PatchFile, IsReadAsItWasWritten) {
+  const TemporaryFolder scratch;
+  std::vector<PatchEntry> entries = {entry_of("x.weight", -1, 5, 4, 2, 1),
+                                     entry_of("stack#odd", 12, 3, 6, 1, 3)};
+  entries[1].after = std::string(64, 'b');
+  AtomicFile file(scratch / "p.safetensors");
+  write_patch(file, entries, "test");
+  file.publish();
+  const Patch patch = read_patch(scratch / "p.safetensors", false);
+  ASSERT_EQ(patch.entries.size(), 2U);
+  for (const PatchEntry& wanted : entries) {
+    const PatchEntry& got = entry_called(patch, wanted.key());
+    EXPECT_EQ(got.tensor, wanted.tensor);
+    EXPECT_EQ(got.slice, wanted.slice);
+    EXPECT_EQ(got.edit.a, wanted.edit.a);
+    EXPECT_EQ(got.edit.b, wanted.edit.b);
+    EXPECT_EQ(got.before, wanted.before);
+    EXPECT_EQ(got.after, wanted.after);
+  }
+}
+
+TEST(Adapter, OfPeftIsReadAsItWasWritten) {
+  const TemporaryFolder scratch;
+  const std::vector<PatchEntry> entries = {
+      entry_of("model.layers.0.self_attn.q_proj.weight", -1, 6, 4, 2, 1),
+      entry_of("model.layers.0.mlp.down_proj.weight", -1, 4, 8, 1, 3),
+      entry_of("model.embed_tokens.weight", -1, 10, 4, 2, 5)};
+  {
+    write::OutputFolder folder(scratch / "lora");
+    write_peft_adapter(folder, {{&entries[0]}, {&entries[1]}, {&entries[2], true}}, "base");
+    folder.publish();
+  }
+  const Patch patch = read_patch(scratch / "lora", false);
+  ASSERT_EQ(patch.entries.size(), 3U);
+  for (const PatchEntry& wanted : entries) {
+    expect_same(entry_called(patch, wanted.tensor).edit, wanted.edit);
+  }
+}
+
+TEST(Adapter, OfGgufIsReadAsItWasWritten) {
+  const TemporaryFolder scratch;
+  const std::vector<PatchEntry> entries = {entry_of("blk.0.attn_q.weight", -1, 6, 4, 3, 1),
+                                           entry_of("blk.0.ffn_down_exps.weight", 2, 4, 8, 1, 3),
+                                           entry_of("token_embd.weight", -1, 10, 4, 2, 5)};
+  AtomicFile file(scratch / "lora.gguf");
+  write_gguf_adapter(file, {{&entries[0]}, {&entries[1], false, false, 4}, {&entries[2], true}},
+                     "llama", "test");
+  file.publish();
+  const Patch patch = read_patch(scratch / "lora.gguf", false);
+  ASSERT_EQ(patch.entries.size(), 6U);  // four slices, of which three are zero
+  for (const PatchEntry& wanted : entries) {
+    expect_same(entry_called(patch, wanted.key()).edit, wanted.edit);
+  }
+  EXPECT_EQ(spectrum_of(entry_called(patch, "blk.0.ffn_down_exps.weight#1").edit).norm, 0.0);
+}
+
+/// A PEFT folder with this configuration and q_proj 4 x 6 of rank 2.
+std::string peft_folder(const TemporaryFolder& scratch, const std::string& config,
+                        std::vector<FloatTensor> more = {}) {
+  scratch.write("lora/adapter_config.json", config);
+  const std::string prefix = "base_model.model.model.layers.0.self_attn.q_proj.";
+  more.push_back(noise_tensor(prefix + "lora_A.weight", {2, 6}, 1));
+  more.push_back(noise_tensor(prefix + "lora_B.weight", {4, 2}, 2));
+  testing::write_safetensors(scratch / "lora/adapter_model.safetensors", more);
+  return scratch / "lora";
+}
+
+TEST(Adapter, ScalesAreThoseOfPeft) {
+  const LowRankEdit plain = {4, 6, 2, noise_tensor("", {2, 6}, 1).values,
+                             noise_tensor("", {4, 2}, 2).values};
+  const std::map<std::string, double> scales = {
+      {R"("r":2,"lora_alpha":16)", 8.0},
+      {R"("r":2,"lora_alpha":16,"use_rslora":true)", 16.0 / std::sqrt(2.0)},
+      {R"("r":2,"lora_alpha":16,"fan_in_fan_out":true)", 8.0},
+      {R"("r":8,"lora_alpha":16,"rank_pattern":{"q_proj":2})", 8.0},
+      {R"("r":2,"lora_alpha":16,"alpha_pattern":{"layers.0.self_attn.q_proj":4})", 2.0}};
+  for (const auto& [config, scale] : scales) {
+    const TemporaryFolder scratch;
+    const Patch patch =
+        read_patch(peft_folder(scratch, R"({"peft_type":"LORA",)" + config + "}"), false);
+    ASSERT_EQ(patch.entries.size(), 1U) << config;
+    EXPECT_EQ(patch.entries[0].tensor, "model.layers.0.self_attn.q_proj.weight");
+    expect_same(patch.entries[0].edit, plain, scale);
+  }
+}
+
+TEST(Adapter, WhatIsMoreThanFactorsIsRefused) {
+  const std::string config = R"({"peft_type":"LORA","r":2,"lora_alpha":2)";
+  {
+    const TemporaryFolder scratch;
+    const std::string folder = peft_folder(scratch, config + R"(,"use_dora":true})");
+    EXPECT_EQ(error_of([&] { read_patch(folder, true); }), "E-ADAPTER-DORA");
+  }
+  {
+    const TemporaryFolder scratch;
+    const std::string folder = peft_folder(
+        scratch, config + "}", {noise_tensor("base_model.model.lm_head.weight", {3, 6}, 4)});
+    EXPECT_EQ(error_of([&] { read_patch(folder, false); }), "E-ADAPTER-REST");
+    const Patch patch = read_patch(folder, true);
+    EXPECT_EQ(patch.entries.size(), 1U);
+    EXPECT_EQ(patch.warnings.back().id, "W-ADAPTER-REST");
+  }
+  {
+    const TemporaryFolder scratch;
+    const std::string folder = peft_folder(
+        scratch, config + "}",
+        {noise_tensor("base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", {2, 6}, 4)});
+    EXPECT_EQ(error_of([&] { read_patch(folder, false); }), "E-ADAPTER-PAIR");
+  }
+  {
+    const TemporaryFolder scratch;
+    const std::string folder = peft_folder(scratch, R"({"peft_type":"LOHA"})");
+    EXPECT_EQ(error_of([&] { read_patch(folder, false); }), "E-LORA-TYPE");
+  }
+}
+
+TEST(Adapter, TwoStacksOfOneModuleAreRefused) {
+  const TemporaryFolder scratch;
+  const std::vector<PatchEntry> entries = {
+      entry_of("model.layers.0.mlp.experts.down_proj", 0, 4, 6, 1, 1),
+      entry_of("model.layers.0.mlp.experts.gate_up_proj", 0, 12, 4, 1, 3)};
+  write::OutputFolder folder(scratch / "lora");
+  EXPECT_EQ(error_of([&] {
+              write_peft_adapter(
+                  folder, {{&entries[0], false, true, 2}, {&entries[1], false, true, 2}}, "base");
+            }),
+            "E-LORA-STACKS");
+}
+
+}  // namespace
+}  // namespace vindex::edit

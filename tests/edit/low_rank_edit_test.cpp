@@ -1,0 +1,144 @@
+// Closed forms of the edits, and what is refused.
+#include "support/expect_error.hpp"
+
+#include <vindex/edit/low_rank_edit.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace vindex::edit {
+namespace {
+
+using testing::error_of;
+
+/// b a, rows x cols.
+std::vector<double> product(const LowRankEdit& edit) {
+  std::vector<double> out(static_cast<std::size_t>(edit.rows * edit.cols));
+  for (std::int64_t i = 0; i < edit.rows; ++i) {
+    for (std::int64_t j = 0; j < edit.cols; ++j) {
+      for (std::int64_t k = 0; k < edit.rank; ++k) {
+        out[static_cast<std::size_t>(i * edit.cols + j)] +=
+            static_cast<double>(edit.b[static_cast<std::size_t>(i * edit.rank + k)]) *
+            static_cast<double>(edit.a[static_cast<std::size_t>(k * edit.cols + j)]);
+      }
+    }
+  }
+  return out;
+}
+
+Matrix noise(std::int64_t rows, std::int64_t cols, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  Matrix out{rows, cols, std::vector<double>(static_cast<std::size_t>(rows * cols))};
+  for (double& value : out.values) {
+    value = normal(random);
+  }
+  return out;
+}
+
+TEST(LowRankEdit, ADeletionOfAnAxisIsItsColumnOrItsRow) {
+  // W = [[1 2] [3 4]]: right of e_2 takes column 2, left of e_2 takes row 2.
+  const std::vector<double> axis = {0.0, 1.0};
+  const LowRankEdit right = deletion(Side::kRight, axis, std::vector<double>{2.0, 4.0}, 1.0);
+  EXPECT_EQ(product(right), (std::vector<double>{0, -2, 0, -4}));
+  const LowRankEdit left = deletion(Side::kLeft, axis, std::vector<double>{3.0, 4.0}, 0.5);
+  EXPECT_EQ(product(left), (std::vector<double>{0, 0, -1.5, -2}));
+  EXPECT_EQ(spectrum_of(right).rank, 1);
+  EXPECT_NEAR(spectrum_of(right).norm, std::sqrt(20.0), 1e-12);
+}
+
+TEST(LowRankEdit, AnInsertionAnswersItsKeyAndNothingAcrossIt) {
+  const LowRankEdit edit =
+      insertion(std::vector<double>{3.0, 4.0}, std::vector<double>{1.0, 0.0, -2.0});
+  const std::vector<double> delta = product(edit);
+  EXPECT_NEAR(delta[0] * 3 + delta[1] * 4, 1.0, 1e-6);
+  EXPECT_NEAR(delta[4] * 3 + delta[5] * 4, -2.0, 1e-6);
+  EXPECT_NEAR(delta[0] * 4 - delta[1] * 3, 0.0, 1e-6);
+}
+
+TEST(LowRankEdit, MemitOfOneKeyIsAnInsertionShrunkByTheRidge) {
+  const Matrix key{3, 1, {1.0, 2.0, 2.0}};
+  const Matrix value{2, 1, {9.0, -9.0}};
+  MemitCondition condition;
+  const std::vector<double> delta = product(memit(key, value, nullptr, 1.0, condition));
+  // (k . k + ridge) = 10
+  const std::vector<double> wanted = {0.9, 1.8, 1.8, -0.9, -1.8, -1.8};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(delta[i], wanted[i], 1e-6);
+  }
+  EXPECT_EQ(condition.keys, 1.0);
+}
+
+TEST(LowRankEdit, MemitWithADiagonalCovarianceByHand) {
+  // C = diag(1, 4): k = e_1 + e_2 has K^T C^-1 = (1, 1/4), K^T C^-1 K = 5/4.
+  const Matrix key{2, 1, {1.0, 1.0}};
+  const Matrix value{1, 1, {5.0}};
+  const Matrix covariance{2, 2, {1.0, 0.0, 0.0, 4.0}};
+  MemitCondition condition;
+  const std::vector<double> delta = product(memit(key, value, &covariance, 0.0, condition));
+  EXPECT_NEAR(delta[0], 4.0, 1e-6);
+  EXPECT_NEAR(delta[1], 1.0, 1e-6);
+  EXPECT_NEAR(condition.covariance, 4.0, 1e-9);
+}
+
+TEST(LowRankEdit, MemitMeetsEveryKeyWithoutARidge) {
+  const Matrix keys = noise(40, 7, 1);
+  const Matrix values = noise(5, 7, 2);
+  MemitCondition condition;
+  const LowRankEdit edit = memit(keys, values, nullptr, 0.0, condition);
+  const std::vector<double> delta = product(edit);
+  for (std::size_t i = 0; i < 5; ++i) {
+    for (std::size_t k = 0; k < 7; ++k) {
+      double sum = 0.0;
+      for (std::size_t j = 0; j < 40; ++j) {
+        sum += delta[i * 40 + j] * keys.values[j * 7 + k];
+      }
+      EXPECT_NEAR(sum, values.values[i * 7 + k], 1e-5);
+    }
+  }
+  EXPECT_EQ(spectrum_of(edit).rank, 5);  // five outputs bound it
+  EXPECT_GT(condition.keys, 1.0);
+}
+
+TEST(LowRankEdit, WhatCannotBeSolvedIsSaid) {
+  MemitCondition condition;
+  const Matrix twice{2, 2, {1.0, 1.0, 2.0, 2.0}};
+  const Matrix values{1, 2, {1.0, 2.0}};
+  EXPECT_EQ(error_of([&] { memit(twice, values, nullptr, 0.0, condition); }), "E-EDIT-SINGULAR");
+  EXPECT_EQ(error_of([&] { memit(twice, values, nullptr, 1e-4, condition); }), "none");
+  EXPECT_GT(condition.keys, 1e4);
+  const Matrix indefinite{2, 2, {1.0, 2.0, 2.0, 1.0}};
+  EXPECT_EQ(error_of([&] { memit(twice, values, &indefinite, 1.0, condition); }),
+            "E-EDIT-SINGULAR");
+  const Matrix lopsided{2, 2, {1.0, 0.5, 0.0, 1.0}};
+  EXPECT_EQ(error_of([&] { memit(twice, values, &lopsided, 1.0, condition); }), "E-EDIT-VALUES");
+  const Matrix one{1, 1, {1.0}};
+  EXPECT_EQ(error_of([&] { memit(twice, one, nullptr, 1.0, condition); }), "E-EDIT-SHAPE");
+}
+
+TEST(LowRankEdit, ADirectionHasALength) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(error_of([] { unit_vector(std::vector<double>{0.0, 0.0}, "v"); }), "E-EDIT-DIRECTION");
+  EXPECT_EQ(error_of([&] { unit_vector(std::vector<double>{1.0, nan}, "v"); }), "E-EDIT-DIRECTION");
+  const std::vector<double> huge = unit_vector(std::vector<double>{3e200, 4e200}, "v");
+  EXPECT_NEAR(huge[0], 0.6, 1e-15);
+  EXPECT_NEAR(huge[1], 0.8, 1e-15);
+}
+
+TEST(LowRankEdit, TheSpectrumIsThatOfTheProduct) {
+  // b = [e_1 2 e_2 0], a = [3 e_1; e_2; e_1]: values 3, 2 and 0.
+  LowRankEdit edit{2, 3, 3, {3, 0, 0, 0, 1, 0, 1, 0, 0}, {1, 0, 0, 0, 2, 0}};
+  const EditSpectrum spectrum = spectrum_of(edit);
+  ASSERT_EQ(spectrum.sigma.size(), 3U);
+  EXPECT_NEAR(spectrum.sigma[0], 3.0, 1e-12);
+  EXPECT_NEAR(spectrum.sigma[1], 2.0, 1e-12);
+  EXPECT_EQ(spectrum.rank, 2);
+  EXPECT_NEAR(spectrum.norm, std::sqrt(13.0), 1e-12);
+  EXPECT_EQ(spectrum_of(scaled(edit, 0.0)).rank, 0);
+}
+
+}  // namespace
+}  // namespace vindex::edit
