@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # A Python environment with the readers that docs/results-file.md names, at the versions of tests/python/requirements.txt, for
-# the tests that run that page's recipes. Does nothing where it is there already. Usage: scripts/python_env.sh [FOLDER]
+# the tests that run that page's recipes. Does nothing where it is there already. Usage: scripts/python_env.sh [--models] [FOLDER]
+# --models: with transformers, peft and torch instead (some GB), which scripts/capture.py and the tests beside it need:
+# tests/python/requirements-models.txt, by default in build/python-models.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-folder="${1:-build/python}"
-wanted=tests/python/requirements.txt
+name=
+if [[ "${1:-}" == --models ]]; then
+  name=-models
+  shift
+fi
+folder="${1:-build/python$name}"
+wanted=tests/python/requirements$name.txt
 if cmp -s "$wanted" "$folder/requirements.txt"; then
   exit 0
 fi
