@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <limits>
 
 namespace vindex::model {
@@ -82,6 +83,44 @@ bool Claims::flag(std::string_view key) const {
     }
   }
   return false;
+}
+
+std::optional<std::pair<std::string, double>> Claims::real(
+    std::initializer_list<std::string_view> config_keys,
+    std::initializer_list<std::string_view> gguf_keys) const {
+  const auto number_of = [](const auto& storage) -> std::optional<double> {
+    std::optional<double> number;
+    if (const auto* unsigned_value = std::get_if<std::uint64_t>(&storage)) {
+      number = static_cast<double>(*unsigned_value);
+    } else if (const auto* signed_value = std::get_if<std::int64_t>(&storage)) {
+      number = static_cast<double>(*signed_value);
+    } else if (const auto* real_value = std::get_if<double>(&storage)) {
+      number = *real_value;
+    }
+    return number && std::isfinite(*number) ? number : std::nullopt;
+  };
+  if (files_.format == shard::ContainerFormat::kGguf) {
+    for (const std::string_view suffix : gguf_keys) {
+      const std::string name = architecture_ + '.' + std::string(suffix);
+      const shard::GgufKey* key = shard::find_key(files_.keys, name);
+      if (key == nullptr || key->type == shard::GgufType::kArray) {
+        continue;
+      }
+      if (const auto number = number_of(key->value)) {
+        return std::pair(name, *number);
+      }
+    }
+    return std::nullopt;
+  }
+  for (const std::string_view key : config_keys) {
+    for (const JsonValue* section : sections_) {
+      const JsonValue* value = section->find(key);
+      if (const auto number = value == nullptr ? std::nullopt : number_of(value->storage())) {
+        return std::pair(std::string(key), *number);
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Claim> Claims::config_number(std::string_view key) {

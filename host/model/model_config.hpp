@@ -39,6 +39,10 @@ class Claims {
   /// value of another type gives a warning. Booleans and nulls count as absent.
   std::optional<Claim> number(std::initializer_list<std::string_view> config_keys,
                               std::initializer_list<std::string_view> gguf_keys);
+  /// The same of any finite number, with the key that holds it; others count as absent.
+  std::optional<std::pair<std::string, double>> real(
+      std::initializer_list<std::string_view> config_keys,
+      std::initializer_list<std::string_view> gguf_keys) const;
   /// True where config.json holds `key` as true.
   bool flag(std::string_view key) const;
 

@@ -1,0 +1,149 @@
+#include "model_config.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/model/features.hpp>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace vindex::model {
+
+namespace {
+
+bool is_feed_forward(Block block) {
+  return block == Block::kDenseMlp || block == Block::kRoutedExpert ||
+         block == Block::kSharedExpert;
+}
+
+/// Where a feed-forward is; of unknown families its name without the part that the role has.
+using Place = std::tuple<std::int32_t, Block, std::int32_t, std::string>;
+
+Place place_of(const MatrixRecord& matrix) {
+  std::string name;
+  if (!is_feed_forward(matrix.block)) {
+    name = matrix.tensor;
+    if (const std::size_t at = name.rfind(matrix.role); at != std::string::npos) {
+      name.erase(at, matrix.role.size());
+    }
+  }
+  return {matrix.layer, matrix.block, matrix.expert, name};
+}
+
+bool is_gpt_oss(const shard::ModelFiles& files) {
+  std::vector<Warning> unused;
+  const Claims claims(files, unused);
+  return claims.architecture() == "gpt_oss" || claims.inner_architecture() == "gpt_oss";
+}
+
+FeatureRows rows_of(const MatrixRecord& matrix, FeatureRole role, bool interleaved) {
+  if (matrix.role != "gate_up_proj") {
+    return {0, 1, matrix.rows};
+  }
+  const std::int64_t half = matrix.rows / 2;
+  const bool second = role == FeatureRole::kUp;
+  return interleaved ? FeatureRows{second ? 1 : 0, 2, half}
+                     : FeatureRows{second ? half : 0, 1, half};
+}
+
+}  // namespace
+
+std::vector<FeatureMatrix> feature_matrices(const shard::ModelFiles& files, const ModelIndex& index,
+                                            const Selection& selection, FeatureRole role) {
+  const std::string wanted = role == FeatureRole::kGate ? "gate_proj" : "up_proj";
+  const auto has_features = [&](const MatrixRecord& matrix) {
+    return matrix.table == ResultTable::kMatrix &&
+           (matrix.role == wanted || matrix.role == "gate_up_proj");
+  };
+  const bool is_known =
+      std::any_of(index.matrices.begin(), index.matrices.end(), [&](const MatrixRecord& matrix) {
+        return has_features(matrix) && is_feed_forward(matrix.block);
+      });
+  const auto is_candidate = [&](const MatrixRecord& matrix) {
+    return is_known ? is_feed_forward(matrix.block) : matrix.block == Block::kOther;
+  };
+  // A place with two down_proj has none that is known to be the one.
+  std::map<Place, std::vector<std::int64_t>> downs;
+  for (std::size_t i = 0; i < index.matrices.size(); ++i) {
+    const MatrixRecord& matrix = index.matrices[i];
+    if (matrix.table == ResultTable::kMatrix && matrix.role == "down_proj" &&
+        is_candidate(matrix)) {
+      downs[place_of(matrix)].push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  const bool interleaved = is_gpt_oss(files);
+  std::vector<FeatureMatrix> found;
+  for (const std::int64_t i : select(index, selection)) {
+    const MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(i)];
+    if (!has_features(matrix) || !is_candidate(matrix)) {
+      continue;
+    }
+    FeatureMatrix one{.matrix = i, .rows = rows_of(matrix, role, interleaved)};
+    const auto down = downs.find(place_of(matrix));
+    if (down != downs.end() && down->second.size() == 1 &&
+        index.matrices[static_cast<std::size_t>(down->second.front())].cols == one.rows.count) {
+      one.down = down->second.front();
+    }
+    found.push_back(one);
+  }
+  return found;
+}
+
+std::optional<MatrixRecord> cut_record(const MatrixRecord& matrix, std::int64_t first,
+                                       std::int64_t count) {
+  if (matrix.transposed || matrix.encoding.scheme != decode::Scheme::kPlain ||
+      !matrix.companions.empty()) {
+    return std::nullopt;
+  }
+  const auto stride = decode::row_bytes(matrix.encoding, static_cast<std::uint64_t>(matrix.cols));
+  if (!stride) {
+    return std::nullopt;
+  }
+  expects(first >= 0 && count >= 0 && first + count <= matrix.rows, "cut_record: rows of it");
+  MatrixRecord part = matrix;
+  part.rows = count;
+  part.codes.offset += *stride * static_cast<std::uint64_t>(first);
+  part.codes.bytes = *stride * static_cast<std::uint64_t>(count);
+  part.codes.rows = count;
+  return part;
+}
+
+SearchedPart searched_part(const MatrixRecord& matrix, const FeatureRows& rows) {
+  if (rows.step == 1 && rows.count < matrix.rows) {
+    if (auto half = cut_record(matrix, rows.first, rows.count)) {
+      return {std::move(*half), {0, 1, rows.count}};
+    }
+  }
+  return {matrix, rows};
+}
+
+VocabularyMatrices vocabulary_matrices(const shard::ModelFiles& files, const ModelIndex& index) {
+  // Of a model of an unknown family every block is `other`, and roles are names.
+  const auto find = [&](Block block, std::string_view role) {
+    std::int64_t other = -1;
+    for (std::size_t i = 0; i < index.matrices.size(); ++i) {
+      const MatrixRecord& matrix = index.matrices[i];
+      if (matrix.table != ResultTable::kMatrix || matrix.layer >= 0 || matrix.role != role) {
+        continue;
+      }
+      if (matrix.block == block) {
+        return static_cast<std::int64_t>(i);
+      }
+      if (matrix.block == Block::kOther && other < 0) {
+        other = static_cast<std::int64_t>(i);
+      }
+    }
+    return other;
+  };
+  VocabularyMatrices found{.input = find(Block::kEmbedding, "embed_tokens"),
+                           .output = find(Block::kOutput, "lm_head")};
+  const JsonValue* tied = files.config ? files.config->find("tie_word_embeddings") : nullptr;
+  const bool* is_tied = tied == nullptr ? nullptr : tied->as_bool();
+  if (found.output < 0 && (is_tied == nullptr || *is_tied)) {
+    found.output = found.input;
+    found.tied = found.input >= 0;
+  }
+  return found;
+}
+
+}  // namespace vindex::model
