@@ -1,0 +1,84 @@
+#include <vindex/measure/largest_cosine.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace vindex::measure {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// The continued fraction of the incomplete beta function, by Lentz's method (NIST DLMF 8.17.22);
+/// converges fast for x below (a + 1) / (a + b + 2).
+double beta_fraction(double a, double b, double x) {
+  constexpr int kMostTerms = 10'000;
+  constexpr double kTiny = 1e-300, kEnough = 1e-15;
+  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
+  double c = 1.0;
+  double d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
+  double fraction = d;
+  for (int m = 1; m < kMostTerms; ++m) {
+    const double k = m;
+    const double even = k * (b - k) * x / ((a + 2.0 * k - 1.0) * (a + 2.0 * k));
+    d = 1.0 / away_from_zero(1.0 + even * d);
+    c = away_from_zero(1.0 + even / c);
+    fraction *= d * c;
+    const double odd = -(a + k) * (a + b + k) * x / ((a + 2.0 * k) * (a + 2.0 * k + 1.0));
+    d = 1.0 / away_from_zero(1.0 + odd * d);
+    c = away_from_zero(1.0 + odd / c);
+    const double step = d * c;
+    fraction *= step;
+    if (std::abs(step - 1.0) < kEnough) {
+      break;
+    }
+  }
+  return fraction;
+}
+
+/// I_x(a, b), given x and 1 - x so that neither loses its digits.
+double regularised_beta(double a, double b, double x, double rest) {
+  if (x <= 0.0 || rest <= 0.0) {
+    return x <= 0.0 ? 0.0 : 1.0;
+  }
+  const double front = std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) +
+                                a * std::log(x) + b * std::log(rest));
+  return x < (a + 1.0) / (a + b + 2.0) ? front * beta_fraction(a, b, x) / a
+                                       : 1.0 - front * beta_fraction(b, a, rest) / b;
+}
+
+}  // namespace
+
+double expected_largest_cosine(std::int64_t count, std::int64_t width) {
+  return count < 1 || width < 1
+             ? kNan
+             : std::sqrt(2.0 * std::log(static_cast<double>(count)) / static_cast<double>(width));
+}
+
+double chance_of_cosine(double c, std::int64_t width) {
+  if (width < 2 || std::isnan(c)) {
+    return kNan;
+  }
+  const double square = std::min(1.0, c * c);
+  return regularised_beta((static_cast<double>(width) - 1.0) / 2.0, 0.5,
+                          (1.0 - std::abs(c)) * (1.0 + std::abs(c)), square);
+}
+
+double chance_of_largest_cosine(double c, std::int64_t count, std::int64_t width) {
+  return -std::expm1(static_cast<double>(count) * std::log1p(-chance_of_cosine(c, width)));
+}
+
+double largest_cosine_quantile(double share, std::int64_t count, std::int64_t width) {
+  if (count < 1 || width < 2) {
+    return kNan;
+  }
+  const double wanted = -std::expm1(std::log(share) / static_cast<double>(count));
+  double low = 0.0, high = 1.0;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2.0;
+    (chance_of_cosine(middle, width) > wanted ? low : high) = middle;
+  }
+  return (low + high) / 2.0;
+}
+
+}  // namespace vindex::measure
