@@ -102,6 +102,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_measure(app, session);
   vindex::apps::add_compare(app, session);
   vindex::apps::add_edit(app, session);
+  vindex::apps::add_lookup(app, session);
   vindex::apps::add_show(app, session);
   vindex::apps::add_status(app, session);
   vindex::apps::add_results_verbs(app, session);

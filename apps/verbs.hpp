@@ -48,6 +48,7 @@ void add_plan(CLI::App& app, Session& session);
 void add_measure(CLI::App& app, Session& session);
 void add_compare(CLI::App& app, Session& session);
 void add_edit(CLI::App& app, Session& session);
+void add_lookup(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);

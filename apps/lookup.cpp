@@ -1,0 +1,147 @@
+// The verb lookup: which features of a model answer to a word or a vector.
+#include "run_talk.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <vindex/run/lookup_run.hpp>
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <map>
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  run::LookupSettings settings;
+  std::vector<std::string> tokens;
+  std::vector<std::int64_t> numbers;
+  std::string vector_file, queries_file, layers, blocks, tensors,
+      role = "gate_proj", order = "cosine", ram_budget, progress = "auto", config;
+  bool json = false;
+};
+
+std::vector<run::QueryWish> wishes_of(const Flags& flags) {
+  std::vector<run::QueryWish> wishes;
+  for (const std::string& token : flags.tokens) {
+    wishes.push_back({.what = run::TokenText{token}});
+  }
+  for (const std::int64_t number : flags.numbers) {
+    wishes.push_back({.what = run::TokenNumber{number}});
+  }
+  const auto append = [&](std::vector<run::QueryWish> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(wishes));
+  };
+  if (!flags.vector_file.empty()) {
+    append(run::read_vectors(flags.vector_file));
+  }
+  if (!flags.queries_file.empty()) {
+    append(run::read_queries(flags.queries_file));
+  }
+  if (wishes.empty()) {
+    throw UsageError("E-QUERY",
+                     "nothing to look up: --token T, --token-id N, --vector FILE.npy or --queries "
+                     "FILE is needed");
+  }
+  return wishes;
+}
+
+run::LookupSettings settings_of(const Flags& flags, const Session& session) {
+  run::LookupSettings settings = flags.settings;
+  settings.wishes = wishes_of(flags);
+  settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
+  settings.role = flags.role == "up_proj" ? model::FeatureRole::kUp : model::FeatureRole::kGate;
+  settings.order = flags.order == "score" ? run::LookupOrder::kScore : run::LookupOrder::kCosine;
+  settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
+  return settings;
+}
+
+Ending run_lookup(const Flags& flags, const Session& session) {
+  const run::LookupSettings settings = settings_of(flags, session);
+  RunTalk talk(session, flags.progress);
+  const run::LookupResult result = run::look_up(settings, talk.hooks());
+  talk.finish();
+  if (result.stopped) {
+    return stopped_early("nothing is kept of a search; run the same command again");
+  }
+  for (const run::SkippedMatrix& matrix : result.skipped) {
+    say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
+  }
+  if (result.not_finite > 0) {
+    say(session, fmt::format("warning W-NOT-FINITE: {} rows hold weights that are not finite and "
+                             "are in no list",
+                             result.not_finite));
+  }
+  print_result(flags.json ? run::lookup_json(result)
+                          : run::lookup_text(result, text_width(STDOUT_FILENO)));
+  say(session,
+      fmt::format("searched {} in {:.1f} s; {}", size_text(result.searched_bytes), result.seconds,
+                  shard::reading_text(result.reading, result.reading_engine)));
+  if (result.is_incomplete) {
+    const auto first = result.skipped.front();
+    return {ExitCode::kMalformedInput,
+            fmt::format("E-UNSUPPORTED: {} of the matrices were not searched, the first: {}: {}",
+                        result.skipped.size(), first.name, first.reason)};
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_lookup(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  run::LookupSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "lookup",
+      "Find the features (rows of gate_proj) that answer to a word or a vector\n\n"
+      "Examples:\n  vindex lookup MODEL --token Paris\n"
+      "  vindex lookup MODEL --token-id 3681 --layers 10-20 --top 50 --json\n"
+      "  vindex lookup MODEL --vector direction.npy --by score\n"
+      "  vindex lookup MODEL --queries words.txt    many words, one pass over the weights");
+  verb->add_option("model", settings.model, "Model folder or file")->required();
+  verb->add_option("--token", flags->tokens,
+                   "An entry of the vocabulary, with or without its space; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--token-id", flags->numbers, "The same by number; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--vector", flags->vector_file,
+                   "A .npy file of floats, [hidden] or [queries, hidden], taken as it is");
+  verb->add_option(
+      "--queries", flags->queries_file,
+      "A file of queries: a text a line, .jsonl of texts, numbers and objects, or .npy");
+  verb->add_option("--layers", flags->layers, "Layers, for example 0,1,15-20");
+  verb->add_option("--blocks", flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
+  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
+  verb->add_option("--role", flags->role, "gate_proj, or up_proj (models without gates)")
+      ->check(CLI::IsMember({"gate_proj", "up_proj"}))
+      ->capture_default_str();
+  verb->add_option("--top", settings.top, "Features listed for each query")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb->add_option("--by", flags->order, "Listed by the size of: cosine, score")
+      ->check(CLI::IsMember({"cosine", "score"}))
+      ->capture_default_str();
+  verb->add_option("--tokens-out", settings.tokens_out,
+                   "Entries of the vocabulary named for each feature (0: none)")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  verb->add_option("--tokenizer", settings.tokenizer,
+                   "A tokenizer.json (default: the GGUF keys, or the one beside the weights)");
+  verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+  verb->add_option("--threads", settings.threads, "Workers (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_ram_budget(*verb, flags->ram_budget);
+  add_progress(*verb, flags->progress);
+  verb->add_flag("--json", flags->json, "One JSON document, numbers unrounded");
+  verb->add_option("--config", flags->config,
+                   "File of the same flags, one `name = value` a line; the command line outranks "
+                   "it");
+  on_choice(*verb, session, [&session, flags] { return run_lookup(*flags, session); });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,244 @@
+#include "lookup_features.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/measure/matrix_line.hpp>
+#include <vindex/run/matrix_loader.hpp>
+#include <vindex/run/unit_stream.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <iterator>
+#include <mutex>
+#include <tuple>
+
+namespace vindex::run {
+
+namespace {
+
+/// Plainly stored matrices are read in pieces of about this size, so that one large matrix keeps
+/// every worker busy and needs little memory.
+constexpr std::uint64_t kPieceBytes = 32U << 20U;
+
+/// A part of a matrix that is searched by itself.
+struct Piece {
+  std::int64_t owner = 0;  ///< as the caller numbers matrices
+  std::int64_t first = 0;  ///< number of its first feature in the matrix
+  measure::ScoredRows rows;
+};
+
+struct Pieces {
+  std::vector<Piece> pieces;
+  std::vector<PassMatrix> matrices;  ///< one for each piece
+};
+
+void add_piece(std::int64_t owner, std::int64_t first, model::MatrixRecord record,
+               const model::FeatureRows& rows, std::int64_t query_count, Pieces& out) {
+  const measure::ScoreWorkspace workspace = measure::score_workspace(
+      record.encoding, record.stored_rows(), record.stored_cols(), record.transposed, query_count);
+  out.pieces.push_back({owner, first, {rows.first, rows.step, rows.count}});
+  out.matrices.push_back({std::move(record), workspace.decoded, workspace.encoded});
+}
+
+/// Features `rows` of `whole` in pieces.
+void add_pieces(std::int64_t owner, const model::MatrixRecord& whole,
+                const model::FeatureRows& rows, std::int64_t query_count, Pieces& out) {
+  const model::SearchedPart part = model::searched_part(whole, rows);
+  const std::uint64_t bytes = part.matrix.codes.bytes;
+  const auto count = static_cast<std::int64_t>(bytes / kPieceBytes + 1);
+  const std::int64_t step = (part.rows.count + count - 1) / std::max<std::int64_t>(count, 1);
+  if (count > 1 && part.rows.step == 1 && model::cut_record(part.matrix, 0, 0)) {
+    for (std::int64_t first = 0; first < part.rows.count; first += step) {
+      const std::int64_t some = std::min(step, part.rows.count - first);
+      auto cut = model::cut_record(part.matrix, part.rows.first + first, some);
+      add_piece(owner, first, std::move(*cut), {0, 1, some}, query_count, out);
+    }
+    return;
+  }
+  add_piece(owner, 0, part.matrix, part.rows, query_count, out);
+}
+
+void require_running(const RunHooks& hooks) {
+  if (hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
+    throw RunStopped();
+  }
+}
+
+double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  double product = 0.0, of_a = 0.0, of_b = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = a[i];
+    const double y = b[i];
+    product += x * y;
+    of_a += x * x;
+    of_b += y * y;
+  }
+  const double cosine = product / (std::sqrt(of_a) * std::sqrt(of_b));
+  return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0)
+                               : std::numeric_limits<double>::quiet_NaN();
+}
+
+bool is_readable(const model::MatrixRecord& matrix) {
+  return matrix.unsupported.empty() && decode::is_decodable(matrix.encoding);
+}
+
+}  // namespace
+
+void BestFew::offer(const Item& item) {
+  const auto is_before = [](const Item& a, const Item& b) {
+    return std::tuple(-a.key, a.matrix, a.number) < std::tuple(-b.key, b.matrix, b.number);
+  };
+  if (items_.size() == most_ && (most_ == 0 || !is_before(item, items_.back()))) {
+    return;
+  }
+  items_.insert(std::upper_bound(items_.begin(), items_.end(), item, is_before), item);
+  if (items_.size() > most_) {
+    items_.pop_back();
+  }
+}
+
+void BestFew::merge(const BestFew& other) {
+  for (const Item& item : other.items_) {
+    offer(item);
+  }
+}
+
+Search search_features(const LookupModel& model, const std::vector<model::FeatureMatrix>& features,
+                       const measure::QueryVectors& queries, LookupOrder order, std::int64_t top) {
+  Pieces work;
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    const auto& whole = model.index->matrices[static_cast<std::size_t>(features[i].matrix)];
+    add_pieces(static_cast<std::int64_t>(i), whole, features[i].rows, queries.count(), work);
+  }
+  Search found;
+  found.best.assign(static_cast<std::size_t>(queries.count()), BestFew(top));
+  for (const PassMatrix& matrix : work.matrices) {
+    found.bytes += stored_bytes(matrix.record);
+  }
+  std::mutex mutex;
+  const auto search_piece = [&](std::size_t number, measure::MatrixInput& input) {
+    const Piece& piece = work.pieces[number];
+    std::vector<BestFew> best(found.best.size(), BestFew(top));
+    std::int64_t counted = 0, zero = 0, not_finite = 0;
+    measure::score_rows(input, piece.rows, queries, [&](const measure::ScoredSlab& slab) {
+      require_running(*model.hooks);
+      for (std::int64_t i = 0; i < slab.count; ++i) {
+        const double norm = std::sqrt(slab.squares[i]);
+        if (!(norm > 0.0) || !std::isfinite(norm)) {
+          ++(norm == 0.0 ? zero : not_finite);
+          continue;
+        }
+        ++counted;
+        const double* scores = slab.scores + i * slab.query_count;
+        for (std::int64_t query = 0; query < slab.query_count; ++query) {
+          const double size = std::abs(scores[query]);
+          const double key =
+              order == LookupOrder::kScore ? size : size / (norm * queries.norm(query));
+          BestFew& list = best[static_cast<std::size_t>(query)];
+          if (list.may_take(key)) {
+            list.offer({key, piece.owner, piece.first + slab.first + i, scores[query], norm});
+          }
+        }
+      }
+    });
+    const std::lock_guard lock(mutex);
+    found.features += counted;
+    found.zero += zero;
+    found.not_finite += not_finite;
+    for (std::size_t query = 0; query < best.size(); ++query) {
+      found.best[query].merge(best[query]);
+    }
+  };
+  found.pass = pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks);
+  return found;
+}
+
+std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
+                                                const std::vector<model::FeatureMatrix>& features,
+                                                const std::vector<FeatureKey>& keys) {
+  std::map<FeatureKey, ListedFeature> listed;
+  for (const FeatureKey& key : keys) {
+    listed.try_emplace(key);
+  }
+  // Features of one matrix one after the other: its companions are read once.
+  std::vector<std::map<FeatureKey, ListedFeature>::iterator> begins;
+  for (auto at = listed.begin(); at != listed.end(); ++at) {
+    if (at == listed.begin() || std::prev(at)->first.first != at->first.first) {
+      begins.push_back(at);
+    }
+  }
+  begins.push_back(listed.end());
+  SourceWatch watch(*model.files);
+  const auto threads = static_cast<std::size_t>(model.options.threads);
+  std::atomic<bool> stopped{false};
+  for_each_index(begins.size() - 1, threads, [&](std::size_t /*worker*/, std::size_t i) {
+    if (model.hooks->stop_signal != nullptr && *model.hooks->stop_signal != 0) {
+      stopped = true;
+    }
+    const model::FeatureMatrix& of = features[static_cast<std::size_t>(begins[i]->first.first)];
+    if (stopped || of.down < 0) {
+      return;
+    }
+    const auto& gate = model.index->matrices[static_cast<std::size_t>(of.matrix)];
+    const auto& down = model.index->matrices[static_cast<std::size_t>(of.down)];
+    if (!is_readable(down)) {
+      return;
+    }
+    const auto gate_input = make_streamed_input(watch, gate);
+    const auto down_input = make_streamed_input(watch, down);
+    for (auto at = begins[i]; at != begins[i + 1]; ++at) {
+      at->second.down = measure::logical_column(*down_input, at->first.second);
+      at->second.gate_down_cosine = cosine_of(
+          measure::logical_row(*gate_input, of.rows.row(at->first.second)), at->second.down);
+    }
+  });
+  watch.require_unchanged();
+  return listed;
+}
+
+std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::int64_t output,
+                                                 const measure::QueryVectors& columns,
+                                                 std::int64_t most) {
+  const auto& whole = model.index->matrices[static_cast<std::size_t>(output)];
+  Pieces work;
+  add_pieces(0, whole, {0, 1, whole.rows}, columns.count(), work);
+  std::vector<BestFew> found(static_cast<std::size_t>(columns.count()), BestFew(most));
+  std::mutex mutex;
+  const auto search_piece = [&](std::size_t number, measure::MatrixInput& input) {
+    const Piece& piece = work.pieces[number];
+    std::vector<BestFew> best(found.size(), BestFew(most));
+    measure::score_rows(input, piece.rows, columns, [&](const measure::ScoredSlab& slab) {
+      require_running(*model.hooks);
+      for (std::int64_t i = 0; i < slab.count; ++i) {
+        for (std::int64_t column = 0; column < slab.query_count; ++column) {
+          const double score = slab.scores[i * slab.query_count + column];
+          BestFew& list = best[static_cast<std::size_t>(column)];
+          if (std::isfinite(score) && list.may_take(score)) {
+            list.offer({score, 0, piece.first + slab.first + i, score, 0.0});
+          }
+        }
+      }
+    });
+    const std::lock_guard lock(mutex);
+    for (std::size_t column = 0; column < best.size(); ++column) {
+      found[column].merge(best[column]);
+    }
+  };
+  if (!pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks).finished) {
+    return {};
+  }
+  std::vector<std::vector<TokenScore>> tokens;
+  for (const BestFew& list : found) {
+    std::vector<TokenScore>& of_column = tokens.emplace_back();
+    for (const BestFew::Item& item : list.items()) {
+      of_column.push_back({item.number, item.score});
+    }
+  }
+  return tokens;
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,354 @@
+#include <vindex/core/checked.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/json.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/measure/matrix_line.hpp>
+#include <vindex/run/lookup_queries.hpp>
+#include <vindex/run/matrix_loader.hpp>
+#include <vindex/shard/npy.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace vindex::run {
+
+namespace {
+
+using decode::ElementType;
+
+constexpr std::uint64_t kMostTextBytes = 64U << 20U;
+constexpr std::uint64_t kMostVectorBytes = 4ULL << 30U;
+
+double norm_of(const std::vector<float>& values) {
+  double square = 0.0;
+  for (const float value : values) {
+    square += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return std::sqrt(square);
+}
+
+/// Why `values` have no direction, or nothing.
+std::string trouble_of(const std::vector<float>& values) {
+  const double norm = norm_of(values);
+  return std::isfinite(norm) ? (norm == 0.0 ? "is zero" : "") : "has values that are not finite";
+}
+
+bool is_float(ElementType type) {
+  return type == ElementType::kF16 || type == ElementType::kF32 || type == ElementType::kF64 ||
+         type == ElementType::kBF16;
+}
+
+/// The queries of one line of JSON.
+class JsonLine {
+ public:
+  JsonLine(const std::string& text, std::string where) : where_(std::move(where)) {
+    const JsonValue line = parse_json(text, where_, {});
+    if (line.as_object() == nullptr) {
+      read_token(line);
+      return;
+    }
+    for (const auto& [key, value] : *line.as_object()) {
+      if (key == "token" && value.as_string() != nullptr) {
+        set(TokenText{*value.as_string()});
+      } else if (key == "token_id" && value.as_unsigned() != nullptr) {
+        read_token(value);
+      } else if (key == "vector" && value.as_array() != nullptr) {
+        set(numbers(*value.as_array()));
+      } else if (key == "name" && value.as_string() != nullptr) {
+        wish_.name = *value.as_string();
+      } else {
+        refuse(fmt::format("`{}` is not understood here", excerpt(key)));
+      }
+    }
+    if (!is_set_) {
+      refuse("no query in it");
+    }
+  }
+  QueryWish take() {
+    wish_.where = where_;
+    return std::move(wish_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw FormatError("E-QUERY", where_,
+                      why + R"(; a query is "text", a number, or {"token": "text"}, )"
+                            R"({"token_id": number}, {"vector": [numbers]}, with "name")");
+  }
+  template <typename What>
+  void set(What what) {
+    if (is_set_) {
+      refuse("two queries in one line");
+    }
+    wish_.what = std::move(what);
+    is_set_ = true;
+  }
+  void read_token(const JsonValue& value) {
+    const auto number =
+        value.as_unsigned() == nullptr ? std::nullopt : checked_count(*value.as_unsigned());
+    if (value.as_string() != nullptr) {
+      set(TokenText{*value.as_string()});
+    } else if (number) {
+      set(TokenNumber{*number});
+    } else {
+      refuse("no token's text or number");
+    }
+  }
+  std::vector<float> numbers(const JsonValue::Array& array) const {
+    std::vector<float> values;
+    for (const JsonValue& value : array) {
+      if (const auto* real = std::get_if<double>(&value.storage())) {
+        values.push_back(static_cast<float>(*real));
+      } else if (const auto* positive = value.as_unsigned()) {
+        values.push_back(static_cast<float>(*positive));
+      } else if (const auto* negative = std::get_if<std::int64_t>(&value.storage())) {
+        values.push_back(static_cast<float>(*negative));
+      } else {
+        refuse("a vector holds something that is no number");
+      }
+    }
+    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
+      refuse("its vector " + trouble);
+    }
+    return values;
+  }
+
+  std::string where_;
+  QueryWish wish_;
+  bool is_set_ = false;
+};
+
+std::string read_text(const std::string& path) {
+  const auto source = shard::open_file_source(path);
+  if (source->size() > kMostTextBytes) {
+    throw FormatError("E-QUERY", source->name(),
+                      fmt::format("{} bytes, more than a file of queries may have ({})",
+                                  source->size(), kMostTextBytes));
+  }
+  std::string text(static_cast<std::size_t>(source->size()), '\0');
+  source->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+/// "several entries: 5 `the`, 9 ` the`".
+std::string several_text(const model::Vocabulary& vocabulary,
+                         const std::vector<std::int64_t>& numbers) {
+  constexpr std::size_t kShown = 8;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kShown, numbers.size()); ++i) {
+    list += fmt::format("{}{} `{}`", i == 0 ? "" : ", ", numbers[i],
+                        excerpt(vocabulary.text(numbers[i])));
+  }
+  return list + (numbers.size() > kShown ? ", ..." : "");
+}
+
+std::string at_place(const QueryWish& wish) { return wish.where.empty() ? "" : wish.where + ": "; }
+
+/// Rows of the embedding, each read once.
+class EmbeddingRows {
+ public:
+  EmbeddingRows(const shard::ModelFiles& files, const model::ModelIndex& index, std::int64_t matrix)
+      : path_(files.path), watch_(files) {
+    if (matrix < 0) {
+      return;
+    }
+    record_ = &index.matrices[static_cast<std::size_t>(matrix)];
+    if (!record_->unsupported.empty() || !decode::is_decodable(record_->encoding)) {
+      throw FormatError("E-UNSUPPORTED", model::matrix_name(*record_),
+                        record_->unsupported.empty()
+                            ? fmt::format("encoding {} cannot be decoded", record_->encoding.label)
+                            : record_->unsupported);
+    }
+    input_ = make_streamed_input(watch_, *record_);
+  }
+
+  std::vector<float> row(const QueryWish& wish, std::int64_t number) {
+    if (record_ == nullptr) {
+      throw MissingInputError(
+          "E-EMBEDDING",
+          fmt::format("{}: no embedding (embed_tokens), so tokens have no vectors; --vector takes "
+                      "any",
+                      printable(path_)));
+    }
+    if (number < 0 || number >= record_->rows) {
+      throw UsageError("E-TOKEN", fmt::format("{}token {}: the embedding has rows 0 to {}",
+                                              at_place(wish), number, record_->rows - 1));
+    }
+    std::vector<float> values = measure::logical_row(*input_, number);
+    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
+      throw FormatError("E-QUERY", model::matrix_name(*record_),
+                        fmt::format("row {} {}", number, trouble));
+    }
+    return values;
+  }
+  void require_unchanged() { watch_.require_unchanged(); }
+
+ private:
+  std::string path_;
+  SourceWatch watch_;
+  const model::MatrixRecord* record_ = nullptr;
+  std::unique_ptr<measure::MatrixInput> input_;
+};
+
+std::int64_t number_of(const QueryWish& wish, const std::string& text,
+                       const model::Vocabulary* vocabulary, const std::string& model) {
+  if (vocabulary == nullptr) {
+    throw MissingInputError(
+        "E-VOCABULARY",
+        fmt::format("{}: no vocabulary (tokenizer.ggml.tokens, or tokenizer.json beside the "
+                    "weights), so `{}` has no number; --token-id takes one, --tokenizer a "
+                    "tokenizer.json",
+                    printable(model), excerpt(text)));
+  }
+  const std::vector<std::int64_t> numbers = vocabulary->find(text);
+  if (numbers.size() == 1) {
+    return numbers.front();
+  }
+  if (numbers.empty()) {
+    const std::string guess = vocabulary->guess(text);
+    throw UsageError(
+        "E-TOKEN",
+        fmt::format("{}`{}` is no entry of the vocabulary ({}); {}", at_place(wish), excerpt(text),
+                    printable(vocabulary->source()),
+                    guess.empty() ? "a text of several entries has no row of its own" : guess));
+  }
+  throw UsageError("E-TOKEN",
+                   fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
+                               "numbers",
+                               at_place(wish), excerpt(text), several_text(*vocabulary, numbers)));
+}
+
+}  // namespace
+
+std::vector<QueryWish> read_vectors(const std::string& path) {
+  const auto source = shard::open_file_source(path);
+  const shard::NpyHeader header = shard::read_npy_header(*source);
+  const std::size_t rank = header.shape.size();
+  if ((rank != 1 && rank != 2) || !is_float(header.type) ||
+      std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) {
+    throw FormatError("E-QUERY", source->name(),
+                      "no vectors of floats: [width] or [queries, width] is needed");
+  }
+  if (header.bytes > kMostVectorBytes) {
+    throw FormatError("E-QUERY", source->name(),
+                      fmt::format("{} bytes of vectors, at most {} are searched for at a time",
+                                  header.bytes, kMostVectorBytes));
+  }
+  const std::int64_t width = header.shape.back();
+  const std::int64_t count = rank == 1 ? 1 : header.shape.front();
+  std::vector<std::byte> bytes(static_cast<std::size_t>(header.bytes));
+  source->read(header.offset, bytes);
+  const decode::Encoding encoding = decode::plain_encoding(header.type);
+  const auto stride = decode::row_bytes(encoding, static_cast<std::uint64_t>(width));
+  expects(stride.has_value(), "rows of floats have bytes");
+  std::vector<QueryWish> wishes;
+  for (std::int64_t row = 0; row < count; ++row) {
+    decode::EncodedMatrix view;
+    view.encoding = &encoding;
+    view.rows = 1;
+    view.cols = width;
+    view.codes = bytes.data() + static_cast<std::size_t>(row) * *stride;
+    view.row_stride_bytes = static_cast<std::int64_t>(*stride);
+    std::vector<float> values(static_cast<std::size_t>(width));
+    decode::decode_matrix(view, values.data(), width);
+    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
+      throw FormatError("E-QUERY", source->name(), fmt::format("row {} {}", row, trouble));
+    }
+    const std::string name = std::filesystem::path(path).filename().string();
+    wishes.push_back({.what = std::move(values),
+                      .name = rank == 1 ? name : fmt::format("{}[{}]", name, row),
+                      .where = fmt::format("{}, row {}", source->name(), row)});
+  }
+  return wishes;
+}
+
+std::vector<QueryWish> read_queries(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".npy") {
+    return read_vectors(path);
+  }
+  const bool is_json = extension == ".jsonl" || extension == ".json";
+  const std::string text = read_text(path);
+  std::vector<QueryWish> wishes;
+  std::size_t number = 0;
+  for (std::string_view left = text; !left.empty();) {
+    std::string line(left.substr(0, left.find('\n')));
+    left.remove_prefix(std::min(left.size(), line.size() + 1));
+    ++number;
+    if (line.ends_with('\r')) {
+      line.pop_back();
+    }
+    if (line.empty()) {
+      continue;
+    }
+    const std::string where = fmt::format("{}, line {}", printable(path), number);
+    wishes.push_back(is_json ? JsonLine(line, where).take()
+                             : QueryWish{.what = TokenText{line}, .where = where});
+  }
+  if (wishes.empty()) {
+    throw UsageError("E-QUERY", printable(path) + ": no query in it");
+  }
+  return wishes;
+}
+
+bool needs_vocabulary(const std::vector<QueryWish>& wishes) {
+  return std::any_of(wishes.begin(), wishes.end(), [](const QueryWish& wish) {
+    return std::holds_alternative<TokenText>(wish.what);
+  });
+}
+
+std::vector<Query> make_queries(const std::vector<QueryWish>& wishes,
+                                const model::Vocabulary* vocabulary, const shard::ModelFiles& files,
+                                const model::ModelIndex& index, std::int64_t matrix, double scale) {
+  std::optional<EmbeddingRows> embedding;
+  std::vector<Query> queries;
+  for (const QueryWish& wish : wishes) {
+    Query query;
+    query.name = printable(wish.name);
+    if (const auto* vector = std::get_if<std::vector<float>>(&wish.what)) {
+      query.x = *vector;
+    } else {
+      const auto* text = std::get_if<TokenText>(&wish.what);
+      const std::int64_t number = text != nullptr
+                                      ? number_of(wish, text->text, vocabulary, files.path)
+                                      : std::get<TokenNumber>(wish.what).number;
+      if (!embedding) {
+        embedding.emplace(files, index, matrix);
+      }
+      query.token = number;
+      query.x = embedding->row(wish, number);
+      for (float& value : query.x) {
+        value = static_cast<float>(static_cast<double>(value) * scale);
+      }
+      if (query.name.empty() && vocabulary != nullptr && vocabulary->entry(number)) {
+        query.name = fmt::format("`{}`", excerpt(vocabulary->text(number)));
+      }
+    }
+    if (query.name.empty()) {
+      query.name = query.token ? fmt::format("token {}", *query.token)
+                               : fmt::format("vector {}", queries.size());
+    }
+    query.norm = norm_of(query.x);
+    if (!queries.empty() && queries.front().x.size() != query.x.size()) {
+      throw ConfigurationError(
+          "E-QUERY-WIDTH",
+          fmt::format("{}{} has {} components, {} has {}; they are looked up together",
+                      at_place(wish), query.name, query.x.size(), queries.front().name,
+                      queries.front().x.size()));
+    }
+    queries.push_back(std::move(query));
+  }
+  if (embedding) {
+    embedding->require_unchanged();
+  }
+  return queries;
+}
+
+}  // namespace vindex::run
