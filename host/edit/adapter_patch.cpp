@@ -1,5 +1,6 @@
 #include "adapter_patch.hpp"
 
+#include "parameter_adapter.hpp"
 #include "slabs.hpp"
 
 #include <vindex/core/error.hpp>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace vindex::edit {
@@ -96,6 +98,11 @@ Patch read_adapter(const std::string& path, bool force) {
       continue;
     }
     if (!record.unsupported.empty()) {
+      std::vector<PatchEntry> slices = parameter_entries(files, record);
+      if (!slices.empty()) {
+        std::move(slices.begin(), slices.end(), std::back_inserter(patch.entries));
+        continue;
+      }
       throw ConfigurationError(
           "E-ADAPTER-PAIR", fmt::format("{}: {}: {}", printable(path), model::matrix_name(record),
                                         record.unsupported));

@@ -270,9 +270,13 @@ class Editing {
     return true;
   }
 
-  void require_base(const PatchEntry& wanted, const EditedMatrix& found, EditResult& result) const {
-    if (wanted.before.empty() || found.entry.before == wanted.before ||
-        found.entry.before == wanted.after) {
+  void require_base(const PatchEntry& wanted, EditedMatrix& found, EditResult& result) const {
+    const std::string& weights = found.entry.before;
+    found.base =
+        weights == wanted.before
+            ? "made from"
+            : (weights == wanted.after ? "left" : (wanted.before.empty() ? "unknown" : "other"));
+    if (found.base != "other") {
       return;
     }
     const std::string text = fmt::format(

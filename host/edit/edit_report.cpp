@@ -50,6 +50,7 @@ Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
               {"encoding", matrix.encoding},
               {"transposed", matrix.transposed},
               {"direction", matrix.direction.empty() ? Json(nullptr) : Json(matrix.direction)},
+              {"base", matrix.base.empty() ? Json(nullptr) : Json(matrix.base)},
               {"rank", matrix.spectrum.rank},
               {"norm", number(change.norm)},
               {"edit_norm", number(change.edit_norm)},
@@ -96,6 +97,10 @@ std::string matrix_text(const EditResult& result, const EditedMatrix& matrix) {
   if (!matrix.direction.empty()) {
     add("direction", fmt::format("{} ({})", matrix.direction,
                                  result.settings.side == Side::kRight ? "right" : "left"));
+  }
+  if (matrix.base == "made from" || matrix.base == "left") {
+    add("base", fmt::format("the weights that the patch {}",
+                            matrix.base == "left" ? "left" : "was made from"));
   }
   add("rank", std::to_string(matrix.spectrum.rank));
   add("change", fmt::format("{} of the norm", share_text(change.written_norm, change.norm)));

@@ -62,6 +62,8 @@ def stack_of_experts():
     edit("delete", path("oss"), *more, "--as", "lora", "-o", path("oss_lora"))
     merged = peft.PeftModel.from_pretrained(load(path("oss")), path("oss_lora")).merge_and_unload().state_dict()[name]
     own, before = weights(path("oss_edited"))[name].float(), weights(path("oss"))[name].float()
+    edit("apply", path("oss"), "--patch", path("oss_lora"), "-o", path("oss_applied"))
+    check("the adapter of a stack, applied", torch.equal(weights(path("oss_applied"))[name].float(), own))
     check("a stack of experts", ((own - merged).norm() / (own - before).norm()).item() < 1e-4 and not torch.equal(own, before))
 
 
@@ -78,6 +80,8 @@ def main():
     edit("delete", MODEL, *common, "-o", path("edited"))
     edit("delete", MODEL, *common, "--as", "lora", "-o", path("lora"))
     before, after = weights(MODEL), weights(path("edited"))
+    edit("apply", MODEL, "--patch", path("lora"), "-o", path("own_merge"))
+    check("our own merge is the edit", all(torch.equal(own, after[name]) for name, own in weights(path("own_merge")).items()))
     check("only the targets differ", sorted(n for n in before if not torch.equal(before[n], after[n])) == sorted(TARGETS))
 
     # PEFT finds the modules and merges what the edited model holds, to the rounding of BF16.

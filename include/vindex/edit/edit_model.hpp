@@ -68,6 +68,9 @@ struct EditedMatrix {
   std::string encoding;
   bool transposed = false;
   std::string direction;  ///< "singular 0, s = 1.25"; empty: none
+  /// Of a patch: its weights are those that it was "made from" or that it "left", "other" ones, or
+  /// "unknown" where it has no digest. Empty: no patch.
+  std::string base;
   EditSpectrum spectrum;
   MatrixChange change;
   /// Share of norm^2 that a deletion with alpha 1 takes, and what a random direction would lose.
