@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 namespace vindex::edit {
@@ -23,13 +24,26 @@ constexpr std::uint64_t kUsualBytes = std::uint64_t{4} << 30U;
 /// An edit of which less arrives is lost in rounding.
 constexpr double kArrived = 0.5;
 
+/// The model; of a folder with one file of weights that file where one is to be written.
+shard::ModelFiles open_for(const EditSettings& settings) {
+  shard::OpenOptions options;
+  options.model_config = settings.model_config;
+  options.for_matrices = true;
+  shard::ModelFiles files = shard::open_model(settings.model, options);
+  std::error_code absent;
+  if (!settings.as_lora && names_a_file(settings.output) && files.shards.size() == 1 &&
+      std::filesystem::is_directory(settings.model, absent)) {
+    return shard::open_model(files.shards.front().path, options);
+  }
+  return files;
+}
+
 /// One run: the model, what was read beside it, and the matrices one by one.
 class Editing {
  public:
   explicit Editing(const EditSettings& settings)
       : settings_(settings),
-        files_(shard::open_model(settings.model,
-                                 {.model_config = settings.model_config, .for_matrices = true})),
+        files_(open_for(settings)),
         index_(model::index_model(files_)),
         watch_(files_) {}
 

@@ -56,10 +56,6 @@ void require_free_folder(const std::string& path) {
                    fmt::format("-o {}: {} is written as {}", printable(output), what, wanted));
 }
 
-bool names_a_file(const std::string& output) {
-  return output.ends_with(".safetensors") || output.ends_with(".gguf");
-}
-
 write::ModelEdit edit_of(const EditedModel& model) {
   write::ModelEdit edit;
   const std::span<const std::byte> bytes = model.scratch->mapped();
@@ -101,6 +97,10 @@ void write_lora(const EditedModel& model, EditResult& result) {
 }
 
 }  // namespace
+
+bool names_a_file(const std::string& output) {
+  return output.ends_with(".safetensors") || output.ends_with(".gguf");
+}
 
 void require_outputs(const EditSettings& settings, const shard::ModelFiles& files) {
   const bool gguf = files.format == shard::ContainerFormat::kGguf;

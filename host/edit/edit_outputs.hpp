@@ -17,6 +17,9 @@ struct EditedModel {
   const std::vector<NewPart>& parts;
 };
 
+/// Whether `output` is to be one file: it ends in .safetensors or .gguf.
+bool names_a_file(const std::string& output);
+
 /// Before the work: whether the outputs can be made under their names. Errors: UsageError
 /// E-OUTPUT-KIND, E-USAGE; OutputError E-OUTPUT-SOURCE, E-OUTPUT-EXISTS, E-OUTPUT-NOT-EMPTY.
 void require_outputs(const EditSettings& settings, const shard::ModelFiles& files);

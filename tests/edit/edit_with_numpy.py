@@ -151,6 +151,13 @@ def test_deletions():
     check("collateral", 0.8 < row["collateral"]["change"] / row["change"] < 1.2)
     check("encoding error of float32", row["encoding_error"] < 1e-6 and abs(row["arrived"] - 1) < 1e-5)
 
+    # A random direction holds 1/in of norm^2, whatever the spectrum: 1,000 draws.
+    skewed = w * np.linspace(0.1, 3, 16)
+    draws = RANDOM.standard_normal((16, 1000))
+    draws /= np.linalg.norm(draws, axis=0)
+    shares = np.linalg.norm(skewed @ draws, axis=0) ** 2 / np.linalg.norm(skewed) ** 2
+    check("null of the share", abs(shares.mean() - row["suppressed"]["share_null"]) < 4 * shares.std() / np.sqrt(1000), shares.mean())
+
     # Left, half of it; the default order of words and the model behind --direction.
     report = edit("delete", "--tensor", down, "--side", "left", "--alpha", "0.5", "--direction", path("v.npy"), folder, "-o", path("left"))
     w = before[down].astype(np.float64)
@@ -262,6 +269,36 @@ def test_transposed_stack():
     for e in range(4):
         w = stack[e].astype(np.float64).T
         close(f"stacked factors {e}", b[:, :, e] @ a[e], -np.outer(w @ unit, unit))
+
+
+def e4m3(codes):
+    """8-bit floats of 4 exponent and 3 mantissa bits, no infinities."""
+    sign, exponent, mantissa = np.where(codes & 128, -1.0, 1.0), (codes >> 3) & 15, codes & 7
+    return sign * np.where(exponent == 0, mantissa * 2.0**-9, (1 + mantissa / 8) * 2.0 ** (exponent.astype(float) - 7))
+
+
+def test_blocks_of_8_bits():
+    """Codes and scales are two tensors; both change where blocks need other scales."""
+    folder, name = path("fp8"), "model.layers.0.mlp.up_proj.weight"
+    os.makedirs(folder)
+    codes = RANDOM.integers(0, 120, (200, 256)).astype(np.uint8) | (RANDOM.integers(0, 2, (200, 256)).astype(np.uint8) << 7)
+    scales = RANDOM.uniform(1e-3, 2e-3, (2, 2)).astype(np.float32)
+    write_safetensors(os.path.join(folder, "model.safetensors"), {name: ("F8_E4M3", codes), name + "_scale_inv": ("F32", scales)})
+    json.dump({"model_type": "deepseek_v3", "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}, open(os.path.join(folder, "config.json"), "w"))
+
+    def decoded(tensors):
+        wide = np.repeat(np.repeat(tensors[name + "_scale_inv"].astype(np.float64), 128, axis=0), 128, axis=1)[:200]
+        return e4m3(tensors[name]) * wide
+
+    before = decoded(read_folder(folder))
+    k, d = RANDOM.standard_normal(256), 30 * RANDOM.standard_normal(200)
+    report = edit("insert", folder, "--tensor", name, "--key", npy("k256.npy", k), "--value", npy("d200.npy", d), "-o", path("fp8_edited"))
+    after = read_folder(path("fp8_edited"))
+    wanted = before + np.outer(d, k) / (k @ k)
+    error = np.linalg.norm(decoded(after) - wanted) / np.linalg.norm(before)
+    check("fp8 is as near as its codes are", error < 0.04 * np.linalg.norm(wanted) / np.linalg.norm(before), error)
+    close("fp8 encoding error", report["matrices"][0]["encoding_error"], error, 1e-4)
+    check("fp8 encoding", report["matrices"][0]["encoding"] == "F8_E4M3/128x128")
 
 
 def dequantised(paths):
@@ -385,6 +422,10 @@ def test_hostile():
     shutil.copy(os.path.join(folder, "config.json"), path("one.config.json"))
     single = ("delete", path("one.safetensors"), "--tensor", up, "--direction", path("v.npy"))
     edit(*single, "-o", path("one_edited.safetensors"))
+    os.makedirs(path("alone"))
+    shutil.copy(path("one.safetensors"), path("alone/model.safetensors"))
+    edit("delete", path("alone"), *single[2:], "-o", path("alone_edited.safetensors"))
+    check("one file of a folder", open(path("alone_edited.safetensors"), "rb").read() == open(path("one_edited.safetensors"), "rb").read())
     check("one file", read_safetensors(path("one_edited.safetensors"))[0][up].tobytes() == read_folder(path("right"))[up].tobytes())
     check("there already", "E-OUTPUT-EXISTS" in edit(*single, "-o", path("one_edited.safetensors"), code=73))
     edit(*single, "-o", path("one_edited.safetensors"), "--replace")
@@ -423,6 +464,7 @@ def main():
     test_deletions()
     test_insertions()
     test_transposed_stack()
+    test_blocks_of_8_bits()
     test_gguf()
     test_kill()
     test_hostile()
