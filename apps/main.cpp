@@ -35,6 +35,7 @@ Examples:
   vindex measure MODEL -o k2.h5 --blocks routed_expert --roles down_proj --layers 1-60
   vindex show spectra.h5 --metric stable_rank   any statistic as a table; --experts, --top 10
   vindex compare BASE TUNED -o pairs.h5         two models, matrix by matrix
+  vindex experts MODEL -o experts.h5            how alike the routed experts of a layer are
   vindex export spectra.h5 --format csv -o spectra.csv
   vindex synth kimi-k2-mini -o mini             a small model with known spectra
 
@@ -103,6 +104,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_compare(app, session);
   vindex::apps::add_edit(app, session);
   vindex::apps::add_lookup(app, session);
+  vindex::apps::add_experts(app, session);
   vindex::apps::add_show(app, session);
   vindex::apps::add_status(app, session);
   vindex::apps::add_results_verbs(app, session);

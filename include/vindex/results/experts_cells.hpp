@@ -11,20 +11,24 @@ namespace vindex::results {
 inline constexpr std::array<ScaleColumn, 2> kExpertsScales = {
     {{"expert", "number of the expert"}, {"expert_other", "number of the other expert"}}};
 
-inline constexpr std::array<CellColumn, 24> kExpertsCells = {{
+inline constexpr std::array<CellColumn, 27> kExpertsCells = {{
     {"experts", "experts of the group", true, {1.0}},
+    {"experts_counted", "of these, those that could be read and are finite", true, kNotNegative},
     {"cosine_mean", "mean of the off-diagonal cosines", false, kCosineRange},
     {"cosine_max", "largest off-diagonal cosine", false, kCosineRange},
     {"cosine_max_expert", "first expert of the largest cosine", true, kNotNegative},
     {"cosine_max_other", "second expert of the largest cosine", true, kNotNegative},
     {"cosine_null", "mean cosine of independent noise of that shape: 0", false, kCosineRange},
     {"cosine_null_sd", "its standard deviation: 1/sqrt(rows cols)", false, kShareRange},
+    {"cosine_max_null", "mean of the largest cosine of independent noise", false, kCosineRange},
     {"cosine_centred_mean", "mean of the off-diagonal centred cosines", false, kCosineRange},
     {"cosine_centred_max", "largest off-diagonal centred cosine", false, kCosineRange},
     {"cosine_centred_max_expert", "first expert of the largest centred cosine", true, kNotNegative},
     {"cosine_centred_max_other", "second expert of the largest centred cosine", true, kNotNegative},
     {"cosine_centred_null", "centred cosine of independent noise: -1/(E-1)", false, kCosineRange},
     {"cosine_centred_null_sd", "its standard deviation", false, kShareRange},
+    {"cosine_centred_max_null", "mean of the largest centred cosine of independent noise", false,
+     kCosineRange},
     {"mean_expert_share", "squared norm of the mean expert over the mean squared norm", false,
      kShareRange},
     {"mean_expert_share_null", "the same of independent noise: 1/E", false, kShareRange},

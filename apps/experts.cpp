@@ -1,0 +1,102 @@
+// The verb experts: how alike the routed experts of every layer are.
+#include "run_talk.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <vindex/run/experts_run.hpp>
+#include <vindex/run/summary.hpp>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  run::ExpertsSettings settings;
+  std::string layers, roles, tensors, backend = "auto", device = "0", ram_budget, worker,
+                                      progress = "auto", config;
+  bool json = false;
+};
+
+run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
+  run::ExpertsSettings settings = flags.settings;
+  run::RunSettings& run = settings.run;
+  run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
+  run.backend = backend_of(flags.backend);
+  run.devices = parse_devices(flags.device);
+  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  run.ram_budget = budget.bytes;
+  run.ram_budget_source = budget.source_text();
+  run.worker = parse_worker(flags.worker);
+  run.blas_core = blas_core_wish();
+  run.command = session.arguments;
+  run.unset_variables = session.unset_variables;
+  return settings;
+}
+
+Ending run_experts(const Flags& flags, const Session& session) {
+  const run::ExpertsSettings settings = settings_of(flags, session);
+  const std::string& output = settings.run.output;
+  RunTalk talk(session, flags.progress);
+  const run::ExpertsOutcome outcome = run::measure_experts(settings, talk.hooks());
+  talk.finish();
+  if (outcome.run.stopped) {
+    return ending_of(output, outcome.run, "groups");
+  }
+  if (settings.run.worker.count == 1 && !session.quiet) {
+    print_result(run::outcome_text(outcome.run, text_width(STDOUT_FILENO), "groups"));
+    if (outcome.run.measured_now > 0 && settings.vectors == 0) {
+      print_result(fmt::format("time: {}\n", run::floor_text(outcome.floor)));
+    }
+    print_result(fmt::format("results: {}\n", printable(output)));
+  }
+  return ending_of(output, outcome.run, "groups");
+}
+
+}  // namespace
+
+void add_experts(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  run::RunSettings& run = flags->settings.run;
+  CLI::App* verb = app.add_subcommand(
+      "experts",
+      "Compare the routed experts of every layer: cosines, with and without their mean, the\n"
+      "spectrum along the axis of experts, and what noise would give\n\n"
+      "Examples:\n  vindex experts MODEL -o experts.h5\n"
+      "  vindex experts MODEL -o experts.h5 --roles down_proj --layers 1-60\n"
+      "  vindex experts MODEL -o experts.h5 --k 16      also overlaps of singular subspaces\n"
+      "The same command again resumes. `vindex show experts.h5` prints the table.");
+  verb->add_option("model", run.model, "Model folder or file")->required();
+  verb->add_option("-o,--output", run.output, "Results file (HDF5)")->required();
+  verb->add_option("--layers", flags->layers, "Layers, for example 0,1,15-20");
+  verb->add_option("--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
+  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
+  verb->add_option("--k", flags->settings.vectors,
+                   "Also how far the top K singular subspaces of every two experts overlap; reads "
+                   "the\nexperts a second time")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--device", flags->device, "all, or numbers of CUDA devices")
+      ->capture_default_str();
+  verb->add_option("--threads", run.threads, "CPU workers (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_ram_budget(*verb, flags->ram_budget);
+  verb->add_option("--model-config", run.model_config, "config.json of a single .safetensors");
+  add_worker(*verb, flags->worker);
+  add_progress(*verb, flags->progress);
+  verb->add_flag("--restart", run.restart, "Discard what an earlier run left");
+  verb->add_option("--config", flags->config,
+                   "File of the same flags, one `name = value` a line; the command line outranks "
+                   "it");
+  on_choice(*verb, session, [&session, flags] { return run_experts(*flags, session); });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,214 @@
+#include "noise_spectrum.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/expert_axis.hpp>
+#include <vindex/measure/metrics.hpp>
+#include <vindex/measure/sample_angles.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace vindex::measure {
+
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+/// Least centred norm over the root mean square of the norms.
+constexpr double kLeastCentred = 1e-3;
+
+void add_reason(std::string& reason, const std::string& text) {
+  reason += (reason.empty() ? "" : "; ") + text;
+}
+
+/// Cosines of the members of an n x n Gram, as E x E.
+struct Cosines {
+  std::vector<float> values;
+  CosineSummary summary;
+};
+
+Cosines cosines_of(std::span<const double> gram, const std::vector<std::size_t>& members,
+                   std::size_t experts, double least_square) {
+  const std::size_t n = members.size();
+  Cosines out;
+  out.values.assign(experts * experts, std::numeric_limits<float>::quiet_NaN());
+  const auto norm_of = [&](std::size_t i) {
+    const double square = gram[i * n + i];
+    return square > least_square ? std::sqrt(square) : kNan;
+  };
+  double sum = 0.0;
+  double pairs = 0.0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double norm = norm_of(i);
+    if (std::isnan(norm)) {
+      continue;
+    }
+    out.values[members[i] * experts + members[i]] = 1.0F;
+    for (std::size_t j = i + 1; j < n; ++j) {
+      const double other = norm_of(j);
+      if (std::isnan(other)) {
+        continue;
+      }
+      const double cosine = std::clamp(gram[i * n + j] / norm / other, -1.0, 1.0);
+      out.values[members[i] * experts + members[j]] = static_cast<float>(cosine);
+      out.values[members[j] * experts + members[i]] = static_cast<float>(cosine);
+      sum += cosine;
+      pairs += 1.0;
+      if (!(out.summary.most >= cosine)) {
+        out.summary.most = cosine;
+        out.summary.expert = static_cast<std::int64_t>(members[i]);
+        out.summary.other = static_cast<std::int64_t>(members[j]);
+      }
+    }
+  }
+  out.summary.mean = pairs > 0.0 ? sum / pairs : kNan;
+  return out;
+}
+
+std::vector<double> centred(std::span<const double> gram, std::size_t n) {
+  const auto count = static_cast<double>(n);
+  std::vector<double> means(n, 0.0);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      means[i] += gram[i * n + j] / count;
+    }
+  }
+  const double mean = std::accumulate(means.begin(), means.end(), 0.0) / count;
+  std::vector<double> out(n * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      out[i * n + j] = gram[i * n + j] - means[i] - means[j] + mean;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary& summary) {
+  if (experts < 2) {
+    return;
+  }
+  const auto count = static_cast<double>(experts);
+  const double correlation = centred ? -1.0 / (count - 1.0) : 0.0;
+  summary.null = correlation;
+  summary.null_sd = (1.0 - correlation * correlation) / std::sqrt(length);
+  const double pairs = count * (count - 1.0) / 2.0;
+  const double largest = pairs < 1.5 ? 0.0 : normal_quantile((pairs - 0.375) / (pairs + 0.25));
+  summary.null_most = std::min(1.0, correlation + summary.null_sd * largest);
+}
+
+ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<bool>& counts,
+                             double length) {
+  const std::size_t experts = counts.size();
+  expects(gram.size() == experts * experts, "expert_cosines: a sum for every pair");
+  ExpertCosines out;
+  out.norm.assign(experts, kNan);
+  std::vector<std::size_t> members;
+  for (std::size_t i = 0; i < experts; ++i) {
+    if (!counts[i]) {
+      continue;
+    }
+    const double square = gram[i * experts + i];
+    if (!std::isfinite(square)) {
+      add_reason(out.reason, fmt::format("expert {}: weights that are not finite", i));
+      continue;
+    }
+    out.norm[i] = std::sqrt(square);
+    if (square == 0.0) {
+      add_reason(out.reason, fmt::format("expert {}: all zeros", i));
+    }
+    members.push_back(i);
+  }
+  const std::size_t n = members.size();
+  std::vector<double> own(n * n);
+  double squares = 0.0;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      own[i * n + j] = gram[members[i] * experts + members[j]];
+      sum += own[i * n + j];
+    }
+    squares += own[i * n + i];
+  }
+  const auto count = static_cast<double>(n);
+  out.counted = static_cast<std::int64_t>(n);
+  Cosines plain = cosines_of(own, members, experts, 0.0);
+  out.cosine = std::move(plain.values);
+  out.plain = plain.summary;
+  fill_nulls(out.counted, length, false, out.plain);
+  if (n < 2) {
+    out.cosine_centred.assign(experts * experts, std::numeric_limits<float>::quiet_NaN());
+    add_reason(out.reason, "fewer than two experts");
+    return out;
+  }
+  out.mean_share = squares > 0.0 ? std::clamp(sum / count / squares, 0.0, 1.0) : kNan;
+  out.mean_share_null = 1.0 / count;
+  out.centred_gram = centred(own, n);
+  const double least = kLeastCentred * kLeastCentred * squares / count;
+  Cosines without_mean = cosines_of(out.centred_gram, members, experts, least);
+  out.cosine_centred = std::move(without_mean.values);
+  out.centred = without_mean.summary;
+  fill_nulls(out.counted, length, true, out.centred);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (squares > 0.0 && !(out.centred_gram[i * n + i] > least)) {
+      add_reason(out.reason, fmt::format("expert {}: equals the mean expert", members[i]));
+    }
+  }
+  return out;
+}
+
+ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t experts,
+                               std::int64_t length) {
+  const auto n = static_cast<std::int64_t>(ascending.size());
+  expects(n <= experts, "expert_spectrum: at most an eigenvalue each");
+  ExpertSpectrum out;
+  out.values.assign(static_cast<std::size_t>(experts), kNan);
+  out.null_values = out.values;
+  if (n < 2) {
+    return out;
+  }
+  double trace = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double value = std::max(0.0, ascending[static_cast<std::size_t>(n - 1 - i)]);
+    out.values[static_cast<std::size_t>(i)] = value;
+    trace += value;
+  }
+  const std::int64_t p = std::min(n - 1, length);
+  const std::int64_t q = std::max(n - 1, length);
+  std::fill_n(out.null_values.begin(), n, 0.0);
+  if (p == 1) {
+    out.null_values[0] = trace;
+  } else {
+    const MarchenkoPastur law(static_cast<double>(p) / static_cast<double>(q));
+    const std::vector<double> mean = mean_noise_spectrum(law, p, q);
+    const double scale = trace / (static_cast<double>(p) * static_cast<double>(q));
+    for (std::int64_t i = 0; i < p; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      out.null_values[at] = mean[at] * scale;
+    }
+  }
+  const MetricValues nulls = null_metrics(p, q);
+  out.rank_90_null = nulls[Metric::kRank90];
+  out.effective_rank_null = nulls[Metric::kEffectiveRank];
+  if (trace == 0.0) {
+    out.reason = "equal experts: no spectrum beside their mean";
+    return out;
+  }
+  double held = 0.0;
+  double entropy = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double share = out.values[static_cast<std::size_t>(i)] / trace;
+    held += share;
+    entropy -= share > 0.0 ? share * std::log(share) : 0.0;
+    if (std::isnan(out.rank_90) && held >= 0.9) {
+      out.rank_90 = static_cast<double>(i + 1);
+    }
+  }
+  out.effective_rank = std::exp(entropy);
+  return out;
+}
+
+}  // namespace vindex::measure

@@ -1,0 +1,85 @@
+#include "expert_job.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <utility>
+
+namespace vindex::run {
+
+ExpertJob::ExpertJob(SelectedModel model, std::vector<model::ExpertGroup> groups,
+                     std::vector<std::unique_ptr<measure::Backend>> backends,
+                     const ExpertOptions& options, std::vector<std::int32_t> calls,
+                     shard::BulkReader& reader, std::shared_ptr<ExpertTally> tally)
+    : model_(std::move(model)),
+      views_({{&model_.files, &model_.index}}),
+      groups_(std::move(groups)),
+      backends_(std::move(backends)),
+      options_(options),
+      calls_(std::move(calls)),
+      reader_(reader),
+      tally_(std::move(tally)) {}
+
+std::uint64_t ExpertJob::bytes_of(const model::ExpertGroup& group) const {
+  std::uint64_t bytes = 0;
+  for (const model::GroupMember& member : group.members) {
+    if (member.trouble.empty()) {
+      bytes += stored_bytes(model_.index.matrices[static_cast<std::size_t>(member.matrix)]);
+    }
+  }
+  return bytes;
+}
+
+RowFacts ExpertJob::facts(std::int64_t row) const {
+  const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
+  return {.name = printable(group.record.tensor),
+          .unsupported = group.record.unsupported,
+          .bytes = bytes_of(group),
+          .cost = expert_flops(group)};
+}
+
+std::vector<RowWork> ExpertJob::works(const std::vector<std::int64_t>& rows) const {
+  constexpr std::uint64_t kRowBytes = 1000;
+  std::vector<RowWork> works;
+  works.reserve(rows.size());
+  for (const std::int64_t row : rows) {
+    const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
+    const ExpertMemory memory = expert_memory(model_.index, group, options_, *backends_.front());
+    RowWork work;
+    work.row = row;
+    work.name = group.record.tensor;
+    work.cost = expert_flops(group);
+    work.read_bytes = bytes_of(group) * (options_.vectors > 0 ? 2 : 1);
+    work.reads_itself = true;
+    work.workspace = memory.workspace;
+    work.result_bytes = memory.row;
+    work.output_bytes = memory.row + kRowBytes;
+    works.push_back(std::move(work));
+  }
+  return works;
+}
+
+Lanes ExpertJob::lanes() const { return {.calls = calls_, .batch = 1, .held = 1}; }
+
+std::unique_ptr<measure::StagingBuffer> ExpertJob::make_staging(std::size_t bytes) {
+  return backends_.front()->make_staging(bytes);
+}
+
+void ExpertJob::process(UnitStream& unit, std::size_t device) {
+  for (const std::int64_t row : unit.unit->rows) {
+    const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
+    try {
+      results::ResultRow made =
+          measure_group(model_.files, model_.index, group, options_, *backends_[device], reader_,
+                        [&](std::size_t bytes) { return backends_[device]->make_staging(bytes); });
+      made.index = row;
+      tally_->flops += expert_flops(group);
+      rows_->push(std::move(made));
+    } catch (const DeviceError&) {
+      throw;
+    } catch (const std::exception&) {
+      rows_->push_failed(row, std::current_exception());
+    }
+  }
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,53 @@
+// Owns the job of `vindex experts`: a row is the routed experts of one layer and role, read side by
+// side by whoever measures them.
+#pragma once
+
+#include "expert_group.hpp"
+
+#include <vindex/model/expert_groups.hpp>
+#include <vindex/run/job.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vindex::run {
+
+/// What a run has computed, for whoever compares it with what the machine could.
+struct ExpertTally {
+  std::atomic<double> flops{0.0};
+};
+
+class ExpertJob final : public Job {
+ public:
+  /// `reader` and `calls` as the runner has them; both outlive the job's work.
+  ExpertJob(SelectedModel model, std::vector<model::ExpertGroup> groups,
+            std::vector<std::unique_ptr<measure::Backend>> backends, const ExpertOptions& options,
+            std::vector<std::int32_t> calls, shard::BulkReader& reader,
+            std::shared_ptr<ExpertTally> tally);
+
+  const ModelViews& models() const override { return views_; }
+  std::int64_t row_count() const override { return static_cast<std::int64_t>(groups_.size()); }
+  RowFacts facts(std::int64_t row) const override;
+  std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
+  Lanes lanes() const override;
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  void begin(RowSink& rows, std::uint64_t /*queue_bytes*/) override { rows_ = &rows; }
+  void process(UnitStream& unit, std::size_t device) override;
+
+ private:
+  std::uint64_t bytes_of(const model::ExpertGroup& group) const;
+
+  SelectedModel model_;
+  ModelViews views_;
+  std::vector<model::ExpertGroup> groups_;
+  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  ExpertOptions options_;
+  std::vector<std::int32_t> calls_;
+  shard::BulkReader& reader_;
+  std::shared_ptr<ExpertTally> tally_;
+  RowSink* rows_ = nullptr;
+};
+
+}  // namespace vindex::run

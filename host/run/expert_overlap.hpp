@@ -1,0 +1,28 @@
+// Owns the overlap of the experts' top singular subspaces, by products of blocks of experts.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vindex::run {
+
+/// Orthonormal rows of some experts: `vectors` of `length` for each, one expert after the other.
+struct SubspaceStack {
+  std::int64_t experts = 0, vectors = 0, length = 0;
+  std::vector<float> values;
+  std::vector<bool> known;  ///< per expert; others are not looked at
+};
+
+/// out[i * experts + j] = |U_i U_j^T|_F^2 / vectors, 1 on the diagonal, NaN where a side is not
+/// known. Errors: those of the back end's inner products.
+std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
+                                     std::int32_t threads);
+
+/// Host memory that it takes beside `stack`, and what it gives.
+std::uint64_t subspace_overlap_bytes(const measure::Backend& backend, std::int64_t experts,
+                                     std::int64_t vectors, std::int64_t length,
+                                     std::int32_t threads);
+
+}  // namespace vindex::run

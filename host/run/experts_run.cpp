@@ -1,0 +1,219 @@
+#include "description_parts.hpp"
+#include "expert_job.hpp"
+
+#include <vindex/blas/blas_library.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/run/experts_run.hpp>
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace vindex::run {
+
+namespace {
+
+constexpr std::uint64_t kMostCutBytes = 128ULL << 20U;
+constexpr std::uint64_t kLeastCutBytes = 4ULL << 20U;
+/// Of the budget, what groups may take together beside what finished rows wait in.
+constexpr double kGroupShare = 0.75;
+
+std::vector<model::ExpertGroup> groups_of(const ExpertsSettings& settings,
+                                          const SelectedModel& model) {
+  std::vector<model::ExpertGroup> groups =
+      model::expert_groups(model.index, settings.run.selection);
+  if (!groups.empty()) {
+    return groups;
+  }
+  if (model::expert_groups(model.index, {}).empty()) {
+    throw MissingInputError("E-NOTHING",
+                            fmt::format("{}: the model has no routed experts to compare",
+                                        printable(settings.run.model)));
+  }
+  model::Selection experts = settings.run.selection;
+  experts.blocks = {model::Block::kRoutedExpert};
+  throw UsageError("E-SELECTION", fmt::format("{}: {}", printable(settings.run.model),
+                                              model::empty_selection_text(model.index, experts)));
+}
+
+/// How groups share cores and memory: as many at once as there are cores and memory for, the cores
+/// that are left inside them.
+struct Sharing {
+  std::vector<std::int32_t> calls;
+  ExpertOptions options;
+};
+
+Sharing share(const ExpertsSettings& settings, const SelectedModel& model,
+              const std::vector<model::ExpertGroup>& groups,
+              const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  Sharing out;
+  out.options.vectors = settings.vectors;
+  for (const model::ExpertGroup& group : groups) {
+    out.options.experts =
+        std::max(out.options.experts, static_cast<std::int64_t>(group.members.size()));
+  }
+  const auto devices = static_cast<std::int64_t>(backends.size());
+  const std::int64_t cores = backends.front()->limits().concurrent_calls;
+  const auto at_once = static_cast<std::uint64_t>(
+      std::min<std::int64_t>(cores * devices, static_cast<std::int64_t>(groups.size())));
+  out.options.cut_bytes =
+      std::clamp(settings.run.ram_budget / (8 * at_once), kLeastCutBytes, kMostCutBytes);
+  std::uint64_t largest = 1;
+  for (const model::ExpertGroup& group : groups) {
+    if (group.record.unsupported.empty()) {
+      const ExpertMemory memory = expert_memory(model.index, group, out.options, *backends.front());
+      largest = std::max(largest, memory.workspace + memory.row);
+    }
+  }
+  const auto room = static_cast<std::int64_t>(
+      kGroupShare * static_cast<double>(settings.run.ram_budget) / static_cast<double>(largest));
+  const std::int64_t calls = std::clamp<std::int64_t>(
+      std::min(room, static_cast<std::int64_t>(at_once)) / devices, 1, cores);
+  out.calls.assign(backends.size(), static_cast<std::int32_t>(calls));
+  if (backends.front()->info().name == "cpu") {
+    out.options.threads = static_cast<std::int32_t>(cores / calls);
+  }
+  return out;
+}
+
+results::RunDescription describe(const ExpertsSettings& settings, const SelectedModel& model,
+                                 const std::vector<model::ExpertGroup>& groups,
+                                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                 const Sharing& sharing, const shard::BulkReader& reader) {
+  results::RunDescription run;
+  run.schema = results::FileSchema::kExperts;
+  run.model = settings.run.model;
+  run.backend = backends.front()->info().name;
+  describe_command(settings.run.command,
+                   fmt::format("Experts of {}", printable(settings.run.model)), run);
+  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
+  run.fingerprint.emplace_back("k", std::to_string(settings.vectors));
+  for (auto& line : file_lines(model.files)) {
+    run.fingerprint.push_back(std::move(line));
+  }
+  run.inputs_json = file_inputs(model.files).dump(1);
+  run.settings_json = Json{{"k", settings.vectors},
+                           {"threads", settings.run.threads},
+                           {"ram_budget_bytes", settings.run.ram_budget},
+                           {"ram_budget_source", settings.run.ram_budget_source},
+                           {"worker", {settings.run.worker.index, settings.run.worker.count}}}
+                          .dump(1);
+  Json devices = Json::array();
+  for (const auto& backend : backends) {
+    const measure::BackendInfo info = backend->info();
+    devices.push_back({{"backend", info.name},
+                       {"device", info.device},
+                       {"libraries", info.libraries},
+                       {"groups_at_once", sharing.calls.front()},
+                       {"threads_of_a_group", sharing.options.threads}});
+  }
+  Json environment = program_environment(reader, std::move(devices));
+  if (!settings.run.unset_variables.empty()) {
+    environment["unset_variables"] = settings.run.unset_variables;
+  }
+  run.environment_json = environment.dump(1);
+  run.config_json = shape_json(model.index.shape).dump(1);
+  for (const model::ExpertGroup& group : groups) {
+    run.matrices.push_back(group.record);
+  }
+  run.scales["expert"] = results::ScaleValues::counted(sharing.options.experts);
+  run.scales["expert_other"] = results::ScaleValues::counted(sharing.options.experts);
+  if (settings.vectors > 0) {
+    run.optional_columns = {"overlap_k",         "overlap_right_mean", "overlap_right_null",
+                            "overlap_left_mean", "overlap_left_null",  "overlap_right",
+                            "overlap_left"};
+  }
+  return run;
+}
+
+/// Multiplications and additions a second that `threads` threads do with the library's rank update,
+/// the best of three.
+double library_rate(std::int32_t threads) {
+  constexpr std::int64_t kOrder = 1024;
+  using Clock = std::chrono::steady_clock;
+  const blas::ReferenceBlas& library = blas::reference_blas();
+  if (library.functions == nullptr) {
+    return 0.0;
+  }
+  const auto count = static_cast<std::size_t>(threads);
+  const auto size = static_cast<std::size_t>(kOrder * kOrder);
+  std::vector<std::vector<float>> a(count, std::vector<float>(size, 0.5F));
+  std::vector<std::vector<float>> c(count, std::vector<float>(size));
+  double best = 0.0;
+  for (int round = 0; round < 4; ++round) {
+    const auto begin = Clock::now();
+    for_each_index(count, count, [&](std::size_t, std::size_t i) {
+      library.rank_update(kOrder, a[i].data(), c[i].data());
+    });
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const auto order = static_cast<double>(kOrder);
+    const double rate = static_cast<double>(count) * order * (order + 1.0) * order / seconds;
+    best = round == 0 ? 0.0 : std::max(best, rate);  // the first one warms up
+  }
+  return best;
+}
+
+}  // namespace
+
+ExpertsOutcome measure_experts(const ExpertsSettings& settings, const RunHooks& hooks) {
+  JobRun run;
+  run.noun = results::row_noun(results::FileSchema::kExperts);
+  SelectedModel model = open_selected(settings.run);
+  std::vector<model::ExpertGroup> groups = groups_of(settings, model);
+  std::string note;
+  RunSettings backend_settings = settings.run;
+  backend_settings.options.mode = measure::Mode::kFast;  // of the vectors of --k
+  std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(backend_settings, note);
+  const bool on_host = backends.front()->info().name == "cpu";
+  const std::int32_t cores = backends.front()->limits().concurrent_calls;
+  const Sharing sharing = share(settings, model, groups, backends);
+  run.reader = std::make_unique<shard::BulkReader>(settings.run.reading);
+  for (const shard::Shard& shard : model.files.shards) {
+    run.reader->prepare(*shard.source);
+  }
+  run.output = settings.run.output;
+  run.description = describe(settings, model, groups, backends, sharing, *run.reader);
+  run.worker = settings.run.worker;
+  run.restart = settings.run.restart;
+  run.ram_budget = settings.run.ram_budget;
+  add_warnings(model.files, model.index, "", run.messages);
+  for (const std::string& text : model.notes) {
+    if (text.starts_with("warning W-SELECTION")) {
+      run.messages.push_back(text);
+    }
+  }
+  run.messages.push_back(note);
+  const auto tally = std::make_shared<ExpertTally>();
+  auto job = std::make_unique<ExpertJob>(std::move(model), std::move(groups), std::move(backends),
+                                         sharing.options, sharing.calls, *run.reader, tally);
+  ExpertsOutcome outcome;
+  outcome.run = run_job(std::move(job), std::move(run), hooks);
+  outcome.floor.seconds = outcome.run.seconds;
+  outcome.floor.reading_seconds = outcome.run.reading.busy_seconds;
+  outcome.floor.flops = tally->flops;
+  if (on_host && !outcome.run.stopped && outcome.floor.flops > 0.0) {
+    outcome.floor.flops_per_second = library_rate(cores);
+    if (outcome.floor.flops_per_second > 0.0) {
+      outcome.floor.product_seconds = outcome.floor.flops / outcome.floor.flops_per_second;
+    }
+  }
+  return outcome;
+}
+
+std::string floor_text(const ExpertsFloor& floor) {
+  const double longer = std::max(floor.reading_seconds, floor.product_seconds);
+  std::string text =
+      fmt::format("{:.1f} s; reading alone {:.1f} s", floor.seconds, floor.reading_seconds);
+  if (floor.product_seconds > 0.0) {
+    text += fmt::format(", products alone {:.1f} s (at {:.0f} GFLOP/s)", floor.product_seconds,
+                        1e-9 * floor.flops_per_second);
+  }
+  return longer > 0.0 ? text + fmt::format(": {:.2f} times the longer", floor.seconds / longer)
+                      : text;
+}
+
+}  // namespace vindex::run

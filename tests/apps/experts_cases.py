@@ -1,0 +1,159 @@
+"""`vindex experts` on small models made here: planted copies, permuted experts, odd ones, another budget, workers, resume, files that
+changed, nothing to do. Usage: experts_cases.py VINDEX FOLDER. Exit 77 (skipped) where a package is missing."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+VINDEX, FOLDER = sys.argv[1:3]
+os.makedirs(FOLDER, exist_ok=True)
+RANDOM = np.random.default_rng(5)
+ROWS, COLS = 48, 40
+
+
+def write(name, tensors):
+    header, data = {}, b""
+    for key, values in tensors.items():
+        bytes_ = values.astype("<f4").tobytes()
+        header[key] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(bytes_)]}
+        data += bytes_
+    text = json.dumps(header).encode()
+    path = os.path.join(FOLDER, name + ".safetensors")
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def model(experts, layer=0, role="up_proj"):
+    return {f"model.layers.{layer}.mlp.experts.{i}.{role}.weight": one for i, one in enumerate(experts) if one is not None}
+
+
+def run(arguments, exit_code=0):
+    result = subprocess.run([VINDEX, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == exit_code, (arguments, result.returncode, result.stdout, result.stderr)
+    return result.stdout + result.stderr
+
+
+def experts(path, name, *more, exit_code=0):
+    out = os.path.join(FOLDER, name + ".h5")
+    run(["experts", path, "-o", out, "--restart", "--progress", "none", *more], exit_code)
+    run(["validate", out])
+    return content(out)
+
+
+def content(path):
+    with h5py.File(path, "r") as file:
+        assert file.attrs["schema_name"] in (b"vindex-experts", "vindex-experts")
+        return {name: dataset[()] for name, dataset in file["group"].items()}
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        equal = a[name] == b[name] if a[name].dtype.kind not in "f" else (a[name] == b[name]) | (np.isnan(a[name]) & np.isnan(b[name]))
+        assert np.all(equal), name
+
+
+def noise(count):
+    return [RANDOM.normal(size=(ROWS, COLS)).astype(np.float32) for _ in range(count)]
+
+
+def planted_copies_and_permutation():
+    base = noise(6)
+    base[4] = (-3 * base[1]).astype(np.float32)
+    base[5] = (2 * base[0] + 0.5 * base[5]).astype(np.float32)
+    found = experts(write("planted", model(base)), "planted", "--k", "3")
+    cosine = found["cosine"][0]
+    assert np.array_equal(cosine, cosine.T) and np.all(np.diag(cosine) == 1)
+    assert abs(cosine[1, 4] + 1) < 1e-6 and found["cosine_max_expert"][0] == 0 and found["cosine_max_other"][0] == 5
+    assert abs(found["overlap_right"][0][1, 4] - 1) < 1e-5 and abs(found["overlap_left"][0][1, 4] - 1) < 1e-5
+    assert abs(found["overlap_right_mean"][0] - 3 / COLS) < 0.15 and found["overlap_right_null"][0] == 3 / COLS
+    assert abs(cosine[2, 3]) < 5 * found["cosine_null_sd"][0]
+    order = [3, 5, 0, 1, 2, 4]
+    permuted = experts(write("permuted", model([base[i] for i in order])), "permuted", "--k", "3")
+    for name in ("cosine", "cosine_centred", "overlap_right", "overlap_left"):
+        assert np.allclose(permuted[name][0], found[name][0][np.ix_(order, order)], atol=2e-6), name
+    assert np.allclose(permuted["norm"][0], found["norm"][0][order], rtol=1e-12)
+    assert np.allclose(permuted["expert_axis_spectrum"][0], found["expert_axis_spectrum"][0], rtol=1e-6,
+                       atol=1e-6 * found["expert_axis_spectrum"][0][0])
+
+
+def odd_experts_leave_the_others_alone():
+    base = noise(7)
+    wanted = experts(write("whole", model([base[i] for i in (0, 1, 4)])), "whole")
+    base[2] = base[2][:, :-8]
+    base[3] = None
+    base[5][3, 4] = np.inf
+    base[6][:] = 0
+    found = experts(write("odd", model(base)), "odd")
+    kept = [0, 1, 4]
+    reason = found["reason"][0].decode()
+    for text in ("expert 2: it is 48x32, the others 48x40", "expert 3: the model has no such matrix",
+                 "expert 5: weights that are not finite", "expert 6: all zeros"):
+        assert text in reason, reason
+    assert found["experts"][0] == 7 and found["experts_counted"][0] == 4  # zeros are weights
+    assert np.allclose(found["cosine"][0][np.ix_(kept, kept)], wanted["cosine"][0], atol=1e-6)
+    for lost in (2, 3, 5, 6):
+        assert np.all(np.isnan(found["cosine"][0][lost])) and np.all(np.isnan(found["cosine"][0][:, lost])), lost
+    assert found["status"][0] == 0 and np.isnan(found["norm"][0][5]) and found["norm"][0][6] == 0
+
+
+def layers_of_different_counts():
+    tensors = {**model(noise(5), 0), **model(noise(3), 1), **model(noise(3), 1, "down_proj")}
+    found = experts(write("counts", tensors), "counts")
+    assert found["cosine"].shape == (3, 5, 5) and list(found["layer"]) == [0, 1, 1]
+    assert np.all(np.isnan(found["cosine"][1][3:])) and not np.any(np.isnan(found["cosine"][1][:3, :3]))
+    assert found["tensor"][0] == b"model.layers.0.mlp.experts.*.up_proj.weight"
+    one = experts(os.path.join(FOLDER, "counts.safetensors"), "one", "--layers", "1", "--roles", "down_proj")
+    assert len(one["layer"]) == 1
+
+
+def budget_workers_and_resume_change_nothing():
+    tensors = {}
+    for layer in range(3):
+        tensors.update(model([RANDOM.normal(size=(700, 1300)).astype(np.float32) for _ in range(6)], layer))
+    path = write("budget", tensors)
+    whole = experts(path, "budget", "--k", "2")
+    same(whole, experts(path, "threads", "--k", "2", "--threads", "1"))
+    least = run(["experts", path, "-o", os.path.join(FOLDER, "none.h5"), "--k", "2", "--ram-budget", "1MiB"], 78)
+    assert "E-BUDGET" in least, least
+    same(whole, experts(path, "small", "--k", "2", "--ram-budget", "160MiB"))
+    out = os.path.join(FOLDER, "merged.h5")
+    subprocess.run(["rm", "-rf", out, out + ".parts"], check=True)
+    for worker in ("0/2", "1/2"):
+        run(["experts", path, "-o", out, "--k", "2", "--worker", worker])
+    assert "3" in run(["status", out])
+    run(["merge", out + ".parts", "-o", out])
+    run(["validate", out])
+    same(whole, content(out))
+    again = run(["experts", path, "-o", out, "--k", "2"])
+    assert "resuming: 3 of 3 groups are done already" in again, again
+    run(["experts", path, "-o", out], 78)  # without --k it is another file
+
+
+def nothing_to_do():
+    dense = write("dense", {"model.layers.0.mlp.up_proj.weight": noise(1)[0]})
+    out = os.path.join(FOLDER, "nothing.h5")
+    assert "no routed experts" in run(["experts", dense, "-o", out], 66)
+    path = write("two", model(noise(2)))
+    assert "E-SELECTION" in run(["experts", path, "-o", out, "--layers", "7"], 64)
+    assert not os.path.exists(out)
+    one = experts(write("single", model(noise(1))), "single")
+    assert one["reason"][0] == b"fewer than two experts" and np.isnan(one["cosine_mean"][0])
+    text = run(["experts", path, "-o", out])
+    assert "reading alone" in text and "products alone" in text, text
+
+
+for case in (planted_copies_and_permutation, odd_experts_leave_the_others_alone, layers_of_different_counts,
+             budget_workers_and_resume_change_nothing, nothing_to_do):
+    case()
+    print(case.__name__)

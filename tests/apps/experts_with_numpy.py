@@ -1,0 +1,137 @@
+"""Compares `vindex experts` with numpy on a trained mixture of experts, as separate tensors (safetensors) and as stacks (GGUF, BF16 and
+Q4_K_M), weights decoded here and by the package `gguf`.
+
+Usage: experts_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where data or a package is missing. Prints a table by layer and role."""
+
+import glob
+import json
+import os
+import struct
+import subprocess
+import sys
+
+try:
+    import gguf
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+VINDEX, DATA, FOLDER = sys.argv[1:4]
+MOE = os.path.join(DATA, "moe")
+BF16 = os.path.join(MOE, "kjv-moe-7.6M-BF16.gguf")
+Q4 = os.path.join(DATA, "gguf", "full", "kjv-moe-Q4_K_M.gguf")
+K = 4
+ROLES = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down"}
+
+
+def safetensors_experts():
+    """{(layer, role): [E, rows, cols]} of the folder, BF16 by hand."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(MOE, "*.safetensors"))):
+        with open(path, "rb") as file:
+            size = struct.unpack("<Q", file.read(8))[0]
+            header = json.loads(file.read(size))
+            for name, tensor in header.items():
+                parts = name.split(".")
+                if "experts" not in parts or tensor["dtype"] != "BF16":
+                    continue
+                at = parts.index("experts")
+                if not parts[at + 1].isdigit():
+                    continue
+                begin, end = tensor["data_offsets"]
+                file.seek(8 + size + begin)
+                codes = np.frombuffer(file.read(end - begin), dtype="<u2").astype(np.uint32) << 16
+                values = codes.view(np.float32).reshape(tensor["shape"])
+                found.setdefault((int(parts[2]), parts[at + 2]), {})[int(parts[at + 1])] = values
+    return {key: np.stack([one[i] for i in range(len(one))]) for key, one in found.items()}
+
+
+def gguf_experts(path):
+    found = {}
+    for tensor in gguf.GGUFReader(path).tensors:
+        for role, short in ROLES.items():
+            if tensor.name.endswith(f"ffn_{short}_exps.weight"):
+                values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+                shape = tuple(int(n) for n in reversed(tensor.shape))
+                found[(int(tensor.name.split(".")[1]), role)] = np.asarray(values, dtype=np.float32).reshape(shape)
+    return found
+
+
+def cosines(x):
+    norms = np.linalg.norm(x, axis=1)
+    return (x @ x.T) / np.outer(norms, norms), norms
+
+
+def overlaps(experts):
+    right, left = [], []
+    for expert in experts.astype(np.float64):
+        u, _, vt = np.linalg.svd(expert, full_matrices=False)
+        right.append(vt[:K])
+        left.append(u[:, :K].T)
+    return [np.array([[np.sum((a @ b.T) ** 2) / K for b in side] for a in side]) for side in (right, left)]
+
+
+def wanted_of(experts):
+    count, rows, cols = experts.shape
+    x = experts.reshape(count, -1).astype(np.float64)
+    plain, norms = cosines(x)
+    y = x - x.mean(axis=0)
+    centred, _ = cosines(y)
+    spectrum = np.linalg.eigvalsh(y @ y.T)[::-1].clip(min=0)
+    share = spectrum / spectrum.sum()
+    off = ~np.eye(count, dtype=bool)
+    best = np.unravel_index(np.argmax(np.where(np.triu(off), plain, -2)), plain.shape)
+    positive = share[share > 1e-15]
+    return {
+        "cosine": plain, "cosine_centred": centred, "norm": norms, "expert_axis_spectrum": spectrum,
+        "cosine_mean": plain[off].mean(), "cosine_max": plain[best], "cosine_max_expert": best[0], "cosine_max_other": best[1],
+        "cosine_centred_mean": centred[off].mean(), "cosine_centred_max": np.where(off, centred, -2).max(),
+        "cosine_null": 0.0, "cosine_null_sd": 1 / np.sqrt(rows * cols), "cosine_centred_null": -1 / (count - 1),
+        "mean_expert_share": np.sum(x.mean(axis=0) ** 2) / np.mean(norms**2), "mean_expert_share_null": 1 / count,
+        "rank_90": 1 + np.searchsorted(np.cumsum(share), 0.9), "effective_rank": np.exp(-np.sum(positive * np.log(positive))),
+        "overlap_right": overlaps(experts)[0], "overlap_left": overlaps(experts)[1],
+        "overlap_right_null": K / cols, "overlap_left_null": K / rows, "overlap_k": K, "experts": count, "experts_counted": count,
+    }
+
+
+def differences(label, model, reference):
+    out = os.path.join(FOLDER, label + ".h5")
+    subprocess.run([VINDEX, "experts", model, "-o", out, "--k", str(K), "--restart", "--quiet"], check=True)
+    subprocess.run([VINDEX, "validate", out], check=True, stdout=subprocess.DEVNULL)
+    failures, worst = 0, {}
+    with h5py.File(out, "r") as file:
+        group = file["group"]
+        layers = group["layer"][()]
+        roles = [role.decode() for role in group["role"][()]]
+        failures += sorted(zip(layers.tolist(), roles)) != sorted(reference)
+        print(f"{label}: {len(roles)} groups\n{'layer':>5} {'role':10} {'mean':>9} {'max':>9} {'rank_90':>7} {'overlap':>8}")
+        for row, key in enumerate(zip(layers.tolist(), roles)):
+            wanted = wanted_of(reference[key])
+            failures += group["status"][row] != 0 or group["reason"][row] != b""
+            for name, value in wanted.items():
+                got = group[name][row]
+                scale = np.max(np.abs(value)) if np.ndim(value) else max(abs(value), 1e-3)
+                error = float(np.max(np.abs(got - value)) / scale)
+                allowed = 1e-4 if name.startswith("overlap") else 2e-6
+                worst[name] = max(worst.get(name, 0.0), error)
+                failures += not error <= allowed
+            print(f"{key[0]:5} {key[1]:10} {group['cosine_mean'][row]:9.6f} {group['cosine_max'][row]:9.6f} "
+                  f"{group['rank_90'][row]:7} {group['overlap_right_mean'][row]:8.4f}")
+    print("largest relative deviations:", ", ".join(f"{name} {error:.0e}" for name, error in sorted(worst.items(), key=lambda x: -x[1])[:8]))
+    return failures
+
+
+def main():
+    if not os.path.exists(BF16) or not os.path.exists(Q4):
+        print("skipped: shared data not found:", DATA)
+        return 77
+    os.makedirs(FOLDER, exist_ok=True)
+    failures = differences("folder", MOE, safetensors_experts())
+    failures += differences("bf16", BF16, gguf_experts(BF16))
+    failures += differences("q4", Q4, gguf_experts(Q4))
+    return 0 if failures == 0 else 1
+
+
+sys.exit(main())
