@@ -1,0 +1,65 @@
+// Owns linear centred kernel alignment of two sets of activations over the same n rows as
+// arithmetic on sums: the unbiased and the biased estimator, the draws of its null and of its
+// bootstrap.
+//
+// X [n, d], Y [n, e], columns centred; K = X X^T, L = Y Y^T; k_i = K_ii, l_i = L_ii.
+// Biased:   ||X^T Y||_F^2 / (||X^T X||_F ||Y^T Y||_F)           (Kornblith et al. 2019)
+// Unbiased: <A, B> / (||A||_F ||B||_F), A and B the U-centred K and L, whose diagonals are 0:
+//   A_ij = K_ij + (k_i + k_j) / (n - 2) - sum k / ((n - 1) (n - 2)),  i != j
+// <A, B> = n (n - 3) HSIC_1 of Song et al. 2012 (equation 5), whose alignment Nguyen, Raghu and
+// Kornblith 2021 use; that it is an inner product is Szekely and Rizzo 2014. Adding a constant row
+// to X leaves A as it is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace vindex::measure {
+
+/// Rows below which the unbiased estimator does not exist.
+inline constexpr std::int64_t kLeastCkaRows = 4;
+
+/// What both estimators need of two centred sets over the same rows.
+struct KernelSums {
+  std::int64_t rows = 0;
+  double trace_left = 0.0;   ///< sum k_i
+  double trace_right = 0.0;  ///< sum l_i
+  double diagonal = 0.0;     ///< sum k_i l_i
+};
+
+/// <A, B> from ||X^T Y||_F^2, and back.
+double u_centred_product(const KernelSums& sums, double squared_cross_norm);
+double squared_cross_norm(const KernelSums& sums, double u_centred_product);
+
+/// What is added to K_ij for row i (and once more for row j) to U-centre it.
+double u_centring_term(std::int64_t rows, double row_norm, double trace);
+
+/// product / sqrt(left right), within [-1, 1] (beyond it lies rounding alone); NaN where a side has
+/// no kernel: `left` or `right` not positive or not finite.
+double alignment(double product, double left, double right);
+
+/// Order of `count` things in draw `draw`: Fisher and Yates with Philox numbers of a fixed key, the
+/// same in every run.
+std::vector<std::int64_t> drawn_order(std::int64_t count, std::int64_t draw);
+
+/// How often each of `count` things is taken in `count` takes with replacement in draw `draw`.
+std::vector<std::int32_t> drawn_counts(std::int64_t count, std::int64_t draw);
+
+/// Null of `value` from its draws: mean, 95 % quantile, and (1 + draws of at least the value) /
+/// (1 + draws), where what lies below it by rounding (1e-6) counts as equal. NaN without draws or
+/// where `value` is.
+struct DrawnNull {
+  double mean = 0.0;
+  double q95 = 0.0;
+  double p = 0.0;
+};
+DrawnNull null_of_draws(std::vector<double> draws, double value);
+
+/// 2.5 % and 97.5 % quantiles of the draws that are numbers; NaN without any.
+struct DrawnInterval {
+  double low = 0.0;
+  double high = 0.0;
+};
+DrawnInterval interval_of_draws(std::vector<double> draws);
+
+}  // namespace vindex::measure
