@@ -102,6 +102,7 @@ int run(int argc, char** argv) {
   vindex::apps::add_plan(app, session);
   vindex::apps::add_measure(app, session);
   vindex::apps::add_compare(app, session);
+  vindex::apps::add_cka(app, session);
   vindex::apps::add_edit(app, session);
   vindex::apps::add_lookup(app, session);
   vindex::apps::add_experts(app, session);

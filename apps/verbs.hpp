@@ -46,6 +46,7 @@ void add_inspect(CLI::App& app, Session& session);
 void add_decode(CLI::App& app, Session& session);
 void add_plan(CLI::App& app, Session& session);
 void add_measure(CLI::App& app, Session& session);
+void add_cka(CLI::App& app, Session& session);
 void add_compare(CLI::App& app, Session& session);
 void add_edit(CLI::App& app, Session& session);
 void add_lookup(CLI::App& app, Session& session);

@@ -1,0 +1,111 @@
+// The verb cka: how alike the layers of two dumps of activations are.
+#include "run_talk.hpp"
+#include "terminal.hpp"
+#include "verbs.hpp"
+
+#include <vindex/run/cka_run.hpp>
+#include <vindex/run/summary.hpp>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  run::CkaSettings settings;
+  std::string backend = "auto", device = "0", ram_budget, worker, progress = "auto", config;
+  bool json = false;
+};
+
+run::CkaSettings settings_of(const Flags& flags, const Session& session) {
+  run::CkaSettings settings = flags.settings;
+  run::RunSettings& run = settings.run;
+  run.backend = backend_of(flags.backend);
+  run.devices = parse_devices(flags.device);
+  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  run.ram_budget = budget.bytes;
+  run.ram_budget_source = budget.source_text();
+  run.worker = parse_worker(flags.worker);
+  run.blas_core = blas_core_wish();
+  run.command = session.arguments;
+  run.unset_variables = session.unset_variables;
+  return settings;
+}
+
+Ending run_cka(const Flags& flags, const Session& session) {
+  const run::CkaSettings settings = settings_of(flags, session);
+  RunTalk talk(session, flags.progress);
+  const run::RunOutcome outcome = run::compare_activations(settings, talk.hooks());
+  talk.finish();
+  if (outcome.stopped) {
+    return ending_of(settings.run.output, outcome, "layers");
+  }
+  if (outcome.not_finite > 0) {
+    say(session, fmt::format("warning W-NOT-FINITE: {} of {} layers of A hold activations that are "
+                             "not finite; their rows say so and have no numbers",
+                             outcome.not_finite, outcome.total));
+  }
+  if (settings.run.worker.count == 1 && !session.quiet) {
+    print_result(run::outcome_text(outcome, text_width(STDOUT_FILENO), "layers"));
+    print_result(fmt::format("results: {}\n", printable(settings.run.output)));
+  }
+  return ending_of(settings.run.output, outcome, "layers");
+}
+
+}  // namespace
+
+void add_cka(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  run::CkaSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "cka",
+      "Compare two dumps of activations, layer by layer: unbiased linear CKA with its null\n\n"
+      "Examples:\n  vindex cka DUMP_A DUMP_B -o cka.h5\n"
+      "  vindex cka QWEN LLAMA -o cka.h5 --pool mean      other tokenizers: a row for each prompt\n"
+      "  vindex cka A B -o cka.h5 --permutations 0 --bootstrap 0   the estimate alone\n"
+      "The same command again resumes. `vindex show cka.h5` prints the table again.");
+  verb->add_option("a", settings.dump_a, "Dump A: folder or file of .npy or .safetensors")
+      ->required();
+  verb->add_option("b", settings.dump_b, "Dump B")->required();
+  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
+  verb->add_option("--role", settings.role, "Which arrays: hidden, mlp or router_logits")
+      ->check(CLI::IsMember({"hidden", "mlp", "router_logits"}))
+      ->capture_default_str();
+  verb->add_option("--pool", settings.pool,
+                   "One row for each prompt: mean or last of its tokens; without it token ids\n"
+                   "must be equal")
+      ->check(CLI::IsMember({"mean", "last"}));
+  verb->add_option("--permutations", settings.permutations,
+                   "Draws of the null: prompts of B in another order (0: none)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--bootstrap", settings.bootstrap,
+                   "Draws of the interval: prompts with replacement (0: none)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  verb->add_option("--layers", settings.layers_a, "Layers of A, for example 0,1,15-20");
+  verb->add_option("--layers-b", settings.layers_b, "Layers of B");
+  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--device", flags->device, "all, or numbers of CUDA devices")
+      ->capture_default_str();
+  verb->add_option("--threads", settings.run.threads, "Threads of the processor (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_ram_budget(*verb, flags->ram_budget);
+  add_worker(*verb, flags->worker);
+  add_progress(*verb, flags->progress);
+  verb->add_flag("--restart", settings.run.restart, "Discard what an earlier run left");
+  verb->add_flag("--json", flags->json, "The tables as one JSON document, numbers unrounded");
+  verb->add_option("--config", flags->config,
+                   "File of the same flags, one `name = value` a line; the command line outranks "
+                   "it");
+  on_choice(*verb, session, [&session, flags] { return run_cka(*flags, session); });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,300 @@
+#include "cka_job.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/cka.hpp>
+#include <vindex/measure/host_staging.hpp>
+#include <vindex/results/cka_cells.hpp>
+#include <vindex/run/unit_stream.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace vindex::run {
+
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::uint64_t bytes_of(const model::MatrixRecord& matrix) { return matrix.codes.bytes; }
+
+}  // namespace
+
+/// A layer opened for one tile: its rows, and copies of what is kept of it.
+struct CkaJob::Opened {
+  Opened(SourceWatch& watch, const CkaSide& side, std::size_t number,
+         std::span<const model::PromptRows> prompts, Pooling pooling, std::int64_t slab,
+         Kept& of_layer)
+      : rows(watch, side.record(number), prompts, pooling), kept(&of_layer) {
+    const std::lock_guard lock(kept->mutex);
+    if (!kept->sums) {
+      kept->sums = layer_sums(rows, slab);
+    }
+    self = kept->self;
+  }
+  TileLayer layer() { return {&rows, &*kept->sums, &self}; }
+  void keep() {
+    const std::lock_guard lock(kept->mutex);
+    kept->self = self;
+  }
+  ActivationRows rows;
+  Kept* kept;
+  std::optional<SelfSums> self;
+};
+
+CkaJob::CkaJob(CkaSide a, CkaSide b, ComparedRows rows, CkaShape shape, CkaPlan plan,
+               std::vector<std::unique_ptr<measure::Backend>> backends, std::int32_t threads)
+    : a_(std::move(a)),
+      b_(std::move(b)),
+      views_({{&a_.dump.files, &a_.dump.index}, {&b_.dump.files, &b_.dump.index}}),
+      compared_(std::move(rows)),
+      shape_(shape),
+      plan_(plan),
+      backends_(std::move(backends)),
+      threads_(threads),
+      kept_a_(a_.layers.size()),
+      kept_b_(b_.layers.size()) {}
+
+double CkaJob::cost_of(std::int64_t row) const {
+  const auto layers = static_cast<double>(a_.layers.size());
+  const auto width = static_cast<double>(a_.record(static_cast<std::size_t>(row)).cols);
+  return plan_.cost.total() / layers * width / static_cast<double>(shape_.width_a);
+}
+
+RowFacts CkaJob::facts(std::int64_t row) const {
+  const model::MatrixRecord& record = a_.record(static_cast<std::size_t>(row));
+  RowFacts facts;
+  facts.name = model::matrix_name(record);
+  facts.bytes = bytes_of(record);
+  facts.cost = cost_of(row);
+  return facts;
+}
+
+std::vector<RowWork> CkaJob::works(const std::vector<std::int64_t>& rows) const {
+  constexpr std::uint64_t kRowBytes = 500;
+  std::uint64_t bytes_b = 0;
+  for (std::size_t layer = 0; layer < b_.layers.size(); ++layer) {
+    bytes_b += bytes_of(b_.record(layer));
+  }
+  std::vector<RowWork> works;
+  for (const std::int64_t row : rows) {
+    const model::MatrixRecord& record = a_.record(static_cast<std::size_t>(row));
+    RowWork work;
+    work.row = row;
+    work.matrices = {{0, a_.layers[static_cast<std::size_t>(row)]}};
+    work.name = record.tensor;
+    work.cost = cost_of(row);
+    work.read_bytes = bytes_of(record) + bytes_b / static_cast<std::uint64_t>(plan_.tile_a);
+    work.result_bytes = results::kCkaArrays.size() * b_.layers.size() * sizeof(double) + kRowBytes;
+    work.output_bytes = work.result_bytes;
+    work.kind = 1;  // of one unit, as many as a worker should have
+    work.reads_itself = true;
+    work.workspace = plan_.memory_bytes;
+    works.push_back(std::move(work));
+  }
+  return works;
+}
+
+Lanes CkaJob::lanes() const {
+  Lanes lanes;
+  lanes.calls.assign(backends_.size(), 1);  // a product is shared by all threads
+  lanes.in_order = true;
+  return lanes;
+}
+
+std::unique_ptr<measure::StagingBuffer> CkaJob::make_staging(std::size_t bytes) {
+  return measure::make_host_staging(bytes);
+}
+
+/// The rows of some layers of A: fills them tile by tile of B.
+class CkaJob::Tile {
+ public:
+  Tile(CkaJob& job, std::span<const std::int64_t> rows, const Multiplier& multiplier)
+      : job_(job),
+        numbers_(rows),
+        multiplier_(multiplier),
+        watch_a_(job.a_.dump.files),
+        watch_b_(job.b_.dump.files) {
+    const std::size_t columns = job.b_.layers.size();
+    arrays_.assign(rows.size(), std::vector<std::vector<double>>(results::kCkaArrays.size(),
+                                                                 std::vector(columns, kNan)));
+    adjacent_.assign(rows.size(), kNan);
+    open_left();
+  }
+
+  std::vector<results::ResultRow> run() {
+    const auto step = static_cast<std::size_t>(job_.plan_.tile_b);
+    for (std::size_t first = 0; first < job_.b_.layers.size(); first += step) {
+      measure(first, std::min(step, job_.b_.layers.size() - first));
+    }
+    watch_a_.require_unchanged();
+    watch_b_.require_unchanged();
+    std::vector<results::ResultRow> rows;
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      rows.push_back(finished_row(i));
+    }
+    return rows;
+  }
+
+ private:
+  std::unique_ptr<Opened> open(bool is_b, std::size_t layer) {
+    return std::make_unique<Opened>(is_b ? watch_b_ : watch_a_, is_b ? job_.b_ : job_.a_, layer,
+                                    is_b ? job_.compared_.prompts_b : job_.compared_.prompts_a,
+                                    job_.compared_.pooling,
+                                    std::min<std::int64_t>(job_.plan_.slab, kSumRows),
+                                    is_b ? job_.kept_b_[layer] : job_.kept_a_[layer]);
+  }
+
+  /// The layers of A, and behind them those that follow one of them without being among them.
+  void open_left() {
+    for (const std::int64_t number : numbers_) {
+      left_.push_back(open(false, static_cast<std::size_t>(number)));
+    }
+    for (const std::int64_t number : numbers_) {
+      const std::int64_t after = number + 1;
+      if (after == job_.row_count()) {
+        next_.push_back(-1);
+        continue;
+      }
+      const auto among = std::find(numbers_.begin(), numbers_.end(), after);
+      if (among != numbers_.end()) {
+        next_.push_back(among - numbers_.begin());
+        continue;
+      }
+      next_.push_back(static_cast<std::int64_t>(left_.size() + nexts_.size()));
+      nexts_.push_back(open(false, static_cast<std::size_t>(after)));
+    }
+  }
+
+  static std::vector<TileLayer> layers_of(const std::vector<std::unique_ptr<Opened>>& opened) {
+    std::vector<TileLayer> layers;
+    for (const auto& one : opened) {
+      layers.push_back(one->layer());
+    }
+    return layers;
+  }
+
+  void measure(std::size_t first, std::size_t count) {
+    std::vector<std::unique_ptr<Opened>> right;
+    for (std::size_t j = first; j < first + count; ++j) {
+      right.push_back(open(true, j));
+    }
+    // Adjacent layers of A are asked for once.
+    const bool with_next = first == 0;
+    const TileResult found =
+        measure_tile(multiplier_, job_.plan_, layers_of(left_), layers_of(right),
+                     with_next ? layers_of(nexts_) : std::vector<TileLayer>(),
+                     with_next ? next_ : std::vector<std::int64_t>(next_.size(), -1),
+                     {job_.compared_.groups, job_.shape_.permutations, job_.shape_.resamples});
+    for (const auto* side : {&left_, &right, &nexts_}) {
+      for (const auto& one : *side) {
+        one->keep();
+      }
+    }
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      if (with_next) {
+        adjacent_[i] = found.adjacent[i];
+      }
+      for (std::size_t j = 0; j < count; ++j) {
+        set_pair(i, first + j, found.pairs[i * count + j], right[j]->kept->sums->is_finite);
+      }
+    }
+  }
+
+  void set_pair(std::size_t i, std::size_t column, const TilePair& pair, bool is_finite) {
+    const measure::DrawnNull null = measure::null_of_draws(pair.permuted, pair.cka);
+    const measure::DrawnInterval interval = measure::interval_of_draws(pair.resampled);
+    const auto set = [&](std::size_t array, double value) { arrays_[i][array][column] = value; };
+    set(results::cka_array("cka"), pair.cka);
+    set(results::cka_array("cka_biased"), pair.biased);
+    set(results::cka_array("null_mean"), null.mean);
+    set(results::cka_array("null_q95"), null.q95);
+    set(results::cka_array("p"), null.p);
+    set(results::cka_array("ci_low"), interval.low);
+    set(results::cka_array("ci_high"), interval.high);
+    if (!is_finite) {
+      not_finite_b_.insert(layer_number(true, column));
+    } else if (std::isnan(pair.cka) && left_[i]->kept->sums->is_finite) {
+      constant_b_.insert(layer_number(true, column));
+    }
+  }
+
+  std::int32_t layer_number(bool is_b, std::size_t layer) const {
+    return (is_b ? job_.b_ : job_.a_).record(layer).layer;
+  }
+
+  results::ResultRow finished_row(std::size_t i) {
+    results::ResultRow row;
+    row.index = numbers_[i];
+    row.method = job_.plan_.by_rows ? "rows" : "features";
+    if (!left_[i]->kept->sums->is_finite) {
+      row.status = measure::Status::kNotFinite;
+      row.reason = "activations that are not finite";
+      return row;
+    }
+    row.status = measure::Status::kMeasured;
+    if (!not_finite_b_.empty()) {
+      row.reason = fmt::format("activations that are not finite in layers {} of B",
+                               fmt::join(not_finite_b_, ", "));
+    }
+    if (!constant_b_.empty()) {
+      row.reason += fmt::format("{}no variation between rows in this layer or in layers {} of B",
+                                row.reason.empty() ? "" : "; ", fmt::join(constant_b_, ", "));
+    }
+    row.cells = results::empty_cells(results::kCkaTable);
+    const std::vector<double>& cka = arrays_[i][results::cka_array("cka")];
+    std::size_t best = cka.size();
+    for (std::size_t j = 0; j < cka.size(); ++j) {
+      if (!std::isnan(cka[j]) && (best == cka.size() || cka[j] > cka[best])) {
+        best = j;
+      }
+    }
+    if (best < cka.size()) {
+      row.cells[results::cka_cell("best_layer_b")] = layer_number(true, best);
+      row.cells[results::cka_cell("best_cka")] = cka[best];
+    }
+    row.cells[results::cka_cell("adjacent_cka")] = adjacent_[i];
+    for (std::vector<double>& values : arrays_[i]) {
+      row.arrays.emplace_back(std::move(values));
+    }
+    return row;
+  }
+
+  static constexpr std::int64_t kSumRows = 4096;
+
+  CkaJob& job_;
+  std::span<const std::int64_t> numbers_;
+  const Multiplier& multiplier_;
+  SourceWatch watch_a_, watch_b_;
+  std::vector<std::unique_ptr<Opened>> left_, nexts_;
+  std::vector<std::int64_t> next_;
+  std::vector<std::vector<std::vector<double>>> arrays_;  ///< [row][array][layer of B]
+  std::vector<double> adjacent_;
+  std::set<std::int32_t> not_finite_b_, constant_b_;
+};
+
+void CkaJob::process(UnitStream& unit, std::size_t device) {
+  const Multiplier multiplier{*backends_[device], threads_};
+  const std::span<const std::int64_t> all = unit.unit->rows;
+  const auto step = static_cast<std::size_t>(plan_.tile_a);
+  for (std::size_t first = 0; first < all.size(); first += step) {
+    const auto rows = all.subspan(first, std::min(step, all.size() - first));
+    try {
+      for (results::ResultRow& row : Tile(*this, rows, multiplier).run()) {
+        rows_->push(std::move(row));
+      }
+    } catch (const DeviceError&) {
+      throw;
+    } catch (const std::exception&) {
+      for (const std::int64_t row : rows) {
+        rows_->push_failed(row, std::current_exception());
+      }
+    }
+  }
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,215 @@
+#include "cka_products.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/measure/cka.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+namespace vindex::run {
+
+namespace {
+
+using measure::InnerProducts;
+using measure::VectorSlab;
+
+const decode::Encoding& float32_encoding() {
+  static const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
+  return encoding;
+}
+
+decode::EncodedMatrix float_view(const float* values, std::int64_t rows, std::int64_t cols) {
+  decode::EncodedMatrix view;
+  view.encoding = &float32_encoding();
+  view.rows = rows;
+  view.cols = cols;
+  view.codes = reinterpret_cast<const std::byte*>(values);
+  view.row_stride_bytes = cols * static_cast<std::int64_t>(sizeof(float));
+  return view;
+}
+
+std::int32_t threads_for(const Multiplier& multiplier, std::size_t elements) {
+  return elements < kThreadedElements ? 1 : multiplier.threads;
+}
+
+double squared_norm(const std::vector<double>& values) {
+  return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+}
+
+/// The rows of `run` less the means of their columns.
+std::vector<float> centred_rows(const PassLayer& layer, RowRun run) {
+  std::vector<float> values;
+  layer.rows->decode(cut_runs(layer.order, run.first, run.count), values);
+  layer.rows->drop_buffers();
+  const std::vector<double>& means = layer.sums->means;
+  const std::size_t cols = means.size();
+  for_each_index(static_cast<std::size_t>(run.count),
+                 values.size() < kThreadedElements ? 1 : thread_count(0),
+                 [&](std::size_t /*worker*/, std::size_t i) {
+                   float* const row = values.data() + i * cols;
+                   for (std::size_t j = 0; j < cols; ++j) {
+                     row[j] = static_cast<float>(static_cast<double>(row[j]) - means[j]);
+                   }
+                 });
+  return values;
+}
+
+std::vector<decode::EncodedMatrix> row_views(const std::vector<float>& values, std::int64_t cols,
+                                             std::int64_t first, std::int64_t count) {
+  std::vector<decode::EncodedMatrix> views;
+  views.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = first; i < first + count; ++i) {
+    views.push_back(float_view(values.data() + i * cols, 1, cols));
+  }
+  return views;
+}
+
+/// Products of rows of `left` with rows of `right`; with themselves where `right` is empty.
+std::vector<double> row_products(const Multiplier& multiplier,
+                                 std::span<const decode::EncodedMatrix> left,
+                                 std::span<const decode::EncodedMatrix> right) {
+  const std::size_t elements = left.size() * static_cast<std::size_t>(left.front().cols);
+  const auto sums =
+      multiplier.backend.inner_products({.left = static_cast<std::int64_t>(left.size()),
+                                         .right = static_cast<std::int64_t>(right.size()),
+                                         .cols = left.front().cols,
+                                         .threads = threads_for(multiplier, elements)});
+  if (right.empty()) {
+    sums->add(VectorSlab{.matrices = left});
+  } else {
+    sums->add(VectorSlab{.matrices = left}, VectorSlab{.matrices = right});
+  }
+  std::vector<double> out(left.size() * (right.empty() ? left.size() : right.size()));
+  sums->read(out);
+  return out;
+}
+
+/// What U-centring adds to the rows [first, first + count) of a pass.
+std::vector<double> centring_terms(const PassLayer& layer, RowRun run) {
+  std::vector<double> terms;
+  const std::vector<double>& norms = layer.sums->row_norms;
+  const auto rows = static_cast<std::int64_t>(norms.size());
+  for (const RowRun& piece : cut_runs(layer.order, run.first, run.count)) {
+    for (std::int64_t i = piece.first; i < piece.first + piece.count; ++i) {
+      terms.push_back(
+          measure::u_centring_term(rows, norms[static_cast<std::size_t>(i)], layer.sums->trace));
+    }
+  }
+  return terms;
+}
+
+}  // namespace
+
+std::vector<double> squared_cross_norms(const Multiplier& multiplier,
+                                        std::span<const PassLayer> layers,
+                                        std::span<const PassPair> pairs, std::int64_t slab) {
+  std::vector<std::unique_ptr<InnerProducts>> sums;
+  for (const PassPair& pair : pairs) {
+    const std::int64_t right = pair.left == pair.right ? 0 : layers[pair.right].rows->cols();
+    sums.push_back(multiplier.backend.inner_products(
+        {.left = layers[pair.left].rows->cols(), .right = right, .threads = multiplier.threads}));
+  }
+  const auto rows = static_cast<std::int64_t>(layers.front().sums->row_norms.size());
+  std::vector<decode::EncodedMatrix> views(layers.size());
+  for (std::int64_t first = 0; first < rows; first += slab) {
+    const std::int64_t count = std::min(slab, rows - first);
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+      views[l] = layers[l].rows->read(cut_runs(layers[l].order, first, count));
+      views[l].first_row = first;
+    }
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const auto slab_of = [&](std::size_t l) {
+        return VectorSlab{
+            .matrices = {&views[l], 1}, .columns = true, .means = layers[l].sums->means};
+      };
+      if (pairs[p].left == pairs[p].right) {
+        sums[p]->add(slab_of(pairs[p].left));
+      } else {
+        sums[p]->add(slab_of(pairs[p].left), slab_of(pairs[p].right));
+      }
+    }
+  }
+  for (const PassLayer& layer : layers) {
+    layer.rows->drop_buffers();
+  }
+  std::vector<double> norms;
+  std::vector<double> values;
+  for (std::size_t p = 0; p < pairs.size(); ++p) {
+    values.resize(static_cast<std::size_t>(layers[pairs[p].left].rows->cols()) *
+                  static_cast<std::size_t>(layers[pairs[p].right].rows->cols()));
+    sums[p]->read(values);
+    sums[p].reset();
+    norms.push_back(squared_norm(values));
+  }
+  return norms;
+}
+
+std::vector<float> u_centred_block(const Multiplier& multiplier, const PassLayer& layer,
+                                   RowRun rows, RowRun cols) {
+  const bool square = rows.first == cols.first && rows.count == cols.count;
+  const std::int64_t width = layer.rows->cols();
+  const std::vector<float> left = centred_rows(layer, rows);
+  const std::vector<float> right = square ? std::vector<float>() : centred_rows(layer, cols);
+  const std::vector<double> left_terms = centring_terms(layer, rows);
+  const std::vector<double> right_terms = square ? left_terms : centring_terms(layer, cols);
+  std::vector<float> block(static_cast<std::size_t>(rows.count) *
+                           static_cast<std::size_t>(cols.count));
+  for (std::int64_t row = 0; row < rows.count; row += kGramTile) {
+    const std::int64_t height = std::min(kGramTile, rows.count - row);
+    const auto row_side = row_views(left, width, row, height);
+    for (std::int64_t col = square ? row : 0; col < cols.count; col += kGramTile) {
+      const std::int64_t breadth = std::min(kGramTile, cols.count - col);
+      const bool symmetric = square && col == row;
+      const std::vector<double> products =
+          row_products(multiplier, row_side,
+                       symmetric ? std::vector<decode::EncodedMatrix>()
+                                 : row_views(square ? left : right, width, col, breadth));
+      for (std::int64_t i = 0; i < height; ++i) {
+        for (std::int64_t j = 0; j < breadth; ++j) {
+          const bool same = rows.first + row + i == cols.first + col + j;
+          const double value = products[static_cast<std::size_t>(i * breadth + j)] +
+                               left_terms[static_cast<std::size_t>(row + i)] +
+                               right_terms[static_cast<std::size_t>(col + j)];
+          const float stored = same ? 0.0F : static_cast<float>(value);
+          block[static_cast<std::size_t>((row + i) * cols.count + col + j)] = stored;
+          if (square && !symmetric) {
+            block[static_cast<std::size_t>((col + j) * cols.count + row + i)] = stored;
+          }
+        }
+      }
+    }
+  }
+  return block;
+}
+
+std::vector<double> vector_products(const Multiplier& multiplier,
+                                    std::span<const std::vector<float>> left,
+                                    std::span<const std::vector<float>> right) {
+  const auto length = static_cast<std::int64_t>(left.front().size());
+  const std::int64_t piece = std::min(length, kVectorPiece);
+  const auto sums =
+      multiplier.backend.inner_products({.left = static_cast<std::int64_t>(left.size()),
+                                         .right = static_cast<std::int64_t>(right.size()),
+                                         .cols = piece,
+                                         .threads = threads_for(multiplier, left.front().size())});
+  for (std::int64_t first = 0; first < length; first += piece) {
+    const std::int64_t count = std::min(piece, length - first);
+    const auto views = [&](std::span<const std::vector<float>> vectors) {
+      std::vector<decode::EncodedMatrix> out;
+      for (const std::vector<float>& vector : vectors) {
+        out.push_back(float_view(vector.data() + first, 1, count));
+      }
+      return out;
+    };
+    const auto left_views = views(left);
+    const auto right_views = views(right);
+    sums->add(VectorSlab{.matrices = left_views}, VectorSlab{.matrices = right_views});
+  }
+  std::vector<double> out(left.size() * right.size());
+  sums->read(out);
+  return out;
+}
+
+}  // namespace vindex::run

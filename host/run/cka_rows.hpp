@@ -1,0 +1,33 @@
+// Owns whether the rows of two dumps correspond, and what the rows that are compared then are. A
+// pure function of what both dumps say of their rows.
+#pragma once
+
+#include "activation_rows.hpp"
+
+#include <vindex/model/dump.hpp>
+
+#include <string>
+#include <vector>
+
+namespace vindex::run {
+
+struct ComparedRows {
+  std::int64_t count = 0;
+  Pooling pooling = Pooling::kNone;
+  /// Prompts of either side as they correspond; where rows are pooled, row i is prompt i of both.
+  std::vector<model::PromptRows> prompts_a, prompts_b;
+  /// What permutations exchange: prompts; rows where there are no prompts or each is a row.
+  std::vector<RowRun> groups;
+  bool by_prompt = false;  ///< groups are prompts: the bootstrap has blocks to draw
+};
+
+/// "", "mean" or "last". Errors: UsageError E-CKA-POOL.
+Pooling parse_pooling(const std::string& text);
+
+/// Errors: ConfigurationError E-CKA-ROWS (78) saying what differs and what to do: token ids that
+/// are absent or differ, prompts that are cut differently, numbers of prompts (with pooling) that
+/// only one dump has, fewer than four rows. Nothing is cut to fit. `same`: both are one dump, whose
+/// rows correspond without token ids.
+ComparedRows compared_rows(const model::Dump& a, const model::Dump& b, Pooling pooling, bool same);
+
+}  // namespace vindex::run

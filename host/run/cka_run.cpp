@@ -1,0 +1,202 @@
+#include "cka_job.hpp"
+#include "description_parts.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/model/dump.hpp>
+#include <vindex/run/cka_run.hpp>
+#include <vindex/run/hand_over.hpp>
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace vindex::run {
+
+namespace {
+
+CkaSide open_side(const std::string& path, const std::string& role, const std::string& layers) {
+  CkaSide side;
+  side.dump = model::open_dump(path);
+  const model::Selection wanted = model::parse_selection(layers, "", "", "");
+  std::set<std::int32_t> there;
+  for (const std::int64_t i : model::matrices_of_role(side.dump, role)) {
+    const model::MatrixRecord& matrix = side.dump.index.matrices[static_cast<std::size_t>(i)];
+    there.insert(matrix.layer);
+    if (model::wants(wanted, matrix.layer, matrix.block, matrix.role)) {
+      side.layers.push_back(i);
+    }
+  }
+  if (there.empty()) {
+    throw FormatError("E-CKA-LAYERS", printable(path),
+                      fmt::format("no array {}.L in this dump; --role names another", role));
+  }
+  if (side.layers.empty()) {
+    throw UsageError("E-SELECTION", fmt::format("{}: no layer of {} is selected; there are {}",
+                                                printable(path), role, model::layers_text(there)));
+  }
+  return side;
+}
+
+CkaShape shape_of(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
+                  const ComparedRows& rows) {
+  CkaShape shape;
+  shape.rows = rows.count;
+  shape.layers_a = static_cast<std::int64_t>(a.layers.size());
+  shape.layers_b = static_cast<std::int64_t>(b.layers.size());
+  for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
+    shape.width_a = std::max(shape.width_a, a.record(layer).cols);
+  }
+  for (std::size_t layer = 0; layer < b.layers.size(); ++layer) {
+    shape.width_b = std::max(shape.width_b, b.record(layer).cols);
+  }
+  const bool several = rows.groups.size() > 1;  // one thing has one order
+  shape.permutations = several ? settings.permutations : 0;
+  shape.resamples = several && rows.by_prompt ? settings.bootstrap : 0;
+  return shape;
+}
+
+/// What the tiles may take: the budget less what finished rows take, shared by the devices. Memory
+/// of a device counts by its share of what the device has.
+CkaPlan plan_of(const CkaSettings& settings, const CkaShape& shape, std::int32_t threads,
+                const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  const std::uint64_t row = 8 * sizeof(double) * static_cast<std::uint64_t>(shape.layers_b) + 1024;
+  const std::uint64_t budget = settings.run.ram_budget;
+  const std::uint64_t beside = hand_over(budget, shape.layers_a, row).bytes + row;
+  const std::uint64_t share = budget > beside ? (budget - beside) / backends.size() : 0;
+  const measure::Backend& backend = *backends.front();
+  const auto device = static_cast<double>(backend.limits().device_bytes);
+  const InnerProductBytes bytes = [&](const measure::InnerProductShape& products) {
+    const measure::InnerProductMemory memory = backend.inner_product_memory(products);
+    const double of_device =
+        device > 0.0 ? static_cast<double>(memory.device) / device * static_cast<double>(share)
+                     : 0.0;
+    return std::max(memory.host, static_cast<std::uint64_t>(of_device));
+  };
+  return plan_cka(shape, threads, bytes, share);
+}
+
+const char* pooling_name(Pooling pooling) {
+  return pooling == Pooling::kNone ? "none" : (pooling == Pooling::kMean ? "mean" : "last");
+}
+
+results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
+                                 const ComparedRows& rows, const CkaShape& shape,
+                                 const CkaPlan& plan,
+                                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                 const shard::BulkReader& reader) {
+  results::RunDescription run;
+  run.schema = results::FileSchema::kCka;
+  run.model = settings.dump_a;
+  run.compare.other_model = settings.dump_b;
+  run.backend = backends.front()->info().name;
+  describe_command(
+      settings.run.command,
+      fmt::format("CKA of {} and {}", printable(settings.dump_a), printable(settings.dump_b)), run);
+  const std::string unit = rows.by_prompt ? "prompt" : "row";
+  run.fingerprint = {{"numeric version", std::to_string(kNumericVersion)},
+                     {"role", settings.role},
+                     {"pool", pooling_name(rows.pooling)},
+                     {"permutations", std::to_string(shape.permutations)},
+                     {"bootstrap", std::to_string(shape.resamples)}};
+  Json inputs = Json::object();
+  for (const auto& [side, of] : {std::pair<const char*, const CkaSide*>{"a", &a}, {"b", &b}}) {
+    for (const auto& [name, value] : file_lines(of->dump.files)) {
+      run.fingerprint.emplace_back(fmt::format("{} {}", side, name), value);
+    }
+    inputs[side] = file_inputs(of->dump.files);
+  }
+  run.inputs_json = inputs.dump(1);
+  run.settings_json = Json{{"role", settings.role},
+                           {"pool", pooling_name(rows.pooling)},
+                           {"permutations", shape.permutations},
+                           {"bootstrap", shape.resamples},
+                           {"form", plan.by_rows ? "rows" : "features"},
+                           {"tile", {plan.tile_a, plan.tile_b}},
+                           {"threads", settings.run.threads},
+                           {"ram_budget_bytes", settings.run.ram_budget},
+                           {"ram_budget_source", settings.run.ram_budget_source},
+                           {"worker", {settings.run.worker.index, settings.run.worker.count}}}
+                          .dump(1);
+  Json workers = Json::array();
+  for (const auto& backend : backends) {
+    const measure::BackendInfo info = backend->info();
+    workers.push_back(
+        {{"backend", info.name}, {"device", info.device}, {"libraries", info.libraries}});
+  }
+  run.environment_json = program_environment(reader, std::move(workers)).dump(1);
+  run.config_json =
+      Json{{"a", shape_json(a.dump.index.shape)}, {"b", shape_json(b.dump.index.shape)}}.dump(1);
+  for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
+    run.matrices.push_back(a.record(layer));
+    run.matrices.back().rows = rows.count;
+  }
+  std::vector<std::int64_t> layers_b;
+  for (std::size_t layer = 0; layer < b.layers.size(); ++layer) {
+    layers_b.push_back(b.record(layer).layer);
+  }
+  run.scales["layers_b"] = results::ScaleValues(std::move(layers_b));
+  run.attributes = {
+      {"role", settings.role},
+      {"pool", std::string(pooling_name(rows.pooling))},
+      {"rows", rows.count},
+      {"prompts", rows.by_prompt ? static_cast<std::int64_t>(rows.groups.size()) : std::int64_t{0}},
+      {"permutations", shape.permutations},
+      {"permutation_unit", unit},
+      {"bootstrap", shape.resamples}};
+  return run;
+}
+
+/// What the user should know of the rows.
+void add_notes(const CkaSettings& settings, const ComparedRows& rows, const CkaShape& shape,
+               std::vector<std::string>& messages) {
+  if (!rows.by_prompt && settings.bootstrap > 0) {
+    messages.push_back(
+        "note: the dumps have no `prompt`, so that there are no blocks to draw: ci_low and ci_high "
+        "are NaN; rows are permuted one by one");
+  } else if (rows.groups.size() == 1 && settings.permutations + settings.bootstrap > 0) {
+    messages.push_back(
+        "note: one prompt has no other order: no permutations and no bootstrap; null_mean, "
+        "null_q95, p, ci_low and ci_high are NaN");
+  } else if (rows.by_prompt && rows.groups.size() < 5 && shape.permutations > 0) {
+    messages.push_back(
+        fmt::format("note: {} prompts have few other orders: p and the interval are "
+                    "coarse",
+                    rows.groups.size()));
+  }
+}
+
+}  // namespace
+
+RunOutcome compare_activations(const CkaSettings& settings, const RunHooks& hooks) {
+  JobRun run;
+  run.noun = results::row_noun(results::FileSchema::kCka);
+  const Pooling pooling = parse_pooling(settings.pool);
+  CkaSide a = open_side(settings.dump_a, settings.role, settings.layers_a);
+  CkaSide b = open_side(settings.dump_b, settings.role, settings.layers_b);
+  ComparedRows rows = compared_rows(a.dump, b.dump, pooling, settings.dump_a == settings.dump_b);
+  const CkaShape shape = shape_of(settings, a, b, rows);
+  std::string note;
+  std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(settings.run, note);
+  const std::int32_t threads = settings.run.threads > 0 ? settings.run.threads : usable_cores();
+  const CkaPlan plan = plan_of(settings, shape, threads, backends);
+  run.reader = std::make_unique<shard::BulkReader>(settings.run.reading);
+  run.output = settings.run.output;
+  run.description = describe(settings, a, b, rows, shape, plan, backends, *run.reader);
+  run.worker = settings.run.worker;
+  run.restart = settings.run.restart;
+  run.ram_budget = settings.run.ram_budget;
+  add_warnings(a.dump.files, a.dump.index, "A: ", run.messages);
+  add_warnings(b.dump.files, b.dump.index, "B: ", run.messages);
+  add_notes(settings, rows, shape, run.messages);
+  run.messages.push_back(note);
+  run.messages.push_back(plan_text(shape, plan));
+  auto job = std::make_unique<CkaJob>(std::move(a), std::move(b), std::move(rows), shape, plan,
+                                      std::move(backends), threads);
+  return run_job(std::move(job), std::move(run), hooks);
+}
+
+}  // namespace vindex::run

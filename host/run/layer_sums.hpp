@@ -1,0 +1,27 @@
+// Owns what is known of a layer's activations before any product: the mean of every column and the
+// squared norm of every centred row.
+#pragma once
+
+#include "activation_rows.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vindex::run {
+
+struct LayerSums {
+  std::vector<double> means;      ///< per column
+  std::vector<double> row_norms;  ///< squared, of rows less `means`
+  double trace = 0.0;             ///< their sum
+  bool is_finite = true;          ///< no weight is NaN or infinite; the rest is then of no use
+};
+
+/// Reads `rows` twice, `slab` rows at a time. Sums in float64 of values as float32, in a fixed
+/// order.
+LayerSums layer_sums(ActivationRows& rows, std::int64_t slab);
+
+/// sum_i left_i right_order(i): `order` are the runs of rows of the right side.
+double norms_product(const LayerSums& left, const LayerSums& right, std::span<const RowRun> order);
+
+}  // namespace vindex::run

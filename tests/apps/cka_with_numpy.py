@@ -1,0 +1,328 @@
+"""Holds `vindex cka` against float64 numpy: both estimators in both forms, invariances, permutations, bootstrap, pooling.
+
+Usage: cka_with_numpy.py VINDEX FOLDER. Exit 77 (skipped) where a package is missing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+VINDEX, FOLDER = sys.argv[1:3]
+RANDOM = np.random.default_rng(13)
+MASK = (1 << 64) - 1
+ORDER_KEY, COUNT_KEY = 0x702F7865646E6976, 0x622F7865646E6976
+
+
+def philox(key, index, draw):
+    """The first 64 bits of a block of Philox4x32-10."""
+    word = [index & 0xFFFFFFFF, index >> 32, draw & 0xFFFFFFFF, draw >> 32]
+    key0, key1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        product0, product1 = 0xD2511F53 * word[0], 0xCD9E8D57 * word[2]
+        word = [(product1 >> 32) ^ word[1] ^ key0, product1 & 0xFFFFFFFF, (product0 >> 32) ^ word[3] ^ key1, product0 & 0xFFFFFFFF]
+        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+    return word[1] << 32 | word[0]
+
+
+def below(bound, key, index, draw):
+    return philox(key, index, draw) * bound >> 64
+
+
+def drawn_order(count, draw):
+    order = list(range(count))
+    for left in range(count, 1, -1):
+        other = below(left, ORDER_KEY, left, draw)
+        order[left - 1], order[other] = order[other], order[left - 1]
+    return order
+
+
+def drawn_counts(count, draw):
+    counts = np.zeros(count)
+    for take in range(count):
+        counts[below(count, COUNT_KEY, take, draw)] += 1
+    return counts
+
+
+def centred(x):
+    x = x.astype(np.float64)
+    return x - x.mean(axis=0)
+
+
+def song(k, l):
+    """n (n - 3) HSIC_1: equation 5 of Song et al. 2012."""
+    n = len(k)
+    k, l = k - np.diag(np.diag(k)), l - np.diag(np.diag(l))
+    one = np.ones(n)
+    return np.trace(k @ l) + (one @ k @ one) * (one @ l @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (one @ k @ l @ one)
+
+
+def unbiased(x, y):
+    k, l = centred(x) @ centred(x).T, centred(y) @ centred(y).T
+    return song(k, l) / np.sqrt(song(k, k) * song(l, l))
+
+
+def biased(x, y):
+    x, y = centred(x), centred(y)
+    return np.linalg.norm(x.T @ y) ** 2 / (np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
+
+
+def u_centred(x):
+    k = centred(x) @ centred(x).T
+    np.fill_diagonal(k, 0)
+    n = len(k)
+    sums = k.sum(axis=0)
+    k = k - (sums[:, None] + sums[None, :]) / (n - 2) + k.sum() / ((n - 1) * (n - 2))
+    np.fill_diagonal(k, 0)
+    return k
+
+
+def permuted_rows(prompt, draw):
+    groups = [np.flatnonzero(prompt == number) for number in dict.fromkeys(prompt)]
+    return np.concatenate([groups[g] for g in drawn_order(len(groups), draw)])
+
+
+def resampled(x, y, prompt, draw):
+    numbers = list(dict.fromkeys(prompt))
+    counts = drawn_counts(len(numbers), draw)
+    weight = counts[[numbers.index(p) for p in prompt]]
+    pairs = np.outer(weight, weight)
+    same = prompt[:, None] == prompt[None, :]
+    pairs[same] = np.broadcast_to(weight[:, None], pairs.shape)[same]
+    a, b = u_centred(x), u_centred(y)
+    return (pairs * a * b).sum() / np.sqrt((pairs * a * a).sum() * (pairs * b * b).sum())
+
+
+def dump(name, layers, prompt=None, ids=True):
+    path = os.path.join(FOLDER, name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    for layer, values in layers.items():
+        np.save(os.path.join(path, f"hidden.{layer}.npy"), values)
+    rows = len(next(iter(layers.values())))
+    if ids:
+        np.save(os.path.join(path, "token_ids.npy"), np.arange(rows) * 7 % 101)
+    if prompt is not None:
+        np.save(os.path.join(path, "prompt.npy"), np.asarray(prompt, dtype=np.int32))
+    return path
+
+
+def cka(a, b, *more):
+    out = os.path.join(FOLDER, "out.h5")
+    command = [VINDEX, "cka", a, b, "-o", out, "--restart", "-q", "--backend", "cpu", *more]
+    subprocess.run(command, check=True)
+    subprocess.run([VINDEX, "validate", out, "-q"], check=True, stdout=subprocess.DEVNULL)
+    with h5py.File(out, "r") as file:
+        names = ["cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "layers_a", "layers_b"]
+        found = {name: file[name][()] for name in names}
+        found["adjacent"] = file["layer/adjacent_cka"][()]
+        found["form"] = json.loads(file["run/settings"][()])["form"]
+        found["attributes"] = dict(file.attrs)
+    return found
+
+
+def refused(code, *arguments):
+    result = subprocess.run([VINDEX, "cka", *arguments, "-o", os.path.join(FOLDER, "no.h5"), "-q"], capture_output=True, text=True)
+    assert result.returncode == code, (result.returncode, result.stderr)
+    return result.stderr
+
+
+def close(found, wanted, bound, what):
+    worst = np.max(np.abs(np.asarray(found) - np.asarray(wanted)))
+    assert worst <= bound, f"{what}: {worst}\n{found}\n{wanted}"
+    print(f"{what}: {worst:.1e}")
+
+
+def mixed(rows, width, seed, latent=6):
+    """Activations with something in common, columns of unlike scale and mean, and one that dominates."""
+    common = np.random.default_rng(99).standard_normal((rows, latent))
+    random = np.random.default_rng(seed)
+    x = common @ random.standard_normal((latent, width)) + 1.5 * random.standard_normal((rows, width))
+    x = x * np.exp(random.standard_normal(width)) + 10 * random.standard_normal(width)
+    x[:, 0] = 300 + 5 * x[:, 0]
+    return x
+
+
+PROMPT = np.repeat(np.arange(12), [5, 9, 3, 14, 8, 8, 6, 11, 7, 4, 10, 15])
+ROWS = len(PROMPT)
+
+
+def check_estimates():
+    """Both forms: few rows of wide layers, many rows of narrow ones; all element types."""
+    wide = {0: mixed(ROWS, 257, 1).astype(np.float32), 3: mixed(ROWS, 257, 2).astype(np.float16), 4: mixed(ROWS, 257, 3)}
+    other = {1: mixed(ROWS, 130, 4).astype(np.float32), 2: mixed(ROWS, 130, 5).astype(np.float32)}
+    many = {0: mixed(5000, 24, 6).astype(np.float32), 1: mixed(5000, 24, 7).astype(np.float32)}
+    more = {0: mixed(5000, 40, 8).astype(np.float32), 5: mixed(5000, 40, 9).astype(np.float32), 6: np.tile(1.5, (5000, 40))}
+    for form, a, b in [("rows", wide, other), ("features", many, more)]:
+        found = cka(dump("a", a), dump("b", b), "--permutations", "0", "--bootstrap", "0")
+        assert list(found["layers_a"]) == list(a) and list(found["layers_b"]) == list(b)
+        for i, x in enumerate(a.values()):
+            for j, y in enumerate(b.values()):
+                if np.ptp(y) == 0:
+                    assert np.isnan(found["cka"][i, j]) and np.isnan(found["cka_biased"][i, j])
+                    continue
+                if form == "rows":
+                    close(found["cka"][i, j], unbiased(x, y), 1e-6, f"{form} unbiased {i} {j}")
+                else:  # by sums over features: Gram matrices of 5000 rows take long
+                    close(found["cka"][i, j], unbiased_of_features(x, y), 1e-6, f"{form} unbiased {i} {j}")
+                close(found["cka_biased"][i, j], biased(x, y), 1e-6, f"{form} biased {i} {j}")
+        layers = list(a.values())
+        for i in range(len(layers) - 1):
+            close(found["adjacent"][i], unbiased_of_features(layers[i], layers[i + 1]), 1e-6, f"{form} adjacent {i}")
+        assert np.isnan(found["adjacent"][-1])
+        assert np.isnan(found["p"]).all() and np.isnan(found["ci_low"]).all()
+
+
+def unbiased_of_features(x, y):
+    def product(p, q):
+        n, k, l = len(p), (p * p).sum(axis=1), (q * q).sum(axis=1)
+        return np.linalg.norm(p.T @ q) ** 2 - n / (n - 2) * (k @ l) + k.sum() * l.sum() / ((n - 1) * (n - 2))
+    x, y = centred(x), centred(y)
+    return product(x, y) / np.sqrt(product(x, x) * product(y, y))
+
+
+def check_invariances():
+    for rows in (90, 3000):  # by Gram matrices, by features
+        x = RANDOM.standard_normal((rows, 30)) * np.exp(RANDOM.standard_normal(30))
+        y = x[:, :20] @ RANDOM.standard_normal((20, 25)) + RANDOM.standard_normal((rows, 25))
+        turned = x @ np.linalg.qr(RANDOM.standard_normal((30, 30)))[0]
+        mapped = x @ RANDOM.standard_normal((30, 30))
+        a = dump("a", {0: y.astype(np.float32)})
+        b = dump("b", {0: x, 1: turned, 2: -37.5 * x, 3: x + 11, 4: mapped})
+        found = cka(a, b, "--permutations", "0", "--bootstrap", "0")
+        row = found["cka"][0]
+        close(row[1:4], np.repeat(row[0], 3), 1e-6, "orthogonal map, scale, shift")
+        assert abs(row[4] - row[0]) > 0.02, "CKA is not invariant to general linear maps"
+        back = cka(b, a, "--permutations", "0", "--bootstrap", "0")
+        close(back["cka"][:, 0], row, 1e-6, "symmetry")
+        close(back["cka_biased"][:, 0], found["cka_biased"][0], 1e-6, "symmetry, biased")
+        itself = cka(b, b, "--permutations", "0", "--bootstrap", "0")
+        close(np.diag(itself["cka"]), np.ones(5), 1e-6, "itself")
+        close(np.diag(itself["cka_biased"]), np.ones(5), 1e-6, "itself, biased")
+
+
+def check_draws():
+    """The draws are those of the documentation, in both forms."""
+    cases = [(mixed(ROWS, 140, 1), mixed(ROWS, 150, 2), PROMPT, 20),
+             (mixed(ROWS, 7, 1), mixed(ROWS, 5, 2), PROMPT, 20),
+             (mixed(60, 9, 1), mixed(60, 8, 2), None, 20)]
+    forms = set()
+    for x, y, prompt, draws in cases:
+        x, y = x.astype(np.float32), y.astype(np.float32)
+        found = cka(dump("a", {0: x}, prompt), dump("b", {0: y}, prompt), "--permutations", str(draws), "--bootstrap", str(draws))
+        forms.add(found["form"])
+        units = np.arange(len(x)) if prompt is None else prompt
+        value = unbiased(x, y)
+        null = np.array([unbiased(x, y[permuted_rows(units, draw)]) for draw in range(draws)])
+        close(found["cka"][0, 0], value, 1e-6, "estimate")
+        close(found["null_mean"][0, 0], null.mean(), 1e-6, "mean of the null")
+        close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, "its quantile")
+        close(found["p"][0, 0], (1 + (null >= value).sum()) / (1 + draws), 1e-12, "p")
+        if prompt is None:
+            assert np.isnan(found["ci_low"]).all(), "without prompts there is nothing to draw"
+            continue
+        spread = np.array([resampled(x, y, prompt, draw) for draw in range(draws)])
+        close(found["ci_low"][0, 0], np.quantile(spread, 0.025), 1e-6, "low end")
+        close(found["ci_high"][0, 0], np.quantile(spread, 0.975), 1e-6, "high end")
+    assert forms == {"rows", "features"}, forms
+
+
+def check_pooling():
+    x, y = mixed(ROWS, 40, 1).astype(np.float32), mixed(ROWS + 12, 30, 2).astype(np.float32)
+    longer = np.repeat(np.arange(12)[::-1], np.bincount(PROMPT)[::-1] + 1)  # another tokenizer, prompts in another order
+    a, b = dump("a", {0: x}, PROMPT), dump("b", {0: y}, longer, ids=False)
+    numbers = list(range(12))
+    pool = {"mean": lambda v, p, q: v[p == q].mean(axis=0, dtype=np.float64), "last": lambda v, p, q: v[p == q][-1]}
+    for how, of in pool.items():
+        found = cka(a, b, "--pool", how, "--permutations", "30", "--bootstrap", "30")
+        left, right = (np.array([of(v, p, q) for q in numbers]) for v, p in ((x, PROMPT), (y, longer)))
+        close(found["cka"][0, 0], unbiased(left, right), 1e-6, f"pooled by {how}")
+        null = np.array([unbiased(left, right[drawn_order(12, draw)]) for draw in range(30)])
+        close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, f"null, pooled by {how}")
+        spread = np.array([resampled(left, right, np.arange(12), draw) for draw in range(30)])
+        close(found["ci_high"][0, 0], np.quantile(spread, 0.975), 1e-6, f"bootstrap, pooled by {how}")
+        assert found["attributes"]["rows"] == 12
+
+
+def check_refusals():
+    x = RANDOM.standard_normal((20, 4)).astype(np.float32)
+    prompt = np.repeat([0, 1, 2, 3], 5)
+    a = dump("a", {0: x}, prompt)
+    assert "E-CKA-ROWS" in refused(78, a, dump("b", {0: x}, prompt, ids=False)) and "token_ids" in refused(78, a, os.path.join(FOLDER, "b"))
+    assert "21" in refused(78, a, dump("b", {0: np.vstack([x, x[:1]])}))
+    b = dump("b", {0: x}, prompt)
+    ids = np.load(os.path.join(b, "token_ids.npy"))
+    ids[13] += 1
+    np.save(os.path.join(b, "token_ids.npy"), ids)
+    assert "row 13" in refused(78, a, b)
+    assert "prompts" in refused(78, a, dump("b", {0: x}, np.repeat([0, 1], 10)))
+    assert "prompt" in refused(78, a, dump("b", {0: x}), "--pool", "mean")
+    assert "prompt 3" in refused(78, a, dump("b", {0: x}, np.repeat([0, 1, 2, 9], 5)), "--pool", "mean")
+    assert "rows" in refused(78, dump("a", {0: x[:3]}), dump("b", {0: x[:3]}))
+    np.save(os.path.join(FOLDER, "b", "hidden.0.npy"), np.asfortranarray(x[:3]))
+    assert "ascontiguousarray" in refused(65, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "b"))
+    assert "E-CKA-LAYERS" in refused(65, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "a"), "--role", "mlp")
+    assert "E-SELECTION" in refused(64, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "a"), "--layers", "7")
+
+
+def check_not_finite():
+    x = RANDOM.standard_normal((40, 6)).astype(np.float32)
+    bad = x.copy()
+    bad[3, 2] = np.inf
+    found = cka(dump("a", {0: x, 1: bad, 2: x + 1}), dump("b", {0: x, 1: bad}), "--permutations", "5")
+    close(found["cka"][[0, 2], 0], [1, 1], 1e-6, "beside what is not finite")
+    assert np.isnan(found["cka"][1]).all() and np.isnan(found["cka"][:, 1]).all()
+    assert np.isnan(found["adjacent"]).all()
+
+
+def check_workers():
+    """Shares of two workers, merged, are the single run; the same command again does nothing; other settings are refused."""
+    layers = {layer: mixed(ROWS, 20, layer).astype(np.float32) for layer in range(7)}
+    a, b = dump("a", layers, PROMPT), dump("b", {layer: layers[layer] for layer in (1, 5)}, PROMPT)
+    whole = cka(a, b, "--permutations", "10", "--bootstrap", "10", "--ram-budget", "60MiB")
+    out = os.path.join(FOLDER, "shared.h5")
+    command = [VINDEX, "cka", a, b, "-o", out, "-q", "--permutations", "10", "--bootstrap", "10"]
+    for worker in ("0/2", "1/2"):
+        subprocess.run([*command, "--worker", worker], check=True)
+    subprocess.run([VINDEX, "merge", out + ".parts", "-o", out, "-q"], check=True)
+    with h5py.File(out, "r") as file:
+        for name in ("cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high"):
+            close(file[name][()], whole[name], 1e-6, "workers, " + name)
+        close(file["layer/adjacent_cka"][()][:-1], whole["adjacent"][:-1], 1e-6, "workers, adjacent")
+    again = subprocess.run([part for part in command if part != "-q"], check=True, capture_output=True, text=True)
+    assert "7 of 7 layers are done already" in again.stderr, again.stderr
+    assert subprocess.run([*command[:-1], "11"], capture_output=True).returncode == 78
+    assert subprocess.run([*command, "--restart", "--ram-budget", "1MiB"], capture_output=True).returncode == 78
+
+
+def check_noise():
+    """256 rows of 2048 columns: the biased estimate is near f / (m + f + 1), the unbiased one near 0."""
+    x, y = RANDOM.standard_normal((2, 256, 2048)).astype(np.float32)
+    found = cka(dump("a", {0: x}), dump("b", {0: y}), "--bootstrap", "0")
+    print("noise:", {name: float(found[name][0, 0]) for name in ("cka", "cka_biased", "null_mean", "null_q95", "p")})
+    close(found["cka_biased"], 2048 / (256 + 2048 + 1), 0.005, "noise, biased")
+    assert abs(found["cka"][0, 0]) < 0.02 and abs(found["null_mean"][0, 0]) < 0.01 and found["p"][0, 0] > 0.01
+    x, y = RANDOM.standard_normal((2, 2048, 64)).astype(np.float32)  # the other form
+    found = cka(dump("a", {0: x}), dump("b", {0: y}), "--bootstrap", "0", "--permutations", "20")
+    close(found["cka_biased"], 64 / (2048 + 64 + 1), 0.005, "noise of many rows, biased")
+    assert abs(found["cka"][0, 0]) < 0.005
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    for check in (check_estimates, check_invariances, check_draws, check_pooling, check_refusals, check_not_finite, check_workers, check_noise):
+        print(check.__name__)
+        check()
+    shutil.rmtree(FOLDER)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

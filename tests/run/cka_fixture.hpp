@@ -1,0 +1,100 @@
+// Owns layers of activations in memory for tests of CKA: noise with something in common, and the
+// parts that a tile is made of.
+#pragma once
+
+#include "cka_tile.hpp"
+
+#include <vindex/core/philox.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/run/matrix_loader.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vindex::run::testing {
+
+/// Standard normal number `index` of a stream.
+inline double normal(std::uint64_t key, std::uint64_t index) {
+  const PhiloxBlock block = philox_block(key, index);
+  const double first = (static_cast<double>(block.word[0]) + 0.5) * 0x1p-32;
+  const double second = static_cast<double>(block.word[1]) * 0x1p-32;
+  return std::sqrt(-2.0 * std::log(first)) * std::cos(2.0 * std::numbers::pi * second);
+}
+
+using Values = std::vector<float>;
+
+inline Values noise(std::int64_t rows, std::int64_t cols, std::uint64_t key) {
+  Values values(static_cast<std::size_t>(rows * cols));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(normal(key, i));
+  }
+  return values;
+}
+
+/// A dump of matrices of `rows` rows, in memory.
+class MemoryDump {
+ public:
+  MemoryDump(std::int64_t rows, std::vector<Values> layers) : values_(std::move(layers)) {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const auto bytes = std::as_bytes(std::span(values_[i]));
+      const auto number = static_cast<std::int32_t>(i);
+      shard::Shard& shard = files_.shards.emplace_back();
+      shard.source = shard::make_memory_source("memory", bytes);
+      files_.tensors.push_back({"hidden", decode::ElementType::kF32, {}, number, 0, bytes.size()});
+      model::MatrixRecord& record = records_.emplace_back();
+      record.layer = number;
+      record.rows = rows;
+      record.cols = static_cast<std::int64_t>(values_[i].size()) / rows;
+      record.encoding = decode::plain_encoding(decode::ElementType::kF32);
+      record.codes = {number, 0, bytes.size(), rows, record.cols};
+    }
+    watch_ = std::make_unique<SourceWatch>(files_);
+  }
+  std::size_t size() const { return records_.size(); }
+  ActivationRows rows(std::size_t layer, std::span<const model::PromptRows> prompts = {},
+                      Pooling pooling = Pooling::kNone) {
+    return {*watch_, records_[layer], prompts, pooling};
+  }
+
+ private:
+  std::vector<Values> values_;
+  shard::ModelFiles files_;
+  std::vector<model::MatrixRecord> records_;
+  std::unique_ptr<SourceWatch> watch_;
+};
+
+/// All layers of a dump opened for a tile.
+class OpenedLayers {
+ public:
+  explicit OpenedLayers(MemoryDump& dump) {
+    for (std::size_t i = 0; i < dump.size(); ++i) {
+      rows_.push_back(std::make_unique<ActivationRows>(dump.rows(i)));
+      sums_.push_back(std::make_unique<LayerSums>(layer_sums(*rows_.back(), 16)));
+      selves_.push_back(std::make_unique<std::optional<SelfSums>>());
+      layers_.push_back({rows_.back().get(), sums_.back().get(), selves_.back().get()});
+    }
+  }
+  std::span<const TileLayer> layers() const { return layers_; }
+
+ private:
+  std::vector<std::unique_ptr<ActivationRows>> rows_;
+  std::vector<std::unique_ptr<LayerSums>> sums_;
+  std::vector<std::unique_ptr<std::optional<SelfSums>>> selves_;
+  std::vector<TileLayer> layers_;
+};
+
+/// `count` groups of `size` rows.
+inline std::vector<RowRun> equal_groups(std::int64_t count, std::int64_t size) {
+  std::vector<RowRun> groups;
+  for (std::int64_t i = 0; i < count; ++i) {
+    groups.push_back({i * size, size});
+  }
+  return groups;
+}
+
+}  // namespace vindex::run::testing
