@@ -123,6 +123,40 @@ std::optional<std::pair<std::string, double>> Claims::real(
   return std::nullopt;
 }
 
+std::optional<bool> Claims::boolean(std::initializer_list<std::string_view> config_keys,
+                                    std::initializer_list<std::string_view> gguf_keys) const {
+  if (files_.format == shard::ContainerFormat::kGguf) {
+    for (const std::string_view suffix : gguf_keys) {
+      const shard::GgufKey* key =
+          shard::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
+      if (key != nullptr && key->type == shard::GgufType::kBool) {
+        return std::get<std::uint64_t>(key->value) != 0;
+      }
+    }
+    return std::nullopt;
+  }
+  for (const std::string_view key : config_keys) {
+    for (const JsonValue* section : sections_) {
+      const JsonValue* value = section->find(key);
+      if (const bool* set = value == nullptr ? nullptr : value->as_bool()) {
+        return *set;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Claims::text(std::initializer_list<std::string_view> config_keys) const {
+  for (const std::string_view key : config_keys) {
+    for (const JsonValue* section : sections_) {
+      if (std::string found = string_member(section, key); !found.empty()) {
+        return found;
+      }
+    }
+  }
+  return {};
+}
+
 std::optional<Claim> Claims::config_number(std::string_view key) {
   for (const JsonValue* section : sections_) {
     const JsonValue* value = section->find(key);

@@ -45,6 +45,11 @@ class Claims {
       std::initializer_list<std::string_view> gguf_keys) const;
   /// True where config.json holds `key` as true.
   bool flag(std::string_view key) const;
+  /// The first of the keys, as for number(), that holds true or false.
+  std::optional<bool> boolean(std::initializer_list<std::string_view> config_keys,
+                              std::initializer_list<std::string_view> gguf_keys) const;
+  /// The first of the keys of config.json that holds a string, cut where it is absurd; else empty.
+  std::string text(std::initializer_list<std::string_view> config_keys) const;
 
  private:
   std::optional<Claim> config_number(std::string_view key);

@@ -1,0 +1,254 @@
+#include "model_config.hpp"
+#include "router_families.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/model/router_rule.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+namespace vindex::model {
+
+namespace {
+
+constexpr std::string_view kInstead =
+    "; pass --top-k K --scoring softmax|sigmoid instead of --model (--normalise where weights are "
+    "divided by their sum)";
+
+/// What of a model's keys a router's rule is made of.
+class RouterKeys {
+ public:
+  explicit RouterKeys(const shard::ModelFiles& files)
+      : claims_(files, warnings_),
+        dialect_(files.format == shard::ContainerFormat::kGguf ? Dialect::kGguf
+                                                               : Dialect::kHuggingFace) {}
+
+  RouterRule rule(const RouterFamily& family) {
+    RouterRule rule;
+    rule.scoring = scoring(family);
+    rule.top_k = count({"num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk",
+                        "moe_k", "top_k_experts", "experts_per_token"},
+                       {"expert_used_count"}, std::nullopt);
+    rule.sum_offset = family.sum_offset;
+    rule.biased = family.biased;
+    rule.normalised = normalised(family);
+    rule.scale = scale(family);
+    if (family.grouped) {
+      groups(family, rule);
+    }
+    return rule;
+  }
+  const Claims& claims() const { return claims_; }
+  Dialect dialect() const { return dialect_; }
+
+ private:
+  [[noreturn]] static void refuse_key(const std::string& what) {
+    throw ConfigurationError("E-ROUTER-KEY", "the model's router: " + what + std::string(kInstead));
+  }
+
+  std::int64_t count(std::initializer_list<std::string_view> config_keys,
+                     std::initializer_list<std::string_view> gguf_keys,
+                     std::optional<std::int64_t> otherwise) {
+    constexpr std::uint64_t kMost = 1U << 20U;
+    const auto claim = claims_.number(config_keys, gguf_keys);
+    if (!claim) {
+      if (!otherwise) {
+        refuse_key(
+            fmt::format("no {} says how many experts a token has",
+                        dialect_ == Dialect::kGguf ? *gguf_keys.begin() : *config_keys.begin()));
+      }
+      return *otherwise;
+    }
+    if (claim->value < 1 || claim->value > kMost) {
+      refuse_key(fmt::format("{} is {}", printable(claim->key), claim->value));
+    }
+    return static_cast<std::int64_t>(claim->value);
+  }
+
+  RouterScoring scoring(const RouterFamily& family) {
+    if (dialect_ == Dialect::kGguf) {
+      const auto function = claims_.number({}, {"expert_gating_func"});
+      if (!function) {
+        return family.scoring;
+      }
+      switch (function->value) {
+        case 1:
+        case 3:  // softmax of the chosen: the family's weights are then normalised
+          return RouterScoring::kSoftmax;
+        case 2:
+          return RouterScoring::kSigmoid;
+        case 4:
+          return RouterScoring::kSqrtSoftplus;
+        default:
+          refuse_key(fmt::format("expert_gating_func {} is not known", function->value));
+      }
+    }
+    const std::string name = claims_.text({"scoring_func", "moe_router_activation_func"});
+    for (const RouterScoring scoring :
+         {RouterScoring::kSoftmax, RouterScoring::kSigmoid, RouterScoring::kSqrtSoftplus}) {
+      if (name == scoring_name(scoring)) {
+        return scoring;
+      }
+    }
+    if (!name.empty()) {
+      refuse_key(fmt::format("scoring_func \"{}\" is not known", printable(name)));
+    }
+    return family.scoring;
+  }
+
+  bool normalised(const RouterFamily& family) {
+    if (dialect_ == Dialect::kGguf) {
+      const auto function = claims_.number({}, {"expert_gating_func"});
+      if (function && function->value == 3) {
+        return true;
+      }
+    }
+    if (family.normalised == Normalised::kNever || family.normalised == Normalised::kAlways) {
+      return family.normalised == Normalised::kAlways;
+    }
+    if (family.architecture == "dbrx") {
+      const auto power = claims_.real({"moe_normalize_expert_weights"}, {});
+      if (power && power->second != 1.0) {
+        refuse_key(fmt::format("moe_normalize_expert_weights {} is no division by the sum",
+                               power->second));
+      }
+      return true;
+    }
+    return claims_.boolean({"norm_topk_prob", "moe_renormalize"}, {"expert_weights_norm"})
+        .value_or(family.normalised == Normalised::kKeyElseYes);
+  }
+
+  double scale(const RouterFamily& family) {
+    const auto claim =
+        claims_.real({"routed_scaling_factor", "route_scale"}, {"expert_weights_scale"});
+    if (!claim) {
+      return family.scale;
+    }
+    // GGUF writers say 0 where there is none.
+    const bool none = dialect_ == Dialect::kGguf && claim->second == 0.0;
+    return none ? 1.0 : claim->second;
+  }
+
+  void groups(const RouterFamily& family, RouterRule& rule) {
+    std::string method = family.biased ? "noaux_tc" : "greedy";
+    if (family.method_key) {
+      if (const std::string said = claims_.text({"topk_method"}); !said.empty()) {
+        method = said;
+      }
+      if (method != "noaux_tc" && method != "greedy" && method != "group_limited_greedy") {
+        refuse_key(fmt::format("topk_method \"{}\" is not known", printable(method)));
+      }
+      rule.biased = method == "noaux_tc";
+      if (method != "noaux_tc" && rule.normalised) {
+        rule.scale = 1.0;  // DeepSeek-V2 scales only what it does not normalise
+      }
+      if (method == "greedy") {
+        return;
+      }
+    }
+    const bool is_v3 = family.scoring == RouterScoring::kSigmoid && family.method_key;
+    rule.groups = count({"n_group", "num_expert_group"}, {"expert_group_count"}, is_v3 ? 8 : 1);
+    rule.chosen_groups = count({"topk_group"}, {"expert_group_used_count"}, is_v3 ? 4 : 1);
+    rule.group_score = method == "group_limited_greedy" ||
+                               (dialect_ == Dialect::kGguf && family.architecture == "deepseek2" &&
+                                rule.scoring == RouterScoring::kSoftmax)
+                           ? GroupScore::kLargest
+                           : GroupScore::kTwoLargest;
+  }
+
+  std::vector<Warning> warnings_;  // the index says them
+  Claims claims_;
+  Dialect dialect_;
+};
+
+/// The family of the language model inside a wrapper before the wrapper's.
+const RouterFamily* family_of(const RouterKeys& keys) {
+  if (const RouterFamily* inner =
+          router_family(keys.dialect(), keys.claims().inner_architecture())) {
+    return inner;
+  }
+  return router_family(keys.dialect(), keys.claims().architecture());
+}
+
+bool is_bias_name(std::string_view name) {
+  return name.ends_with("e_score_correction_bias") || name.ends_with("exp_probs_b.bias") ||
+         name.ends_with("exp_probs_b") || name.ends_with(".expert_bias");
+}
+
+}  // namespace
+
+ModelRouters model_routers(const shard::ModelFiles& files) {
+  RouterKeys keys(files);
+  const RouterFamily* family = family_of(keys);
+  if (family == nullptr) {
+    const std::string& name = keys.claims().architecture();
+    throw ConfigurationError(
+        "E-ROUTER-UNKNOWN",
+        fmt::format("{}: the rule of routers of family {} is not known{}", printable(files.path),
+                    name.empty() ? "unknown" : printable(name), kInstead));
+  }
+  ModelRouters routers;
+  routers.family = family->architecture;
+  routers.rule = keys.rule(*family);
+  TensorName name;
+  for (std::size_t i = 0; i < files.tensors.size(); ++i) {
+    const std::string& stored = files.tensors[i].name;
+    const bool is_table = stored.find("tid2eid") != std::string::npos;
+    if (!is_table && !is_bias_name(stored)) {
+      continue;
+    }
+    read_tensor_name(stored, keys.dialect(), name);
+    if (name.layer < 0) {
+      continue;
+    }
+    if (is_table) {
+      routers.hashed_layers.insert(name.layer);
+    } else if (routers.rule.biased) {
+      routers.bias_tensors.emplace(name.layer, static_cast<std::int32_t>(i));
+    }
+  }
+  if (routers.bias_tensors.empty()) {
+    routers.rule.biased = false;
+  }
+  return routers;
+}
+
+std::vector<float> read_router_bias(const shard::ModelFiles& files, std::int32_t tensor) {
+  const shard::StoredTensor& stored = files.tensors[static_cast<std::size_t>(tensor)];
+  const shard::Shard& shard = files.shards[static_cast<std::size_t>(stored.shard)];
+  constexpr std::uint64_t kMostBytes = 1U << 20U;
+  const decode::Encoding encoding = decode::plain_encoding(stored.type);
+  const std::int64_t widest =
+      stored.shape.empty() ? 0 : *std::max_element(stored.shape.begin(), stored.shape.end());
+  const bool is_vector = std::all_of(stored.shape.begin(), stored.shape.end(),
+                                     [&](auto side) { return side == 1 || side == widest; });
+  const auto elements = std::accumulate(
+      stored.shape.begin(), stored.shape.end(), 1.0,
+      [](double product, auto side) { return product * static_cast<double>(side); });
+  const bool is_plain =
+      stored.type == decode::ElementType::kF32 || stored.type == decode::ElementType::kF64 ||
+      stored.type == decode::ElementType::kF16 || stored.type == decode::ElementType::kBF16;
+  if (!is_vector || !is_plain || widest < 1 || elements != static_cast<double>(widest) ||
+      stored.bytes > kMostBytes) {
+    throw FormatError("E-ROUTER-BIAS", shard.path,
+                      fmt::format("{} holds no bias per expert", printable(stored.name)));
+  }
+  std::vector<std::byte> bytes(stored.bytes);
+  shard.source->read(stored.offset, bytes);
+  decode::EncodedMatrix matrix;
+  matrix.encoding = &encoding;
+  matrix.rows = 1;
+  matrix.cols = widest;
+  matrix.codes = bytes.data();
+  matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
+  std::vector<float> bias(static_cast<std::size_t>(widest));
+  decode::decode_matrix(matrix, bias.data(), widest);
+  return bias;
+}
+
+}  // namespace vindex::model

@@ -1,0 +1,36 @@
+// Owns what a model says of its routers: how logits become experts and weights, by its family and
+// by the keys of config.json or of a GGUF file, and where the biases lie that choose experts.
+// Families and their sources: docs/routing.md.
+#pragma once
+
+#include <vindex/core/router_rule.hpp>
+#include <vindex/shard/model_files.hpp>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace vindex::model {
+
+struct ModelRouters {
+  RouterRule rule;
+  std::string family;  ///< whose rule it is
+  /// Per layer, the stored tensor with a bias per expert, where the rule is biased.
+  std::map<std::int32_t, std::int32_t> bias_tensors;
+  /// Layers whose experts come from the token and not from logits (DeepSeek-V4's first ones).
+  std::set<std::int32_t> hashed_layers;
+};
+
+/// The rule of the model in `files`, from headers alone. A rule that is biased where no bias is
+/// stored becomes one without. Errors: ConfigurationError (78) E-ROUTER-UNKNOWN for a family whose
+/// rule is not known, or is none of these (phimoe), saying what to pass instead; E-ROUTER-KEY for a
+/// key that must be there or holds what is not known.
+ModelRouters model_routers(const shard::ModelFiles& files);
+
+/// The biases in stored tensor `tensor`, as float32. Errors: FormatError (65) E-ROUTER-BIAS for a
+/// shape or type that holds no bias per expert; those of the source.
+std::vector<float> read_router_bias(const shard::ModelFiles& files, std::int32_t tensor);
+
+}  // namespace vindex::model
