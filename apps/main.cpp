@@ -106,6 +106,8 @@ int run(int argc, char** argv) {
   vindex::apps::add_edit(app, session);
   vindex::apps::add_lookup(app, session);
   vindex::apps::add_experts(app, session);
+  vindex::apps::add_activations(app, session);
+  vindex::apps::add_routing(app, session);
   vindex::apps::add_show(app, session);
   vindex::apps::add_status(app, session);
   vindex::apps::add_results_verbs(app, session);

@@ -51,6 +51,8 @@ void add_compare(CLI::App& app, Session& session);
 void add_edit(CLI::App& app, Session& session);
 void add_lookup(CLI::App& app, Session& session);
 void add_experts(CLI::App& app, Session& session);
+void add_activations(CLI::App& app, Session& session);
+void add_routing(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);

@@ -1,0 +1,30 @@
+#include "cells_ending.hpp"
+
+#include "terminal.hpp"
+
+#include <vindex/run/summary.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+namespace vindex::apps {
+
+Ending end_of_cells(const EndedRun& run, const run::RunOutcome& outcome, const Session& session) {
+  const char* const noun = results::row_noun(run.schema);
+  if (outcome.stopped) {
+    return ending_of(run.output, outcome, noun);
+  }
+  if (outcome.not_finite > 0) {
+    say(session, fmt::format("warning W-NOT-FINITE: {} of {} {} hold numbers that are not finite; "
+                             "their rows say so",
+                             outcome.not_finite, outcome.total, noun));
+  }
+  if (run.worker.count == 1 && !session.quiet) {
+    print_result(run::outcome_text(outcome, text_width(STDOUT_FILENO), noun));
+    print_result(fmt::format("results: {}\n", printable(run.output)));
+  }
+  return ending_of(run.output, outcome, noun);
+}
+
+}  // namespace vindex::apps

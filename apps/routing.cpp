@@ -1,0 +1,95 @@
+// The verb routing: where routers send tokens.
+#include "cells_ending.hpp"
+
+#include <vindex/run/routing_run.hpp>
+
+#include <memory>
+
+namespace vindex::apps {
+
+namespace {
+
+struct Flags {
+  run::RoutingSettings settings;
+  std::string scoring, ram_budget, worker, progress = "auto", config;
+  std::int64_t top_k = 0;
+  bool normalise = false, json = false;
+};
+
+run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
+  run::RoutingSettings settings = flags.settings;
+  const bool is_told = flags.top_k > 0 || !flags.scoring.empty();
+  if (is_told == !settings.model.empty() ||
+      (is_told && (flags.top_k < 1 || flags.scoring.empty())) || (flags.normalise && !is_told)) {
+    throw UsageError("E-ROUTER-RULE",
+                     "the rule of the routers is missing: either --model MODEL, whose rule it is, "
+                     "or --top-k K and --scoring softmax|sigmoid (and --normalise where weights "
+                     "are divided by their sum)");
+  }
+  if (is_told) {
+    settings.rule =
+        RouterRule{.scoring = flags.scoring == "sigmoid"   ? RouterScoring::kSigmoid
+                              : flags.scoring == "softmax" ? RouterScoring::kSoftmax
+                                                           : RouterScoring::kSqrtSoftplus,
+                   .top_k = flags.top_k,
+                   .normalised = flags.normalise};
+  }
+  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  settings.ram_budget = budget.bytes;
+  settings.ram_budget_source = budget.source_text();
+  settings.worker = parse_worker(flags.worker);
+  settings.command = session.arguments;
+  return settings;
+}
+
+Ending run_routing(const Flags& flags, const Session& session) {
+  const run::RoutingSettings settings = settings_of(flags, session);
+  RunTalk talk(session, flags.progress);
+  const run::RunOutcome outcome = run::measure_routing(settings, talk.hooks());
+  talk.finish();
+  return end_of_cells({.output = settings.output,
+                       .schema = results::FileSchema::kRouting,
+                       .worker = settings.worker,
+                       .json = flags.json},
+                      outcome, session);
+}
+
+}  // namespace
+
+void add_routing(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<Flags>();
+  run::RoutingSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "routing",
+      "Where routers send tokens: loads, which experts go together, margins\n\n"
+      "Examples:\n  vindex routing DUMP -o routing.h5 --model MODEL     the model's own rule and "
+      "biases\n"
+      "  vindex routing DUMP -o routing.h5 --top-k 8 --scoring softmax --normalise\n"
+      "DUMP: a folder or file of .npy or .safetensors arrays router_logits.L [tokens, experts], as "
+      "routers\nwrite them: before softmax or sigmoid, without biases that choose. The same "
+      "command again resumes.");
+  verb->add_option("dump", settings.dump, "Folder or file of dumped router logits")->required();
+  verb->add_option("-o,--output", settings.output, "Results file (HDF5)")->required();
+  verb->add_option("--model", settings.model, "Model whose routers' rule and biases hold");
+  verb->add_option("--model-config", settings.model_config,
+                   "config.json of a single .safetensors model");
+  verb->add_option("--top-k", flags->top_k, "Instead of a model: experts of a token")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--scoring", flags->scoring, "With --top-k: from logits to scores")
+      ->check(CLI::IsMember({"softmax", "sigmoid", "sqrtsoftplus"}));
+  verb->add_flag("--normalise", flags->normalise, "With --top-k: weights are divided by their sum");
+  verb->add_option("--threads", settings.threads, "Workers (0: every core)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_ram_budget(*verb, flags->ram_budget);
+  add_worker(*verb, flags->worker);
+  add_progress(*verb, flags->progress);
+  verb->add_flag("--restart", settings.restart, "Discard what an earlier run left");
+  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
+  verb->add_option("--config", flags->config,
+                   "File of the same flags, one `name = value` a line; the command line outranks "
+                   "it");
+  on_choice(*verb, session, [&session, flags] { return run_routing(*flags, session); });
+}
+
+}  // namespace vindex::apps

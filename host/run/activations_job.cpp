@@ -1,0 +1,346 @@
+#include "activations_job.hpp"
+
+#include "gate_cosines.hpp"
+#include "token_covariance.hpp"
+#include "token_slabs.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/measure/inner_products.hpp>
+#include <vindex/results/activations_cells.hpp>
+#include <vindex/run/unit_stream.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+namespace vindex::run {
+
+namespace {
+
+using results::activations_array;
+using results::activations_cell;
+
+/// The covariance is of centred tokens: its null is of one row less.
+constexpr std::int64_t kCentredRows = 1;
+
+void add_reason(results::ResultRow& row, const std::string& reason) {
+  row.reason += (row.reason.empty() ? "" : "; ") + reason;
+}
+
+bool is_logits(const model::MatrixRecord& record) { return record.role == model::kLogitsRole; }
+
+std::int64_t step_of(const model::MatrixRecord& record) {
+  return measure::inner_product_rows(record.encoding, record.cols, true);
+}
+
+}  // namespace
+
+ActivationsJob::ActivationsJob(std::unique_ptr<model::Dump> dump, std::unique_ptr<GateModel> model,
+                               std::vector<ActivationLayer> layers,
+                               std::vector<std::unique_ptr<measure::Backend>> backends,
+                               bool covariance)
+    : dump_(std::move(dump)),
+      model_(std::move(model)),
+      views_({{&dump_->files, &dump_->index}}),
+      layers_(std::move(layers)),
+      backends_(std::move(backends)),
+      covariance_(covariance) {
+  if (model_ != nullptr) {
+    views_.push_back({&model_->files, &model_->index});
+  }
+}
+
+const model::MatrixRecord* ActivationsJob::dumped(std::int64_t row) const {
+  const std::int64_t matrix = layers_[static_cast<std::size_t>(row)].matrix;
+  return matrix < 0 ? nullptr : &dump_->index.matrices[static_cast<std::size_t>(matrix)];
+}
+
+std::vector<MatrixRef> ActivationsJob::matrices(std::int64_t row) const {
+  const ActivationLayer& layer = layers_[static_cast<std::size_t>(row)];
+  std::vector<MatrixRef> out;
+  if (layer.matrix >= 0) {
+    out.push_back({0, layer.matrix});
+  }
+  for (const model::FeatureMatrix& gate : layer.gates) {
+    out.push_back({1, gate.matrix});
+  }
+  return out;
+}
+
+RowFacts ActivationsJob::facts(std::int64_t row) const {
+  RowFacts facts;
+  const model::MatrixRecord* record = dumped(row);
+  if (record != nullptr) {
+    facts.name = printable(record->tensor);
+    facts.cost = static_cast<double>(record->rows) * static_cast<double>(record->cols) *
+                 (is_logits(*record) ? 8.0 : static_cast<double>(record->cols));
+  }
+  for (const MatrixRef& ref : matrices(row)) {
+    const model::MatrixRecord& matrix = record_of(views_, ref);
+    facts.bytes += stored_bytes(matrix);
+    if (ref.model == 1) {
+      facts.name = facts.name.empty() ? model::matrix_name(matrix) : facts.name;
+      facts.cost += static_cast<double>(matrix.rows) * static_cast<double>(matrix.rows) *
+                    static_cast<double>(matrix.cols);
+    }
+  }
+  return facts;
+}
+
+Lanes ActivationsJob::lanes() const {
+  Lanes lanes{.calls = {}, .batch = 1, .held = 1};
+  for (const auto& backend : backends_) {
+    lanes.calls.push_back(std::min<std::int32_t>(backend->limits().concurrent_calls,
+                                                 static_cast<std::int32_t>(layers_.size())));
+  }
+  return lanes;
+}
+
+/// What a call may use where a back end takes several.
+std::int32_t ActivationsJob::threads_of_one(std::size_t device) const {
+  const std::int32_t calls = backends_[device]->limits().concurrent_calls;
+  return std::max(1, calls / lanes().calls[device]);
+}
+
+std::vector<RowWork> ActivationsJob::works(const std::vector<std::int64_t>& rows) const {
+  constexpr std::uint64_t kRowBytes = 1000;
+  const measure::Backend& backend = *backends_.front();
+  const std::int32_t threads = threads_of_one(0);
+  std::vector<RowWork> works;
+  for (const std::int64_t row : rows) {
+    const RowFacts of_row = facts(row);
+    RowWork work;
+    work.row = row;
+    work.matrices = matrices(row);
+    work.name = of_row.name;
+    work.read_bytes = of_row.bytes;
+    work.cost = of_row.cost;
+    work.output_bytes = kRowBytes;
+    std::uint64_t slabs = 0;
+    for (const MatrixRef& ref : work.matrices) {
+      const model::MatrixRecord& matrix = record_of(views_, ref);
+      work.slot = std::max(work.slot, staged_bytes(matrix).slot);
+      slabs = std::max(slabs, slab_memory(matrix.stored_cols(), step_of(matrix), true) +
+                                  stored_bytes(matrix) - matrix.codes.bytes);
+    }
+    if (const model::MatrixRecord* record = dumped(row); record != nullptr) {
+      work.workspace = slab_memory(record->cols, step_of(*record), false);
+      if (!is_logits(*record)) {
+        work.workspace += measure::ActivationTotals::memory_bytes(record->cols);
+        work.workspace += covariance_ ? TokenCovariance::memory_bytes(backend, record->rows,
+                                                                      record->cols, threads)
+                                      : 0;
+      }
+    }
+    for (const model::FeatureMatrix& gate : layers_[static_cast<std::size_t>(row)].gates) {
+      const model::MatrixRecord& matrix =
+          model_->index.matrices[static_cast<std::size_t>(gate.matrix)];
+      work.workspace =
+          std::max(work.workspace, gate_cosines_memory(gate.rows.count, matrix.cols,
+                                                       matrix.stored_cols(), backend, threads));
+    }
+    work.least_workspace = work.workspace;
+    work.streamed = work.streamed_workspace = work.workspace + slabs;
+    works.push_back(std::move(work));
+  }
+  return works;
+}
+
+std::unique_ptr<measure::StagingBuffer> ActivationsJob::make_staging(std::size_t bytes) {
+  return backends_.front()->make_staging(bytes);
+}
+
+void ActivationsJob::begin(RowSink& rows, std::uint64_t /*queue_bytes*/) { rows_ = &rows; }
+
+void ActivationsJob::add_values(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
+                                std::int64_t number, results::ResultRow& row) {
+  const model::MatrixRecord& record = *dumped(number);
+  measure::MatrixInput& input = *unit.input(0);
+  measure::ActivationTotals totals(record.cols);
+  for_each_slab(input, step_of(record),
+                [&](const auto& /*slab*/, std::span<const float> values) { totals.add(values); });
+  if (!totals.is_finite()) {
+    row.status = measure::Status::kNotFinite;
+    add_reason(row, "values that are not finite");
+    return;
+  }
+  const std::vector<double> means = totals.neuron_means();
+  measure::ActivationSpread spread(totals);
+  std::optional<TokenCovariance> covariance;
+  if (covariance_ && record.rows > kCentredRows) {
+    covariance.emplace(backend, record.rows, means, threads);
+  }
+  for_each_slab(input, step_of(record),
+                [&](const decode::EncodedMatrix& slab, std::span<const float> values) {
+                  spread.add(values);
+                  if (covariance) {
+                    covariance->add(slab, values);
+                  }
+                });
+  const measure::ActivationNulls nulls = measure::activation_nulls(
+      record.role == model::kHiddenRole ? measure::ActivationLaw::kGaussian
+                                        : measure::ActivationLaw::kProduct,
+      record.rows, record.cols);
+  const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
+  set(activations_cell("hoyer"), totals.hoyer());
+  set(activations_cell("hoyer_null"), nulls.hoyer);
+  set(activations_cell("hoyer_token"), totals.hoyer_token());
+  set(activations_cell("hoyer_token_null"), nulls.hoyer_token);
+  set(activations_cell("neuron_variance"), spread.neuron_variance());
+  set(activations_cell("neuron_variance_null"), nulls.neuron_variance * totals.mean_square());
+  set(activations_cell("dead_neurons"), static_cast<double>(totals.dead_neurons()));
+  set(activations_cell("dead_neurons_null"), nulls.dead_neurons);
+  set(activations_cell("kurtosis"), spread.kurtosis());
+  set(activations_cell("kurtosis_null"), nulls.kurtosis);
+  set(activations_cell("mean_square"), totals.mean_square());
+  if (covariance) {
+    set(activations_cell("effective_rank"), covariance->effective_rank());
+    set(activations_cell("effective_rank_null"),
+        nulls_.of(record.rows - kCentredRows, record.cols)[measure::Metric::kEffectiveRank]);
+  }
+  if (totals.mean_square() == 0.0) {
+    add_reason(row, "zeros alone: no shape");
+  }
+  const auto sparsity = spread.sparsity();
+  row.arrays[activations_array("sparsity")] =
+      results::ArrayCell(std::vector<double>(sparsity.begin(), sparsity.end()));
+  row.arrays[activations_array("sparsity_null")] =
+      results::ArrayCell(std::vector<double>(nulls.sparsity.begin(), nulls.sparsity.end()));
+}
+
+void ActivationsJob::add_logits(UnitStream& unit, results::ResultRow& row) const {
+  measure::MatrixInput& input = *unit.input(0);
+  const auto vocabulary = static_cast<std::size_t>(input.cols());
+  measure::LogitStatistics statistics;
+  std::int64_t left_out = 0;
+  for_each_slab(input, 1, [&](const auto& /*slab*/, std::span<const float> values) {
+    for (std::size_t first = 0; first < values.size(); first += vocabulary) {
+      left_out += statistics.add(values.subspan(first, vocabulary)) ? 0 : 1;
+    }
+  });
+  row.cells[activations_cell("tokens_left_out")] = static_cast<double>(left_out);
+  if (left_out > 0) {
+    add_reason(row, fmt::format("{} of {} positions have logits that are not finite, left out",
+                                left_out, input.rows()));
+  }
+  if (statistics.tokens() == 0) {
+    row.status = measure::Status::kNotFinite;
+    return;
+  }
+  const auto entries = static_cast<double>(vocabulary);
+  row.cells[activations_cell("top8_mass")] = statistics.top8_mass();
+  row.cells[activations_cell("top8_mass_null")] = std::min(1.0, 8.0 / entries);
+  row.cells[activations_cell("output_entropy")] = statistics.output_entropy();
+  row.cells[activations_cell("output_entropy_null")] = std::log(entries);
+}
+
+void ActivationsJob::add_gates(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
+                               std::int64_t number, results::ResultRow& row) const {
+  const ActivationLayer& layer = layers_[static_cast<std::size_t>(number)];
+  const std::size_t first = unit.size() - layer.gates.size();
+  double adjacent = 0.0;
+  double absolute = 0.0;
+  double pairs = 0.0;  // of neighbours, all matrices together
+  std::int64_t counted = 0;
+  std::int64_t rows = 0;
+  std::int64_t zero_rows = 0;
+  std::int64_t not_finite = 0;
+  std::int64_t width = 0;
+  for (std::size_t i = 0; i < layer.gates.size(); ++i) {
+    unit.wait(first + i);
+    if (const std::exception_ptr error = unit.error(first + i); error != nullptr) {
+      std::rethrow_exception(error);
+    }
+    const GateCosines cosines =
+        gate_cosines(*unit.input(first + i), layer.gates[i].rows, backend, threads);
+    if (const std::exception_ptr error = unit.error(first + i); error != nullptr) {
+      std::rethrow_exception(error);
+    }
+    unit.input(first + i)->release();
+    rows += cosines.rows;
+    zero_rows += cosines.zero_rows;
+    if (std::isnan(cosines.adjacent) || std::isnan(cosines.mean_absolute)) {
+      not_finite += cosines.is_finite ? 0 : 1;
+      continue;
+    }
+    width = model_->index.matrices[static_cast<std::size_t>(layer.gates[i].matrix)].cols;
+    adjacent += cosines.adjacent;
+    absolute += cosines.mean_absolute;
+    pairs += static_cast<double>(cosines.rows - 1);
+    ++counted;
+  }
+  if (not_finite > 0) {
+    add_reason(row, fmt::format("{} gate projections hold weights that are not finite, left out",
+                                not_finite));
+  }
+  if (layer.passed_over > 0) {
+    add_reason(row,
+               fmt::format("{} gate projections cannot be decoded, left out", layer.passed_over));
+  }
+  row.cells[activations_cell("gate_matrices")] = static_cast<double>(counted);
+  row.cells[activations_cell("gate_rows")] = static_cast<double>(rows);
+  row.cells[activations_cell("gate_zero_rows")] = static_cast<double>(zero_rows);
+  if (counted == 0) {
+    return;
+  }
+  const auto count = static_cast<double>(counted);
+  const auto d = static_cast<double>(width);
+  row.cells[activations_cell("gate_width")] = d;
+  row.cells[activations_cell("gate_adjacent_cosine")] = adjacent / count;
+  row.cells[activations_cell("gate_adjacent_cosine_null")] = 0.0;
+  row.cells[activations_cell("gate_adjacent_cosine_null_sd")] = 1.0 / std::sqrt(d * pairs);
+  row.cells[activations_cell("gate_mean_abs_cosine")] = absolute / count;
+  row.cells[activations_cell("gate_mean_abs_cosine_null")] =
+      std::sqrt(2.0 / (std::numbers::pi * d));
+}
+
+void ActivationsJob::process(UnitStream& unit, std::size_t device) {
+  const std::int64_t number = unit.unit->rows.front();
+  measure::Backend& backend = *backends_[device];
+  const std::int32_t threads = threads_of_one(device);
+  results::ResultRow row;
+  const char* side = "dump: ";
+  try {
+    row.status = measure::Status::kMeasured;
+    row.method = "float64+" + backend.info().name;
+    row.cells = results::empty_cells(results::kActivationsTable);
+    row.arrays.resize(results::kActivationsArrays.size());
+    if (const model::MatrixRecord* record = dumped(number); record != nullptr) {
+      const auto check = [&] {
+        if (const std::exception_ptr error = unit.error(0); error != nullptr) {
+          std::rethrow_exception(error);
+        }
+      };
+      unit.wait(0);
+      check();
+      if (is_logits(*record)) {
+        add_logits(unit, row);
+      } else {
+        add_values(unit, backend, threads, number, row);
+      }
+      check();
+      unit.input(0)->release();
+    } else {
+      add_reason(row, "this layer was not dumped");
+    }
+    side = "model: ";
+    if (!layers_[static_cast<std::size_t>(number)].gates.empty()) {
+      add_gates(unit, backend, threads, number, row);
+    }
+  } catch (const std::exception&) {
+    row = failed_row(std::current_exception());
+    row.reason = side + row.reason;
+  }
+  for (std::size_t i = 0; i < unit.size(); ++i) {
+    if (unit.input(i) != nullptr) {
+      unit.input(i)->release();
+    }
+  }
+  row.index = number;
+  rows_->push(std::move(row));
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,68 @@
+// Owns the job of `vindex activations`: a row is what was dumped of a layer (or the logits), with
+// the gate projections of that layer where a model is given. Products are those of a back end.
+#pragma once
+
+#include <vindex/measure/activation_statistics.hpp>
+#include <vindex/measure/backend.hpp>
+#include <vindex/measure/metrics.hpp>
+#include <vindex/model/dump.hpp>
+#include <vindex/model/features.hpp>
+#include <vindex/run/job.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vindex::run {
+
+/// A model that is open, whose matrices rows are made of.
+struct GateModel {
+  shard::ModelFiles files;
+  model::ModelIndex index;
+};
+
+/// What one row is made of.
+struct ActivationLayer {
+  std::int64_t matrix = -1;                      ///< of the dump; -1: this layer was not dumped
+  std::vector<model::FeatureMatrix> gates = {};  ///< of the model
+  std::int64_t passed_over = 0;                  ///< gate projections that cannot be decoded
+};
+
+class ActivationsJob final : public Job {
+ public:
+  /// `model` may be null. `covariance`: effective_rank is wanted.
+  ActivationsJob(std::unique_ptr<model::Dump> dump, std::unique_ptr<GateModel> model,
+                 std::vector<ActivationLayer> layers,
+                 std::vector<std::unique_ptr<measure::Backend>> backends, bool covariance);
+
+  const ModelViews& models() const override { return views_; }
+  std::int64_t row_count() const override { return static_cast<std::int64_t>(layers_.size()); }
+  RowFacts facts(std::int64_t row) const override;
+  std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
+  Lanes lanes() const override;
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  void begin(RowSink& rows, std::uint64_t queue_bytes) override;
+  void process(UnitStream& unit, std::size_t device) override;
+
+ private:
+  /// The dumped matrix of a row, or null.
+  const model::MatrixRecord* dumped(std::int64_t row) const;
+  std::vector<MatrixRef> matrices(std::int64_t row) const;
+  std::int32_t threads_of_one(std::size_t device) const;
+  void add_values(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
+                  std::int64_t number, results::ResultRow& row);
+  void add_logits(UnitStream& unit, results::ResultRow& row) const;
+  void add_gates(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
+                 std::int64_t number, results::ResultRow& row) const;
+
+  std::unique_ptr<model::Dump> dump_;
+  std::unique_ptr<GateModel> model_;
+  ModelViews views_;
+  std::vector<ActivationLayer> layers_;
+  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  bool covariance_;
+  measure::NullCache nulls_;
+  RowSink* rows_ = nullptr;
+};
+
+}  // namespace vindex::run

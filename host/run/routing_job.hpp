@@ -1,0 +1,57 @@
+// Owns the job of `vindex routing`: a row is a layer of a dump's router logits, routed by a rule;
+// the MoE layer before it is read in lock-step, for transitions.
+#pragma once
+
+#include <vindex/measure/routing_statistics.hpp>
+#include <vindex/model/dump.hpp>
+#include <vindex/run/job.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace vindex::run {
+
+/// One layer of the dump, and how its tokens are routed.
+struct RoutedLayer {
+  std::int64_t matrix = 0;  ///< of the dump
+  RouterRule rule;          ///< biased only where `bias` is there
+  std::vector<float> bias;  ///< per expert
+};
+
+class RoutingJob final : public Job {
+ public:
+  /// `layers` in the order of the dump's layers; `scale` is the file's number of experts.
+  RoutingJob(std::unique_ptr<model::Dump> dump, std::vector<RoutedLayer> layers, std::int64_t scale,
+             std::int32_t threads);
+
+  const ModelViews& models() const override { return views_; }
+  std::int64_t row_count() const override { return static_cast<std::int64_t>(layers_.size()); }
+  RowFacts facts(std::int64_t row) const override;
+  std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
+  Lanes lanes() const override;
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  void begin(RowSink& rows, std::uint64_t queue_bytes) override;
+  void process(UnitStream& unit, std::size_t device) override;
+
+ private:
+  const model::MatrixRecord& record(std::int64_t row) const;
+  results::ResultRow route(UnitStream& unit, std::int64_t row);
+  const measure::UniformRoutingNulls& nulls(const RouterRule& rule, std::int64_t experts,
+                                            std::int64_t tokens);
+
+  std::unique_ptr<model::Dump> dump_;
+  ModelViews views_;
+  std::vector<RoutedLayer> layers_;
+  std::int64_t scale_;
+  std::int32_t threads_;
+  RowSink* rows_ = nullptr;
+  std::mutex mutex_;
+  /// By what uniform routing depends on.
+  std::map<std::vector<std::int64_t>, measure::UniformRoutingNulls> nulls_;
+};
+
+}  // namespace vindex::run

@@ -1,0 +1,177 @@
+#include "description_parts.hpp"
+#include "routing_job.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/model/router_rule.hpp>
+#include <vindex/run/routing_run.hpp>
+#include <vindex/run/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace vindex::run {
+
+namespace {
+
+/// The model whose rule it is; nothing of its weights is read but biases.
+struct RuleSource {
+  std::optional<shard::ModelFiles> files;
+  model::ModelRouters routers;
+};
+
+RuleSource open_rule(const RoutingSettings& settings) {
+  RuleSource source;
+  if (settings.rule) {
+    source.routers.rule = *settings.rule;
+    source.routers.rule.biased = false;
+    source.routers.family = "as told";
+    return source;
+  }
+  source.files = shard::open_model(
+      settings.model, {.model_config = settings.model_config, .threads = settings.threads});
+  source.routers = model::model_routers(*source.files);
+  return source;
+}
+
+std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource& source,
+                                       std::vector<std::string>& messages) {
+  std::vector<RoutedLayer> layers;
+  for (const std::int64_t matrix : model::matrices_of_role(dump, model::kRouterLogitsRole)) {
+    const model::MatrixRecord& record = dump.index.matrices[static_cast<std::size_t>(matrix)];
+    if (source.routers.hashed_layers.contains(record.layer)) {
+      messages.push_back(
+          fmt::format("warning W-ROUTER-HASHED: layer {} is left out: its experts "
+                      "come from the token, not from logits",
+                      record.layer));
+      continue;
+    }
+    RoutedLayer layer;
+    layer.matrix = matrix;
+    layer.rule = source.routers.rule;
+    const auto bias = source.routers.bias_tensors.find(record.layer);
+    layer.rule.biased = layer.rule.biased && bias != source.routers.bias_tensors.end();
+    if (layer.rule.biased) {
+      layer.bias = model::read_router_bias(*source.files, bias->second);
+    }
+    measure::TokenRouter checked(layer.rule, record.cols, layer.bias);  // its errors, early
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+Json rule_json(const RouterRule& rule, const std::string& family) {
+  return {{"family", family},
+          {"scoring", scoring_name(rule.scoring)},
+          {"top_k", rule.top_k},
+          {"normalised", rule.normalised},
+          {"scale", rule.scale},
+          {"groups", rule.groups},
+          {"chosen_groups", rule.chosen_groups},
+          {"group_score", rule.group_score == GroupScore::kLargest ? "largest" : "two largest"},
+          {"biased", rule.biased}};
+}
+
+constexpr const char* kNullsText =
+    "load, dead_experts, mean_weight, router_entropy, margin, coactivation_lift, transition_lift: "
+    "closed form; load_cv, load_entropy, gini, max_over_mean: 200 draws; *_noise: 4096 drawn "
+    "tokens";
+
+results::RunDescription describe(const RoutingSettings& settings, const model::Dump& dump,
+                                 const RuleSource& source, const std::vector<RoutedLayer>& layers,
+                                 std::int64_t experts, std::int32_t threads,
+                                 const shard::BulkReader& reader) {
+  results::RunDescription run;
+  run.schema = results::FileSchema::kRouting;
+  run.model = settings.dump;
+  run.backend = "cpu";
+  describe_command(settings.command, fmt::format("routing of {}", printable(settings.dump)), run);
+  const std::string rule = rule_json(source.routers.rule, source.routers.family).dump();
+  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
+  run.fingerprint.emplace_back("rule", rule);
+  Json inputs = {{"dump", file_inputs(dump.files)}};
+  for (const auto& line : file_lines(dump.files)) {
+    run.fingerprint.push_back(line);
+  }
+  if (source.files) {
+    for (const auto& [name, value] : file_lines(*source.files)) {
+      run.fingerprint.emplace_back("model " + name, value);
+    }
+    inputs["model"] = file_inputs(*source.files);
+  }
+  run.inputs_json = inputs.dump(1);
+  run.settings_json = Json{{"model", settings.model},
+                           {"rule", rule_json(source.routers.rule, source.routers.family)},
+                           {"threads", settings.threads},
+                           {"ram_budget_bytes", settings.ram_budget},
+                           {"ram_budget_source", settings.ram_budget_source},
+                           {"worker", {settings.worker.index, settings.worker.count}}}
+                          .dump(1);
+  Json host = Json::array();
+  host.push_back({{"backend", "cpu"}, {"concurrent_calls", threads}});
+  run.environment_json = program_environment(reader, std::move(host)).dump(1);
+  run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
+  run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
+  if (!settings.model.empty()) {
+    run.attributes.push_back({"rule_of", settings.model});
+  }
+  run.scales = {{"expert", results::ScaleValues::counted(experts)},
+                {"expert_other", results::ScaleValues::counted(experts)}};
+  for (const RoutedLayer& layer : layers) {
+    run.matrices.push_back(dump.index.matrices[static_cast<std::size_t>(layer.matrix)]);
+  }
+  return run;
+}
+
+std::string rule_text(const RuleSource& source) {
+  const RouterRule& rule = source.routers.rule;
+  std::string text = fmt::format("routing rule ({}): {}, {} experts a token", source.routers.family,
+                                 scoring_name(rule.scoring), rule.top_k);
+  text += rule.biased ? ", biases" : "";
+  text +=
+      rule.is_grouped() ? fmt::format(", {} of {} groups", rule.chosen_groups, rule.groups) : "";
+  text += rule.normalised ? ", weights normalised" : "";
+  text += rule.scale != 1.0 ? fmt::format(", times {}", rule.scale) : "";
+  return text;
+}
+
+}  // namespace
+
+RunOutcome measure_routing(const RoutingSettings& settings, const RunHooks& hooks) {
+  JobRun run;
+  run.noun = results::row_noun(results::FileSchema::kRouting);
+  auto dump = std::make_unique<model::Dump>(model::open_dump(settings.dump));
+  const RuleSource source = open_rule(settings);
+  std::vector<RoutedLayer> layers = routed_layers(*dump, source, run.messages);
+  if (layers.empty()) {
+    throw FormatError("E-DUMP-ROLE", printable(settings.dump),
+                      "no router_logits.L in it; capture them (docs/capture.md)");
+  }
+  std::int64_t experts = 0;
+  for (const RoutedLayer& layer : layers) {
+    experts = std::max(experts, dump->index.matrices[static_cast<std::size_t>(layer.matrix)].cols);
+  }
+  const std::int32_t threads =
+      std::min<std::int32_t>(settings.threads > 0 ? settings.threads : usable_cores(),
+                             static_cast<std::int32_t>(layers.size()));
+  run.reader = std::make_unique<shard::BulkReader>(settings.reading);
+  for (const shard::Shard& shard : dump->files.shards) {
+    run.reader->prepare(*shard.source);
+  }
+  run.output = settings.output;
+  run.description = describe(settings, *dump, source, layers, experts, threads, *run.reader);
+  run.worker = settings.worker;
+  run.restart = settings.restart;
+  run.ram_budget = settings.ram_budget;
+  add_warnings(dump->files, dump->index, "", run.messages);
+  run.messages.push_back(rule_text(source));
+  run.messages.push_back(
+      fmt::format("back end: cpu ({} workers; routing needs no device)", threads));
+  auto job = std::make_unique<RoutingJob>(std::move(dump), std::move(layers), experts, threads);
+  return run_job(std::move(job), std::move(run), hooks);
+}
+
+}  // namespace vindex::run

@@ -1,0 +1,35 @@
+// Owns a run of `vindex routing` from settings to results file: opens the dump, finds the rule of
+// the routers, and hands the job to the runner. It computes on the host.
+#pragma once
+
+#include <vindex/core/router_rule.hpp>
+#include <vindex/run/job_runner.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vindex::run {
+
+/// What the command line asks for.
+struct RoutingSettings {
+  std::string dump;
+  std::string model;               ///< whose rule it is; empty where `rule` is given
+  std::string model_config;        ///< --model-config of it
+  std::optional<RouterRule> rule;  ///< as told by the user
+  std::string output;
+  std::int32_t threads = 0;      ///< 0: every core
+  std::uint64_t ram_budget = 0;  ///< bytes
+  std::string ram_budget_source;
+  shard::BulkReadOptions reading;
+  results::WorkerShare worker;
+  bool restart = false;
+  std::vector<std::string> command;
+};
+
+/// Errors: those of model::open_dump(), open_model(), model::model_routers() and run_job();
+/// FormatError E-DUMP-ROLE (65) for a dump without router_logits.
+RunOutcome measure_routing(const RoutingSettings& settings, const RunHooks& hooks);
+
+}  // namespace vindex::run

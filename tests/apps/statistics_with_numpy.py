@@ -1,0 +1,385 @@
+"""Dumps made by numpy through `vindex activations` and `vindex routing`, every number beside an
+independent one. Usage: statistics_with_numpy.py VINDEX SHARED_DATA WORK_FOLDER"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+
+VINDEX, SHARED, WORK = sys.argv[1:4]
+RNG = np.random.default_rng(13)
+checked = 0
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([VINDEX, *arguments], capture_output=True, text=True)
+    if done.returncode != code:
+        sys.exit(f"{arguments}: {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def near(what, ours, theirs, relative=1e-9, absolute=0.0):
+    global checked
+    checked += 1
+    ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
+    if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=relative, atol=absolute,
+                                                     equal_nan=True):
+        sys.exit(f"{what}: {ours} is not {theirs}")
+
+
+def fresh(name):
+    path = os.path.join(WORK, name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    return path
+
+
+def write_dump(name, arrays):
+    path = fresh(name)
+    for key, values in arrays.items():
+        np.save(os.path.join(path, key + ".npy"), values)
+    return path
+
+
+def write_model(name, config, tensors):
+    """A folder with config.json and one safetensors file of float32."""
+    path = fresh(name)
+    with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    header, offset = {}, 0
+    for key, values in tensors.items():
+        header[key] = {"dtype": "F32", "shape": list(values.shape),
+                       "data_offsets": [offset, offset + values.nbytes]}
+        offset += values.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(path, "model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for values in tensors.values():
+            file.write(values.astype("<f4").tobytes())
+    return path
+
+
+# --- activations ---------------------------------------------------------------------------------
+
+
+def sparseness(a):
+    a = np.abs(a.ravel())
+    root = np.sqrt(a.size)
+    return (root - a.sum() / np.sqrt((a * a).sum())) / (root - 1)
+
+
+def entropy(p):
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())
+
+
+def check_values(layer, row, a):
+    a = a.astype(np.float64)
+    rms = np.sqrt((a * a).mean())
+    near("sparsity", layer["sparsity"][row], [(np.abs(a) <= t * rms).mean()
+                                              for t in (0.001, 0.01, 0.1)])
+    near("hoyer", layer["hoyer"][row], sparseness(a))
+    near("hoyer_token", layer["hoyer_token"][row], np.mean([sparseness(t) for t in a if t.any()]))
+    near("neuron_variance", layer["neuron_variance"][row], a.var(axis=0).mean())
+    near("neuron_variance_null", layer["neuron_variance_null"][row],
+         rms**2 * (len(a) - 1) / len(a))
+    near("dead", layer["dead_neurons"][row], (np.abs(a) <= 0.001 * rms).all(axis=0).sum())
+    central = a - a.mean()
+    near("kurtosis", layer["kurtosis"][row], (central**4).mean() / (central**2).mean() ** 2)
+    near("mean_square", layer["mean_square"][row], rms**2)
+    sigma = np.linalg.svd(a - a.mean(axis=0), compute_uv=False) ** 2
+    near("effective_rank", layer["effective_rank"][row], np.exp(entropy(sigma / sigma.sum())), 1e-4)
+    near("sparsity_null", layer["sparsity_null"][row],
+         [0.00510804, 0.0364220, 0.2178287] if layer["role"][row] == b"mlp" else
+         [0.000797884, 0.00797871, 0.0796557], 1e-5)
+
+
+def check_gates(layer, row, gates):
+    adjacent, pairs = [], []
+    for gate in gates:
+        unit = gate / np.linalg.norm(gate, axis=1, keepdims=True)
+        adjacent.append((unit[1:] * unit[:-1]).sum(axis=1).mean())
+        cosines = unit @ unit.T
+        pairs.append(np.abs(cosines[np.triu_indices(len(gate), 1)]).mean())
+    near("gate_adjacent_cosine", layer["gate_adjacent_cosine"][row], np.mean(adjacent), 1e-6, 1e-9)
+    near("gate_mean_abs_cosine", layer["gate_mean_abs_cosine"][row], np.mean(pairs), 1e-6)
+    near("gate_matrices", layer["gate_matrices"][row], len(gates))
+    near("gate_mean_abs_cosine_null", layer["gate_mean_abs_cosine_null"][row],
+         np.sqrt(2 / (np.pi * gates[0].shape[1])))
+
+
+def activations():
+    # More tokens than neurons, and fewer: both forms of the covariance. A mean that is large.
+    wide = (RNG.standard_normal((37, 130)) * RNG.standard_normal((37, 130))).astype(np.float16)
+    tall = (RNG.standard_normal((37, 20)) * np.exp(RNG.standard_normal(20)) + 3).astype(np.float32)
+    tall[:, 4] = 0
+    logits = (4 * RNG.standard_normal((37, 300))).astype(np.float32)
+    logits[3, 5] = np.nan
+    hidden = RNG.standard_normal((37, 16)).astype(np.float32)
+    dump = write_dump("dump", {"mlp.0": tall, "mlp.2": wide, "logits": logits, "hidden.0": hidden})
+    fused = RNG.standard_normal((3, 2 * 9, 16)).astype(np.float32)
+    gate = (RNG.standard_normal((1100, 16)) + 0.2).astype(np.float32)
+    names = {"model.layers.0.mlp.gate_proj.weight": gate,
+             "model.layers.0.mlp.up_proj.weight": gate[::-1].copy(),
+             "model.layers.0.mlp.down_proj.weight": gate.T.copy(),
+             "model.layers.1.mlp.experts.gate_up_proj": fused,
+             "model.layers.1.mlp.experts.down_proj":
+                 RNG.standard_normal((3, 16, 9)).astype(np.float32)}
+    model = write_model("gates", {"model_type": "qwen3_moe"}, names)
+    out = os.path.join(WORK, "activations.h5")
+    run("activations", dump, "-o", out, "--model", model, "--restart", "-q")
+    run("validate", out)
+    with h5py.File(out) as file:
+        assert file.attrs["schema_name"] == "vindex-activations", dict(file.attrs)
+        layer = {name: file["layer"][name][:] for name in file["layer"]}
+        assert list(layer["layer"]) == [-1, 0, 1, 2], layer["layer"]
+        assert list(layer["role"]) == [b"logits", b"mlp", b"gate_proj", b"mlp"]
+        near("threshold", layer["threshold"], [0.001, 0.01, 0.1])
+        check_values(layer, 1, tall)
+        check_values(layer, 3, wide)
+        kept = np.delete(logits, 3, axis=0).astype(np.float64)
+        p = np.exp(kept - kept.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        near("top8_mass", layer["top8_mass"][0], np.sort(p, axis=1)[:, -8:].sum(axis=1).mean(),
+             1e-6)
+        near("output_entropy", layer["output_entropy"][0], np.mean([entropy(row) for row in p]),
+             1e-6)
+        near("top8_mass_null", layer["top8_mass_null"][0], 8 / 300)
+        near("output_entropy_null", layer["output_entropy_null"][0], np.log(300))
+        near("tokens_left_out", layer["tokens_left_out"][0], 1)
+        check_gates(layer, 1, [gate.astype(np.float64)])
+        check_gates(layer, 2, [expert[:9].astype(np.float64) for expert in fused])
+        assert np.isnan(layer["gate_adjacent_cosine"][3])
+        assert np.isnan(layer["sparsity"][2]).all() and b"not dumped" in layer["reason"][2]
+    # Small budgets stream what large ones hold: the same bits.
+    small = os.path.join(WORK, "activations-small.h5")
+    run("activations", dump, "-o", small, "--model", model, "--restart", "-q", "--threads", "1")
+    with h5py.File(out) as a, h5py.File(small) as b:
+        for name in a["layer"]:
+            np.testing.assert_array_equal(a["layer"][name][:], b["layer"][name][:])
+    run("activations", dump, "-o", out, "--hidden", "--restart", "-q", "--no-effective-rank")
+    with h5py.File(out) as file:
+        layer = {name: file["layer"][name][:] for name in file["layer"]}
+        assert list(layer["role"]) == [b"logits", b"hidden"]
+        assert np.isnan(layer["effective_rank"][1])
+        near("kurtosis_null", layer["kurtosis_null"][1], 3)
+    # An array of other values: as many tokens, but not the same dump.
+    np.save(os.path.join(dump, "mlp.0.npy"), tall + 1)
+    run("activations", dump, "-o", out, "--hidden", "-q", "--no-effective-rank", code=78)
+    run("activations", write_dump("only-hidden", {"hidden.0": hidden}), "-o",
+        os.path.join(WORK, "none.h5"), code=65)
+
+
+# --- routing -------------------------------------------------------------------------------------
+
+
+def route(logits, rule):
+    """Experts, weights, entropy and margin of every token, by sorting."""
+    logits = logits.astype(np.float64)
+    if rule["scoring"] == "softmax":
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        scores = p / p.sum(axis=1, keepdims=True)
+    else:
+        scores = 1 / (1 + np.exp(-logits))
+    deciding = scores + rule.get("bias", 0)
+    groups = rule.get("groups", 1)
+    if groups > 1:
+        members = np.sort(deciding.reshape(len(logits), groups, -1), axis=2)
+        worth = members[:, :, -2:].sum(axis=2)
+        best = np.argsort(-worth, axis=1, kind="stable")[:, : rule["chosen"]]
+        allowed = np.zeros((len(logits), groups), bool)
+        np.put_along_axis(allowed, best, True, axis=1)
+        deciding = np.where(np.repeat(allowed, logits.shape[1] // groups, axis=1), deciding,
+                            -np.inf)
+    k = rule["k"]
+    order = np.argsort(-deciding, axis=1, kind="stable")
+    experts = order[:, :k]
+    ranked = np.take_along_axis(deciding, order, axis=1)
+    weights = np.take_along_axis(scores, experts, axis=1)
+    if rule.get("normalised"):
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    shares = scores / scores.sum(axis=1, keepdims=True)
+    margins = ranked[:, k - 1] - ranked[:, k]
+    return (experts, weights * rule.get("scale", 1.0), [entropy(row) for row in shares],
+            margins[np.isfinite(margins)])
+
+
+def chosen_matrix(experts, count):
+    out = np.zeros((len(experts), count))
+    np.put_along_axis(out, experts, 1, axis=1)
+    return out
+
+
+def gini(x):
+    return np.abs(x[:, None] - x[None, :]).sum() / (2 * len(x) ** 2 * x.mean())
+
+
+def check_layer(layer, row, logits, rule):
+    count = logits.shape[1]
+    experts, weights, entropies, margins = route(logits, rule)
+    chosen = chosen_matrix(experts, count)
+    counts = chosen.sum(axis=0)
+    near("load", layer["load"][row][:count], counts / counts.sum())
+    weight = np.zeros((len(logits), count))
+    np.put_along_axis(weight, experts, weights, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        near("mean_weight", layer["mean_weight"][row][:count], weight.sum(axis=0) / counts, 1e-9)
+        lift = chosen.T @ chosen * len(logits) / np.outer(counts, counts)
+    np.fill_diagonal(lift, np.nan)
+    near("coactivation_lift", layer["coactivation_lift"][row][:count, :count], lift, 1e-6)
+    near("load_cv", layer["load_cv"][row], counts.std() / counts.mean())
+    near("load_entropy", layer["load_entropy"][row], entropy(counts / counts.sum())
+         / np.log(count))
+    near("gini", layer["gini"][row], gini(counts))
+    near("max_over_mean", layer["max_over_mean"][row], counts.max() / counts.mean())
+    near("dead_experts", layer["dead_experts"][row], (counts == 0).sum())
+    near("router_entropy", layer["router_entropy"][row], np.mean(entropies))
+    near("margin", layer["margin"][row], np.median(margins), 1e-7, 1e-12)
+    near("mean_weight_null", layer["mean_weight_null"][row], weights.mean())
+    near("load_null_sd", layer["load_null_sd"][row],
+         np.sqrt(rule["k"] / count * (1 - rule["k"] / count) / len(logits)) / rule["k"])
+    return chosen
+
+
+def check_transition(layer, row, before, chosen):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lift = before.T @ chosen * len(chosen) / np.outer(before.sum(axis=0), chosen.sum(axis=0))
+    near("transition_lift", layer["transition_lift"][row][: before.shape[1], : chosen.shape[1]],
+         lift, 1e-6)
+
+
+def read_layers(path):
+    run("validate", path)
+    with h5py.File(path) as file:
+        return {name: file["layer"][name][:] for name in file["layer"]}
+
+
+def routing():
+    first = RNG.standard_normal((400, 16)).astype(np.float32)
+    second = (first + RNG.standard_normal((400, 16))).astype(np.float32)
+    bias = (0.1 * RNG.standard_normal((2, 16))).astype(np.float32)
+    dump = write_dump("routed", {"router_logits.1": first, "router_logits.2": second})
+    model = write_model(
+        "routers",
+        {"model_type": "deepseek_v3", "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
+         "norm_topk_prob": True, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
+         "topk_method": "noaux_tc"},
+        {f"model.layers.{l}.mlp.gate.e_score_correction_bias": bias[l - 1] for l in (1, 2)})
+    out = os.path.join(WORK, "routing.h5")
+    run("routing", dump, "-o", out, "--model", model, "--restart", "-q")
+    layer = read_layers(out)
+    assert list(layer["layer"]) == [1, 2] and list(layer["previous_layer"]) == [-1, 1]
+    rule = {"scoring": "sigmoid", "k": 3, "groups": 4, "chosen": 2, "normalised": True,
+            "scale": 2.5}
+    before = check_layer(layer, 0, first, rule | {"bias": bias[0]})
+    chosen = check_layer(layer, 1, second, rule | {"bias": bias[1]})
+    check_transition(layer, 1, before, chosen)
+    assert np.isnan(layer["transition_lift"][0]).all()
+    assert layer["coactivation_lift_null_same_group"][0] > layer["coactivation_lift_null"][0]
+    # Told by hand, no model; a token that goes nowhere.
+    third = RNG.standard_normal((400, 16)).astype(np.float32)
+    broken = second.copy()
+    broken[7, 3] = np.inf
+    dump = write_dump("told", {"router_logits.0": third, "router_logits.5": broken})
+    run("routing", dump, "-o", out, "--top-k", "2", "--scoring", "softmax", "--normalise",
+        "--restart", "-q")
+    layer = read_layers(out)
+    rule = {"scoring": "softmax", "k": 2, "normalised": True}
+    before = check_layer(layer, 0, third, rule)
+    chosen = check_layer(layer, 1, np.delete(broken, 7, axis=0), rule)
+    check_transition(layer, 1, np.delete(before, 7, axis=0), chosen)
+    near("tokens_left_out", layer["tokens_left_out"], [0, 1])
+    near("null of pairs", layer["coactivation_lift_null"],
+         [16 * 1 / (2 * 15)] * 2)
+    # Workers and merge come to the same rows.
+    parts = os.path.join(WORK, "split.h5")
+    for worker in ("0/2", "1/2"):
+        run("routing", dump, "-o", parts, "--top-k", "2", "--scoring", "softmax", "--normalise",
+            "--restart" if worker == "0/2" else "--quiet", "--worker", worker)
+    run("merge", parts + ".parts", "-o", parts)
+    merged = read_layers(parts)
+    for name, values in layer.items():
+        np.testing.assert_array_equal(values, merged[name])
+    # What is refused, and what it says to pass.
+    unknown = write_model("unknown", {"model_type": "somethingnew", "num_experts_per_tok": 2},
+                          {"model.layers.0.mlp.gate.weight": np.ones((16, 4), np.float32)})
+    said = run("routing", dump, "-o", os.path.join(WORK, "x.h5"), "--model", unknown, code=78)
+    assert "--top-k" in said.stderr and "E-ROUTER-UNKNOWN" in said.stderr, said.stderr
+    run("routing", dump, "-o", os.path.join(WORK, "x.h5"), code=64)
+    run("routing", dump, "-o", os.path.join(WORK, "x.h5"), "--top-k", "17", "--scoring",
+        "softmax", code=78)
+    assert not os.path.exists(os.path.join(WORK, "x.h5"))
+    run("routing", write_dump("no-logits", {"mlp.0": third}), "-o", os.path.join(WORK, "x.h5"),
+        "--top-k", "1", "--scoring", "softmax", code=65)
+
+
+def bfloat16_tensors(folder, names):
+    """Tensors of a sharded model, as float32."""
+    with open(os.path.join(folder, "model.safetensors.index.json"), encoding="utf-8") as file:
+        where = json.load(file)["weight_map"]
+    out = {}
+    for name in names:
+        with open(os.path.join(folder, where[name]), "rb") as file:
+            size, = struct.unpack("<Q", file.read(8))
+            entry = json.loads(file.read(size))[name]
+            begin, end = entry["data_offsets"]
+            file.seek(8 + size + begin)
+            raw = file.read(end - begin)
+        if entry["dtype"] == "BF16":
+            wide = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
+            out[name] = wide.view(np.float32).reshape(entry["shape"])
+        else:
+            out[name] = np.frombuffer(raw, "<f4").reshape(entry["shape"])
+    return out
+
+
+def real_router():
+    """The routers of a trained mixture with their biases, on inputs of the trained embedding."""
+    folder = os.path.join(SHARED, "moe")
+    if not os.path.isdir(folder):
+        print("no trained mixture here: its routers are not checked")
+        return
+    names = ["model.embed_tokens.weight"]
+    for number in (1, 2, 3):
+        names += [f"model.layers.{number}.mlp.gate.weight",
+                  f"model.layers.{number}.mlp.gate.e_score_correction_bias",
+                  f"model.layers.{number}.post_attention_layernorm.weight"]
+    tensors = bfloat16_tensors(folder, names)
+    embedded = tensors[names[0]][RNG.integers(32, 127, 3000)]
+    arrays, biases = {}, []
+    for number in (1, 2, 3):
+        x = embedded + embedded[::-1] * 0.5 + RNG.standard_normal(embedded.shape) * 0.02
+        x = x / np.sqrt((x * x).mean(axis=1, keepdims=True))
+        x = x * tensors[f"model.layers.{number}.post_attention_layernorm.weight"]
+        arrays[f"router_logits.{number}"] = (
+            x @ tensors[f"model.layers.{number}.mlp.gate.weight"].T).astype(np.float32)
+        biases.append(tensors[f"model.layers.{number}.mlp.gate.e_score_correction_bias"])
+    dump = write_dump("real", arrays)
+    results = []
+    for model in (folder, os.path.join(folder, "kjv-moe-7.6M-BF16.gguf")):
+        out = os.path.join(WORK, "real.h5")
+        run("routing", dump, "-o", out, "--model", model, "--restart", "-q")
+        layer = read_layers(out)
+        results.append(layer)
+        before = None
+        for row in range(3):
+            rule = {"scoring": "sigmoid", "k": 2, "normalised": True, "bias": biases[row]}
+            chosen = check_layer(layer, row, arrays[f"router_logits.{row + 1}"], rule)
+            if before is not None:
+                check_transition(layer, row, before, chosen)
+            before = chosen
+    for name, values in results[0].items():  # one rule, from config.json and from GGUF keys
+        np.testing.assert_array_equal(values, results[1][name])
+
+
+os.makedirs(WORK, exist_ok=True)
+activations()
+routing()
+real_router()
+print(f"{checked} numbers agree with numpy")
