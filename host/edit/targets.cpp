@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
+#include <vindex/model/features.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
@@ -50,41 +51,31 @@ Records matrices_called(const model::ModelIndex& index, const std::string& name)
   return found;
 }
 
-/// The row of `gate` that is feature F's, where `gate` may hold gate and up together.
-std::int64_t feature_row(const model::ModelIndex& index, const model::MatrixRecord& gate,
-                         std::int64_t feature) {
-  const bool fused = gate.role == "gate_up_proj";
-  const std::int64_t features = fused ? gate.rows / 2 : gate.rows;
-  if (feature >= features) {
-    throw UsageError("E-EDIT-FEATURE",
-                     fmt::format("feature {}: {} has {} (0-{})", feature, model::matrix_name(gate),
-                                 features, features - 1));
-  }
-  const bool alternating = fused && index.shape.architecture.starts_with("gpt_oss");
-  return alternating ? 2 * feature : feature;
-}
-
 ChosenDirection feature_direction(run::SourceWatch& watch, const model::ModelIndex& index,
                                   const model::MatrixRecord& matrix, const EditSettings& settings) {
-  const auto gate =
-      std::find_if(index.matrices.begin(), index.matrices.end(), [&](const auto& other) {
-        return other.table == model::ResultTable::kMatrix && other.layer == matrix.layer &&
-               other.block == matrix.block && other.expert == matrix.expert &&
-               (other.role == "gate_proj" || other.role == "gate_up_proj");
-      });
-  const bool is_mlp = matrix.block == model::Block::kDenseMlp ||
-                      matrix.block == model::Block::kRoutedExpert ||
-                      matrix.block == model::Block::kSharedExpert;
-  if (!is_mlp || gate == index.matrices.end()) {
-    throw UsageError("E-EDIT-FEATURE",
-                     fmt::format("a feature is a row of gate_proj, and {} has none beside it; give "
-                                 "the direction as a .npy",
-                                 model::matrix_name(matrix)));
+  model::Selection same;
+  same.layers = {{matrix.layer, matrix.layer}};
+  same.blocks = {matrix.block};
+  const std::int64_t feature = settings.direction.number;
+  for (const model::FeatureMatrix& features :
+       model::feature_matrices(watch.files(), index, same, model::FeatureRole::kGate)) {
+    const model::MatrixRecord& gate = index.matrices[static_cast<std::size_t>(features.matrix)];
+    if (gate.expert != matrix.expert) {
+      continue;
+    }
+    if (feature >= features.rows.count) {
+      throw UsageError("E-EDIT-FEATURE", fmt::format("feature {}: {} has {} (0-{})", feature,
+                                                     model::matrix_name(gate), features.rows.count,
+                                                     features.rows.count - 1));
+    }
+    const std::string text = fmt::format("feature {} of {}", feature, model::matrix_name(gate));
+    const std::vector<double> row = weights_row(watch, gate, features.rows.row(feature));
+    return {{settings.side, unit_vector(row, text)}, text};
   }
-  const std::int64_t row = feature_row(index, *gate, settings.direction.number);
-  const std::string text =
-      fmt::format("feature {} of {}", settings.direction.number, model::matrix_name(*gate));
-  return {{settings.side, unit_vector(weights_row(watch, *gate, row), text)}, text};
+  throw UsageError("E-EDIT-FEATURE",
+                   fmt::format("a feature is a row of gate_proj, and {} has none beside it; give "
+                               "the direction as a .npy",
+                               model::matrix_name(matrix)));
 }
 
 ChosenDirection singular_direction(run::SourceWatch& watch, const model::MatrixRecord& matrix,
