@@ -1,15 +1,9 @@
 // The verb cka: how alike the layers of two dumps of activations are.
-#include "run_talk.hpp"
-#include "terminal.hpp"
-#include "verbs.hpp"
+#include "cells_ending.hpp"
 
 #include <vindex/run/cka_run.hpp>
-#include <vindex/run/summary.hpp>
-
-#include <fmt/format.h>
 
 #include <memory>
-#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -41,19 +35,11 @@ Ending run_cka(const Flags& flags, const Session& session) {
   RunTalk talk(session, flags.progress);
   const run::RunOutcome outcome = run::compare_activations(settings, talk.hooks());
   talk.finish();
-  if (outcome.stopped) {
-    return ending_of(settings.run.output, outcome, "layers");
-  }
-  if (outcome.not_finite > 0) {
-    say(session, fmt::format("warning W-NOT-FINITE: {} of {} layers of A hold activations that are "
-                             "not finite; their rows say so and have no numbers",
-                             outcome.not_finite, outcome.total));
-  }
-  if (settings.run.worker.count == 1 && !session.quiet) {
-    print_result(run::outcome_text(outcome, text_width(STDOUT_FILENO), "layers"));
-    print_result(fmt::format("results: {}\n", printable(settings.run.output)));
-  }
-  return ending_of(settings.run.output, outcome, "layers");
+  return end_of_cells({.output = settings.run.output,
+                       .schema = results::FileSchema::kCka,
+                       .worker = settings.run.worker,
+                       .json = flags.json},
+                      outcome, session);
 }
 
 }  // namespace
