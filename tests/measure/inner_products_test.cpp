@@ -213,10 +213,13 @@ TEST_P(InnerProductsTest, NoBitDependsOnTheCut) {
 }
 
 TEST_P(InnerProductsTest, NoBitDependsOnThreads) {
-  const std::int64_t count = is_emulated() ? 20 : 530;  // several tiles on the host
-  const auto matrices = noises(count, 2, 300, 90);
-  const auto views = views_of(matrices);
-  EXPECT_EQ(gram_of(views, 300, 3), gram_of(views, 300, 1));
+  // Threads share blocks of few vectors, and tiles of many.
+  for (const std::int64_t count : {std::int64_t{20}, std::int64_t{is_emulated() ? 30 : 530}}) {
+    SCOPED_TRACE(count);
+    const auto matrices = noises(count, 7, 1300, 90);
+    const auto views = views_of(matrices);
+    EXPECT_EQ(gram_of(views, 1300, 3), gram_of(views, 1300, 1));
+  }
 }
 
 TEST_P(InnerProductsTest, ColumnsLessTheirMeans) {

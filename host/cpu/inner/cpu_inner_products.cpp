@@ -49,8 +49,21 @@ std::int64_t tile_floats(const InnerProductShape& shape) {
   return std::min(kTile, shape.left) * std::min(kTile, shape.columns());
 }
 
-std::size_t thread_count_of(const InnerProductShape& shape) {
-  return static_cast<std::size_t>(std::max(1, shape.threads));
+/// How threads share the work: small sums by blocks, each worker with memory of its own, large ones
+/// by tiles of one block after the other. Blocks are added in their order either way.
+struct Sharing {
+  std::size_t workers = 1;
+  std::size_t threads = 1;  ///< of one worker
+};
+
+Sharing sharing_of(const InnerProductShape& shape) {
+  const auto threads = static_cast<std::size_t>(std::max(1, shape.threads));
+  const bool is_small = shape.left <= kTile && shape.columns() <= kTile;
+  return is_small ? Sharing{threads, 1} : Sharing{1, threads};
+}
+
+std::int64_t product_floats(const InnerProductShape& shape) {
+  return tile_floats(shape) * static_cast<std::int64_t>(sharing_of(shape).threads);
 }
 
 int as_int(std::int64_t value) { return static_cast<int>(value); }
@@ -77,19 +90,31 @@ void multiply_tile(const VectorBlock& left, const VectorBlock& right, const Bloc
                            at(right, tile.col), stride(right), 0.0F, out, as_int(tile.cols));
 }
 
+/// One block on its way: both sides decoded, and room for products.
+struct Worker {
+  Worker(Workspace& workspace, const InnerProductShape& shape)
+      : left(workspace, shape.left),
+        products(workspace, product_floats(shape), "tiles of products") {
+    if (!shape.is_symmetric()) {
+      right.emplace(workspace, shape.right);
+    }
+  }
+  const VectorBlock& other() const { return right ? *right : left; }
+
+  VectorBlock left;
+  std::optional<VectorBlock> right;
+  WorkArray<float> products;
+};
+
 class CpuInnerProducts final : public measure::InnerProducts {
  public:
   explicit CpuInnerProducts(const InnerProductShape& shape)
       : shape_(shape),
         tiles_(tiles_of(shape)),
         workspace_(0),
-        sums_(workspace_, shape.left * shape.columns(), "sums of inner products"),
-        products_(workspace_,
-                  tile_floats(shape) * static_cast<std::int64_t>(thread_count_of(shape)),
-                  "tiles of products"),
-        left_(workspace_, shape.left) {
-    if (!shape.is_symmetric()) {
-      right_.emplace(workspace_, shape.right);
+        sums_(workspace_, shape.left * shape.columns(), "sums of inner products") {
+    for (std::size_t i = 0; i < sharing_of(shape).workers; ++i) {
+      workers_.emplace_back(workspace_, shape);
     }
     std::fill_n(sums_.data(), sums_.size(), 0.0);
   }
@@ -123,44 +148,79 @@ class CpuInnerProducts final : public measure::InnerProducts {
       const std::int64_t least = ceil_divide(kDepth, slab.block_rows);
       width = std::min(width, ceil_divide(least, slab.granularity) * slab.granularity);
     }
+    std::vector<BlockPlace> blocks;
     for (std::int64_t row = 0; row < slab.rows;) {
       const std::int64_t position = slab.first_row + row;
       const std::int64_t rows =
           std::min(slab.rows - row, slab.block_rows - position % slab.block_rows);
       for (std::int64_t col = 0; col < slab.cols; col += width) {
-        add_block(left, right,
-                  {.first_row = row,
-                   .rows = rows,
-                   .first_col = col,
-                   .cols = std::min(width, slab.cols - col),
-                   .columns = left.columns});
+        blocks.push_back({.first_row = row,
+                          .rows = rows,
+                          .first_col = col,
+                          .cols = std::min(width, slab.cols - col),
+                          .columns = left.columns});
+        if (blocks.size() == workers_.size()) {
+          add_together(left, right, blocks);
+        }
       }
       row += rows;
     }
+    add_together(left, right, blocks);
   }
 
-  void add_block(const VectorSlab& left, const VectorSlab& right, const BlockPlace& place) {
-    left_.load(left, place, thread_count_of(shape_));
-    if (right_) {
-      right_->load(right, place, thread_count_of(shape_));
+  /// A block for each worker at most; none is left.
+  void add_together(const VectorSlab& left, const VectorSlab& right,
+                    std::vector<BlockPlace>& blocks) {
+    if (workers_.size() == 1 && blocks.size() == 1) {
+      add_tiles(left, right, blocks[0]);
+    } else {
+      for_each_index(blocks.size(), workers_.size(), [&](std::size_t, std::size_t i) {
+        Worker& worker = workers_[i];
+        load(worker, left, right, blocks[i], 1);
+        multiply_tile(worker.left, worker.other(), blocks[i], tiles_[0], worker.products.data());
+      });
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        add_tile(tiles_[0], workers_[i].products.data(), workers_[i]);
+        add_squares(workers_[i]);
+      }
     }
-    const VectorBlock& other = right_ ? *right_ : left_;
-    for_each_index(tiles_.size(), thread_count_of(shape_), [&](std::size_t worker, std::size_t i) {
+    blocks.clear();
+  }
+
+  /// One block, its tiles shared by the threads.
+  void add_tiles(const VectorSlab& left, const VectorSlab& right, const BlockPlace& place) {
+    const std::size_t threads = sharing_of(shape_).threads;
+    Worker& worker = workers_[0];
+    load(worker, left, right, place, threads);
+    for_each_index(tiles_.size(), threads, [&](std::size_t thread, std::size_t i) {
       float* const products =
-          products_.data() + static_cast<std::int64_t>(worker) * tile_floats(shape_);
-      multiply_tile(left_, other, place, tiles_[i], products);
-      add_tile(tiles_[i], products, other);
+          worker.products.data() + static_cast<std::int64_t>(thread) * tile_floats(shape_);
+      multiply_tile(worker.left, worker.other(), place, tiles_[i], products);
+      add_tile(tiles_[i], products, worker);
     });
+    add_squares(worker);
+  }
+
+  static void load(Worker& worker, const VectorSlab& left, const VectorSlab& right,
+                   const BlockPlace& place, std::size_t threads) {
+    worker.left.load(left, place, threads);
+    if (worker.right) {
+      worker.right->load(right, place, threads);
+    }
+  }
+
+  void add_squares(const Worker& worker) {
     if (shape_.is_symmetric()) {
       for (std::int64_t i = 0; i < shape_.left; ++i) {
-        sums_[i * shape_.left + i] += left_.squares()[static_cast<std::size_t>(i)];
+        sums_[i * shape_.left + i] += worker.left.squares()[static_cast<std::size_t>(i)];
       }
     }
   }
 
   /// The products of a triangle below its diagonal, whose sums of squares are float64.
-  void add_tile(const TilePlace& tile, const float* products, const VectorBlock& other) {
-    const bool is_scaled = left_.is_scaled() || other.is_scaled();
+  void add_tile(const TilePlace& tile, const float* products, const Worker& worker) {
+    const VectorBlock& other = worker.other();
+    const bool is_scaled = worker.left.is_scaled() || other.is_scaled();
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       const float* const from = products + i * tile.cols;
       double* const into = sums_.data() + (tile.row + i) * shape_.columns() + tile.col;
@@ -171,7 +231,7 @@ class CpuInnerProducts final : public measure::InnerProducts {
         }
         continue;
       }
-      const int exponent = left_.exponents()[static_cast<std::size_t>(tile.row + i)];
+      const int exponent = worker.left.exponents()[static_cast<std::size_t>(tile.row + i)];
       const int* const exponents = other.exponents().data() + tile.col;
       for (std::int64_t j = 0; j < count; ++j) {
         into[j] += std::ldexp(static_cast<double>(from[j]), exponent + exponents[j]);
@@ -183,9 +243,7 @@ class CpuInnerProducts final : public measure::InnerProducts {
   std::vector<TilePlace> tiles_;
   Workspace workspace_;  // outlives its arrays
   WorkArray<double> sums_;
-  WorkArray<float> products_;
-  VectorBlock left_;
-  std::optional<VectorBlock> right_;
+  std::vector<Worker> workers_;
 };
 
 }  // namespace
@@ -196,11 +254,11 @@ std::unique_ptr<measure::InnerProducts> make_cpu_inner_products(const InnerProdu
 }
 
 measure::InnerProductMemory cpu_inner_product_memory(const InnerProductShape& shape) {
-  const auto threads = static_cast<std::int64_t>(thread_count_of(shape));
   const std::uint64_t right = shape.is_symmetric() ? 0 : VectorBlock::memory_bytes(shape.right);
+  const std::uint64_t worker = array_bytes(product_floats(shape), sizeof(float)) +
+                               VectorBlock::memory_bytes(shape.left) + right;
   return {.host = array_bytes(shape.left * shape.columns(), sizeof(double)) +
-                  array_bytes(tile_floats(shape) * threads, sizeof(float)) +
-                  VectorBlock::memory_bytes(shape.left) + right,
+                  sharing_of(shape).workers * worker,
           .device = 0};
 }
 
