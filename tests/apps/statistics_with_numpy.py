@@ -114,6 +114,32 @@ def check_gates(layer, row, gates):
          np.sqrt(2 / (np.pi * gates[0].shape[1])))
 
 
+def same_bits(left, right):
+    with h5py.File(left) as a, h5py.File(right) as b:
+        for name in a["layer"]:
+            np.testing.assert_array_equal(a["layer"][name][:], b["layer"][name][:])
+
+
+def streamed():
+    """Dumps that a small budget cannot hold are read in slabs: the same bits."""
+    dump = write_dump("long", {
+        "mlp.0": RNG.standard_normal((40000, 256)).astype(np.float32),
+        "router_logits.0": RNG.standard_normal((40000, 128)).astype(np.float32),
+        "router_logits.1": RNG.standard_normal((40000, 128)).astype(np.float32)})
+    for verb, budget, flags in (("activations", "30000000", []),
+                                ("routing", "33000000",
+                                 ["--top-k", "2", "--scoring", "softmax"])):
+        outs = []
+        for one in (budget, "300000000"):
+            outs.append(os.path.join(WORK, f"{verb}-{one}.h5"))
+            run(verb, dump, "-o", outs[-1], "--ram-budget", one, "--threads", "1", "--restart",
+                "-q", *flags)
+        same_bits(*outs)
+        run(verb, dump, "-o", outs[-1], "--ram-budget", "9000000", "--restart", "-q", *flags,
+            code=78)
+    shutil.rmtree(dump)
+
+
 def activations():
     # More tokens than neurons, and fewer: both forms of the covariance. A mean that is large.
     wide = (RNG.standard_normal((37, 130)) * RNG.standard_normal((37, 130))).astype(np.float16)
@@ -157,12 +183,9 @@ def activations():
         check_gates(layer, 2, [expert[:9].astype(np.float64) for expert in fused])
         assert np.isnan(layer["gate_adjacent_cosine"][3])
         assert np.isnan(layer["sparsity"][2]).all() and b"not dumped" in layer["reason"][2]
-    # Small budgets stream what large ones hold: the same bits.
-    small = os.path.join(WORK, "activations-small.h5")
-    run("activations", dump, "-o", small, "--model", model, "--restart", "-q", "--threads", "1")
-    with h5py.File(out) as a, h5py.File(small) as b:
-        for name in a["layer"]:
-            np.testing.assert_array_equal(a["layer"][name][:], b["layer"][name][:])
+    one = os.path.join(WORK, "one-thread.h5")
+    run("activations", dump, "-o", one, "--model", model, "--restart", "-q", "--threads", "1")
+    same_bits(out, one)
     run("activations", dump, "-o", out, "--hidden", "--restart", "-q", "--no-effective-rank")
     with h5py.File(out) as file:
         layer = {name: file["layer"][name][:] for name in file["layer"]}
@@ -306,6 +329,12 @@ def routing():
     merged = read_layers(parts)
     for name, values in layer.items():
         np.testing.assert_array_equal(values, merged[name])
+    # Scores that nothing overflows or underflows: a sigmoid of large logits, masked experts.
+    extreme = (40 * RNG.standard_normal((400, 16))).astype(np.float32)
+    extreme[:, 3] = -np.inf
+    run("routing", write_dump("extreme", {"router_logits.0": extreme}), "-o", out, "--top-k", "2",
+        "--scoring", "softmax", "--restart", "-q")
+    assert read_layers(out)["load"][0][3] == 0
     # What is refused, and what it says to pass.
     unknown = write_model("unknown", {"model_type": "somethingnew", "num_experts_per_tok": 2},
                           {"model.layers.0.mlp.gate.weight": np.ones((16, 4), np.float32)})
@@ -382,4 +411,5 @@ os.makedirs(WORK, exist_ok=True)
 activations()
 routing()
 real_router()
+streamed()
 print(f"{checked} numbers agree with numpy")
