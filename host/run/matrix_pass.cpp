@@ -111,7 +111,6 @@ PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatr
   }
   Progress progress;
   progress.set_total(plan);
-  bool stopped = false;
   WorkerPool pool(
       plan.units, options.ram_budget, {options.threads},
       [&](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
@@ -124,20 +123,20 @@ PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatr
       },
       [&] { progress.end(); });
   while (!progress.wait()) {
-    if (!stopped && hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
-      stopped = true;
+    if (hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
       pool.stop();
     }
     if (hooks.progress) {
       hooks.progress(progress.snapshot());
     }
   }
+  // Workers that noticed a stop by themselves may have left the thread that begins units waiting.
+  pool.stop();
   pool.join();
   if (const std::exception_ptr failure = pool.failure(); failure != nullptr) {
     std::rethrow_exception(failure);
   }
-  return {!stopped && progress.snapshot().done.matrices == plan.matrices, reader.statistics(),
-          reader.engine()};
+  return {progress.snapshot().done.matrices == plan.matrices, reader.statistics(), reader.engine()};
 }
 
 }  // namespace vindex::run

@@ -4,6 +4,7 @@ Usage: lookup_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where a packag
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -335,6 +336,31 @@ def tables():
     check("back end: cpu" in run(folder, "--token-id", 1).stderr)
 
 
+def stops_and_small_budgets():
+    """A model of 8 MiB: streamed where the budget does not hold a matrix, and long enough in work to be stopped."""
+    rng = np.random.default_rng(2)
+    width, rows = 512, 4096
+    tensors = {"model.embed_tokens.weight": weights(rng, 20, width)}
+    for layer in range(2):
+        tensors[f"model.layers.{layer}.mlp.gate_proj.weight"] = weights(rng, rows, width)
+        tensors[f"model.layers.{layer}.mlp.down_proj.weight"] = weights(rng, width, rows)
+    folder = save(os.path.join(FOLDER, "larger"), tensors, {"model_type": "llama"})
+    whole = lookup(folder, "--token-id", 3)
+    check(lookup(folder, "--token-id", 3, "--ram-budget", "3500KiB", "--threads", 1)["queries"] == whole["queries"], "streamed differs")
+    for count in (400, 2000, 10000):
+        np.save(os.path.join(FOLDER, "many.npy"), rng.standard_normal((count, width)).astype(np.float32))
+        program = subprocess.Popen([VINDEX, "lookup", folder, "--vector", os.path.join(FOLDER, "many.npy"), "--top", "1", "--tokens-out", "0",
+                                    "--threads", "2", "--progress", "none"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        check("back end" in program.stderr.readline())
+        program.send_signal(signal.SIGTERM)
+        said = program.communicate(timeout=120)[1]
+        if program.returncode == 75:  # else it was faster than the signal
+            check("E-STOPPED" in said, said)
+            return
+        check(program.returncode == 0, program.returncode, said)
+    check(False, "never stopped")
+
+
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     planted_features()
@@ -342,6 +368,7 @@ def main():
     many_queries()
     scaled_embeddings()
     refusals()
+    stops_and_small_budgets()
     tables()
     real_models()
     print(checks, "checks")
