@@ -1,15 +1,11 @@
 // The verb experts: how alike the routed experts of every layer are.
-#include "run_talk.hpp"
-#include "terminal.hpp"
-#include "verbs.hpp"
+#include "cells_ending.hpp"
 
 #include <vindex/run/experts_run.hpp>
-#include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
 
 #include <memory>
-#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -40,21 +36,17 @@ run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
 
 Ending run_experts(const Flags& flags, const Session& session) {
   const run::ExpertsSettings settings = settings_of(flags, session);
-  const std::string& output = settings.run.output;
   RunTalk talk(session, flags.progress);
   const run::ExpertsOutcome outcome = run::measure_experts(settings, talk.hooks());
   talk.finish();
-  if (outcome.run.stopped) {
-    return ending_of(output, outcome.run, "groups");
+  if (outcome.run.measured_now > 0 && settings.vectors == 0 && !outcome.run.stopped) {
+    say(session, fmt::format("time: {}", run::floor_text(outcome.floor)));
   }
-  if (settings.run.worker.count == 1 && !session.quiet) {
-    print_result(run::outcome_text(outcome.run, text_width(STDOUT_FILENO), "groups"));
-    if (outcome.run.measured_now > 0 && settings.vectors == 0) {
-      print_result(fmt::format("time: {}\n", run::floor_text(outcome.floor)));
-    }
-    print_result(fmt::format("results: {}\n", printable(output)));
-  }
-  return ending_of(output, outcome.run, "groups");
+  return end_of_cells({.output = settings.run.output,
+                       .schema = results::FileSchema::kExperts,
+                       .worker = settings.run.worker,
+                       .json = flags.json},
+                      outcome.run, session);
 }
 
 }  // namespace
@@ -93,6 +85,7 @@ void add_experts(CLI::App& app, Session& session) {
   add_worker(*verb, flags->worker);
   add_progress(*verb, flags->progress);
   verb->add_flag("--restart", run.restart, "Discard what an earlier run left");
+  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
   verb->add_option("--config", flags->config,
                    "File of the same flags, one `name = value` a line; the command line outranks "
                    "it");
