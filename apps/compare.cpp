@@ -3,6 +3,7 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
+#include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/results/compared.hpp>
 #include <vindex/run/compare_run.hpp>
 #include <vindex/run/summary.hpp>
@@ -18,7 +19,8 @@ namespace {
 
 struct Flags {
   run::CompareSettings settings;
-  std::string layers, blocks, roles, tensors, ram_budget, worker, progress = "auto", config;
+  std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
+                                              ram_budget, worker, progress = "auto", config;
   bool json = false;
 };
 
@@ -27,6 +29,11 @@ run::CompareSettings settings_of(const Flags& flags, const Session& session) {
   settings.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.map = model::parse_layer_map(settings.map_text);
+  settings.options.mode = mode_of(flags.mode);
+  settings.backend = backend_of(flags.backend);
+  settings.devices = parse_devices(flags.device);
+  settings.blas_core = blas_core_wish();
+  settings.unset_variables = session.unset_variables;
   const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.ram_budget = budget.bytes;
   settings.ram_budget_source = budget.source_text();
@@ -68,8 +75,11 @@ void add_compare(CLI::App& app, Session& session) {
   run::CompareSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "compare",
-      "Compare two models, matrix by matrix: cosine, relative error, equal bits\n\n"
+      "Compare two models, matrix by matrix: cosine, relative error, equal bits, what rank the "
+      "change has\n\n"
       "Examples:\n  vindex compare ORIGINAL QUANTISED -o pairs.h5\n"
+      "  vindex compare BASE TUNED -o pairs.h5 --delta     the spectrum of TUNED - BASE\n"
+      "  vindex compare BASE TUNED -o pairs.h5 --k 16      angles of the top 16 directions\n"
       "  vindex compare BASE TUNED -o pairs.h5 --blocks attention --layers 0-15\n"
       "  vindex compare SMALL DEEPER -o pairs.h5 --map 0-10:4-14\n"
       "  vindex compare A B -o pairs.h5 --spectra-a a.h5 --spectra-b b.h5   with both spectra\n"
@@ -90,6 +100,23 @@ void add_compare(CLI::App& app, Session& session) {
   verb->add_option("--model-config-a", settings.model_config_a,
                    "config.json of a single .safetensors A");
   verb->add_option("--model-config-b", settings.model_config_b, "The same of B");
+  verb->add_flag("--delta", settings.delta,
+                 "Also the spectrum of B - A: of what rank a change is, beside noise");
+  verb->add_option("--k", settings.subspace,
+                   "Also how near the top K singular directions of both are: overlap, angles")
+      ->check(CLI::Range(1, static_cast<int>(measure::kMostSubspace)));
+  verb->add_option("--mode", flags->mode,
+                   "Of the spectra of --delta and --k: fast, default, strict")
+      ->check(CLI::IsMember({"fast", "default", "strict"}))
+      ->capture_default_str();
+  verb->add_option("--backend", flags->backend,
+                   "Who computes them: auto, cpu or cuda; comparing itself is done on the host")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb->add_option("--device", flags->device, "all, or numbers of CUDA devices")
+      ->capture_default_str();
+  verb->add_option("--svd-route", settings.options.svd_route, "As in `vindex measure`")
+      ->capture_default_str();
   verb->add_option("--threads", settings.threads, "Workers (0: every core)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -15,7 +15,10 @@
 namespace vindex::measure {
 namespace {
 
-constexpr std::int64_t kSlabValues = 1 << 20;  ///< 4 MiB of float32
+constexpr std::int64_t kSlabValues = 1 << 20;  ///< asked of an input: 4 MiB of float32
+/// Decoded at a time, of each side: what a core's own cache holds while it is summed.
+constexpr std::int64_t kStripValues = 1 << 15;
+constexpr std::int64_t kLeastStrip = 8;  ///< lines, for encodings that pack rows together
 constexpr std::size_t kLanes = 8;
 constexpr std::int64_t kTile = 32;  ///< of turning a slab
 
@@ -31,7 +34,10 @@ double sum_of(const LaneArray& lanes) {
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-/// Lane i has the elements i, i + 8, ...: the same for every vector width.
+/// Lane i has the elements i, i + 8, ...: the same for every vector width. Products of two float32
+/// are exact in float64, so that fusing them with their sums changes no bit; squares of differences
+/// are not.
+template <bool kFused>
 [[gnu::always_inline]] inline PairSums line_sums(const float* a, const float* b,
                                                  std::int64_t count) {
   LaneArray inner = {}, squares_a = {}, squares_b = {}, squares_d = {}, largest = {};
@@ -40,9 +46,15 @@ double sum_of(const LaneArray& lanes) {
     const double y = right;
     const double d = y - x;
     const double size = std::abs(d);
-    inner[lane] += x * y;
-    squares_a[lane] += x * x;
-    squares_b[lane] += y * y;
+    if constexpr (kFused) {
+      inner[lane] = __builtin_fma(x, y, inner[lane]);
+      squares_a[lane] = __builtin_fma(x, x, squares_a[lane]);
+      squares_b[lane] = __builtin_fma(y, y, squares_b[lane]);
+    } else {
+      inner[lane] += x * y;
+      squares_a[lane] += x * x;
+      squares_b[lane] += y * y;
+    }
     squares_d[lane] += d * d;
     largest[lane] = size > largest[lane] ? size : largest[lane];
   };
@@ -60,16 +72,16 @@ double sum_of(const LaneArray& lanes) {
 }
 
 PairSums line_sums_baseline(const float* a, const float* b, std::int64_t count) {
-  return line_sums(a, b, count);
+  return line_sums<false>(a, b, count);
 }
-[[gnu::target("avx2")]] PairSums line_sums_avx2(const float* a, const float* b,
-                                                std::int64_t count) {
-  return line_sums(a, b, count);
+[[gnu::target("avx2,fma")]] PairSums line_sums_avx2(const float* a, const float* b,
+                                                    std::int64_t count) {
+  return line_sums<true>(a, b, count);
 }
 [[gnu::target("avx512f,avx512dq,avx512vl")]] PairSums line_sums_avx512(const float* a,
                                                                        const float* b,
                                                                        std::int64_t count) {
-  return line_sums(a, b, count);
+  return line_sums<true>(a, b, count);
 }
 
 using LineSums = PairSums (*)(const float*, const float*, std::int64_t);
@@ -79,7 +91,7 @@ LineSums best_line_sums() {
     case decode::SimdLevel::kAvx512:
       return line_sums_avx512;
     case decode::SimdLevel::kAvx2:
-      return line_sums_avx2;
+      return __builtin_cpu_supports("fma") != 0 ? line_sums_avx2 : line_sums_baseline;
     default:
       return line_sums_baseline;
   }
@@ -117,23 +129,46 @@ std::uint64_t slab_floats(const Lines& lines) {
   return static_cast<std::uint64_t>(lines.step) * static_cast<std::uint64_t>(lines.length);
 }
 
+std::int64_t strip_lines(const Lines& lines) {
+  return std::min(lines.step,
+                  std::max(kLeastStrip, kStripValues / std::max<std::int64_t>(lines.length, 1)));
+}
+
 /// One side's lines, decoded.
 class Side {
  public:
   Side(MatrixInput& input, const Lines& lines, bool turned)
-      : input_(input), turned_(turned), length_(lines.length), lines_(slab_floats(lines)) {
+      : input_(input),
+        turned_(turned),
+        length_(lines.length),
+        lines_(turned ? slab_floats(lines)
+                      : static_cast<std::size_t>(strip_lines(lines) * lines.length)) {
     if (turned_) {
       columns_.resize(lines_.size());
     }
   }
 
-  /// `count` lines of length_ values.
-  const float* read(std::int64_t first, std::int64_t count) {
-    if (!turned_) {
-      decode::decode_matrix(input_.row_slab(first, count), lines_.data(), length_);
-      return lines_.data();
+  /// The slab of `count` lines from `first` on.
+  void open(std::int64_t first, std::int64_t count) {
+    if (turned_) {
+      turn(input_.column_slab(first, count), count);
+    } else {
+      slab_ = input_.row_slab(first, count);
     }
-    decode::decode_matrix(input_.column_slab(first, count), columns_.data(), count);
+  }
+
+  /// `count` of its lines, each of length_ values.
+  const float* read(std::int64_t first, std::int64_t count) {
+    if (turned_) {
+      return lines_.data() + first * length_;
+    }
+    decode::decode_matrix(decode::row_slab(slab_, first, count), lines_.data(), length_);
+    return lines_.data();
+  }
+
+ private:
+  void turn(const decode::EncodedMatrix& slab, std::int64_t count) {
+    decode::decode_matrix(slab, columns_.data(), count);
     for (std::int64_t row = 0; row < length_; row += kTile) {
       const std::int64_t rows = std::min(kTile, length_ - row);
       for (std::int64_t line = 0; line < count; line += kTile) {
@@ -146,13 +181,12 @@ class Side {
         }
       }
     }
-    return lines_.data();
   }
 
- private:
   MatrixInput& input_;
   bool turned_;
   std::int64_t length_;
+  decode::EncodedMatrix slab_;
   std::vector<float> lines_, columns_;
 };
 
@@ -184,10 +218,7 @@ Totals totals_of(MatrixInput& a, MatrixInput& b) {
   Side side_a(a, lines, lines.turn_a);
   Side side_b(b, lines, lines.turn_b);
   Totals totals;
-  for (std::int64_t first = 0; first < lines.count; first += lines.step) {
-    const std::int64_t count = std::min(lines.step, lines.count - first);
-    const float* left = side_a.read(first, count);
-    const float* right = side_b.read(first, count);
+  const auto add_lines = [&](const float* left, const float* right, std::int64_t count) {
     totals.same_bits =
         totals.same_bits &&
         std::memcmp(left, right, static_cast<std::size_t>(count * lines.length) * sizeof(float)) ==
@@ -208,6 +239,16 @@ Totals totals_of(MatrixInput& a, MatrixInput& b) {
       totals.sums.largest = std::max(totals.sums.largest, sums.largest);
       left += lines.length;
       right += lines.length;
+    }
+  };
+  const std::int64_t strip = strip_lines(lines);
+  for (std::int64_t first = 0; first < lines.count; first += lines.step) {
+    const std::int64_t count = std::min(lines.step, lines.count - first);
+    side_a.open(first, count);
+    side_b.open(first, count);
+    for (std::int64_t line = 0; line < count; line += strip) {
+      const std::int64_t some = std::min(strip, count - line);
+      add_lines(side_a.read(line, some), side_b.read(line, some), some);
     }
   }
   return totals;
@@ -256,12 +297,13 @@ PairReport compare_matrices(MatrixInput& a, MatrixInput& b) {
 
 PairWorkspace pair_workspace(const StoredShape& a, const StoredShape& b) {
   const Lines lines = lines_of(a, b);
-  const std::uint64_t floats = slab_floats(lines);
+  const auto strip = static_cast<std::uint64_t>(strip_lines(lines) * lines.length);
+  const auto floats = [&](bool turned) { return turned ? 2 * slab_floats(lines) : strip; };
   const auto encoded = [&](const StoredShape& side, bool turned) {
     return turned ? window_bytes(*side.encoding, side.rows, lines.step)
                   : window_bytes(*side.encoding, lines.step, side.cols);
   };
-  return {.decoded = floats * sizeof(float) * (lines.turn_a || lines.turn_b ? 3 : 2),
+  return {.decoded = sizeof(float) * (floats(lines.turn_a) + floats(lines.turn_b)),
           .encoded = encoded(a, lines.turn_a) + encoded(b, lines.turn_b)};
 }
 

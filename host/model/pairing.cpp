@@ -1,3 +1,5 @@
+#include "model_config.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/model/pairing.hpp>
@@ -18,6 +20,7 @@ namespace vindex::model {
 namespace {
 
 constexpr std::int64_t kNone = -1;
+constexpr std::int64_t kIsPart = -2;  ///< of a matrix that the other model stores whole
 
 [[noreturn]] void refuse_map(std::string_view part, const char* why) {
   throw UsageError("E-MAP", fmt::format("--map `{}`: {}; write layers of A, a colon and as many of "
@@ -98,12 +101,20 @@ class Pairer {
   Pairing run() {
     pair_names();
     pair_places();
+    pair_split_attentions();
     Pairing pairing;
     for (std::size_t i = 0; i < a_.matrices.size(); ++i) {
       const auto number = static_cast<std::int64_t>(i);
-      if (partner_a_[i] != kNone) {
-        pairing.pairs.push_back({number, partner_a_[i]});
-      } else if (is_row(a_.matrices[i])) {
+      if (partner_a_[i] >= 0) {
+        MatrixPair pair{.a = number, .b = partner_a_[i]};
+        if (const auto parts = parts_a_.find(number); parts != parts_a_.end()) {
+          pair.parts_a = parts->second;
+        }
+        if (const auto parts = parts_b_.find(pair.b); parts != parts_b_.end()) {
+          pair.parts_b = parts->second;
+        }
+        pairing.pairs.push_back(std::move(pair));
+      } else if (partner_a_[i] == kNone && is_row(a_.matrices[i])) {
         pairing.a.push_back({number, reason_a_[i]});
       }
     }
@@ -215,6 +226,90 @@ class Pairer {
     }
   }
 
+  /// The kv_b_proj of every layer that one model stores whole and the other in heads. What of it
+  /// is unpaired by now has no partner of its name, place and shape.
+  void pair_split_attentions() {
+    const std::map<std::int32_t, SplitAttention> in_a = split_attentions(a_, partner_a_, true);
+    const std::map<std::int32_t, SplitAttention> in_b = split_attentions(b_, partner_b_, false);
+    for (const auto& [layer, a] : in_a) {
+      const auto found = in_b.find(layer);
+      if (found == in_b.end()) {
+        continue;
+      }
+      const SplitAttention& b = found->second;
+      if (a.whole.size() == 1 && stack_up(in_a_of(a.whole), b_, b)) {
+        take_parts(b, partner_b_, parts_b_);
+        join(a.whole.front(), b.keys.front());
+      } else if (b.whole.size() == 1 &&
+                 stack_up(b_.matrices[static_cast<std::size_t>(b.whole.front())], a_, a)) {
+        take_parts(a, partner_a_, parts_a_);
+        join(a.keys.front(), b.whole.front());
+      }
+    }
+  }
+
+  /// What of a layer's attention is not paired yet, in the order of the matrices.
+  struct SplitAttention {
+    std::vector<std::int64_t> whole, keys, values;
+  };
+  const MatrixRecord& in_a_of(const std::vector<std::int64_t>& one) const {
+    return in_a(one.front());
+  }
+
+  std::map<std::int32_t, SplitAttention> split_attentions(const ModelIndex& index,
+                                                          const std::vector<std::int64_t>& partner,
+                                                          bool of_a) const {
+    std::map<std::int32_t, SplitAttention> found;
+    for (std::size_t i = 0; i < index.matrices.size(); ++i) {
+      const MatrixRecord& matrix = index.matrices[i];
+      const auto layer = of_a ? std::optional(matrix.layer) : layer_in_a(map_, matrix.layer);
+      if (!is_row(matrix) || partner[i] != kNone || matrix.block != Block::kAttention || !layer ||
+          (of_a && !names_layer_of_a(map_, matrix.layer))) {
+        continue;
+      }
+      const auto number = static_cast<std::int64_t>(i);
+      if (matrix.role == "kv_b_proj" && matrix.slice < 0) {
+        found[*layer].whole.push_back(number);
+      } else if (matrix.role == "k_b_proj" && matrix.slice >= 0) {
+        found[*layer].keys.push_back(number);
+      } else if (matrix.role == "v_b_proj" && matrix.slice >= 0) {
+        found[*layer].values.push_back(number);
+      }
+    }
+    return found;
+  }
+
+  /// True where the heads of `parts` below each other have the shape of `whole`: keys are latent x
+  /// height, values height x latent.
+  static bool stack_up(const MatrixRecord& whole, const ModelIndex& index,
+                       const SplitAttention& parts) {
+    if (parts.keys.empty() || parts.keys.size() != parts.values.size()) {
+      return false;
+    }
+    std::int64_t rows = 0;
+    for (std::size_t head = 0; head < parts.keys.size(); ++head) {
+      const MatrixRecord& key = index.matrices[static_cast<std::size_t>(parts.keys[head])];
+      const MatrixRecord& value = index.matrices[static_cast<std::size_t>(parts.values[head])];
+      if (key.slice != static_cast<std::int32_t>(head) || value.slice != key.slice ||
+          key.rows != whole.cols || value.cols != whole.cols) {
+        return false;
+      }
+      rows += key.cols + value.rows;
+    }
+    return rows == whole.rows;
+  }
+
+  static void take_parts(const SplitAttention& parts, std::vector<std::int64_t>& partner,
+                         std::map<std::int64_t, std::vector<std::int64_t>>& taken) {
+    std::vector<std::int64_t>& all = taken[parts.keys.front()];
+    for (std::size_t head = 0; head < parts.keys.size(); ++head) {
+      for (const std::int64_t part : {parts.keys[head], parts.values[head]}) {
+        all.push_back(part);
+        partner[static_cast<std::size_t>(part)] = kIsPart;
+      }
+    }
+  }
+
   static std::string why_not(const MatrixRecord& matrix, const std::vector<std::int64_t>& others,
                              const ModelIndex& index, bool none_alike, const char* side) {
     if (others.empty()) {
@@ -234,6 +329,7 @@ class Pairer {
   const LayerMap& map_;
   std::vector<std::int64_t> partner_a_, partner_b_;
   std::vector<std::string> reason_a_, reason_b_;
+  std::map<std::int64_t, std::vector<std::int64_t>> parts_a_, parts_b_;  ///< by the first of them
 };
 
 }  // namespace
@@ -274,6 +370,44 @@ LayerMap parse_layer_map(const std::string& text) {
 
 Pairing pair_matrices(const ModelIndex& a, const ModelIndex& b, const LayerMap& map) {
   return Pairer(a, b, map).run();
+}
+
+MatrixRecord record_of_parts(const ModelIndex& index, const std::vector<std::int64_t>& parts,
+                             const MatrixRecord& whole) {
+  const MatrixRecord& key = index.matrices[static_cast<std::size_t>(parts.at(0))];
+  const MatrixRecord& value = index.matrices[static_cast<std::size_t>(parts.at(1))];
+  MatrixRecord record;
+  record.tensor = key.tensor + " + " + value.tensor;
+  record.layer = key.layer;
+  record.block = key.block;
+  record.role = whole.role;
+  record.shard = key.shard;
+  record.rows = whole.rows;
+  record.cols = whole.cols;
+  record.encoding = key.encoding;
+  if (value.encoding.label != key.encoding.label) {
+    record.encoding.label += " + " + value.encoding.label;
+  }
+  return record;
+}
+
+std::int64_t head_height(const shard::ModelFiles& files, const std::string& role,
+                         std::int64_t rows) {
+  std::vector<Warning> told_before;
+  Claims claims(files, told_before);
+  auto heads = claims.number({"num_attention_heads", "n_head", "n_heads", "num_heads"},
+                             {"attention.head_count"});
+  if (role == "k_proj") {
+    const auto shared = claims.number({"num_key_value_heads", "num_kv_heads", "kv_n_heads"},
+                                      {"attention.head_count_kv"});
+    heads = shared ? shared : heads;
+  }
+  if (!heads || heads->value == 0 || heads->value > static_cast<std::uint64_t>(rows)) {
+    return 0;
+  }
+  const auto count = static_cast<std::int64_t>(heads->value);
+  const std::int64_t height = rows / count;
+  return rows % count == 0 && height % 2 == 0 ? height : 0;
 }
 
 }  // namespace vindex::model

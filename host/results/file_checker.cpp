@@ -1,5 +1,6 @@
 #include "file_checker.hpp"
 
+#include "pair_columns.hpp"
 #include "read_through.hpp"
 
 #include <fmt/format.h>
@@ -40,13 +41,15 @@ void FileChecker::row_columns(model::ResultTable table, const std::vector<Column
   for (const Column& one : wanted) {
     const std::string path = group + "/" + one.name;
     h5::Shape shape = {total};
-    if (one.width > 1) {
+    const std::string other = second_scale(one, second);
+    if (!other.empty()) {
       shape.push_back(one.width);
     }
     column(path, one.type, shape, scale);
     attempt([&] {
-      require(one.width == 1 || file_.has_scale(file_.open_dataset(path), 1, second),
-              path + ": no dimension scale " + second);
+      const std::string scale_path = other == second ? second : group + "/" + other;
+      require(other.empty() || file_.has_scale(file_.open_dataset(path), 1, scale_path),
+              path + ": no dimension scale " + scale_path);
       require(one.units.empty() || file_.has_attribute(path, "units"),
               path + ": attribute units is missing");
     });

@@ -2,15 +2,22 @@
 
 #include "cell_columns.hpp"
 
+#include <vindex/core/error.hpp>
+#include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/results/pair_cells.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace vindex::results {
 
 namespace {
+
+constexpr const char* kScaleK = "k";
 
 Column text_column(const char* name, const char* long_name, std::string StoredRow::*member) {
   Column column;
@@ -23,7 +30,7 @@ Column text_column(const char* name, const char* long_name, std::string StoredRo
 }
 
 Column cell_column(std::string name, std::string long_name, std::size_t cell) {
-  return number_cell(std::move(name), std::move(long_name), cell, kPairCells);
+  return number_cell(std::move(name), std::move(long_name), cell, kPairAngles);
 }
 
 Column cell_column(const char* name, const char* long_name, PairCell cell) {
@@ -50,9 +57,67 @@ void add_metric(std::size_t number, std::vector<Column>& columns) {
   }
 }
 
+/// `width` cells from `first` on, along the scale `second`.
+Column row_column(const char* name, const char* long_name, std::size_t first, std::size_t width,
+                  const char* units = "1") {
+  Column column;
+  column.name = name;
+  column.long_name = long_name;
+  column.units = units;
+  column.width = width;
+  column.number = [first](const StoredRow& row, std::size_t i) {
+    return first + i < row.cells.size() ? row.cells[first + i]
+                                        : std::numeric_limits<double>::quiet_NaN();
+  };
+  column.set_number = [first](StoredRow& row, std::size_t i, double value) {
+    if (row.cells.size() < kPairAngles) {
+      row.cells = empty_pair_cells();
+    }
+    if (row.cells.size() <= first + i) {
+      row.cells.resize(first + i + 1, std::numeric_limits<double>::quiet_NaN());
+    }
+    row.cells[first + i] = value;
+  };
+  return column;
+}
+
+template <typename Table>
+void add_cells(const Table& table, std::vector<Column>& columns) {
+  for (const PairCellColumn& one : table) {
+    Column column =
+        cell_column(std::string(one.name), std::string(one.long_name), cell_number(one.cell));
+    if (one.is_integer) {
+      column.type = h5::Type::kInt32;
+      column.missing_is_minus_one = true;
+    }
+    columns.push_back(std::move(column));
+  }
+}
+
+void add_delta(std::vector<Column>& columns) {
+  add_cells(kPairDeltas, columns);
+  columns.push_back(row_column("delta_var_at_k",
+                               "share of the squared norm of B - A in its first k singular values",
+                               kDeltaVarAtK, measure::kVarAtK.size()));
+  columns.push_back(row_column("delta_var_at_k_null", "the same of iid noise of that shape",
+                               kDeltaVarAtKNull, measure::kVarAtK.size()));
+  columns.push_back(
+      text_column("delta_method", "how the spectrum of B - A was computed", &StoredRow::method));
+}
+
+void add_subspaces(std::size_t directions, std::vector<Column>& columns) {
+  add_cells(kPairOverlaps, columns);
+  columns.push_back(row_column("angles_right",
+                               "principal angles of the top K right singular subspaces, ascending",
+                               kPairAngles, directions, "degree"));
+  columns.push_back(row_column("angles_left",
+                               "principal angles of the top K left singular subspaces, ascending",
+                               kPairAngles + directions, directions, "degree"));
+}
+
 }  // namespace
 
-std::vector<Column> pair_columns(bool spectra) {
+std::vector<Column> pair_columns(const PairColumns& groups) {
   const std::vector<Column> all = matrix_columns({});
   std::vector<Column> columns;
   columns.push_back(
@@ -87,7 +152,7 @@ std::vector<Column> pair_columns(bool spectra) {
                                 PairCell::kRelativeError));
   columns.push_back(cell_column("max_abs_difference", "largest difference of two weights",
                                 PairCell::kMaxAbsDifference));
-  if (spectra) {
+  if (groups.spectra) {
     columns.push_back(cell_column("spectrum_difference",
                                   "norm of the difference of both spectra over that of A's",
                                   PairCell::kSpectrumDifference));
@@ -95,9 +160,73 @@ std::vector<Column> pair_columns(bool spectra) {
       add_metric(metric, columns);
     }
   }
+  if (groups.delta) {
+    add_delta(columns);
+  }
+  if (groups.subspace > 0) {
+    add_subspaces(static_cast<std::size_t>(groups.subspace), columns);
+  }
   return columns;
 }
 
-bool has_pair_spectra(const h5::File& file) { return file.exists("/pair/spectrum_difference"); }
+PairColumns pair_columns_of(const FileDescription& description) {
+  const auto& optional = description.optional_columns;
+  const auto angles = description.scales.find(kAngleScale);
+  return {.spectra = description.spectra_joined,
+          .delta = std::find(optional.begin(), optional.end(), kDeltaColumns) != optional.end(),
+          .subspace = angles == description.scales.end()
+                          ? 0
+                          : static_cast<std::int64_t>(angles->second.integers.size())};
+}
+
+void set_pair_columns(const PairColumns& groups, FileDescription& description) {
+  description.spectra_joined = groups.spectra;
+  description.optional_columns.clear();
+  description.scales.clear();
+  if (groups.delta) {
+    description.optional_columns.emplace_back(kDeltaColumns);
+  }
+  for (std::int64_t i = 1; i <= groups.subspace; ++i) {
+    description.scales[kAngleScale].integers.push_back(i);
+  }
+}
+
+std::string second_scale(const Column& column, const std::string& usual) {
+  if (column.name.starts_with("angles_")) {
+    return kAngleScale;
+  }
+  return column.width > 1 ? usual : std::string();
+}
+
+PairColumns pair_columns_of(const h5::File& file) {
+  PairColumns groups;
+  groups.spectra = file.exists("/pair/spectrum_difference");
+  groups.delta = file.exists("/pair/delta_effective_rank");
+  if (file.exists("/pair/angles_right")) {
+    const h5::Shape shape = file.open_dataset("/pair/angles_right").shape();
+    if (shape.size() != 2 || shape[1] < 1 || shape[1] > measure::kMostSubspace) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " /pair/angles_right"),
+                        "wrong shape");
+    }
+    groups.subspace = static_cast<std::int64_t>(shape[1]);
+  }
+  return groups;
+}
+
+std::vector<PairScale> pair_scales(const PairColumns& groups) {
+  std::vector<PairScale> scales;
+  if (groups.delta) {
+    scales.push_back({.name = kScaleK,
+                      .long_name = "number of singular values counted",
+                      .values = {measure::kVarAtK.begin(), measure::kVarAtK.end()}});
+  }
+  if (groups.subspace > 0) {
+    PairScale angles{.name = kAngleScale, .long_name = "number of the principal angle, from 1"};
+    angles.values.resize(static_cast<std::size_t>(groups.subspace));
+    std::iota(angles.values.begin(), angles.values.end(), 1);
+    scales.push_back(std::move(angles));
+  }
+  return scales;
+}
 
 }  // namespace vindex::results

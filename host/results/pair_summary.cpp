@@ -1,4 +1,5 @@
 #include "gathered_rows.hpp"
+#include "pair_columns.hpp"
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
@@ -28,6 +29,12 @@ std::string name_of_row(const StoredRow& row) {
   return row.slice < 0 ? row.tensor : fmt::format("{}[{}]", row.tensor, row.slice);
 }
 
+/// Compared, and not everywhere equal.
+bool is_changed(const StoredRow& row) {
+  return row.status == measure::Status::kMeasured &&
+         cell_of(row, PairCell::kMaxAbsDifference) > 0.0;
+}
+
 ComparedGroup group_of(const std::vector<const StoredRow*>& rows) {
   ComparedGroup group;
   group.block = rows.front()->block;
@@ -51,6 +58,27 @@ ComparedGroup group_of(const std::vector<const StoredRow*>& rows) {
   group.cosine_median = measure::quantile(cosines, 0.5);
   group.cosine_least = measure::quantile(cosines, 0.0);
   group.error_median = measure::quantile(errors, 0.5);
+  const auto median = [&](PairCell cell, bool of_changed) {
+    std::vector<double> values;
+    for (const StoredRow* row : rows) {
+      if (row->status == measure::Status::kMeasured && (!of_changed || is_changed(*row))) {
+        values.push_back(cell_of(*row, cell));
+      }
+    }
+    return measure::quantile(values, 0.5);
+  };
+  group.changed = std::count_if(rows.begin(), rows.end(),
+                                [](const StoredRow* row) { return is_changed(*row); });
+  group.delta_effective_rank = median(PairCell::kDeltaEffectiveRank, true);
+  group.delta_effective_rank_null = median(PairCell::kDeltaEffectiveRankNull, true);
+  group.delta_stable_rank = median(PairCell::kDeltaStableRank, true);
+  group.delta_stable_rank_null = median(PairCell::kDeltaStableRankNull, true);
+  group.delta_rank_gd = median(PairCell::kDeltaRankGd, true);
+  group.delta_rank_edge = median(PairCell::kDeltaRankEdge, true);
+  group.overlap_right = median(PairCell::kOverlapRight, false);
+  group.overlap_right_null = median(PairCell::kOverlapRightNull, false);
+  group.overlap_left = median(PairCell::kOverlapLeft, false);
+  group.overlap_left_null = median(PairCell::kOverlapLeftNull, false);
   return group;
 }
 
@@ -67,6 +95,9 @@ Compared compared_now(const std::string& path) {
   compared.model_a = description.model;
   compared.model_b = description.other_model;
   compared.backend = description.backend;
+  const PairColumns asked = pair_columns_of(description);
+  compared.delta = asked.delta;
+  compared.subspace = asked.subspace;
   for (const UnpairedMatrix& matrix : description.unpaired) {
     ++(matrix.side == "a" ? compared.unpaired_a : compared.unpaired_b);
   }
@@ -99,6 +130,73 @@ std::string error_text(double value) {
 Compared read_compared(const std::string& path) {
   return read_while_it_stays(path, [&] { return compared_now(path); });
 }
+
+namespace {
+
+std::string rank_text(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.1f}", value);
+}
+std::string share_text(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.4f}", value);
+}
+
+constexpr TextColumn kNumberColumn{.right = true};
+constexpr TextColumn kCloseColumn{.right = true, .is_close = true};
+
+/// What rank the changes have.
+std::string delta_text(const Compared& compared, std::size_t width) {
+  std::vector<std::vector<std::string>> cells = {
+      {"block", "role", "changed", "eff.rank", "noise", "stable", "noise", "rank", "edge"}};
+  for (const ComparedGroup& group : compared.groups) {
+    cells.push_back({std::string(model::block_name(group.block)), group.role,
+                     std::to_string(group.changed), rank_text(group.delta_effective_rank),
+                     rank_text(group.delta_effective_rank_null), rank_text(group.delta_stable_rank),
+                     rank_text(group.delta_stable_rank_null), rank_text(group.delta_rank_gd),
+                     rank_text(group.delta_rank_edge)});
+  }
+  return "B - A\n" +
+         table_text(cells,
+                    {{},
+                     {.least = 8},
+                     kNumberColumn,
+                     kNumberColumn,
+                     kCloseColumn,
+                     kCloseColumn,
+                     kCloseColumn,
+                     kCloseColumn,
+                     kCloseColumn},
+                    width) +
+         wrapped_text(
+             "medians over the changed pairs: effective and stable rank beside those of "
+             "noise of that shape; singular values above the optimal threshold (rank) and "
+             "above the noise's edge",
+             width, 2) +
+         "\n";
+}
+
+/// How near the strongest directions are.
+std::string overlap_text(const Compared& compared, std::size_t width) {
+  std::vector<std::vector<std::string>> cells = {
+      {"block", "role", "pairs", "right", "noise", "left", "noise"}};
+  for (const ComparedGroup& group : compared.groups) {
+    cells.push_back({std::string(model::block_name(group.block)), group.role,
+                     std::to_string(group.pairs), share_text(group.overlap_right),
+                     share_text(group.overlap_right_null), share_text(group.overlap_left),
+                     share_text(group.overlap_left_null)});
+  }
+  return fmt::format("overlap of the top {} directions\n", compared.subspace) +
+         table_text(cells,
+                    {{},
+                     {.least = 8},
+                     kNumberColumn,
+                     kNumberColumn,
+                     kCloseColumn,
+                     kCloseColumn,
+                     kCloseColumn},
+                    width);
+}
+
+}  // namespace
 
 std::string compared_text(const Compared& compared, std::size_t width) {
   std::vector<std::vector<std::string>> cells = {
@@ -134,6 +232,12 @@ std::string compared_text(const Compared& compared, std::size_t width) {
                 width, 2) +
             "\n";
   }
+  if (compared.delta) {
+    text += delta_text(compared, width);
+  }
+  if (compared.subspace > 0) {
+    text += overlap_text(compared, width);
+  }
   if (compared.unpaired_a + compared.unpaired_b > 0) {
     text += wrapped_text(fmt::format("without a partner: {} of A, {} of B (/unpaired/ has them)",
                                      compared.unpaired_a, compared.unpaired_b),
@@ -158,6 +262,21 @@ std::string compared_json(const Compared& compared) {
                       {"relative_error_median", number(group.error_median)},
                       {"relative_error_most", number(group.error_most)},
                       {"farthest", group.worst}});
+    if (compared.delta) {
+      groups.back().update({{"changed", group.changed},
+                            {"delta_effective_rank", number(group.delta_effective_rank)},
+                            {"delta_effective_rank_null", number(group.delta_effective_rank_null)},
+                            {"delta_stable_rank", number(group.delta_stable_rank)},
+                            {"delta_stable_rank_null", number(group.delta_stable_rank_null)},
+                            {"delta_rank_gd", number(group.delta_rank_gd)},
+                            {"delta_rank_edge", number(group.delta_rank_edge)}});
+    }
+    if (compared.subspace > 0) {
+      groups.back().update({{"overlap_right", number(group.overlap_right)},
+                            {"overlap_right_null", number(group.overlap_right_null)},
+                            {"overlap_left", number(group.overlap_left)},
+                            {"overlap_left_null", number(group.overlap_left_null)}});
+    }
   }
   return Json{{"schema", "vindex-compare-summary/1"},
               {"file", printable(compared.path)},
@@ -169,6 +288,8 @@ std::string compared_json(const Compared& compared) {
               {"compared", compared.compared},
               {"unpaired_a", compared.unpaired_a},
               {"unpaired_b", compared.unpaired_b},
+              {"delta", compared.delta},
+              {"k", compared.subspace > 0 ? Json(compared.subspace) : Json(nullptr)},
               {"groups", std::move(groups)}}
              .dump(-1, ' ', false, Json::error_handler_t::replace) +
          "\n";

@@ -66,9 +66,9 @@ FileHeader read_header(const h5::File& file, std::optional<FileSchema> wanted) {
 
 template <typename T>
 std::vector<T> read_all(const h5::File& file, const std::string& path, std::uint64_t rows,
-                        std::size_t width) {
+                        std::size_t width, bool is_array = false) {
   const h5::Dataset dataset = file.open_dataset(path);
-  const h5::Shape wanted = width == 1 ? h5::Shape{rows} : h5::Shape{rows, width};
+  const h5::Shape wanted = is_array || width > 1 ? h5::Shape{rows, width} : h5::Shape{rows};
   if (dataset.shape() != wanted) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
   }
@@ -80,7 +80,8 @@ std::vector<T> read_all(const h5::File& file, const std::string& path, std::uint
 template <typename T>
 void fill(const h5::File& file, const std::string& path, const Column& column,
           std::vector<StoredRow>& rows) {
-  const std::vector<T> values = read_all<T>(file, path, rows.size(), column.width);
+  const std::vector<T> values =
+      read_all<T>(file, path, rows.size(), column.width, !second_scale(column, "k").empty());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (std::size_t j = 0; j < column.width; ++j) {
       const T value = values[i * column.width + j];
@@ -158,8 +159,8 @@ FileDescription ResultsReader::description() const {
   if (schema().has_spectra) {
     describe_spectra(out);
   } else {
-    describe_pairs(out);
     describe_cells(out);
+    describe_pairs(out);
   }
   if (file_.exists("/run")) {
     out.command = file_.read_text("/run/command");
@@ -175,7 +176,9 @@ void ResultsReader::describe_pairs(FileDescription& out) const {
   if (file_.has_attribute("/", "model_b")) {
     out.other_model = file_.text_attribute("/", "model_b");
   }
-  out.spectra_joined = has_pair_spectra(file_);
+  if (header_.schema == FileSchema::kCompare) {
+    set_pair_columns(pair_columns_of(file_), out);
+  }
   if (!file_.exists("/unpaired")) {
     return;
   }

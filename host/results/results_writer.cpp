@@ -4,6 +4,7 @@
 #include "bulk_writer.hpp"
 #include "cell_description.hpp"
 #include "derived_tables.hpp"
+#include "pair_columns.hpp"
 #include "result_tables.hpp"
 #include "schema.hpp"
 #include "table_writer.hpp"
@@ -34,7 +35,7 @@ void write_numbers(TableWriter& table, const Column& column, std::span<const Sto
     }
   }
   table.numbers<T>(column.name, values, column.long_name, column.units, column.width,
-                   column.width > 1 ? second : "",
+                   second_scale(column, second),
                    column.missing_is_minus_one ? std::optional(-1) : std::nullopt);
 }
 
@@ -107,6 +108,11 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
                     std::move(coordinates), bare);
   if (schema.has_spectra) {
     table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
+  }
+  if (description.schema == FileSchema::kCompare) {
+    for (const PairScale& scale : pair_scales(pair_columns_of(description))) {
+      table.scale<std::int32_t>(scale.name, scale.values, scale.long_name);
+    }
   }
   for (Column column : columns) {
     if (column.name == "of_matrix") {

@@ -107,7 +107,7 @@ std::vector<Column> table_columns(const FileDescription& description, model::Res
     case FileSchema::kResults:
       return matrix_columns(column_options(description, table));
     case FileSchema::kCompare:
-      return pair_columns(description.spectra_joined);
+      return pair_columns(pair_columns_of(description));
     default:
       return cell_columns(schema_of(description.schema), description.optional_columns);
   }
@@ -119,7 +119,7 @@ std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
     case FileSchema::kResults:
       return matrix_columns(column_options(file, table));
     case FileSchema::kCompare:
-      return pair_columns(has_pair_spectra(file));
+      return pair_columns(pair_columns_of(file));
     default:
       return cell_columns(schema, optional_columns_in(file));
   }

@@ -1,5 +1,6 @@
 // Owns the check of a file of pairs against the contract of `vindex compare`.
 #include "file_checker.hpp"
+#include "pair_columns.hpp"
 
 #include <vindex/results/pair_cells.hpp>
 
@@ -19,7 +20,10 @@ class PairChecker final : FileChecker {
     }
     attempt([&] {
       row_columns(model::ResultTable::kMatrix,
-                  table_columns(reader_.schema(), file_, model::ResultTable::kMatrix), "");
+                  table_columns(reader_.schema(), file_, model::ResultTable::kMatrix), "/pair/k");
+      for (const PairScale& scale : pair_scales(pair_columns_of(file_))) {
+        column(std::string("/pair/") + scale.name, h5::Type::kInt32, {scale.values.size()}, "");
+      }
     });
     if (!wrong_.empty()) {
       return wrong_;  // rows cannot be interpreted
@@ -61,6 +65,25 @@ class PairChecker final : FileChecker {
     require(cell(PairCell::kNormA) >= 0.0 && cell(PairCell::kNormB) >= 0.0 &&
                 cell(PairCell::kMaxAbsDifference) >= 0.0,
             where + ": a negative norm");
+    // What stands beside the comparison, where the file has it.
+    const auto in = [&](PairCell which, double least, double most) {
+      const double value = cell(which);
+      require(std::isnan(value) || (value >= least && value <= most),
+              where + ": a value out of its range");
+    };
+    const double p = static_cast<double>(row.shorter());
+    constexpr double kRounding = 1e-9;
+    in(PairCell::kDeltaStableRank, 1.0 - 1e-5, p + 1e-5);
+    in(PairCell::kDeltaEffectiveRank, 1.0 - kRounding, p + kRounding);
+    in(PairCell::kDeltaRankGd, 0.0, p);
+    in(PairCell::kDeltaRankEdge, 0.0, p);
+    in(PairCell::kDeltaTheta, 0.0, 90.0);
+    in(PairCell::kOverlapRight, 0.0, 1.0);
+    in(PairCell::kOverlapLeft, 0.0, 1.0);
+    for (std::size_t i = kPairAngles; i < row.cells.size(); ++i) {
+      require(std::isnan(row.cells[i]) || (row.cells[i] >= 0.0 && row.cells[i] <= 90.0 + kRounding),
+              where + ": an angle beyond 90 degrees");
+    }
     require(cell(PairCell::kSameBits) != 1.0 || cell(PairCell::kMaxAbsDifference) == 0.0,
             where + " has the same bits and a difference");
   }

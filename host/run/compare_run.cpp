@@ -3,13 +3,16 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/results/pair_cells.hpp>
 #include <vindex/run/compare_run.hpp>
 #include <vindex/run/measure_run.hpp>
+#include <vindex/run/run_description.hpp>
 #include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -106,19 +109,56 @@ void list_unpaired(const std::vector<model::Unpaired>& unpaired, const OpenModel
   }
 }
 
+/// Both records of every pair, and how its rows may lie.
+std::vector<JobPair> job_pairs(const OpenModel& a, const OpenModel& b,
+                               const std::vector<model::MatrixPair>& pairs) {
+  const bool gguf_a = a.files.format == shard::ContainerFormat::kGguf;
+  const bool gguf_b = b.files.format == shard::ContainerFormat::kGguf;
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t> heights;
+  std::vector<JobPair> out;
+  out.reserve(pairs.size());
+  for (const model::MatrixPair& matrices : pairs) {
+    JobPair pair{.matrices = matrices,
+                 .a = a.index.matrices[static_cast<std::size_t>(matrices.a)],
+                 .b = b.index.matrices[static_cast<std::size_t>(matrices.b)]};
+    if (!matrices.parts_a.empty()) {
+      pair.a = model::record_of_parts(a.index, matrices.parts_a, pair.b);
+    } else if (!matrices.parts_b.empty()) {
+      pair.b = model::record_of_parts(b.index, matrices.parts_b, pair.a);
+    } else if (gguf_a != gguf_b && pair.a.block == model::Block::kAttention &&
+               (pair.a.role == "q_proj" || pair.a.role == "k_proj") && !pair.a.transposed &&
+               !pair.b.transposed) {
+      const auto [found, is_new] = heights.try_emplace({pair.a.role, pair.a.rows}, 0);
+      if (is_new) {
+        found->second = model::head_height(a.files, pair.a.role, pair.a.rows);
+        found->second = found->second > 0 ? found->second
+                                          : model::head_height(b.files, pair.a.role, pair.a.rows);
+      }
+      pair.order = {.height = found->second,
+                    .of_a = gguf_a ? measure::RotaryRows::kPairs : measure::RotaryRows::kHalves};
+    }
+    out.push_back(std::move(pair));
+  }
+  return out;
+}
+
 results::RunDescription describe(const CompareSettings& settings, const OpenModel& a,
                                  const OpenModel& b, const model::Pairing& pairing,
-                                 const SpectraOfBoth& spectra, std::int32_t threads,
-                                 const shard::BulkReader& reader) {
+                                 const std::vector<JobPair>& pairs, const SpectraOfBoth& spectra,
+                                 const PairComputing& computing, const shard::BulkReader& reader) {
   results::RunDescription run;
   run.schema = results::FileSchema::kCompare;
   run.model = settings.model_a;
-  run.backend = "cpu";
+  run.backend = computing.backends.empty() ? "cpu" : computing.backends.front()->info().name;
   describe_command(
       settings.command,
       fmt::format("{} beside {}", printable(settings.model_a), printable(settings.model_b)), run);
   run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("map", settings.map_text);
+  if (computing.request.needs_back_end()) {
+    run.mode = mode_name(settings.options.mode);
+    run.fingerprint.emplace_back("mode", run.mode);
+  }
   Json inputs = Json::object();
   for (const auto& [side, model] : {std::pair<const char*, const OpenModel*>{"a", &a}, {"b", &b}}) {
     for (const auto& [name, value] : file_lines(model->files)) {
@@ -136,28 +176,73 @@ results::RunDescription describe(const CompareSettings& settings, const OpenMode
     }
   }
   run.inputs_json = inputs.dump(1);
-  run.settings_json = Json{{"map", settings.map_text},
-                           {"spectra", spectra.a != nullptr},
-                           {"threads", settings.threads},
-                           {"ram_budget_bytes", settings.ram_budget},
-                           {"ram_budget_source", settings.ram_budget_source},
-                           {"worker", {settings.worker.index, settings.worker.count}}}
-                          .dump(1);
-  Json host = Json::array();
-  host.push_back({{"backend", "cpu"}, {"concurrent_calls", threads}});
-  run.environment_json = program_environment(reader, std::move(host)).dump(1);
+  const bool computed = computing.request.needs_back_end();
+  run.settings_json =
+      Json{{"map", settings.map_text},
+           {"spectra", spectra.a != nullptr},
+           {"delta", settings.delta},
+           {"k", settings.subspace},
+           {"mode", computed ? Json(run.mode) : Json(nullptr)},
+           {"svd_route", computed ? Json(settings.options.svd_route) : Json(nullptr)},
+           {"threads", settings.threads},
+           {"ram_budget_bytes", settings.ram_budget},
+           {"ram_budget_source", settings.ram_budget_source},
+           {"worker", {settings.worker.index, settings.worker.count}}}
+          .dump(1);
+  Json who = back_end_list(computing.backends);
+  if (computing.backends.empty()) {
+    who.push_back({{"backend", "cpu"}, {"concurrent_calls", computing.threads}});
+  }
+  Json environment = program_environment(reader, std::move(who));
+  if (!settings.unset_variables.empty()) {
+    environment["unset_variables"] = settings.unset_variables;
+  }
+  run.environment_json = environment.dump(1);
   run.config_json =
       Json{{"a", shape_json(a.index.shape)}, {"b", shape_json(b.index.shape)}}.dump(1);
   run.compare.other_model = settings.model_b;
   run.compare.spectra = spectra.a != nullptr;
-  for (const model::MatrixPair& pair : pairing.pairs) {
-    const model::MatrixRecord& other = b.index.matrices[static_cast<std::size_t>(pair.b)];
-    run.matrices.push_back(a.index.matrices[static_cast<std::size_t>(pair.a)]);
-    run.compare.partners.emplace_back(other.tensor, other.encoding.label);
+  if (settings.delta) {
+    run.optional_columns.emplace_back(results::kDeltaColumns);
+  }
+  for (std::int64_t i = 1; i <= settings.subspace; ++i) {
+    run.scales[results::kAngleScale].integers.push_back(i);
+  }
+  for (const JobPair& pair : pairs) {
+    run.matrices.push_back(pair.a);
+    run.compare.partners.emplace_back(pair.b.tensor, pair.b.encoding.label);
   }
   list_unpaired(pairing.a, a, "a", run);
   list_unpaired(pairing.b, b, "b", run);
   return run;
+}
+
+/// What the run computes with, and the line that says so.
+PairComputing open_computing(const CompareSettings& settings, std::string& note) {
+  PairComputing computing{.request = {.delta = settings.delta,
+                                      .subspace = settings.subspace,
+                                      .options = settings.options},
+                          .backends = {},
+                          .threads = settings.threads > 0 ? settings.threads : usable_cores()};
+  if (!computing.request.needs_back_end()) {
+    note = fmt::format("back end: cpu ({} workers; comparing needs no device)", computing.threads);
+    return computing;
+  }
+  computing.request.options.vectors = static_cast<std::int32_t>(settings.subspace);
+  RunSettings opening;
+  opening.options = computing.request.options;
+  opening.backend = settings.backend;
+  opening.devices = settings.devices;
+  opening.threads = settings.threads;
+  opening.blas_core = settings.blas_core;
+  opening.unset_variables = settings.unset_variables;
+  computing.backends = open_backends(opening, note);
+  return computing;
+}
+
+/// Angles lie in memory with every row until the run ends, and once more while it is published.
+std::uint64_t angle_bytes(const CompareSettings& settings, std::size_t pairs) {
+  return 2 * sizeof(double) * 2 * static_cast<std::uint64_t>(settings.subspace) * pairs;
 }
 
 }  // namespace
@@ -169,7 +254,9 @@ RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks
   auto b = open_side(settings.model_b, settings.model_config_b, settings.threads);
   model::Pairing pairing = select_pairs(settings, *a, *b);
   SpectraOfBoth spectra = open_spectra(settings, *a, *b);
-  const std::int32_t threads = settings.threads > 0 ? settings.threads : usable_cores();
+  std::vector<JobPair> pairs = job_pairs(*a, *b, pairing.pairs);
+  std::string note;
+  PairComputing computing = open_computing(settings, note);
   run.reader = std::make_unique<shard::BulkReader>(settings.reading);
   for (const OpenModel* model : {a.get(), b.get()}) {
     for (const shard::Shard& shard : model->files.shards) {
@@ -177,19 +264,19 @@ RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks
     }
   }
   run.output = settings.output;
-  run.description = describe(settings, *a, *b, pairing, spectra, threads, *run.reader);
+  run.description = describe(settings, *a, *b, pairing, pairs, spectra, computing, *run.reader);
   run.worker = settings.worker;
   run.restart = settings.restart;
-  run.ram_budget = settings.ram_budget;
+  const std::uint64_t angles = angle_bytes(settings, pairs.size());
+  run.ram_budget = settings.ram_budget > angles ? settings.ram_budget - angles : 0;
   for (const std::string& part : model::unmatched_parts(a->index, settings.selection)) {
     run.messages.push_back("warning W-SELECTION: " + part);
   }
   add_warnings(a->files, a->index, "A: ", run.messages);
   add_warnings(b->files, b->index, "B: ", run.messages);
-  run.messages.push_back(
-      fmt::format("back end: cpu ({} workers; comparing needs no device)", threads));
-  auto job = std::make_unique<PairJob>(std::move(a), std::move(b), std::move(pairing.pairs),
-                                       std::move(spectra), threads);
+  run.messages.push_back(note);
+  auto job = std::make_unique<PairJob>(std::move(a), std::move(b), std::move(pairs),
+                                       std::move(spectra), std::move(computing));
   return run_job(std::move(job), std::move(run), hooks);
 }
 

@@ -67,6 +67,24 @@ Json file_inputs(const shard::ModelFiles& files) {
   return inputs;
 }
 
+Json back_end_list(const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+  Json devices = Json::array();
+  for (const auto& backend : backends) {
+    const measure::BackendInfo info = backend->info();
+    Json self_tests = Json::array();
+    for (const measure::SelfTestInfo& test : info.self_tests) {
+      self_tests.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
+    }
+    devices.push_back({{"backend", info.name},
+                       {"device", info.device},
+                       {"libraries", info.libraries},
+                       {"self_tests", self_tests},
+                       {"notes", info.notes},
+                       {"concurrent_calls", backend->limits().concurrent_calls}});
+  }
+  return devices;
+}
+
 Json program_environment(const shard::BulkReader& reader, Json back_ends) {
   Json refused = Json::array();
   for (const std::string& file : reader.statistics().refused) {

@@ -2,6 +2,7 @@
 // with which warnings.
 #pragma once
 
+#include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/results/run_store.hpp>
 #include <vindex/shard/bulk_reader.hpp>
@@ -9,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +30,9 @@ std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFi
 
 /// One object per file of the model.
 Json file_inputs(const shard::ModelFiles& files);
+
+/// Who computes.
+Json back_end_list(const std::vector<std::unique_ptr<measure::Backend>>& backends);
 
 /// Program, compiler and reader.
 Json program_environment(const shard::BulkReader& reader, Json back_ends);

@@ -7,7 +7,7 @@
 namespace vindex::run {
 
 std::uint64_t bulk_bytes(const results::ResultRow& row) {
-  std::uint64_t bytes = sizeof(double) * row.sigma.size();
+  std::uint64_t bytes = sizeof(double) * (row.sigma.size() + row.cells.size());
   if (row.vectors) {
     bytes += sizeof(float) * (row.vectors->left.size() + row.vectors->right.size());
   }

@@ -1,3 +1,5 @@
+#include "staging_pool.hpp"
+
 #include <vindex/run/hand_over.hpp>
 #include <vindex/run/job_runner.hpp>
 #include <vindex/run/unit_stream.hpp>
@@ -26,11 +28,24 @@ std::uint64_t largest_row(const std::vector<RowWork>& works) {
   return most;
 }
 
+/// Of `unit_budget`, what is set aside for staging memory between units: nothing where the largest
+/// unit needs it all.
+std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
+  constexpr std::uint64_t kMost = 256U << 20U;
+  constexpr std::uint64_t kShare = 16;
+  std::uint64_t largest = 0;
+  for (const WorkUnit& unit : plan.units) {
+    largest = std::max(largest, unit.memory_bytes);
+  }
+  return std::min({kMost, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
+}
+
 /// What the threads of a run touch; it outlives them.
 struct Shared {
   std::unique_ptr<Job> job;
   std::unique_ptr<shard::BulkReader> reader;
   WorkPlan plan;
+  std::unique_ptr<StagingPool> staging;
   std::unique_ptr<RowSink> rows;
   std::unique_ptr<WorkerPool> pool;
 };
@@ -164,13 +179,16 @@ class Runner {
     Shared* shared = shared_.get();
     shared->rows = std::make_unique<RowSink>(memory_.queue_bytes);
     shared->job->begin(*shared->rows, memory_.queue_bytes);
+    const std::uint64_t kept = kept_staging(shared->plan, unit_budget);
+    shared->staging = std::make_unique<StagingPool>(
+        [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
     shared->pool = std::make_unique<WorkerPool>(
-        shared->plan.units, unit_budget, shared->job->lanes().calls,
+        shared->plan.units, unit_budget - kept, shared->job->lanes().calls,
         [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
           return std::make_shared<UnitStream>(
               shared->job->models(), unit,
-              [shared](std::size_t bytes) { return shared->job->make_staging(bytes); },
-              *shared->reader, std::move(lease));
+              [shared](std::size_t bytes) { return shared->staging->take(bytes); }, *shared->reader,
+              std::move(lease));
         },
         [shared](LoadedUnit& unit, std::size_t device) {
           shared->job->process(static_cast<UnitStream&>(unit), device);

@@ -1,8 +1,11 @@
 #include "pair_job.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
 #include <vindex/measure/host_staging.hpp>
-#include <vindex/measure/pair_comparison.hpp>
+#include <vindex/measure/judgement.hpp>
+#include <vindex/results/pair_cells.hpp>
+#include <vindex/run/spectrum_plan.hpp>
 #include <vindex/run/unit_stream.hpp>
 
 #include <fmt/format.h>
@@ -20,36 +23,8 @@ using results::cell_number;
 using results::PairCell;
 using results::PairMetricCell;
 
-/// An input that remembers that reading it failed, so that the trouble of a pair names its side.
-class WatchedInput final : public measure::MatrixInput {
- public:
-  explicit WatchedInput(measure::MatrixInput& inner) : inner_(inner) {}
-  const decode::Encoding& encoding() const override { return inner_.encoding(); }
-  std::int64_t rows() const override { return inner_.rows(); }
-  std::int64_t cols() const override { return inner_.cols(); }
-  bool transposed() const override { return inner_.transposed(); }
-  std::uint64_t sign_flip_key() const override { return inner_.sign_flip_key(); }
-  bool in_memory() const override { return inner_.in_memory(); }
-  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    return watched([&] { return inner_.row_slab(first, count); });
-  }
-  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
-    return watched([&] { return inner_.column_slab(first, count); });
-  }
-  bool has_failed() const { return has_failed_; }
-
- private:
-  template <typename Read>
-  decode::EncodedMatrix watched(Read read) {
-    has_failed_ = true;
-    decode::EncodedMatrix slab = read();
-    has_failed_ = false;
-    return slab;
-  }
-
-  measure::MatrixInput& inner_;
-  bool has_failed_ = false;
-};
+/// Pairs handed to a device together: each holds both its matrices in host memory meanwhile.
+constexpr std::int64_t kMostBatch = 32;
 
 /// The row of a pair whose side `side` ("A", "B", or "" where it is neither's fault) failed.
 results::ResultRow failed_pair(const std::exception_ptr& error, const char* side) {
@@ -58,51 +33,6 @@ results::ResultRow failed_pair(const std::exception_ptr& error, const char* side
     row.reason = fmt::format("{}: {}", side, row.reason);
   }
   return row;
-}
-
-results::ResultRow row_of_report(const measure::PairReport& report) {
-  results::ResultRow row;
-  row.status = report.status;
-  row.reason = report.reason;
-  row.method = "float64";
-  row.cells = results::empty_pair_cells();
-  const auto set = [&](PairCell cell, double value) { row.cells[cell_number(cell)] = value; };
-  set(PairCell::kSameBits, report.same_bits ? 1.0 : 0.0);
-  set(PairCell::kCosine, report.cosine);
-  set(PairCell::kNormA, report.norm_a);
-  set(PairCell::kNormB, report.norm_b);
-  set(PairCell::kRelativeError, report.relative_error);
-  set(PairCell::kMaxAbsDifference, report.max_abs_difference);
-  return row;
-}
-
-/// The row of a side that could not be read, or whose file changed while it was.
-std::optional<results::ResultRow> unread_row(UnitStream& unit) {
-  for (const std::size_t side : {0, 1}) {
-    if (const std::exception_ptr unread = unit.error(side); unread != nullptr) {
-      return failed_pair(unread, side == 0 ? "A" : "B");
-    }
-  }
-  return std::nullopt;
-}
-
-results::ResultRow compare_unit(UnitStream& unit) {
-  for (const std::size_t side : {0, 1}) {
-    unit.wait(side);
-  }
-  if (auto unread = unread_row(unit)) {
-    return std::move(*unread);
-  }
-  WatchedInput a(*unit.input(0));
-  WatchedInput b(*unit.input(1));
-  try {
-    results::ResultRow row = row_of_report(measure::compare_matrices(a, b));
-    auto unread = unread_row(unit);  // what was read slab by slab is believed only now
-    return unread ? std::move(*unread) : row;
-  } catch (const std::exception&) {
-    return failed_pair(std::current_exception(),
-                       a.has_failed() ? "A" : (b.has_failed() ? "B" : ""));
-  }
 }
 
 std::string unsupported_text(const model::MatrixRecord& matrix) {
@@ -123,78 +53,192 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
   return std::sqrt(difference) / std::sqrt(norm);
 }
 
-measure::StoredShape shape_of(const model::MatrixRecord& matrix) {
+/// Of a side in parts: what they are decoded into.
+measure::StoredShape shape_of(const model::MatrixRecord& matrix, bool in_parts) {
+  static const decode::Encoding kDecoded = decode::plain_encoding(decode::ElementType::kF32);
+  if (in_parts) {
+    return {&kDecoded, matrix.rows, matrix.cols, false};
+  }
   return {&matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), matrix.transposed};
+}
+
+measure::StoredShape shape_a(const JobPair& pair) {
+  return shape_of(pair.a, !pair.matrices.parts_a.empty());
+}
+measure::StoredShape shape_b(const JobPair& pair) {
+  return shape_of(pair.b, !pair.matrices.parts_b.empty());
+}
+
+bool is_plain(const JobPair& pair) {
+  return pair.matrices.parts_a.empty() && pair.matrices.parts_b.empty() && pair.order.height == 0;
+}
+
+/// True where a back end may take both at once: of one shape, orientation and encoding on each
+/// side.
+bool same_kind(const JobPair& a, const JobPair& b) {
+  const auto alike = [](const model::MatrixRecord& x, const model::MatrixRecord& y) {
+    return measure::is_same_kind({x.rows, x.cols, x.transposed, &x.encoding},
+                                 {y.rows, y.cols, y.transposed, &y.encoding});
+  };
+  return is_plain(a) && is_plain(b) && alike(a.a, b.a) && alike(a.b, b.b);
 }
 
 }  // namespace
 
 PairJob::PairJob(std::unique_ptr<OpenModel> a, std::unique_ptr<OpenModel> b,
-                 std::vector<model::MatrixPair> pairs, SpectraOfBoth spectra, std::int32_t threads)
+                 std::vector<JobPair> pairs, SpectraOfBoth spectra, PairComputing computing)
     : a_(std::move(a)),
       b_(std::move(b)),
       views_({{&a_->files, &a_->index}, {&b_->files, &b_->index}}),
       pairs_(std::move(pairs)),
       spectra_(std::move(spectra)),
-      threads_(threads) {}
-
-const model::MatrixRecord& PairJob::matrix(std::int64_t row, bool is_b) const {
-  const model::MatrixPair& pair = pairs_[static_cast<std::size_t>(row)];
-  return record_of(views_, {is_b ? 1 : 0, is_b ? pair.b : pair.a});
+      computing_(std::move(computing)) {
+  expects(computing_.request.needs_back_end() == !computing_.backends.empty(),
+          "back ends where a spectrum is asked for");
 }
 
 RowFacts PairJob::facts(std::int64_t row) const {
-  const model::MatrixRecord& a = matrix(row, false);
-  const model::MatrixRecord& b = matrix(row, true);
   RowFacts facts;
-  facts.name = model::matrix_name(a);
-  const std::string trouble_a = unsupported_text(a);
-  const std::string trouble_b = unsupported_text(b);
-  if (!trouble_a.empty()) {
-    facts.unsupported = "A: " + trouble_a;
+  facts.name = model::matrix_name(pair(row).a);
+  for (const auto& [side, model, first] :
+       {std::tuple("A", a_.get(), true), std::tuple("B", b_.get(), false)}) {
+    for (const std::int64_t i : pair(row).matrices.of(first)) {
+      const model::MatrixRecord& matrix = model->index.matrices[static_cast<std::size_t>(i)];
+      facts.bytes += stored_bytes(matrix);
+      if (const std::string trouble = unsupported_text(matrix);
+          !trouble.empty() && facts.unsupported.find(side) == std::string::npos) {
+        facts.unsupported +=
+            fmt::format("{}{}: {}", facts.unsupported.empty() ? "" : "; ", side, trouble);
+      }
+    }
   }
-  if (!trouble_b.empty()) {
-    facts.unsupported += (trouble_a.empty() ? "B: " : "; B: ") + trouble_b;
-  }
-  facts.bytes = stored_bytes(a) + stored_bytes(b);
-  facts.cost = static_cast<double>(a.rows) * static_cast<double>(a.cols);
+  facts.cost = work_of(row).cost;
   return facts;
 }
 
-std::vector<RowWork> PairJob::works(const std::vector<std::int64_t>& rows) const {
+/// Memory of one pair that process() takes beside what back ends and comparing do: slabs of
+/// arranged inputs, reports.
+std::uint64_t PairJob::own_memory(const JobPair& pair) const {
+  const PairRequest& request = computing_.request;
+  const std::int64_t layers = (request.delta ? 1 : 0) + (pair.matrices.parts_a.empty() ? 0 : 1) +
+                              (pair.matrices.parts_b.empty() ? 0 : 1) +
+                              (pair.order.height > 0 ? 1 : 0);
+  const auto rows = static_cast<std::uint64_t>(pair.a.rows);
+  const auto cols = static_cast<std::uint64_t>(pair.a.cols);
+  std::uint64_t bytes =
+      static_cast<std::uint64_t>(layers) * measure::arranged_slab_bytes(pair.a.rows, pair.a.cols);
+  // Both spectra, and that of the difference.
+  bytes += (spectra_.a != nullptr ? 2U : 0U) * sizeof(double) * std::min(rows, cols) +
+           (request.needs_back_end() ? 3U : 0U) * sizeof(double) * std::min(rows, cols);
+  if (const auto k = static_cast<std::uint64_t>(request.subspace); k > 0) {
+    // Vectors of both sides, and in float64 those that are compared.
+    bytes += 2 * sizeof(float) * k * (rows + cols) +
+             sizeof(double) * (2 * k * std::max(rows, cols) + 2 * k * k);
+  }
+  return bytes;
+}
+
+RowWork PairJob::work_of(std::int64_t row) const {
   constexpr std::uint64_t kRowBytes = 500;
+  const JobPair& pair = this->pair(row);
+  const PairRequest& request = computing_.request;
+  const measure::StoredShape a = shape_a(pair), b = shape_b(pair);
+  const auto elements = static_cast<double>(pair.a.rows) * static_cast<double>(pair.a.cols);
+  RowWork work;
+  work.row = row;
+  work.name = pair.a.tensor;
+  work.cost = elements;
+  std::uint64_t codes = 0;
+  for (const bool first : {true, false}) {
+    const OpenModel& model = first ? *a_ : *b_;
+    for (const std::int64_t i : pair.matrices.of(first)) {
+      const model::MatrixRecord& matrix = model.index.matrices[static_cast<std::size_t>(i)];
+      work.matrices.push_back({first ? 0 : 1, i});
+      work.read_bytes += stored_bytes(matrix);
+      codes += matrix.codes.bytes;
+      work.slot = std::max(work.slot, staged_bytes(matrix).slot);
+    }
+  }
+  const measure::PairWorkspace comparing = measure::pair_workspace(a, b);
+  const std::uint64_t companions = work.read_bytes - codes;
+  const std::uint64_t own = own_memory(pair);
+  if (!request.needs_back_end()) {
+    work.output_bytes = kRowBytes;
+    work.workspace = work.least_workspace = work.streamed_workspace = comparing.decoded + own;
+    // Slabs below an arranged input are encoded in at most twice the bytes of float32.
+    work.streamed = comparing.decoded + comparing.encoded + companions + 3 * own;
+    return work;
+  }
+  work.cost += measuring_cost(pair.a.rows, pair.a.cols, request.options) *
+               ((request.delta ? 1.0 : 0.0) + (request.subspace > 0 ? 2.0 : 0.0));
+  work.result_bytes = sizeof(double) * results::empty_pair_cells(request.subspace).size();
+  work.output_bytes = kRowBytes + work.result_bytes;
+  const measure::Backend& backend = *computing_.backends.front();
+  measure::MeasureOptions options = request.options;
+  const auto batch = static_cast<std::uint64_t>(lanes().batch);
+  using measure::InputBytes;
+  const auto need = [&](InputBytes held, InputBytes arranged) {
+    std::uint64_t most = 0;
+    if (request.delta) {
+      static const decode::Encoding kDecoded = decode::plain_encoding(decode::ElementType::kF32);
+      options.vectors = 0;
+      most = backend.workspace_bytes(kDecoded, pair.a.stored_rows(), pair.a.stored_cols(), options,
+                                     arranged);
+    }
+    if (request.subspace > 0) {
+      options.vectors = static_cast<std::int32_t>(request.subspace);
+      for (const measure::StoredShape& side : {a, b}) {
+        for (const InputBytes bytes : {held, arranged}) {
+          most = std::max(
+              most, backend.workspace_bytes(*side.encoding, side.rows, side.cols, options, bytes));
+        }
+      }
+    }
+    return std::max(most, comparing.decoded * (batch > 1 ? thread_count(1) : 1));
+  };
+  work.workspace = need(InputBytes::kHeld, InputBytes::kStreamed) + batch * own;
+  work.least_workspace = need(InputBytes::kHeld, InputBytes::kStreamedLeast) + own;
+  work.streamed_workspace = need(InputBytes::kStreamedLeast, InputBytes::kStreamedLeast) + own;
+  work.streamed = 2 * work.streamed_workspace + comparing.encoded + companions + 3 * own;
+  return work;
+}
+
+std::vector<RowWork> PairJob::works(const std::vector<std::int64_t>& rows) const {
   std::vector<RowWork> works;
   works.reserve(rows.size());
   for (const std::int64_t row : rows) {
-    const model::MatrixPair& pair = pairs_[static_cast<std::size_t>(row)];
-    const model::MatrixRecord& a = matrix(row, false);
-    const model::MatrixRecord& b = matrix(row, true);
-    const measure::PairWorkspace workspace = measure::pair_workspace(shape_of(a), shape_of(b));
-    RowWork work;
-    work.row = row;
-    work.matrices = {{0, pair.a}, {1, pair.b}};
-    work.name = a.tensor;
-    work.read_bytes = stored_bytes(a) + stored_bytes(b);
-    work.cost = static_cast<double>(a.rows) * static_cast<double>(a.cols);
-    work.output_bytes = kRowBytes;
-    work.slot = std::max(staged_bytes(a).slot, staged_bytes(b).slot);
-    // Both spectra, where they are compared.
-    const std::uint64_t spectra =
-        spectra_.a == nullptr
-            ? 0
-            : 2 * sizeof(double) * static_cast<std::uint64_t>(std::min(a.rows, a.cols));
-    work.workspace = work.least_workspace = workspace.decoded + spectra;
-    const std::uint64_t companions = work.read_bytes - a.codes.bytes - b.codes.bytes;
-    work.streamed = work.workspace + workspace.encoded + companions;
-    works.push_back(std::move(work));
+    works.push_back(work_of(row));
+    if (lanes().batch == 1) {
+      continue;
+    }
+    RowWork& work = works.back();
+    if (is_plain(pair(row))) {
+      const bool joins = works.size() > 1 && works[works.size() - 2].kind != 0 &&
+                         works[works.size() - 2].slot == work.slot &&
+                         same_kind(pair(works[works.size() - 2].row), pair(row));
+      work.kind = joins ? works[works.size() - 2].kind : works.size();
+    }
   }
   return works;
 }
 
-Lanes PairJob::lanes() const { return {.calls = {threads_}, .batch = 1, .held = 2}; }
+Lanes PairJob::lanes() const {
+  // Both sides are read more than once: every matrix of a unit has a slot of its own.
+  constexpr std::int64_t kAll = std::int64_t{1} << 30;
+  Lanes lanes{.calls = {computing_.threads}, .batch = 1, .held = kAll};
+  if (!computing_.backends.empty()) {
+    lanes.calls.clear();
+    for (const auto& backend : computing_.backends) {
+      lanes.calls.push_back(backend->limits().concurrent_calls);
+    }
+    lanes.batch = std::min(kMostBatch, computing_.backends.front()->limits().batch);
+  }
+  return lanes;
+}
 
 std::unique_ptr<measure::StagingBuffer> PairJob::make_staging(std::size_t bytes) {
-  return measure::make_host_staging(bytes);
+  return computing_.backends.empty() ? measure::make_host_staging(bytes)
+                                     : computing_.backends.front()->make_staging(bytes);
 }
 
 void PairJob::begin(RowSink& rows, std::uint64_t /*queue_bytes*/) { rows_ = &rows; }
@@ -202,7 +246,7 @@ void PairJob::begin(RowSink& rows, std::uint64_t /*queue_bytes*/) { rows_ = &row
 /// What was measured of both sides, where it was.
 void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
   const auto find = [&](const results::MeasuredSpectra& spectra, bool is_b) {
-    const model::MatrixRecord& record = matrix(number, is_b);
+    const model::MatrixRecord& record = is_b ? pair(number).b : pair(number).a;
     return spectra.find(record.tensor, record.slice);
   };
   const results::MeasuredSpectrum* const a = find(*spectra_.a, false);
@@ -227,30 +271,91 @@ void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
   }
 }
 
-void PairJob::process(UnitStream& unit, std::size_t /*device*/) {
-  const std::int64_t number = unit.unit->rows.front();
-  results::ResultRow row = compare_unit(unit);
-  for (const std::size_t side : {0, 1}) {
-    if (unit.input(side) != nullptr) {
-      unit.input(side)->release();
-    }
+/// What stands beside the pair's own numbers; then the row goes its way.
+void PairJob::finish_row(std::int64_t number, PairInWork& work) {
+  results::ResultRow row = std::move(work.row);
+  if (work.trouble != nullptr) {
+    row = failed_pair(work.trouble, work.a.has_failed() ? "A" : (work.b.has_failed() ? "B" : ""));
   }
   row.index = number;
-  if (row.status == measure::Status::kMeasured) {
-    if (spectra_.a != nullptr) {
-      try {
-        add_spectra(number, row);
-      } catch (const std::exception& error) {
-        row.reason += fmt::format("{}spectra: {}", row.reason.empty() ? "" : "; ", error.what());
-      }
+  if (row.status == measure::Status::kMeasured && spectra_.a != nullptr) {
+    try {
+      add_spectra(number, row);
+    } catch (const std::exception& error) {
+      row.reason += fmt::format("{}spectra: {}", row.reason.empty() ? "" : "; ", error.what());
     }
   }
-  if (!row.cells.empty()) {
-    const model::MatrixRecord& a = matrix(number, false);
-    row.cells[cell_number(PairCell::kCosineNullSd)] =
-        measure::cosine_null_deviation(a.rows, a.cols);
-  }
   rows_->push(std::move(row));
+}
+
+void PairJob::process(UnitStream& unit, std::size_t device) {
+  const PairRequest& request = computing_.request;
+  const std::vector<std::int64_t>& rows = unit.unit->rows;
+  std::vector<std::size_t> first = {0};  // of each pair's matrices in the unit, and the end
+  for (const std::int64_t row : rows) {
+    first.push_back(first.back() + pair(row).matrices.of(true).size() +
+                    pair(row).matrices.of(false).size());
+  }
+  /// The row of a side that could not be read, or whose file changed while it was.
+  const auto unread_row = [&](std::size_t i) -> std::optional<results::ResultRow> {
+    const std::size_t middle = first[i] + pair(rows[i]).matrices.of(true).size();
+    for (std::size_t m = first[i]; m < first[i + 1]; ++m) {
+      if (const std::exception_ptr unread = unit.error(m); unread != nullptr) {
+        return failed_pair(unread, m < middle ? "A" : "B");
+      }
+    }
+    return std::nullopt;
+  };
+  const auto push_unread = [&](std::size_t i, results::ResultRow row) {
+    row.index = rows[i];
+    rows_->push(std::move(row));
+  };
+  std::vector<PairInWork> works;
+  std::vector<std::size_t> members;  // of the unit's pairs
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::vector<measure::MatrixInput*> inputs;
+    for (std::size_t m = first[i]; m < first[i + 1]; ++m) {
+      unit.wait(m);
+      inputs.push_back(unit.input(m));
+    }
+    if (auto unread = unread_row(i)) {
+      push_unread(i, std::move(*unread));
+      continue;
+    }
+    const std::size_t of_a = pair(rows[i]).matrices.of(true).size();
+    works.push_back({.a = PairSide(std::span(inputs).first(of_a)),
+                     .b = PairSide(std::span(inputs).subspan(of_a)),
+                     .order = pair(rows[i]).order,
+                     .rows = pair(rows[i]).a.rows,
+                     .cols = pair(rows[i]).a.cols});
+    members.push_back(i);
+  }
+  for_each_index(works.size(), works.size() == 1 ? 1 : thread_count(1),
+                 [&](std::size_t, std::size_t i) { compare_pair(works[i], request.subspace); });
+  if (request.needs_back_end() && !works.empty()) {
+    std::uint64_t limit = unit.unit->workspace_limit;
+    limit -= limit == 0 ? 0 : own_memory(pair(rows.front()));
+    measure::Backend& backend = *computing_.backends[device];
+    if (request.delta) {
+      add_deltas(works, backend, request, limit, nulls_);
+    }
+    if (request.subspace > 0) {
+      add_subspaces(works, backend, request, limit);
+    }
+  }
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    // What was read slab by slab is believed only now.
+    if (auto unread = unread_row(members[i])) {
+      push_unread(members[i], std::move(*unread));
+    } else {
+      finish_row(rows[members[i]], works[i]);
+    }
+  }
+  for (std::size_t m = 0; m < unit.size(); ++m) {
+    if (unit.input(m) != nullptr) {
+      unit.input(m)->release();
+    }
+  }
 }
 
 }  // namespace vindex::run

@@ -1,6 +1,8 @@
-// Owns the job of `vindex compare`: a row is a pair of matrices of two models, compared on the
-// host.
+// Owns the job of `vindex compare`: a row is a pair of matrices of two models, compared on the host
+// and, where that was asked for, measured by back ends.
 #pragma once
+
+#include "pair_measurement.hpp"
 
 #include <vindex/model/pairing.hpp>
 #include <vindex/results/measured_spectra.hpp>
@@ -9,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace vindex::run {
@@ -24,10 +27,24 @@ struct SpectraOfBoth {
   std::unique_ptr<results::MeasuredSpectra> a, b;
 };
 
+/// A row of the job.
+struct JobPair {
+  model::MatrixPair matrices;
+  model::MatrixRecord a, b;  ///< what the sides are: of a side in parts, what they make up
+  HeadOrder order = {};
+};
+
+/// What a comparing run computes with. Without back ends there is nothing to ask of them.
+struct PairComputing {
+  PairRequest request;
+  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::int32_t threads = 1;  ///< of comparing itself
+};
+
 class PairJob final : public Job {
  public:
-  PairJob(std::unique_ptr<OpenModel> a, std::unique_ptr<OpenModel> b,
-          std::vector<model::MatrixPair> pairs, SpectraOfBoth spectra, std::int32_t threads);
+  PairJob(std::unique_ptr<OpenModel> a, std::unique_ptr<OpenModel> b, std::vector<JobPair> pairs,
+          SpectraOfBoth spectra, PairComputing computing);
 
   const ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(pairs_.size()); }
@@ -39,14 +56,18 @@ class PairJob final : public Job {
   void process(UnitStream& unit, std::size_t device) override;
 
  private:
-  const model::MatrixRecord& matrix(std::int64_t row, bool is_b) const;
+  const JobPair& pair(std::int64_t row) const { return pairs_[static_cast<std::size_t>(row)]; }
+  RowWork work_of(std::int64_t row) const;
+  std::uint64_t own_memory(const JobPair& pair) const;
   void add_spectra(std::int64_t number, results::ResultRow& row) const;
+  void finish_row(std::int64_t number, PairInWork& work);
 
   std::unique_ptr<OpenModel> a_, b_;
   ModelViews views_;
-  std::vector<model::MatrixPair> pairs_;
+  std::vector<JobPair> pairs_;
   SpectraOfBoth spectra_;
-  std::int32_t threads_;
+  PairComputing computing_;
+  measure::NullCache nulls_;
   RowSink* rows_ = nullptr;
 };
 

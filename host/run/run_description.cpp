@@ -107,21 +107,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
                            {"worker", {settings.worker.index, settings.worker.count}}}
                           .dump(1);
 
-  Json devices = Json::array();
-  for (const auto& backend : backends) {
-    const measure::BackendInfo info = backend->info();
-    Json self_tests = Json::array();
-    for (const measure::SelfTestInfo& test : info.self_tests) {
-      self_tests.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
-    }
-    devices.push_back({{"backend", info.name},
-                       {"device", info.device},
-                       {"libraries", info.libraries},
-                       {"self_tests", self_tests},
-                       {"notes", info.notes},
-                       {"concurrent_calls", backend->limits().concurrent_calls}});
-  }
-  Json environment = program_environment(reader, std::move(devices));
+  Json environment = program_environment(reader, back_end_list(backends));
   if (settings.indexing.heads || settings.indexing.lora) {
     environment["products"] = blas::load_blas(settings.blas_core).text();
   }

@@ -107,6 +107,58 @@ TEST(PairingTest, AMapMovesLayersAgainstTheirNames) {
   EXPECT_EQ(pairing.b.size(), 4U);
 }
 
+MatrixRecord head(const std::string& name, std::int32_t layer, const std::string& role,
+                  std::int32_t slice, std::int64_t rows, std::int64_t cols) {
+  MatrixRecord record = matrix(name, layer, role, rows, cols);
+  record.slice = slice;
+  return record;
+}
+
+/// Two heads of 3 key and 2 value rows over 7: kv_b_proj is 10 x 7.
+std::vector<MatrixRecord> split_heads(std::int32_t layer) {
+  return {head("blk.k_b", layer, "k_b_proj", 0, 7, 3), head("blk.k_b", layer, "k_b_proj", 1, 7, 3),
+          head("blk.v_b", layer, "v_b_proj", 0, 2, 7), head("blk.v_b", layer, "v_b_proj", 1, 2, 7)};
+}
+
+TEST(PairingTest, AKvBThatIsSplitIntoHeadsIsAPairWithAllOfThem) {
+  const ModelIndex whole = model_of({matrix("model.kv_b", 0, "kv_b_proj", 10, 7)});
+  const ModelIndex parts = model_of(split_heads(0));
+  const Pairing there = pair_matrices(whole, parts, {});
+  ASSERT_EQ(pairs_of(there), (Pairs{{0, 0}}));
+  EXPECT_TRUE(there.a.empty() && there.b.empty());
+  EXPECT_EQ(there.pairs[0].of(true), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(there.pairs[0].of(false), (std::vector<std::int64_t>{0, 2, 1, 3}));
+  const Pairing back = pair_matrices(parts, whole, {});
+  ASSERT_EQ(pairs_of(back), (Pairs{{0, 0}}));
+  EXPECT_TRUE(back.a.empty() && back.b.empty());
+  EXPECT_EQ(back.pairs[0].of(true), (std::vector<std::int64_t>{0, 2, 1, 3}));
+  const MatrixRecord made = record_of_parts(parts, back.pairs[0].of(true), whole.matrices.front());
+  EXPECT_EQ(made.tensor, "blk.k_b + blk.v_b");
+  EXPECT_EQ(made.role, "kv_b_proj");
+  EXPECT_EQ(made.slice, -1);
+  EXPECT_EQ(made.rows, 10);
+  EXPECT_EQ(made.cols, 7);
+  // A map moves them as it moves everything.
+  const ModelIndex deeper = model_of(split_heads(3));
+  EXPECT_TRUE(pair_matrices(whole, deeper, {}).pairs.empty());
+  EXPECT_EQ(pairs_of(pair_matrices(whole, deeper, parse_layer_map("0:3"))), (Pairs{{0, 0}}));
+}
+
+TEST(PairingTest, HeadsThatDoNotMakeUpTheWholeStayAlone) {
+  for (const std::int64_t rows : {9, 11}) {
+    const Pairing pairing = pair_matrices(model_of({matrix("model.kv_b", 0, "kv_b_proj", rows, 7)}),
+                                          model_of(split_heads(0)), {});
+    EXPECT_TRUE(pairing.pairs.empty());
+    EXPECT_EQ(pairing.a.size(), 1U);
+    EXPECT_EQ(pairing.b.size(), 4U);
+  }
+  std::vector<MatrixRecord> cut = split_heads(0);
+  cut.pop_back();
+  EXPECT_TRUE(
+      pair_matrices(model_of({matrix("model.kv_b", 0, "kv_b_proj", 10, 7)}), model_of(cut), {})
+          .pairs.empty());
+}
+
 TEST(PairingTest, ALayerMapIsReadWholeOrRefused) {
   const LayerMap map = parse_layer_map("0-10:4-14,20:22");
   ASSERT_EQ(map.size(), 2U);

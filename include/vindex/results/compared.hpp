@@ -24,6 +24,21 @@ struct ComparedGroup {
   double error_median = std::numeric_limits<double>::quiet_NaN();
   double error_most = std::numeric_limits<double>::quiet_NaN();
   std::string worst;  ///< tensor of A with the largest relative error, with its slice
+
+  /// With --delta: medians over the pairs whose weights differ, and of what noise of their shapes
+  /// gives.
+  std::int64_t changed = 0;
+  double delta_effective_rank = std::numeric_limits<double>::quiet_NaN();
+  double delta_effective_rank_null = std::numeric_limits<double>::quiet_NaN();
+  double delta_stable_rank = std::numeric_limits<double>::quiet_NaN();
+  double delta_stable_rank_null = std::numeric_limits<double>::quiet_NaN();
+  double delta_rank_gd = std::numeric_limits<double>::quiet_NaN();
+  double delta_rank_edge = std::numeric_limits<double>::quiet_NaN();
+  /// With --k: medians.
+  double overlap_right = std::numeric_limits<double>::quiet_NaN();
+  double overlap_right_null = std::numeric_limits<double>::quiet_NaN();
+  double overlap_left = std::numeric_limits<double>::quiet_NaN();
+  double overlap_left_null = std::numeric_limits<double>::quiet_NaN();
 };
 
 struct Compared {
@@ -31,6 +46,8 @@ struct Compared {
   std::string state;  ///< as RunStatus::state
   std::int64_t pairs = 0, compared = 0;
   std::int64_t unpaired_a = 0, unpaired_b = 0;
+  bool delta = false;                 ///< the spectra of differences are known
+  std::int64_t subspace = 0;          ///< directions whose overlap is known; 0: none
   std::vector<ComparedGroup> groups;  ///< in the order of blocks and roles in the file
 };
 

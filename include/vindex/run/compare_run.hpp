@@ -1,10 +1,12 @@
 // Owns a comparing run from settings to results file: opens both models, pairs their matrices, and
-// hands the job to the runner. It computes on the host, whatever devices there are.
+// hands the job to the runner. Comparing itself is done on the host, whatever devices there are;
+// spectra of differences and singular vectors by back ends.
 #pragma once
 
 #include <vindex/model/pairing.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/job_runner.hpp>
+#include <vindex/run/measure_run.hpp>
 
 #include <cstdint>
 #include <string>
@@ -21,9 +23,16 @@ struct CompareSettings {
   model::LayerMap map;
   std::string map_text;              ///< as given
   std::string spectra_a, spectra_b;  ///< results files of both models; empty: none
-  std::int32_t threads = 0;          ///< 0: every core
-  std::uint64_t ram_budget = 0;      ///< bytes
-  std::string ram_budget_source;     ///< where it comes from, for /run/settings
+  bool delta = false;                ///< also the spectrum of B - A
+  std::int64_t subspace = 0;         ///< also the overlap of the top so many directions; 0: none
+  measure::MeasureOptions options;   ///< of both
+  BackendChoice backend = BackendChoice::kAuto;
+  std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
+  std::string blas_core;                    ///< as RunSettings
+  std::vector<std::string> unset_variables = {};
+  std::int32_t threads = 0;       ///< 0: every core
+  std::uint64_t ram_budget = 0;   ///< bytes
+  std::string ram_budget_source;  ///< where it comes from, for /run/settings
   shard::BulkReadOptions reading;
   results::WorkerShare worker;
   bool restart = false;

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Times `vindex compare` against reading and decoding alone, as `vindex bench` measures both in the same run.
+
+    python3 bench/compare_speed.py PROGRAM FOLDER [--experts 48] [--encodings bf16,fp8] [--repeats 5] > bench/results/NAME.json
+
+FOLDER gets two synthetic models per encoding (7168 x 2048 experts; 48 in BF16 are 1.4 GB each) and is emptied of what the run made. Both lie in the
+page cache. What they are held against: every byte read by `bench --sections read` from the page cache (all cores), then decoded by `bench --sections
+decode` (one thread; so many as there are cores are taken to be that much faster), one after the other:
+
+    1 / (1 / read + 1 / (cores x decode))     in GB of stored bytes per second
+
+`compare` counts the bytes of both models over its whole run, from the start of the process to its end. Samples alternate; the share is of medians.
+Standard library alone.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+
+ROWS, COLS = 7168, 2048
+STORED = {"bf16": ("BF16", 2.0), "fp8": ("F8", 1.0)}
+
+
+def cpu_name():
+    for line in open("/proc/cpuinfo", encoding="utf-8"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--experts", type=int, default=48)
+    parser.add_argument("--encodings", default="bf16,fp8")
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    folder = arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    cores = len(os.sched_getaffinity(0))
+
+    def call(*words):
+        return subprocess.run([arguments.program, *map(str, words)], check=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True).stdout
+
+    def best(name, route, *words):
+        rows = json.loads(call("bench", *words, "--samples", 3, "--json"))["rows"]
+        return max(max(row["samples"]) for row in rows if row["name"] == name and row["route"].startswith(route))
+
+    rows = []
+    for encoding in arguments.encodings.split(","):
+        label, bytes_each = STORED[encoding]
+        models = [folder / f"{side}-{encoding}" for side in "ab"]
+        for seed, model in enumerate(models):
+            call("synth", f"layer:{arguments.experts}x{ROWS}x{COLS}:{encoding}", "-o", model, "--seed", seed + 1)
+        files = [path for model in models for path in model.rglob("*.safetensors")]
+        size = sum(path.stat().st_size for path in files)
+        limits, samples = [], []
+        for _ in range(arguments.repeats):
+            read = best("read", "page-cache", "--sections", "read", "--model", models[0])
+            decode = best("decode", "", "--sections", "decode", "--encodings", label) * bytes_each / 4.0
+            limits.append(1.0 / (1.0 / read + 1.0 / (cores * decode)))
+            for path in files:  # in the page cache, whatever `read` dropped
+                path.read_bytes()
+            start = time.perf_counter()
+            call("-q", "compare", *models, "-o", folder / "pairs.h5", "--restart", "--progress", "none")
+            samples.append(1e-9 * size / (time.perf_counter() - start))
+        limit, rate = statistics.median(limits), statistics.median(samples)
+        rows.append({"name": "end_to_end", "route": "page-cache, compare", "backend": "cpu", "rows": ROWS, "cols": COLS,
+                     "batch": 2 * arguments.experts, "encoding": label, "unit": "gb_per_s",
+                     "samples": [round(value, 3) for value in samples], "limit": round(limit, 3), "peer": None,
+                     "note": f"{rate / limit:.2f} of reading and decoding; {size} bytes; load average after {os.getloadavg()[0]:.1f}"})
+        for model in models:
+            shutil.rmtree(model)
+    (folder / "pairs.h5").unlink(missing_ok=True)
+    version = subprocess.run([arguments.program, "--version"], check=True, capture_output=True, text=True).stdout
+    commit = version.split("(", 1)[1].split(",")[0] if "(" in version else "unknown"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    print(json.dumps({"schema": "vindex-bench/1", "commit": commit, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                      "host": {"cpu": cpu_name(), "cores": cores, "memory_gib": memory, "blas": "none"}, "gpu": None,
+                      "command": f"bench/compare_speed.py vindex FOLDER --experts {arguments.experts} "
+                                 f"--encodings {arguments.encodings} --repeats {arguments.repeats}",
+                      "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+// Owns inputs that present the weights of other inputs in another arrangement, decoded to float32:
+// the difference of two matrices, rows in another order, one matrix out of several. Every back end
+// measures them as matrices of float32, slab by slab, so that no side has to lie in memory.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace vindex::measure {
+
+/// B - A of equal logical shape, every difference rounded once to float32, stored as `a` is. Both
+/// must outlive it and are asked for slabs by it alone meanwhile. Their release() is not called.
+/// Errors: those of the inputs.
+std::unique_ptr<MatrixInput> make_difference_input(MatrixInput& a, MatrixInput& b);
+
+/// How the rows of a head that rotary embedding turns two by two are put down: its two halves one
+/// after the other (Hugging Face), or what is turned together side by side (llama.cpp).
+enum class RotaryRows : std::uint8_t { kHalves, kPairs };
+
+/// Number within the head of the row that lies at `row` in the order `to`, in the other order.
+/// `height`: rows of a head, even.
+std::int64_t rotary_row(std::int64_t row, std::int64_t height, RotaryRows to);
+
+/// `inner`, whose heads of `height` rows (even, dividing rows) are in the other order, with its
+/// rows in the order `to`. Errors: expects() on a transposed one; those of `inner`.
+std::unique_ptr<MatrixInput> make_rotary_input(MatrixInput& inner, std::int64_t height,
+                                               RotaryRows to);
+
+/// Rows of a matrix: all of `input` as it is meant, or all of its columns.
+struct StackedPart {
+  MatrixInput* input = nullptr;
+  bool turned = false;
+};
+
+/// `parts` below each other; logical columns (rows of a turned one) are as many in all. Errors:
+/// those of the inputs.
+std::unique_ptr<MatrixInput> make_stacked_input(std::vector<StackedPart> parts);
+
+/// Most bytes of one such input's own memory for a matrix of that shape, as back ends ask for slabs
+/// today.
+std::uint64_t arranged_slab_bytes(std::int64_t rows, std::int64_t cols);
+
+}  // namespace vindex::measure

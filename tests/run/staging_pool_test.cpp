@@ -1,0 +1,82 @@
+// Staging memory between units: used again where it fits, bounded, and no longer lived than needed.
+#include "staging_pool.hpp"
+
+#include <vindex/measure/host_staging.hpp>
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace vindex::run {
+namespace {
+
+struct Made {
+  std::vector<std::size_t> sizes;
+  MakeStaging maker() {
+    return [this](std::size_t bytes) {
+      sizes.push_back(bytes);
+      return measure::make_host_staging(bytes);
+    };
+  }
+};
+
+TEST(StagingPoolTest, ABufferIsTheNextOnesWhereItFits) {
+  Made made;
+  StagingPool pool(made.maker(), 10000);
+  std::byte* first = nullptr;
+  {
+    const auto buffer = pool.take(4000);
+    EXPECT_EQ(buffer->bytes().size(), 4000U);
+    first = buffer->bytes().data();
+    EXPECT_EQ(pool.kept_bytes(), 0U);
+  }
+  EXPECT_EQ(pool.kept_bytes(), 4000U);
+  const auto smaller = pool.take(3500);
+  EXPECT_EQ(smaller->bytes().data(), first);
+  EXPECT_EQ(smaller->bytes().size(), 3500U);
+  const auto another = pool.take(3500);
+  EXPECT_NE(another->bytes().data(), first);
+  EXPECT_EQ(made.sizes, (std::vector<std::size_t>{4000, 3500}));
+}
+
+TEST(StagingPoolTest, MuchLargerOnesAndTooSmallOnesAreLeft) {
+  Made made;
+  StagingPool pool(made.maker(), 100000);
+  { const auto buffer = pool.take(8000); }
+  { const auto buffer = pool.take(4000); }
+  { const auto buffer = pool.take(9000); }
+  EXPECT_EQ(made.sizes, (std::vector<std::size_t>{8000, 4000, 9000}));
+  EXPECT_EQ(pool.kept_bytes(), 21000U);
+}
+
+TEST(StagingPoolTest, TheOldestOnesMakeRoomAndNothingIsKeptBeyondTheLimit) {
+  Made made;
+  StagingPool pool(made.maker(), 10000);
+  {
+    const auto a = pool.take(5000);
+    const auto b = pool.take(4000);
+  }
+  EXPECT_EQ(pool.kept_bytes(), 9000U);
+  { const auto c = pool.take(2000); }
+  EXPECT_LE(pool.kept_bytes(), 10000U);
+  { const auto d = pool.take(20000); }
+  EXPECT_LE(pool.kept_bytes(), 10000U);
+  // Without a limit to keep within, nothing is.
+  StagingPool none(made.maker(), 0);
+  { const auto e = none.take(1); }
+  EXPECT_EQ(none.kept_bytes(), 0U);
+}
+
+TEST(StagingPoolTest, BuffersMayOutliveIt) {
+  Made made;
+  std::unique_ptr<measure::StagingBuffer> buffer;
+  {
+    StagingPool pool(made.maker(), 10000);
+    buffer = pool.take(100);
+  }
+  buffer->bytes()[99] = std::byte{1};
+  buffer.reset();
+}
+
+}  // namespace
+}  // namespace vindex::run
