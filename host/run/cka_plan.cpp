@@ -45,7 +45,8 @@ class Planner {
                                  count(shape_.rows + widest(shape_)) * sizeof(double);
     const std::uint64_t draws = count(plan.tile_a) * count(plan.tile_b) *
                                 count(shape_.permutations + shape_.resamples) * sizeof(double);
-    const std::uint64_t sums = 3 * count(kSumRows) * count(widest(shape_)) * sizeof(double);
+    const std::uint64_t sums =
+        3 * count(std::min(plan.slab, kSumRows)) * count(widest(shape_)) * sizeof(double);
     const std::uint64_t most =
         std::max({sums, plan.by_rows || shape_.resamples > 0 ? blocks(plan) : 0,
                   plan.by_rows ? 0 : cross_products(plan)});
@@ -55,8 +56,10 @@ class Planner {
   CkaPlan with_tiles(bool by_rows, std::int64_t block_rows, std::uint64_t budget) const {
     CkaPlan best;
     best.by_rows = by_rows;
+    // A small budget reads less at once: three layers' slabs take half of it.
+    const std::uint64_t slab_bytes = std::min(kSlabBytes, budget / 12);
     best.slab = std::clamp<std::int64_t>(
-        static_cast<std::int64_t>(kSlabBytes / (count(widest(shape_)) * sizeof(float))), 256,
+        static_cast<std::int64_t>(slab_bytes / (count(widest(shape_)) * sizeof(float))), 256,
         std::max<std::int64_t>(256, shape_.rows));
     best.block_rows = block_rows;
     best.memory_bytes = memory(best);
