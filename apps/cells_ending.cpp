@@ -2,6 +2,7 @@
 
 #include "terminal.hpp"
 
+#include <vindex/results/shown_cells.hpp>
 #include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
@@ -20,8 +21,12 @@ Ending end_of_cells(const EndedRun& run, const run::RunOutcome& outcome, const S
                              "their rows say so",
                              outcome.not_finite, outcome.total, noun));
   }
-  if (run.worker.count == 1 && !session.quiet) {
-    print_result(run::outcome_text(outcome, text_width(STDOUT_FILENO), noun));
+  if (run.worker.count == 1 && run.json) {
+    print_result(results::cells_json(results::read_shown_cells(run.output)));
+  } else if (run.worker.count == 1 && !session.quiet) {
+    const std::size_t width = text_width(STDOUT_FILENO);
+    print_result(results::cells_text(results::read_shown_cells(run.output), width) + "\n" +
+                 run::outcome_text(outcome, width, noun));
     print_result(fmt::format("results: {}\n", printable(run.output)));
   }
   return ending_of(run.output, outcome, noun);

@@ -5,6 +5,7 @@
 #include <vindex/results/compared.hpp>
 #include <vindex/results/run_store.hpp>
 #include <vindex/results/show.hpp>
+#include <vindex/results/shown_cells.hpp>
 
 #include <fmt/format.h>
 
@@ -44,10 +45,15 @@ std::string json_of(const results::Shown& shown, const Flags& flags) {
   return flags.experts ? results::experts_json(shown) : results::groups_json(shown);
 }
 
+/// What only files of spectra have.
+bool has_metric_flags(const Flags& flags) {
+  return !flags.metric.empty() || flags.k || flags.top || flags.experts || !flags.table.empty();
+}
+
 /// A file of pairs has one table, which has no metrics to choose from.
 void show_pairs(const Flags& flags) {
-  if (!flags.metric.empty() || flags.k || flags.top || flags.experts || !flags.table.empty() ||
-      !flags.layers.empty() || !flags.blocks.empty() || !flags.roles.empty()) {
+  if (has_metric_flags(flags) || !flags.layers.empty() || !flags.blocks.empty() ||
+      !flags.roles.empty()) {
     throw UsageError("E-SHOW-PAIRS",
                      printable(flags.path) +
                          " is a file of `vindex compare`: only --json goes with it; /pair/ in it "
@@ -59,6 +65,21 @@ void show_pairs(const Flags& flags) {
                                         printable(compared.path), compared.compared, compared.pairs,
                                         compared.state, compared.model_a, compared.model_b) +
                                 results::compared_text(compared, text_width(STDOUT_FILENO)));
+}
+
+/// Files of experts, cka, activations and routing: one table of their own each.
+void show_cells(const Flags& flags, results::FileSchema schema) {
+  if (has_metric_flags(flags)) {
+    throw UsageError("E-SHOW-KIND",
+                     fmt::format("{} is a file of `vindex {}`: --layers, --blocks, --roles and "
+                                 "--json go with it",
+                                 printable(flags.path), results::writing_verb(schema)));
+  }
+  const results::ShownCells shown = results::read_shown_cells(
+      flags.path, model::parse_selection(flags.layers, flags.blocks, flags.roles, ""));
+  print_result(flags.json ? results::cells_json(shown)
+                          : results::cells_headline(shown) +
+                                results::cells_text(shown, text_width(STDOUT_FILENO)));
 }
 
 }  // namespace
@@ -76,7 +97,8 @@ void add_show(CLI::App& app, Session& session) {
       "  vindex show OUT.h5 --top 10 --by sigma_min --ascending --json\n"
       "\nnoise: what independent entries of that shape give; flip: the same weights with random\n"
       "signs (measure --null signflip); z: by how many of their standard deviations it is off.\n"
-      "What the terminal has no room for (quartiles first) is in --json. Works during a run.");
+      "What the terminal has no room for (quartiles first) is in --json. Works during a run.\n"
+      "Files of compare, experts, cka, activations and routing show their own tables.");
   verb->add_option("file", flags->path, "Results file (its parts count too)")->required();
   verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
@@ -101,8 +123,13 @@ void add_show(CLI::App& app, Session& session) {
   verb->add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);
   verb->add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
   on_choice(*verb, session, [flags] {
-    if (results::schema_at(flags->path) == results::FileSchema::kCompare) {
+    const results::FileSchema schema = results::schema_at(flags->path);
+    if (schema == results::FileSchema::kCompare) {
       show_pairs(*flags);
+      return Ending();
+    }
+    if (schema != results::FileSchema::kResults) {
+      show_cells(*flags, schema);
       return Ending();
     }
     const results::Shown shown = results::read_shown(

@@ -19,6 +19,9 @@ constexpr const char* kName = "/resume/attribute_name";
 constexpr const char* kType = "/resume/attribute_type";
 constexpr const char* kValue = "/resume/attribute_value";
 
+/// Of one array of a row: 8192 experts squared.
+constexpr std::uint64_t kMostElements = 1U << 26U;
+
 template <typename T>
 T number_of(const h5::File& file, const std::string& text) {
   T value{};
@@ -104,6 +107,12 @@ void ResultsReader::describe_cells(FileDescription& out) const {
     out.scales.emplace(scale.name, scale.integer ? read(std::vector<std::int64_t>(size))
                                                  : read(std::vector<double>(size)));
   }
+  for (const PresentArray& array : present_arrays(out)) {
+    if (array.shape.empty()) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + array.path),
+                        "one of its scales is missing");
+    }
+  }
 }
 
 ArrayCell ResultsReader::read_array(std::int64_t row, std::size_t number) {
@@ -117,14 +126,10 @@ ArrayCell ResultsReader::read_array(std::int64_t row, std::size_t number) {
   if (found == arrays_.end()) {
     const std::vector<PresentArray> arrays = present_arrays(*cells_);
     for (const PresentArray& array : arrays) {
-      if (array.number != number || !file_.exists(array.path)) {
+      if (array.number != number) {
         continue;
       }
       h5::Dataset dataset = file_.open_dataset(array.path);
-      if (array.shape.empty()) {
-        throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + array.path),
-                          "one of its scales is missing");
-      }
       h5::Shape wanted = {static_cast<std::uint64_t>(row_count(model::ResultTable::kMatrix))};
       wanted.insert(wanted.end(), array.shape.begin(), array.shape.end());
       if (dataset.shape() != wanted) {
@@ -141,6 +146,9 @@ ArrayCell ResultsReader::read_array(std::int64_t row, std::size_t number) {
   std::uint64_t width = 1;
   for (std::size_t i = 1; i < dataset.shape().size(); ++i) {
     width *= dataset.shape()[i];
+  }
+  if (width > kMostElements) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()), "an array of impossible size");
   }
   const auto read = [&](auto values) {
     dataset.read<typename decltype(values)::value_type>(static_cast<std::uint64_t>(row), 1, values);

@@ -1,6 +1,10 @@
 #include "cell_rules.hpp"
 
+#include "matched_layers.hpp"
+
 #include <vindex/core/error.hpp>
+#include <vindex/results/activations_cells.hpp>
+#include <vindex/results/cka_cells.hpp>
 #include <vindex/results/experts_cells.hpp>
 #include <vindex/results/routing_cells.hpp>
 
@@ -103,9 +107,108 @@ void check_experts(const RowRules& rules) {
                 "expert_axis_spectrum", "does not descend");
 }
 
+void check_activations(const RowRules& rules) {
+  for (const std::string_view name : {"sparsity", "sparsity_null"}) {
+    const std::vector<double> shares =
+        rules.array(column_number(kActivationsTable.arrays, name)).doubles;
+    for (std::size_t i = 1; i < shares.size(); ++i) {
+      rules.require(!(shares[i] < shares[i - 1]), name, "does not rise with the threshold");
+    }
+  }
+}
+
+void check_cka(const RowRules& rules) {
+  const std::vector<double> low = rules.array(cka_array("ci_low")).doubles;
+  const std::vector<double> high = rules.array(cka_array("ci_high")).doubles;
+  for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i) {
+    rules.require(!(low[i] > high[i]), "ci_low", "lies above ci_high");
+  }
+}
+
+/// Arrays of one open file.
+class ReaderBulk final : public BulkSource {
+ public:
+  explicit ReaderBulk(ResultsReader& reader) : reader_(reader) {}
+  void sigma(const StoredRow& row, std::span<double> out) override {
+    reader_.read_sigma(row.bulk.row, out);
+  }
+  measure::SingularVectors vectors(const StoredRow& row) override {
+    return reader_.read_vectors(row.bulk.row);
+  }
+  ArrayCell array(const StoredRow& row, std::size_t number) override {
+    return reader_.read_array(row.bulk.row, number);
+  }
+
+ private:
+  ResultsReader& reader_;
+};
+
+template <typename T>
+std::vector<T> read_whole(const h5::File& file, const std::string& path, std::size_t count) {
+  const h5::Dataset dataset = file.open_dataset(path);
+  if (dataset.shape() != h5::Shape{count}) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
+  }
+  std::vector<T> values(count);
+  dataset.read<T>(0, count, values);
+  return values;
+}
+
+/// What a file of `vindex cka` says beside its rows is what follows from them.
+void check_cka_file(ResultsReader& reader, const FileDescription& description,
+                    const std::vector<StoredRow>& rows, std::vector<std::string>& wrong) {
+  const auto require = [&](bool condition, const char* what) {
+    if (!condition) {
+      wrong.emplace_back(what);
+    }
+  };
+  const h5::File& file = reader.file();
+  std::vector<const StoredRow*> pointers;
+  std::vector<std::int64_t> layers;
+  for (const StoredRow& row : rows) {
+    pointers.push_back(&row);
+    layers.push_back(row.layer);
+  }
+  require(read_whole<std::int64_t>(file, "/layers_a", rows.size()) == layers,
+          "/layers_a: not the layers of the rows");
+  ReaderBulk bulk(reader);
+  const std::vector<MatchedLayer> matched = matched_layers(description, pointers, bulk);
+  const std::vector<double> cka = read_whole<double>(file, "/matched/cka", matched.size());
+  const auto a = read_whole<std::int64_t>(file, "/matched/layer_a", matched.size());
+  const auto b = read_whole<std::int64_t>(file, "/matched/layer_b", matched.size());
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    require(a[i] == matched[i].layer_a && b[i] == matched[i].layer_b,
+            "/matched: a row of other layers than lie at its depth");
+    require(cka[i] == matched[i].cka || (std::isnan(cka[i]) && std::isnan(matched[i].cka)),
+            "/matched/cka: not the value of /cka");
+  }
+  if (const auto stages = stages_of(pointers)) {
+    require(
+        file.has_attribute("/", "stages") && file.integer_attribute("/", "stages") == stages->count,
+        "/: stages is missing, or not what the CKA of neighbours gives");
+  }
+  const auto scale = description.scales.find("layers_b");
+  if (description.model != description.other_model || scale == description.scales.end() ||
+      scale->second.integers != layers) {
+    return;
+  }
+  std::vector<ArrayCell> lines;
+  for (const StoredRow& row : rows) {
+    lines.push_back(reader.read_array(row.bulk.row, cka_array("cka")));
+  }
+  bool is_symmetric = true;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      // NaN where a row was not compared.
+      is_symmetric &= !(std::abs(lines[i].doubles.at(j) - lines[j].doubles.at(i)) > 1e-6);
+    }
+  }
+  require(is_symmetric, "/cka: of one model with itself, and not symmetric");
+}
+
 }  // namespace
 
-std::vector<std::string> broken_rules(ResultsReader& reader, const FileDescription& /*description*/,
+std::vector<std::string> broken_rules(ResultsReader& reader, const FileDescription& description,
                                       const std::vector<StoredRow>& rows) {
   std::vector<std::string> wrong;
   for (const StoredRow& row : rows) {
@@ -120,9 +223,18 @@ std::vector<std::string> broken_rules(ResultsReader& reader, const FileDescripti
       case FileSchema::kExperts:
         check_experts(rules);
         break;
+      case FileSchema::kActivations:
+        check_activations(rules);
+        break;
+      case FileSchema::kCka:
+        check_cka(rules);
+        break;
       default:
         break;
     }
+  }
+  if (reader.schema().id == FileSchema::kCka) {
+    check_cka_file(reader, description, rows, wrong);
   }
   return wrong;
 }

@@ -55,8 +55,8 @@ class ResultsReader {
   std::vector<StoredRow> all_rows(std::int32_t source);
   void read_sigma(std::int64_t row, std::span<double> out);
   measure::SingularVectors read_vectors(std::int64_t row);
-  /// Array `number` of CellTable::arrays in row `row`; empty where the file has none (a run
-  /// description, or a column that it does not hold).
+  /// Array `number` of CellTable::arrays in row `row`, which is of no run description; empty where
+  /// it is an optional one that the file does not hold.
   ArrayCell read_array(std::int64_t row, std::size_t number);
 
  private:

@@ -4,6 +4,7 @@
 #include "bulk_writer.hpp"
 #include "cell_description.hpp"
 #include "derived_tables.hpp"
+#include "matched_layers.hpp"
 #include "pair_columns.hpp"
 #include "result_tables.hpp"
 #include "schema.hpp"
@@ -226,6 +227,9 @@ void write_cells(h5::File& file, FileKind kind, const FileDescription& descripti
                  std::span<const StoredRow* const> rows, BulkSource& bulk) {
   write_table(file, model::ResultTable::kMatrix, kind, description, rows, {});
   write_arrays(file, kind, description, rows, bulk);
+  if (kind == FileKind::kWhole && description.schema == FileSchema::kCka) {
+    write_matched(file, description, rows, bulk);
+  }
   if (kind != FileKind::kPart) {
     if (description.schema == FileSchema::kCompare) {
       write_unpaired(file, kind, description);

@@ -38,6 +38,16 @@ class CellChecker final : FileChecker {
       description_ = reader_.description();
       scales();
       arrays();
+      if (reader_.schema().id == FileSchema::kCka) {
+        table("/matched", "entry",
+              {{"depth", h5::Type::kFloat64},
+               {"layer_a", h5::Type::kInt64},
+               {"layer_b", h5::Type::kInt64},
+               {"cka", h5::Type::kFloat64},
+               {"cka_biased", h5::Type::kFloat64},
+               {"null_q95", h5::Type::kFloat64},
+               {"p", h5::Type::kFloat64}});
+      }
     });
     if (!wrong_.empty()) {
       return wrong_;  // rows cannot be interpreted
@@ -75,9 +85,6 @@ class CellChecker final : FileChecker {
       column(array_path(schema, schema.root_scale), h5::Type::kInt64, {total}, "");
     }
     for (const PresentArray& array : present_arrays(description_)) {
-      if (array.shape.empty()) {
-        continue;  // its scale is missing, which is said
-      }
       h5::Shape shape = {total};
       shape.insert(shape.end(), array.shape.begin(), array.shape.end());
       column(array.path, array.column->float32 ? h5::Type::kFloat32 : h5::Type::kFloat64, shape,

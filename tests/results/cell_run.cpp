@@ -78,9 +78,10 @@ RunDescription cell_run(FileSchema schema, std::int32_t layers) {
   run.config_json = R"({"experts": 4})";
   run.fingerprint = {{"numeric version", "1"}};
   const CellTable& table = table_of(schema);
-  const char* role = schema == FileSchema::kExperts ? "gate_proj"
-                     : schema == FileSchema::kCka   ? "hidden"
-                                                    : "mlp";
+  const char* role = schema == FileSchema::kExperts   ? "gate_proj"
+                     : schema == FileSchema::kCka     ? "hidden"
+                     : schema == FileSchema::kRouting ? "router_logits"
+                                                      : "mlp";
   for (std::int32_t layer = 0; layer < layers; ++layer) {
     model::MatrixRecord record;
     record.tensor = fmt::format("{}.{}", role, layer);
@@ -143,6 +144,10 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
   }
   if (run.schema == FileSchema::kExperts) {
     row.cells[experts_cell("experts")] = kExperts;
+  }
+  if (run.schema == FileSchema::kActivations) {
+    row.arrays[activations_array("sparsity")] =
+        ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
   }
   if (run.schema == FileSchema::kCka) {
     std::vector<double>& cka = row.arrays[cka_array("cka")].doubles;

@@ -1,15 +1,27 @@
-// Writes the sample results file for checks in other languages: write_sample PATH default|fast
+// Writes the sample results file for checks in other languages: write_sample PATH KIND, where KIND
+// is default, fast, experts, cka, activations or routing
+#include "cell_run.hpp"
 #include "sample_run.hpp"
 
 #include <cstdio>
 #include <exception>
+#include <string>
 
 int main(int count, char** arguments) {
   if (count != 3) {
-    std::fputs("usage: write_sample PATH default|fast\n", stderr);
+    std::fputs("usage: write_sample PATH default|fast|experts|cka|activations|routing\n", stderr);
     return 64;
   }
   try {
+    using vindex::results::FileSchema;
+    for (const FileSchema schema :
+         {FileSchema::kExperts, FileSchema::kCka, FileSchema::kActivations, FileSchema::kRouting}) {
+      if (arguments[2] == std::string(vindex::results::writing_verb(schema))) {
+        vindex::results::testing::write_cells(arguments[1],
+                                              vindex::results::testing::cell_run(schema));
+        return 0;
+      }
+    }
     vindex::results::testing::SampleOptions options;
     options.mode = arguments[2];
     options.sign_flip_draws = 4;

@@ -1,0 +1,114 @@
+#include "cell_columns.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/results/shown_cells.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::results {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json numbers(const std::vector<double>& values) {
+  Json out = Json::array();
+  for (const double value : values) {
+    out.push_back(number(value));
+  }
+  return out;
+}
+
+/// Whether a file with `optional` columns has `column`.
+template <typename Column>
+bool is_there(const Column& column, const std::vector<std::string>& optional) {
+  return column.presence == Presence::kAlways ||
+         std::find(optional.begin(), optional.end(), column.name) != optional.end();
+}
+
+Json row_json(const ShownCells& shown, const ShownRow& row) {
+  const CellTable& table = *schema_of(shown.schema).cells;
+  Json out = {
+      {"tensor", row.tensor}, {"layer", row.layer},  {"block", model::block_name(row.block)},
+      {"role", row.role},     {"rows", row.rows},    {"cols", row.cols},
+      {"status", row.status}, {"reason", row.reason}};
+  for (std::size_t i = 0; i < table.cells.size(); ++i) {
+    const CellColumn& cell = table.cells[i];
+    if (is_there(cell, shown.optional_columns)) {
+      out[std::string(cell.name)] = cell.integer && !std::isnan(row.cells[i])
+                                        ? Json(static_cast<std::int64_t>(row.cells[i]))
+                                        : number(row.cells[i]);
+    }
+  }
+  for (std::size_t i = 0; i < table.arrays.size(); ++i) {
+    if (table.arrays[i].dims[1].empty() && is_there(table.arrays[i], shown.optional_columns)) {
+      out[std::string(table.arrays[i].name)] =
+          row.arrays[i].empty() ? Json(nullptr) : numbers(row.arrays[i]);
+    }
+  }
+  return out;
+}
+
+Json matched_json(const std::vector<MatchedLayer>& matched) {
+  Json out = Json::array();
+  for (const MatchedLayer& layer : matched) {
+    out.push_back({{"depth", layer.depth},
+                   {"layer_a", layer.layer_a},
+                   {"layer_b", layer.layer_b},
+                   {"cka", number(layer.cka)},
+                   {"cka_biased", number(layer.cka_biased)},
+                   {"null_q95", number(layer.null_q95)},
+                   {"p", number(layer.p)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string cells_json(const ShownCells& shown) {
+  Json out = {{"schema", fmt::format("vindex-{}-summary/1", writing_verb(shown.schema))},
+              {"file", printable(shown.path)},
+              {"state", shown.state},
+              {"model", shown.model}};
+  if (!shown.other_model.empty()) {
+    out["model_b"] = shown.other_model;
+  }
+  out["backend"] = shown.backend;
+  out["rows_total"] = shown.rows_total;
+  out["rows_measured"] = shown.rows_measured;
+  Json& attributes = out["attributes"] = Json::object();
+  for (const RunAttribute& attribute : shown.attributes) {
+    if (const auto* const value = std::get_if<double>(&attribute.value)) {
+      attributes[attribute.name] = number(*value);
+    } else if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
+      attributes[attribute.name] = *integer;
+    } else {
+      attributes[attribute.name] = std::get<std::string>(attribute.value);
+    }
+  }
+  Json& scales = out["scales"] = Json::object();
+  for (const auto& [name, values] : shown.scales) {
+    scales[name] = values.integers.empty() ? numbers(values.doubles) : Json(values.integers);
+  }
+  if (shown.schema == FileSchema::kCka) {
+    out["matched"] = matched_json(shown.matched);
+    out["stages"] = shown.stages ? Json{{"count", shown.stages->count},
+                                        {"threshold", number(shown.stages->threshold)},
+                                        {"median", number(shown.stages->median)},
+                                        {"mad", number(shown.stages->mad)}}
+                                 : Json(nullptr);
+  }
+  Json& rows = out["rows"] = Json::array();
+  for (const ShownRow& row : shown.rows) {
+    rows.push_back(row_json(shown, row));
+  }
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vindex::results

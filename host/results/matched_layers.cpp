@@ -1,0 +1,76 @@
+#include "matched_layers.hpp"
+
+#include "table_writer.hpp"
+
+#include <vindex/results/cka_cells.hpp>
+
+#include <cmath>
+
+namespace vindex::results {
+
+std::vector<MatchedLayer> matched_layers(const FileDescription& description,
+                                         std::span<const StoredRow* const> rows, BulkSource& bulk) {
+  const auto scale = description.scales.find("layers_b");
+  if (scale == description.scales.end()) {
+    return {};
+  }
+  const std::vector<std::int64_t>& layers_b = scale->second.integers;
+  std::vector<MatchedLayer> out;
+  for (const measure::DepthMatch& match : measure::match_depths(rows.size(), layers_b.size())) {
+    const StoredRow& row = *rows[match.a];
+    const auto value = [&](std::size_t array) {
+      const ArrayCell cell = bulk.array(row, array);
+      return match.b < cell.doubles.size() ? cell.doubles[match.b] : std::nan("");
+    };
+    out.push_back({.depth = match.depth,
+                   .layer_a = row.layer,
+                   .layer_b = layers_b[match.b],
+                   .cka = value(cka_array("cka")),
+                   .cka_biased = value(cka_array("cka_biased")),
+                   .null_q95 = value(cka_array("null_q95")),
+                   .p = value(cka_array("p"))});
+  }
+  return out;
+}
+
+std::optional<measure::Stages> stages_of(std::span<const StoredRow* const> rows) {
+  std::vector<double> adjacent;
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+    const std::size_t cell = cka_cell("adjacent_cka");
+    const double value = cell < rows[i]->cells.size() ? rows[i]->cells[cell] : std::nan("");
+    if (std::isnan(value)) {
+      return std::nullopt;
+    }
+    adjacent.push_back(value);
+  }
+  return measure::count_stages(adjacent);
+}
+
+void write_matched(h5::File& file, const FileDescription& description,
+                   std::span<const StoredRow* const> rows, BulkSource& bulk) {
+  const std::vector<MatchedLayer> matched = matched_layers(description, rows, bulk);
+  TableWriter table(file, "/matched", "entry", matched.size(), "row number", {});
+  const auto column = [&](const char* name, auto MatchedLayer::*member, const char* long_name,
+                          const char* units) {
+    std::vector<std::remove_cvref_t<decltype(matched.front().*member)>> values;
+    for (const MatchedLayer& layer : matched) {
+      values.push_back(layer.*member);
+    }
+    table.numbers<typename decltype(values)::value_type>(name, values, long_name, units);
+  };
+  column("depth", &MatchedLayer::depth, "relative depth, 0 the first layer and 1 the last", "1");
+  column("layer_a", &MatchedLayer::layer_a, "layer of A at that depth", "");
+  column("layer_b", &MatchedLayer::layer_b, "layer of B at that depth", "");
+  column("cka", &MatchedLayer::cka, "unbiased linear CKA of the two", "1");
+  column("cka_biased", &MatchedLayer::cka_biased, "the biased estimate", "1");
+  column("null_q95", &MatchedLayer::null_q95, "95 % quantile of cka over permutations", "1");
+  column("p", &MatchedLayer::p, "share of permutations with at least this cka", "1");
+  if (const auto stages = stages_of(rows)) {
+    file.set_attribute("/", "stages", stages->count);
+    file.set_attribute("/", "stages_threshold", stages->threshold);
+    file.set_attribute("/", "stages_median", stages->median);
+    file.set_attribute("/", "stages_mad", stages->mad);
+  }
+}
+
+}  // namespace vindex::results

@@ -1,0 +1,29 @@
+// Owns what a file of `vindex cka` says of its matrix of similarities: /matched/, layers of A and B
+// at the same relative depths, and the stages of A.
+#pragma once
+
+#include "description.hpp"
+#include "hdf5.hpp"
+#include "results_writer.hpp"
+
+#include <vindex/measure/layer_matching.hpp>
+#include <vindex/results/shown_cells.hpp>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace vindex::results {
+
+/// `rows` in the file's order: A's layers.
+std::vector<MatchedLayer> matched_layers(const FileDescription& description,
+                                         std::span<const StoredRow* const> rows, BulkSource& bulk);
+
+/// Of A, once every neighbour was compared.
+std::optional<measure::Stages> stages_of(std::span<const StoredRow* const> rows);
+
+/// /matched/ and the root attributes stages, stages_threshold, stages_median and stages_mad.
+void write_matched(h5::File& file, const FileDescription& description,
+                   std::span<const StoredRow* const> rows, BulkSource& bulk);
+
+}  // namespace vindex::results

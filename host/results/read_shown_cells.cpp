@@ -1,0 +1,94 @@
+#include "cell_columns.hpp"
+#include "gathered_rows.hpp"
+#include "matched_layers.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/results/shown_cells.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace vindex::results {
+
+namespace {
+
+ShownRow shown_row(const StoredRow& row, const FileDescription& description,
+                   const std::vector<PresentArray>& arrays, SourcePool& pool) {
+  const CellTable& table = *schema_of(description.schema).cells;
+  ShownRow out;
+  out.tensor = printable(row.tensor);
+  out.layer = row.layer;
+  out.block = row.block;
+  out.role = printable(row.role);
+  out.rows = row.rows;
+  out.cols = row.cols;
+  out.status = kStatusNames[static_cast<std::size_t>(row.status)];
+  out.reason = printable(row.reason);
+  out.cells = row.cells;
+  out.cells.resize(table.cells.size(), std::numeric_limits<double>::quiet_NaN());
+  out.arrays.resize(table.arrays.size());
+  for (const PresentArray& array : arrays) {
+    if (array.shape.size() == 1) {
+      const ArrayCell cell = pool.array(row, array.number);
+      out.arrays[array.number].assign(cell.floats.begin(), cell.floats.end());
+      out.arrays[array.number].insert(out.arrays[array.number].end(), cell.doubles.begin(),
+                                      cell.doubles.end());
+    }
+  }
+  return out;
+}
+
+ShownCells shown_now(const std::string& path, const model::Selection& selection) {
+  const RunFiles run = list_run(path);
+  GatheredRows gathered;
+  const FileSchema schema = gather_run(path, run, gathered, std::nullopt);
+  if (schema == FileSchema::kResults || schema == FileSchema::kCompare) {
+    throw FormatError("E-RESULTS-KIND", printable(path),
+                      fmt::format("a file of `vindex {}`, where one of experts, cka, activations "
+                                  "or routing is wanted",
+                                  writing_verb(schema)));
+  }
+  const std::string& described = run.has_file             ? path
+                                 : run.files.runs.empty() ? run.files.parts.front()
+                                                          : run.files.runs.front();
+  const FileDescription description = ResultsReader(described, schema).description();
+  ShownCells shown;
+  shown.schema = schema;
+  shown.path = path;
+  shown.model = description.model;
+  shown.other_model = description.other_model;
+  shown.backend = description.backend;
+  shown.attributes = description.attributes;
+  shown.scales = description.scales;
+  shown.optional_columns = description.optional_columns;
+  const std::vector<const StoredRow*> rows = gathered.sorted();
+  const StatusCounts counts = count_statuses(rows);
+  shown.rows_total = counts.total;
+  shown.rows_measured = counts.measured;
+  shown.state = !run.has_file ? "running" : counts.skipped == 0 ? "complete" : "partial";
+  const std::vector<PresentArray> arrays = present_arrays(description);
+  for (const StoredRow* row : rows) {
+    if (model::wants(selection, row->layer, row->block, row->role)) {
+      shown.rows.push_back(shown_row(*row, description, arrays, gathered.pool()));
+    }
+  }
+  if (shown.rows.empty() && !rows.empty()) {
+    throw UsageError("E-SELECTION", printable(path) + ": no row is of these layers and roles");
+  }
+  if (schema == FileSchema::kCka) {
+    shown.matched = matched_layers(description, rows, gathered.pool());
+    shown.stages = stages_of(rows);
+  }
+  return shown;
+}
+
+}  // namespace
+
+ShownCells read_shown_cells(const std::string& path, const model::Selection& selection) {
+  return read_while_it_stays(path, [&] { return shown_now(path, selection); });
+}
+
+}  // namespace vindex::results
