@@ -60,13 +60,20 @@ void add_validate(CLI::App& app, Session& session) {
 void add_export(CLI::App& app, Session& session) {
   struct Options {
     std::string path, format, target, table = "matrix";
+    results::PhaseInputs others;
     bool force = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("export",
                                       "Translate a results file\n\nExamples:\n"
                                       "  vindex export OUT.h5 --format csv -o OUT.csv\n"
-                                      "  vindex export OUT.h5 --format phase-json -o folder");
+                                      "  vindex export OUT.h5 --format phase-json -o folder\n"
+                                      "  vindex export OUT.h5 --format phase-json -o folder "
+                                      "--activations A.h5 --cka C.h5 --routing R.h5\n"
+                                      "  vindex export R.h5 --format phase-json -o folder    of a "
+                                      "file of `vindex routing` alone\n"
+                                      "\ncsv and json are of every kind of results file; json has "
+                                      "arrays too.");
   verb->add_option("file", options->path, "Results file")->required();
   verb->add_option("--format", options->format,
                    "csv, json, phase-json, weightwatcher or gate-vectors")
@@ -77,10 +84,17 @@ void add_export(CLI::App& app, Session& session) {
   verb->add_option("--table", options->table, "matrix, imatrix or product (csv and json)")
       ->check(CLI::IsMember({"matrix", "imatrix", "product"}))
       ->capture_default_str();
+  const char* const kJoined = "phase-json: of the same model";
+  verb->add_option("--activations", options->others.activations,
+                   fmt::format("File of `vindex activations` for C1 to C4 ({})", kJoined));
+  verb->add_option("--cka", options->others.cka,
+                   fmt::format("File of `vindex cka` for C5 ({})", kJoined));
+  verb->add_option("--routing", options->others.routing,
+                   fmt::format("File of `vindex routing` for phase 3 ({})", kJoined));
   verb->add_flag("--force", options->force, "Replace files that are there (never a results file)");
   on_choice(*verb, session, [options] {
     results::export_file(options->path, options->format, options->target, options->force,
-                         options->table);
+                         options->table, options->others);
     return Ending();
   });
 }

@@ -6,35 +6,51 @@
 #include <vindex/core/output_target.hpp>
 #include <vindex/results/export.hpp>
 
+#include <fmt/format.h>
+
 #include <span>
 
 namespace vindex::results {
 
 namespace {
 
-constexpr const char* kPhaseFiles[] = {"phase1_moe_svd.json", "phase1_moe_svd_agg.json",
-                                       "phase2_router_svd.json", "moe_config.json"};
 constexpr const char* kGateFiles[] = {"gate_vectors.bin", "gate_vectors_index.json"};
 
 struct Format {
   const char* name;
-  void (*write)(ExportInput& input, const std::string& target);
-  std::span<const char* const> files;  ///< of a format that writes a folder
-  bool any_table = false;              ///< serves derived tables too
+  void (*write)(ExportInput& input, const std::string& target);  ///< null: phase-json
+  std::span<const char* const> files = {};  ///< of a format that writes a folder
+  bool any_table = false;                   ///< serves derived tables, and every kind of file
 };
 
+constexpr const char* kPhaseJson = "phase-json";
 constexpr Format kFormats[] = {
-    {"csv", export_csv, {}, true},
-    {"json", export_json, {}, true},
-    {"weightwatcher", export_weightwatcher, {}},
-    {"phase-json", export_phase_json, kPhaseFiles},
-    {"gate-vectors", export_gate_vectors, kGateFiles},
+    {.name = "csv", .write = export_csv, .any_table = true},
+    {.name = "json", .write = export_json, .any_table = true},
+    {.name = "weightwatcher", .write = export_weightwatcher},
+    {.name = kPhaseJson, .write = nullptr},
+    {.name = "gate-vectors", .write = export_gate_vectors, .files = kGateFiles},
 };
+
+/// Refuses what `format` cannot make of a file of `schema`.
+void require_served(const Format& format, const std::string& path, FileSchema schema) {
+  const bool is_phase = format.write == nullptr;
+  const bool is_served =
+      format.any_table || schema == FileSchema::kResults ||
+      (is_phase && (schema == FileSchema::kActivations || schema == FileSchema::kCka ||
+                    schema == FileSchema::kRouting));
+  if (!is_served) {
+    throw UsageError("E-EXPORT-KIND",
+                     fmt::format("{} is a file of `vindex {}`, of which there is no {}; csv and "
+                                 "json are of every kind",
+                                 printable(path), writing_verb(schema), format.name));
+  }
+}
 
 }  // namespace
 
 void export_file(const std::string& path, const std::string& format, const std::string& target,
-                 bool replace, const std::string& table_text) {
+                 bool replace, const std::string& table_text, const PhaseInputs& others) {
   const auto table = model::table_of_name(table_text);
   if (!table) {
     throw UsageError("E-EXPORT-TABLE", "table '" + printable(table_text) +
@@ -44,7 +60,12 @@ void export_file(const std::string& path, const std::string& format, const std::
     if (format != candidate.name) {
       continue;
     }
-    if (!candidate.files.empty() && target == "-") {
+    const bool is_phase = candidate.write == nullptr;
+    const bool is_folder = is_phase || !candidate.files.empty();
+    if (!is_phase && !others.empty()) {
+      throw UsageError("E-EXPORT-INPUTS", "--activations, --cka and --routing go with phase-json");
+    }
+    if (is_folder && target == "-") {
       throw UsageError("E-EXPORT-TARGET",
                        format + " writes a folder; name one instead of standard output");
     }
@@ -54,7 +75,7 @@ void export_file(const std::string& path, const std::string& format, const std::
     if (!candidate.any_table && is_derived(*table)) {
       throw UsageError("E-EXPORT-TABLE", format + " is of /matrix/; csv and json take --table");
     }
-    if (candidate.files.empty() && target != "-") {
+    if (!is_folder && target != "-") {
       require_free_target(target, replace);
     }
     for (const char* file : candidate.files) {
@@ -68,7 +89,12 @@ void export_file(const std::string& path, const std::string& format, const std::
     if (input.reader.header().part) {
       throw UsageError("E-EXPORT-PART", printable(path) + " is a part of a run; merge it first");
     }
-    candidate.write(input, target);
+    require_served(candidate, path, input.reader.schema().id);
+    if (is_phase) {
+      export_phase_json(input, path, others, target, replace);
+    } else {
+      candidate.write(input, target);
+    }
     return;
   }
   throw UsageError("E-EXPORT-FORMAT", "export format '" + printable(format) +

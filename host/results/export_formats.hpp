@@ -3,6 +3,8 @@
 
 #include "results_reader.hpp"
 
+#include <vindex/results/export.hpp>
+
 #include <string>
 #include <vector>
 
@@ -13,9 +15,10 @@ struct ExportInput {
   ResultsReader reader;
   model::ResultTable table;
   std::vector<StoredRow> rows;
+  /// Of any schema.
   explicit ExportInput(const std::string& path,
                        model::ResultTable which = model::ResultTable::kMatrix)
-      : reader(path), table(which), rows(reader.rows(0, which)) {}
+      : reader(path, std::nullopt), table(which), rows(reader.rows(0, which)) {}
 };
 
 /// var_at_64 of a row, and of noise of its shape.
@@ -25,7 +28,9 @@ inline double var_at_64_null(const StoredRow& row) { return row.nulls.var_at_k[6
 void export_csv(ExportInput& input, const std::string& target);
 void export_json(ExportInput& input, const std::string& target);
 void export_weightwatcher(ExportInput& input, const std::string& target);
-void export_phase_json(ExportInput& input, const std::string& folder);
+/// `input` at `path`; checks what is in the way before it writes.
+void export_phase_json(ExportInput& input, const std::string& path, const PhaseInputs& others,
+                       const std::string& folder, bool replace);
 void export_gate_vectors(ExportInput& input, const std::string& folder);
 
 }  // namespace vindex::results

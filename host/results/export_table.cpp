@@ -1,5 +1,6 @@
-// Owns the exports `csv` and `json`: every column of /matrix/ or of a derived table as it is.
-#include "columns.hpp"
+// Owns the exports `csv` and `json`: every column of /matrix/, of a derived table, or of the table
+// of another kind of file as it is; json also its arrays.
+#include "cell_columns.hpp"
 #include "export_formats.hpp"
 #include "result_tables.hpp"
 #include "text_sink.hpp"
@@ -13,14 +14,21 @@ namespace vindex::results {
 namespace {
 
 std::vector<Column> columns_of(const ExportInput& input) {
-  return matrix_columns(column_options(input.reader.file(), input.table));
+  return table_columns(input.reader.schema(), input.reader.file(), input.table);
 }
 
-/// "var_at_64", "var_at_64_null" for element `i` of `var_at_k`, `var_at_k_null`.
+/// What a row is called: "matrix", "pair", "group", "entry".
+const char* row_name(const ExportInput& input) { return input.reader.schema().dimension; }
+
+/// "var_at_64", "var_at_64_null" for element `i` of `var_at_k`, `var_at_k_null`; "angles_right_1"
+/// for the first of another wide column.
 std::string element_name(const Column& column, std::size_t i) {
   std::string name = column.name;
-  const std::size_t at = name.find("_k");
-  return name.replace(at + 1, 1, std::to_string(measure::kVarAtK[i]));
+  const std::size_t at = name.find("_at_k");
+  if (at == std::string::npos || column.width != measure::kVarAtK.size()) {
+    return fmt::format("{}_{}", name, i + 1);
+  }
+  return name.replace(at + 4, 1, std::to_string(measure::kVarAtK[i]));
 }
 
 std::string value_text(const Column& column, const StoredRow& row, std::size_t i, bool json) {
@@ -32,12 +40,49 @@ std::string value_text(const Column& column, const StoredRow& row, std::size_t i
   return json ? json_number(value) : csv_number(value);
 }
 
+/// "[1,2,null]"
+template <typename T>
+std::string list_text(std::span<const T> values) {
+  std::string out = "[";
+  for (const T value : values) {
+    out += fmt::format("{}{}", out.size() == 1 ? "" : ",", json_number(static_cast<double>(value)));
+  }
+  return out + "]";
+}
+template <typename T>
+std::string list_text(const std::vector<T>& values) {
+  return list_text(std::span<const T>(values));
+}
+
+/// An array of a row: a list, or a list of lists; null where there is none.
+template <typename T>
+std::string nested_text(const std::vector<T>& values, const h5::Shape& shape) {
+  if (shape.size() == 1) {
+    return list_text(values);
+  }
+  std::string out = "[";
+  const std::size_t width = values.size() / shape[0];
+  for (std::size_t i = 0; i < shape[0]; ++i) {
+    out += (i == 0 ? "" : ",") + list_text(std::span(values).subspan(i * width, width));
+  }
+  return out + "]";
+}
+
+std::string array_text(ExportInput& input, const StoredRow& row, const PresentArray& array) {
+  const ArrayCell cell = row.status == measure::Status::kSkipped
+                             ? ArrayCell()
+                             : input.reader.read_array(row.bulk.row, array.number);
+  return cell.empty()            ? "null"
+         : array.column->float32 ? nested_text(cell.floats, array.shape)
+                                 : nested_text(cell.doubles, array.shape);
+}
+
 }  // namespace
 
 void export_csv(ExportInput& input, const std::string& target) {
   const std::vector<Column> columns = columns_of(input);
   TextSink sink(target);
-  std::string line = "matrix";
+  std::string line = row_name(input);
   for (const Column& column : columns) {
     for (std::size_t i = 0; i < column.width; ++i) {
       line += fmt::format(",{}", column.width > 1 ? element_name(column, i) : column.name);
@@ -64,16 +109,34 @@ void export_csv(ExportInput& input, const std::string& target) {
 void export_json(ExportInput& input, const std::string& target) {
   const std::vector<Column> columns = columns_of(input);
   const FileDescription description = input.reader.description();
+  const bool has_spectra = input.reader.schema().has_spectra;
+  const std::vector<PresentArray> arrays = present_arrays(description);
   TextSink sink(target);
-  sink.write(fmt::format(
-      R"({{"schema":"vindex-export/1","schema_version":{},"status":{},"model":{},"mode":{},)"
-      R"("backend":{},"k":[1,2,4,8,16,32,64,128,256],"{}":[)",
-      json_string(input.reader.header().schema_version), json_string(input.reader.header().status),
-      json_string(description.model), json_string(description.mode),
-      json_string(description.backend), model::table_name(input.table)));
+  sink.write(
+      fmt::format(R"({{"schema":"vindex-export/1","schema_version":{},"status":{},"model":{},)",
+                  json_string(input.reader.header().schema_version),
+                  json_string(input.reader.header().status), json_string(description.model)));
+  if (has_spectra) {
+    sink.write(fmt::format(R"("mode":{},"backend":{},"k":[1,2,4,8,16,32,64,128,256],"{}":[)",
+                           json_string(description.mode), json_string(description.backend),
+                           model::table_name(input.table)));
+  } else {
+    if (!description.other_model.empty()) {
+      sink.write(fmt::format(R"("model_b":{},)", json_string(description.other_model)));
+    }
+    sink.write(fmt::format(R"("kind":{},"backend":{},)",
+                           json_string(writing_verb(description.schema)),
+                           json_string(description.backend)));
+    for (const auto& [name, values] : description.scales) {
+      sink.write(fmt::format(
+          R"("{}":{},)", name,
+          values.integers.empty() ? list_text(values.doubles) : list_text(values.integers)));
+    }
+    sink.write(fmt::format(R"("{}":[)", row_name(input)));
+  }
   for (std::size_t r = 0; r < input.rows.size(); ++r) {
     const StoredRow& row = input.rows[r];
-    std::string object = fmt::format("{}\n{{\"matrix\":{}", r == 0 ? "" : ",", r);
+    std::string object = fmt::format("{}\n{{\"{}\":{}", r == 0 ? "" : ",", row_name(input), r);
     for (const Column& column : columns) {
       object += fmt::format(",\"{}\":", column.name);
       if (column.text) {
@@ -88,6 +151,9 @@ void export_json(ExportInput& input, const std::string& target) {
         object += fmt::format("{}{}", i == 0 ? "[" : ",", value_text(column, row, i, true));
       }
       object += "]";
+    }
+    for (const PresentArray& array : arrays) {
+      object += fmt::format(",\"{}\":{}", array.column->name, array_text(input, row, array));
     }
     sink.write(object + "}");
   }
