@@ -1,13 +1,16 @@
+#include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/threads.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <sched.h>
+#include <string>
 #include <system_error>
-#include <thread>
-#include <vector>
+#include <utility>
 
 namespace vindex {
 
@@ -24,6 +27,23 @@ std::size_t thread_count(std::uint64_t bytes, std::int32_t wanted) {
   const std::uint64_t room = (std::uint64_t{1} << 30U) / std::max<std::uint64_t>(bytes, 1);
   const auto cores = static_cast<std::uint64_t>(wanted > 0 ? wanted : usable_cores());
   return std::clamp<std::uint64_t>(std::min(room, cores), 1, 8);
+}
+
+bool start_thread(std::vector<std::thread>& threads, std::function<void()> body) {
+  try {
+    threads.emplace_back(std::move(body));
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void throw_no_thread(const char* purpose) {
+  throw Error(ExitCode::kInternal, "E-THREADS",
+              std::string("no thread could be started for ") + purpose +
+                  "; a limit on processes (`ulimit -u`, a container's) or on memory is reached");
 }
 
 void for_each_index(std::size_t count, std::size_t threads,
@@ -55,6 +75,8 @@ void for_each_index(std::size_t count, std::size_t threads,
       }
     } catch (const std::system_error&) {
       // A limit on threads: those that there are do the work, the caller's at least.
+    } catch (const std::bad_alloc&) {
+      // The same for memory.
     }
     work(0);
   }

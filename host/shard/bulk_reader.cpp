@@ -1,12 +1,13 @@
 #include "bulk_request.hpp"
 #include "direct_files.hpp"
-#include "io_ring.hpp"
 #include "positional_read.hpp"
 #include "read_tally.hpp"
+#include "ring_lane.hpp"
 #include "source_lane.hpp"
 
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/threads.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
 #include <fmt/format.h>
@@ -14,7 +15,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <deque>
+#include <iterator>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -26,7 +28,6 @@ namespace {
 /// Below this a direct read costs more than the copy it saves, and neighbours come along with the
 /// kernel's read-ahead.
 constexpr std::uint64_t kLeastDirect = 64U << 10U;
-constexpr std::uint64_t kStopTag = ~std::uint64_t{0};
 
 }  // namespace
 
@@ -40,40 +41,25 @@ class BulkReader::State {
     const auto depth = static_cast<std::uint32_t>(
         std::clamp(options.depth > 0 ? options.depth : kDefaultDepth, 1, 4096));
     std::string why = "by request";
+    std::unique_ptr<IoRing> ring;
     if (options.io_uring && calls == nullptr && path_ != ReadPath::kBuffered) {
-      ring_ = IoRing::open(depth, why);
+      ring = IoRing::open(depth, why);
     }
-    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-    std::int32_t threads = options.threads > 0 ? options.threads : std::clamp(cores, 4, 16);
-    if (ring_ == nullptr) {
-      threads = std::max(threads, static_cast<std::int32_t>(std::min<std::uint32_t>(depth, 64)));
-      engine_ = path_ == ReadPath::kBuffered
-                    ? fmt::format("{} threads, buffered", threads)
-                    : fmt::format("{} threads, no io_uring: {}", threads, why);
-    } else {
-      engine_ = fmt::format("io_uring, {} requests in flight", depth);
-      in_ring_.resize(depth);
-      for (std::uint32_t i = 0; i < depth; ++i) {
-        free_places_.push_back(depth - 1 - i);
-      }
-      reaper_ = std::thread([this] { reap(); });
+    if (ring != nullptr) {
+      ring_ = RingLane::start(std::move(ring), depth, [this](Request request, std::int32_t result) {
+        land(request, result);
+      });
+      why = "no thread could be started for it";
     }
-    for (std::int32_t i = 0; i < threads; ++i) {
-      workers_.emplace_back([this] { work(); });
+    try {
+      start_workers(options.threads, depth, why);
+    } catch (...) {
+      shut_down();
+      throw;
     }
   }
 
-  ~State() {
-    stop();
-    for (std::thread& worker : workers_) {
-      worker.join();
-    }
-    lane_.join();
-    if (reaper_.joinable()) {
-      ring_->post(kStopTag);
-      reaper_.join();
-    }
-  }
+  ~State() { shut_down(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -98,29 +84,31 @@ class BulkReader::State {
     for (Batch& batch : batches) {
       batch.job = job;
     }
+    // Memory is taken before the first request is handed over: one that waits fills memory of the
+    // caller's, who would not know of it after an exception.
+    std::list<Request> waiting(std::make_move_iterator(requests.begin()),
+                               std::make_move_iterator(requests.end()));
     lane_.submit(std::move(batches));
     {
       const std::lock_guard lock(mutex_);
       if (!stopped_) {
-        std::move(requests.begin(), requests.end(), std::back_inserter(pending_));
-        requests.clear();
+        pending_.splice(pending_.end(), waiting);
         changed_.notify_all();
       }
     }
-    for (Request& request : requests) {
+    for (Request& request : waiting) {
       request.job->finish(stopped_error());
     }
   }
 
   void stop() {
     lane_.stop();
-    std::deque<Request> dropped;
+    std::list<Request> dropped;
     {
       const std::lock_guard lock(mutex_);
       stopped_ = true;
       dropped.swap(pending_);
       changed_.notify_all();
-      place_freed_.notify_all();
     }
     for (Request& request : dropped) {
       request.job->finish(stopped_error());
@@ -133,7 +121,14 @@ class BulkReader::State {
     }
   }
 
-  const std::string& engine() const { return engine_; }
+  const std::string& engine() {
+    const std::string trouble = ring_ == nullptr ? std::string() : ring_->trouble();
+    if (const std::lock_guard lock(mutex_); !trouble.empty() && !told_trouble_) {
+      engine_ += ", given up for threads: " + trouble;
+      told_trouble_ = true;
+    }
+    return engine_;
+  }
 
   ReadStatistics statistics() const {
     ReadStatistics out = tally_.statistics();
@@ -143,6 +138,41 @@ class BulkReader::State {
 
  private:
   using Way = ReadTally::Way;
+
+  void start_workers(std::int32_t wanted, std::uint32_t depth, const std::string& why) {
+    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    std::int32_t threads = wanted > 0 ? wanted : std::clamp(cores, 4, 16);
+    if (ring_ == nullptr) {
+      threads = std::max(threads, static_cast<std::int32_t>(std::min<std::uint32_t>(depth, 64)));
+    }
+    while (std::ssize(workers_) < threads && start_thread(workers_, [this] { work(); })) {
+    }
+    if (workers_.empty()) {
+      throw_no_thread("reading");
+    }
+    const std::string had = std::ssize(workers_) == threads
+                                ? fmt::format("{} threads", threads)
+                                : fmt::format(
+                                      "{} threads where {} were wanted and the system gave "
+                                      "no more",
+                                      workers_.size(), threads);
+    if (ring_ != nullptr) {
+      engine_ = fmt::format("io_uring, {} requests in flight", depth);
+      engine_ += std::ssize(workers_) < threads ? ", " + had : "";
+    } else {
+      engine_ = path_ == ReadPath::kBuffered ? had + ", buffered" : had + ", no io_uring: " + why;
+    }
+  }
+
+  void shut_down() {
+    stop();
+    for (std::thread& worker : workers_) {
+      worker.join();
+    }
+    workers_.clear();
+    lane_.join();
+    ring_.reset();
+  }
 
   void work() {
     while (true) {
@@ -183,8 +213,8 @@ class BulkReader::State {
       read_buffered(request, 0);
       return finish(request, cached ? Way::kCached : Way::kBuffered);
     }
-    if (ring_ != nullptr && !request.no_ring) {
-      return hand_to_ring(request, direct);
+    if (ring_ != nullptr && !request.no_ring && ring_->begin(request, direct)) {
+      return;
     }
     const Way way = read_direct(request, direct);
     finish(request, way);
@@ -235,79 +265,37 @@ class BulkReader::State {
                                   request.range.source->name(), request.range.offset));
   }
 
-  void hand_to_ring(Request& request, int direct) {
-    std::uint32_t place = 0;
-    std::byte* const into = request.into - request.edge();
-    const std::uint64_t offset = request.range.offset - request.edge();
-    const auto bytes = static_cast<std::uint32_t>(request.direct_bytes());
-    {
-      std::unique_lock lock(mutex_);
-      place_freed_.wait(lock, [&] { return !free_places_.empty(); });
-      place = free_places_.back();
-      free_places_.pop_back();
-      in_ring_[place] = std::move(request);
+  /// What the ring gave back.
+  void land(Request& request, std::int32_t result) {
+    if (result >= 0 && static_cast<std::uint64_t>(result) >= request.needed()) {
+      return finish(request, Way::kDirect);
     }
-    try {
-      ring_->submit(place, direct, into, bytes, offset);
-    } catch (...) {
-      request = take_back(place);
-      throw;
+    // Everything unusual is left to a thread, which asks again and may wait.
+    request.no_ring = true;
+    request.buffered = result >= 0;
+    if (says_refused(-result)) {
+      files_.refuse(*request.range.source, -result);
+      request.buffered = true;
     }
-  }
-
-  Request take_back(std::uint64_t place) {
-    const std::lock_guard lock(mutex_);
-    Request request = std::move(in_ring_[place]);
-    in_ring_[place] = {};
-    free_places_.push_back(static_cast<std::uint32_t>(place));
-    place_freed_.notify_one();
-    return request;
-  }
-
-  /// Waits for completions until it is told to stop and nothing is in flight.
-  void reap() {
-    bool stopping = false;
-    while (true) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (stopping && free_places_.size() == in_ring_.size()) {
-          return;
-        }
-      }
-      const IoRing::Completion completion = ring_->wait();
-      if (completion.tag == kStopTag) {
-        stopping = true;
-        continue;
-      }
-      Request request = take_back(completion.tag);
-      if (completion.result >= 0 &&
-          static_cast<std::uint64_t>(completion.result) >= request.needed()) {
-        finish(request, Way::kDirect);
-        continue;
-      }
-      // Everything unusual is left to a thread, which asks again and may wait.
-      request.no_ring = true;
-      request.buffered = completion.result >= 0;
-      if (says_refused(-completion.result)) {
-        files_.refuse(*request.range.source, -completion.result);
-        request.buffered = true;
-      }
-      again(std::move(request));
-    }
+    again(request);
   }
 
   /// Puts a request in front of those that wait.
-  void again(Request request) {
+  void again(const Request& request) {
     tally_.end();
-    {
+    std::exception_ptr error;
+    try {
       const std::lock_guard lock(mutex_);
       if (!stopped_) {
-        pending_.push_front(std::move(request));
+        pending_.push_front(request);
         changed_.notify_one();
         return;
       }
+      error = stopped_error();
+    } catch (...) {  // no memory to queue it
+      error = std::current_exception();
     }
-    request.job->finish(stopped_error());
+    request.job->finish(error);
   }
 
   void finish(Request& request, Way way) {
@@ -319,18 +307,16 @@ class BulkReader::State {
   ReadPath path_;
   ReadCalls* calls_;
   std::string engine_;
-  std::unique_ptr<IoRing> ring_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_, place_freed_;
-  std::deque<Request> pending_;
-  std::vector<Request> in_ring_;
-  std::vector<std::uint32_t> free_places_;
+  bool told_trouble_ = false;
+  std::unique_ptr<RingLane> ring_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Request> pending_;
   DirectFiles files_;
   ReadTally tally_;
   SourceLane lane_;
   bool stopped_ = false;
   std::vector<std::thread> workers_;
-  std::thread reaper_;
 };
 
 BulkReader::BulkReader(const BulkReadOptions& options, ReadCalls* calls)

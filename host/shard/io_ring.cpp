@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <liburing.h>
+#include <mutex>
 
 namespace vindex::shard {
 
@@ -24,75 +25,76 @@ bool knows_reads(io_uring& ring) {
 
 bool passes(int error) { return error == -EINTR || error == -EAGAIN || error == -EBUSY; }
 
-}  // namespace
+class KernelRing final : public IoRing {
+ public:
+  explicit KernelRing(const io_uring& ring) : ring_(ring) {}
+  KernelRing(const KernelRing&) = delete;
+  KernelRing& operator=(const KernelRing&) = delete;
+  ~KernelRing() override { ::io_uring_queue_exit(&ring_); }
 
-struct IoRing::Ring {
-  Ring() = default;
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
-  ~Ring() {
-    if (open) {
-      ::io_uring_queue_exit(&ring);
+  void submit(std::uint64_t tag, int descriptor, std::byte* into, std::uint32_t bytes,
+              std::uint64_t offset) override {
+    const std::lock_guard lock(submit_mutex_);
+    expects(!gave_up_, "nothing is submitted to a ring that failed");
+    // Every submission is handed over at once, so there is always a place.
+    io_uring_sqe* const entry = ::io_uring_get_sqe(&ring_);
+    expects(entry != nullptr, "a free place in the submission ring");
+    ::io_uring_prep_read(entry, descriptor, into, bytes, offset);
+    ::io_uring_sqe_set_data64(entry, tag);
+    int submitted = 0;
+    while ((submitted = ::io_uring_submit(&ring_)) < 0) {
+      if (!passes(submitted)) {
+        gave_up_ = true;  // the entry is still there: the next submission would start it
+        throw SystemError("E-READ", -submitted, "io_uring takes no more reads");
+      }
     }
   }
-  io_uring ring{};
-  bool open = false;
+
+  Completion wait() override {
+    io_uring_cqe* entry = nullptr;
+    int error = 0;
+    while ((error = ::io_uring_wait_cqe(&ring_, &entry)) < 0) {
+      if (!passes(error)) {
+        throw SystemError("E-READ", -error, "io_uring gives no completions");
+      }
+    }
+    return taken(entry);
+  }
+
+  std::optional<Completion> poll() override {
+    io_uring_cqe* entry = nullptr;
+    if (::io_uring_cq_ready(&ring_) == 0 || ::io_uring_peek_cqe(&ring_, &entry) < 0) {
+      return std::nullopt;
+    }
+    return taken(entry);
+  }
+
+ private:
+  Completion taken(io_uring_cqe* entry) {
+    const Completion completion{::io_uring_cqe_get_data64(entry), entry->res};
+    ::io_uring_cqe_seen(&ring_, entry);
+    return completion;
+  }
+
+  io_uring ring_;
+  std::mutex submit_mutex_;
+  bool gave_up_ = false;
 };
 
+}  // namespace
+
 std::unique_ptr<IoRing> IoRing::open(std::uint32_t depth, std::string& why) {
-  auto ring = std::make_unique<Ring>();
-  if (const int error = ::io_uring_queue_init(depth, &ring->ring, 0); error < 0) {
+  io_uring ring{};
+  if (const int error = ::io_uring_queue_init(depth, &ring, 0); error < 0) {
     why = fmt::format("io_uring_setup: {}", std::strerror(-error));
     return nullptr;
   }
-  ring->open = true;
-  if (!knows_reads(ring->ring)) {
+  if (!knows_reads(ring)) {
+    ::io_uring_queue_exit(&ring);
     why = "this kernel's io_uring knows no plain reads";
     return nullptr;
   }
-  return std::unique_ptr<IoRing>(new IoRing(std::move(ring)));
-}
-
-IoRing::IoRing(std::unique_ptr<Ring> ring) : ring_(std::move(ring)) {}
-IoRing::~IoRing() = default;
-
-template <typename Prepare>
-void IoRing::push(std::uint64_t tag, const Prepare& prepare) {
-  const std::lock_guard lock(submit_mutex_);
-  // Every submission is handed over at once, so there is always a place.
-  io_uring_sqe* const entry = ::io_uring_get_sqe(&ring_->ring);
-  expects(entry != nullptr, "a free place in the submission ring");
-  prepare(entry);
-  ::io_uring_sqe_set_data64(entry, tag);
-  int submitted = 0;
-  while ((submitted = ::io_uring_submit(&ring_->ring)) < 0) {
-    if (!passes(submitted)) {
-      throw SystemError("E-READ", -submitted, "io_uring takes no more reads");
-    }
-  }
-}
-
-void IoRing::submit(std::uint64_t tag, int descriptor, std::byte* into, std::uint32_t bytes,
-                    std::uint64_t offset) {
-  push(tag,
-       [&](io_uring_sqe* entry) { ::io_uring_prep_read(entry, descriptor, into, bytes, offset); });
-}
-
-void IoRing::post(std::uint64_t tag) {
-  push(tag, [](io_uring_sqe* entry) { ::io_uring_prep_nop(entry); });
-}
-
-IoRing::Completion IoRing::wait() {
-  io_uring_cqe* entry = nullptr;
-  int error = 0;
-  while ((error = ::io_uring_wait_cqe(&ring_->ring, &entry)) < 0) {
-    if (!passes(error)) {
-      throw SystemError("E-READ", -error, "io_uring gives no completions");
-    }
-  }
-  const Completion completion{::io_uring_cqe_get_data64(entry), entry->res};
-  ::io_uring_cqe_seen(&ring_->ring, entry);
-  return completion;
+  return std::make_unique<KernelRing>(ring);
 }
 
 }  // namespace vindex::shard
