@@ -1,5 +1,6 @@
 // The verb activations: what dumped activations and logits are like.
 #include "cells_ending.hpp"
+#include "job_flags.hpp"
 
 #include <vindex/run/activations_run.hpp>
 
@@ -11,35 +12,26 @@ namespace {
 
 struct Flags {
   run::ActivationsSettings settings;
-  std::string backend = "auto", device = "0", ram_budget, worker, progress = "auto", config;
-  bool no_effective_rank = false, json = false;
+  JobFlags job;
+  bool no_effective_rank = false;
 };
 
 run::ActivationsSettings settings_of(const Flags& flags, const Session& session) {
   run::ActivationsSettings settings = flags.settings;
   settings.covariance = !flags.no_effective_rank;
-  run::RunSettings& run = settings.run;
-  run.backend = backend_of(flags.backend);
-  run.devices = parse_devices(flags.device);
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  run.ram_budget = budget.bytes;
-  run.ram_budget_source = budget.source_text();
-  run.worker = parse_worker(flags.worker);
-  run.blas_core = blas_core_wish();
-  run.command = session.arguments;
-  run.unset_variables = session.unset_variables;
+  settings.run = job_settings(settings.run, flags.job, session);
   return settings;
 }
 
 Ending run_activations(const Flags& flags, const Session& session) {
   const run::ActivationsSettings settings = settings_of(flags, session);
-  RunTalk talk(session, flags.progress);
+  RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_activations(settings, talk.hooks());
   talk.finish();
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kActivations,
                        .worker = settings.run.worker,
-                       .json = flags.json},
+                       .json = flags.job.json},
                       outcome, session);
 }
 
@@ -66,21 +58,7 @@ void add_activations(CLI::App& app, Session& session) {
   verb->add_flag("--hidden", settings.hidden, "hidden.L instead of mlp.L");
   verb->add_flag("--no-effective-rank", flags->no_effective_rank,
                  "Leave out the spectrum of the token covariance, which takes most of the time");
-  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "CUDA devices: all, 0, 0,2")->capture_default_str();
-  verb->add_option("--threads", run.threads, "Workers on the host (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_ram_budget(*verb, flags->ram_budget);
-  add_worker(*verb, flags->worker);
-  add_progress(*verb, flags->progress);
-  verb->add_flag("--restart", run.restart, "Discard what an earlier run left");
-  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_job_flags(*verb, run, flags->job);
   on_choice(*verb, session, [&session, flags] { return run_activations(*flags, session); });
 }
 

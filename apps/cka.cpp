@@ -1,5 +1,6 @@
 // The verb cka: how alike the layers of two dumps of activations are.
 #include "cells_ending.hpp"
+#include "job_flags.hpp"
 
 #include <vindex/run/cka_run.hpp>
 
@@ -11,34 +12,24 @@ namespace {
 
 struct Flags {
   run::CkaSettings settings;
-  std::string backend = "auto", device = "0", ram_budget, worker, progress = "auto", config;
-  bool json = false;
+  JobFlags job;
 };
 
 run::CkaSettings settings_of(const Flags& flags, const Session& session) {
   run::CkaSettings settings = flags.settings;
-  run::RunSettings& run = settings.run;
-  run.backend = backend_of(flags.backend);
-  run.devices = parse_devices(flags.device);
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  run.ram_budget = budget.bytes;
-  run.ram_budget_source = budget.source_text();
-  run.worker = parse_worker(flags.worker);
-  run.blas_core = blas_core_wish();
-  run.command = session.arguments;
-  run.unset_variables = session.unset_variables;
+  settings.run = job_settings(settings.run, flags.job, session);
   return settings;
 }
 
 Ending run_cka(const Flags& flags, const Session& session) {
   const run::CkaSettings settings = settings_of(flags, session);
-  RunTalk talk(session, flags.progress);
+  RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::compare_activations(settings, talk.hooks());
   talk.finish();
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kCka,
                        .worker = settings.run.worker,
-                       .json = flags.json},
+                       .json = flags.job.json},
                       outcome, session);
 }
 
@@ -75,22 +66,7 @@ void add_cka(CLI::App& app, Session& session) {
       ->capture_default_str();
   verb->add_option("--layers", settings.layers_a, "Layers of A, for example 0,1,15-20");
   verb->add_option("--layers-b", settings.layers_b, "Layers of B");
-  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "all, or numbers of CUDA devices")
-      ->capture_default_str();
-  verb->add_option("--threads", settings.run.threads, "Threads of the processor (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_ram_budget(*verb, flags->ram_budget);
-  add_worker(*verb, flags->worker);
-  add_progress(*verb, flags->progress);
-  verb->add_flag("--restart", settings.run.restart, "Discard what an earlier run left");
-  verb->add_flag("--json", flags->json, "The tables as one JSON document, numbers unrounded");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_job_flags(*verb, settings.run, flags->job);
   on_choice(*verb, session, [&session, flags] { return run_cka(*flags, session); });
 }
 

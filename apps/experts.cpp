@@ -1,5 +1,6 @@
 // The verb experts: how alike the routed experts of every layer are.
 #include "cells_ending.hpp"
+#include "job_flags.hpp"
 
 #include <vindex/run/experts_run.hpp>
 
@@ -13,30 +14,20 @@ namespace {
 
 struct Flags {
   run::ExpertsSettings settings;
-  std::string layers, roles, tensors, backend = "auto", device = "0", ram_budget, worker,
-                                      progress = "auto", config;
-  bool json = false;
+  JobFlags job;
+  std::string layers, roles, tensors;
 };
 
 run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
   run::ExpertsSettings settings = flags.settings;
-  run::RunSettings& run = settings.run;
-  run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
-  run.backend = backend_of(flags.backend);
-  run.devices = parse_devices(flags.device);
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  run.ram_budget = budget.bytes;
-  run.ram_budget_source = budget.source_text();
-  run.worker = parse_worker(flags.worker);
-  run.blas_core = blas_core_wish();
-  run.command = session.arguments;
-  run.unset_variables = session.unset_variables;
+  settings.run = job_settings(settings.run, flags.job, session);
+  settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
   return settings;
 }
 
 Ending run_experts(const Flags& flags, const Session& session) {
   const run::ExpertsSettings settings = settings_of(flags, session);
-  RunTalk talk(session, flags.progress);
+  RunTalk talk(session, flags.job.progress);
   const run::ExpertsOutcome outcome = run::measure_experts(settings, talk.hooks());
   talk.finish();
   if (outcome.run.measured_now > 0 && settings.vectors == 0 && !outcome.run.stopped) {
@@ -45,7 +36,7 @@ Ending run_experts(const Flags& flags, const Session& session) {
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kExperts,
                        .worker = settings.run.worker,
-                       .json = flags.json},
+                       .json = flags.job.json},
                       outcome.run, session);
 }
 
@@ -72,23 +63,8 @@ void add_experts(CLI::App& app, Session& session) {
                    "the\nexperts a second time")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "all, or numbers of CUDA devices")
-      ->capture_default_str();
-  verb->add_option("--threads", run.threads, "CPU workers (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_ram_budget(*verb, flags->ram_budget);
   verb->add_option("--model-config", run.model_config, "config.json of a single .safetensors");
-  add_worker(*verb, flags->worker);
-  add_progress(*verb, flags->progress);
-  verb->add_flag("--restart", run.restart, "Discard what an earlier run left");
-  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_job_flags(*verb, run, flags->job);
   on_choice(*verb, session, [&session, flags] { return run_experts(*flags, session); });
 }
 

@@ -12,6 +12,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace vindex::measure {
 namespace {
 
@@ -34,67 +38,90 @@ double sum_of(const LaneArray& lanes) {
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-/// Lane i has the elements i, i + 8, ...: the same for every vector width. Products of two float32
-/// are exact in float64, so that fusing them with their sums changes no bit; squares of differences
-/// are not.
-template <bool kFused>
-[[gnu::always_inline]] inline PairSums line_sums(const float* a, const float* b,
-                                                 std::int64_t count) {
-  LaneArray inner = {}, squares_a = {}, squares_b = {}, squares_d = {}, largest = {};
-  const auto add = [&](std::size_t lane, float left, float right) __attribute__((always_inline)) {
+/// Lane i has the elements i, i + 8, ...: the same for every vector width. The largest difference
+/// is the root of the largest square, to the bit: in binary arithmetic sqrt(d * d) is |d| unless
+/// the square leaves the range, which those of float32 do not.
+class LaneSums {
+ public:
+  void add(std::size_t lane, float left, float right) {
     const double x = left;
     const double y = right;
-    const double d = y - x;
-    const double size = std::abs(d);
-    if constexpr (kFused) {
-      inner[lane] = __builtin_fma(x, y, inner[lane]);
-      squares_a[lane] = __builtin_fma(x, x, squares_a[lane]);
-      squares_b[lane] = __builtin_fma(y, y, squares_b[lane]);
-    } else {
-      inner[lane] += x * y;
-      squares_a[lane] += x * x;
-      squares_b[lane] += y * y;
-    }
-    squares_d[lane] += d * d;
-    largest[lane] = size > largest[lane] ? size : largest[lane];
-  };
-  std::int64_t i = 0;
-  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += static_cast<std::int64_t>(kLanes)) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      add(lane, a[i + static_cast<std::int64_t>(lane)], b[i + static_cast<std::int64_t>(lane)]);
-    }
+    const double square = (y - x) * (y - x);
+    inner[lane] += x * y;
+    squares_a[lane] += x * x;
+    squares_b[lane] += y * y;
+    squares_d[lane] += square;
+    largest[lane] = square > largest[lane] ? square : largest[lane];
   }
-  for (std::size_t lane = 0; i < count; ++i, ++lane) {
-    add(lane, a[i], b[i]);
+  PairSums total() const {
+    return {sum_of(inner), sum_of(squares_a), sum_of(squares_b), sum_of(squares_d),
+            std::sqrt(*std::max_element(largest.begin(), largest.end()))};
   }
-  return {sum_of(inner), sum_of(squares_a), sum_of(squares_b), sum_of(squares_d),
-          *std::max_element(largest.begin(), largest.end())};
-}
+  LaneArray inner = {}, squares_a = {}, squares_b = {}, squares_d = {}, largest = {};
+};
 
 PairSums line_sums_baseline(const float* a, const float* b, std::int64_t count) {
-  return line_sums<false>(a, b, count);
+  LaneSums sums;
+  for (std::int64_t i = 0; i < count; ++i) {
+    sums.add(static_cast<std::size_t>(i) % kLanes, a[i], b[i]);
+  }
+  return sums.total();
 }
+
+#if defined(__x86_64__)
+/// Lanes 4 half to 4 half + 3.
+struct HalfSums {
+  __m256d inner, squares_a, squares_b, squares_d, largest;
+};
+
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline void add_four(const float* a, const float* b,
+                                                                     HalfSums& sums) {
+  const __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(a));
+  const __m256d y = _mm256_cvtps_pd(_mm_loadu_ps(b));
+  const __m256d difference = _mm256_sub_pd(y, x);
+  const __m256d square = _mm256_mul_pd(difference, difference);
+  // Products of two float32 are exact in float64: fusing them with their sums changes no bit.
+  sums.inner = _mm256_fmadd_pd(x, y, sums.inner);
+  sums.squares_a = _mm256_fmadd_pd(x, x, sums.squares_a);
+  sums.squares_b = _mm256_fmadd_pd(y, y, sums.squares_b);
+  sums.squares_d = _mm256_add_pd(sums.squares_d, square);
+  sums.largest = _mm256_max_pd(square, sums.largest);  // of a NaN the second one
+}
+
 [[gnu::target("avx2,fma")]] PairSums line_sums_avx2(const float* a, const float* b,
                                                     std::int64_t count) {
-  return line_sums<true>(a, b, count);
+  HalfSums low = {};
+  HalfSums high = {};
+  std::int64_t i = 0;
+  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += static_cast<std::int64_t>(kLanes)) {
+    add_four(a + i, b + i, low);
+    add_four(a + i + 4, b + i + 4, high);
+  }
+  LaneSums sums;
+  for (const auto& [half, at] : {std::pair<const HalfSums*, std::size_t>{&low, 0}, {&high, 4}}) {
+    _mm256_storeu_pd(sums.inner.data() + at, half->inner);
+    _mm256_storeu_pd(sums.squares_a.data() + at, half->squares_a);
+    _mm256_storeu_pd(sums.squares_b.data() + at, half->squares_b);
+    _mm256_storeu_pd(sums.squares_d.data() + at, half->squares_d);
+    _mm256_storeu_pd(sums.largest.data() + at, half->largest);
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) {
+    sums.add(lane, a[i], b[i]);
+  }
+  return sums.total();
 }
-[[gnu::target("avx512f,avx512dq,avx512vl")]] PairSums line_sums_avx512(const float* a,
-                                                                       const float* b,
-                                                                       std::int64_t count) {
-  return line_sums<true>(a, b, count);
-}
+#endif
 
 using LineSums = PairSums (*)(const float*, const float*, std::int64_t);
 
 LineSums best_line_sums() {
-  switch (decode::best_simd_level()) {
-    case decode::SimdLevel::kAvx512:
-      return line_sums_avx512;
-    case decode::SimdLevel::kAvx2:
-      return __builtin_cpu_supports("fma") != 0 ? line_sums_avx2 : line_sums_baseline;
-    default:
-      return line_sums_baseline;
+#if defined(__x86_64__)
+  if (decode::best_simd_level() != decode::SimdLevel::kBaseline &&
+      __builtin_cpu_supports("fma") != 0) {
+    return line_sums_avx2;
   }
+#endif
+  return line_sums_baseline;
 }
 
 /// Lines are stored rows of both; or of one, where the other, which is stored turned, is cut by its
