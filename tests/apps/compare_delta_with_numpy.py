@@ -77,8 +77,8 @@ def median_of_noise(g):
     return np.interp(0.5, share / share[-1], x)
 
 
-def by_numpy(delta):
-    s = np.linalg.svd(delta.astype(np.float64), compute_uv=False)
+def by_numpy(delta, s):
+    """Of a difference and its singular values."""
     power = s**2 / np.sum(s**2)
     p, n = min(delta.shape), max(delta.shape)
     g = p / n
@@ -90,9 +90,14 @@ def by_numpy(delta):
             "delta_var_at_k": np.array([power[:k].sum() for k in (1, 2, 4, 8, 16, 32, 64, 128, 256)])}
 
 
+def svd(matrix):
+    return np.linalg.svd(matrix.astype(np.float64), full_matrices=False)
+
+
 def overlaps(a, b):
+    """Of two decompositions."""
     out = {}
-    (ua, _, va), (ub, _, vb) = (np.linalg.svd(m.astype(np.float64), full_matrices=False) for m in (a, b))
+    (ua, _, va), (ub, _, vb) = a, b
     for side, left, right in (("right", va[:K].T, vb[:K].T), ("left", ua[:, :K], ub[:, :K])):
         cosines = np.linalg.svd(left.T @ right, compute_uv=False)
         out["overlap_" + side] = np.sum(cosines**2) / K
@@ -110,6 +115,7 @@ def main():
     base = (random.standard_normal((ROWS, COLS)) * 0.02).astype(np.float32)
     change = random.standard_normal((ROWS, RANK)) @ random.standard_normal((RANK, COLS))
     change /= np.sqrt(np.mean(change**2))
+    planted = svd(change)[2][:RANK]
     failures = 0
     lines = []
     for name in TYPES:
@@ -124,23 +130,25 @@ def main():
         with h5py.File(out, "r") as file:
             pair = {key: value[()] for key, value in file["pair"].items()}
         assert list(pair["layer"]) == list(range(len(LEVELS)))
+        a = decode(name, base)
+        of_a = svd(a)
         for layer, level in enumerate(LEVELS):
-            a, b = decode(name, base), decode(name, tuned[layer])
-            wanted = by_numpy(b - a)
+            b = decode(name, tuned[layer])
+            delta = svd(b - a)
+            wanted = by_numpy(b - a, delta[1])
             for key, value in wanted.items():
                 good = np.allclose(pair[key][layer], value, rtol=1e-5, atol=0)
                 failures += not good
                 if not good:
                     print(name, level, key, pair[key][layer], "numpy", value)
-            for key, value in overlaps(a, b).items():
+            for key, value in overlaps(of_a, svd(b)).items():
                 # Angles: 0.01 degrees, since near 0 an arc cosine in float64 of float32 vectors knows no more.
                 good = np.allclose(pair[key][layer], value, atol=0.05 if key.startswith("angles") else 2e-5)
                 failures += not good
                 if not good:
                     print(name, level, key, pair[key][layer], "numpy", value)
             failures += pair["overlap_right_null"][layer] != K / COLS or pair["overlap_left_null"][layer] != K / ROWS
-            planted = np.linalg.svd(change, full_matrices=False)[2][:RANK]
-            top = np.linalg.svd(b.astype(np.float64) - a, full_matrices=False)[2][:RANK]
+            top = delta[2][:RANK]
             lines.append(f"| {name} {level:g} | {pair['relative_error'][layer]:.2g} | {pair['delta_rank_gd'][layer]} | {pair['delta_rank_edge'][layer]} "
                          f"| {pair['delta_effective_rank'][layer]:.3g} | {pair['delta_effective_rank_null'][layer]:.3g} "
                          f"| {pair['delta_stable_rank'][layer]:.3g} | {pair['delta_stable_rank_null'][layer]:.3g} "
