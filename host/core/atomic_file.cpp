@@ -1,5 +1,6 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/process_name.hpp>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <string_view>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -20,12 +22,7 @@
 namespace vindex {
 
 namespace {
-constexpr const char* kMark = ".tmp.";
-
-std::string temporary_name(const std::string& path) {
-  static std::atomic<unsigned> sequence{0};
-  return fmt::format("{}{}{}.{}.{}", path, kMark, host_name(), getpid(), sequence++);
-}
+constexpr std::string_view kMark = ".tmp.";
 
 /// Owner of a temporary file, from its name; empty host if the name is none of ours.
 struct Owner {
@@ -66,6 +63,7 @@ void throw_output_error(const char* id, int error_number, const std::string& wha
     case EDQUOT:
     case EIO:
     case EFBIG:
+    case EINTR:
       throw SystemError(id, error_number, what);
     default:
       throw OutputError(id, what + ": " + std::string(strerror(error_number)));
@@ -167,20 +165,30 @@ void remove_file(const std::string& path) {
   }
 }
 
+std::string temporary_name(const std::string& path) {
+  static std::atomic<unsigned> sequence{0};
+  return fmt::format("{}{}{}.{}.{}", path, kMark, host_name(), getpid(), sequence++);
+}
+
+void remove_leftovers_of(const std::string& path) {
+  remove_leftovers(folder_of(path), file_name_of(path) + std::string(kMark));
+}
+
 void remove_leftovers(const std::string& folder, const std::string& prefix) {
   constexpr std::time_t kForeignSeconds = 24 * 3600;
-  const std::string mark = kMark;
+  const bool of_one_file = prefix.ends_with(kMark);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
   if (!listing) {
     return;
   }
   while (const dirent* entry = readdir(listing.get())) {
     const std::string name = entry->d_name;
-    const std::size_t at = name.rfind(mark);
-    if (!name.starts_with(prefix) || at == std::string::npos) {
+    const std::size_t at = name.rfind(kMark);
+    if (!name.starts_with(prefix) || at == std::string::npos ||
+        (of_one_file && at + kMark.size() != prefix.size())) {
       continue;
     }
-    const Owner owner = owner_of(name.substr(at + mark.size()));
+    const Owner owner = owner_of(name.substr(at + kMark.size()));
     const std::string path = folder + "/" + name;
     struct stat status = {};
     if (owner.host.empty() || stat(path.c_str(), &status) != 0) {

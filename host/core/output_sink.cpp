@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_sink.hpp>
 #include <vindex/core/standard_output.hpp>
 
@@ -17,6 +18,7 @@ OutputSink::OutputSink(const std::string& target, const OutputErrorIds& ids) {
   if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     throw OutputError(ids.create, printable(target) + ": exists and is no regular file");
   }
+  remove_leftovers_of(target);
   file_.emplace(target, ids);
 }
 

@@ -10,6 +10,7 @@
 #include "text_sink.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/measure/metrics.hpp>
 
 #include <fmt/format.h>
@@ -76,7 +77,9 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
   const StoredRow& first = *layers.begin()->second.begin()->second;
   const std::size_t experts = layers.begin()->second.size();
   make_output_folder(folder);
-  AtomicFile file(folder + "/gate_vectors.bin");
+  const std::string target = folder + "/gate_vectors.bin";
+  remove_leftovers_of(target);
+  AtomicFile file(target);
   Json index;
   index["schema"] = "vindex-gate-vectors/1";
   index["model"] = input.reader.description().model;

@@ -5,6 +5,7 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -22,9 +23,11 @@ struct MergeInputs {
   std::vector<std::string> folders;  ///< as given
 };
 
-void add_folder(MergeInputs& inputs, const std::string& folder) {
+void add_folder(MergeInputs& inputs, const std::string& folder, const std::string& output) {
   const PartFiles files = list_parts(folder);
-  if (files.runs.empty() && files.parts.empty()) {
+  // Of the output itself and empty: a merge that ended while it removed what it had merged.
+  const bool is_merged = file_exists(output) && same_file(folder, parts_folder(output));
+  if (files.runs.empty() && files.parts.empty() && !is_merged) {
     throw MissingInputError("E-MERGE-EMPTY", printable(folder) + " holds no parts of a vindex run");
   }
   inputs.runs.insert(inputs.runs.end(), files.runs.begin(), files.runs.end());
@@ -38,7 +41,7 @@ void tidy(std::vector<std::string>& paths) {
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
 }
 
-MergeInputs sort_inputs(const std::vector<std::string>& given) {
+MergeInputs sort_inputs(const std::vector<std::string>& given, const std::string& output) {
   MergeInputs inputs;
   for (std::string path : given) {
     while (path.size() > 1 && path.back() == '/') {
@@ -49,7 +52,7 @@ MergeInputs sort_inputs(const std::vector<std::string>& given) {
       throw MissingInputError("E-MERGE-MISSING", printable(path) + " does not exist");
     }
     if (S_ISDIR(status.st_mode)) {
-      add_folder(inputs, path);
+      add_folder(inputs, path, output);
       continue;
     }
     if (file_name_of(path).starts_with("part-")) {
@@ -93,7 +96,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   }
   const std::string output = resolve_output(path);
   require_replaceable(output);
-  MergeInputs inputs = sort_inputs(parts);
+  MergeInputs inputs = sort_inputs(parts, output);
   for (const std::string& file : inputs.files) {
     if (same_file(file, output)) {
       throw OutputError("E-OUT-INPUT", printable(path) + " is also an input of the merge");
@@ -125,7 +128,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   for (const std::string& source : sources) {
     gathered.add_file(source);
   }
-  remove_leftovers(folder_of(output), file_name_of(output) + ".tmp.");
+  remove_leftovers_of(output);
   const std::vector<const StoredRow*> rows = gathered.sorted();
   publish_results(output, description, rows, gathered.pool());
   gathered.pool().close_all();

@@ -2,6 +2,7 @@
 
 #include "heartbeat.hpp"
 #include "results_file.hpp"
+#include "run_lock.hpp"
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/digest.hpp>
@@ -79,7 +80,8 @@ PartFiles list_parts(const std::string& folder) {
     }
     throw SystemError("E-PART-FOLDER", errno, "cannot list " + printable(folder));
   }
-  while (const dirent* entry = readdir(listing.get())) {
+  errno = 0;
+  for (const dirent* entry = nullptr; (entry = readdir(listing.get())) != nullptr; errno = 0) {
     const std::string name = entry->d_name;
     if (!name.ends_with(kExtension)) {
       continue;
@@ -89,6 +91,9 @@ PartFiles list_parts(const std::string& folder) {
     } else if (name.starts_with("part-")) {
       files.parts.push_back(folder + "/" + name);
     }
+  }
+  if (errno != 0) {  // no end of the list: what is missing in it would be measured again, or lost
+    throw SystemError("E-PART-FOLDER", errno, "cannot list " + printable(folder));
   }
   std::sort(files.runs.begin(), files.runs.end());
   std::sort(files.parts.begin(), files.parts.end());
@@ -160,6 +165,17 @@ void publish_results(const std::string& path, const FileDescription& description
   file.publish();
 }
 
+namespace {
+void remove_temporaries(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  while (const dirent* entry = listing ? readdir(listing.get()) : nullptr) {
+    if (const std::string name = entry->d_name; name.find(".tmp.") != std::string::npos) {
+      ::unlink((folder + "/" + name).c_str());
+    }
+  }
+}
+}  // namespace
+
 std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag) {
   const std::string name = file_name_of(path);
   const std::string prefix = "part-" + tag + "-";
@@ -178,6 +194,9 @@ void remove_parts(const std::string& folder) {
   for (const std::string& tag : heartbeat_tags(folder)) {
     remove_file(heartbeat_path(folder, tag));
   }
+  // What killed workers left would keep the folder. Nobody works here any more, on no machine.
+  remove_stale_locks(folder);
+  remove_temporaries(folder);
   ::rmdir(folder.c_str());
 }
 

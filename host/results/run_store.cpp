@@ -7,6 +7,7 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/results/run_store.hpp>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ class Store final : public RunStore {
     make_folder();
     try {
       lock_.emplace(folder_, tag_);
-      remove_leftovers(folder_of(path_), file_name_of(path_) + ".tmp.");
+      remove_leftovers_of(path_);
       remove_leftovers(folder_, "");
       if (restart) {
         discard();

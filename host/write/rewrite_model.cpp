@@ -2,6 +2,7 @@
 #include "tensor_copy.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/shard/gguf.hpp>
 #include <vindex/write/gguf_writer.hpp>
@@ -202,6 +203,7 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
     if (model.shards.size() == 1 && !store.file().empty()) {
       require_free_target(target, options.replace);
       require_free_space(target, bytes_of(model));
+      remove_leftovers_of(target);
       AtomicFile file(target, kOutputErrors);
       write_shard(model, 0, tensors.front(), copy, file);
       file.publish();

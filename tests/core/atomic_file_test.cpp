@@ -4,6 +4,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/atomic_file.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_sink.hpp>
 
 #include <gtest/gtest.h>
@@ -120,7 +121,10 @@ TEST(AtomicFile, AKillLeavesATemporaryNameThatTheNextOneRemoves) {
   ::waitpid(child, nullptr, 0);
   AtomicFile live(folder / "a");
   ASSERT_EQ(names_in(folder.path()).size(), 2U);
-  remove_leftovers(folder.path(), "a.tmp.");
+  remove_leftovers_of(folder / "b");  // of another output
+  remove_leftovers_of(folder / "a.tmp");
+  EXPECT_EQ(names_in(folder.path()).size(), 2U);
+  remove_leftovers_of(folder / "a");
   EXPECT_EQ(names_in(folder.path()).size(), 1U);
   live.publish();
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
@@ -131,6 +135,22 @@ TEST(AtomicFile, SpaceThatIsNotThereIsAFullDisk) {
   require_free_space(folder / "a", 1);
   EXPECT_EQ(testing::error_of([&] { require_free_space(folder / "a", ~std::uint64_t{0}); }),
             "E-OUT-SPACE");
+}
+
+TEST(OutputSink, TheNextOneRemovesWhatAKilledOneLeft) {
+  const TemporaryFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    OutputSink sink(folder / "a");
+    sink.write(bytes_of("half"));
+    ::_exit(0);  // no destructor runs
+  }
+  ::waitpid(child, nullptr, 0);
+  ASSERT_EQ(names_in(folder.path()).size(), 1U);
+  OutputSink sink(folder / "a");
+  sink.write(bytes_of("whole"));
+  sink.commit();
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
 TEST(OutputSink, WritesInOrderAndOnlyWhatIsCommittedStays) {

@@ -1,0 +1,16 @@
+// Owns the temporary names that files have until they are whole, and what killed processes leave
+// under them.
+#pragma once
+
+#include <string>
+
+namespace vindex {
+
+/// A new name beside `path` that says which process of which machine uses it.
+std::string temporary_name(const std::string& path);
+
+/// Removes what killed processes left under temporary names of the file `path`, and of no other:
+/// those of this machine at once, those of others after a day.
+void remove_leftovers_of(const std::string& path);
+
+}  // namespace vindex
