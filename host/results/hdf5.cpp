@@ -1,10 +1,14 @@
 #include "hdf5.hpp"
 
 #include "hdf5_common.hpp"
+#include "storage_failure.hpp"
 
 #include <hdf5_hl.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <memory>
 
 namespace vindex::results::h5 {
 
@@ -32,9 +36,47 @@ std::recursive_mutex& LibraryLock::mutex() {
   return *mutex;
 }
 
+namespace {
+
+struct MemoryErrors {
+  hid_t no_space, cannot_allocate;
+};
+
+/// The names are calls of the library, which forget what went wrong before: asked for early.
+const MemoryErrors& memory_errors() {
+  static const MemoryErrors errors = {H5E_NOSPACE, H5E_CANTALLOC};
+  return errors;
+}
+
+}  // namespace
+
+void rethrow_cause() {
+  rethrow_failed_transfer();
+  bool lacks_memory = false;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned /*depth*/, const H5E_error2_t* error, void* lacks) -> herr_t {
+        const MemoryErrors& memory = memory_errors();
+        *static_cast<bool*>(lacks) |=
+            error->min_num == memory.no_space || error->min_num == memory.cannot_allocate;
+        return 0;
+      },
+      &lacks_memory);
+  if (lacks_memory) {
+    throw Error(ExitCode::kInternal, "E-MEMORY", "out of memory in the HDF5 library");
+  }
+}
+
+void require_room_for_a_file() {
+  constexpr std::size_t kBytes = 1U << 20U;
+  const std::unique_ptr<std::byte[]> room(new std::byte[kBytes]);
+  std::fill_n(static_cast<volatile std::byte*>(room.get()), 1, std::byte{});  // it is asked for
+}
+
 void quiet() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
+  (void)memory_errors();
 }
 
 hid_t memory_type(Type type) {
@@ -161,9 +203,11 @@ void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packe
 
 File File::create(Storage& storage, std::string label) {
   const LibraryLock lock;
+  forget_failed_transfer();
   File file;
   file.storage_ = &storage;
   file.label_ = std::move(label);
+  require_room_for_a_file();
   const Handle access = access_list(storage);
   file.handle_ =
       Handle(written(H5Fcreate("vindex", H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), file.label_));

@@ -25,9 +25,19 @@ class LibraryLock {
 /// Opens the library's quiet mode on this thread: no error stack on stderr, no plugins.
 void quiet();
 
-/// `id` unless the library refused; then an error. Writing: internal (70); reading: FormatError.
+/// Throws what kept the library's last call from its work, where that is no fault of the file: what
+/// failed in the storage under it, or Error E-MEMORY (70) where it found no memory.
+void rethrow_cause();
+
+/// Throws std::bad_alloc where a file cannot be opened for want of memory: libhdf5 1.10 takes a
+/// quarter of a MiB for it and crashes where it does not get it.
+void require_room_for_a_file();
+
+/// `id` unless the library refused; then the cause, or an error. Writing: internal (70); reading:
+/// FormatError.
 inline std::int64_t written(std::int64_t result, const std::string& what) {
   if (result < 0) {
+    rethrow_cause();
     throw Error(ExitCode::kInternal, "E-HDF5", "the HDF5 library failed to write " + what);
   }
   return result;
@@ -36,6 +46,7 @@ inline std::int64_t written(std::int64_t result, const std::string& what) {
 inline std::int64_t was_read(std::int64_t result, const std::string& label,
                              const std::string& what) {
   if (result < 0) {
+    rethrow_cause();
     throw FormatError("E-RESULTS-HDF5", printable(label),
                       "cannot read " + printable(what) + " (damaged, or no results file)");
   }

@@ -1,6 +1,7 @@
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
 #include "heap_strings.hpp"
+#include "storage_failure.hpp"
 
 #include <vindex/core/checked.hpp>
 
@@ -14,9 +15,11 @@ namespace vindex::results::h5 {
 File File::open(Storage& storage, std::string label) {
   const LibraryLock lock;
   quiet();
+  forget_failed_transfer();
   File file;
   file.storage_ = &storage;
   file.label_ = std::move(label);
+  require_room_for_a_file();
   Handle access(written(H5Pcreate(H5P_FILE_ACCESS), "an access list"));
   Storage* info = &storage;
   written(H5Pset_driver(access.id(), storage_driver(), &info), "an access list");
@@ -24,6 +27,7 @@ File File::open(Storage& storage, std::string label) {
   const hid_t id = H5Fopen("vindex", H5F_ACC_RDONLY, access.id());
   storage.rethrow_failure();
   if (id < 0) {
+    rethrow_cause();
     throw FormatError("E-RESULTS-HDF5", printable(file.label_),
                       "no HDF5 file, or a damaged or truncated one");
   }
@@ -231,6 +235,7 @@ void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t
         where_);
   } else if (H5Dread(id(), memory_type(type), memory_space.id(), file_space.id(), H5P_DEFAULT,
                      data) < 0) {
+    rethrow_cause();
     throw FormatError("E-RESULTS-DATA", printable(where_),
                       "cannot be read: a checksum is wrong or the file is damaged");
   }
@@ -281,6 +286,7 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
         H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
     if (result < 0) {
       H5Dvlen_reclaim(memory, space.id(), H5P_DEFAULT, pointers.data());
+      rethrow_cause();
       throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), "cannot be read");
     }
     out.reserve(count);
@@ -354,7 +360,7 @@ std::int64_t File::integer_attribute(const std::string& path, const std::string&
 
 bool File::is_scale(const Dataset& dataset) const {
   const LibraryLock lock;
-  return H5DSis_scale(dataset.id()) > 0;
+  return was_read(H5DSis_scale(dataset.id()), dataset.where_, "its scale") > 0;
 }
 
 bool File::has_scale(const Dataset& dataset, std::size_t dimension,

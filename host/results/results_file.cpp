@@ -8,6 +8,7 @@
 #include <climits>
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
@@ -17,7 +18,13 @@ namespace vindex::results {
 
 bool file_exists(const std::string& path) {
   struct stat status = {};
-  return stat(path.c_str(), &status) == 0;
+  if (stat(path.c_str(), &status) == 0) {
+    return true;
+  }
+  if (errno != ENOENT && errno != ENOTDIR) {  // what cannot be seen may hold results
+    throw SystemError("E-RESULTS-OPEN", errno, "cannot examine " + printable(path));
+  }
+  return false;
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -48,8 +55,15 @@ std::string resolve_output(const std::string& path) {
                                                            &std::free);
     return real ? std::string(real.get()) : path;
   }
+  if (errno != ENOENT && errno != ENOTDIR) {
+    throw_output_error("E-OUT-PATH", errno, "cannot examine " + printable(path));
+  }
   const std::string folder = folder_of(path);
-  if (stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+  const bool found = stat(folder.c_str(), &status) == 0;
+  if (!found && errno != ENOENT && errno != ENOTDIR) {
+    throw_output_error("E-OUT-PATH", errno, "cannot examine folder " + printable(folder));
+  }
+  if (!found || !S_ISDIR(status.st_mode)) {
     throw OutputError("E-OUT-PATH", "folder " + printable(folder) + " does not exist");
   }
   return path;

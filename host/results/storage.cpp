@@ -1,6 +1,7 @@
 #include "storage.hpp"
 
 #include "heap_strings.hpp"
+#include "storage_failure.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
 #include <limits>
 #include <memory>
@@ -32,7 +34,7 @@ bool MemoryStorage::write(std::uint64_t offset, std::span<const std::byte> bytes
     if (offset + bytes.size() > bytes_.size()) {
       bytes_.resize(offset + bytes.size());
     }
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return false;
   }
   std::memcpy(bytes_.data() + offset, bytes.data(), bytes.size());
@@ -146,7 +148,7 @@ bool FileStorage::write(std::uint64_t offset, std::span<const std::byte> bytes) 
     try {
       unwritten_[offset].assign(bytes.begin(), bytes.end());
     } catch (const std::bad_alloc&) {
-      return false;
+      return false;  // the error of the write is the one to tell
     }
   }
   return true;
@@ -226,6 +228,22 @@ haddr_t driver_get_eof(const H5FD_t* file, H5FD_mem_t /*type*/) {
   return self(file)->storage->size();
 }
 
+thread_local std::exception_ptr failed_transfer;
+
+/// A storage that failed (`has_failed`) without an error of its own found no memory.
+herr_t note_failure(const Storage& storage, bool has_failed = true) noexcept {
+  try {
+    storage.rethrow_failure();
+    if (!has_failed) {
+      return -1;
+    }
+    throw std::bad_alloc();
+  } catch (...) {
+    failed_transfer = std::current_exception();
+  }
+  return -1;
+}
+
 bool in_range(haddr_t address, std::size_t size) {
   return address <= static_cast<haddr_t>(std::numeric_limits<std::int64_t>::max()) &&
          size <= static_cast<haddr_t>(std::numeric_limits<std::int64_t>::max()) - address;
@@ -235,16 +253,24 @@ herr_t driver_read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_
                    std::size_t size, void* buffer) {
   const std::span<std::byte> out(static_cast<std::byte*>(buffer), size);
   Storage& storage = *self(file)->storage;
-  return in_range(address, size) && storage.read(address, out) &&
-                 (!self(file)->foreign || heap_is_sound(storage, address, out))
-             ? 0
-             : -1;
+  if (!in_range(address, size)) {
+    return -1;
+  }
+  if (!storage.read(address, out)) {
+    return note_failure(storage);
+  }
+  const bool is_sound = !self(file)->foreign || heap_is_sound(storage, address, out);
+  return is_sound ? 0 : note_failure(storage, false);
 }
 
 herr_t driver_write(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address,
                     std::size_t size, const void* buffer) {
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(buffer), size);
-  return in_range(address, size) && self(file)->storage->write(address, bytes) ? 0 : -1;
+  if (!in_range(address, size)) {
+    return -1;
+  }
+  Storage& storage = *self(file)->storage;
+  return storage.write(address, bytes) ? 0 : note_failure(storage);
 }
 
 herr_t driver_truncate(H5FD_t* file, hid_t /*transfer*/, hbool_t /*closing*/) {
@@ -252,7 +278,7 @@ herr_t driver_truncate(H5FD_t* file, hid_t /*transfer*/, hbool_t /*closing*/) {
   if (driver->end_of_allocation == driver->storage->size()) {
     return 0;
   }
-  return driver->storage->resize(driver->end_of_allocation) ? 0 : -1;
+  return driver->storage->resize(driver->end_of_allocation) ? 0 : note_failure(*driver->storage);
 }
 
 H5FD_class_t make_class() {
@@ -278,6 +304,14 @@ H5FD_class_t make_class() {
 }
 
 }  // namespace
+
+void rethrow_failed_transfer() {
+  if (failed_transfer != nullptr) {
+    std::rethrow_exception(std::exchange(failed_transfer, nullptr));
+  }
+}
+
+void forget_failed_transfer() noexcept { failed_transfer = nullptr; }
 
 std::int64_t storage_driver() {
   static const H5FD_class_t driver_class = make_class();
