@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <new>
@@ -40,6 +41,9 @@ Examples:
   vindex synth kimi-k2-mini -o mini             a small model with known spectra
 
 MODEL is a Hugging Face folder, one .safetensors, or one .gguf (any split finds the rest).)";
+
+constexpr const char* kOutOfMemory =
+    "vindex: E-MEMORY: out of memory; a smaller --ram-budget or fewer --threads may help\n";
 
 /// The one line that says why the program does not end with 0.
 int fail(const std::string& text, ExitCode code) {
@@ -135,9 +139,31 @@ int run(int argc, char** argv) {
   return ending.code() == ExitCode::kOk ? 0 : fail(ending.reason(), ending.code());
 }
 
+/// The last word where an exception has nobody to catch it, or no memory is left to throw one in:
+/// one line and an exit code all the same. What is on disk is as after a kill: valid.
+[[noreturn]] void end_at_once() noexcept {
+  const auto say = [](const char* text) { (void)!::write(STDERR_FILENO, text, std::strlen(text)); };
+  try {
+    if (const std::exception_ptr error = std::current_exception()) {
+      std::rethrow_exception(error);
+    }
+    say("vindex: E-INTERNAL: ended by a library\n");
+  } catch (const std::bad_alloc&) {
+    say(kOutOfMemory);
+  } catch (const std::exception& error) {
+    say("vindex: E-INTERNAL: nothing could handle this: ");
+    say(error.what());
+    say("\n");
+  } catch (...) {
+    say("vindex: E-INTERNAL: nothing could handle an exception\n");
+  }
+  std::_Exit(static_cast<int>(ExitCode::kInternal));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(end_at_once);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an ordinary error of write()
   keep_standard_descriptors();
@@ -148,8 +174,8 @@ int main(int argc, char** argv) {
   } catch (const vindex::Error& error) {
     code = vindex::is_closed_output(error) ? 0 : fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {
-    code = fail("E-MEMORY: out of memory; a smaller --ram-budget or fewer --threads may help",
-                ExitCode::kInternal);
+    std::fputs(kOutOfMemory, stderr);  // nothing is put together: there is no memory for it
+    code = static_cast<int>(ExitCode::kInternal);
   } catch (const std::exception& error) {
     code = fail(fmt::format("E-INTERNAL: {}", error.what()), ExitCode::kInternal);
   }

@@ -1,4 +1,5 @@
 #include <vindex/bench/sampling.hpp>
+#include <vindex/core/threads.hpp>
 
 #include <exception>
 #include <mutex>
@@ -26,8 +27,9 @@ double run_together(int workers, const std::function<void(int)>& work) {
   std::exception_ptr failure;
   std::vector<std::thread> threads;
   const double start = wall_seconds();
-  for (int worker = 0; worker < workers; ++worker) {
-    threads.emplace_back([&, worker] {
+  bool together = true;
+  for (int worker = 0; worker < workers && together; ++worker) {
+    together = start_thread(threads, [&, worker] {
       try {
         work(worker);
       } catch (...) {
@@ -40,6 +42,9 @@ double run_together(int workers, const std::function<void(int)>& work) {
   }
   for (std::thread& thread : threads) {
     thread.join();
+  }
+  if (!together) {
+    throw_no_thread("measuring together");
   }
   if (failure != nullptr) {
     std::rethrow_exception(failure);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <future>
+#include <memory>
 #include <span>
 #include <thread>
 #include <utility>
@@ -23,6 +24,8 @@ void write_packed_rows(h5::File& file, h5::Dataset& dataset, std::uint64_t count
                        std::uint64_t step, std::uint64_t elements, const Fetch& fetch) {
   constexpr std::uint64_t kMostBytes = 64U << 20U;  // of all chunks on their way
   const std::uint64_t fitting = kMostBytes / std::max<std::uint64_t>(elements * sizeof(T), 1);
+  // Where the system has no thread to give, a chunk is packed when it is its turn.
+  constexpr auto kWhereThereIsAThread = std::launch::async | std::launch::deferred;
   const std::uint64_t window = std::clamp<std::uint64_t>(
       std::min<std::uint64_t>(std::thread::hardware_concurrency(), fitting), 1, 32);
   std::deque<std::pair<std::uint64_t, std::future<std::vector<std::byte>>>> packing;
@@ -37,9 +40,11 @@ void write_packed_rows(h5::File& file, h5::Dataset& dataset, std::uint64_t count
     }
     std::vector<T> block(elements, T{});
     fetch(first, std::span(block));
-    packing.emplace_back(first, std::async(std::launch::async, [block = std::move(block)] {
-                           return pack_chunk(std::as_bytes(std::span(block)), sizeof(T));
-                         }));
+    // Not handed over but copied: where there is no thread it is taken a second time.
+    const auto pack = [block = std::make_shared<const std::vector<T>>(std::move(block))] {
+      return pack_chunk(std::as_bytes(std::span(*block)), sizeof(T));
+    };
+    packing.emplace_back(first, std::async(kWhereThereIsAThread, pack));
   }
   while (!packing.empty()) {
     write_first();

@@ -2,6 +2,7 @@
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
@@ -16,7 +17,6 @@
 #include <map>
 #include <random>
 #include <set>
-#include <thread>
 #include <tuple>
 
 namespace vindex::run {
@@ -102,35 +102,20 @@ double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::i
     double best = 0.0;
     for (int round = 0; round < 2; ++round) {
       const Clock::time_point start = Clock::now();
-      std::vector<std::thread> calls;
-      std::vector<std::exception_ptr> errors(static_cast<std::size_t>(limits.concurrent_calls));
-      for (std::exception_ptr& error : errors) {
-        calls.emplace_back([&] {
-          try {
-            std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-            std::vector<measure::MatrixInput*> pointers;
-            for (std::size_t i = 0; i < count; ++i) {
-              inputs.push_back(measure::make_memory_input(noise.matrix()));
-              pointers.push_back(inputs.back().get());
-            }
-            std::vector<measure::MatrixReport> reports(count);
-            backend->measure(pointers, options, 0, reports);
-          } catch (...) {
-            error = std::current_exception();
-          }
-        });
-      }
-      for (std::thread& call : calls) {
-        call.join();
-      }
-      for (const std::exception_ptr& error : errors) {
-        if (error != nullptr) {
-          std::rethrow_exception(error);
+      const auto calls = static_cast<std::size_t>(limits.concurrent_calls);
+      for_each_index(calls, calls, [&](std::size_t /*worker*/, std::size_t /*call*/) {
+        std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
+        std::vector<measure::MatrixInput*> pointers;
+        for (std::size_t i = 0; i < count; ++i) {
+          inputs.push_back(measure::make_memory_input(noise.matrix()));
+          pointers.push_back(inputs.back().get());
         }
-      }
+        std::vector<measure::MatrixReport> reports(count);
+        backend->measure(pointers, options, 0, reports);
+      });
       const double seconds = seconds_since(start);
-      best = std::max(best, static_cast<double>(count * errors.size()) *
-                                measuring_cost(rows, cols, options) / seconds);
+      best = std::max(
+          best, static_cast<double>(count * calls) * measuring_cost(rows, cols, options) / seconds);
       if (seconds > kMostSeconds) {
         break;
       }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace vindex::run {
@@ -182,8 +183,10 @@ class Runner {
     const std::uint64_t kept = kept_staging(shared->plan, unit_budget);
     shared->staging = std::make_unique<StagingPool>(
         [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
+    const std::vector<std::int32_t> calls = shared->job->lanes().calls;
+    const std::int32_t wanted = std::accumulate(calls.begin(), calls.end(), 0);
     shared->pool = std::make_unique<WorkerPool>(
-        shared->plan.units, unit_budget - kept, shared->job->lanes().calls,
+        shared->plan.units, unit_budget - kept, calls,
         [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
           return std::make_shared<UnitStream>(
               shared->job->models(), unit,
@@ -201,6 +204,10 @@ class Runner {
             shared->rows->fail(std::current_exception());
           }
         });
+    if (const std::int32_t had = shared->pool->consumers(); had < wanted) {
+      say(fmt::format("the system gave threads for {} of {} workers; the run goes on with them",
+                      had, wanted));
+    }
     snapshot_.started_seconds = now();
   }
 

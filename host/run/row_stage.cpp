@@ -1,6 +1,7 @@
 #include "row_stage.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/threads.hpp>
 #include <vindex/model/product.hpp>
 
 #include <algorithm>
@@ -33,8 +34,10 @@ RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions
     : index_(index), options_(options), rows_(rows), raw_(kMostReports, queue_bytes) {
   const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
   const std::int32_t count = std::clamp(cores / 4, 1, kMostThreads);
-  for (std::int32_t i = 0; i < count; ++i) {
-    threads_.emplace_back([this] { work(); });
+  for (std::int32_t i = 0; i < count && start_thread(threads_, [this] { work(); }); ++i) {
+  }
+  if (threads_.empty()) {
+    throw_no_thread("the rows of results");
   }
 }
 

@@ -1,3 +1,4 @@
+#include <vindex/core/threads.hpp>
 #include <vindex/run/worker_pool.hpp>
 
 #include <numeric>
@@ -28,13 +29,26 @@ WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_bud
       process_(std::move(process)),
       finished_(std::move(finished)),
       queue_(units.size() + 1, kWeightLimit) {
-  consumers_left_ = std::accumulate(calls.begin(), calls.end(), 0);
-  const std::size_t ahead = static_cast<std::size_t>(consumers_left_) + kMoreAhead;
-  threads_.emplace_back([this, ahead] { begin_units(ahead); });
-  for (std::size_t device = 0; device < calls.size(); ++device) {
-    for (std::int32_t i = 0; i < calls[device]; ++i) {
-      threads_.emplace_back([this, device] { consume(device); });
+  const std::int32_t wanted = std::accumulate(calls.begin(), calls.end(), 0);
+  consumers_left_ = wanted;
+  const std::size_t ahead = static_cast<std::size_t>(wanted) + kMoreAhead;
+  if (!start_thread(threads_, [this, ahead] { begin_units(ahead); })) {
+    throw_no_thread("reading");
+  }
+  // Every device gets its first consumer before any gets a second: there may be too few threads.
+  for (std::int32_t i = 0; i < wanted; ++i) {
+    for (std::size_t device = 0; device < calls.size(); ++device) {
+      consumers_ +=
+          i < calls[device] && start_thread(threads_, [this, device] { consume(device); }) ? 1 : 0;
     }
+  }
+  if (consumers_ == 0) {
+    stop();
+    join();
+    throw_no_thread("measuring");
+  }
+  for (std::int32_t i = consumers_; i < wanted; ++i) {
+    leave();
   }
 }
 
@@ -124,6 +138,10 @@ void WorkerPool::consume(std::size_t device) {
   } catch (...) {
     fail(std::current_exception());
   }
+  leave();
+}
+
+void WorkerPool::leave() {
   if (--consumers_left_ == 0) {
     finished_();
   }

@@ -33,7 +33,8 @@ class WorkerPool {
   using Process = std::function<void(LoadedUnit&, std::size_t device)>;
 
   /// `calls`: per device, how many units it takes at once. `finished` is called by the last
-  /// consumer, when nothing more will be processed.
+  /// consumer, when nothing more will be processed. Where the system has fewer threads to give, one
+  /// consumer is enough; Error E-THREADS (70) where there is none.
   WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
              const std::vector<std::int32_t>& calls, Load load, Process process,
              std::function<void()> finished);
@@ -41,6 +42,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
+  /// How many there are: fewer than asked for where the system gave no more threads.
+  std::int32_t consumers() const { return consumers_; }
   /// No further unit is begun, and whoever waits for bytes is woken; matrices in work are not
   /// waited for.
   void stop();
@@ -57,6 +60,7 @@ class WorkerPool {
   using Unit = std::shared_ptr<LoadedUnit>;
   void begin_units(std::size_t ahead);
   void consume(std::size_t device);
+  void leave();
 
   const std::vector<WorkUnit>& units_;
   std::shared_ptr<MemoryBudget> budget_;
@@ -64,6 +68,7 @@ class WorkerPool {
   Process process_;
   std::function<void()> finished_;
   BoundedQueue<Unit> queue_;
+  std::int32_t consumers_ = 0;
   std::atomic<std::int32_t> consumers_left_{0};
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;
