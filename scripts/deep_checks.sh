@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The checks that take longer than a push should wait for: every test under address and undefined-behaviour sanitizers,
-# the threaded parts under the thread sanitizer, a minute of every fuzz target, clang-tidy over every host source. To be
-# run before a release and after large changes.
+# the threaded parts under the thread sanitizer, every system call of short runs failing, a minute of every fuzz target,
+# clang-tidy over every host source. To be run before a release and after large changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,9 @@ echo "== thread sanitizer"
 cmake --preset thread >/dev/null
 cmake --build --preset thread -j "$(nproc)"
 ctest --preset thread -j "$(nproc)"
+
+echo "== every fault"
+scripts/faults.sh
 
 echo "== fuzz targets"
 scripts/fuzz.sh 60

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Lets every system call of short runs go wrong, one run for each, and prints how they ended: the table of
+# docs/reliability.md. Exit code 1 where one ended otherwise than it should. Arguments go to tests/faults/walk.py
+# (--stride 20 for a quick look, --scenario merge).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cmake --preset cpu >/dev/null
+cmake --build --preset cpu -j "$(nproc)" --target vindex vindex_faults >/dev/null
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 tests/faults/walk.py --program build/cpu/apps/vindex --library build/cpu/tests/faults/vindex_faults.so \
+  --work "$work" --table "$@"

@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Lets one call after another of short runs go wrong, and looks at what each run leaves.
+
+    walk.py --program VINDEX --library vindex_faults.so --work FOLDER [--sample | --stride N]
+            [--scenario NAME ...] [--fault NAME ...] [--table]
+
+A scenario is a short run from a prepared folder: measure, more (with an earlier output of fewer
+matrices), worker (a part; the other one is there), merge, export, decode. Run once, it tells how many calls there are that a
+fault may hit; then it is run once for each of them (--sample: for a few, always the same ones), with
+the fault at that call. After every run:
+  - it ended with an exit code that the contract has for this fault, and said why where that is not 0;
+  - the output is what it was before, or a valid file;
+  - the same command again (and what belongs behind it: the merge of a worker's parts) ends with 0,
+    the output equals that of a run without faults, byte by byte or but for what /run/ tells, and no
+    other file is left.
+Runs that leave the same files are followed by one rerun: what it finds in temporary files, locks and
+heartbeats is not looked at by it.
+
+Only the standard library is used. Exit code 1 where something was found, 0 where not.
+"""
+import argparse
+import collections
+import concurrent.futures
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+OPENING = "open,openat,creat"
+READING = "read,pread,readv"
+WRITING = "write,pwrite,writev,copy_file_range"
+CHANGING = (OPENING + "," + WRITING + ",fsync,fdatasync,ftruncate,fallocate,rename,renameat2,link,unlink,"
+            "unlinkat,mkdir,rmdir,close")
+WAITING = OPENING + "," + READING + "," + WRITING + ",fsync,fdatasync,ftruncate,fallocate,close,fcntl,flock"
+KILLED, CRASHED, LEFT = -9, -11, 255
+
+Fault = collections.namedtuple("Fault", "name calls do times exits step environment")
+
+
+def fault(name, calls, do, exits, times="1", step=1, **environment):
+    return Fault(name, calls, do, times, set(exits), step, environment)
+
+
+FAULTS = [
+    fault("EIO", "*", "EIO", [0, 74]),
+    fault("EIO from there on", CHANGING, "EIO", [0, 74], times="all"),
+    fault("EIO of reads from there on", READING, "EIO", [0, 74], times="all", step=7),
+    fault("ENOSPC", CHANGING, "ENOSPC", [0, 74]),
+    fault("ENOSPC from there on", WRITING + ",fsync,ftruncate,fallocate", "ENOSPC", [0, 74], times="all"),
+    fault("EINTR", WAITING, "EINTR", [0, 74]),
+    fault("short", READING + "," + WRITING, "short", [0]),
+    fault("killed before", "*", "kill-before", [KILLED]),
+    fault("killed after", CHANGING, "kill-after", [KILLED]),
+    fault("no thread", "pthread_create", "EAGAIN", [0, 70]),
+    fault("no thread from there on", "pthread_create", "EAGAIN", [0, 70], times="all"),
+    # libhdf5 crashes, or ends the process, at some allocations of its own, and leaves out a filter at others.
+    fault("no memory", "malloc,mmap", "ENOMEM", [0, 70, CRASHED], VINDEX_FAULT_BYTES="65536"),
+    fault("no memory from there on", "malloc,mmap", "ENOMEM", [0, 70, CRASHED], times="all", VINDEX_FAULT_BYTES="65536"),
+    fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 70, CRASHED, LEFT], step=997),
+]
+SCENARIOS = ["measure", "more", "worker", "merge", "export", "decode"]
+
+
+class Failure(Exception):
+    pass
+
+
+class Scenario:
+    """One short run: the folder it starts from, its command, and what completes it."""
+
+    def __init__(self, name, options):
+        self.name = name
+        self.program = options.program
+        self.library = options.library
+        self.date = options.date
+        self.root = os.path.join(options.work, name.replace(" ", "_"))
+        self.folder = os.path.join(self.root, "run")
+        self.template = os.path.join(self.root, "template")
+        self.model = os.path.join(self.root, "model")
+        self.log = os.path.join(self.root, "calls")
+        self.seen = set()
+        shutil.rmtree(self.root, ignore_errors=True)
+        os.makedirs(self.folder)
+        self.must(["synth", "layer:2x48x32:bf16", "-o", self.model])
+        out = self.file("out.h5")
+        measure = ["measure", self.model, "-o", out, "--threads", "1", "--ram-budget", "1GiB"]
+        tensor = "model.layers.1.mlp.experts.{}.down_proj.weight"
+        self.outputs = ["out.h5"]
+        self.behind = []
+        if name == "measure":
+            self.command = measure
+        elif name == "more":
+            self.must(measure + ["--tensors", tensor.format("0")])
+            self.command = measure
+        elif name == "worker":
+            self.must(measure + ["--worker", "1/2"])
+            self.command = measure + ["--worker", "0/2"]
+            self.behind = [["merge", out + ".parts", "-o", out]]
+        elif name == "merge":
+            self.must(measure + ["--worker", "0/2"])
+            self.must(measure + ["--worker", "1/2"])
+            self.command = ["merge", out + ".parts", "-o", out]
+        elif name == "export":
+            self.must(measure)
+            self.write("out.csv", "an earlier table\n")
+            self.command = ["export", out, "--format", "csv", "--force", "-o", self.file("out.csv")]
+            self.outputs = ["out.csv", "out.h5"]
+        elif name == "decode":
+            self.write("out.f32", "earlier weights\n")
+            self.command = ["decode", self.model, "--tensor", tensor.format("0"), "--force", "-o",
+                            self.file("out.f32")]
+            self.outputs = ["out.f32"]
+        shutil.copytree(self.folder, self.template)
+        self.earlier = self.contents()
+        for command in [self.command] + self.behind:
+            self.must(command)
+        self.reference = self.contents()
+        self.values = self.table() if "out.h5" in self.outputs else None
+        self.names = sorted(os.listdir(self.folder))
+        if self.names != self.outputs:
+            raise Failure(f"{name}: a run without faults leaves {self.names}")
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.file(name), "w") as file:
+            file.write(text)
+
+    def contents(self):
+        found = {}
+        for name in self.outputs:
+            if os.path.exists(self.file(name)):
+                with open(self.file(name), "rb") as file:
+                    found[name] = file.read()
+        return found
+
+    def run(self, arguments, environment=None):
+        return subprocess.run([self.program, "-q"] + arguments, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              env=dict(os.environ, LD_PRELOAD=self.library, VINDEX_FAULT_DATE=self.date,
+                                       **(environment or {})), errors="replace", timeout=300)
+
+    def must(self, arguments):
+        result = self.run(arguments)
+        if result.returncode != 0:
+            raise Failure(f"{' '.join(arguments)}: {result.returncode}: {result.stderr}")
+
+    def begin(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.template, self.folder)
+
+    def faulted(self, fault, at):
+        """The run with `fault` at call `at`; its result, and "NAME PATH" of the call (None: never made)."""
+        self.begin()
+        if os.path.exists(self.log):
+            os.remove(self.log)
+        result = self.run(self.command, {
+            "VINDEX_FAULT_CALLS": fault.calls, "VINDEX_FAULT_DO": fault.do,
+            "VINDEX_FAULT_TIMES": fault.times, "VINDEX_FAULT_AT": str(at), "VINDEX_FAULT_LOG": self.log,
+            **fault.environment})
+        calls = []
+        if os.path.exists(self.log):
+            with open(self.log, errors="replace") as file:
+                calls = file.read().splitlines()
+        if at == 0:
+            return result, calls
+        hit = next((line.split(" ", 2)[2] for line in calls if line.startswith("! ")), None)
+        return result, hit
+
+    def state(self):
+        """What a rerun can tell apart: contents of results, names of the rest."""
+        parts = []
+        for folder, _, names in sorted(os.walk(self.folder)):
+            for name in sorted(names):
+                plain = re.sub(r"\.tmp\..*", ".tmp", name)
+                text = os.path.relpath(os.path.join(folder, plain), self.folder)
+                if plain == name and not name.endswith((".lock", ".progress")):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        text += " " + hashlib.sha256(file.read()).hexdigest()
+                parts.append(text)
+            parts.append(os.path.relpath(folder, self.folder) + "/")
+        return "\n".join(parts)
+
+    def inspect(self, fault, result):
+        """What is wrong with how the run ended and what it left."""
+        wrong = []
+        if result.returncode not in fault.exits:
+            wrong.append(f"exit {result.returncode}")
+        last = result.stderr.rstrip().rsplit("\n", 1)[-1]
+        if result.returncode not in (0, KILLED, CRASHED, LEFT) and not re.match(r"vindex: E-[A-Z0-9-]+: ", last):
+            wrong.append("no reason on standard error")
+        now = self.contents()
+        if fault.name.startswith("no memory") and result.returncode in (0, CRASHED, LEFT):
+            # A filter that found no memory is left out: other bytes, the same values.
+            return wrong + [f"{name} is not valid" for name in now if name.endswith(".h5") and
+                            self.run(["validate", self.file(name)]).returncode != 0]
+        if result.returncode == 0 and not self.behind and not self.is_equal(now):
+            wrong.append("ended with 0, and the output is another one")
+        for name in self.outputs:
+            if now.get(name) not in (self.earlier.get(name), self.reference[name]):
+                valid = name.endswith(".h5") and self.run(["validate", self.file(name)]).returncode == 0
+                if not valid:
+                    wrong.append(f"{name} is neither what it was nor valid")
+        state = self.state()
+        if state not in self.seen:
+            wrong += self.inspect_rerun(now)
+            if not wrong:
+                self.seen.add(state)
+        return wrong
+
+    def is_equal(self, now):
+        """Byte by byte; or valid and with the same values: /run/ also tells how files were read."""
+        if now == self.reference:
+            return True
+        if "out.h5" not in now or {**now, "out.h5": b""} != {**self.reference, "out.h5": b""}:
+            return False
+        return self.run(["validate", self.file("out.h5")]).returncode == 0 and self.table() == self.values
+
+    def table(self):
+        path = os.path.join(self.root, "values.csv")
+        self.must(["export", self.file("out.h5"), "--format", "csv", "--force", "-o", path])
+        with open(path, "rb") as file:
+            return file.read()
+
+    def inspect_rerun(self, before):
+        for command in [self.command] + self.behind:
+            again = self.run(command)
+            done = self.name == "merge" and again.returncode == 66 and before == self.reference
+            if again.returncode != 0 and not done:
+                return [f"the rerun ended with {again.returncode}: {again.stderr.strip()}"]
+        if not self.is_equal(self.contents()):
+            return ["the rerun's output is another one"]
+        names = sorted(os.listdir(self.folder))
+        return [] if names == self.names else [f"left behind: {sorted(set(names) - set(self.names))}"]
+
+
+def call_numbers(count, fault, options, salt):
+    if not options.sample:
+        return range(1, count + 1, fault.step * options.stride)
+    # Two, spread over the run by the golden ratio: others for each scenario and fault.
+    return sorted({1 + int(count * ((salt + i) * 0.6180339887 % 1.0)) for i in range(2)}) if count else []
+
+
+def walk(name, options):
+    """Lines about what was found, and outcomes[fault, call][outcome] = how many."""
+    scenario = Scenario(name, options)
+    outcomes = collections.defaultdict(collections.Counter)
+    found = []
+    for number, fault in enumerate(FAULTS):
+        if options.fault and fault.name not in options.fault:
+            continue
+        _, calls = scenario.faulted(fault, 0)
+        salt = number + len(FAULTS) * SCENARIOS.index(name)
+        for at in call_numbers(len(calls), fault, options, salt):
+            result, hit = scenario.faulted(fault, at)
+            if hit is None:  # threads: there were fewer calls this time
+                allowed = fault._replace(exits={0})
+                wrong = scenario.inspect(allowed, result)
+            else:
+                wrong = scenario.inspect(fault, result)
+                outcomes[fault.name, hit.split(" ")[0]][result.returncode] += 1
+            if wrong:
+                found.append(f"{name}: {fault.name} at call {at} ({hit}): {'; '.join(wrong)} [{result.stderr.strip()}]")
+                print(found[-1], flush=True)
+    return name, found, outcomes
+
+
+def print_table(outcomes):
+    print("| fault | call | injected | ended with 0 | ended with 70 | ended with 74 | killed | in a library |")
+    print("|---|---|---|---|---|---|---|---|")
+    order = {fault.name: number for number, fault in enumerate(FAULTS)}
+    for (fault_name, call), codes in sorted(outcomes.items(), key=lambda item: (order[item[0][0]], item[0][1])):
+        cells = [sum(codes.values())] + [codes[code] for code in (0, 70, 74, KILLED)] + [codes[CRASHED] + codes[LEFT]]
+        print(f"| {fault_name} | `{call}` | " + " | ".join(str(cell) if cell else "" for cell in cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--work", required=True, help="folder to make runs in")
+    parser.add_argument("--sample", action="store_true", help="two calls for each fault in place of all")
+    parser.add_argument("--stride", type=int, default=1, help="every N-th call in place of all")
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS)
+    parser.add_argument("--fault", action="append", choices=[fault.name for fault in FAULTS])
+    parser.add_argument("--table", action="store_true", help="print how the runs ended")
+    options = parser.parse_args()
+    options.work = os.path.abspath(options.work)
+    options.date = str(int(time.time()))
+    wanted = options.scenario or SCENARIOS
+    totals = collections.defaultdict(collections.Counter)
+    found = []
+    with concurrent.futures.ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
+        for name, trouble, outcomes in pool.map(walk, wanted, [options] * len(wanted)):
+            found += trouble
+            for key, codes in outcomes.items():
+                totals[key].update(codes)
+    if options.table:
+        print_table(totals)
+    count = sum(sum(codes.values()) for codes in totals.values())
+    print(f"{count} faults injected, {len(found)} ended otherwise than they should")
+    return 1 if found or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
