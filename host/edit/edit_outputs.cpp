@@ -1,6 +1,7 @@
 #include "edit_outputs.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
@@ -84,6 +85,7 @@ void write_lora(const EditedModel& model, EditResult& result) {
   const EditSettings& settings = result.settings;
   const std::vector<AdaptedMatrix> matrices = adapted(model, result);
   if (model.files.format == shard::ContainerFormat::kGguf) {
+    remove_leftovers_of(settings.output);
     AtomicFile file(settings.output, write::kOutputErrors);
     write_gguf_adapter(file, matrices, model.index.shape.architecture, settings.program);
     file.publish();
