@@ -4,9 +4,9 @@
 
 namespace vindex::results {
 
-/// Throws, once, the error of a transfer that failed under the library on this thread since the last
-/// file was opened: what Storage::rethrow_failure() throws, or std::bad_alloc where there was no
-/// memory for it. Nothing where none failed.
+/// Throws, once, the error of a transfer that failed under the library on this thread since the
+/// last file was opened: what Storage::rethrow_failure() throws, or std::bad_alloc where there was
+/// no memory for it. Nothing where none failed.
 void rethrow_failed_transfer();
 
 /// What happened before is of another file.
