@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
-# Builds every fuzz target with libFuzzer and runs each for the given number of seconds (default 60) from its corpus.
-# Fails where a target does not build or finds something. Findings are left under build/fuzz/findings.
+# Builds every fuzz target with libFuzzer and runs each from its corpus for the given number of seconds (default 60), with
+# another seed each time; `scripts/fuzz.sh --same RUNS`: for that many runs, the same ones each time, so that a push
+# fails for what it changed. Fails where a target does not build or finds something. Findings are left under
+# build/fuzz/findings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds="${1:-60}"
+if [[ "${1:-}" == --same ]]; then
+  length="${2:?how many runs} runs"
+  limits=(-seed=1 "-runs=$2")
+else
+  length="${1:-60} s"
+  limits=("-max_total_time=${1:-60}")
+fi
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -j "$(nproc)" --target fuzzers
 findings="$PWD/build/fuzz/findings"
@@ -18,8 +26,8 @@ for target in build/fuzz/tests/fuzz/fuzz_*; do
   corpus=("tests/fuzz/corpus/${name#fuzz_}")
   [[ -d "${corpus[0]}" ]] || corpus=(tests/fuzz/corpus/gguf) # targets that share GGUF's
   [[ "$name" != fuzz_rewrite ]] || corpus+=(tests/fuzz/corpus/safetensors)
-  echo "== $name for $seconds s"
-  "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
+  echo "== $name for $length"
+  "$target" "${limits[@]}" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
     -artifact_prefix="$findings/$name-" "$work" "${corpus[@]}" >"$log" 2>&1 || { tail -n 40 "$log"; exit 1; }
   grep -E 'stat::number_of_executed' "$log"
   rm -rf "$work" "$log"

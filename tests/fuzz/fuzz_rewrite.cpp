@@ -1,8 +1,10 @@
 // Any bytes as a GGUF or safetensors model: refused by this project's error, or written again with
-// the same keys, tensors and bytes, and then once more bit for bit.
+// the same keys, tensors and bytes, and then once more bit for bit. GGUF names that ggml does not
+// load are read, but not written again.
 #include <vindex/core/error.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -55,6 +57,12 @@ std::string keys_of(const shard::ModelFiles& model) {
   return out.str();
 }
 
+bool has_names_beyond_ggml(const shard::ModelFiles& model) {
+  return model.format == shard::ContainerFormat::kGguf &&
+         std::any_of(model.tensors.begin(), model.tensors.end(),
+                     [](const shard::StoredTensor& tensor) { return tensor.name.size() > 63; });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -69,7 +77,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error&) {
     return 0;
   }
-  write::rewrite_model(model, path("once"), {}, {.replace = true});
+  try {
+    write::rewrite_model(model, path("once"), {}, {.replace = true});
+  } catch (const Error& error) {
+    if (has_names_beyond_ggml(model) && error.id() == "E-GGUF-NAME") {
+      return 0;
+    }
+    throw;
+  }
   const shard::ModelFiles copy = shard::open_model(path("once"));
   write::rewrite_model(copy, path("twice"), {}, {.replace = true});
   if (tensors_of(copy) != tensors_of(model) || keys_of(copy) != keys_of(model) ||

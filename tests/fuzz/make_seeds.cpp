@@ -115,6 +115,10 @@ void write_gguf() {
   odd.tensor("late", {32, 1, 1, 1}, 8, 64).tensor("early", {256}, 12, 96).tensor("none", {0}, 0, 0);
   odd.data = std::string(300, '\x7f');
   write("gguf", "odd", odd.bytes());
+  GgufBuilder named;
+  named.tensor(std::string(64, 'n'), {8}, 0, 0);
+  named.data = std::string(32, 'd');
+  write("gguf", "long-name", named.bytes());
   for (const bool big_endian : {false, true}) {
     write("gguf", big_endian ? "version1-big" : "version1", small_gguf(1, big_endian).bytes());
   }
