@@ -60,6 +60,7 @@ void Block::prepare_threads() {
     thread.fiber = std::make_unique<Fiber>(&Block::thread_main, &thread);
   }
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
+    threads_[i].index = {i % size_.x, i / size_.x % size_.y, i / size_.x / size_.y};
     threads_[i].finished = false;
     threads_[i].waits_for = nullptr;
     threads_[i].open_copies.clear();
@@ -120,7 +121,7 @@ void Block::schedule(std::uint64_t& random) {
     }
     for (const std::uint32_t thread : runnable_) {
       current_ = thread;
-      threadIdx = {thread % size_.x, thread / size_.x % size_.y, thread / size_.x / size_.y};
+      threadIdx = threads_[thread].index;
       threads_[thread].fiber->resume();
       if (failed_) {
         return;
@@ -248,7 +249,7 @@ void Block::warp_operation(const char* kind, std::uint32_t mask, void* argument,
   if (meeting->mask != wanted) {
     fail(std::string(kind) + " with a mask that overlaps the mask others wait with", where);
   }
-  if (std::strcmp(meeting->kind, kind) != 0) {
+  if (meeting->kind != kind && std::strcmp(meeting->kind, kind) != 0) {
     fail(std::string(kind) + " while others of the warp wait in " + meeting->kind, where);
   }
   meeting->arrived |= 1U << lane;
@@ -257,11 +258,10 @@ void Block::warp_operation(const char* kind, std::uint32_t mask, void* argument,
     wait(kind, where);
     return;
   }
-  Meeting complete_meeting = *meeting;
-  meetings.erase(meeting);
   if (complete != nullptr) {
-    complete(complete_meeting.arguments);
+    complete(meeting->arguments);
   }
+  meetings.erase(meeting);
   const std::uint32_t first = current_ / 32 * 32;
   for (std::uint32_t other = 0; other < 32; ++other) {
     if (other != lane && (wanted >> other & 1U) != 0) {

@@ -48,6 +48,7 @@ class Block {
   struct Thread {
     std::unique_ptr<Fiber> fiber;
     std::uint32_t number = 0;
+    uint3 index{};  ///< threadIdx
     Block* block = nullptr;
     bool finished = false;
     const char* waits_for = nullptr;  ///< null: may run

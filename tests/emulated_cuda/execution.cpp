@@ -1,6 +1,7 @@
 #include "block.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <numeric>
 
 constinit thread_local uint3 threadIdx{};
@@ -91,9 +92,11 @@ void poison(void* memory, std::size_t bytes) {
   // float, half and bfloat16 (both halves): NaN; double: signalling NaN; int: about 2^31.
   constexpr unsigned char kPattern[4] = {0xFF, 0xFF, 0xF7, 0x7F};
   auto* out = static_cast<unsigned char*>(memory);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    out[i] = kPattern[i % 4];
+  const std::size_t words = bytes / 4 * 4;
+  for (std::size_t i = 0; i < words; i += 4) {
+    std::memcpy(out + i, kPattern, 4);
   }
+  std::memcpy(out + words, kPattern, bytes - words);
 }
 
 }  // namespace vindex::emulated

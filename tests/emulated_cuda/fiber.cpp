@@ -84,6 +84,13 @@ Fiber::~Fiber() {
   (void)::munmap(stack_ - kGuardBytes, kGuardBytes + kStackBytes);
 }
 
+// Stacks lie whole pages apart: without an offset of their own the frames of all threads of a block
+// would share the same few lines of the first cache.
+std::size_t Fiber::colour() const {
+  constexpr std::size_t kLine = 64;
+  return reinterpret_cast<std::uintptr_t>(stack_) / kGuardBytes % 16 * (5 * kLine);
+}
+
 void Fiber::start(Fiber* self) {
 #ifdef VINDEX_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &self->outside_bottom_, &self->outside_bytes_);
@@ -98,7 +105,7 @@ void Fiber::prepare() {
   // The first switch pops six registers and "returns" to a function that expects the stack as a
   // call would leave it: 8 bytes off 16.
   constexpr std::size_t kRegisters = 6;
-  auto* top = reinterpret_cast<std::uintptr_t*>(stack_ + kStackBytes);
+  auto* top = reinterpret_cast<std::uintptr_t*>(stack_ + kStackBytes - colour());
   *--top = 0;  // where a return address would be
   *--top = reinterpret_cast<std::uintptr_t>(+[] { start(starting); });
   for (std::size_t i = 0; i < kRegisters; ++i) {

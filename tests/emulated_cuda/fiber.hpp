@@ -27,6 +27,7 @@ class Fiber {
  private:
   static void start(Fiber* self);
   void prepare();
+  std::size_t colour() const;  ///< bytes of the stack's top that are left out
 
   Entry entry_;
   void* argument_;

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <emulated/narrow_float.hpp>
 #include <intrinsics.hpp>
-#include <vector>
 
 namespace vindex::emulated {
 
@@ -45,15 +44,14 @@ double power_of_two(int exponent) {
 }
 
 Operand half_operand(std::uint32_t bits) {
-  static const std::vector<Operand> kTable = [] {
-    std::vector<Operand> table;
-    for (std::uint32_t code = 0; code < 65536; ++code) {
-      table.push_back(
-          operand_of(static_cast<double>(half_value(static_cast<unsigned short>(code)))));
-    }
-    return table;
-  }();
-  return kTable[bits & 0xFFFFU];
+  const std::uint32_t field = bits >> 10U & 31U;
+  if (field == 0 || field == 31) {
+    return operand_of(static_cast<double>(half_value(static_cast<unsigned short>(bits))));
+  }
+  const std::uint64_t wide = std::uint64_t{bits & 0x8000U} << 48U |
+                             std::uint64_t{field + 1008} << 52U |
+                             std::uint64_t{bits & 1023U} << 42U;
+  return {std::bit_cast<double>(wide), static_cast<int>(field) - 15};
 }
 
 Operand bfloat_operand(std::uint32_t bits) {
@@ -73,17 +71,30 @@ float cut_to_float(double value) {
   return rounded;
 }
 
+/// A line of operands, apart by member so that loops over it are vectorised.
+template <int kCount>
+struct Line {
+  double value[kCount];
+  int exponent[kCount];
+
+  void set(int k, const Operand& one) {
+    value[k] = one.value;
+    exponent[k] = one.exponent;
+  }
+};
+
 /// c + sum of a[k] b[k].
-float add_products(float c, const Operand* a, const Operand* b, int count) {
+template <int kCount>
+float add_products(float c, const Line<kCount>& a, const Line<kCount>& b) {
   const Operand start = operand_of(static_cast<double>(c));
   int largest = start.exponent;
-  for (int k = 0; k < count; ++k) {
-    largest = std::max(largest, a[k].exponent + b[k].exponent);
+  for (int k = 0; k < kCount; ++k) {
+    largest = std::max(largest, a.exponent[k] + b.exponent[k]);
   }
   if (largest > kOrdinaryExponents || accumulation == Accumulation::kExact) {
     auto sum = static_cast<long double>(c);
-    for (int k = 0; k < count; ++k) {
-      sum += static_cast<long double>(a[k].value) * static_cast<long double>(b[k].value);
+    for (int k = 0; k < kCount; ++k) {
+      sum += static_cast<long double>(a.value[k]) * static_cast<long double>(b.value[k]);
     }
     return static_cast<float>(sum);
   }
@@ -92,26 +103,38 @@ float add_products(float c, const Operand* a, const Operand* b, int count) {
   }
   const double scale = power_of_two(kFractionBits - largest);
   auto sum = static_cast<std::int64_t>(start.value * scale);
-  for (int k = 0; k < count; ++k) {
-    sum += static_cast<std::int64_t>(a[k].value * b[k].value * scale);
+  for (int k = 0; k < kCount; ++k) {  // below 2^27
+    sum += static_cast<std::int32_t>(a.value[k] * b.value[k] * scale);
   }
   return cut_to_float(static_cast<double>(sum) * power_of_two(largest - kFractionBits));
 }
 
-/// True where every element is zero.
-bool is_zero(const Operand* line, int count) {
-  return std::all_of(line, line + count,
-                     [](const Operand& one) { return one.exponent == kZeroExponent; });
+/// What is known of a line of operands before its products are taken.
+struct Contents {
+  bool is_zero = true;
+  bool is_finite = true;
+};
+
+template <int kCount>
+Contents contents_of(const Line<kCount>& line) {
+  const int largest = *std::max_element(line.exponent, line.exponent + kCount);
+  return {largest == kZeroExponent, largest != kNotFiniteExponent};
 }
 
-bool is_finite(const Operand* line, int count) {
-  return std::all_of(line, line + count,
-                     [](const Operand& one) { return one.exponent != kNotFiniteExponent; });
+/// The same of 16-bit numbers, before they are converted.
+Contents contents_of(const std::uint16_t (&line)[16], std::uint16_t largest_exponent) {
+  std::uint16_t magnitudes = 0;
+  bool is_finite = true;
+  for (const std::uint16_t one : line) {
+    magnitudes = static_cast<std::uint16_t>(magnitudes | (one & 0x7FFFU));
+    is_finite &= (one & largest_exponent) != largest_exponent;
+  }
+  return {magnitudes == 0, is_finite};
 }
 
 /// Most of a small matrix in large tiles is padding: its products change nothing.
-bool is_padding(const Operand* a, const Operand* b, int count) {
-  return (is_zero(a, count) && is_finite(b, count)) || (is_zero(b, count) && is_finite(a, count));
+bool is_padding(const Contents& a, const Contents& b) {
+  return (a.is_zero && b.is_finite) || (b.is_zero && a.is_finite);
 }
 
 /// One lane's fragments.
@@ -125,21 +148,23 @@ using WordShare = Share<float, std::uint32_t, std::uint32_t>;
 
 /// D += A B for 16 x kDepth A and kDepth x 8 B, given the matrices in full.
 template <int kDepth>
-void multiply(void* const (&lanes)[kLanes], const Operand (&a)[16][kDepth],
-              const Operand (&b)[8][kDepth]) {
-  bool skipped[16][8];
+void multiply(void* const (&lanes)[kLanes], const Line<kDepth> (&a)[16],
+              const Line<kDepth> (&b)[8]) {
+  Contents of_a[16];
+  Contents of_b[8];
   for (int row = 0; row < 16; ++row) {
-    for (int col = 0; col < 8; ++col) {
-      skipped[row][col] = is_padding(a[row], b[col], kDepth);
-    }
+    of_a[row] = contents_of(a[row]);
+  }
+  for (int col = 0; col < 8; ++col) {
+    of_b[col] = contents_of(b[col]);
   }
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto* share = static_cast<const WordShare*>(lanes[lane]);
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 4 + i / 2 * 8;
       const int col = 2 * (lane % 4) + i % 2;
-      if (!skipped[row][col]) {
-        share->d[i] = add_products(share->d[i], a[row], b[col], kDepth);
+      if (!is_padding(of_a[row], of_b[col])) {
+        share->d[i] = add_products(share->d[i], a[row], b[col]);
       }
     }
   }
@@ -147,18 +172,18 @@ void multiply(void* const (&lanes)[kLanes], const Operand (&a)[16][kDepth],
 
 template <Operand (*operand)(std::uint32_t)>
 void multiply_16_bit(void* const (&lanes)[kLanes]) {
-  Operand a[16][16];
-  Operand b[8][16];
+  Line<16> a[16];
+  Line<16> b[8];
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto* share = static_cast<const WordShare*>(lanes[lane]);
     const int group = lane / 4;
     const int pair = lane % 4;
     for (int half = 0; half < 2; ++half) {
       for (int i = 0; i < 4; ++i) {
-        a[group + i % 2 * 8][2 * pair + i / 2 * 8 + half] = operand(share->a[i] >> (16 * half));
+        a[group + i % 2 * 8].set(2 * pair + i / 2 * 8 + half, operand(share->a[i] >> (16 * half)));
       }
       for (int i = 0; i < 2; ++i) {
-        b[group][2 * pair + i * 8 + half] = operand(share->b[i] >> (16 * half));
+        b[group].set(2 * pair + i * 8 + half, operand(share->b[i] >> (16 * half)));
       }
     }
   }
@@ -166,17 +191,17 @@ void multiply_16_bit(void* const (&lanes)[kLanes]) {
 }
 
 void multiply_tf32(void* const (&lanes)[kLanes]) {
-  Operand a[16][8];
-  Operand b[8][8];
+  Line<8> a[16];
+  Line<8> b[8];
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto* share = static_cast<const WordShare*>(lanes[lane]);
     const int group = lane / 4;
     const int pair = lane % 4;
     for (int i = 0; i < 4; ++i) {
-      a[group + i % 2 * 8][pair + i / 2 * 4] = operand_of(tf32_value(share->a[i]));
+      a[group + i % 2 * 8].set(pair + i / 2 * 4, operand_of(tf32_value(share->a[i])));
     }
     for (int i = 0; i < 2; ++i) {
-      b[group][pair + i * 4] = operand_of(tf32_value(share->b[i]));
+      b[group].set(pair + i * 4, operand_of(tf32_value(share->b[i])));
     }
   }
   multiply<8>(lanes, a, b);
@@ -312,21 +337,30 @@ void mma_f64(double (&d)[2], double a, double b, std::source_location where) {
 
 void add_warpgroup_products(float (&d)[64], const std::uint16_t (&a)[2][16],
                             const std::uint16_t (&b)[32][16], bool bfloat16) {
-  const auto read = [bfloat16](std::uint16_t bits) {
-    const auto word = static_cast<std::uint32_t>(bits);
-    return bfloat16 ? bfloat_operand(word) : half_operand(word);
+  const std::uint16_t largest_exponent = bfloat16 ? 0x7F80 : 0x7C00;
+  const auto read = [bfloat16](const std::uint16_t(&from)[16], Line<16>& to) {
+    for (int k = 0; k < 16; ++k) {
+      to.set(k, bfloat16 ? bfloat_operand(from[k]) : half_operand(from[k]));
+    }
   };
-  Operand lines[2][16];
+  Line<16> lines[2];
+  const Contents of_a[2] = {contents_of(a[0], largest_exponent),
+                            contents_of(a[1], largest_exponent)};
   for (int line = 0; line < 2; ++line) {
-    std::transform(a[line], a[line] + 16, lines[line], read);
+    read(a[line], lines[line]);
   }
   for (int column = 0; column < 32; ++column) {
-    Operand steps[16];
-    std::transform(b[column], b[column] + 16, steps, read);
+    const Contents of_b = contents_of(b[column], largest_exponent);
+    const bool skipped[2] = {is_padding(of_a[0], of_b), is_padding(of_a[1], of_b)};
+    if (skipped[0] && skipped[1]) {
+      continue;
+    }
+    Line<16> steps;
+    read(b[column], steps);
     for (int line = 0; line < 2; ++line) {
-      if (!is_padding(lines[line], steps, 16)) {
+      if (!skipped[line]) {
         float& sum = d[column / 2 * 4 + 2 * line + column % 2];
-        sum = add_products(sum, lines[line], steps, 16);
+        sum = add_products(sum, lines[line], steps);
       }
     }
   }

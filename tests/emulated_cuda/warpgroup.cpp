@@ -147,18 +147,25 @@ struct Descriptor {
   static std::uint32_t field(std::uint64_t bits, unsigned at) {
     return static_cast<std::uint32_t>(bits >> at & 0x3FFFU) << 4U;
   }
-  /// The number at `line` and `step`.
-  std::uint16_t at(std::uint32_t line, std::uint32_t step, bool lines_along_rows) const {
-    const std::uint32_t along = lines_along_rows ? line : step;
-    const std::uint32_t row = lines_along_rows ? step : line;
+  /// Where the number at `along` of `row` lies; it and the others of its 16 bytes lie together.
+  std::uint32_t address_of(std::uint32_t row, std::uint32_t along, bool lines_along_rows) const {
     std::uint32_t address = start + row / 8 * stride + row % 8 * 128 + along % 64 * 2;
     if (lines_along_rows) {
       address += along / 64 * leading;
     }
-    address ^= (address >> 7U & 7U) << 4U;
-    std::uint16_t number = 0;
-    std::memcpy(&number, shared_memory() + address, sizeof number);
-    return number;
+    return address ^ (address >> 7U & 7U) << 4U;
+  }
+  /// The 16 steps of a line.
+  void read(const unsigned char* shared, std::uint32_t line, bool lines_along_rows,
+            std::uint16_t (&steps)[16]) const {
+    if (!lines_along_rows) {
+      std::memcpy(steps, shared + address_of(line, 0, false), 16);
+      std::memcpy(steps + 8, shared + address_of(line, 8, false), 16);
+      return;
+    }
+    for (std::uint32_t step = 0; step < 16; ++step) {
+      std::memcpy(&steps[step], shared + address_of(step, line, true), sizeof steps[step]);
+    }
   }
 };
 
@@ -169,13 +176,12 @@ void complete(const Product& one, ThreadProducts& own) {
   const std::uint32_t warp = threadIdx.x / 32 % 4;
   std::uint16_t lines[2][16];
   std::uint16_t columns[32][16];
-  for (std::uint32_t step = 0; step < 16; ++step) {
-    for (std::uint32_t i = 0; i < 2; ++i) {
-      lines[i][step] = from_a.at(warp * 16 + lane / 4 + 8 * i, step, one.lines_along_rows);
-    }
-    for (std::uint32_t j = 0; j < 32; ++j) {
-      columns[j][step] = from_b.at(j / 2 * 8 + lane % 4 * 2 + j % 2, step, one.lines_along_rows);
-    }
+  const unsigned char* const shared = shared_memory();
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    from_a.read(shared, warp * 16 + lane / 4 + 8 * i, one.lines_along_rows, lines[i]);
+  }
+  for (std::uint32_t j = 0; j < 32; ++j) {
+    from_b.read(shared, j / 2 * 8 + lane % 4 * 2 + j % 2, one.lines_along_rows, columns[j]);
   }
   if (!one.accumulate) {
     own.values.fill(0.0F);

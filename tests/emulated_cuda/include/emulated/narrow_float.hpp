@@ -36,7 +36,7 @@ inline float half_value(unsigned short bits) {
   } else if (exponent == 0) {
     magnitude = static_cast<float>(mantissa) * 0x1p-24F;
   } else {
-    magnitude = std::ldexp(static_cast<float>(1024 + mantissa), static_cast<int>(exponent) - 25);
+    magnitude = std::bit_cast<float>((exponent + 112U) << 23U | mantissa << 13U);
   }
   return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
 }
