@@ -17,4 +17,9 @@ std::unique_ptr<measure::Backend> make_emulated_cuda_backend() {
   return backend;
 }
 
+std::shared_ptr<measure::Backend> emulated_cuda_backend() {
+  static const std::shared_ptr<measure::Backend> kBackend = make_emulated_cuda_backend();
+  return kBackend;
+}
+
 }  // namespace vindex::test

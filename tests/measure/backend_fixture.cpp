@@ -26,9 +26,7 @@ void BackendTest::SetUp() {
     return;
   }
   if (GetParam() == kEmulatedCuda) {
-    // One for all cases: its self-tests take a second in the emulation.
-    static const std::shared_ptr<measure::Backend> kEmulated = make_emulated_cuda_backend();
-    backend_ = kEmulated;
+    backend_ = emulated_cuda_backend();
     return;
   }
   std::string why;

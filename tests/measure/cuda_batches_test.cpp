@@ -120,10 +120,7 @@ class CudaBatches : public ::testing::Test {
     emulated::set_compute_capability(9, 0);
     emulated::set_device_memory(8ULL << 30U);
   }
-  static measure::Backend& backend() {
-    static const std::unique_ptr<measure::Backend> kBackend = make_emulated_cuda_backend();
-    return *kBackend;
-  }
+  static measure::Backend& backend() { return *emulated_cuda_backend(); }
   static std::vector<MatrixReport> measure(measure::Backend& device,
                                            const std::vector<const Stored*>& matrices,
                                            const MeasureOptions& options) {

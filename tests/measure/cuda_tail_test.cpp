@@ -38,10 +38,7 @@ class CudaTail : public ::testing::Test {
     emulated::set_ordering(emulated::Ordering::kAtOnce);
     emulated::set_schedule_seed(0);
   }
-  static measure::Backend& backend() {
-    static const std::unique_ptr<measure::Backend> kBackend = make_emulated_cuda_backend();
-    return *kBackend;
-  }
+  static measure::Backend& backend() { return *emulated_cuda_backend(); }
   static std::vector<MatrixReport> measure(measure::Backend& device,
                                            const std::vector<FloatMatrix>& matrices,
                                            const MeasureOptions& options) {

@@ -375,7 +375,8 @@ TEST_P(InnerProductsTest, MemoryIsToldBeforehand) {
   EXPECT_LT(large.host, 64U << 20U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, InnerProductsTest, every_backend());
+INSTANTIATE_TEST_SUITE_P(Backends, InnerProductsTest, every_backend(),
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace vindex::test

@@ -80,9 +80,9 @@ class JudgementConformance : public ::testing::Test {
   }
   static void expect_alike(const FloatMatrix& matrix, const MeasureOptions& options) {
     static const std::unique_ptr<measure::Backend> kCpu = cpu::make_cpu_backend(1);
-    static const std::unique_ptr<measure::Backend> kCuda = make_emulated_cuda_backend();
     const std::string expected = judged(matrix, measure_on(*kCpu, matrix, options), options);
-    EXPECT_EQ(judged(matrix, measure_on(*kCuda, matrix, options), options), expected);
+    EXPECT_EQ(judged(matrix, measure_on(*emulated_cuda_backend(), matrix, options), options),
+              expected);
   }
 };
 

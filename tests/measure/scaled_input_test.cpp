@@ -239,7 +239,8 @@ TEST_P(ScaledSpectrum, OfABatchBelongsToItsMatrices) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ScaledSpectrum, every_backend());
+INSTANTIATE_TEST_SUITE_P(Backends, ScaledSpectrum, every_backend(),
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace vindex::test
