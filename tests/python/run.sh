@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs a test with the interpreter $1, or skips (77) where it is not there. Usage: run.sh PYTHON SCRIPT ARGUMENTS...
+export OPENBLAS_NUM_THREADS=1  # as with_packages.sh
 if [ ! -x "$1" ]; then
   echo "skipped: $1 is not there; scripts/python_env.sh makes it"
   exit 77
