@@ -65,12 +65,20 @@ def cosines(x):
 
 
 def overlaps(experts):
-    right, left = [], []
-    for expert in experts.astype(np.float64):
-        u, _, vt = np.linalg.svd(expert, full_matrices=False)
-        right.append(vt[:K])
-        left.append(u[:, :K].T)
-    return [np.array([[np.sum((a @ b.T) ** 2) / K for b in side] for a in side]) for side in (right, left)]
+    """Of the first K right and left singular vectors, both from float64 Gram matrices of the shorter side."""
+    wide = experts.astype(np.float64)
+    turned = wide.shape[1] > wide.shape[2]
+    if turned:
+        wide = wide.swapaxes(1, 2)
+    short = np.linalg.eigh(wide @ wide.swapaxes(1, 2))[1][:, :, :-K - 1:-1].swapaxes(1, 2)
+    long = short @ wide
+    long /= np.linalg.norm(long, axis=2, keepdims=True)
+    sides = []
+    for vectors in (short, long) if turned else (long, short):
+        flat = vectors.reshape(-1, vectors.shape[2])
+        products = (flat @ flat.T).reshape(len(experts), K, len(experts), K)
+        sides.append(np.sum(products**2, axis=(1, 3)) / K)
+    return sides
 
 
 KNOWN = {}  # the folder's weights are those of its GGUF file
