@@ -9,6 +9,7 @@
 #include <vindex/bench/report.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/organ/low_rank.hpp>
 #include <vindex/organ/purify_gate.hpp>
@@ -41,17 +42,6 @@ double squared_distance(const std::vector<float>& a, const std::vector<float>& b
     sum += difference * difference;
   }
   return sum;
-}
-
-decode::EncodedMatrix view_of(const bench::DrawnMatrix& matrix) {
-  static const decode::Encoding kEncoding = decode::plain_encoding(decode::ElementType::kF32);
-  decode::EncodedMatrix view;
-  view.encoding = &kEncoding;
-  view.rows = matrix.rows;
-  view.cols = matrix.cols;
-  view.codes = reinterpret_cast<const std::byte*>(matrix.weights.data());
-  view.row_stride_bytes = matrix.cols * static_cast<std::int64_t>(sizeof(float));
-  return view;
 }
 
 /// Interquartile range / 1.349 (1 + sqrt(p / n)), as LaserRMT has it.
@@ -97,7 +87,8 @@ Purified purify(const std::string& name, const bench::DrawnMatrix& matrix,
     change = organ::change_of_values(report.sigma, kept);
     std::fill(out.weights.begin(), out.weights.end(), 0.0F);
     if (!kept.empty()) {
-      const organ::LowRank factors = organ::low_rank_of(backend, view_of(matrix), kept);
+      const organ::LowRank factors = organ::low_rank_of(
+          backend, decode::float32_view(matrix.weights.data(), matrix.rows, matrix.cols), kept);
       expects(factors.failure.empty(), "vectors of a finite matrix");
       organ::multiply_out(factors, out.weights);
     }
@@ -112,7 +103,8 @@ Purified purify(const std::string& name, const bench::DrawnMatrix& matrix,
 }
 
 measure::MatrixReport spectrum_of(const bench::DrawnMatrix& matrix, measure::Backend& backend) {
-  const auto input = measure::make_memory_input(view_of(matrix));
+  const auto input = measure::make_memory_input(
+      decode::float32_view(matrix.weights.data(), matrix.rows, matrix.cols));
   measure::MatrixInput* const batch[] = {input.get()};
   measure::MatrixReport report;
   backend.measure(batch, {}, 0, std::span(&report, 1));

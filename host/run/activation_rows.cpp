@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <algorithm>
@@ -12,22 +13,6 @@ namespace {
 
 /// Tokens of a prompt that are decoded at a time to be averaged.
 constexpr std::int64_t kPooledRows = 256;
-
-const decode::Encoding& float32_encoding() {
-  static const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  return encoding;
-}
-
-decode::EncodedMatrix view_of(const decode::Encoding& encoding, const std::byte* bytes,
-                              std::int64_t rows, std::int64_t cols, std::size_t row_bytes) {
-  decode::EncodedMatrix view;
-  view.encoding = &encoding;
-  view.rows = rows;
-  view.cols = cols;
-  view.codes = bytes;
-  view.row_stride_bytes = static_cast<std::int64_t>(row_bytes);
-  return view;
-}
 
 std::int64_t count_of(std::span<const RowRun> runs) {
   std::int64_t rows = 0;
@@ -69,11 +54,12 @@ std::int64_t ActivationRows::rows() const {
 }
 
 const decode::Encoding& ActivationRows::encoding() const {
-  return pooling_ == Pooling::kNone ? matrix_.encoding : float32_encoding();
+  return pooling_ == Pooling::kNone ? matrix_.encoding : decode::float32_encoding();
 }
 
-void ActivationRows::read_stored(std::span<const RowRun> runs, std::vector<std::byte>& bytes) {
-  bytes.resize(static_cast<std::size_t>(count_of(runs)) * row_bytes_);
+decode::EncodedMatrix ActivationRows::read_stored(std::span<const RowRun> runs) {
+  const std::int64_t rows = count_of(runs);
+  stored_.resize(static_cast<std::size_t>(rows) * row_bytes_);
   std::vector<shard::ReadRequest> requests;
   requests.reserve(runs.size());
   std::size_t at = 0;
@@ -81,11 +67,18 @@ void ActivationRows::read_stored(std::span<const RowRun> runs, std::vector<std::
     expects(run.first >= 0 && run.first + run.count <= matrix_.rows, "rows of a dumped matrix");
     const std::size_t size = static_cast<std::size_t>(run.count) * row_bytes_;
     requests.push_back({matrix_.codes.offset + static_cast<std::uint64_t>(run.first) * row_bytes_,
-                        std::span(bytes).subspan(at, size)});
+                        std::span(stored_).subspan(at, size)});
     at += size;
   }
   source_of(watch_.files(), matrix_.codes.tensor).read_many(requests);
   watch_.was_read(matrix_.codes.tensor);
+  decode::EncodedMatrix view;
+  view.encoding = &matrix_.encoding;
+  view.rows = rows;
+  view.cols = matrix_.cols;
+  view.codes = stored_.data();
+  view.row_stride_bytes = static_cast<std::int64_t>(row_bytes_);
+  return view;
 }
 
 void ActivationRows::pool(std::span<const RowRun> runs) {
@@ -102,11 +95,8 @@ void ActivationRows::pool(std::span<const RowRun> runs) {
       std::fill(sums.begin(), sums.end(), 0.0);
       while (first < prompt.first + prompt.count) {
         const RowRun piece{first, std::min(kPooledRows, prompt.first + prompt.count - first)};
-        read_stored({&piece, 1}, stored_);
         values.resize(static_cast<std::size_t>(piece.count) * cols);
-        decode::decode_matrix(
-            view_of(matrix_.encoding, stored_.data(), piece.count, matrix_.cols, row_bytes_),
-            values.data(), matrix_.cols);
+        decode::decode_matrix(read_stored({&piece, 1}), values.data(), matrix_.cols);
         for (std::size_t at = 0; at < values.size(); at += cols) {
           for (std::size_t j = 0; j < cols; ++j) {
             sums[j] += static_cast<double>(values[at + j]);
@@ -123,13 +113,10 @@ void ActivationRows::pool(std::span<const RowRun> runs) {
 
 decode::EncodedMatrix ActivationRows::read(std::span<const RowRun> runs) {
   if (pooling_ == Pooling::kNone) {
-    read_stored(runs, stored_);
-    return view_of(matrix_.encoding, stored_.data(), count_of(runs), matrix_.cols, row_bytes_);
+    return read_stored(runs);
   }
   pool(runs);
-  return view_of(float32_encoding(), reinterpret_cast<const std::byte*>(pooled_.data()),
-                 count_of(runs), matrix_.cols,
-                 static_cast<std::size_t>(matrix_.cols) * sizeof(float));
+  return decode::float32_view(pooled_.data(), count_of(runs), matrix_.cols);
 }
 
 void ActivationRows::decode(std::span<const RowRun> runs, std::vector<float>& out) {

@@ -50,7 +50,8 @@ class ActivationRows {
   void drop_buffers();
 
  private:
-  void read_stored(std::span<const RowRun> runs, std::vector<std::byte>& bytes);
+  /// Into stored_.
+  decode::EncodedMatrix read_stored(std::span<const RowRun> runs);
   void pool(std::span<const RowRun> prompts);
 
   SourceWatch& watch_;

@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
@@ -14,21 +15,6 @@ namespace {
 
 using measure::InnerProducts;
 using measure::VectorSlab;
-
-const decode::Encoding& float32_encoding() {
-  static const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  return encoding;
-}
-
-decode::EncodedMatrix float_view(const float* values, std::int64_t rows, std::int64_t cols) {
-  decode::EncodedMatrix view;
-  view.encoding = &float32_encoding();
-  view.rows = rows;
-  view.cols = cols;
-  view.codes = reinterpret_cast<const std::byte*>(values);
-  view.row_stride_bytes = cols * static_cast<std::int64_t>(sizeof(float));
-  return view;
-}
 
 std::int32_t threads_for(const Multiplier& multiplier, std::size_t elements) {
   return elements < kThreadedElements ? 1 : multiplier.threads;
@@ -61,7 +47,7 @@ std::vector<decode::EncodedMatrix> row_views(const std::vector<float>& values, s
   std::vector<decode::EncodedMatrix> views;
   views.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = first; i < first + count; ++i) {
-    views.push_back(float_view(values.data() + i * cols, 1, cols));
+    views.push_back(decode::float32_view(values.data() + i * cols, 1, cols));
   }
   return views;
 }
@@ -199,7 +185,7 @@ std::vector<double> vector_products(const Multiplier& multiplier,
     const auto views = [&](std::span<const std::vector<float>> vectors) {
       std::vector<decode::EncodedMatrix> out;
       for (const std::vector<float>& vector : vectors) {
-        out.push_back(float_view(vector.data() + first, 1, count));
+        out.push_back(decode::float32_view(vector.data() + first, 1, count));
       }
       return out;
     };

@@ -1,3 +1,4 @@
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/scaled_input.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/run/derived_rows.hpp>
@@ -18,8 +19,7 @@ measure::MeasureOptions options_for(ResultTable table, measure::MeasureOptions o
 }
 
 const decode::Encoding& measured_encoding(const model::MatrixRecord& matrix) {
-  static const decode::Encoding kFloat = decode::plain_encoding(decode::ElementType::kF32);
-  return matrix.table == ResultTable::kMatrix ? matrix.encoding : kFloat;
+  return matrix.table == ResultTable::kMatrix ? matrix.encoding : decode::float32_encoding();
 }
 
 InputMemory input_memory(const model::MatrixRecord& matrix) {

@@ -5,7 +5,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/decode/encoding.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
@@ -46,9 +46,7 @@ double seconds_since(Clock::time_point start) {
 class NoiseMatrix {
  public:
   NoiseMatrix(const decode::Encoding& wanted, std::int64_t rows, std::int64_t cols)
-      : encoding_(decode::encoded_size(wanted, rows, cols)
-                      ? wanted
-                      : decode::plain_encoding(decode::ElementType::kF32)) {
+      : encoding_(decode::encoded_size(wanted, rows, cols) ? wanted : decode::float32_encoding()) {
     std::mt19937 random(1);
     std::vector<float> weights(static_cast<std::size_t>(rows * cols));
     for (float& weight : weights) {
@@ -222,8 +220,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
     workers += backend->limits().concurrent_calls;
   }
   // A first, small one only tells how large the others may be.
-  double rate = measured_rate(decode::plain_encoding(decode::ElementType::kF32), 512, 256, 1,
-                              sample, backends);
+  double rate = measured_rate(decode::float32_encoding(), 512, 256, 1, sample, backends);
   double seconds = 0.0;
   double covered = 0.0;
   for (std::size_t k = 0; k < kinds.size(); ++k) {

@@ -1,5 +1,7 @@
 #include "expert_overlap.hpp"
 
+#include <vindex/decode/float32_view.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,8 +24,7 @@ measure::InnerProductShape block_shape(std::int64_t experts, std::int64_t vector
 }
 
 /// Every vector of experts [first, first + count) as a matrix of one row.
-std::vector<decode::EncodedMatrix> rows_of(const SubspaceStack& stack,
-                                           const decode::Encoding& encoding, std::int64_t first,
+std::vector<decode::EncodedMatrix> rows_of(const SubspaceStack& stack, std::int64_t first,
                                            std::int64_t count) {
   std::vector<decode::EncodedMatrix> rows(static_cast<std::size_t>(count * stack.vectors));
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -31,11 +32,7 @@ std::vector<decode::EncodedMatrix> rows_of(const SubspaceStack& stack,
     if (!stack.known[static_cast<std::size_t>(vector / stack.vectors)]) {
       continue;  // stays without an encoding: zeros
     }
-    rows[i].encoding = &encoding;
-    rows[i].rows = 1;
-    rows[i].cols = stack.length;
-    rows[i].codes = reinterpret_cast<const std::byte*>(stack.values.data() + vector * stack.length);
-    rows[i].row_stride_bytes = stack.length * static_cast<std::int64_t>(sizeof(float));
+    rows[i] = decode::float32_view(stack.values.data() + vector * stack.length, 1, stack.length);
   }
   return rows;
 }
@@ -57,7 +54,6 @@ double squares_of(const std::vector<double>& products, std::int64_t stride, std:
 
 std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
                                      std::int32_t threads) {
-  const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
   const std::int64_t step = block_experts(stack.vectors);
   const std::int64_t experts = stack.experts;
   std::vector<float> out(static_cast<std::size_t>(experts * experts),
@@ -65,10 +61,10 @@ std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceSt
   std::vector<double> products;
   for (std::int64_t a = 0; a < experts; a += step) {
     const std::int64_t count_a = std::min(step, experts - a);
-    const auto left = rows_of(stack, encoding, a, count_a);
+    const auto left = rows_of(stack, a, count_a);
     for (std::int64_t b = 0; b <= a; b += step) {
       const std::int64_t count_b = std::min(step, experts - b);
-      const auto right = rows_of(stack, encoding, b, count_b);
+      const auto right = rows_of(stack, b, count_b);
       const auto sums = backend.inner_products({.left = count_a * stack.vectors,
                                                 .right = count_b * stack.vectors,
                                                 .cols = stack.length,

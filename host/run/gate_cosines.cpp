@@ -2,6 +2,8 @@
 
 #include "token_slabs.hpp"
 
+#include <vindex/decode/float32_view.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -13,11 +15,6 @@ namespace {
 
 /// Rows of a tile of products.
 constexpr std::int64_t kTile = 1024;
-
-const decode::Encoding& float32_encoding() {
-  static const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  return encoding;
-}
 
 /// The rows of a gate, each of norm 1.
 class UnitRows {
@@ -40,13 +37,7 @@ class UnitRows {
   std::vector<decode::EncodedMatrix> views(std::int64_t first, std::int64_t count) const {
     std::vector<decode::EncodedMatrix> out;
     for (std::int64_t i = first; i < first + count; ++i) {
-      decode::EncodedMatrix view;
-      view.encoding = &float32_encoding();
-      view.rows = 1;
-      view.cols = width_;
-      view.codes = reinterpret_cast<const std::byte*>(row(i).data());
-      view.row_stride_bytes = width_ * static_cast<std::int64_t>(sizeof(float));
-      out.push_back(view);
+      out.push_back(decode::float32_view(row(i).data(), 1, width_));
     }
     return out;
   }

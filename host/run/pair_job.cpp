@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/host_staging.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/results/pair_cells.hpp>
@@ -55,9 +56,8 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
 
 /// Of a side in parts: what they are decoded into.
 measure::StoredShape shape_of(const model::MatrixRecord& matrix, bool in_parts) {
-  static const decode::Encoding kDecoded = decode::plain_encoding(decode::ElementType::kF32);
   if (in_parts) {
-    return {&kDecoded, matrix.rows, matrix.cols, false};
+    return {&decode::float32_encoding(), matrix.rows, matrix.cols, false};
   }
   return {&matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), matrix.transposed};
 }
@@ -180,10 +180,9 @@ RowWork PairJob::work_of(std::int64_t row) const {
   const auto need = [&](InputBytes held, InputBytes arranged) {
     std::uint64_t most = 0;
     if (request.delta) {
-      static const decode::Encoding kDecoded = decode::plain_encoding(decode::ElementType::kF32);
       options.vectors = 0;
-      most = backend.workspace_bytes(kDecoded, pair.a.stored_rows(), pair.a.stored_cols(), options,
-                                     arranged);
+      most = backend.workspace_bytes(decode::float32_encoding(), pair.a.stored_rows(),
+                                     pair.a.stored_cols(), options, arranged);
     }
     if (request.subspace > 0) {
       options.vectors = static_cast<std::int32_t>(request.subspace);

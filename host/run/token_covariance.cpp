@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/symmetric_eigenvalues.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/activation_statistics.hpp>
 
 #include <algorithm>
@@ -47,14 +48,10 @@ double TokenCovariance::effective_rank() {
   const std::int64_t n = side();
   if (products_ == nullptr) {
     const auto width = static_cast<std::int64_t>(means_.size());
-    const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-    std::vector<decode::EncodedMatrix> tokens(static_cast<std::size_t>(tokens_));
-    for (std::size_t t = 0; t < tokens.size(); ++t) {
-      tokens[t].encoding = &encoding;
-      tokens[t].rows = 1;
-      tokens[t].cols = width;
-      tokens[t].codes = reinterpret_cast<const std::byte*>(centred_.data() + t * means_.size());
-      tokens[t].row_stride_bytes = width * static_cast<std::int64_t>(sizeof(float));
+    std::vector<decode::EncodedMatrix> tokens;
+    tokens.reserve(static_cast<std::size_t>(tokens_));
+    for (std::int64_t t = 0; t < tokens_; ++t) {
+      tokens.push_back(decode::float32_view(centred_.data() + t * width, 1, width));
     }
     products_ = backend_.inner_products(shape_of(tokens_, width, threads_));
     products_->add({.matrices = tokens});

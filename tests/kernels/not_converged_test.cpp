@@ -3,6 +3,7 @@
 #include "cuda_backend.hpp"
 #include "kernels/kernel_fixture.hpp"
 
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/judgement.hpp>
 
 #include <memory>
@@ -58,14 +59,7 @@ class NotConverged : public ::testing::Test {
   }
 
   MatrixReport measured(Mode mode, bool escalate) {
-    const decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-    decode::EncodedMatrix matrix;
-    matrix.encoding = &encoding;
-    matrix.rows = 10;
-    matrix.cols = 36;
-    matrix.codes = reinterpret_cast<const std::byte*>(weights_.data());
-    matrix.row_stride_bytes = 4 * 36;
-    const auto input = measure::make_memory_input(matrix);
+    const auto input = measure::make_memory_input(decode::float32_view(weights_.data(), 10, 36));
     measure::MatrixInput* const batch[] = {input.get()};
     std::vector<MatrixReport> out(1);
     measure::MeasureOptions options;

@@ -7,6 +7,7 @@
 #include "route/self_test_inputs.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/decode/float32_view.hpp>
 
 #include <lapacke.h>
 
@@ -110,17 +111,10 @@ struct StickyErrors {
 /// A 2 x 2 matrix of float32 with the singular values 4 and 3.
 struct SmallMatrix {
   std::vector<float> weights = {3.0F, 0.0F, 0.0F, 4.0F};
-  decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
 
   measure::MatrixReport measured_by(CudaBackend& backend, const char* route,
                                     measure::Mode mode = measure::Mode::kDefault) const {
-    decode::EncodedMatrix matrix;
-    matrix.encoding = &encoding;
-    matrix.rows = 2;
-    matrix.cols = 2;
-    matrix.codes = reinterpret_cast<const std::byte*>(weights.data());
-    matrix.row_stride_bytes = 8;
-    const auto input = measure::make_memory_input(matrix);
+    const auto input = measure::make_memory_input(decode::float32_view(weights.data(), 2, 2));
     measure::MatrixInput* const batch[] = {input.get()};
     std::vector<measure::MatrixReport> out(1);
     measure::MeasureOptions options;

@@ -2,6 +2,7 @@
 // memory, in every orientation, also of encodings that are cut at blocks only.
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/arranged_input.hpp>
 
 #include <gtest/gtest.h>
@@ -19,25 +20,18 @@ using At = std::function<float(std::int64_t row, std::int64_t col)>;
 /// rows x cols floats, stored as they are or turned.
 struct Stored {
   Stored(std::int64_t rows, std::int64_t cols, unsigned seed, bool transposed = false)
-      : encoding(decode::plain_encoding(decode::ElementType::kF32)),
-        values(static_cast<std::size_t>(rows * cols)),
+      : values(static_cast<std::size_t>(rows * cols)),
         stride(transposed ? rows : cols),
         turned(transposed) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
     std::generate(values.begin(), values.end(), [&] { return uniform(random); });
-    decode::EncodedMatrix matrix;
-    matrix.encoding = &encoding;
-    matrix.rows = transposed ? cols : rows;
-    matrix.cols = stride;
-    matrix.codes = reinterpret_cast<const std::byte*>(values.data());
-    matrix.row_stride_bytes = stride * 4;
-    input = make_memory_input(matrix, transposed, 17);
+    input = make_memory_input(decode::float32_view(values.data(), transposed ? cols : rows, stride),
+                              transposed, 17);
   }
   float at(std::int64_t row, std::int64_t col) const {
     return values[static_cast<std::size_t>(turned ? col * stride + row : row * stride + col)];
   }
-  decode::Encoding encoding;
   std::vector<float> values;
   std::int64_t stride;
   bool turned;

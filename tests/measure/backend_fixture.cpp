@@ -3,6 +3,7 @@
 #include "emulated_cuda/emulated_backend.hpp"
 
 #include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/kernels/cuda_backend.hpp>
 
 #include <cstdlib>
@@ -10,14 +11,7 @@
 namespace vindex::test {
 
 decode::EncodedMatrix as_encoded(const FloatMatrix& matrix) {
-  static const decode::Encoding kFloat = decode::plain_encoding(decode::ElementType::kF32);
-  decode::EncodedMatrix encoded;
-  encoded.encoding = &kFloat;
-  encoded.rows = matrix.rows;
-  encoded.cols = matrix.cols;
-  encoded.codes = reinterpret_cast<const std::byte*>(matrix.values.data());
-  encoded.row_stride_bytes = matrix.cols * static_cast<std::int64_t>(sizeof(float));
-  return encoded;
+  return decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols);
 }
 
 void BackendTest::SetUp() {

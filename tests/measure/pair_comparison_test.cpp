@@ -1,6 +1,7 @@
 // Two matrices side by side: against sums in long double, in every orientation, with and without
 // weights that are no numbers.
 #include <vindex/decode/encoding.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/pair_comparison.hpp>
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ namespace {
 class Stored {
  public:
   Stored(std::vector<float> values, std::int64_t rows, std::int64_t cols, bool transposed = false)
-      : encoding_(decode::plain_encoding(decode::ElementType::kF32)), values_(std::move(values)) {
+      : values_(std::move(values)) {
     if (transposed) {
       std::vector<float> turned(values_.size());
       for (std::int64_t i = 0; i < rows; ++i) {
@@ -28,18 +29,13 @@ class Stored {
       }
       values_ = std::move(turned);
     }
-    decode::EncodedMatrix matrix;
-    matrix.encoding = &encoding_;
-    matrix.rows = transposed ? cols : rows;
-    matrix.cols = transposed ? rows : cols;
-    matrix.codes = reinterpret_cast<const std::byte*>(values_.data());
-    matrix.row_stride_bytes = matrix.cols * 4;
-    input_ = make_memory_input(matrix, transposed);
+    input_ = make_memory_input(
+        decode::float32_view(values_.data(), transposed ? cols : rows, transposed ? rows : cols),
+        transposed);
   }
   MatrixInput& input() { return *input_; }
 
  private:
-  decode::Encoding encoding_;
   std::vector<float> values_;
   std::unique_ptr<MatrixInput> input_;
 };

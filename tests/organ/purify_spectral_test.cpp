@@ -1,6 +1,7 @@
 // The spectral methods: constants of the literature, the entries of the published table that
 // matter, and the factors that a back end's vectors make.
 #include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/organ/low_rank.hpp>
 #include <vindex/organ/purify_gate.hpp>
 #include <vindex/organ/purify_methods.hpp>
@@ -24,16 +25,7 @@ measure::Backend& backend() {
 struct Matrix {
   std::int64_t rows = 0, cols = 0;
   std::vector<float> values;
-  decode::Encoding encoding = decode::plain_encoding(decode::ElementType::kF32);
-  decode::EncodedMatrix view() const {
-    decode::EncodedMatrix out;
-    out.encoding = &encoding;
-    out.rows = rows;
-    out.cols = cols;
-    out.codes = reinterpret_cast<const std::byte*>(values.data());
-    out.row_stride_bytes = cols * 4;
-    return out;
-  }
+  decode::EncodedMatrix view() const { return decode::float32_view(values.data(), rows, cols); }
 };
 
 std::vector<float> normals(std::int64_t count, unsigned seed) {

@@ -5,6 +5,7 @@
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/decode_strided.hpp>
 #include <vindex/decode/encoded_sample.hpp>
+#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/sample_angles.hpp>
 
 #include <gtest/gtest.h>
@@ -84,13 +85,9 @@ class CountingInput final : public measure::MatrixInput {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       values_[i] = static_cast<float>(i);
     }
-    matrix_.encoding = &encoding_;
-    matrix_.rows = rows;
-    matrix_.cols = cols;
-    matrix_.codes = reinterpret_cast<const std::byte*>(values_.data());
-    matrix_.row_stride_bytes = cols * static_cast<std::int64_t>(sizeof(float));
+    matrix_ = decode::float32_view(values_.data(), rows, cols);
   }
-  const decode::Encoding& encoding() const override { return encoding_; }
+  const decode::Encoding& encoding() const override { return decode::float32_encoding(); }
   std::int64_t rows() const override { return matrix_.rows; }
   std::int64_t cols() const override { return matrix_.cols; }
   bool transposed() const override { return false; }
@@ -109,7 +106,6 @@ class CountingInput final : public measure::MatrixInput {
   bool released = false;
 
  private:
-  decode::Encoding encoding_ = decode::plain_encoding(decode::ElementType::kF32);
   std::vector<float> values_;
   decode::EncodedMatrix matrix_;
   bool in_memory_;
