@@ -1,6 +1,7 @@
+#include "decoded_input.hpp"
+
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/arranged_input.hpp>
 #include <vindex/measure/scaled_input.hpp>
 
@@ -9,100 +10,6 @@
 
 namespace vindex::measure {
 namespace {
-
-constexpr std::int64_t kStripValues = 1 << 15;  ///< 128 KiB of float32: stays in a core's cache
-
-/// Whole rows or whole columns of a stored matrix.
-struct Window {
-  std::int64_t first_row = 0, rows = 0, first_col = 0, cols = 0;
-  Window turned() const { return {first_col, cols, first_row, rows}; }
-};
-
-/// Decodes `window` of `input` a few rows at a time: take(first row in the window, rows, values,
-/// floats from row to row).
-template <typename Take>
-void for_each_strip(MatrixInput& input, const Window& window, std::vector<float>& scratch,
-                    Take take) {
-  decode::EncodedMatrix view;
-  std::int64_t skipped = 0;
-  if (window.cols == input.cols()) {
-    view = input.row_slab(window.first_row, window.rows);
-  } else {
-    expects(window.rows == input.rows(), "a window of whole rows or whole columns");
-    // Rows of codes are cut at blocks only: the window is widened to them.
-    const std::int64_t unit =
-        std::max<std::int64_t>(1, decode::column_granularity(input.encoding()));
-    const std::int64_t begin = window.first_col / unit * unit;
-    const std::int64_t end =
-        std::min(input.cols(), ceil_divide(window.first_col + window.cols, unit) * unit);
-    view = input.column_slab(begin, end - begin);
-    skipped = window.first_col - begin;
-  }
-  const std::int64_t step =
-      std::max<std::int64_t>(1, kStripValues / std::max<std::int64_t>(view.cols, 1));
-  for (std::int64_t row = 0; row < view.rows; row += step) {
-    const std::int64_t count = std::min(step, view.rows - row);
-    if (scratch.size() < static_cast<std::size_t>(count * view.cols)) {
-      scratch.resize(static_cast<std::size_t>(count * view.cols));
-    }
-    decode::decode_matrix(decode::row_slab(view, row, count), scratch.data(), view.cols);
-    take(row, count, scratch.data() + skipped, view.cols);
-  }
-}
-
-/// An input whose slabs are float32 in a buffer of its own.
-class DecodedInput : public MatrixInput {
- public:
-  DecodedInput(std::int64_t rows, std::int64_t cols, bool transposed, std::uint64_t key)
-      : rows_(rows), cols_(cols), transposed_(transposed), key_(key) {}
-
-  const decode::Encoding& encoding() const override { return encoding_; }
-  std::int64_t rows() const override { return rows_; }
-  std::int64_t cols() const override { return cols_; }
-  bool transposed() const override { return transposed_; }
-  std::uint64_t sign_flip_key() const override { return key_; }
-  bool in_memory() const override { return false; }
-  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    return filled({first, count, 0, cols_});
-  }
-  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
-    return filled({0, rows_, first, count});
-  }
-  void release() override {
-    values_ = {};
-    scratch_ = {};
-  }
-
- protected:
-  /// Puts the weights of `window` to `out`, window.cols floats from row to row.
-  virtual void fill(const Window& window, float* out) = 0;
-  std::vector<float>& scratch() { return scratch_; }
-
- private:
-  decode::EncodedMatrix filled(const Window& window) {
-    const auto size = static_cast<std::size_t>(window.rows * window.cols);
-    if (values_.size() < size) {
-      values_ = {};  // not both at once
-      values_.resize(size);
-    }
-    fill(window, values_.data());
-    decode::EncodedMatrix view;
-    view.encoding = &encoding_;
-    view.rows = window.rows;
-    view.cols = window.cols;
-    view.first_row = window.first_row;
-    view.first_col = window.first_col;
-    view.codes = reinterpret_cast<const std::byte*>(values_.data());
-    view.row_stride_bytes = window.cols * static_cast<std::int64_t>(sizeof(float));
-    return view;
-  }
-
-  std::int64_t rows_, cols_;
-  bool transposed_;
-  std::uint64_t key_;
-  decode::Encoding encoding_ = decode::plain_encoding(decode::ElementType::kF32);
-  std::vector<float> values_, scratch_;
-};
 
 class DifferenceInput final : public DecodedInput {
  public:
@@ -119,7 +26,7 @@ class DifferenceInput final : public DecodedInput {
  private:
   void fill(const Window& window, float* out) override {
     for_each_strip(
-        a_, window, scratch(),
+        a_, window,
         [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
           for (std::int64_t r = 0; r < rows; ++r) {
             std::copy_n(values + r * stride, window.cols, out + (first + r) * window.cols);
@@ -127,7 +34,7 @@ class DifferenceInput final : public DecodedInput {
         });
     if (!turned_) {
       for_each_strip(
-          b_, window, scratch(),
+          b_, window,
           [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
             for (std::int64_t r = 0; r < rows; ++r) {
               subtract_from(values + r * stride, window.cols, out + (first + r) * window.cols);
@@ -136,7 +43,7 @@ class DifferenceInput final : public DecodedInput {
       return;
     }
     for_each_strip(
-        b_, window.turned(), scratch(),
+        b_, window.turned(),
         [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
           for (std::int64_t r = 0; r < window.rows; ++r) {
             float* const line = out + r * window.cols + first;
@@ -176,7 +83,7 @@ class RotaryInput final : public DecodedInput {
     const std::int64_t begin = window.first_row / height_ * height_;
     const std::int64_t end = ceil_divide(window.first_row + window.rows, height_) * height_;
     for_each_strip(
-        inner_, {begin, end - begin, window.first_col, window.cols}, scratch(),
+        inner_, {begin, end - begin, window.first_col, window.cols},
         [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
           for (std::int64_t r = 0; r < rows; ++r) {
             const std::int64_t inner = begin + first + r;
@@ -238,7 +145,7 @@ class StackedInput final : public DecodedInput {
   void fill_part(const StackedPart& part, const Window& window, float* out) {
     const bool as_stored = part.input->transposed() == part.turned;
     for_each_strip(
-        *part.input, as_stored ? window : window.turned(), scratch(),
+        *part.input, as_stored ? window : window.turned(),
         [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
           for (std::int64_t r = 0; r < (as_stored ? rows : window.rows); ++r) {
             float* const line =

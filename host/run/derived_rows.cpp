@@ -1,4 +1,5 @@
 #include <vindex/decode/float32_view.hpp>
+#include <vindex/measure/arranged_input.hpp>
 #include <vindex/measure/scaled_input.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/run/derived_rows.hpp>
@@ -26,7 +27,7 @@ InputMemory input_memory(const model::MatrixRecord& matrix) {
   if (matrix.table != ResultTable::kImatrix) {
     return {};
   }
-  return {.working = measure::scaled_slab_bytes(matrix.rows, matrix.cols),
+  return {.working = measure::arranged_slab_bytes(matrix.rows, matrix.cols),
           .lasting = static_cast<std::uint64_t>(matrix.cols) * sizeof(double)};
 }
 
