@@ -1,6 +1,6 @@
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/inner_products.hpp>
+#include <vindex/measure/checked_inner_products.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -78,6 +78,34 @@ SlabShape slab_shape(const VectorSlab& left, const VectorSlab& right,
   both.block_rows = std::lcm(both.block_rows, other.block_rows);
   both.granularity = std::lcm(both.granularity, other.granularity);
   return both;
+}
+
+CheckedInnerProducts::CheckedInnerProducts(const InnerProductShape& shape) : shape_(shape) {
+  expects(shape.left > 0 && shape.right >= 0, "inner products of at least one vector");
+}
+
+void CheckedInnerProducts::add(const VectorSlab& left, const VectorSlab& right) {
+  expects(!shape_.is_symmetric(), "inner products of a symmetric sum: one slab");
+  add_slabs(left, right, slab_shape(left, right, shape_));
+}
+
+void CheckedInnerProducts::add(const VectorSlab& both) {
+  expects(shape_.is_symmetric(), "inner products of two sides: two slabs");
+  add_slabs(both, both, slab_shape(both, shape_.left));
+}
+
+void CheckedInnerProducts::read(std::span<double> out) {
+  expects(static_cast<std::int64_t>(out.size()) == sum_count(), "inner products: a sum each");
+  read_sums(out);
+  if (!shape_.is_symmetric()) {
+    return;
+  }
+  const auto n = static_cast<std::size_t>(shape_.left);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      out[j * n + i] = out[i * n + j];
+    }
+  }
 }
 
 }  // namespace vindex::measure

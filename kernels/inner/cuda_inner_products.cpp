@@ -7,6 +7,7 @@
 
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/decode/decode_view.hpp>
+#include <vindex/measure/checked_inner_products.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -205,10 +206,13 @@ class DecodedVectors {
   double* squares_ = nullptr;
 };
 
-class CudaInnerProducts final : public measure::InnerProducts {
+class CudaInnerProducts final : public measure::CheckedInnerProducts {
  public:
   CudaInnerProducts(std::int32_t device, const InnerProductShape& shape)
-      : device_(on(device)), shape_(shape), stream_(make_stream()), blas_(make_blas(stream())) {
+      : CheckedInnerProducts(shape),
+        device_(on(device)),
+        stream_(make_stream()),
+        blas_(make_blas(stream())) {
     const auto bytes = static_cast<std::size_t>(sum_count()) * sizeof(double);
     check(cudaMemsetAsync(sums_.reserve(bytes), 0, bytes, stream()));
   }
@@ -219,47 +223,22 @@ class CudaInnerProducts final : public measure::InnerProducts {
   CudaInnerProducts(const CudaInnerProducts&) = delete;
   CudaInnerProducts& operator=(const CudaInnerProducts&) = delete;
 
-  void add(const VectorSlab& left, const VectorSlab& right) override {
-    expects(!shape_.is_symmetric(), "inner products of a symmetric sum: one slab");
-    add_runs(left, &right, slab_shape(left, right, shape_));
-  }
-  void add(const VectorSlab& both) override {
-    expects(shape_.is_symmetric(), "inner products of two sides: two slabs");
-    add_runs(both, nullptr, slab_shape(both, shape_.left));
-  }
-
-  void read(std::span<double> out) override {
-    expects(static_cast<std::int64_t>(out.size()) == sum_count(), "inner products: a sum each");
-    (void)on(device_);
-    check(cudaMemcpyAsync(out.data(), sums(), out.size_bytes(), cudaMemcpyDeviceToHost, stream()));
-    check(cudaStreamSynchronize(stream()));
-    if (shape_.is_symmetric()) {
-      const auto n = static_cast<std::size_t>(shape_.left);
-      for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < i; ++j) {
-          out[j * n + i] = out[i * n + j];
-        }
-      }
-    }
-  }
-
  private:
   static std::int32_t on(std::int32_t device) {
     check(cudaSetDevice(device));
     return device;
   }
   cudaStream_t stream() const { return stream_.get(); }
-  std::int64_t sum_count() const { return shape_.left * shape_.columns(); }
   double* sums() { return sums_.reserve_array<double>(static_cast<std::size_t>(sum_count())); }
 
-  void add_runs(const VectorSlab& left, const VectorSlab* right, const SlabShape& slab) {
+  void add_slabs(const VectorSlab& left, const VectorSlab& right, const SlabShape& slab) override {
     (void)on(device_);
     left_slab_.upload(left, stream());
-    if (right != nullptr) {
-      right_slab_.upload(*right, stream());
+    if (!shape().is_symmetric()) {
+      right_slab_.upload(right, stream());
     }
     const Run whole{.block_rows = slab.block_rows, .cols = slab.cols, .columns = left.columns};
-    const std::int64_t most = blocks_at_once(shape_, whole);
+    const std::int64_t most = blocks_at_once(shape(), whole);
     for (std::int64_t row = 0; row < slab.rows && slab.cols > 0;) {
       Run run = whole;
       run.first_row = row;
@@ -278,12 +257,18 @@ class CudaInnerProducts final : public measure::InnerProducts {
     check(cudaStreamSynchronize(stream()));  // the bytes may go
   }
 
+  void read_sums(std::span<double> out) override {
+    (void)on(device_);
+    check(cudaMemcpyAsync(out.data(), sums(), out.size_bytes(), cudaMemcpyDeviceToHost, stream()));
+    check(cudaStreamSynchronize(stream()));
+  }
+
   void add_run(const Run& run) {
-    left_.load(left_slab_, shape_.left, run, stream());
-    if (!shape_.is_symmetric()) {
-      right_.load(right_slab_, shape_.right, run, stream());
+    left_.load(left_slab_, shape().left, run, stream());
+    if (!shape().is_symmetric()) {
+      right_.load(right_slab_, shape().right, run, stream());
     }
-    const DecodedVectors& right = shape_.is_symmetric() ? left_ : right_;
+    const DecodedVectors& right = shape().is_symmetric() ? left_ : right_;
     const std::int64_t chunks = run.chunks();
     auto* const products =
         products_.reserve_array<float>(static_cast<std::size_t>(chunks * run.batch * sum_count()));
@@ -291,14 +276,14 @@ class CudaInnerProducts final : public measure::InnerProducts {
       multiply(run, right, chunk, products + chunk * run.batch * sum_count());
     }
     add_products({.products = products,
-                  .m = shape_.left,
-                  .n = shape_.columns(),
+                  .m = shape().left,
+                  .n = shape().columns(),
                   .chunks = chunks,
                   .batch = run.batch,
                   .blocks = run.blocks,
                   .left_factors = left_.factors(),
                   .right_factors = right.factors(),
-                  .squares = shape_.is_symmetric() ? left_.squares() : nullptr},
+                  .squares = shape().is_symmetric() ? left_.squares() : nullptr},
                  sums(), stream());
   }
 
@@ -317,14 +302,13 @@ class CudaInnerProducts final : public measure::InnerProducts {
     };
     check(cublasSgemmStridedBatched(
         blas_.get(), run.columns ? CUBLAS_OP_N : CUBLAS_OP_T,
-        run.columns ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(shape_.columns()), blas_int(shape_.left),
-        blas_int(depth), &one, at(right), blas_int(right.layout().stride), stride(right), at(left_),
-        blas_int(left_.layout().stride), stride(left_), &zero, out, blas_int(shape_.columns()),
-        static_cast<long long>(sum_count()), blas_int(run.batch)));
+        run.columns ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(shape().columns()),
+        blas_int(shape().left), blas_int(depth), &one, at(right), blas_int(right.layout().stride),
+        stride(right), at(left_), blas_int(left_.layout().stride), stride(left_), &zero, out,
+        blas_int(shape().columns()), static_cast<long long>(sum_count()), blas_int(run.batch)));
   }
 
   std::int32_t device_;
-  InnerProductShape shape_;
   Stream stream_;
   BlasHandle blas_;
   DeviceBuffer sums_{"sums of inner products"};
@@ -337,7 +321,6 @@ class CudaInnerProducts final : public measure::InnerProducts {
 
 std::unique_ptr<measure::InnerProducts> make_cuda_inner_products(std::int32_t device,
                                                                  const InnerProductShape& shape) {
-  expects(shape.left > 0 && shape.right >= 0, "inner products of at least one vector");
   return std::make_unique<CudaInnerProducts>(device, shape);
 }
 

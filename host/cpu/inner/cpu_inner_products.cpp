@@ -6,6 +6,7 @@
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/measure/checked_inner_products.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -106,43 +107,25 @@ struct Worker {
   WorkArray<float> products;
 };
 
-class CpuInnerProducts final : public measure::InnerProducts {
+class CpuInnerProducts final : public measure::CheckedInnerProducts {
  public:
   explicit CpuInnerProducts(const InnerProductShape& shape)
-      : shape_(shape),
+      : CheckedInnerProducts(shape),
         tiles_(tiles_of(shape)),
         workspace_(0),
-        sums_(workspace_, shape.left * shape.columns(), "sums of inner products") {
+        sums_(workspace_, sum_count(), "sums of inner products") {
     for (std::size_t i = 0; i < sharing_of(shape).workers; ++i) {
       workers_.emplace_back(workspace_, shape);
     }
     std::fill_n(sums_.data(), sums_.size(), 0.0);
   }
 
-  void add(const VectorSlab& left, const VectorSlab& right) override {
-    expects(!shape_.is_symmetric(), "inner products of a symmetric sum: one slab");
-    add_blocks(left, right, slab_shape(left, right, shape_));
-  }
-  void add(const VectorSlab& both) override {
-    expects(shape_.is_symmetric(), "inner products of two sides: two slabs");
-    add_blocks(both, both, slab_shape(both, shape_.left));
-  }
-
-  void read(std::span<double> out) override {
-    expects(static_cast<std::int64_t>(out.size()) == sums_.size(), "inner products: a sum each");
-    std::copy_n(sums_.data(), sums_.size(), out.data());
-    if (shape_.is_symmetric()) {
-      const auto n = static_cast<std::size_t>(shape_.left);
-      for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < i; ++j) {
-          out[j * n + i] = out[i * n + j];
-        }
-      }
-    }
-  }
-
  private:
-  void add_blocks(const VectorSlab& left, const VectorSlab& right, const SlabShape& slab) {
+  void read_sums(std::span<double> out) override {
+    std::copy_n(sums_.data(), sums_.size(), out.data());
+  }
+
+  void add_slabs(const VectorSlab& left, const VectorSlab& right, const SlabShape& slab) override {
     std::int64_t width = std::max<std::int64_t>(slab.cols, 1);
     if (!left.columns) {
       const std::int64_t least = ceil_divide(kDepth, slab.block_rows);
@@ -189,12 +172,12 @@ class CpuInnerProducts final : public measure::InnerProducts {
 
   /// One block, its tiles shared by the threads.
   void add_tiles(const VectorSlab& left, const VectorSlab& right, const BlockPlace& place) {
-    const std::size_t threads = sharing_of(shape_).threads;
+    const std::size_t threads = sharing_of(shape()).threads;
     Worker& worker = workers_[0];
     load(worker, left, right, place, threads);
     for_each_index(tiles_.size(), threads, [&](std::size_t thread, std::size_t i) {
       float* const products =
-          worker.products.data() + static_cast<std::int64_t>(thread) * tile_floats(shape_);
+          worker.products.data() + static_cast<std::int64_t>(thread) * tile_floats(shape());
       multiply_tile(worker.left, worker.other(), place, tiles_[i], products);
       add_tile(tiles_[i], products, worker);
     });
@@ -210,9 +193,9 @@ class CpuInnerProducts final : public measure::InnerProducts {
   }
 
   void add_squares(const Worker& worker) {
-    if (shape_.is_symmetric()) {
-      for (std::int64_t i = 0; i < shape_.left; ++i) {
-        sums_[i * shape_.left + i] += worker.left.squares()[static_cast<std::size_t>(i)];
+    if (shape().is_symmetric()) {
+      for (std::int64_t i = 0; i < shape().left; ++i) {
+        sums_[i * shape().left + i] += worker.left.squares()[static_cast<std::size_t>(i)];
       }
     }
   }
@@ -223,7 +206,7 @@ class CpuInnerProducts final : public measure::InnerProducts {
     const bool is_scaled = worker.left.is_scaled() || other.is_scaled();
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       const float* const from = products + i * tile.cols;
-      double* const into = sums_.data() + (tile.row + i) * shape_.columns() + tile.col;
+      double* const into = sums_.data() + (tile.row + i) * shape().columns() + tile.col;
       const std::int64_t count = tile.is_triangle ? i : tile.cols;
       if (!is_scaled) {
         for (std::int64_t j = 0; j < count; ++j) {
@@ -239,7 +222,6 @@ class CpuInnerProducts final : public measure::InnerProducts {
     }
   }
 
-  InnerProductShape shape_;
   std::vector<TilePlace> tiles_;
   Workspace workspace_;  // outlives its arrays
   WorkArray<double> sums_;
@@ -249,7 +231,6 @@ class CpuInnerProducts final : public measure::InnerProducts {
 }  // namespace
 
 std::unique_ptr<measure::InnerProducts> make_cpu_inner_products(const InnerProductShape& shape) {
-  expects(shape.left > 0 && shape.right >= 0, "inner products of at least one vector");
   return std::make_unique<CpuInnerProducts>(shape);
 }
 
