@@ -1,12 +1,11 @@
 #include "npy_matrix.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/shard/npy.hpp>
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <span>
 
 namespace vindex::edit {
 
@@ -28,27 +27,12 @@ Matrix read_npy_matrix(const std::string& path, std::uint64_t most_bytes) {
         "E-BUDGET", fmt::format("{}: {} x {} numbers take {} MiB here; raise --ram-budget",
                                 source->name(), matrix.rows, matrix.cols, count / (1U << 16U)));
   }
-  std::vector<std::byte> bytes(header.bytes);
-  source->read(header.offset, bytes);
-  matrix.values.resize(count);
   if (header.type == decode::ElementType::kF64) {
-    std::memcpy(matrix.values.data(), bytes.data(), bytes.size());
+    matrix.values.resize(count);
+    source->read(header.offset, std::as_writable_bytes(std::span(matrix.values)));
     return matrix;
   }
-  const decode::Encoding encoding = decode::plain_encoding(header.type);
-  if (!decode::is_decodable(encoding)) {
-    throw FormatError(
-        "E-EDIT-SHAPE", source->name(),
-        fmt::format("holds {}; save it as float32", decode::element_type_row(header.type).name));
-  }
-  decode::EncodedMatrix view;
-  view.encoding = &encoding;
-  view.rows = matrix.rows;
-  view.cols = matrix.cols;
-  view.codes = bytes.data();
-  view.row_stride_bytes = static_cast<std::int64_t>(header.bytes) / matrix.rows;
-  std::vector<float> values(count);
-  decode::decode_matrix(view, values.data(), matrix.cols);
+  const std::vector<float> values = shard::read_npy_floats(*source, header);
   matrix.values.assign(values.begin(), values.end());
   return matrix;
 }

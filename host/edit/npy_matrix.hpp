@@ -9,8 +9,8 @@
 namespace vindex::edit {
 
 /// The numbers of a .npy of one or two dimensions; one dimension is a column. `most_bytes` bounds
-/// what is read. Errors: those of read_npy_header(); FormatError E-EDIT-SHAPE for other ranks and
-/// empty arrays, ConfigurationError E-BUDGET (78) for what does not fit.
+/// what is read. Errors: those of read_npy_header() and read_npy_floats(); FormatError E-EDIT-SHAPE
+/// for other ranks and empty arrays, ConfigurationError E-BUDGET (78) for what does not fit.
 Matrix read_npy_matrix(const std::string& path, std::uint64_t most_bytes);
 
 }  // namespace vindex::edit

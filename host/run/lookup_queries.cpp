@@ -2,7 +2,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/json.hpp>
-#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/matrix_line.hpp>
 #include <vindex/run/lookup_queries.hpp>
 #include <vindex/run/matrix_loader.hpp>
@@ -41,8 +40,7 @@ std::string trouble_of(const std::vector<float>& values) {
 }
 
 bool is_float(ElementType type) {
-  return type == ElementType::kF16 || type == ElementType::kF32 || type == ElementType::kF64 ||
-         type == ElementType::kBF16;
+  return type == ElementType::kF16 || type == ElementType::kF32 || type == ElementType::kF64;
 }
 
 /// The queries of one line of JSON.
@@ -243,21 +241,11 @@ std::vector<QueryWish> read_vectors(const std::string& path) {
   }
   const std::int64_t width = header.shape.back();
   const std::int64_t count = rank == 1 ? 1 : header.shape.front();
-  std::vector<std::byte> bytes(static_cast<std::size_t>(header.bytes));
-  source->read(header.offset, bytes);
-  const decode::Encoding encoding = decode::plain_encoding(header.type);
-  const auto stride = decode::row_bytes(encoding, static_cast<std::uint64_t>(width));
-  expects(stride.has_value(), "rows of floats have bytes");
+  const std::vector<float> vectors = shard::read_npy_floats(*source, header);
   std::vector<QueryWish> wishes;
   for (std::int64_t row = 0; row < count; ++row) {
-    decode::EncodedMatrix view;
-    view.encoding = &encoding;
-    view.rows = 1;
-    view.cols = width;
-    view.codes = bytes.data() + static_cast<std::size_t>(row) * *stride;
-    view.row_stride_bytes = static_cast<std::int64_t>(*stride);
-    std::vector<float> values(static_cast<std::size_t>(width));
-    decode::decode_matrix(view, values.data(), width);
+    const auto first = vectors.begin() + row * width;
+    std::vector<float> values(first, first + width);
     if (const std::string trouble = trouble_of(values); !trouble.empty()) {
       throw FormatError("E-QUERY", source->name(), fmt::format("row {} {}", row, trouble));
     }

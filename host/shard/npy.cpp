@@ -1,6 +1,7 @@
 #include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/shard/npy.hpp>
 
 #include <fmt/format.h>
@@ -315,6 +316,26 @@ NpyHeader read_npy_header(ByteSource& source) {
   digest.update(head);
   header.header_sha256 = hex(digest.finish());
   return header;
+}
+
+std::vector<float> read_npy_floats(ByteSource& source, const NpyHeader& header) {
+  const decode::Encoding encoding = decode::plain_encoding(header.type);
+  if (!decode::is_decodable(encoding)) {
+    throw FormatError("E-NPY-DTYPE", source.name(),
+                      fmt::format("holds {}; save it as float32", encoding.label));
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(header.bytes));
+  source.read(header.offset, bytes);
+  const auto width = static_cast<std::size_t>(decode::element_type_row(header.type).block_bytes);
+  std::vector<float> values(bytes.size() / width);
+  decode::EncodedMatrix row;
+  row.encoding = &encoding;
+  row.rows = 1;
+  row.cols = static_cast<std::int64_t>(values.size());
+  row.codes = bytes.data();
+  row.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
+  decode::decode_matrix(row, values.data(), row.cols);
+  return values;
 }
 
 }  // namespace vindex::shard

@@ -100,6 +100,30 @@ TEST(NpyTest, WhatNumpyWritesAndThisDoesNotReadSaysWhatToDo) {
   EXPECT_EQ(dict_error(npy_dict("<f4", "(2, 2)", "True"), 16), at_byte("E-NPY-ORDER", kDict + 34));
 }
 
+std::vector<float> floats_in(const std::string& bytes) {
+  const auto source = make_memory_source("memory.npy", bytes_of(bytes));
+  return read_npy_floats(*source, read_npy_header(*source));
+}
+
+template <typename Value>
+std::vector<float> floats_of(const std::vector<Value>& values) {
+  return floats_in(npy_array(values, {static_cast<std::int64_t>(values.size())}));
+}
+
+TEST(NpyTest, NumbersAreReadAsFloats) {
+  EXPECT_EQ(floats_of<float>({1.5F, -2.25F, 1e30F}), (std::vector<float>{1.5F, -2.25F, 1e30F}));
+  // Halves of the last place go to even.
+  EXPECT_EQ(floats_of<double>({0.1, 1.0 + 0x1p-24, 1.0 + 0x3p-24}),
+            (std::vector<float>{0.1F, 1.0F, 1.0F + 0x1p-22F}));
+  EXPECT_EQ(floats_of<std::int32_t>({-7, 16'777'217}), (std::vector<float>{-7.0F, 16'777'216.0F}));
+  EXPECT_TRUE(floats_of<float>({}).empty());
+  EXPECT_EQ(floats_in(npy_file(npy_dict("<f2", "(2, 1)"), {'\x01', '<', '\0', '\xc0'})),
+            (std::vector<float>{1.0F + 0x1p-10F, -2.0F}));
+  EXPECT_EQ(floats_of<std::uint16_t>({65'535}), std::vector<float>{65'535.0F});
+  EXPECT_EQ(testing::error_of([] { floats_in(npy_file(npy_dict("|b1", "(2,)"), "\1\1")); }),
+            "E-NPY-DTYPE");
+}
+
 TEST(NpyTest, TheBeginningIsChecked) {
   const std::string good = npy_array<float>({1, 2}, {2});
   EXPECT_EQ(error_of(""), at_byte("E-NPY-MAGIC", 0));

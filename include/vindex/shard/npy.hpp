@@ -32,4 +32,9 @@ bool is_npy(ByteSource& source);
 /// endian, objects, structures, bfloat16).
 NpyHeader read_npy_header(ByteSource& source);
 
+/// The numbers of the array that `header` is of, in their order, wider ones rounded to nearest.
+/// Whoever calls bounds header.bytes. Errors: FormatError E-NPY-DTYPE for booleans; those of
+/// ByteSource::read().
+std::vector<float> read_npy_floats(ByteSource& source, const NpyHeader& header);
+
 }  // namespace vindex::shard
