@@ -116,7 +116,8 @@ TEST(GgufModelTest, TensorsComeInFileOffsetOrder) {
 TEST(GgufModelTest, AnyFileOfASetFindsTheRest) {
   const TemporaryFolder folder;
   write_set(folder);
-  for (const std::string& path : {folder / name_of(1, 3), folder / name_of(3, 3), folder.path()}) {
+  for (const std::string& path :
+       {folder / name_of(1, 3), folder / name_of(3, 3), folder.path().string()}) {
     const ModelFiles model = open_model(path);
     ASSERT_EQ(model.shards.size(), 3U);
     ASSERT_EQ(model.tensors.size(), 3U);

@@ -143,9 +143,9 @@ TEST(LinksTest, WithinTheFolderNobodyIsWarned) {
                        R"({"x":"a.safetensors","y":"b.safetensors"}})");
   fs::create_symlink("real", folder / "b.safetensors");
   EXPECT_TRUE(warnings_of(folder.path()).empty());
-  fs::create_directory_symlink(folder.path(), folder.path() + "-link");
-  EXPECT_TRUE(warnings_of(folder.path() + "-link").empty());
-  fs::remove(folder.path() + "-link");
+  fs::create_directory_symlink(folder.path(), folder.path().string() + "-link");
+  EXPECT_TRUE(warnings_of(folder.path().string() + "-link").empty());
+  fs::remove(folder.path().string() + "-link");
 }
 
 TEST(LinksTest, ALinkToAFolderUnderAModelsNameIsToldOf) {

@@ -138,7 +138,7 @@ TEST(LocalStoreTest, AFileStandsInItsFolder) {
   const TemporaryFolder folder;
   folder.write("a.gguf", "GGUF");
   folder.write("b", "");
-  const std::string path = folder.path() + "//a.gguf";  // as the user spelt it
+  const std::string path = folder.path().string() + "//a.gguf";  // as the user spelt it
   const auto store = open_local_store(path);
   EXPECT_EQ(store->file(), "a.gguf");
   EXPECT_EQ(store->location("a.gguf"), path);

@@ -1,8 +1,6 @@
 // Owns a folder for one test, removed at its end.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,7 +12,7 @@ namespace vindex::testing {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = ::testing::TempDir() + "vindex-XXXXXX";
+    std::string pattern = (std::filesystem::temp_directory_path() / "vindex-test-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw std::runtime_error("cannot create " + pattern);
     }
@@ -27,17 +25,18 @@ class TemporaryFolder {
     std::filesystem::remove_all(path_, ignored);
   }
 
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::filesystem::path& path() const { return path_; }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string operator/(const std::string& name) const { return file(name); }
   std::string write(const std::string& name, const std::string& content) const {
-    const std::string path = path_ + "/" + name;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    const std::filesystem::path path = path_ / name;
+    std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << content;
-    return path;
+    return path.string();
   }
 
  private:
-  std::string path_;
+  std::filesystem::path path_;
 };
 
 }  // namespace vindex::testing
