@@ -75,10 +75,10 @@ void add_export(CLI::App& app, Session& session) {
                                       "\ncsv and json are of every kind of results file; json has "
                                       "arrays too.");
   verb->add_option("file", options->path, "Results file")->required();
-  verb->add_option("--format", options->format,
-                   "csv, json, phase-json, weightwatcher or gate-vectors")
+  const std::vector<std::string> formats = results::export_formats();
+  verb->add_option("--format", options->format, fmt::format("{}", fmt::join(formats, ", ")))
       ->required()
-      ->check(CLI::IsMember({"csv", "json", "phase-json", "weightwatcher", "gate-vectors"}));
+      ->check(CLI::IsMember(formats));
   verb->add_option("-o,--output", options->target, "File or folder to write (-: standard output)")
       ->required();
   verb->add_option("--table", options->table, "matrix, imatrix or product (csv and json)")

@@ -23,12 +23,11 @@ struct Format {
   bool any_table = false;                   ///< serves derived tables, and every kind of file
 };
 
-constexpr const char* kPhaseJson = "phase-json";
 constexpr Format kFormats[] = {
     {.name = "csv", .write = export_csv, .any_table = true},
     {.name = "json", .write = export_json, .any_table = true},
+    {.name = "phase-json", .write = nullptr},
     {.name = "weightwatcher", .write = export_weightwatcher},
-    {.name = kPhaseJson, .write = nullptr},
     {.name = "gate-vectors", .write = export_gate_vectors, .files = kGateFiles},
 };
 
@@ -48,6 +47,14 @@ void require_served(const Format& format, const std::string& path, FileSchema sc
 }
 
 }  // namespace
+
+std::vector<std::string> export_formats() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) {
+    names.emplace_back(format.name);
+  }
+  return names;
+}
 
 void export_file(const std::string& path, const std::string& format, const std::string& target,
                  bool replace, const std::string& table_text, const PhaseInputs& others) {
@@ -97,9 +104,9 @@ void export_file(const std::string& path, const std::string& format, const std::
     }
     return;
   }
-  throw UsageError("E-EXPORT-FORMAT", "export format '" + printable(format) +
-                                          "' is unknown; there are csv, json, phase-json, "
-                                          "weightwatcher, gate-vectors");
+  throw UsageError("E-EXPORT-FORMAT",
+                   fmt::format("export format '{}' is unknown; there are {}", printable(format),
+                               fmt::join(export_formats(), ", ")));
 }
 
 }  // namespace vindex::results

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace vindex::results {
 
@@ -10,6 +11,9 @@ struct PhaseInputs {
   std::string activations = {}, cka = {}, routing = {};
   bool empty() const { return activations.empty() && cka.empty() && routing.empty(); }
 };
+
+/// Names of every format of export_file().
+std::vector<std::string> export_formats();
 
 /// Writes `format` of results file `path` to `target`: "csv" and "json" of any kind of file, of its
 /// table `table` ("matrix", "imatrix", "product"; every other kind has one table); "phase-json" of
