@@ -12,6 +12,7 @@ namespace {
 
 struct Flags {
   run::ActivationsSettings settings;
+  BackendFlags backend;
   JobFlags job;
   bool no_effective_rank = false;
 };
@@ -19,7 +20,8 @@ struct Flags {
 run::ActivationsSettings settings_of(const Flags& flags, const Session& session) {
   run::ActivationsSettings settings = flags.settings;
   settings.covariance = !flags.no_effective_rank;
-  settings.run = job_settings(settings.run, flags.job, session);
+  settle_backend(settings.run, flags.backend, session);
+  settle_job(settings.run, flags.job, session);
   return settings;
 }
 
@@ -40,7 +42,6 @@ Ending run_activations(const Flags& flags, const Session& session) {
 void add_activations(CLI::App& app, Session& session) {
   auto flags = std::make_shared<Flags>();
   run::ActivationsSettings& settings = flags->settings;
-  run::RunSettings& run = settings.run;
   CLI::App* verb = app.add_subcommand(
       "activations",
       "Sparsity, tails, variance and rank of dumped activations; what logits say\n\n"
@@ -50,7 +51,7 @@ void add_activations(CLI::App& app, Session& session) {
       "DUMP: a folder or file of .npy or .safetensors arrays mlp.L [tokens, neurons], hidden.L, "
       "logits\n[tokens, vocabulary]. The same command again resumes.");
   verb->add_option("dump", settings.dump, "Folder or file of dumped activations")->required();
-  verb->add_option("-o,--output", run.output, "Results file (HDF5)")->required();
+  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
   verb->add_option("--model", settings.model,
                    "Model: cosines between the rows of its gate projections");
   verb->add_option("--model-config", settings.model_config,
@@ -58,7 +59,8 @@ void add_activations(CLI::App& app, Session& session) {
   verb->add_flag("--hidden", settings.hidden, "hidden.L instead of mlp.L");
   verb->add_flag("--no-effective-rank", flags->no_effective_rank,
                  "Leave out the spectrum of the token covariance, which takes most of the time");
-  add_job_flags(*verb, run, flags->job);
+  add_backend_flags(*verb, flags->backend);
+  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_activations(*flags, session); });
 }
 

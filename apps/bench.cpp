@@ -1,4 +1,5 @@
 // The verb bench: flags to cases, a table or one JSON document on standard output.
+#include "job_flags.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -20,7 +21,8 @@ namespace {
 struct Flags {
   std::vector<std::string> sections, shapes, encodings, modes, routes, spectra;
   std::vector<std::int64_t> batches;
-  std::string backend = "auto", device = "0", model, folder, synth, simd;
+  BackendFlags backend;
+  std::string model, folder, synth, simd;
   std::int32_t threads = 0;
   std::int64_t tensors = 207'360;
   int samples = 3;
@@ -132,8 +134,8 @@ bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
     settings.decode_cols = shape.cols;
   }
   settings.simd_level = flags.simd;
-  settings.backend = backend_of(flags.backend);
-  settings.devices = parse_devices(flags.device);
+  settings.backend = backend_of(flags.backend.backend);
+  settings.devices = parse_devices(flags.backend.device);
   settings.threads = flags.threads;
   settings.blas_core = blas_core_wish();
   settings.ram_budget = ram_budget_of(session, "").bytes;
@@ -198,10 +200,7 @@ void add_bench(CLI::App& app, Session& session) {
   verb->add_option("--batch", flags->batches, "Matrices per call; as many as the back end asks for")
       ->delimiter(',')
       ->check(CLI::Range(1, 65536));
-  verb->add_option("--backend", flags->backend, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "CUDA devices: all, N or N,N")->capture_default_str();
+  add_backend_flags(*verb, flags->backend, "auto, cpu or cuda", "CUDA devices: all, N or N,N");
   verb->add_option("--threads", flags->threads, "CPU workers, or calls to a GPU at once")
       ->check(CLI::Range(1, 4096));
   verb->add_option("--samples", flags->samples, "Samples per case, after one warm-up")

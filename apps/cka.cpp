@@ -12,12 +12,14 @@ namespace {
 
 struct Flags {
   run::CkaSettings settings;
+  BackendFlags backend;
   JobFlags job;
 };
 
 run::CkaSettings settings_of(const Flags& flags, const Session& session) {
   run::CkaSettings settings = flags.settings;
-  settings.run = job_settings(settings.run, flags.job, session);
+  settle_backend(settings.run, flags.backend, session);
+  settle_job(settings.run, flags.job, session);
   return settings;
 }
 
@@ -66,7 +68,8 @@ void add_cka(CLI::App& app, Session& session) {
       ->capture_default_str();
   verb->add_option("--layers", settings.layers_a, "Layers of A, for example 0,1,15-20");
   verb->add_option("--layers-b", settings.layers_b, "Layers of B");
-  add_job_flags(*verb, settings.run, flags->job);
+  add_backend_flags(*verb, flags->backend);
+  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_cka(*flags, session); });
 }
 

@@ -1,4 +1,5 @@
 // The verb compare: two models, matrix by matrix.
+#include "job_flags.hpp"
 #include "run_talk.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -19,9 +20,9 @@ namespace {
 
 struct Flags {
   run::CompareSettings settings;
-  std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
-                                              ram_budget, worker, progress = "auto", config;
-  bool json = false;
+  BackendFlags backend;
+  JobFlags job;
+  std::string layers, blocks, roles, tensors, mode = "default";
 };
 
 run::CompareSettings settings_of(const Flags& flags, const Session& session) {
@@ -30,21 +31,14 @@ run::CompareSettings settings_of(const Flags& flags, const Session& session) {
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.map = model::parse_layer_map(settings.map_text);
   settings.options.mode = mode_of(flags.mode);
-  settings.backend = backend_of(flags.backend);
-  settings.devices = parse_devices(flags.device);
-  settings.blas_core = blas_core_wish();
-  settings.unset_variables = session.unset_variables;
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  settings.ram_budget = budget.bytes;
-  settings.ram_budget_source = budget.source_text();
-  settings.worker = parse_worker(flags.worker);
-  settings.command = session.arguments;
+  settle_backend(settings, flags.backend, session);
+  settle_job(settings, flags.job, session);
   return settings;
 }
 
 Ending run_compare(const Flags& flags, const Session& session) {
   const run::CompareSettings settings = settings_of(flags, session);
-  RunTalk talk(session, flags.progress);
+  RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::compare_models(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
@@ -55,7 +49,7 @@ Ending run_compare(const Flags& flags, const Session& session) {
                              "finite; their rows say so and have no numbers",
                              outcome.not_finite, outcome.total));
   }
-  if (settings.worker.count == 1 && flags.json) {
+  if (settings.worker.count == 1 && flags.job.json) {
     print_result(results::compared_json(results::read_compared(settings.output)));
   } else if (settings.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
@@ -109,25 +103,11 @@ void add_compare(CLI::App& app, Session& session) {
                    "Of the spectra of --delta and --k: fast, default, strict")
       ->check(CLI::IsMember({"fast", "default", "strict"}))
       ->capture_default_str();
-  verb->add_option("--backend", flags->backend,
-                   "Who computes them: auto, cpu or cuda; comparing itself is done on the host")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "all, or numbers of CUDA devices")
-      ->capture_default_str();
+  add_backend_flags(*verb, flags->backend,
+                    "Who computes them: auto, cpu or cuda; comparing itself is done on the host");
   verb->add_option("--svd-route", settings.options.svd_route, "As in `vindex measure`")
       ->capture_default_str();
-  verb->add_option("--threads", settings.threads, "Workers (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_ram_budget(*verb, flags->ram_budget);
-  add_worker(*verb, flags->worker);
-  add_progress(*verb, flags->progress);
-  verb->add_flag("--restart", settings.restart, "Discard what an earlier run left");
-  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_job_flags(*verb, flags->job, "Workers (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_compare(*flags, session); });
 }
 

@@ -1,3 +1,4 @@
+// The verb decode: the weights of one tensor as float32.
 #include "verbs.hpp"
 
 #include <vindex/run/decode_tensor.hpp>
@@ -40,9 +41,7 @@ void add_decode(CLI::App& app, Session& session) {
     const run::DecodeOutcome outcome =
         run::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
                            options->output, options->force);
-    for (const Warning& warning : outcome.warnings) {
-      say(session, fmt::format("warning {}: {}", warning.id, warning.text));
-    }
+    say_warnings(session, outcome.warnings);
     say(session, fmt::format("{} values written to {}", outcome.values,
                              stream ? "standard output" : printable(options->output)));
     return Ending();

@@ -1,19 +1,16 @@
 // The verb edit: low-rank changes of a model, as a model, an adapter and a patch.
+#include "job_flags.hpp"
 #include "report_file.hpp"
 #include "run_talk.hpp"
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/edit/edit_model.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <memory>
-#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -22,8 +19,8 @@ namespace {
 struct Flags {
   edit::EditSettings settings;
   std::vector<std::string> direction;
-  std::string side = "right", as = "model", slice, report, ram_budget, backend = "auto";
-  std::string device = "0", config;
+  std::string side = "right", as = "model", slice, report, ram_budget;
+  BackendFlags backend;
   bool json = false;
 };
 
@@ -67,20 +64,6 @@ void settle_slice(Flags& flags) {
   flags.settings.slice = number;
 }
 
-std::unique_ptr<measure::Backend> open_backend(const Flags& flags, const Session& session) {
-  run::RunSettings settings;
-  settings.backend = backend_of(flags.backend);
-  settings.devices = parse_devices(flags.device);
-  settings.threads = flags.settings.threads;
-  settings.blas_core = blas_core_wish();
-  settings.options.vectors = 1;
-  settings.unset_variables = session.unset_variables;
-  std::string note;
-  auto backends = run::open_backends(settings, note);
-  say(session, note);
-  return std::move(backends.front());
-}
-
 edit::EditSettings settings_of(Flags flags, const Session& session) {
   settle_words(flags);
   settle_slice(flags);
@@ -103,16 +86,12 @@ edit::EditSettings settings_of(Flags flags, const Session& session) {
   settings.side = flags.side == "left" ? edit::Side::kLeft : edit::Side::kRight;
   settings.as_lora = flags.as == "lora";
   settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
-  settings.program = fmt::format("vindex {} ({})", run::program_version(), run::program_commit());
+  settings.program = program_name();
   settings.stop = &catch_stop_signals();
-  settings.backend = [flags, &session] { return open_backend(flags, session); };
-  if (!session.quiet && is_live(STDERR_FILENO)) {
-    settings.progress = [](std::size_t done, std::size_t total) {
-      std::fputs(
-          fmt::format("\r{} of {} matrices{}", done, total, done == total ? "\n" : "").c_str(),
-          stderr);
-    };
-  }
+  settings.backend = [backend = flags.backend, threads = settings.threads, &session] {
+    return open_backend(backend, threads, session);
+  };
+  settings.progress = matrix_counter(session);
   return settings;
 }
 
@@ -123,16 +102,10 @@ Ending run_edit(const Flags& flags, const Session& session) {
   if (result.stopped) {
     return stopped_early("nothing was written");
   }
-  for (const Warning& warning : result.warnings) {
-    say(session, fmt::format("warning {}: {}", warning.id, warning.text));
-  }
-  const std::string json = flags.json || file.is_wanted() ? edit::edit_json(result) : std::string();
-  file.write(json);
-  if (flags.json) {
-    print_result(json);
-  } else if (!session.quiet) {
-    print_result(edit::edit_text(result, text_width(STDOUT_FILENO)));
-  }
+  say_warnings(session, result.warnings);
+  file.report(
+      session, flags.json, [&] { return edit::edit_json(result); },
+      [&](std::size_t columns) { return edit::edit_text(result, columns); });
   return {};
 }
 
@@ -156,14 +129,10 @@ CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<Flags
   verb->add_flag("--replace", settings.replace, "Replace files that are there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
-  verb->add_option("--threads", settings.threads, "Threads (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_threads(*verb, settings.threads, "Threads (0: every core)");
   add_ram_budget(*verb, flags->ram_budget);
   verb->add_flag("--json", flags->json, "The report as one JSON document");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_config(*verb);
   on_choice(*verb, session, [&session, flags] { return run_edit(*flags, session); });
   return verb;
 }
@@ -204,10 +173,8 @@ void add_delete(CLI::App& edit, Session& session) {
       ->capture_default_str();
   verb->add_option("--alpha", flags->settings.alpha, "How much of it: 1 all, 2 reflects")
       ->capture_default_str();
-  verb->add_option("--backend", flags->backend, "auto, cpu, cuda: who finds singular vectors")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "CUDA device")->capture_default_str();
+  add_backend_flags(*verb, flags->backend, "auto, cpu, cuda: who finds singular vectors",
+                    "CUDA device");
 }
 
 void add_insert(CLI::App& edit, Session& session) {

@@ -14,13 +14,15 @@ namespace {
 
 struct Flags {
   run::ExpertsSettings settings;
+  BackendFlags backend;
   JobFlags job;
   std::string layers, roles, tensors;
 };
 
 run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
   run::ExpertsSettings settings = flags.settings;
-  settings.run = job_settings(settings.run, flags.job, session);
+  settle_backend(settings.run, flags.backend, session);
+  settle_job(settings.run, flags.job, session);
   settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
   return settings;
 }
@@ -64,7 +66,8 @@ void add_experts(CLI::App& app, Session& session) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   verb->add_option("--model-config", run.model_config, "config.json of a single .safetensors");
-  add_job_flags(*verb, run, flags->job);
+  add_backend_flags(*verb, flags->backend);
+  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_experts(*flags, session); });
 }
 

@@ -1,3 +1,4 @@
+// The verb inspect: what a model is made of.
 #include "terminal.hpp"
 #include "verbs.hpp"
 

@@ -1,4 +1,5 @@
 // The verb lookup: which features of a model answer to a word or a vector.
+#include "job_flags.hpp"
 #include "run_talk.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
@@ -21,7 +22,7 @@ struct Flags {
   std::vector<std::string> tokens;
   std::vector<std::int64_t> numbers;
   std::string vector_file, queries_file, layers, blocks, tensors,
-      role = "gate_proj", order = "cosine", ram_budget, progress = "auto", config;
+      role = "gate_proj", order = "cosine", ram_budget, progress = "auto";
   bool json = false;
 };
 
@@ -132,15 +133,11 @@ void add_lookup(CLI::App& app, Session& session) {
   verb->add_option("--tokenizer", settings.tokenizer,
                    "A tokenizer.json (default: the GGUF keys, or the one beside the weights)");
   verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
-  verb->add_option("--threads", settings.threads, "Workers (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_threads(*verb, settings.threads, "Workers (0: every core)");
   add_ram_budget(*verb, flags->ram_budget);
   add_progress(*verb, flags->progress);
   verb->add_flag("--json", flags->json, "One JSON document, numbers unrounded");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_config(*verb);
   on_choice(*verb, session, [&session, flags] { return run_lookup(*flags, session); });
 }
 

@@ -49,7 +49,7 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   const auto backends = run::open_backends(settings, note);
   const run::WorkPlan plan = run::plan_run(settings, model, backends);
   const double seconds = run::expected_seconds(plan, model.index, settings, backends);
-  if (flags.json) {
+  if (flags.job.json) {
     print_result(nlohmann::ordered_json{{"schema", "vindex-plan/1"},
                                         {"units", plan.units.size()},
                                         {"matrices", plan.matrices},
@@ -90,7 +90,7 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
 
 Ending run_measure(const MeasureFlags& flags, const Session& session) {
   const run::RunSettings settings = settings_of(flags, session);
-  RunTalk talk(session, flags.progress);
+  RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_model(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
@@ -102,7 +102,9 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
                     "their rows say so and have no metrics",
                     outcome.not_finite, outcome.total));
   }
-  if (!session.quiet && settings.worker.count == 1) {
+  if (settings.worker.count == 1 && flags.job.json) {
+    print_result(results::groups_json(results::read_shown(settings.output, {})));
+  } else if (settings.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
     const results::Shown shown = results::read_shown(settings.output, {});
     print_result(results::groups_text(shown, width, kMostTableLines));
@@ -134,7 +136,10 @@ void add_plan(CLI::App& app, Session& session) {
                          "Example:\n  vindex plan MODEL --blocks routed_expert");
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
-  verb->add_flag("--json", flags->json, "One JSON document");
+  add_threads(*verb, flags->job.threads, kMeasureWorkers);
+  add_ram_budget(*verb, flags->job.ram_budget);
+  verb->add_flag("--json", flags->job.json, "One JSON document");
+  add_config(*verb);
   on_choice(*verb, session, [&session, flags] { return show_plan(*flags, session); });
 }
 
@@ -149,7 +154,7 @@ void add_measure(CLI::App& app, Session& session) {
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
   verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();
-  add_run_flags(*verb, *flags);
+  add_run_flags(*verb, *flags, "What `vindex show --json` prints of the results file");
   on_choice(*verb, session, [&session, flags] { return run_measure(*flags, session); });
 }
 

@@ -1,7 +1,5 @@
 #include "measure_flags.hpp"
 
-#include "run_talk.hpp"
-
 #include <fmt/format.h>
 
 #include <charconv>
@@ -47,16 +45,9 @@ run::RunSettings settings_of(const MeasureFlags& flags, const Session& session) 
   settings.options.mode = mode_of(flags.mode);
   settings.options.escalate = !flags.no_escalate;
   settings.options.sign_flip_draws = parse_null(flags.null);
-  settings.backend = backend_of(flags.backend);
-  settings.devices = parse_devices(flags.device);
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  settings.ram_budget = budget.bytes;
-  settings.ram_budget_source = budget.source_text();
   settings.store_spectra = !flags.no_spectra;
-  settings.worker = parse_worker(flags.worker);
-  settings.blas_core = blas_core_wish();
-  settings.command = session.arguments;
-  settings.unset_variables = session.unset_variables;
+  settle_backend(settings, flags.backend, session);
+  settle_job(settings, flags.job, session);
   return settings;
 }
 
@@ -77,19 +68,11 @@ void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
       ->capture_default_str();
   verb.add_flag("--no-escalate", flags.no_escalate,
                 "Keep the first route; what the tail decides becomes NaN");
-  verb.add_option("--backend", flags.backend, "auto, cpu or cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb.add_option("--device", flags.device, "all, or numbers of CUDA devices")
-      ->capture_default_str();
+  add_backend_flags(verb, flags.backend);
   verb.add_option("--svd-route", settings.options.svd_route,
                   "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with\n"
                   "+gram-mma or +gram-wgmma and +band-plain, +band-tensor or +band-library")
       ->capture_default_str();
-  verb.add_option("--threads", settings.threads, "CPU workers (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_ram_budget(verb, flags.ram_budget);
   verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
@@ -103,14 +86,9 @@ void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
   verb.add_flag("--no-spectra", flags.no_spectra,
                 "Leave the singular values themselves out of the file");
   verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
-  verb.add_option(
-      "--config", flags.config,
-      "File of the same flags, one `name = value` a line; the command line outranks it");
 }
 
-void add_run_flags(CLI::App& verb, MeasureFlags& flags) {
-  add_worker(verb, flags.worker);
-  add_progress(verb, flags.progress);
+void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {
   verb.add_option(
           "--read", flags.read,
           "auto: straight from the storage what the file cache does not hold; direct; buffered")
@@ -120,7 +98,7 @@ void add_run_flags(CLI::App& verb, MeasureFlags& flags) {
                   "Requests of 8 MiB in flight (0: as measured best)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  verb.add_flag("--restart", flags.settings.restart, "Discard what an earlier run left");
+  add_job_flags(verb, flags.job, kMeasureWorkers, document);
 }
 
 }  // namespace vindex::apps

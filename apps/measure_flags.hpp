@@ -2,7 +2,7 @@
 // follows it.
 #pragma once
 
-#include "verbs.hpp"
+#include "job_flags.hpp"
 
 #include <vindex/run/measure_run.hpp>
 
@@ -13,17 +13,21 @@ namespace vindex::apps {
 /// Flags as typed; settings() turns them into what the run layer understands.
 struct MeasureFlags {
   run::RunSettings settings;
-  std::string layers, blocks, roles, tensors, mode = "default", backend = "auto", device = "0",
-                                              ram_budget, null = "none", config, worker,
-                                              progress = "auto", read = "auto", reshape = "none";
-  bool no_escalate = false, no_spectra = false, json = false;
+  BackendFlags backend;
+  JobFlags job;
+  std::string layers, blocks, roles, tensors, mode = "default", null = "none", read = "auto",
+                                              reshape = "none";
+  bool no_escalate = false, no_spectra = false;
 };
 
 run::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
 
 /// What is measured, and how.
 void add_measure_flags(CLI::App& verb, MeasureFlags& flags);
-/// How a run goes about it: workers, progress, reading, restart.
-void add_run_flags(CLI::App& verb, MeasureFlags& flags);
+/// How a run goes about it: reading, and what every job has. `document` is what --json prints.
+void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document);
+
+/// What --threads counts, for plans too.
+inline constexpr const char* kMeasureWorkers = "CPU workers (0: every core)";
 
 }  // namespace vindex::apps

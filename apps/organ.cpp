@@ -1,23 +1,11 @@
 // The verb organ: models taken apart, changed and put together again; each nested verb has a file.
 #include "organ.hpp"
 
-#include <vindex/run/version.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace vindex::apps {
-
-std::string organ_tool_name() {
-  return fmt::format("vindex {} ({})", run::program_version(), run::program_commit());
-}
-
-void say_warnings(const Session& session, const std::vector<Warning>& warnings) {
-  for (const Warning& warning : warnings) {
-    say(session, fmt::format("warning {}: {}", warning.id, warning.text));
-  }
-}
 
 std::string rate_text(std::uint64_t bytes, double seconds) {
   return fmt::format("{} in {:.2f} s, {:.0f} MB/s", size_text(bytes), seconds,

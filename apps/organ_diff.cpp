@@ -1,14 +1,13 @@
 // The verb organ diff: two models, key by key and tensor by tensor.
+#include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
-#include "terminal.hpp"
 
 #include <vindex/organ/model_difference.hpp>
 
 #include <fmt/format.h>
 
 #include <memory>
-#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -32,15 +31,13 @@ Ending run_diff(const Flags& flags, const Session& session) {
   if (difference.stopped) {
     return stopped_early("no difference was told");
   }
-  const std::string json = flags.json || file.is_wanted() ? organ::difference_json(difference) : "";
-  file.write(json);
-  if (flags.json) {
-    print_result(json);
-  } else if (!session.quiet) {
-    organ::DiffView view = flags.view;
-    view.width = text_width(STDOUT_FILENO);
-    print_result(organ::difference_text(difference, view));
-  }
+  file.report(
+      session, flags.json, [&] { return organ::difference_json(difference); },
+      [&](std::size_t columns) {
+        organ::DiffView view = flags.view;
+        view.width = columns;
+        return organ::difference_text(difference, view);
+      });
   if (flags.exit_code && !difference.is_same()) {
     return {kDifferent, fmt::format("E-DIFFERENT: {} and {} are not the same",
                                     printable(settings.a), printable(settings.b))};
@@ -71,9 +68,7 @@ void add_organ_diff(CLI::App& organ, Session& session) {
       ->capture_default_str();
   verb->add_flag("--exit-code", flags->exit_code, "End with 1 where the models differ");
   verb->add_option("--report", flags->report, "Write the difference as JSON to this file");
-  verb->add_option("--threads", flags->settings.threads, "Threads (0: every core, at most 8)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_threads(*verb, flags->settings.threads, "Threads (0: every core, at most 8)");
   verb->add_flag("--json", flags->json, "The difference as one JSON document");
   on_choice(*verb, session, [&session, flags] { return run_diff(*flags, session); });
 }

@@ -1,7 +1,7 @@
 // The verb organ graft: parts of one model in the place of another's.
+#include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
-#include "terminal.hpp"
 
 #include <vindex/organ/graft.hpp>
 
@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <memory>
 #include <span>
-#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -56,13 +55,9 @@ Ending run_graft(const Flags& flags, const Session& session) {
   settings.stop = &catch_stop_signals();
   const ReportFile file(flags.report, "organ-graft/1");
   const organ::GraftReport report = organ::graft_models(settings);
-  const std::string json = flags.json || file.is_wanted() ? organ::graft_json(report) : "";
-  file.write(json);
-  if (flags.json) {
-    print_result(json);
-  } else if (!session.quiet) {
-    print_result(organ::graft_text(report, text_width(STDOUT_FILENO)));
-  }
+  file.report(
+      session, flags.json, [&] { return organ::graft_json(report); },
+      [&](std::size_t columns) { return organ::graft_text(report, columns); });
   return ending_of(report);
 }
 
@@ -105,9 +100,7 @@ void add_organ_graft(CLI::App& organ, Session& session) {
   verb->add_option("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
   verb->add_flag("--replace", settings.replace, "Replace a file that is there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
-  verb->add_option("--threads", settings.threads, "Threads (0: every core, at most 8)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_threads(*verb, settings.threads, "Threads (0: every core, at most 8)");
   verb->add_flag("--json", flags->json, "The report as one JSON document");
   on_choice(*verb, session, [&session, flags] { return run_graft(*flags, session); });
 }

@@ -27,7 +27,6 @@ struct Flags {
   MeasureFlags measure;
   std::vector<std::string> models, fleet;
   std::string output, report;
-  bool json = false;
 };
 
 /// What the command asks for, once it is understood.
@@ -110,7 +109,7 @@ Measured measure_one(const Task& task, const organ::NamedModel& named, const std
 
 void print_results(const Flags& flags, const Task& task, const Session& session,
                    const std::vector<organ::FleetModel>& models) {
-  if (flags.json) {
+  if (flags.measure.job.json) {
     print_result(organ::ranking_json(models));
   } else if (!session.quiet) {
     print_result(organ::ranking_text(models, text_width(STDOUT_FILENO)));
@@ -130,7 +129,7 @@ Ending run_organ_measure(const Flags& flags, const Session& session) {
   std::vector<organ::FleetModel> models;
   std::optional<Measured> first_trouble;
   for (const organ::NamedModel& named : task.models) {
-    Measured one = measure_one(task, named, flags.measure.progress, session);
+    Measured one = measure_one(task, named, flags.measure.job.progress, session);
     if (one.outcome && one.outcome->stopped) {
       return ending_of(task.results_file.empty() ? task.folder : task.results_file, *one.outcome,
                        "matrices");
@@ -180,9 +179,8 @@ void add_organ_measure(CLI::App& organ, Session& session) {
                    "Folder of results and reports, or a results file ending in .h5")
       ->required();
   verb->add_option("--report", flags->report, "Folder of the reports, beside an output in .h5");
-  verb->add_flag("--json", flags->json, "The ranking as one JSON document");
   add_measure_flags(*verb, flags->measure);
-  add_run_flags(*verb, flags->measure);
+  add_run_flags(*verb, flags->measure, "The ranking as one JSON document");
   on_choice(*verb, session, [&session, flags] { return run_organ_measure(*flags, session); });
 }
 

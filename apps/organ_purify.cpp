@@ -1,21 +1,17 @@
 // The verb organ purify: noise taken out of matrices, where there is any.
+#include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
 #include "run_talk.hpp"
-#include "terminal.hpp"
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/purify.hpp>
-#include <vindex/run/measure_run.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
-#include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace vindex::apps {
@@ -26,8 +22,8 @@ constexpr double kTenths = 10.0;  // --rate counts the discarded rank in tenths
 
 struct Flags {
   std::string model, output, factors, method = "svd-shrink", types, include, layers, tensors;
-  std::string out_type = "same", factor_type = "F32", shards, report, ram_budget, backend = "auto";
-  std::string device = "0";
+  std::string out_type = "same", factor_type = "F32", shards, report, ram_budget;
+  BackendFlags backend;
   double rho = -1.0, rate = -1.0, cap = 0.05;
   std::int32_t threads = 0;
   bool force = false, dry_run = false, replace = false, json = false;
@@ -103,28 +99,8 @@ organ::PurifyOptions options_of(const Flags& flags, const Session& session) {
   options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   options.stop = &catch_stop_signals();
-  if (!session.quiet && is_live(STDERR_FILENO)) {
-    options.progress = [](std::size_t done, std::size_t total) {
-      std::fputs(
-          fmt::format("\r{} of {} matrices{}", done, total, done == total ? "\n" : "").c_str(),
-          stderr);
-    };
-  }
+  options.progress = matrix_counter(session);
   return options;
-}
-
-std::unique_ptr<measure::Backend> backend_for(const Flags& flags, const Session& session) {
-  run::RunSettings settings;
-  settings.backend = backend_of(flags.backend);
-  settings.devices = parse_devices(flags.device);
-  settings.threads = flags.threads;
-  settings.blas_core = blas_core_wish();
-  settings.options.vectors = 1;
-  settings.unset_variables = session.unset_variables;
-  std::string note;
-  auto backends = run::open_backends(settings, note);
-  say(session, note);
-  return std::move(backends.front());
 }
 
 Ending run_purify(const Flags& flags, const Session& session) {
@@ -146,19 +122,14 @@ Ending run_purify(const Flags& flags, const Session& session) {
   targets.shard_bytes = shard_bytes;
   targets.replace = flags.replace;
   organ::require_free_targets(*source, targets);
-  const auto backend = backend_for(flags, session);
+  const auto backend = open_backend(flags.backend, flags.threads, session);
   const organ::PurifyResult result = organ::purify_model(*source, *backend, options);
   if (result.stopped || !organ::write_results(*source, result, targets)) {
     return stopped_early("nothing was written");
   }
-  const std::string json =
-      flags.json || file.is_wanted() ? organ::purify_json(*source, result, targets) : std::string();
-  file.write(json);
-  if (flags.json) {
-    print_result(json);
-  } else if (!session.quiet) {
-    print_result(organ::purify_text(*source, result, text_width(STDOUT_FILENO)));
-  }
+  file.report(
+      session, flags.json, [&] { return organ::purify_json(*source, result, targets); },
+      [&](std::size_t columns) { return organ::purify_text(*source, result, columns); });
   return {};
 }
 
@@ -214,15 +185,11 @@ void add_organ_purify(CLI::App& organ, Session& session) {
                    "Write files of at most this size: 2GiB, 500MB; none: one file");
   verb->add_flag("--replace", flags->replace, "Replace files that are there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
-  verb->add_option("--backend", flags->backend, "auto, cpu, cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  verb->add_option("--device", flags->device, "CUDA device")->capture_default_str();
-  verb->add_option("--threads", flags->threads, "Workers (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_backend_flags(*verb, flags->backend, "auto, cpu, cuda", "CUDA device");
+  add_threads(*verb, flags->threads, "Workers (0: every core)");
   add_ram_budget(*verb, flags->ram_budget);
   verb->add_flag("--json", flags->json, "The report as one JSON document");
+  add_config(*verb);
   on_choice(*verb, session, [&session, flags] { return run_purify(*flags, session); });
 }
 

@@ -1,5 +1,7 @@
 #include "report_file.hpp"
 
+#include "terminal.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_sink.hpp>
 
@@ -8,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <unistd.h>
 #include <utility>
 
 namespace vindex::apps {
@@ -30,11 +33,19 @@ ReportFile::ReportFile(std::string path, std::string_view schema) : path_(std::m
   }
 }
 
-void ReportFile::write(const std::string& document) const {
-  if (is_wanted()) {
+void ReportFile::report(const Session& session, bool is_json,
+                        const std::function<std::string()>& json,
+                        const std::function<std::string(std::size_t columns)>& text) const {
+  const std::string document = is_json || !path_.empty() ? json() : std::string();
+  if (!path_.empty()) {
     OutputSink sink(path_);
     sink.write(std::as_bytes(std::span(document)));
     sink.commit();
+  }
+  if (is_json) {
+    print_result(document);
+  } else if (!session.quiet) {
+    print_result(text(text_width(STDOUT_FILENO)));
   }
 }
 

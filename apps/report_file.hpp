@@ -1,6 +1,10 @@
-// Owns --report: a JSON document of one schema beside what a verb prints.
+// Owns how a verb reports: --report, a JSON document of one schema, beside what is printed.
 #pragma once
 
+#include "verbs.hpp"
+
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -13,10 +17,11 @@ class ReportFile {
   /// `path` empty: none is wanted. Errors: OutputError E-OUTPUT-EXISTS where something else lies
   /// there, before any work.
   ReportFile(std::string path, std::string_view schema);
-  bool is_wanted() const { return !path_.empty(); }
-  /// Writes `document`, which begins with its schema; nothing where none is wanted. Errors: those
-  /// of OutputSink.
-  void write(const std::string& document) const;
+  /// Writes `json`, which begins with the schema, to the file where one is wanted. Prints it where
+  /// `is_json`, else `text` of as many columns as there are, unless --quiet. Errors: those of
+  /// OutputSink.
+  void report(const Session& session, bool is_json, const std::function<std::string()>& json,
+              const std::function<std::string(std::size_t columns)>& text) const;
 
  private:
   std::string path_;

@@ -1,5 +1,6 @@
 // The verb routing: where routers send tokens.
 #include "cells_ending.hpp"
+#include "job_flags.hpp"
 
 #include <vindex/run/routing_run.hpp>
 
@@ -11,9 +12,10 @@ namespace {
 
 struct Flags {
   run::RoutingSettings settings;
-  std::string scoring, ram_budget, worker, progress = "auto", config;
+  JobFlags job;
+  std::string scoring;
   std::int64_t top_k = 0;
-  bool normalise = false, json = false;
+  bool normalise = false;
 };
 
 run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
@@ -34,23 +36,19 @@ run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
                    .top_k = flags.top_k,
                    .normalised = flags.normalise};
   }
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  settings.ram_budget = budget.bytes;
-  settings.ram_budget_source = budget.source_text();
-  settings.worker = parse_worker(flags.worker);
-  settings.command = session.arguments;
+  settle_job(settings, flags.job, session);
   return settings;
 }
 
 Ending run_routing(const Flags& flags, const Session& session) {
   const run::RoutingSettings settings = settings_of(flags, session);
-  RunTalk talk(session, flags.progress);
+  RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_routing(settings, talk.hooks());
   talk.finish();
   return end_of_cells({.output = settings.output,
                        .schema = results::FileSchema::kRouting,
                        .worker = settings.worker,
-                       .json = flags.json},
+                       .json = flags.job.json},
                       outcome, session);
 }
 
@@ -78,17 +76,7 @@ void add_routing(CLI::App& app, Session& session) {
   verb->add_option("--scoring", flags->scoring, "With --top-k: from logits to scores")
       ->check(CLI::IsMember({"softmax", "sigmoid", "sqrtsoftplus"}));
   verb->add_flag("--normalise", flags->normalise, "With --top-k: weights are divided by their sum");
-  verb->add_option("--threads", settings.threads, "Workers (0: every core)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_ram_budget(*verb, flags->ram_budget);
-  add_worker(*verb, flags->worker);
-  add_progress(*verb, flags->progress);
-  verb->add_flag("--restart", settings.restart, "Discard what an earlier run left");
-  verb->add_flag("--json", flags->json, "The table as one JSON document, numbers unrounded");
-  verb->add_option("--config", flags->config,
-                   "File of the same flags, one `name = value` a line; the command line outranks "
-                   "it");
+  add_job_flags(*verb, flags->job, "Workers (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_routing(*flags, session); });
 }
 

@@ -25,36 +25,6 @@ run::ProgressMode mode_of_progress(const Session& session, const std::string& pr
 
 }  // namespace
 
-results::WorkerShare parse_worker(const std::string& text) {
-  results::WorkerShare share;
-  int end = 0;
-  if (!text.empty() &&
-      (std::sscanf(text.c_str(), "%d/%d%n", &share.index, &share.count, &end) != 2 ||
-       static_cast<std::size_t>(end) != text.size() || share.count < 1 || share.index < 0 ||
-       share.index >= share.count)) {
-    throw UsageError("E-WORKER",
-                     fmt::format("--worker `{}`: write i/n with 0 <= i < n", printable(text)));
-  }
-  return share;
-}
-
-void add_worker(CLI::App& verb, std::string& text) {
-  verb.add_option("--worker", text, "i/n: take every n-th row from i; then `vindex merge`");
-}
-
-void add_progress(CLI::App& verb, std::string& choice) {
-  verb.add_option("--progress", choice, "auto, plain, json or none")
-      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
-      ->capture_default_str();
-}
-
-void add_ram_budget(CLI::App& verb, std::string& text) {
-  verb.add_option(
-      "--ram-budget", text,
-      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
-      "control groups and Slurm leave)");
-}
-
 Ending ending_of(const std::string& output, const run::RunOutcome& outcome, const char* noun) {
   if (outcome.stopped) {
     return stopped_early(fmt::format("{} of {} {} are kept; run the same command again to go on",
@@ -91,6 +61,16 @@ void RunTalk::finish() {
   if (last_.total.matrices > 0) {
     reporter_.finish(last_);
   }
+}
+
+std::function<void(std::size_t, std::size_t)> matrix_counter(const Session& session) {
+  if (session.quiet || !is_live(STDERR_FILENO)) {
+    return nullptr;
+  }
+  return [](std::size_t done, std::size_t total) {
+    std::fputs(fmt::format("\r{} of {} matrices{}", done, total, done == total ? "\n" : "").c_str(),
+               stderr);
+  };
 }
 
 }  // namespace vindex::apps

@@ -1,22 +1,16 @@
-// Owns how the verbs that run a job talk while it works, and the flags that they share.
+// Owns how verbs talk while they work.
 #pragma once
 
 #include "verbs.hpp"
 
-#include <vindex/results/run_store.hpp>
 #include <vindex/run/job_runner.hpp>
 #include <vindex/run/progress.hpp>
 
+#include <cstddef>
+#include <functional>
 #include <string>
 
 namespace vindex::apps {
-
-/// Reads "i/n". Errors: UsageError E-WORKER. Nothing given: a single run.
-results::WorkerShare parse_worker(const std::string& text);
-
-void add_worker(CLI::App& verb, std::string& text);
-void add_progress(CLI::App& verb, std::string& choice);
-void add_ram_budget(CLI::App& verb, std::string& text);
 
 /// How the verb ends whose job wrote `output`: what a stop left, or the first row that failed.
 /// `noun` says what the rows are.
@@ -37,5 +31,9 @@ class RunTalk {
   run::ProgressReporter reporter_;
   run::ProgressSnapshot last_;
 };
+
+/// For what is no job and keeps nothing: counts matrices on one live line of standard error; empty
+/// where there is no terminal, and with --quiet.
+std::function<void(std::size_t done, std::size_t total)> matrix_counter(const Session& session);
 
 }  // namespace vindex::apps

@@ -1,3 +1,4 @@
+// The verb synth: models with known spectra.
 #include "verbs.hpp"
 
 #include <vindex/synth/synth.hpp>

@@ -1,6 +1,7 @@
 #include "verbs.hpp"
 
 #include <vindex/core/standard_output.hpp>
+#include <vindex/run/version.hpp>
 #include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>
@@ -250,6 +251,16 @@ void say(const Session& session, const std::string& line) {
   if (!session.quiet) {
     std::fputs((line + "\n").c_str(), stderr);  // nobody may be reading: no reason to stop
   }
+}
+
+void say_warnings(const Session& session, const std::vector<Warning>& warnings) {
+  for (const Warning& warning : warnings) {
+    say(session, fmt::format("warning {}: {}", warning.id, warning.text));
+  }
+}
+
+std::string program_name() {
+  return fmt::format("vindex {} ({})", run::program_version(), run::program_commit());
 }
 
 }  // namespace vindex::apps

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/warning.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/ram_budget.hpp>
 
@@ -98,6 +99,10 @@ void print_result(const std::string& text);
 
 /// One line on standard error, unless --quiet.
 void say(const Session& session, const std::string& line);
+void say_warnings(const Session& session, const std::vector<Warning>& warnings);
+
+/// "vindex 0.1.0 (commit)": what a document says of the program that wrote it.
+std::string program_name();
 
 /// From here on SIGTERM, SIGINT and SIGUSR1 set the returned flag; a second SIGINT ends the process
 /// at once.

@@ -70,6 +70,15 @@ TEST_F(OrganPurifyTest, TheSameBytesWhateverTheWorkers) {
   EXPECT_NE(decoded(out_, "blk.1.ffn_up.weight"), decoded(model_, "blk.1.ffn_up.weight"));
 }
 
+TEST_F(OrganPurifyTest, FlagsMayStandInAFile) {
+  const std::string flags = folder_.file("flags.toml");
+  std::ofstream(flags) << "dry-run = true\nlayers = \"1\"\nbackend = \"cpu\"\n";
+  const ProgramResult result = run({"organ", "purify", model_, "--config", flags, "-o", out_});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("1 of 1 matrices purified"), std::string::npos) << result.out;
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
 TEST_F(OrganPurifyTest, RefusalsSayWhy) {
   EXPECT_NE(refusal({model_}, 64).find("--output is missing"), std::string::npos);
   EXPECT_NE(refusal({model_, "-o", model_, "--replace"}, 73).find("E-OUTPUT-SOURCE"),

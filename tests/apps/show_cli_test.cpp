@@ -64,6 +64,10 @@ TEST_F(ShowCliTest, TheTableAgainAnyMetricAndK) {
     EXPECT_NE(lines_of(table).front().find(heading), std::string::npos) << table;
   }
   EXPECT_EQ(end.out.rfind(table, 0), 0U) << end.out << again.out;
+  const ProgramResult json_end = run({"measure", folder_.file("mini"), "-o", file, "--layers",
+                                      "1-2", "--null", "signflip", "--progress", "none", "--json"});
+  ASSERT_EQ(json_end.exit_code, 0) << json_end.err;
+  EXPECT_EQ(json_end.out, run({"show", file, "--json"}).out);
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{},
                                              {"--metric", "condition_number"},
