@@ -7,6 +7,7 @@
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/edit/edit_model.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <fmt/format.h>
@@ -105,11 +106,8 @@ class Editing {
 
   void require_decodable(bool wants_model) {
     for (const model::MatrixRecord* matrix : targets_) {
-      if (!matrix->unsupported.empty() || !decode::is_decodable(matrix->encoding)) {
-        throw FormatError("E-UNSUPPORTED", model::matrix_name(*matrix),
-                          matrix->unsupported.empty()
-                              ? fmt::format("encoding {} cannot be decoded", matrix->encoding.label)
-                              : matrix->unsupported);
+      if (const std::string reason = model::undecodable_text(*matrix); !reason.empty()) {
+        throw FormatError("E-UNSUPPORTED", model::matrix_name(*matrix), reason);
       }
       if (wants_model && !can_encode(watch_, *matrix)) {
         throw ConfigurationError(

@@ -1,5 +1,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/model/expert_groups.hpp>
+#include <vindex/model/unmeasured.hpp>
 
 #include <fmt/format.h>
 
@@ -62,11 +63,8 @@ std::string name_of_all(const MatrixRecord& matrix) {
 }
 
 std::string trouble_of(const MatrixRecord& matrix, const Shape& common) {
-  if (!matrix.unsupported.empty()) {
-    return matrix.unsupported;
-  }
-  if (!decode::is_decodable(matrix.encoding)) {
-    return fmt::format("encoding {} cannot be decoded", matrix.encoding.label);
+  if (const std::string undecodable = undecodable_text(matrix); !undecodable.empty()) {
+    return undecodable;
   }
   if (shape_of(matrix) != common) {
     return fmt::format("it is {}, the others {}", shape_text(shape_of(matrix)), shape_text(common));

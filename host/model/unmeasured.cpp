@@ -36,4 +36,11 @@ std::string unmeasured_text(const ModelIndex& index) {
                      helps_reshape ? "; --reshape out measures them as out x rest" : "");
 }
 
+std::string undecodable_text(const MatrixRecord& matrix) {
+  if (!matrix.unsupported.empty() || decode::is_decodable(matrix.encoding)) {
+    return matrix.unsupported;
+  }
+  return fmt::format("encoding {} cannot be decoded", matrix.encoding.label);
+}
+
 }  // namespace vindex::model

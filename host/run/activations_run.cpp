@@ -3,6 +3,7 @@
 
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/results/activations_cells.hpp>
 #include <vindex/run/activations_run.hpp>
 #include <vindex/run/version.hpp>
@@ -60,7 +61,7 @@ std::vector<ActivationLayer> layers_of(const ActivationsSettings& settings, cons
         continue;
       }
       ActivationLayer& layer = layers[record.layer];
-      if (record.unsupported.empty() && decode::is_decodable(record.encoding)) {
+      if (model::undecodable_text(record).empty()) {
         layer.gates.push_back(gate);
       } else {
         ++layer.passed_over;

@@ -5,6 +5,7 @@
 #include <vindex/core/output_target.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/run/decode_tensor.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/shard/model_files.hpp>
@@ -120,11 +121,8 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
     parts = {*found};
   }
   for (const model::MatrixRecord& part : parts) {
-    if (!part.unsupported.empty() || !decode::is_decodable(part.encoding)) {
-      throw FormatError("E-UNSUPPORTED", printable(name),
-                        part.unsupported.empty()
-                            ? fmt::format("encoding {} cannot be decoded", part.encoding.label)
-                            : part.unsupported);
+    if (const std::string reason = model::undecodable_text(part); !reason.empty()) {
+      throw FormatError("E-UNSUPPORTED", printable(name), reason);
     }
   }
   OutputSink out(output, kOutputErrors);

@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/matrix_line.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/unit_stream.hpp>
 
@@ -80,10 +81,6 @@ double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
   const double cosine = product / (std::sqrt(of_a) * std::sqrt(of_b));
   return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0)
                                : std::numeric_limits<double>::quiet_NaN();
-}
-
-bool is_readable(const model::MatrixRecord& matrix) {
-  return matrix.unsupported.empty() && decode::is_decodable(matrix.encoding);
 }
 
 }  // namespace
@@ -185,7 +182,7 @@ std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
     }
     const auto& gate = model.index->matrices[static_cast<std::size_t>(of.matrix)];
     const auto& down = model.index->matrices[static_cast<std::size_t>(of.down)];
-    if (!is_readable(down)) {
+    if (!model::undecodable_text(down).empty()) {
       return;
     }
     const auto gate_input = make_streamed_input(watch, gate);

@@ -3,6 +3,7 @@
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/measure/matrix_line.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/run/lookup_queries.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/shard/npy.hpp>
@@ -158,11 +159,8 @@ class EmbeddingRows {
       return;
     }
     record_ = &index.matrices[static_cast<std::size_t>(matrix)];
-    if (!record_->unsupported.empty() || !decode::is_decodable(record_->encoding)) {
-      throw FormatError("E-UNSUPPORTED", model::matrix_name(*record_),
-                        record_->unsupported.empty()
-                            ? fmt::format("encoding {} cannot be decoded", record_->encoding.label)
-                            : record_->unsupported);
+    if (const std::string reason = model::undecodable_text(*record_); !reason.empty()) {
+      throw FormatError("E-UNSUPPORTED", model::matrix_name(*record_), reason);
     }
     input_ = make_streamed_input(watch_, *record_);
   }

@@ -5,6 +5,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/largest_cosine.hpp>
 #include <vindex/run/lookup_run.hpp>
+#include <vindex/model/unmeasured.hpp>
 
 #include <fmt/format.h>
 
@@ -90,10 +91,7 @@ class Lookup {
     bool any_fits = false;
     for (const model::FeatureMatrix& one : wanted) {
       const model::MatrixRecord& record = matrix(one.matrix);
-      std::string reason = record.unsupported;
-      if (reason.empty() && !decode::is_decodable(record.encoding)) {
-        reason = fmt::format("encoding {} cannot be decoded", record.encoding.label);
-      }
+      std::string reason = model::undecodable_text(record);
       result_.is_incomplete = result_.is_incomplete || !reason.empty();
       if (reason.empty() && record.cols != result_.width) {
         reason = fmt::format("takes {} inputs, the queries have {}", record.cols, result_.width);
@@ -236,10 +234,8 @@ class Lookup {
       return;
     }
     const model::MatrixRecord& output = matrix(ends.output);
-    if (!output.unsupported.empty() || !decode::is_decodable(output.encoding)) {
-      result_.no_tokens = fmt::format(
-          "{}: {}", model::matrix_name(output),
-          output.unsupported.empty() ? "its encoding cannot be decoded" : output.unsupported);
+    if (const std::string reason = model::undecodable_text(output); !reason.empty()) {
+      result_.no_tokens = fmt::format("{}: {}", model::matrix_name(output), reason);
       return;
     }
     std::vector<FeatureKey> keys;

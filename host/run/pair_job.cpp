@@ -4,6 +4,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/host_staging.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/results/pair_cells.hpp>
 #include <vindex/run/spectrum_plan.hpp>
@@ -34,13 +35,6 @@ results::ResultRow failed_pair(const std::exception_ptr& error, const char* side
     row.reason = fmt::format("{}: {}", side, row.reason);
   }
   return row;
-}
-
-std::string unsupported_text(const model::MatrixRecord& matrix) {
-  if (!matrix.unsupported.empty() || decode::is_decodable(matrix.encoding)) {
-    return matrix.unsupported;
-  }
-  return fmt::format("encoding {} cannot be decoded", matrix.encoding.label);
 }
 
 /// norm(b - a) / norm(a); NaN for a of zeros.
@@ -105,7 +99,7 @@ RowFacts PairJob::facts(std::int64_t row) const {
     for (const std::int64_t i : pair(row).matrices.of(first)) {
       const model::MatrixRecord& matrix = model->index.matrices[static_cast<std::size_t>(i)];
       facts.bytes += stored_bytes(matrix);
-      if (const std::string trouble = unsupported_text(matrix);
+      if (const std::string trouble = model::undecodable_text(matrix);
           !trouble.empty() && facts.unsupported.find(side) == std::string::npos) {
         facts.unsupported +=
             fmt::format("{}{}: {}", facts.unsupported.empty() ? "" : "; ", side, trouble);

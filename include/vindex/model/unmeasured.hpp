@@ -1,4 +1,5 @@
-// Owns what is said of tensors with many sides that are no matrices and stay unmeasured.
+// Owns what is said of what stays unmeasured: matrices that cannot be decoded, and tensors with
+// many sides that are no matrices.
 #pragma once
 
 #include <vindex/model/model_index.hpp>
@@ -11,5 +12,8 @@ namespace vindex::model {
 /// nothing where every such tensor is measured (a stack of experts is). Vectors and biases are not
 /// told: nobody misses them.
 std::string unmeasured_text(const ModelIndex& index);
+
+/// Why the weights of `matrix` cannot be had; empty where they can.
+std::string undecodable_text(const MatrixRecord& matrix);
 
 }  // namespace vindex::model
