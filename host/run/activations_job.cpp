@@ -26,10 +26,6 @@ using results::activations_cell;
 /// The covariance is of centred tokens: its null is of one row less.
 constexpr std::int64_t kCentredRows = 1;
 
-void add_reason(results::ResultRow& row, const std::string& reason) {
-  row.reason += (row.reason.empty() ? "" : "; ") + reason;
-}
-
 bool is_logits(const model::MatrixRecord& record) { return record.role == model::kLogitsRole; }
 
 std::int64_t step_of(const model::MatrixRecord& record) {
@@ -153,8 +149,6 @@ std::unique_ptr<measure::StagingBuffer> ActivationsJob::make_staging(std::size_t
   return backends_.front()->make_staging(bytes);
 }
 
-void ActivationsJob::begin(RowSink& rows, std::uint64_t /*queue_bytes*/) { rows_ = &rows; }
-
 void ActivationsJob::add_values(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
                                 std::int64_t number, results::ResultRow& row) {
   const model::MatrixRecord& record = *dumped(number);
@@ -251,14 +245,10 @@ void ActivationsJob::add_gates(UnitStream& unit, measure::Backend& backend, std:
   std::int64_t width = 0;
   for (std::size_t i = 0; i < layer.gates.size(); ++i) {
     unit.wait(first + i);
-    if (const std::exception_ptr error = unit.error(first + i); error != nullptr) {
-      std::rethrow_exception(error);
-    }
+    unit.require_read(first + i);
     const GateCosines cosines =
         gate_cosines(*unit.input(first + i), layer.gates[i].rows, backend, threads);
-    if (const std::exception_ptr error = unit.error(first + i); error != nullptr) {
-      std::rethrow_exception(error);
-    }
+    unit.require_read(first + i);
     unit.input(first + i)->release();
     rows += cosines.rows;
     zero_rows += cosines.zero_rows;
@@ -297,7 +287,7 @@ void ActivationsJob::add_gates(UnitStream& unit, measure::Backend& backend, std:
       std::sqrt(2.0 / (std::numbers::pi * d));
 }
 
-void ActivationsJob::process(UnitStream& unit, std::size_t device) {
+void ActivationsJob::process(UnitStream& unit, std::size_t device, RowSink& rows) {
   const std::int64_t number = unit.unit->rows.front();
   measure::Backend& backend = *backends_[device];
   const std::int32_t threads = threads_of_one(device);
@@ -309,19 +299,14 @@ void ActivationsJob::process(UnitStream& unit, std::size_t device) {
     row.cells = results::empty_cells(results::kActivationsTable);
     row.arrays.resize(results::kActivationsArrays.size());
     if (const model::MatrixRecord* record = dumped(number); record != nullptr) {
-      const auto check = [&] {
-        if (const std::exception_ptr error = unit.error(0); error != nullptr) {
-          std::rethrow_exception(error);
-        }
-      };
       unit.wait(0);
-      check();
+      unit.require_read(0);
       if (is_logits(*record)) {
         add_logits(unit, row);
       } else {
         add_values(unit, backend, threads, number, row);
       }
-      check();
+      unit.require_read(0);
       unit.input(0)->release();
     } else {
       add_reason(row, "this layer was not dumped");
@@ -334,13 +319,8 @@ void ActivationsJob::process(UnitStream& unit, std::size_t device) {
     row = failed_row(std::current_exception());
     row.reason = side + row.reason;
   }
-  for (std::size_t i = 0; i < unit.size(); ++i) {
-    if (unit.input(i) != nullptr) {
-      unit.input(i)->release();
-    }
-  }
   row.index = number;
-  rows_->push(std::move(row));
+  rows.push(std::move(row));
 }
 
 }  // namespace vindex::run

@@ -41,8 +41,7 @@ class ActivationsJob final : public Job {
   std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
   Lanes lanes() const override;
   std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
-  void begin(RowSink& rows, std::uint64_t queue_bytes) override;
-  void process(UnitStream& unit, std::size_t device) override;
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override;
 
  private:
   /// The dumped matrix of a row, or null.
@@ -62,7 +61,6 @@ class ActivationsJob final : public Job {
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   bool covariance_;
   measure::NullCache nulls_;
-  RowSink* rows_ = nullptr;
 };
 
 }  // namespace vindex::run

@@ -1,8 +1,6 @@
 #include "cka_job.hpp"
 
-#include <vindex/core/error.hpp>
 #include <vindex/measure/cka.hpp>
-#include <vindex/measure/host_staging.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/run/unit_stream.hpp>
 
@@ -104,10 +102,6 @@ Lanes CkaJob::lanes() const {
   lanes.calls.assign(backends_.size(), 1);  // a product is shared by all threads
   lanes.in_order = true;
   return lanes;
-}
-
-std::unique_ptr<measure::StagingBuffer> CkaJob::make_staging(std::size_t bytes) {
-  return measure::make_host_staging(bytes);
 }
 
 /// The rows of some layers of A: fills them tile by tile of B.
@@ -242,8 +236,8 @@ class CkaJob::Tile {
                                fmt::join(not_finite_b_, ", "));
     }
     if (!constant_b_.empty()) {
-      row.reason += fmt::format("{}no variation between rows in this layer or in layers {} of B",
-                                row.reason.empty() ? "" : "; ", fmt::join(constant_b_, ", "));
+      add_reason(row, fmt::format("no variation between rows in this layer or in layers {} of B",
+                                  fmt::join(constant_b_, ", ")));
     }
     row.cells = results::empty_cells(results::kCkaTable);
     const std::vector<double>& cka = arrays_[i][results::cka_array("cka")];
@@ -277,7 +271,7 @@ class CkaJob::Tile {
   std::set<std::int32_t> not_finite_b_, constant_b_;
 };
 
-void CkaJob::process(UnitStream& unit, std::size_t device) {
+void CkaJob::process(UnitStream& unit, std::size_t device, RowSink& sink) {
   const Multiplier multiplier{*backends_[device], threads_};
   const std::span<const std::int64_t> all = unit.unit->rows;
   const auto step = static_cast<std::size_t>(plan_.tile_a);
@@ -285,13 +279,11 @@ void CkaJob::process(UnitStream& unit, std::size_t device) {
     const auto rows = all.subspan(first, std::min(step, all.size() - first));
     try {
       for (results::ResultRow& row : Tile(*this, rows, multiplier).run()) {
-        rows_->push(std::move(row));
+        sink.push(std::move(row));
       }
-    } catch (const DeviceError&) {
-      throw;
     } catch (const std::exception&) {
       for (const std::int64_t row : rows) {
-        rows_->push_failed(row, std::current_exception());
+        sink.push_failed(row, std::current_exception());
       }
     }
   }

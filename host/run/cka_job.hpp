@@ -35,9 +35,7 @@ class CkaJob final : public Job {
   RowFacts facts(std::int64_t row) const override;
   std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
   Lanes lanes() const override;
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
-  void begin(RowSink& rows, std::uint64_t /*queue_bytes*/) override { rows_ = &rows; }
-  void process(UnitStream& unit, std::size_t device) override;
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override;
 
  private:
   /// What is kept of a layer between tiles. `mutex` is held by who makes the sums.
@@ -59,7 +57,6 @@ class CkaJob final : public Job {
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   std::int32_t threads_;
   std::vector<Kept> kept_a_, kept_b_;
-  RowSink* rows_ = nullptr;
 };
 
 }  // namespace vindex::run

@@ -64,7 +64,7 @@ std::unique_ptr<measure::StagingBuffer> ExpertJob::make_staging(std::size_t byte
   return backends_.front()->make_staging(bytes);
 }
 
-void ExpertJob::process(UnitStream& unit, std::size_t device) {
+void ExpertJob::process(UnitStream& unit, std::size_t device, RowSink& rows) {
   for (const std::int64_t row : unit.unit->rows) {
     const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
     try {
@@ -73,11 +73,9 @@ void ExpertJob::process(UnitStream& unit, std::size_t device) {
                         [&](std::size_t bytes) { return backends_[device]->make_staging(bytes); });
       made.index = row;
       tally_->flops += expert_flops(group);
-      rows_->push(std::move(made));
-    } catch (const DeviceError&) {
-      throw;
+      rows.push(std::move(made));
     } catch (const std::exception&) {
-      rows_->push_failed(row, std::current_exception());
+      rows.push_failed(row, std::current_exception());
     }
   }
 }

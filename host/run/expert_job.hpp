@@ -33,8 +33,7 @@ class ExpertJob final : public Job {
   std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
   Lanes lanes() const override;
   std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
-  void begin(RowSink& rows, std::uint64_t /*queue_bytes*/) override { rows_ = &rows; }
-  void process(UnitStream& unit, std::size_t device) override;
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override;
 
  private:
   std::uint64_t bytes_of(const model::ExpertGroup& group) const;
@@ -47,7 +46,6 @@ class ExpertJob final : public Job {
   std::vector<std::int32_t> calls_;
   shard::BulkReader& reader_;
   std::shared_ptr<ExpertTally> tally_;
-  RowSink* rows_ = nullptr;
 };
 
 }  // namespace vindex::run

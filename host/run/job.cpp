@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/measure/host_staging.hpp>
 #include <vindex/run/job.hpp>
 
 #include <numeric>
@@ -23,6 +24,8 @@ results::ResultRow failed_row(const std::exception_ptr& error) {
   row.status = measure::Status::kFailed;
   try {
     std::rethrow_exception(error);
+  } catch (const DeviceError&) {
+    throw;
   } catch (const Error& e) {
     row.reason = e.what();
     row.error_class = code_text(e.exit_code());
@@ -31,6 +34,10 @@ results::ResultRow failed_row(const std::exception_ptr& error) {
     row.error_class = code_text(ExitCode::kInternal);
   }
   return row;
+}
+
+void add_reason(results::ResultRow& row, const std::string& reason) {
+  row.reason += (row.reason.empty() ? "" : "; ") + reason;
 }
 
 void RowSink::push(results::ResultRow row) {
@@ -60,5 +67,9 @@ std::exception_ptr RowSink::failure() {
 }
 
 std::int32_t Lanes::count() const { return std::accumulate(calls.begin(), calls.end(), 0); }
+
+std::unique_ptr<measure::StagingBuffer> Job::make_staging(std::size_t bytes) {
+  return measure::make_host_staging(bytes);
+}
 
 }  // namespace vindex::run

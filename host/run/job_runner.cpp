@@ -194,7 +194,7 @@ class Runner {
               std::move(lease));
         },
         [shared](LoadedUnit& unit, std::size_t device) {
-          shared->job->process(static_cast<UnitStream&>(unit), device);
+          shared->job->process(static_cast<UnitStream&>(unit), device, *shared->rows);
         },
         [shared] {
           try {

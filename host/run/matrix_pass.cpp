@@ -73,15 +73,10 @@ class Progress {
 };
 
 void work_on(UnitStream& unit, const PassBody& body) {
-  const auto require_read = [&unit] {
-    if (const std::exception_ptr error = unit.error(0); error != nullptr) {
-      std::rethrow_exception(error);
-    }
-  };
   unit.wait(0);
-  require_read();
+  unit.require_read(0);
   body(static_cast<std::size_t>(unit.unit->rows.front()), *unit.input(0));
-  require_read();  // what was read slab by slab, and files that changed meanwhile
+  unit.require_read(0);  // what was read slab by slab, and files that changed meanwhile
   unit.input(0)->release();
 }
 

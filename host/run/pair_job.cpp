@@ -3,9 +3,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/float32_view.hpp>
-#include <vindex/measure/host_staging.hpp>
-#include <vindex/model/unmeasured.hpp>
 #include <vindex/measure/judgement.hpp>
+#include <vindex/model/unmeasured.hpp>
 #include <vindex/results/pair_cells.hpp>
 #include <vindex/run/spectrum_plan.hpp>
 #include <vindex/run/unit_stream.hpp>
@@ -230,11 +229,9 @@ Lanes PairJob::lanes() const {
 }
 
 std::unique_ptr<measure::StagingBuffer> PairJob::make_staging(std::size_t bytes) {
-  return computing_.backends.empty() ? measure::make_host_staging(bytes)
+  return computing_.backends.empty() ? Job::make_staging(bytes)
                                      : computing_.backends.front()->make_staging(bytes);
 }
-
-void PairJob::begin(RowSink& rows, std::uint64_t /*queue_bytes*/) { rows_ = &rows; }
 
 /// What was measured of both sides, where it was.
 void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
@@ -245,8 +242,8 @@ void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
   const results::MeasuredSpectrum* const a = find(*spectra_.a, false);
   const results::MeasuredSpectrum* const b = find(*spectra_.b, true);
   if (a == nullptr || b == nullptr) {
-    row.reason += fmt::format("{}no spectrum of {}", row.reason.empty() ? "" : "; ",
-                              a != nullptr ? "B" : (b != nullptr ? "A" : "A and B"));
+    add_reason(row, fmt::format("no spectrum of {}",
+                                a != nullptr ? "B" : (b != nullptr ? "A" : "A and B")));
     return;
   }
   for (std::size_t metric = 0; metric < results::kPairMetrics.size(); ++metric) {
@@ -264,24 +261,23 @@ void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
   }
 }
 
-/// What stands beside the pair's own numbers; then the row goes its way.
-void PairJob::finish_row(std::int64_t number, PairInWork& work) {
+/// The row, with what stands beside the pair's own numbers.
+results::ResultRow PairJob::finished_row(std::int64_t number, PairInWork& work) const {
   results::ResultRow row = std::move(work.row);
   if (work.trouble != nullptr) {
     row = failed_pair(work.trouble, work.a.has_failed() ? "A" : (work.b.has_failed() ? "B" : ""));
   }
-  row.index = number;
   if (row.status == measure::Status::kMeasured && spectra_.a != nullptr) {
     try {
       add_spectra(number, row);
     } catch (const std::exception& error) {
-      row.reason += fmt::format("{}spectra: {}", row.reason.empty() ? "" : "; ", error.what());
+      add_reason(row, fmt::format("spectra: {}", error.what()));
     }
   }
-  rows_->push(std::move(row));
+  return row;
 }
 
-void PairJob::process(UnitStream& unit, std::size_t device) {
+void PairJob::process(UnitStream& unit, std::size_t device, RowSink& sink) {
   const PairRequest& request = computing_.request;
   const std::vector<std::int64_t>& rows = unit.unit->rows;
   std::vector<std::size_t> first = {0};  // of each pair's matrices in the unit, and the end
@@ -299,9 +295,9 @@ void PairJob::process(UnitStream& unit, std::size_t device) {
     }
     return std::nullopt;
   };
-  const auto push_unread = [&](std::size_t i, results::ResultRow row) {
+  const auto push = [&](std::size_t i, results::ResultRow row) {
     row.index = rows[i];
-    rows_->push(std::move(row));
+    sink.push(std::move(row));
   };
   std::vector<PairInWork> works;
   std::vector<std::size_t> members;  // of the unit's pairs
@@ -312,7 +308,7 @@ void PairJob::process(UnitStream& unit, std::size_t device) {
       inputs.push_back(unit.input(m));
     }
     if (auto unread = unread_row(i)) {
-      push_unread(i, std::move(*unread));
+      push(i, std::move(*unread));
       continue;
     }
     const std::size_t of_a = pair(rows[i]).matrices.of(true).size();
@@ -338,16 +334,8 @@ void PairJob::process(UnitStream& unit, std::size_t device) {
   }
   for (std::size_t i = 0; i < works.size(); ++i) {
     // What was read slab by slab is believed only now.
-    if (auto unread = unread_row(members[i])) {
-      push_unread(members[i], std::move(*unread));
-    } else {
-      finish_row(rows[members[i]], works[i]);
-    }
-  }
-  for (std::size_t m = 0; m < unit.size(); ++m) {
-    if (unit.input(m) != nullptr) {
-      unit.input(m)->release();
-    }
+    auto unread = unread_row(members[i]);
+    push(members[i], unread ? std::move(*unread) : finished_row(rows[members[i]], works[i]));
   }
 }
 

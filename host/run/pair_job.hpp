@@ -52,15 +52,14 @@ class PairJob final : public Job {
   std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
   Lanes lanes() const override;
   std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
-  void begin(RowSink& rows, std::uint64_t queue_bytes) override;
-  void process(UnitStream& unit, std::size_t device) override;
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override;
 
  private:
   const JobPair& pair(std::int64_t row) const { return pairs_[static_cast<std::size_t>(row)]; }
   RowWork work_of(std::int64_t row) const;
   std::uint64_t own_memory(const JobPair& pair) const;
   void add_spectra(std::int64_t number, results::ResultRow& row) const;
-  void finish_row(std::int64_t number, PairInWork& work);
+  results::ResultRow finished_row(std::int64_t number, PairInWork& work) const;
 
   std::unique_ptr<OpenModel> a_, b_;
   ModelViews views_;
@@ -68,7 +67,6 @@ class PairJob final : public Job {
   SpectraOfBoth spectra_;
   PairComputing computing_;
   measure::NullCache nulls_;
-  RowSink* rows_ = nullptr;
 };
 
 }  // namespace vindex::run

@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/results/pair_cells.hpp>
+#include <vindex/run/job.hpp>
 
 #include <fmt/format.h>
 
@@ -76,10 +77,6 @@ bool PairSide::has_failed() const {
 }
 
 namespace {
-
-void add_reason(results::ResultRow& row, const std::string& reason) {
-  row.reason += (row.reason.empty() ? "" : "; ") + reason;
-}
 
 results::ResultRow row_of_report(const measure::PairReport& report, std::int64_t subspace) {
   results::ResultRow row;

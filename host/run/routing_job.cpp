@@ -3,7 +3,6 @@
 #include "token_slabs.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/measure/host_staging.hpp>
 #include <vindex/results/routing_cells.hpp>
 #include <vindex/run/unit_stream.hpp>
 
@@ -160,12 +159,6 @@ std::vector<RowWork> RoutingJob::works(const std::vector<std::int64_t>& rows) co
 
 Lanes RoutingJob::lanes() const { return {.calls = {threads_}, .batch = 1, .held = 2}; }
 
-std::unique_ptr<measure::StagingBuffer> RoutingJob::make_staging(std::size_t bytes) {
-  return measure::make_host_staging(bytes);
-}
-
-void RoutingJob::begin(RowSink& rows, std::uint64_t /*queue_bytes*/) { rows_ = &rows; }
-
 const measure::UniformRoutingNulls& RoutingJob::nulls(const RouterRule& rule, std::int64_t experts,
                                                       std::int64_t tokens) {
   const std::vector<std::int64_t> key = {experts,
@@ -269,39 +262,23 @@ results::ResultRow RoutingJob::route(UnitStream& unit, std::int64_t row) {
   return out;
 }
 
-void RoutingJob::process(UnitStream& unit, std::size_t /*device*/) {
+void RoutingJob::process(UnitStream& unit, std::size_t /*device*/, RowSink& rows) {
   const std::int64_t number = unit.unit->rows.front();
-  const auto first_error = [&]() -> std::exception_ptr {
-    for (std::size_t i = 0; i < unit.size(); ++i) {
-      if (const std::exception_ptr error = unit.error(i); error != nullptr) {
-        return error;
-      }
-    }
-    return nullptr;
-  };
   results::ResultRow row;
   try {
     for (std::size_t i = 0; i < unit.size(); ++i) {
       unit.wait(i);
-    }
-    if (const std::exception_ptr error = first_error(); error != nullptr) {
-      std::rethrow_exception(error);
+      unit.require_read(i);
     }
     row = route(unit, number);
-    // What was read slab by slab is believed only now.
-    if (const std::exception_ptr error = first_error(); error != nullptr) {
-      std::rethrow_exception(error);
+    for (std::size_t i = 0; i < unit.size(); ++i) {
+      unit.require_read(i);  // what was read slab by slab is believed only now
     }
   } catch (const std::exception&) {
     row = failed_row(std::current_exception());
   }
-  for (std::size_t i = 0; i < unit.size(); ++i) {
-    if (unit.input(i) != nullptr) {
-      unit.input(i)->release();
-    }
-  }
   row.index = number;
-  rows_->push(std::move(row));
+  rows.push(std::move(row));
 }
 
 }  // namespace vindex::run

@@ -33,9 +33,7 @@ class RoutingJob final : public Job {
   RowFacts facts(std::int64_t row) const override;
   std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override;
   Lanes lanes() const override;
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
-  void begin(RowSink& rows, std::uint64_t queue_bytes) override;
-  void process(UnitStream& unit, std::size_t device) override;
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override;
 
  private:
   const model::MatrixRecord& record(std::int64_t row) const;
@@ -48,7 +46,6 @@ class RoutingJob final : public Job {
   std::vector<RoutedLayer> layers_;
   std::int64_t scale_;
   std::int32_t threads_;
-  RowSink* rows_ = nullptr;
   std::mutex mutex_;
   /// By what uniform routing depends on.
   std::map<std::vector<std::int64_t>, measure::UniformRoutingNulls> nulls_;

@@ -123,7 +123,6 @@ std::unique_ptr<measure::StagingBuffer> SpectrumJob::make_staging(std::size_t by
 }
 
 void SpectrumJob::begin(RowSink& rows, std::uint64_t queue_bytes) {
-  rows_ = &rows;
   stage_ = std::make_unique<RowStage>(model_.index, options_, rows, queue_bytes);
 }
 
@@ -132,7 +131,7 @@ void SpectrumJob::finish() { stage_->finish(); }
 /// Measures some matrices of a unit. Memory trouble halves the batch; trouble of one matrix is a
 /// row.
 void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
-                               const std::vector<std::size_t>& members) {
+                               const std::vector<std::size_t>& members, RowSink& rows) {
   const model::ResultTable table = record(unit.unit->rows.front()).table;
   const bool sampled = row_options_.sampled && table == model::ResultTable::kMatrix;
   std::vector<measure::MatrixInput*> batch;
@@ -154,8 +153,8 @@ void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
   }
   if (trouble != nullptr && members.size() > 1) {
     const auto middle = members.begin() + static_cast<std::ptrdiff_t>(members.size() / 2);
-    measure_part(unit, backend, {members.begin(), middle});
-    measure_part(unit, backend, {middle, members.end()});
+    measure_part(unit, backend, {members.begin(), middle}, rows);
+    measure_part(unit, backend, {middle, members.end()}, rows);
     return;
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -164,7 +163,7 @@ void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
     // What could not be read was zeros to the back end.
     const std::exception_ptr unread = unit.error(members[i]);
     if (unread != nullptr || trouble != nullptr) {
-      rows_->push_failed(row, unread != nullptr ? unread : trouble);
+      rows.push_failed(row, unread != nullptr ? unread : trouble);
     } else {
       stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]),
                    sampled ? samples[i]->take_sample() : std::vector<float>());
@@ -173,21 +172,21 @@ void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
 }
 
 /// On the host, whatever the back end.
-void SpectrumJob::process_products(const WorkUnit& unit) {
+void SpectrumJob::process_products(const WorkUnit& unit, RowSink& rows) {
   ProductMeasurer measurer(model_.files);
   for (const std::int64_t row : unit.rows) {
     try {
       stage_->push(row, model_.selected[static_cast<std::size_t>(row)],
                    measurer.measure(record(row)));
     } catch (const std::exception&) {
-      rows_->push_failed(row, std::current_exception());
+      rows.push_failed(row, std::current_exception());
     }
   }
 }
 
-void SpectrumJob::process(UnitStream& unit, std::size_t device) {
+void SpectrumJob::process(UnitStream& unit, std::size_t device, RowSink& rows) {
   if (record(unit.unit->rows.front()).product != nullptr) {
-    return process_products(*unit.unit);
+    return process_products(*unit.unit, rows);
   }
   std::vector<std::size_t> members;
   for (std::size_t i = 0; i < unit.size(); ++i) {
@@ -196,13 +195,13 @@ void SpectrumJob::process(UnitStream& unit, std::size_t device) {
     }
     if (const std::exception_ptr unread = unit.error(i);
         unit.input(i) == nullptr || (unread != nullptr && unit.size() == 1)) {
-      rows_->push_failed(unit.unit->rows[i], unread);
+      rows.push_failed(unit.unit->rows[i], unread);
     } else {
       members.push_back(i);
     }
   }
   if (!members.empty()) {
-    measure_part(unit, *backends_[device], members);
+    measure_part(unit, *backends_[device], members, rows);
   }
 }
 

@@ -34,21 +34,20 @@ class SpectrumJob final : public Job {
   Lanes lanes() const override;
   std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
   void begin(RowSink& rows, std::uint64_t queue_bytes) override;
-  void process(UnitStream& unit, std::size_t device) override;
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override;
   void finish() override;
 
  private:
   const model::MatrixRecord& record(std::int64_t row) const;
-  void process_products(const WorkUnit& unit);
+  void process_products(const WorkUnit& unit, RowSink& rows);
   void measure_part(UnitStream& unit, measure::Backend& backend,
-                    const std::vector<std::size_t>& members);
+                    const std::vector<std::size_t>& members, RowSink& rows);
 
   SelectedModel model_;
   ModelViews views_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   measure::MeasureOptions options_;
   RowOptions row_options_;
-  RowSink* rows_ = nullptr;
   std::unique_ptr<RowStage> stage_;
 };
 

@@ -100,6 +100,11 @@ void UnitStream::wait(std::size_t i) {
   }
 }
 std::exception_ptr UnitStream::error(std::size_t i) const { return slots_->error(i); }
+void UnitStream::require_read(std::size_t i) const {
+  if (const std::exception_ptr unread = error(i); unread != nullptr) {
+    std::rethrow_exception(unread);
+  }
+}
 void UnitStream::stop() { slots_->stop(); }
 
 }  // namespace vindex::run

@@ -34,8 +34,12 @@ struct RowFacts {
 /// Memory that a finished row holds beyond its own size: spectra, vectors, arrays.
 std::uint64_t bulk_bytes(const results::ResultRow& row);
 
-/// The row of what could not be done because of `error`; its index is not set.
+/// The row of what could not be done because of `error`; its index is not set. A DeviceError is no
+/// trouble of a row and is thrown on: it ends the job.
 results::ResultRow failed_row(const std::exception_ptr& error);
+
+/// One more thing that a row has to say of itself.
+void add_reason(results::ResultRow& row, const std::string& reason);
 
 /// Where finished rows go, from any thread; one thread takes them out. Thread-safe.
 class RowSink {
@@ -82,14 +86,16 @@ class Job {
   /// Matrices, cost and memory of `rows`, ascending and none of them unsupported.
   virtual std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const = 0;
   virtual Lanes lanes() const = 0;
-  /// Memory for the encoded bytes of a unit. Errors: OutOfMemory.
-  virtual std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) = 0;
+  /// Memory for the encoded bytes of a unit, ordinary memory where a job has no wish. Errors:
+  /// OutOfMemory.
+  virtual std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes);
 
   /// Before the first process(): where rows go, and what may wait on the way there, in bytes.
-  virtual void begin(RowSink& rows, std::uint64_t queue_bytes) = 0;
-  /// Makes the rows of `unit` on device `device`. Trouble of single rows is rows; an exception ends
-  /// the job.
-  virtual void process(UnitStream& unit, std::size_t device) = 0;
+  virtual void begin(RowSink& /*rows*/, std::uint64_t /*queue_bytes*/) {}
+  /// Makes the rows of `unit` on device `device` and pushes them into `rows`. Trouble of single
+  /// rows is rows; an exception ends the job. What the unit still holds at the return is given
+  /// back.
+  virtual void process(UnitStream& unit, std::size_t device, RowSink& rows) = 0;
   /// After the last process(): returns once every row was pushed.
   virtual void finish() {}
 };

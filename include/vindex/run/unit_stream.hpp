@@ -69,6 +69,8 @@ class UnitStream final : public LoadedUnit {
   /// What kept matrix i from being read, or null. Final once its slab functions have returned:
   /// asked then, before its numbers are believed, it also tells of a file that changed meanwhile.
   std::exception_ptr error(std::size_t i) const;
+  /// Throws error(i) where there is one.
+  void require_read(std::size_t i) const;
   void stop() override;
 
  private:
