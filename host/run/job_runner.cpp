@@ -44,8 +44,10 @@ std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
 /// What the threads of a run touch; it outlives them.
 struct Shared {
   std::unique_ptr<Job> job;
-  std::unique_ptr<shard::BulkReader> reader;
   WorkPlan plan;
+  /// Behind what units refer to: reads under way when a unit ended early tell it so, and the
+  /// reader's end waits for them.
+  std::unique_ptr<shard::BulkReader> reader;
   std::unique_ptr<StagingPool> staging;
   std::unique_ptr<RowSink> rows;
   std::unique_ptr<WorkerPool> pool;

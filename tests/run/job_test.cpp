@@ -1,0 +1,114 @@
+// What jobs have in common: the row of a failure, and a unit that its job leaves early.
+#include "../results/cell_run.hpp"
+#include "support/temporary_folder.hpp"
+#include "unit_stream_fixture.hpp"
+
+#include <vindex/run/job_runner.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace vindex::run {
+namespace {
+
+TEST(FailedRow, SaysWhyAndHowTheRunWillEnd) {
+  const results::ResultRow malformed =
+      failed_row(std::make_exception_ptr(FormatError("E-TRUNCATED", "a file", "too short")));
+  EXPECT_EQ(malformed.status, measure::Status::kFailed);
+  EXPECT_EQ(malformed.error_class, "65");
+  EXPECT_NE(malformed.reason.find("too short"), std::string::npos);
+  EXPECT_EQ(failed_row(std::make_exception_ptr(std::runtime_error("odd"))).error_class, "70");
+  results::ResultRow row;
+  add_reason(row, "one");
+  add_reason(row, "two");
+  EXPECT_EQ(row.reason, "one; two");
+}
+
+// Its context is not to be trusted afterwards: every later row would be wrong or fail too.
+TEST(FailedRow, IsNoneWhereADeviceFailed) {
+  const auto error = std::make_exception_ptr(DeviceError("E-CUDA", "the device is gone"));
+  EXPECT_THROW((void)failed_row(error), DeviceError);
+  RowSink rows(1000);
+  EXPECT_THROW(rows.push_failed(0, error), DeviceError);
+  EXPECT_FALSE(rows.rows().pop_for(std::chrono::milliseconds(0)).has_value());
+}
+
+/// Every read lasts a little longer than the run to its results file.
+class SlowSource final : public shard::ByteSource {
+ public:
+  SlowSource(shard::ByteSource& inner, std::string results)
+      : inner_(inner), results_(std::move(results)) {}
+  const std::string& name() const override { return inner_.name(); }
+  std::uint64_t size() const override { return inner_.size(); }
+  shard::SourceIdentity identity() const override { return inner_.identity(); }
+  void read_many(std::span<const shard::ReadRequest> requests) override {
+    for (int i = 0; i < 1000 && !std::filesystem::exists(results_); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    inner_.read_many(requests);
+  }
+
+ private:
+  shard::ByteSource& inner_;
+  std::string results_;
+};
+
+/// Knows its row before the bytes of its matrices have arrived.
+class HastyJob final : public Job {
+ public:
+  HastyJob(const Model& model, const results::RunDescription& run)
+      : model_(model), run_(run), views_({{&model.files, &model.index}}) {}
+  const ModelViews& models() const override { return views_; }
+  std::int64_t row_count() const override { return 1; }
+  RowFacts facts(std::int64_t /*row*/) const override { return {.name = "row", .unsupported = {}}; }
+  std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override {
+    std::vector<RowWork> works;
+    for (const std::int64_t row : rows) {
+      RowWork& work = works.emplace_back();
+      work.row = row;
+      for (std::size_t i = 0; i < model_.index.matrices.size(); ++i) {
+        work.matrices.push_back({0, static_cast<std::int64_t>(i)});
+        work.read_bytes += stored_bytes(model_.index.matrices[i]);
+      }
+      work.slot = staged_bytes(model_.index.matrices.front()).slot;
+    }
+    return works;
+  }
+  Lanes lanes() const override { return {.calls = {1}, .batch = 1, .held = 4}; }
+  void process(UnitStream& unit, std::size_t /*device*/, RowSink& rows) override {
+    rows.push(results::testing::cell_row(run_, unit.unit->rows.front()));
+  }
+
+ private:
+  const Model& model_;
+  const results::RunDescription& run_;
+  ModelViews views_;
+};
+
+// What reads under way write into, and what they tell their unit, outlives them.
+TEST(JobRunner, WaitsForReadsOfAUnitThatEndedEarly) {
+  const testing::TemporaryFolder folder;
+  Model model(4);
+  model.from_memory();
+  model.use(std::make_unique<SlowSource>(*model.memory, folder / "out.h5"));
+  const results::RunDescription description =
+      results::testing::cell_run(results::FileSchema::kRouting, 1);
+  JobRun run;
+  run.output = folder / "out.h5";
+  run.description = description;
+  run.ram_budget = 64U << 20U;
+  run.reader = std::make_unique<shard::BulkReader>();
+  const RunOutcome outcome =
+      run_job(std::make_unique<HastyJob>(model, description), std::move(run), {});
+  EXPECT_EQ(outcome.exit_code, ExitCode::kOk);
+  EXPECT_EQ(outcome.measured_now, 1);
+}
+
+}  // namespace
+}  // namespace vindex::run
