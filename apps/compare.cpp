@@ -27,12 +27,12 @@ struct Flags {
 
 run::CompareSettings settings_of(const Flags& flags, const Session& session) {
   run::CompareSettings settings = flags.settings;
-  settings.selection =
+  settings.run.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.map = model::parse_layer_map(settings.map_text);
-  settings.options.mode = mode_of(flags.mode);
-  settle_backend(settings, flags.backend, session);
-  settle_job(settings, flags.job, session);
+  settings.run.options.mode = mode_of(flags.mode);
+  settle_backend(settings.run, flags.backend, session);
+  settle_job(settings.run, flags.job, session);
   return settings;
 }
 
@@ -42,24 +42,24 @@ Ending run_compare(const Flags& flags, const Session& session) {
   const run::RunOutcome outcome = run::compare_models(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
-    return ending_of(settings.output, outcome, "pairs");
+    return ending_of(settings.run.output, outcome, "pairs");
   }
   if (outcome.not_finite > 0) {
     say(session, fmt::format("warning W-NOT-FINITE: {} of {} pairs hold weights that are not "
                              "finite; their rows say so and have no numbers",
                              outcome.not_finite, outcome.total));
   }
-  if (settings.worker.count == 1 && flags.job.json) {
-    print_result(results::compared_json(results::read_compared(settings.output)));
-  } else if (settings.worker.count == 1 && !session.quiet) {
+  if (settings.run.worker.count == 1 && flags.job.json) {
+    print_result(results::compared_json(results::read_compared(settings.run.output)));
+  } else if (settings.run.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
-    const results::Compared compared = results::read_compared(settings.output);
+    const results::Compared compared = results::read_compared(settings.run.output);
     print_result(results::compared_text(compared, width));
     print_result(run::outcome_text(outcome, width, "pairs"));
-    print_result(
-        fmt::format("results: {} (back end {})\n", printable(settings.output), compared.backend));
+    print_result(fmt::format("results: {} (back end {})\n", printable(settings.run.output),
+                             compared.backend));
   }
-  return ending_of(settings.output, outcome, "pairs");
+  return ending_of(settings.run.output, outcome, "pairs");
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void add_compare(CLI::App& app, Session& session) {
       "The same command again resumes. `vindex show pairs.h5` prints the table again.");
   verb->add_option("a", settings.model_a, "Model A: folder or file")->required();
   verb->add_option("b", settings.model_b, "Model B: folder or file")->required();
-  verb->add_option("-o,--output", settings.output, "Results file (HDF5)")->required();
+  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
   verb->add_option("--map", settings.map_text,
                    "Layers of A beside layers of B: 0-10:4-14, several with commas");
   verb->add_option("--layers", flags->layers, "Layers of A, for example 0,1,15-20");
@@ -105,7 +105,7 @@ void add_compare(CLI::App& app, Session& session) {
       ->capture_default_str();
   add_backend_flags(*verb, flags->backend,
                     "Who computes them: auto, cpu or cuda; comparing itself is done on the host");
-  verb->add_option("--svd-route", settings.options.svd_route, "As in `vindex measure`")
+  verb->add_option("--svd-route", settings.run.options.svd_route, "As in `vindex measure`")
       ->capture_default_str();
   add_job_flags(*verb, flags->job, "Workers (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_compare(*flags, session); });

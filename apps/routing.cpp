@@ -36,7 +36,8 @@ run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
                    .top_k = flags.top_k,
                    .normalised = flags.normalise};
   }
-  settle_job(settings, flags.job, session);
+  settings.run.unset_variables = session.unset_variables;
+  settle_job(settings.run, flags.job, session);
   return settings;
 }
 
@@ -45,9 +46,9 @@ Ending run_routing(const Flags& flags, const Session& session) {
   RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_routing(settings, talk.hooks());
   talk.finish();
-  return end_of_cells({.output = settings.output,
+  return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kRouting,
-                       .worker = settings.worker,
+                       .worker = settings.run.worker,
                        .json = flags.job.json},
                       outcome, session);
 }
@@ -67,7 +68,7 @@ void add_routing(CLI::App& app, Session& session) {
       "routers\nwrite them: before softmax or sigmoid, without biases that choose. The same "
       "command again resumes.");
   verb->add_option("dump", settings.dump, "Folder or file of dumped router logits")->required();
-  verb->add_option("-o,--output", settings.output, "Results file (HDF5)")->required();
+  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
   verb->add_option("--model", settings.model, "Model whose routers' rule and biases hold");
   verb->add_option("--model-config", settings.model_config,
                    "config.json of a single .safetensors model");

@@ -34,24 +34,24 @@ std::int64_t step_of(const model::MatrixRecord& record) {
 
 }  // namespace
 
-ActivationsJob::ActivationsJob(std::unique_ptr<model::Dump> dump, std::unique_ptr<GateModel> model,
+ActivationsJob::ActivationsJob(model::Dump dump, std::optional<OpenModel> model,
                                std::vector<ActivationLayer> layers,
                                std::vector<std::unique_ptr<measure::Backend>> backends,
                                bool covariance)
     : dump_(std::move(dump)),
       model_(std::move(model)),
-      views_({{&dump_->files, &dump_->index}}),
+      views_({{&dump_.files, &dump_.index}}),
       layers_(std::move(layers)),
       backends_(std::move(backends)),
       covariance_(covariance) {
-  if (model_ != nullptr) {
+  if (model_) {
     views_.push_back({&model_->files, &model_->index});
   }
 }
 
 const model::MatrixRecord* ActivationsJob::dumped(std::int64_t row) const {
   const std::int64_t matrix = layers_[static_cast<std::size_t>(row)].matrix;
-  return matrix < 0 ? nullptr : &dump_->index.matrices[static_cast<std::size_t>(matrix)];
+  return matrix < 0 ? nullptr : &dump_.index.matrices[static_cast<std::size_t>(matrix)];
 }
 
 std::vector<MatrixRef> ActivationsJob::matrices(std::int64_t row) const {

@@ -2,6 +2,8 @@
 // the gate projections of that layer where a model is given. Products are those of a back end.
 #pragma once
 
+#include "opening.hpp"
+
 #include <vindex/measure/activation_statistics.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/measure/metrics.hpp>
@@ -11,15 +13,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace vindex::run {
-
-/// A model that is open, whose matrices rows are made of.
-struct GateModel {
-  shard::ModelFiles files;
-  model::ModelIndex index;
-};
 
 /// What one row is made of.
 struct ActivationLayer {
@@ -30,8 +27,8 @@ struct ActivationLayer {
 
 class ActivationsJob final : public Job {
  public:
-  /// `model` may be null. `covariance`: effective_rank is wanted.
-  ActivationsJob(std::unique_ptr<model::Dump> dump, std::unique_ptr<GateModel> model,
+  /// `covariance`: effective_rank is wanted.
+  ActivationsJob(model::Dump dump, std::optional<OpenModel> model,
                  std::vector<ActivationLayer> layers,
                  std::vector<std::unique_ptr<measure::Backend>> backends, bool covariance);
 
@@ -54,8 +51,8 @@ class ActivationsJob final : public Job {
   void add_gates(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
                  std::int64_t number, results::ResultRow& row) const;
 
-  std::unique_ptr<model::Dump> dump_;
-  std::unique_ptr<GateModel> model_;
+  model::Dump dump_;
+  std::optional<OpenModel> model_;
   ModelViews views_;
   std::vector<ActivationLayer> layers_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;

@@ -6,12 +6,12 @@
 #include <vindex/model/unmeasured.hpp>
 #include <vindex/results/activations_cells.hpp>
 #include <vindex/run/activations_run.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace vindex::run {
@@ -22,22 +22,9 @@ const model::MatrixRecord& matrix_at(const model::ModelIndex& index, std::int64_
   return index.matrices[static_cast<std::size_t>(matrix)];
 }
 
-std::unique_ptr<GateModel> open_gates(const ActivationsSettings& settings) {
-  if (settings.model.empty()) {
-    return nullptr;
-  }
-  auto model = std::make_unique<GateModel>();
-  model->files = shard::open_model(
-      settings.model, {.model_config = settings.model_config, .threads = settings.run.threads});
-  model::IndexOptions indexing;
-  indexing.threads = settings.run.threads;
-  model->index = model::index_model(model->files, indexing);
-  return model;
-}
-
 /// The rows: logits, then layers in order, those of the dump and those of the model alone.
 std::vector<ActivationLayer> layers_of(const ActivationsSettings& settings, const model::Dump& dump,
-                                       const GateModel* model) {
+                                       const OpenModel* model) {
   const std::string_view role = settings.hidden ? model::kHiddenRole : model::kMlpRole;
   std::map<std::int32_t, ActivationLayer> layers;
   for (const std::int64_t matrix : model::matrices_of_role(dump, role)) {
@@ -82,7 +69,7 @@ std::vector<ActivationLayer> layers_of(const ActivationsSettings& settings, cons
 }
 
 /// What a row is called and says of its shape.
-model::MatrixRecord record_of_row(const model::Dump& dump, const GateModel* model,
+model::MatrixRecord record_of_row(const model::Dump& dump, const OpenModel* model,
                                   const ActivationLayer& layer) {
   if (layer.matrix >= 0) {
     return matrix_at(dump.index, layer.matrix);
@@ -95,46 +82,25 @@ model::MatrixRecord record_of_row(const model::Dump& dump, const GateModel* mode
 }
 
 results::RunDescription describe(const ActivationsSettings& settings, const model::Dump& dump,
-                                 const GateModel* model, const std::vector<ActivationLayer>& layers,
+                                 const OpenModel* model, const std::vector<ActivationLayer>& layers,
                                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
                                  const shard::BulkReader& reader) {
-  results::RunDescription run;
-  run.schema = results::FileSchema::kActivations;
-  run.model = settings.dump;
+  results::RunDescription run = begin_description(
+      results::FileSchema::kActivations, settings.dump,
+      fmt::format("activations of {}", printable(settings.dump)), settings.run.command);
   run.backend = backends.front()->info().name;
-  describe_command(settings.run.command, fmt::format("activations of {}", printable(settings.dump)),
-                   run);
-  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("of", settings.hidden ? "hidden" : "mlp");
   run.fingerprint.emplace_back("covariance", settings.covariance ? "1" : "0");
-  Json inputs = {{"dump", file_inputs(dump.files)}};
-  for (const auto& line : file_lines(dump.files)) {
-    run.fingerprint.push_back(line);
-  }
+  Json inputs;
+  inputs["dump"] = add_inputs(dump.files, "", run);
   if (model != nullptr) {
-    for (const auto& [name, value] : file_lines(model->files)) {
-      run.fingerprint.emplace_back("model " + name, value);
-    }
-    inputs["model"] = file_inputs(model->files);
+    inputs["model"] = add_inputs(model->files, "model ", run);
   }
   run.inputs_json = inputs.dump(1);
-  run.settings_json = Json{{"model", settings.model},
-                           {"hidden", settings.hidden},
-                           {"covariance", settings.covariance},
-                           {"threads", settings.run.threads},
-                           {"ram_budget_bytes", settings.run.ram_budget},
-                           {"ram_budget_source", settings.run.ram_budget_source},
-                           {"worker", {settings.run.worker.index, settings.run.worker.count}}}
-                          .dump(1);
-  Json hosts = Json::array();
-  for (const auto& backend : backends) {
-    const measure::BackendInfo info = backend->info();
-    hosts.push_back({{"backend", info.name},
-                     {"device", info.device},
-                     {"libraries", info.libraries},
-                     {"concurrent_calls", backend->limits().concurrent_calls}});
-  }
-  run.environment_json = program_environment(reader, std::move(hosts)).dump(1);
+  run.settings_json = settings_text(
+      {{"model", settings.model}, {"hidden", settings.hidden}, {"covariance", settings.covariance}},
+      settings.run);
+  run.environment_json = environment(settings.run, reader, backends).dump(1);
   run.config_json =
       Json{{"tokens", dump.tokens},
            {"model", model == nullptr ? Json(nullptr) : shape_json(model->index.shape)}}
@@ -161,37 +127,28 @@ results::RunDescription describe(const ActivationsSettings& settings, const mode
 }  // namespace
 
 RunOutcome measure_activations(const ActivationsSettings& settings, const RunHooks& hooks) {
-  JobRun run;
-  run.noun = results::row_noun(results::FileSchema::kActivations);
-  auto dump = std::make_unique<model::Dump>(model::open_dump(settings.dump));
-  std::unique_ptr<GateModel> model = open_gates(settings);
-  std::vector<ActivationLayer> layers = layers_of(settings, *dump, model.get());
+  JobRun run = begin_run(settings.run);
+  model::Dump dump = model::open_dump(settings.dump);
+  std::optional<OpenModel> gates;
+  if (!settings.model.empty()) {
+    gates = open_whole(settings.model, settings.model_config, settings.run.threads);
+  }
+  const OpenModel* const model = gates ? &*gates : nullptr;
+  std::vector<ActivationLayer> layers = layers_of(settings, dump, model);
   std::string note;
   auto backends = open_backends(settings.run, note);
   if (backends.front()->info().name != "cpu") {
     // Eigenvalues are found on the host; loading it sets the environment, so while nothing runs.
     blas::load_blas(settings.run.blas_core);
   }
-  run.reader = std::make_unique<shard::BulkReader>(settings.run.reading);
-  for (const shard::ModelFiles* files : {&dump->files, model ? &model->files : nullptr}) {
-    if (files == nullptr) {
-      continue;
-    }
-    for (const shard::Shard& shard : files->shards) {
-      run.reader->prepare(*shard.source);
-    }
-  }
-  run.output = settings.run.output;
-  run.description = describe(settings, *dump, model.get(), layers, backends, *run.reader);
-  run.worker = settings.run.worker;
-  run.restart = settings.run.restart;
-  run.ram_budget = settings.run.ram_budget;
-  add_warnings(dump->files, dump->index, model ? "dump: " : "", run.messages);
+  run.reader = open_reader(settings.run.reading, {&dump.files, model ? &model->files : nullptr});
+  run.description = describe(settings, dump, model, layers, backends, *run.reader);
+  add_warnings(dump.files, dump.index, model ? "dump: " : "", run.messages);
   if (model != nullptr) {
     add_warnings(model->files, model->index, "model: ", run.messages);
   }
   run.messages.push_back(note);
-  auto job = std::make_unique<ActivationsJob>(std::move(dump), std::move(model), std::move(layers),
+  auto job = std::make_unique<ActivationsJob>(std::move(dump), std::move(gates), std::move(layers),
                                               std::move(backends), settings.covariance);
   return run_job(std::move(job), std::move(run), hooks);
 }

@@ -1,12 +1,12 @@
 #include "cka_job.hpp"
 #include "description_parts.hpp"
+#include "opening.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/model/dump.hpp>
 #include <vindex/run/cka_run.hpp>
 #include <vindex/run/hand_over.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
@@ -88,46 +88,29 @@ results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, 
                                  const CkaPlan& plan,
                                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
                                  const shard::BulkReader& reader) {
-  results::RunDescription run;
-  run.schema = results::FileSchema::kCka;
-  run.model = settings.dump_a;
+  results::RunDescription run = begin_description(
+      results::FileSchema::kCka, settings.dump_a,
+      fmt::format("CKA of {} and {}", printable(settings.dump_a), printable(settings.dump_b)),
+      settings.run.command);
   run.compare.other_model = settings.dump_b;
   run.backend = backends.front()->info().name;
-  describe_command(
-      settings.run.command,
-      fmt::format("CKA of {} and {}", printable(settings.dump_a), printable(settings.dump_b)), run);
   const std::string unit = rows.by_prompt ? "prompt" : "row";
-  run.fingerprint = {{"numeric version", std::to_string(kNumericVersion)},
-                     {"role", settings.role},
-                     {"pool", pooling_name(rows.pooling)},
-                     {"permutations", std::to_string(shape.permutations)},
-                     {"bootstrap", std::to_string(shape.resamples)}};
-  Json inputs = Json::object();
-  for (const auto& [side, of] : {std::pair<const char*, const CkaSide*>{"a", &a}, {"b", &b}}) {
-    for (const auto& [name, value] : file_lines(of->dump.files)) {
-      run.fingerprint.emplace_back(fmt::format("{} {}", side, name), value);
-    }
-    inputs[side] = file_inputs(of->dump.files);
-  }
+  run.fingerprint.emplace_back("role", settings.role);
+  run.fingerprint.emplace_back("pool", pooling_name(rows.pooling));
+  run.fingerprint.emplace_back("permutations", std::to_string(shape.permutations));
+  run.fingerprint.emplace_back("bootstrap", std::to_string(shape.resamples));
+  Json inputs;
+  inputs["a"] = add_inputs(a.dump.files, "a ", run);
+  inputs["b"] = add_inputs(b.dump.files, "b ", run);
   run.inputs_json = inputs.dump(1);
-  run.settings_json = Json{{"role", settings.role},
-                           {"pool", pooling_name(rows.pooling)},
-                           {"permutations", shape.permutations},
-                           {"bootstrap", shape.resamples},
-                           {"form", plan.by_rows ? "rows" : "features"},
-                           {"tile", {plan.tile_a, plan.tile_b}},
-                           {"threads", settings.run.threads},
-                           {"ram_budget_bytes", settings.run.ram_budget},
-                           {"ram_budget_source", settings.run.ram_budget_source},
-                           {"worker", {settings.run.worker.index, settings.run.worker.count}}}
-                          .dump(1);
-  Json workers = Json::array();
-  for (const auto& backend : backends) {
-    const measure::BackendInfo info = backend->info();
-    workers.push_back(
-        {{"backend", info.name}, {"device", info.device}, {"libraries", info.libraries}});
-  }
-  run.environment_json = program_environment(reader, std::move(workers)).dump(1);
+  run.settings_json = settings_text({{"role", settings.role},
+                                     {"pool", pooling_name(rows.pooling)},
+                                     {"permutations", shape.permutations},
+                                     {"bootstrap", shape.resamples},
+                                     {"form", plan.by_rows ? "rows" : "features"},
+                                     {"tile", {plan.tile_a, plan.tile_b}}},
+                                    settings.run);
+  run.environment_json = environment(settings.run, reader, backends).dump(1);
   run.config_json =
       Json{{"a", shape_json(a.dump.index.shape)}, {"b", shape_json(b.dump.index.shape)}}.dump(1);
   for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
@@ -172,8 +155,7 @@ void add_notes(const CkaSettings& settings, const ComparedRows& rows, const CkaS
 }  // namespace
 
 RunOutcome compare_activations(const CkaSettings& settings, const RunHooks& hooks) {
-  JobRun run;
-  run.noun = results::row_noun(results::FileSchema::kCka);
+  JobRun run = begin_run(settings.run);
   const Pooling pooling = parse_pooling(settings.pool);
   CkaSide a = open_side(settings.dump_a, settings.role, settings.layers_a);
   CkaSide b = open_side(settings.dump_b, settings.role, settings.layers_b);
@@ -183,12 +165,8 @@ RunOutcome compare_activations(const CkaSettings& settings, const RunHooks& hook
   std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(settings.run, note);
   const std::int32_t threads = settings.run.threads > 0 ? settings.run.threads : usable_cores();
   const CkaPlan plan = plan_of(settings, shape, threads, backends);
-  run.reader = std::make_unique<shard::BulkReader>(settings.run.reading);
-  run.output = settings.run.output;
+  run.reader = open_reader(settings.run.reading, {});  // tiles read by themselves
   run.description = describe(settings, a, b, rows, shape, plan, backends, *run.reader);
-  run.worker = settings.run.worker;
-  run.restart = settings.run.restart;
-  run.ram_budget = settings.run.ram_budget;
   add_warnings(a.dump.files, a.dump.index, "A: ", run.messages);
   add_warnings(b.dump.files, b.dump.index, "B: ", run.messages);
   add_notes(settings, rows, shape, run.messages);

@@ -5,9 +5,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/results/pair_cells.hpp>
 #include <vindex/run/compare_run.hpp>
-#include <vindex/run/measure_run.hpp>
 #include <vindex/run/run_description.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
@@ -20,14 +18,9 @@ namespace vindex::run {
 
 namespace {
 
-std::unique_ptr<OpenModel> open_side(const std::string& path, const std::string& config,
-                                     std::int32_t threads) {
-  auto model = std::make_unique<OpenModel>();
-  model->files = shard::open_model(path, {.model_config = config, .threads = threads});
-  model::IndexOptions indexing;
-  indexing.threads = threads;
-  model->index = model::index_model(model->files, indexing);
-  if (model->index.matrices.empty()) {
+OpenModel open_side(const std::string& path, const std::string& config, std::int32_t threads) {
+  OpenModel model = open_whole(path, config, threads);
+  if (model.index.matrices.empty()) {
     throw MissingInputError(
         "E-NOTHING",
         fmt::format("{}: nothing to compare: the model has no weight matrix", printable(path)));
@@ -42,14 +35,14 @@ model::Pairing select_pairs(const CompareSettings& settings, const OpenModel& a,
     const std::vector<std::int64_t> selected = model::select(index, selection);
     return std::set<std::int64_t>(selected.begin(), selected.end());
   };
-  const std::set<std::int64_t> in_a = wanted_of(a.index, settings.selection);
+  const std::set<std::int64_t> in_a = wanted_of(a.index, settings.run.selection);
   if (in_a.empty()) {
     throw UsageError("E-SELECTION",
                      fmt::format("{}: {}", printable(settings.model_a),
-                                 model::empty_selection_text(a.index, settings.selection)));
+                                 model::empty_selection_text(a.index, settings.run.selection)));
   }
   // Layers are those of A: where a map moves them, they say nothing of B's.
-  model::Selection selection_b = settings.selection;
+  model::Selection selection_b = settings.run.selection;
   if (!settings.map.empty()) {
     selection_b.layers.clear();
   }
@@ -146,26 +139,19 @@ results::RunDescription describe(const CompareSettings& settings, const OpenMode
                                  const OpenModel& b, const model::Pairing& pairing,
                                  const std::vector<JobPair>& pairs, const SpectraOfBoth& spectra,
                                  const PairComputing& computing, const shard::BulkReader& reader) {
-  results::RunDescription run;
-  run.schema = results::FileSchema::kCompare;
-  run.model = settings.model_a;
+  results::RunDescription run = begin_description(
+      results::FileSchema::kCompare, settings.model_a,
+      fmt::format("{} beside {}", printable(settings.model_a), printable(settings.model_b)),
+      settings.run.command);
   run.backend = computing.backends.empty() ? "cpu" : computing.backends.front()->info().name;
-  describe_command(
-      settings.command,
-      fmt::format("{} beside {}", printable(settings.model_a), printable(settings.model_b)), run);
-  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("map", settings.map_text);
   if (computing.request.needs_back_end()) {
-    run.mode = mode_name(settings.options.mode);
+    run.mode = mode_name(settings.run.options.mode);
     run.fingerprint.emplace_back("mode", run.mode);
   }
-  Json inputs = Json::object();
-  for (const auto& [side, model] : {std::pair<const char*, const OpenModel*>{"a", &a}, {"b", &b}}) {
-    for (const auto& [name, value] : file_lines(model->files)) {
-      run.fingerprint.emplace_back(fmt::format("{} {}", side, name), value);
-    }
-    inputs[side] = file_inputs(model->files);
-  }
+  Json inputs;
+  inputs["a"] = add_inputs(a.files, "a ", run);
+  inputs["b"] = add_inputs(b.files, "b ", run);
   for (const auto& [side, file, path] :
        {std::tuple<const char*, const results::MeasuredSpectra*, std::string>{
             "spectra_a", spectra.a.get(), settings.spectra_a},
@@ -177,27 +163,16 @@ results::RunDescription describe(const CompareSettings& settings, const OpenMode
   }
   run.inputs_json = inputs.dump(1);
   const bool computed = computing.request.needs_back_end();
-  run.settings_json =
-      Json{{"map", settings.map_text},
-           {"spectra", spectra.a != nullptr},
-           {"delta", settings.delta},
-           {"k", settings.subspace},
-           {"mode", computed ? Json(run.mode) : Json(nullptr)},
-           {"svd_route", computed ? Json(settings.options.svd_route) : Json(nullptr)},
-           {"threads", settings.threads},
-           {"ram_budget_bytes", settings.ram_budget},
-           {"ram_budget_source", settings.ram_budget_source},
-           {"worker", {settings.worker.index, settings.worker.count}}}
-          .dump(1);
-  Json who = back_end_list(computing.backends);
-  if (computing.backends.empty()) {
-    who.push_back({{"backend", "cpu"}, {"concurrent_calls", computing.threads}});
-  }
-  Json environment = program_environment(reader, std::move(who));
-  if (!settings.unset_variables.empty()) {
-    environment["unset_variables"] = settings.unset_variables;
-  }
-  run.environment_json = environment.dump(1);
+  run.settings_json = settings_text(
+      {{"map", settings.map_text},
+       {"spectra", spectra.a != nullptr},
+       {"delta", settings.delta},
+       {"k", settings.subspace},
+       {"mode", computed ? Json(run.mode) : Json(nullptr)},
+       {"svd_route", computed ? Json(settings.run.options.svd_route) : Json(nullptr)}},
+      settings.run);
+  run.environment_json =
+      environment(settings.run, reader, computing.backends, computing.threads).dump(1);
   run.config_json =
       Json{{"a", shape_json(a.index.shape)}, {"b", shape_json(b.index.shape)}}.dump(1);
   run.compare.other_model = settings.model_b;
@@ -219,23 +194,19 @@ results::RunDescription describe(const CompareSettings& settings, const OpenMode
 
 /// What the run computes with, and the line that says so.
 PairComputing open_computing(const CompareSettings& settings, std::string& note) {
-  PairComputing computing{.request = {.delta = settings.delta,
-                                      .subspace = settings.subspace,
-                                      .options = settings.options},
-                          .backends = {},
-                          .threads = settings.threads > 0 ? settings.threads : usable_cores()};
+  PairComputing computing{
+      .request = {.delta = settings.delta,
+                  .subspace = settings.subspace,
+                  .options = settings.run.options},
+      .backends = {},
+      .threads = settings.run.threads > 0 ? settings.run.threads : usable_cores()};
   if (!computing.request.needs_back_end()) {
     note = fmt::format("back end: cpu ({} workers; comparing needs no device)", computing.threads);
     return computing;
   }
   computing.request.options.vectors = static_cast<std::int32_t>(settings.subspace);
-  RunSettings opening;
+  RunSettings opening = settings.run;
   opening.options = computing.request.options;
-  opening.backend = settings.backend;
-  opening.devices = settings.devices;
-  opening.threads = settings.threads;
-  opening.blas_core = settings.blas_core;
-  opening.unset_variables = settings.unset_variables;
   computing.backends = open_backends(opening, note);
   return computing;
 }
@@ -248,32 +219,22 @@ std::uint64_t angle_bytes(const CompareSettings& settings, std::size_t pairs) {
 }  // namespace
 
 RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks) {
-  JobRun run;
-  run.noun = results::row_noun(results::FileSchema::kCompare);
-  auto a = open_side(settings.model_a, settings.model_config_a, settings.threads);
-  auto b = open_side(settings.model_b, settings.model_config_b, settings.threads);
-  model::Pairing pairing = select_pairs(settings, *a, *b);
-  SpectraOfBoth spectra = open_spectra(settings, *a, *b);
-  std::vector<JobPair> pairs = job_pairs(*a, *b, pairing.pairs);
+  JobRun run = begin_run(settings.run);
+  OpenModel a = open_side(settings.model_a, settings.model_config_a, settings.run.threads);
+  OpenModel b = open_side(settings.model_b, settings.model_config_b, settings.run.threads);
+  model::Pairing pairing = select_pairs(settings, a, b);
+  SpectraOfBoth spectra = open_spectra(settings, a, b);
+  std::vector<JobPair> pairs = job_pairs(a, b, pairing.pairs);
   std::string note;
   PairComputing computing = open_computing(settings, note);
-  run.reader = std::make_unique<shard::BulkReader>(settings.reading);
-  for (const OpenModel* model : {a.get(), b.get()}) {
-    for (const shard::Shard& shard : model->files.shards) {
-      run.reader->prepare(*shard.source);
-    }
-  }
-  run.output = settings.output;
-  run.description = describe(settings, *a, *b, pairing, pairs, spectra, computing, *run.reader);
-  run.worker = settings.worker;
-  run.restart = settings.restart;
-  const std::uint64_t angles = angle_bytes(settings, pairs.size());
-  run.ram_budget = settings.ram_budget > angles ? settings.ram_budget - angles : 0;
-  for (const std::string& part : model::unmatched_parts(a->index, settings.selection)) {
+  run.reader = open_reader(settings.run.reading, {&a.files, &b.files});
+  run.description = describe(settings, a, b, pairing, pairs, spectra, computing, *run.reader);
+  run.ram_budget -= std::min(run.ram_budget, angle_bytes(settings, pairs.size()));
+  for (const std::string& part : model::unmatched_parts(a.index, settings.run.selection)) {
     run.messages.push_back("warning W-SELECTION: " + part);
   }
-  add_warnings(a->files, a->index, "A: ", run.messages);
-  add_warnings(b->files, b->index, "B: ", run.messages);
+  add_warnings(a.files, a.index, "A: ", run.messages);
+  add_warnings(b.files, b.index, "B: ", run.messages);
   run.messages.push_back(note);
   auto job = std::make_unique<PairJob>(std::move(a), std::move(b), std::move(pairs),
                                        std::move(spectra), std::move(computing));

@@ -7,6 +7,7 @@
 
 #include <ctime>
 #include <optional>
+#include <utility>
 
 namespace vindex::run {
 
@@ -32,18 +33,35 @@ Json optional_number(const std::optional<std::int64_t>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json back_end_json(const measure::Backend& backend) {
+  const measure::BackendInfo info = backend.info();
+  Json self_tests = Json::array();
+  for (const measure::SelfTestInfo& test : info.self_tests) {
+    self_tests.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
+  }
+  return {{"backend", info.name},        {"device", info.device},
+          {"libraries", info.libraries}, {"self_tests", self_tests},
+          {"notes", info.notes},         {"concurrent_calls", backend.limits().concurrent_calls}};
+}
+
 }  // namespace
 
-void describe_command(const std::vector<std::string>& command, const std::string& title,
-                      results::RunDescription& run) {
+results::RunDescription begin_description(results::FileSchema schema, const std::string& model,
+                                          const std::string& title,
+                                          const std::vector<std::string>& command) {
   std::string text;
   for (const std::string& word : command) {
     text += (text.empty() ? "" : " ") + printable(word);
   }
+  results::RunDescription run;
+  run.schema = schema;
+  run.model = model;
   run.title = title;
   run.history = fmt::format("{} {}", utc_now(), text);
   run.command_json =
       Json{{"argv", command.empty() ? Json::array() : Json(text)}, {"started", utc_now()}}.dump();
+  run.fingerprint = {{"numeric version", std::to_string(kNumericVersion)}};
+  return run;
 }
 
 std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFiles& files) {
@@ -56,7 +74,11 @@ std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFi
   return lines;
 }
 
-Json file_inputs(const shard::ModelFiles& files) {
+Json add_inputs(const shard::ModelFiles& files, std::string_view side,
+                results::RunDescription& run) {
+  for (auto& [name, value] : file_lines(files)) {
+    run.fingerprint.emplace_back(std::string(side) + name, std::move(value));
+  }
   Json inputs = Json::array();
   for (const shard::Shard& shard : files.shards) {
     inputs.push_back({{"path", printable(shard.path)},
@@ -67,35 +89,36 @@ Json file_inputs(const shard::ModelFiles& files) {
   return inputs;
 }
 
-Json back_end_list(const std::vector<std::unique_ptr<measure::Backend>>& backends) {
-  Json devices = Json::array();
-  for (const auto& backend : backends) {
-    const measure::BackendInfo info = backend->info();
-    Json self_tests = Json::array();
-    for (const measure::SelfTestInfo& test : info.self_tests) {
-      self_tests.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
-    }
-    devices.push_back({{"backend", info.name},
-                       {"device", info.device},
-                       {"libraries", info.libraries},
-                       {"self_tests", self_tests},
-                       {"notes", info.notes},
-                       {"concurrent_calls", backend->limits().concurrent_calls}});
-  }
-  return devices;
+std::string settings_text(Json own, const RunSettings& settings) {
+  own["threads"] = settings.threads;
+  own["ram_budget_bytes"] = settings.ram_budget;
+  own["ram_budget_source"] = settings.ram_budget_source;
+  own["worker"] = {settings.worker.index, settings.worker.count};
+  return own.dump(1);
 }
 
-Json program_environment(const shard::BulkReader& reader, Json back_ends) {
-  Json refused = Json::array();
-  for (const std::string& file : reader.statistics().refused) {
-    refused.push_back(file);
+Json environment(const RunSettings& settings, const shard::BulkReader& reader,
+                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                 std::int32_t host_threads) {
+  Json devices = Json::array();
+  for (const auto& backend : backends) {
+    devices.push_back(back_end_json(*backend));
   }
-  return {{"program", "vindex"},
-          {"version", program_version()},
-          {"commit", program_commit()},
-          {"compiler", compiler_text()},
-          {"back_ends", std::move(back_ends)},
-          {"reading", {{"engine", reader.engine()}, {"direct_reads_refused", refused}}}};
+  if (backends.empty()) {
+    devices.push_back({{"backend", "cpu"}, {"concurrent_calls", host_threads}});
+  }
+  Json environment = {
+      {"program", "vindex"},
+      {"version", program_version()},
+      {"commit", program_commit()},
+      {"compiler", compiler_text()},
+      {"back_ends", std::move(devices)},
+      {"reading",
+       {{"engine", reader.engine()}, {"direct_reads_refused", reader.statistics().refused}}}};
+  if (!settings.unset_variables.empty()) {
+    environment["unset_variables"] = settings.unset_variables;
+  }
+  return environment;
 }
 
 Json shape_json(const model::ModelShape& shape) {

@@ -1,15 +1,17 @@
-// Owns what the descriptions of all runs say alike: when, by which program, from which files, and
-// with which warnings.
+// Owns what the descriptions of all runs say alike: when, by which program, from which files, as
+// told by whom, computed by what, and with which warnings.
 #pragma once
 
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/results/run_store.hpp>
+#include <vindex/run/measure_run.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,22 +22,29 @@ namespace vindex::run {
 
 using Json = nlohmann::ordered_json;
 
-/// Title, history and the command of `run`, begun now.
-void describe_command(const std::vector<std::string>& command, const std::string& title,
-                      results::RunDescription& run);
+/// The description of a run begun now, of `model` as given: title, history, command. The
+/// fingerprint begins with the numeric version.
+results::RunDescription begin_description(results::FileSchema schema, const std::string& model,
+                                          const std::string& title,
+                                          const std::vector<std::string>& command);
 
 /// "file NAME" and what of the file must stay: bytes, modification time (it survives a copy to
 /// another disk), header.
 std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFiles& files);
 
-/// One object per file of the model.
-Json file_inputs(const shard::ModelFiles& files);
+/// Adds the file_lines() to the fingerprint, `side` before each. Returns what /run/inputs says of
+/// the files: one object each.
+Json add_inputs(const shard::ModelFiles& files, std::string_view side,
+                results::RunDescription& run);
 
-/// Who computes.
-Json back_end_list(const std::vector<std::unique_ptr<measure::Backend>>& backends);
+/// /run/settings: `own`, which the job alone is told, and what every job is.
+std::string settings_text(Json own, const RunSettings& settings);
 
-/// Program, compiler and reader.
-Json program_environment(const shard::BulkReader& reader, Json back_ends);
+/// /run/environment: program, compiler, reader, back ends, and variables that were taken out of the
+/// environment. Where there are no back ends, the host computes with `host_threads`.
+Json environment(const RunSettings& settings, const shard::BulkReader& reader,
+                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                 std::int32_t host_threads = 0);
 
 /// What was found out about a model.
 Json shape_json(const model::ModelShape& shape);

@@ -1,11 +1,11 @@
 #include "description_parts.hpp"
 #include "expert_job.hpp"
+#include "opening.hpp"
 
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/run/experts_run.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
@@ -84,38 +84,19 @@ results::RunDescription describe(const ExpertsSettings& settings, const Selected
                                  const std::vector<model::ExpertGroup>& groups,
                                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
                                  const Sharing& sharing, const shard::BulkReader& reader) {
-  results::RunDescription run;
-  run.schema = results::FileSchema::kExperts;
-  run.model = settings.run.model;
+  results::RunDescription run = begin_description(
+      results::FileSchema::kExperts, settings.run.model,
+      fmt::format("Experts of {}", printable(settings.run.model)), settings.run.command);
   run.backend = backends.front()->info().name;
-  describe_command(settings.run.command,
-                   fmt::format("Experts of {}", printable(settings.run.model)), run);
-  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("k", std::to_string(settings.vectors));
-  for (auto& line : file_lines(model.files)) {
-    run.fingerprint.push_back(std::move(line));
+  run.inputs_json = add_inputs(model.files, "", run).dump(1);
+  run.settings_json = settings_text({{"k", settings.vectors}}, settings.run);
+  Json surroundings = environment(settings.run, reader, backends);
+  for (Json& backend : surroundings["back_ends"]) {
+    backend["groups_at_once"] = sharing.calls.front();
+    backend["threads_of_a_group"] = sharing.options.threads;
   }
-  run.inputs_json = file_inputs(model.files).dump(1);
-  run.settings_json = Json{{"k", settings.vectors},
-                           {"threads", settings.run.threads},
-                           {"ram_budget_bytes", settings.run.ram_budget},
-                           {"ram_budget_source", settings.run.ram_budget_source},
-                           {"worker", {settings.run.worker.index, settings.run.worker.count}}}
-                          .dump(1);
-  Json devices = Json::array();
-  for (const auto& backend : backends) {
-    const measure::BackendInfo info = backend->info();
-    devices.push_back({{"backend", info.name},
-                       {"device", info.device},
-                       {"libraries", info.libraries},
-                       {"groups_at_once", sharing.calls.front()},
-                       {"threads_of_a_group", sharing.options.threads}});
-  }
-  Json environment = program_environment(reader, std::move(devices));
-  if (!settings.run.unset_variables.empty()) {
-    environment["unset_variables"] = settings.run.unset_variables;
-  }
-  run.environment_json = environment.dump(1);
+  run.environment_json = surroundings.dump(1);
   run.config_json = shape_json(model.index.shape).dump(1);
   for (const model::ExpertGroup& group : groups) {
     run.matrices.push_back(group.record);
@@ -160,8 +141,7 @@ double library_rate(std::int32_t threads) {
 }  // namespace
 
 ExpertsOutcome measure_experts(const ExpertsSettings& settings, const RunHooks& hooks) {
-  JobRun run;
-  run.noun = results::row_noun(results::FileSchema::kExperts);
+  JobRun run = begin_run(settings.run);
   SelectedModel model = open_selected(settings.run);
   std::vector<model::ExpertGroup> groups = groups_of(settings, model);
   std::string note;
@@ -171,15 +151,8 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const RunHooks& 
   const bool on_host = backends.front()->info().name == "cpu";
   const std::int32_t cores = backends.front()->limits().concurrent_calls;
   const Sharing sharing = share(settings, model, groups, backends);
-  run.reader = std::make_unique<shard::BulkReader>(settings.run.reading);
-  for (const shard::Shard& shard : model.files.shards) {
-    run.reader->prepare(*shard.source);
-  }
-  run.output = settings.run.output;
+  run.reader = open_reader(settings.run.reading, {&model.files});
   run.description = describe(settings, model, groups, backends, sharing, *run.reader);
-  run.worker = settings.run.worker;
-  run.restart = settings.run.restart;
-  run.ram_budget = settings.run.ram_budget;
   add_warnings(model.files, model.index, "", run.messages);
   for (const std::string& text : model.notes) {
     if (text.starts_with("warning W-SELECTION")) {

@@ -76,7 +76,7 @@ class Runner {
     const std::vector<std::int64_t> left = resume();
     if (outcome_.done_before > 0) {
       say(fmt::format("resuming: {} of {} {} are done already", outcome_.done_before,
-                      outcome_.total, run_.noun));
+                      outcome_.total, results::row_noun(run_.description.schema)));
     }
     const std::vector<RowWork> works = job().works(left);
     shared_->plan = plan_job(works, job().row_count(), job().lanes(), run_.ram_budget);

@@ -1,11 +1,12 @@
 #include "description_parts.hpp"
 #include "lookup_features.hpp"
+#include "opening.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/largest_cosine.hpp>
-#include <vindex/run/lookup_run.hpp>
 #include <vindex/model/unmeasured.hpp>
+#include <vindex/run/lookup_run.hpp>
 
 #include <fmt/format.h>
 
@@ -25,15 +26,13 @@ class Lookup {
   Lookup(const LookupSettings& settings, const RunHooks& hooks)
       : settings_(settings),
         hooks_(hooks),
-        files_(shard::open_model(
-            settings.model, {.model_config = settings.model_config, .threads = settings.threads})),
-        index_(index_of(files_, settings)) {}
+        model_(open_whole(settings.model, settings.model_config, settings.threads)) {}
 
   LookupResult run() {
     const auto started = std::chrono::steady_clock::now();
     result_.model = settings_.model;
     result_.order = settings_.order;
-    const model::VocabularyMatrices ends = model::vocabulary_matrices(files_, index_);
+    const model::VocabularyMatrices ends = model::vocabulary_matrices(model_.files, model_.index);
     make_query_vectors(ends);
     choose_features();
     talk();
@@ -47,34 +46,28 @@ class Lookup {
   }
 
  private:
-  static model::ModelIndex index_of(const shard::ModelFiles& files,
-                                    const LookupSettings& settings) {
-    model::IndexOptions indexing;
-    indexing.threads = settings.threads;
-    return model::index_model(files, indexing);
-  }
-
   const model::MatrixRecord& matrix(std::int64_t i) const {
-    return index_.matrices[static_cast<std::size_t>(i)];
+    return model_.index.matrices[static_cast<std::size_t>(i)];
   }
 
   void make_query_vectors(const model::VocabularyMatrices& ends) {
     // Names of what is written need it too, and do without it where it is not there.
     if (needs_vocabulary(settings_.wishes) || settings_.tokens_out > 0) {
-      if (auto vocabulary = model::read_vocabulary(files_, settings_.tokenizer)) {
+      if (auto vocabulary = model::read_vocabulary(model_.files, settings_.tokenizer)) {
         result_.vocabulary = std::make_shared<const model::Vocabulary>(std::move(*vocabulary));
       }
     }
-    result_.scale = model::embedding_scale(files_, ends.input < 0 ? 0 : matrix(ends.input).cols);
-    queries_ = make_queries(settings_.wishes, result_.vocabulary.get(), files_, index_, ends.input,
-                            result_.scale.factor);
+    result_.scale =
+        model::embedding_scale(model_.files, ends.input < 0 ? 0 : matrix(ends.input).cols);
+    queries_ = make_queries(settings_.wishes, result_.vocabulary.get(), model_.files, model_.index,
+                            ends.input, result_.scale.factor);
     expects(!queries_.empty(), "look_up: a query at least");
     result_.width = static_cast<std::int64_t>(queries_.front().x.size());
   }
 
   /// Leaves in features_ what can be searched.
   void choose_features() {
-    if (model::feature_matrices(files_, index_, {}, settings_.role).empty()) {
+    if (model::feature_matrices(model_.files, model_.index, {}, settings_.role).empty()) {
       throw MissingInputError(
           "E-NOTHING",
           fmt::format("{}: nothing to search: the model has no {}", printable(settings_.model),
@@ -83,7 +76,7 @@ class Lookup {
                           : "up_proj"));
     }
     const auto wanted =
-        model::feature_matrices(files_, index_, settings_.selection, settings_.role);
+        model::feature_matrices(model_.files, model_.index, settings_.selection, settings_.role);
     if (wanted.empty()) {
       throw UsageError("E-SELECTION", fmt::format("{}: the selection names no matrix of features",
                                                   printable(settings_.model)));
@@ -118,8 +111,8 @@ class Lookup {
 
   void talk() {
     std::vector<std::string> lines;
-    add_warnings(files_, index_, "", lines);
-    for (const std::string& part : model::unmatched_parts(index_, settings_.selection)) {
+    add_warnings(model_.files, model_.index, "", lines);
+    for (const std::string& part : model::unmatched_parts(model_.index, settings_.selection)) {
       lines.push_back("warning W-SELECTION: " + part);
     }
     lines.push_back(fmt::format("back end: cpu ({} workers; a search needs no device)", threads()));
@@ -144,8 +137,8 @@ class Lookup {
                       "need less",
                       settings_.ram_budget, held));
     }
-    return {.files = &files_,
-            .index = &index_,
+    return {.files = &model_.files,
+            .index = &model_.index,
             .hooks = &hooks_,
             .options = {.threads = threads(),
                         .ram_budget = settings_.ram_budget - held,
@@ -275,8 +268,7 @@ class Lookup {
 
   const LookupSettings& settings_;
   const RunHooks& hooks_;
-  shard::ModelFiles files_;
-  model::ModelIndex index_;
+  OpenModel model_;
   std::vector<Query> queries_;
   std::vector<model::FeatureMatrix> features_;
   std::uint64_t held_ = 0;

@@ -1,3 +1,5 @@
+#include "opening.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/measure/host_staging.hpp>
 #include <vindex/run/matrix_pass.hpp>
@@ -100,16 +102,13 @@ PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatr
   }
   // Before the pool, behind what units refer to: reads under way when a pass is ended tell their
   // units so, and the reader's end waits for them.
-  shard::BulkReader reader(options.reading);
-  for (const shard::Shard& shard : files.shards) {
-    reader.prepare(*shard.source);
-  }
+  const std::unique_ptr<shard::BulkReader> reader = open_reader(options.reading, {&files});
   Progress progress;
   progress.set_total(plan);
   WorkerPool pool(
       plan.units, options.ram_budget, {options.threads},
       [&](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
-        return std::make_shared<UnitStream>(views, unit, measure::make_host_staging, reader,
+        return std::make_shared<UnitStream>(views, unit, measure::make_host_staging, *reader,
                                             std::move(lease));
       },
       [&](LoadedUnit& unit, std::size_t /*device*/) {
@@ -131,7 +130,8 @@ PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatr
   if (const std::exception_ptr failure = pool.failure(); failure != nullptr) {
     std::rethrow_exception(failure);
   }
-  return {progress.snapshot().done.matrices == plan.matrices, reader.statistics(), reader.engine()};
+  return {progress.snapshot().done.matrices == plan.matrices, reader->statistics(),
+          reader->engine()};
 }
 
 }  // namespace vindex::run

@@ -1,4 +1,5 @@
 #include "description_parts.hpp"
+#include "opening.hpp"
 #include "spectrum_job.hpp"
 #include "vector_samples.hpp"
 
@@ -71,22 +72,15 @@ WorkPlan plan_run(const RunSettings& settings, const SelectedModel& model,
 }
 
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks) {
-  JobRun run;
+  JobRun run = begin_run(settings);
   SelectedModel model = open_selected(settings);
   std::string note;
   std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(settings, note);
-  run.reader = std::make_unique<shard::BulkReader>(settings.reading);
-  for (const shard::Shard& shard : model.files.shards) {
-    run.reader->prepare(*shard.source);
-  }
-  run.output = settings.output;
+  run.reader = open_reader(settings.reading, {&model.files});
   run.description = describe_run(settings, model, backends, *run.reader);
   if (settings.class_of != nullptr) {
     add_samples(settings, model, run.description);
   }
-  run.worker = settings.worker;
-  run.restart = settings.restart;
-  run.ram_budget = settings.ram_budget;
   add_warnings(model.files, model.index, "", run.messages);
   run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());
   run.messages.push_back(note);

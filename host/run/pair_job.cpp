@@ -78,11 +78,11 @@ bool same_kind(const JobPair& a, const JobPair& b) {
 
 }  // namespace
 
-PairJob::PairJob(std::unique_ptr<OpenModel> a, std::unique_ptr<OpenModel> b,
-                 std::vector<JobPair> pairs, SpectraOfBoth spectra, PairComputing computing)
+PairJob::PairJob(OpenModel a, OpenModel b, std::vector<JobPair> pairs, SpectraOfBoth spectra,
+                 PairComputing computing)
     : a_(std::move(a)),
       b_(std::move(b)),
-      views_({{&a_->files, &a_->index}, {&b_->files, &b_->index}}),
+      views_({{&a_.files, &a_.index}, {&b_.files, &b_.index}}),
       pairs_(std::move(pairs)),
       spectra_(std::move(spectra)),
       computing_(std::move(computing)) {
@@ -94,7 +94,7 @@ RowFacts PairJob::facts(std::int64_t row) const {
   RowFacts facts;
   facts.name = model::matrix_name(pair(row).a);
   for (const auto& [side, model, first] :
-       {std::tuple("A", a_.get(), true), std::tuple("B", b_.get(), false)}) {
+       {std::tuple("A", &a_, true), std::tuple("B", &b_, false)}) {
     for (const std::int64_t i : pair(row).matrices.of(first)) {
       const model::MatrixRecord& matrix = model->index.matrices[static_cast<std::size_t>(i)];
       facts.bytes += stored_bytes(matrix);
@@ -143,7 +143,7 @@ RowWork PairJob::work_of(std::int64_t row) const {
   work.cost = elements;
   std::uint64_t codes = 0;
   for (const bool first : {true, false}) {
-    const OpenModel& model = first ? *a_ : *b_;
+    const OpenModel& model = first ? a_ : b_;
     for (const std::int64_t i : pair.matrices.of(first)) {
       const model::MatrixRecord& matrix = model.index.matrices[static_cast<std::size_t>(i)];
       work.matrices.push_back({first ? 0 : 1, i});

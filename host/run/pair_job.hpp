@@ -2,6 +2,7 @@
 // and, where that was asked for, measured by back ends.
 #pragma once
 
+#include "opening.hpp"
 #include "pair_measurement.hpp"
 
 #include <vindex/model/pairing.hpp>
@@ -15,12 +16,6 @@
 #include <vector>
 
 namespace vindex::run {
-
-/// A model that the job keeps open.
-struct OpenModel {
-  shard::ModelFiles files;
-  model::ModelIndex index;
-};
 
 /// What was measured of both models; both or none.
 struct SpectraOfBoth {
@@ -43,8 +38,8 @@ struct PairComputing {
 
 class PairJob final : public Job {
  public:
-  PairJob(std::unique_ptr<OpenModel> a, std::unique_ptr<OpenModel> b, std::vector<JobPair> pairs,
-          SpectraOfBoth spectra, PairComputing computing);
+  PairJob(OpenModel a, OpenModel b, std::vector<JobPair> pairs, SpectraOfBoth spectra,
+          PairComputing computing);
 
   const ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(pairs_.size()); }
@@ -61,7 +56,7 @@ class PairJob final : public Job {
   void add_spectra(std::int64_t number, results::ResultRow& row) const;
   results::ResultRow finished_row(std::int64_t number, PairInWork& work) const;
 
-  std::unique_ptr<OpenModel> a_, b_;
+  OpenModel a_, b_;
   ModelViews views_;
   std::vector<JobPair> pairs_;
   SpectraOfBoth spectra_;

@@ -95,17 +95,17 @@ double largest_of(const std::vector<float>& lifts) {
 
 }  // namespace
 
-RoutingJob::RoutingJob(std::unique_ptr<model::Dump> dump, std::vector<RoutedLayer> layers,
-                       std::int64_t scale, std::int32_t threads)
+RoutingJob::RoutingJob(model::Dump dump, std::vector<RoutedLayer> layers, std::int64_t scale,
+                       std::int32_t threads)
     : dump_(std::move(dump)),
-      views_({{&dump_->files, &dump_->index}}),
+      views_({{&dump_.files, &dump_.index}}),
       layers_(std::move(layers)),
       scale_(scale),
       threads_(threads) {}
 
 const model::MatrixRecord& RoutingJob::record(std::int64_t row) const {
   const RoutedLayer& layer = layers_[static_cast<std::size_t>(row)];
-  return dump_->index.matrices[static_cast<std::size_t>(layer.matrix)];
+  return dump_.index.matrices[static_cast<std::size_t>(layer.matrix)];
 }
 
 RowFacts RoutingJob::facts(std::int64_t row) const {

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -25,7 +24,7 @@ struct RoutedLayer {
 class RoutingJob final : public Job {
  public:
   /// `layers` in the order of the dump's layers; `scale` is the file's number of experts.
-  RoutingJob(std::unique_ptr<model::Dump> dump, std::vector<RoutedLayer> layers, std::int64_t scale,
+  RoutingJob(model::Dump dump, std::vector<RoutedLayer> layers, std::int64_t scale,
              std::int32_t threads);
 
   const ModelViews& models() const override { return views_; }
@@ -41,7 +40,7 @@ class RoutingJob final : public Job {
   const measure::UniformRoutingNulls& nulls(const RouterRule& rule, std::int64_t experts,
                                             std::int64_t tokens);
 
-  std::unique_ptr<model::Dump> dump_;
+  model::Dump dump_;
   ModelViews views_;
   std::vector<RoutedLayer> layers_;
   std::int64_t scale_;

@@ -1,11 +1,11 @@
 #include "description_parts.hpp"
+#include "opening.hpp"
 #include "routing_job.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/model/router_rule.hpp>
 #include <vindex/run/routing_run.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ RuleSource open_rule(const RoutingSettings& settings) {
     return source;
   }
   source.files = shard::open_model(
-      settings.model, {.model_config = settings.model_config, .threads = settings.threads});
+      settings.model, {.model_config = settings.model_config, .threads = settings.run.threads});
   source.routers = model::model_routers(*source.files);
   return source;
 }
@@ -84,35 +84,22 @@ results::RunDescription describe(const RoutingSettings& settings, const model::D
                                  const RuleSource& source, const std::vector<RoutedLayer>& layers,
                                  std::int64_t experts, std::int32_t threads,
                                  const shard::BulkReader& reader) {
-  results::RunDescription run;
-  run.schema = results::FileSchema::kRouting;
-  run.model = settings.dump;
+  results::RunDescription run = begin_description(
+      results::FileSchema::kRouting, settings.dump,
+      fmt::format("routing of {}", printable(settings.dump)), settings.run.command);
   run.backend = "cpu";
-  describe_command(settings.command, fmt::format("routing of {}", printable(settings.dump)), run);
   const std::string rule = rule_json(source.routers.rule, source.routers.family).dump();
-  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("rule", rule);
-  Json inputs = {{"dump", file_inputs(dump.files)}};
-  for (const auto& line : file_lines(dump.files)) {
-    run.fingerprint.push_back(line);
-  }
+  Json inputs;
+  inputs["dump"] = add_inputs(dump.files, "", run);
   if (source.files) {
-    for (const auto& [name, value] : file_lines(*source.files)) {
-      run.fingerprint.emplace_back("model " + name, value);
-    }
-    inputs["model"] = file_inputs(*source.files);
+    inputs["model"] = add_inputs(*source.files, "model ", run);
   }
   run.inputs_json = inputs.dump(1);
-  run.settings_json = Json{{"model", settings.model},
-                           {"rule", rule_json(source.routers.rule, source.routers.family)},
-                           {"threads", settings.threads},
-                           {"ram_budget_bytes", settings.ram_budget},
-                           {"ram_budget_source", settings.ram_budget_source},
-                           {"worker", {settings.worker.index, settings.worker.count}}}
-                          .dump(1);
-  Json host = Json::array();
-  host.push_back({{"backend", "cpu"}, {"concurrent_calls", threads}});
-  run.environment_json = program_environment(reader, std::move(host)).dump(1);
+  run.settings_json = settings_text(
+      {{"model", settings.model}, {"rule", rule_json(source.routers.rule, source.routers.family)}},
+      settings.run);
+  run.environment_json = environment(settings.run, reader, {}, threads).dump(1);
   run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
   run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
   if (!settings.model.empty()) {
@@ -141,32 +128,24 @@ std::string rule_text(const RuleSource& source) {
 }  // namespace
 
 RunOutcome measure_routing(const RoutingSettings& settings, const RunHooks& hooks) {
-  JobRun run;
-  run.noun = results::row_noun(results::FileSchema::kRouting);
-  auto dump = std::make_unique<model::Dump>(model::open_dump(settings.dump));
+  JobRun run = begin_run(settings.run);
+  model::Dump dump = model::open_dump(settings.dump);
   const RuleSource source = open_rule(settings);
-  std::vector<RoutedLayer> layers = routed_layers(*dump, source, run.messages);
+  std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
   if (layers.empty()) {
     throw FormatError("E-DUMP-ROLE", printable(settings.dump),
                       "no router_logits.L in it; capture them (docs/capture.md)");
   }
   std::int64_t experts = 0;
   for (const RoutedLayer& layer : layers) {
-    experts = std::max(experts, dump->index.matrices[static_cast<std::size_t>(layer.matrix)].cols);
+    experts = std::max(experts, dump.index.matrices[static_cast<std::size_t>(layer.matrix)].cols);
   }
   const std::int32_t threads =
-      std::min<std::int32_t>(settings.threads > 0 ? settings.threads : usable_cores(),
+      std::min<std::int32_t>(settings.run.threads > 0 ? settings.run.threads : usable_cores(),
                              static_cast<std::int32_t>(layers.size()));
-  run.reader = std::make_unique<shard::BulkReader>(settings.reading);
-  for (const shard::Shard& shard : dump->files.shards) {
-    run.reader->prepare(*shard.source);
-  }
-  run.output = settings.output;
-  run.description = describe(settings, *dump, source, layers, experts, threads, *run.reader);
-  run.worker = settings.worker;
-  run.restart = settings.restart;
-  run.ram_budget = settings.ram_budget;
-  add_warnings(dump->files, dump->index, "", run.messages);
+  run.reader = open_reader(settings.run.reading, {&dump.files});
+  run.description = describe(settings, dump, source, layers, experts, threads, *run.reader);
+  add_warnings(dump.files, dump.index, "", run.messages);
   run.messages.push_back(rule_text(source));
   run.messages.push_back(
       fmt::format("back end: cpu ({} workers; routing needs no device)", threads));

@@ -51,18 +51,15 @@ std::string mode_name(measure::Mode mode) {
 results::RunDescription describe_run(const RunSettings& settings, const SelectedModel& model,
                                      const std::vector<std::unique_ptr<measure::Backend>>& backends,
                                      const shard::BulkReader& reader) {
-  results::RunDescription run;
-  run.model = settings.model;
+  results::RunDescription run = begin_description(
+      results::FileSchema::kResults, settings.model,
+      fmt::format("Singular-value spectra of {}", printable(settings.model)), settings.command);
   run.mode = mode_name(settings.options.mode);
   run.backend = backends.front()->info().name;
   run.store_spectra = settings.store_spectra;
   run.sign_flip_draws = settings.options.sign_flip_draws;
   run.vectors = settings.options.vectors;
 
-  describe_command(settings.command,
-                   fmt::format("Singular-value spectra of {}", printable(settings.model)), run);
-
-  run.fingerprint.emplace_back("numeric version", std::to_string(kNumericVersion));
   run.fingerprint.emplace_back("mode", run.mode);
   run.fingerprint.emplace_back("escalate", settings.options.escalate ? "yes" : "no");
   run.fingerprint.emplace_back("null", measure::null_name(run.sign_flip_draws));
@@ -70,10 +67,7 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
   const std::string reshape = settings.indexing.reshape_out ? "out" : "none";
   run.fingerprint.emplace_back("reshape", reshape);
-  for (auto& line : file_lines(model.files)) {
-    run.fingerprint.push_back(std::move(line));
-  }
-  Json inputs = file_inputs(model.files);
+  Json inputs = add_inputs(model.files, "", run);
   if (model.importance != nullptr) {
     // Only where earlier rows of /imatrix/ are there does another file contradict them.
     run.fingerprint.emplace_back("derived.imatrix", "sha256 " + model.importance->sha256());
@@ -92,30 +86,22 @@ results::RunDescription describe_run(const RunSettings& settings, const Selected
   run.inputs_json = inputs.dump(1);
 
   const measure::MeasureOptions& options = settings.options;
-  run.settings_json = Json{{"mode", run.mode},
-                           {"escalate", options.escalate},
-                           {"svd_route", options.svd_route},
-                           {"null", measure::null_name(run.sign_flip_draws)},
-                           {"reshape", reshape},
-                           {"heads", settings.indexing.heads},
-                           {"lora", settings.indexing.lora},
-                           {"vectors", options.vectors},
-                           {"spectra", settings.store_spectra},
-                           {"threads", settings.threads},
-                           {"ram_budget_bytes", settings.ram_budget},
-                           {"ram_budget_source", settings.ram_budget_source},
-                           {"worker", {settings.worker.index, settings.worker.count}}}
-                          .dump(1);
+  run.settings_json = settings_text({{"mode", run.mode},
+                                     {"escalate", options.escalate},
+                                     {"svd_route", options.svd_route},
+                                     {"null", measure::null_name(run.sign_flip_draws)},
+                                     {"reshape", reshape},
+                                     {"heads", settings.indexing.heads},
+                                     {"lora", settings.indexing.lora},
+                                     {"vectors", options.vectors},
+                                     {"spectra", settings.store_spectra}},
+                                    settings);
 
-  Json environment = program_environment(reader, back_end_list(backends));
+  Json surroundings = environment(settings, reader, backends);
   if (settings.indexing.heads || settings.indexing.lora) {
-    environment["products"] = blas::load_blas(settings.blas_core).text();
+    surroundings["products"] = blas::load_blas(settings.blas_core).text();
   }
-  if (!settings.unset_variables.empty()) {
-    environment["unset_variables"] = settings.unset_variables;
-  }
-  run.environment_json = environment.dump(1);
-
+  run.environment_json = surroundings.dump(1);
   run.config_json = shape_json(model.index.shape).dump(1);
 
   for (const std::int64_t i : model.selected) {

@@ -2,39 +2,19 @@
 // they are poor, cannot run, or are not there at all.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
+#include "support/environment_variable.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace vindex::testing {
 namespace {
-
-/// A variable of the environment for the life of the object, for the programs started meanwhile.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) {
-      before_ = before;
-      was_set_ = true;
-    }
-    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
-  }
-  ~Variable() { was_set_ ? ::setenv(name_, before_.c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::string before_;
-  bool was_set_ = false;
-};
 
 class BlasCliTest : public ProgramTest {
  protected:
@@ -44,8 +24,8 @@ class BlasCliTest : public ProgramTest {
   bool maps_openblas(const std::vector<std::string>& arguments) {
     std::filesystem::remove_all(folder_.path() / "traces");
     std::filesystem::create_directory(folder_.path() / "traces");
-    const Variable debug("LD_DEBUG", "files");
-    const Variable output("LD_DEBUG_OUTPUT", (folder_.file("traces") + "/t").c_str());
+    const EnvironmentVariable debug("LD_DEBUG", "files");
+    const EnvironmentVariable output("LD_DEBUG_OUTPUT", (folder_.file("traces") + "/t").c_str());
     must(arguments);
     std::string text;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path() / "traces")) {
@@ -60,7 +40,7 @@ class BlasCliTest : public ProgramTest {
         .at(0);
   }
 
-  Variable no_wish_;
+  EnvironmentVariable no_wish_;
   const std::string model_ = folder_.file("model");
 };
 
@@ -88,8 +68,8 @@ TEST_F(BlasCliTest, VariablesThatChangeTheArithmeticOfADeviceAreUnsetAndRecorded
   const std::string plain = folder_.file("plain.h5");
   must({"measure", model_, "-o", plain, "--progress", "none"});
   EXPECT_FALSE(environment(plain).contains("unset_variables"));
-  const Variable emulated("CUBLAS_EMULATE_DOUBLE_PRECISION", "1");
-  const Variable rough("NVIDIA_TF32_OVERRIDE", "1");
+  const EnvironmentVariable emulated("CUBLAS_EMULATE_DOUBLE_PRECISION", "1");
+  const EnvironmentVariable rough("NVIDIA_TF32_OVERRIDE", "1");
   const std::string results = folder_.file("unset.h5");
   must({"measure", model_, "-o", results, "--progress", "none"});
   EXPECT_EQ(environment(results).at("unset_variables"),
@@ -106,7 +86,7 @@ TEST_F(BlasCliTest, PoorKernelsGiveTheSameNumbersAndAWarning) {
   const ProgramResult first = run({"measure", model_, "-o", best, "--progress", "none"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   must({"measure", model_, "-o", exact, "--mode", "strict", "--progress", "none"});
-  const Variable wish("OPENBLAS_CORETYPE", "Prescott");
+  const EnvironmentVariable wish("OPENBLAS_CORETYPE", "Prescott");
   const ProgramResult second = run({"measure", model_, "-o", poor, "--progress", "none"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
 
@@ -158,14 +138,14 @@ TEST_F(BlasCliTest, LimitsAreTheBestKernelsWhateverIsForced) {
   const nlohmann::json best = bench();
   const std::string kernels = best.at("host").at("blas");
   EXPECT_TRUE(limit_note(best).ends_with(kernels)) << limit_note(best);
-  const Variable wish("OPENBLAS_CORETYPE", "Prescott");
+  const EnvironmentVariable wish("OPENBLAS_CORETYPE", "Prescott");
   const nlohmann::json poor = bench();
   EXPECT_TRUE(poor.at("host").at("blas").get<std::string>().ends_with(" Prescott"));
   EXPECT_TRUE(limit_note(poor).ends_with(kernels)) << limit_note(poor);
 }
 
 TEST_F(BlasCliTest, KernelsThatThisProcessorCannotRunAreRefused) {
-  const Variable wish("OPENBLAS_CORETYPE", "piledriver");
+  const EnvironmentVariable wish("OPENBLAS_CORETYPE", "piledriver");
   const ProgramResult result = run({"measure", model_, "-o", folder_.file("out.h5")});
   if (__builtin_cpu_supports("fma4")) {
     GTEST_SKIP() << "this processor runs them";
@@ -178,7 +158,7 @@ TEST_F(BlasCliTest, KernelsThatThisProcessorCannotRunAreRefused) {
 }
 
 TEST_F(BlasCliTest, KernelsThatNobodyHasAreNamed) {
-  const Variable wish("OPENBLAS_CORETYPE", "Skylark");
+  const EnvironmentVariable wish("OPENBLAS_CORETYPE", "Skylark");
   const ProgramResult result =
       run({"measure", model_, "-o", folder_.file("out.h5"), "--progress", "none"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -202,7 +182,7 @@ TEST_F(BlasCliTest, WhatIsMissingIsSaidAndHowToGetIt) {
   }
   std::filesystem::create_directory(folder_.path() / "lib");
   std::filesystem::copy_file(other, folder_.path() / "lib" / "libopenblas.so.0");
-  const Variable path("LD_LIBRARY_PATH", folder_.file("lib").c_str());
+  const EnvironmentVariable path("LD_LIBRARY_PATH", folder_.file("lib").c_str());
   const ProgramResult result = run({"measure", model_, "-o", folder_.file("out.h5")});
   EXPECT_EQ(result.exit_code, 78) << result.err;
   EXPECT_NE(result.err.find("E-BLAS-MISSING"), std::string::npos) << result.err;
@@ -215,7 +195,7 @@ TEST_F(BlasCliTest, WhatIsMissingIsSaidAndHowToGetIt) {
 TEST_F(BlasCliTest, ALibraryThatCannotBeUsedIsTold) {
   std::filesystem::create_directory(folder_.path() / "lib");
   std::ofstream(folder_.file("lib") + "/libopenblas.so.0") << "no library";
-  const Variable path("LD_LIBRARY_PATH", folder_.file("lib").c_str());
+  const EnvironmentVariable path("LD_LIBRARY_PATH", folder_.file("lib").c_str());
   const ProgramResult result =
       run({"measure", model_, "-o", folder_.file("out.h5"), "--progress", "none"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -223,7 +203,7 @@ TEST_F(BlasCliTest, ALibraryThatCannotBeUsedIsTold) {
 }
 
 TEST_F(BlasCliTest, IntegersOf64BitsAreRefused) {
-  const Variable path("LD_LIBRARY_PATH", VINDEX_BLAS_OF_64_BITS);
+  const EnvironmentVariable path("LD_LIBRARY_PATH", VINDEX_BLAS_OF_64_BITS);
   const ProgramResult result = run({"measure", model_, "-o", folder_.file("out.h5")});
   EXPECT_EQ(result.exit_code, 78) << result.err;
   EXPECT_NE(result.err.find("E-BLAS-MISSING"), std::string::npos) << result.err;

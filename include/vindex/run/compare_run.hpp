@@ -4,39 +4,24 @@
 #pragma once
 
 #include <vindex/model/pairing.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/run/job_runner.hpp>
 #include <vindex/run/measure_run.hpp>
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace vindex::run {
 
-/// What the command line asks for.
+/// What the command line asks for. Of `run` count what ActivationsSettings names, the selection (of
+/// A's matrices, and of what of B is listed without a partner), and the options of --delta and --k.
 struct CompareSettings {
   std::string model_a, model_b;
   std::string model_config_a, model_config_b;  ///< --model-config of each
-  std::string output;
-  model::Selection selection;  ///< of A's matrices, and of what of B is listed without a partner
   model::LayerMap map;
   std::string map_text;              ///< as given
   std::string spectra_a, spectra_b;  ///< results files of both models; empty: none
   bool delta = false;                ///< also the spectrum of B - A
   std::int64_t subspace = 0;         ///< also the overlap of the top so many directions; 0: none
-  measure::MeasureOptions options;   ///< of both
-  BackendChoice backend = BackendChoice::kAuto;
-  std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
-  std::string blas_core;                    ///< as RunSettings
-  std::vector<std::string> unset_variables = {};
-  std::int32_t threads = 0;       ///< 0: every core
-  std::uint64_t ram_budget = 0;   ///< bytes
-  std::string ram_budget_source;  ///< where it comes from, for /run/settings
-  shard::BulkReadOptions reading;
-  results::WorkerShare worker;
-  bool restart = false;
-  std::vector<std::string> command;  ///< argv, for the file's history
+  RunSettings run;
 };
 
 /// Compares every pair of matrices of two models. Errors: those of open_model() and index_model();

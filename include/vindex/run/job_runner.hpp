@@ -51,7 +51,6 @@ struct JobRun {
   std::uint64_t ram_budget = 0;  ///< bytes
   /// Lines for people, said once nothing refuses the run any more.
   std::vector<std::string> messages;
-  std::string noun = "matrices";  ///< what the rows are
   /// That reads the weights; prepared where the description tells of it.
   std::unique_ptr<shard::BulkReader> reader;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();

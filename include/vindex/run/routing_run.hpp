@@ -3,29 +3,21 @@
 #pragma once
 
 #include <vindex/core/router_rule.hpp>
-#include <vindex/run/job_runner.hpp>
+#include <vindex/run/measure_run.hpp>
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace vindex::run {
 
-/// What the command line asks for.
+/// What the command line asks for. Of `run` counts what ActivationsSettings names, less what
+/// chooses a back end.
 struct RoutingSettings {
   std::string dump;
   std::string model;               ///< whose rule it is; empty where `rule` is given
   std::string model_config;        ///< --model-config of it
   std::optional<RouterRule> rule;  ///< as told by the user
-  std::string output;
-  std::int32_t threads = 0;      ///< 0: every core
-  std::uint64_t ram_budget = 0;  ///< bytes
-  std::string ram_budget_source;
-  shard::BulkReadOptions reading;
-  results::WorkerShare worker;
-  bool restart = false;
-  std::vector<std::string> command;
+  RunSettings run;
 };
 
 /// Errors: those of model::open_dump(), open_model(), model::model_routers() and run_job();
