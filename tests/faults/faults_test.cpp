@@ -1,7 +1,8 @@
 // The program where single calls of the system fail, or it is killed at them: what once ended
 // wrongly. Every call of short runs is walked by walk.py.
-#include "support/fault_environment.hpp"
-#include "support/program.hpp"
+#include "faults_fixture.hpp"
+
+#include <vindex/core/process_name.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -14,71 +15,6 @@
 
 namespace vindex::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using Plan = std::vector<std::pair<std::string, std::string>>;
-
-constexpr int kKilled = 128 + 9;
-
-class FaultsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (VINDEX_SANITIZED != 0) {
-      GTEST_SKIP() << "a sanitizer's library must be the first to be loaded";
-    }
-    must({"synth", "layer:2x48x32:bf16", "-o", model_});
-    fs::create_directory(folder_.file("out"));
-  }
-  ProgramResult run(const std::vector<std::string>& arguments) {
-    return RunningProgram(VINDEX_PROGRAM, arguments, folder_.file("stream")).finish();
-  }
-  ProgramResult run_with(const Plan& plan, const std::vector<std::string>& arguments) {
-    const FaultEnvironment faults(VINDEX_FAULTS, plan);
-    return run(arguments);
-  }
-  void must(const std::vector<std::string>& arguments) {
-    const ProgramResult result = run(arguments);
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-  std::vector<std::string> measure(std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {"measure", model_, "-o", results_, "-q"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return arguments;
-  }
-  /// The calls that a run of `arguments` makes, "NUMBER NAME PATH" each.
-  std::size_t count_calls(const std::string& calls, const std::string& path,
-                          const std::vector<std::string>& arguments) {
-    const std::string log = folder_.file("log");
-    run_with({{"CALLS", calls}, {"PATH", path}, {"LOG", log}}, arguments);
-    const std::string text = file_text(log);
-    fs::remove(log);
-    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-  }
-  std::vector<std::string> names() const {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_.file("out"))) {
-      found.push_back(entry.path().filename());
-    }
-    std::sort(found.begin(), found.end());
-    return found;
-  }
-  void clear() {
-    fs::remove_all(folder_.file("out"));
-    fs::create_directory(folder_.file("out"));
-  }
-  /// The same command again ends well and leaves the results file alone.
-  void expect_complete_rerun() {
-    const ProgramResult again = run(measure());
-    EXPECT_EQ(again.exit_code, 0) << again.err;
-    EXPECT_EQ(names(), std::vector<std::string>{"o.h5"});
-    EXPECT_EQ(run({"validate", results_}).exit_code, 0);
-  }
-
-  TemporaryFolder folder_;
-  const std::string model_ = folder_.file("model");
-  const std::string results_ = folder_.file("out/o.h5");
-  const std::string lock_ = results_ + ".parts/0of1.lock";
-};
 
 TEST_F(FaultsTest, TheLibraryCountsCallsAndHitsTheOneThatIsMeant) {
   const std::size_t count = count_calls("pwrite,pread", "*o.h5*", measure());
@@ -229,66 +165,6 @@ TEST_F(FaultsTest, WhatCouldNotBeRemovedGoesWithTheNextRun) {
     must(command);
   }
   EXPECT_EQ(names(), (std::vector<std::string>{"o.h5", "t.csv", "w.f32"}));
-}
-
-TEST_F(FaultsTest, NoThreadToBeHadIsNoCrash) {
-  const std::size_t count = count_calls("pthread_create", "*", measure({"--threads", "3"}));
-  ASSERT_GT(count, 5U);
-  for (std::size_t at = 1; at <= count; ++at) {
-    for (const std::string times : {"1", "all"}) {
-      clear();
-      const ProgramResult result = run_with({{"CALLS", "pthread_create"},
-                                             {"AT", std::to_string(at)},
-                                             {"TIMES", times},
-                                             {"DO", "EAGAIN"}},
-                                            measure({"--threads", "3"}));
-      if (result.exit_code != 0) {
-        EXPECT_EQ(result.exit_code, 70) << at << result.err;
-        EXPECT_NE(result.err.find("E-THREADS: "), std::string::npos) << at << result.err;
-      } else {
-        EXPECT_EQ(names(), std::vector<std::string>{"o.h5"}) << at;
-      }
-      EXPECT_EQ(result.err.find("OpenBLAS"), std::string::npos) << result.err;
-    }
-  }
-  expect_complete_rerun();
-}
-
-TEST_F(FaultsTest, FewerThreadsAreSaid) {
-  bool told = false;
-  for (std::size_t at = 1; at <= 40 && !told; ++at) {
-    clear();
-    const ProgramResult result =
-        run_with({{"CALLS", "pthread_create"}, {"AT", std::to_string(at)}, {"DO", "EAGAIN"}},
-                 {"measure", model_, "-o", results_, "--threads", "3", "--progress", "none"});
-    told =
-        result.exit_code == 0 && result.err.find("threads for 2 of 3 workers") != std::string::npos;
-  }
-  EXPECT_TRUE(told);
-}
-
-TEST_F(FaultsTest, NoMemoryIsAnErrorWithAName) {
-  const Plan large = {{"CALLS", "malloc"}, {"BYTES", "65536"}};
-  const std::string log = folder_.file("log");
-  Plan counting = large;
-  counting.emplace_back("LOG", log);
-  EXPECT_EQ(run_with(counting, measure()).exit_code, 0);
-  const std::string text = file_text(log);
-  const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-  ASSERT_GT(count, 20U);
-  // From there on: one allocation alone that fails may end libhdf5 (docs/reliability.md).
-  for (std::size_t i = 0; i < 12; ++i) {
-    clear();
-    Plan plan = large;
-    plan.insert(plan.end(),
-                {{"AT", std::to_string(1 + i * count / 12)}, {"TIMES", "all"}, {"DO", "ENOMEM"}});
-    const ProgramResult result = run_with(plan, measure());
-    if (result.exit_code != 0) {
-      EXPECT_EQ(result.exit_code, 70) << i << result.err;
-      EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << i << result.err;
-    }
-  }
-  expect_complete_rerun();
 }
 
 }  // namespace

@@ -1,0 +1,72 @@
+// The program where threads or memory end.
+#include "faults_fixture.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace vindex::testing {
+namespace {
+
+TEST_F(FaultsTest, NoThreadToBeHadIsNoCrash) {
+  const std::size_t count = count_calls("pthread_create", "*", measure({"--threads", "3"}));
+  ASSERT_GT(count, 5U);
+  for (std::size_t at = 1; at <= count; ++at) {
+    for (const std::string times : {"1", "all"}) {
+      clear();
+      const ProgramResult result = run_with({{"CALLS", "pthread_create"},
+                                             {"AT", std::to_string(at)},
+                                             {"TIMES", times},
+                                             {"DO", "EAGAIN"}},
+                                            measure({"--threads", "3"}));
+      if (result.exit_code != 0) {
+        EXPECT_EQ(result.exit_code, 70) << at << result.err;
+        EXPECT_NE(result.err.find("E-THREADS: "), std::string::npos) << at << result.err;
+      } else {
+        EXPECT_EQ(names(), std::vector<std::string>{"o.h5"}) << at;
+      }
+      EXPECT_EQ(result.err.find("OpenBLAS"), std::string::npos) << result.err;
+    }
+  }
+  expect_complete_rerun();
+}
+
+TEST_F(FaultsTest, FewerThreadsAreSaid) {
+  bool told = false;
+  for (std::size_t at = 1; at <= 40 && !told; ++at) {
+    clear();
+    const ProgramResult result =
+        run_with({{"CALLS", "pthread_create"}, {"AT", std::to_string(at)}, {"DO", "EAGAIN"}},
+                 {"measure", model_, "-o", results_, "--threads", "3", "--progress", "none"});
+    told =
+        result.exit_code == 0 && result.err.find("threads for 2 of 3 workers") != std::string::npos;
+  }
+  EXPECT_TRUE(told);
+}
+
+TEST_F(FaultsTest, NoMemoryIsAnErrorWithAName) {
+  const Plan large = {{"CALLS", "malloc"}, {"BYTES", "65536"}};
+  const std::string log = folder_.file("log");
+  Plan counting = large;
+  counting.emplace_back("LOG", log);
+  EXPECT_EQ(run_with(counting, measure()).exit_code, 0);
+  const std::string text = file_text(log);
+  const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  ASSERT_GT(count, 20U);
+  // From there on: one allocation alone that fails may end libhdf5 (docs/reliability.md).
+  for (std::size_t i = 0; i < 12; ++i) {
+    clear();
+    Plan plan = large;
+    plan.insert(plan.end(),
+                {{"AT", std::to_string(1 + i * count / 12)}, {"TIMES", "all"}, {"DO", "ENOMEM"}});
+    const ProgramResult result = run_with(plan, measure());
+    if (result.exit_code != 0) {
+      EXPECT_EQ(result.exit_code, 70) << i << result.err;
+      EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << i << result.err;
+    }
+  }
+  expect_complete_rerun();
+}
+
+}  // namespace
+}  // namespace vindex::testing
