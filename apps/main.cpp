@@ -18,6 +18,7 @@
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
+#include <filesystem>
 #include <new>
 #include <sstream>
 #include <sys/resource.h>
@@ -184,3 +185,7 @@ int main(int argc, char** argv) {
   // under them.
   std::_Exit(code);
 }
+  } catch (const std::filesystem::filesystem_error& error) {
+    const vindex::SystemError same("E-OPEN", error.code().value(),
+                                   "cannot examine " + vindex::printable(error.path1().string()));
+    code = fail(same.what(), same.exit_code());

@@ -4,11 +4,13 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_sink.hpp>
+#include <vindex/core/path_kind.hpp>
+#include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <unistd.h>
 #include <utility>
@@ -16,14 +18,16 @@
 namespace vindex::apps {
 
 ReportFile::ReportFile(std::string path, std::string_view schema) : path_(std::move(path)) {
-  std::error_code ignored;
-  if (path_.empty() || path_ == "-" || !std::filesystem::exists(path_, ignored)) {
+  const PathKind kind = path_.empty() || path_ == "-" ? PathKind::kAbsent : path_kind(path_);
+  if (kind == PathKind::kAbsent) {
     return;
   }
   const std::string begin = fmt::format("{{\n  \"schema\": \"{}\"", schema);
   std::string there(begin.size(), '\0');
-  if (std::filesystem::is_regular_file(path_, ignored)) {
-    std::ifstream(path_, std::ios::binary).read(there.data(), std::ssize(there));
+  if (kind == PathKind::kFile) {
+    const auto source = shard::open_file_source(path_);
+    there.resize(std::min<std::uint64_t>(there.size(), source->size()));
+    source->read(0, std::as_writable_bytes(std::span(there)));
   }
   if (there != begin) {
     throw OutputError("E-OUTPUT-EXISTS",

@@ -1,9 +1,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_sink.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/core/standard_output.hpp>
-
-#include <sys/stat.h>
 
 namespace vindex {
 
@@ -14,8 +13,8 @@ OutputSink::OutputSink(const std::string& target, const OutputErrorIds& ids) {
   if (target == "-") {
     return;
   }
-  struct stat status {};
-  if (::stat(target.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+  const PathKind kind = path_kind(target);
+  if (kind == PathKind::kFolder || kind == PathKind::kOther) {
     throw OutputError(ids.create, printable(target) + ": exists and is no regular file");
   }
   remove_leftovers_of(target);

@@ -6,6 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/edit/edit_model.hpp>
 #include <vindex/model/unmeasured.hpp>
 #include <vindex/run/matrix_loader.hpp>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 namespace vindex::edit {
@@ -31,9 +31,8 @@ shard::ModelFiles open_for(const EditSettings& settings) {
   options.model_config = settings.model_config;
   options.for_matrices = true;
   shard::ModelFiles files = shard::open_model(settings.model, options);
-  std::error_code absent;
   if (!settings.as_lora && names_a_file(settings.output) && files.shards.size() == 1 &&
-      std::filesystem::is_directory(settings.model, absent)) {
+      is_folder(settings.model)) {
     return shard::open_model(files.shards.front().path, options);
   }
   return files;

@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
 #include <fmt/format.h>
@@ -15,15 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_same_file(const std::string& a, const std::string& b) {
-  std::error_code absent;
-  return fs::equivalent(a, b, absent);
-}
-
 /// Whether the model was given as one file, which one file then replaces.
 bool is_one_file(const shard::ModelFiles& files) {
-  std::error_code absent;
-  return files.shards.size() == 1 && !fs::is_directory(files.path, absent);
+  return files.shards.size() == 1 && !is_folder(files.path);
 }
 
 void refuse_sources(const shard::ModelFiles& files, const EditSettings& settings,
@@ -45,8 +40,12 @@ void refuse_sources(const shard::ModelFiles& files, const EditSettings& settings
 }
 
 void require_free_folder(const std::string& path) {
-  std::error_code absent;
-  if (fs::is_directory(path, absent) && !fs::is_empty(path, absent)) {
+  std::error_code error;
+  const bool is_free = !is_folder(path) || fs::is_empty(path, error);
+  if (error) {
+    throw SystemError("E-OUTPUT-WRITE", error.value(), "cannot list " + printable(path));
+  }
+  if (!is_free) {
     throw OutputError("E-OUTPUT-NOT-EMPTY",
                       fmt::format("{}: is not empty; choose another folder", printable(path)));
   }

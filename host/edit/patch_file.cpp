@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/json.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/edit/patch.hpp>
 #include <vindex/shard/safetensors.hpp>
@@ -16,7 +17,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <string_view>
 
@@ -142,8 +142,7 @@ std::string PatchEntry::key() const {
 }
 
 Patch read_patch(const std::string& path, bool force) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored) && path.ends_with(".safetensors")) {
+  if (path.ends_with(".safetensors") && !is_folder(path)) {
     const auto source = shard::open_file_source(path);
     shard::read_safetensors_header(*source);  // refuses what is none
     const write::SafetensorsMetadata metadata = write::read_safetensors_metadata(*source);

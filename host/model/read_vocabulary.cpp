@@ -1,5 +1,6 @@
 // Finds a model's vocabulary, and reads the one of a GGUF file from its keys.
 #include <vindex/core/error.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/model/vocabulary.hpp>
 
 #include <fmt/format.h>
@@ -143,8 +144,7 @@ std::optional<Vocabulary> read_vocabulary(const shard::ModelFiles& files,
   // As opened: within the cache of Hugging Face this is the snapshot, not the blob behind it.
   const auto beside =
       std::filesystem::path(files.shards.front().path).parent_path() / "tokenizer.json";
-  std::error_code absent;
-  if (!std::filesystem::exists(beside, absent)) {
+  if (path_kind(beside) == PathKind::kAbsent) {
     return std::nullopt;
   }
   return read_json_file(beside.string());

@@ -6,6 +6,7 @@
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/assemble.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/provenance.hpp>
@@ -25,8 +26,7 @@ namespace {
 constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
 
 std::string target_of(const AssembleSettings& settings, const std::string& own_name) {
-  std::error_code ignored;
-  if (settings.output.ends_with('/') || std::filesystem::is_directory(settings.output, ignored)) {
+  if (settings.output.ends_with('/') || is_folder(settings.output)) {
     return (std::filesystem::path(settings.output) / own_name).string();
   }
   return settings.output;

@@ -4,6 +4,7 @@
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/shard/gguf_set.hpp>
 #include <vindex/write/output_folder.hpp>
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -21,8 +21,6 @@
 
 namespace vindex::organ {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Ends the tasks of a composition that was asked to stop.
 struct Stopped {};
@@ -75,8 +73,7 @@ void refuse_inputs(const std::vector<std::string>& targets,
   }
   for (const std::string& target : targets) {
     for (const std::string& input : inputs) {
-      std::error_code absent;
-      if (!input.empty() && fs::equivalent(input, target, absent)) {
+      if (is_same_file(input, target)) {
         throw OutputError("E-OUTPUT-SOURCE",
                           fmt::format("{}: belongs to a model that is read; choose another name",
                                       printable(target)));

@@ -3,7 +3,9 @@
 #include "source_facts.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/compose.hpp>
+#include <vindex/shard/model_store.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,16 +18,15 @@ namespace fs = std::filesystem;
 
 /// Whether the path is for the readers of GGUF: they name what is wrong with everything else.
 bool is_gguf(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
+  if (!is_folder(path)) {
     return !path.ends_with(".safetensors");
   }
-  if (fs::exists(fs::path(path) / "manifest.json", ignored)) {
+  if (path_kind(fs::path(path) / "manifest.json") != PathKind::kAbsent) {
     return true;
   }
-  fs::directory_iterator entries(path, ignored);
-  return std::any_of(fs::begin(entries), fs::end(entries),
-                     [](const auto& entry) { return entry.path().extension() == ".gguf"; });
+  const std::vector<shard::StoreMember> members = shard::open_local_store(path)->list();
+  return std::any_of(members.begin(), members.end(),
+                     [](const auto& member) { return member.name.ends_with(".gguf"); });
 }
 
 }  // namespace

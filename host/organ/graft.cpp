@@ -2,6 +2,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/graft.hpp>
 #include <vindex/organ/provenance.hpp>
 #include <vindex/organ/tensor_pair.hpp>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 
 namespace vindex::organ {
@@ -112,8 +112,7 @@ std::string name_or_path(const GraftSide& side) { return side.name.empty() ? "mo
 
 /// --force is for findings here, so another flag replaces files.
 void require_replaceable(const std::string& path, const GraftSettings& settings) {
-  std::error_code ignored;
-  if (!settings.dry_run && !settings.replace && std::filesystem::is_regular_file(path, ignored)) {
+  if (!settings.dry_run && !settings.replace && path_kind(path) == PathKind::kFile) {
     throw OutputError("E-OUTPUT-EXISTS", printable(path) + " exists; --replace replaces it");
   }
 }

@@ -4,6 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/path_kind.hpp>
 
 #include <fmt/format.h>
 
@@ -41,9 +42,17 @@ std::string inner_path(const Node& node, const std::string& folder) {
                      std::all_of(path.begin(), path.end(), [](const fs::path& part) {
                        return part != ".." && part != "." && !part.empty();
                      });
-  std::error_code error;
-  const std::string root = fs::canonical(folder, error).string();
-  const std::string real = fs::weakly_canonical(fs::path(folder) / path, error).string();
+  const auto resolved = [&](const fs::path& wanted) {
+    std::error_code error;
+    const std::string real = fs::weakly_canonical(wanted, error).string();
+    if (error && error != std::errc::too_many_symbolic_link_levels &&
+        error != std::errc::filename_too_long) {
+      throw SystemError("E-OPEN", error.value(), "cannot resolve " + printable(wanted.string()));
+    }
+    return real;
+  };
+  const std::string root = resolved(folder);
+  const std::string real = plain ? resolved(fs::path(folder) / path) : std::string();
   if (!plain || !real.starts_with(root == "/" ? root : root + "/")) {
     throw FormatError("E-ORGAN-PATH", printable(folder),
                       fmt::format("\"{}\" leads out of the folder: organ files lie within it",
@@ -117,14 +126,12 @@ write::GgufKeys read_keys(const Node& list, const std::string& folder, const std
 }  // namespace
 
 bool is_organ_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(fs::path(path) / kManifestName, ignored) ||
-         (fs::path(path).filename() == kManifestName && fs::is_regular_file(path, ignored));
+  return path_kind(fs::path(path) / kManifestName) == PathKind::kFile ||
+         (fs::path(path).filename() == kManifestName && path_kind(path) == PathKind::kFile);
 }
 
 std::string organ_folder_of(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) {
+  if (path_kind(path) != PathKind::kFile) {
     return path;
   }
   const fs::path parent = fs::path(path).parent_path();

@@ -1,6 +1,7 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/measure_models.hpp>
 #include <vindex/shard/model_files.hpp>
 
@@ -32,15 +33,24 @@ std::optional<std::pair<std::string, int>> split_of(const std::string& stem) {
   return std::pair(match[1].str(), std::stoi(match[2].str()));
 }
 
+/// A listing that broke off would be one of fewer models.
+void require_listed(const fs::path& folder, const std::error_code& trouble) {
+  if (trouble) {
+    throw SystemError("E-FOLDER-READ", trouble.value(),
+                      fmt::format("cannot list {}", printable(folder.string())));
+  }
+}
+
 /// The models directly in `folder`.
 void add_models_in(const fs::path& folder, std::vector<std::string>& found) {
   bool has_safetensors = false;
   std::error_code trouble;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, trouble)) {
-    if (entry.is_directory(trouble)) {
+  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, trouble);
+  for (; !trouble && entry != fs::directory_iterator(); entry.increment(trouble)) {
+    if (is_folder(entry->path())) {
       continue;
     }
-    const fs::path& path = entry.path();
+    const fs::path& path = entry->path();
     has_safetensors = has_safetensors || path.extension() == ".safetensors";
     if (path.extension() == ".gguf") {
       const auto split = split_of(path.stem().string());
@@ -49,6 +59,7 @@ void add_models_in(const fs::path& folder, std::vector<std::string>& found) {
       }
     }
   }
+  require_listed(folder, trouble);
   if (has_safetensors) {
     found.push_back(folder.string());
   }
@@ -92,13 +103,14 @@ void write_text(const std::string& path, const std::string& text) {
 }  // namespace
 
 std::vector<std::string> find_models(const std::string& path) {
-  std::error_code trouble;
-  if (!fs::exists(path, trouble)) {
+  const PathKind kind = path_kind(path);
+  if (kind == PathKind::kAbsent) {
     throw MissingInputError("E-ORGAN-FLEET", printable(path) + " does not exist");
   }
-  if (!fs::is_directory(path, trouble)) {
+  if (kind != PathKind::kFolder) {
     return {path};
   }
+  std::error_code trouble;
   std::vector<std::string> found;
   add_models_in(path, found);
   auto entries =
@@ -107,7 +119,7 @@ std::vector<std::string> find_models(const std::string& path) {
                                            fs::directory_options::follow_directory_symlink,
                                        trouble);
   for (; !trouble && entries != fs::recursive_directory_iterator(); entries.increment(trouble)) {
-    if (!entries->is_directory(trouble)) {
+    if (!is_folder(entries->path())) {
       continue;
     }
     if (entries->path().filename().string().starts_with('.') || entries.depth() > 16) {
@@ -116,6 +128,7 @@ std::vector<std::string> find_models(const std::string& path) {
     }
     add_models_in(entries->path(), found);
   }
+  require_listed(path, trouble);
   if (found.empty()) {
     throw MissingInputError("E-ORGAN-FLEET", printable(path) +
                                                  ": no .gguf file and no folder with .safetensors "

@@ -2,10 +2,13 @@
 
 #include "json_node.hpp"
 
+#include <vindex/core/path_kind.hpp>
+#include <vindex/shard/byte_source.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
+#include <span>
 
 namespace vindex::organ {
 namespace {
@@ -15,6 +18,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSchema = "organ-recipe/1";
 constexpr std::uint64_t kLargestRecipe = std::uint64_t{16} << 20U;
 constexpr std::size_t kMostValues = 1'000'000;
+constexpr std::uint64_t kBeginBytes = 4096;  ///< tell a recipe from a container
 
 /// "organ,norm" or ["organ", "norm"].
 std::string text_or_list(const JsonNode& node) {
@@ -147,14 +151,14 @@ bool RecipePart::covers(const std::string& tensor) const {
 }
 
 bool is_recipe(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored) || fs::path(path).filename() == "manifest.json") {
+  if (path_kind(path) != PathKind::kFile || fs::path(path).filename() == "manifest.json") {
     return false;
   }
-  char first = '\0';
-  std::ifstream file(path, std::ios::binary);
-  file >> first;  // over white space
-  return first == '{';
+  const auto file = shard::open_file_source(path);
+  std::string begin(std::min<std::uint64_t>(file->size(), kBeginBytes), '\0');
+  file->read(0, std::as_writable_bytes(std::span(begin)));
+  const std::size_t first = begin.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && begin[first] == '{';
 }
 
 Recipe read_recipe(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/results/export.hpp>
 
 #include <fmt/format.h>
@@ -76,7 +77,7 @@ void export_file(const std::string& path, const std::string& format, const std::
       throw UsageError("E-EXPORT-TARGET",
                        format + " writes a folder; name one instead of standard output");
     }
-    if (same_file(path, target)) {
+    if (is_same_file(path, target)) {
       throw OutputError("E-OUT-INPUT", printable(target) + " is the file to be exported");
     }
     if (!candidate.any_table && is_derived(*table)) {

@@ -12,6 +12,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/path_kind.hpp>
 
 #include <fmt/format.h>
 
@@ -86,7 +87,7 @@ void export_phase_json(ExportInput& input, const std::string& path, const PhaseI
   for (const auto& [name, document] : documents) {
     const std::string target = folder + "/" + name;
     for (const auto& [kind, source] : paths) {
-      if (same_file(source, target)) {
+      if (is_same_file(source, target)) {
         throw OutputError("E-OUT-INPUT", printable(target) + " is a file to be exported");
       }
     }

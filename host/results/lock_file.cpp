@@ -20,6 +20,7 @@ namespace vindex::results {
 
 namespace {
 
+constexpr std::size_t kMostBytes = 4096;
 constexpr std::time_t kForeignSeconds = 600;
 constexpr std::time_t kUnwrittenSeconds = 10;
 
@@ -67,6 +68,24 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int number() const { return number_; }
+
+[[noreturn]] void throw_unreadable(const std::string& path, int error) {
+  throw_output_error("E-OUT-CREATE", error, "cannot examine " + printable(path));
+}
+
+/// What an open lock says. Errors: throw_output_error(), since it may be of a run that lives.
+std::string content_of(int descriptor, const std::string& path) {
+  std::string text(kMostBytes, '\0');
+  ssize_t count = 0;
+  do {
+    count = ::pread(descriptor, text.data(), text.size(), 0);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) {
+    throw_unreadable(path, errno);
+  }
+  text.resize(static_cast<std::size_t>(count));
+  return text;
+}
 
  private:
   int number_;
@@ -147,7 +166,7 @@ bool is_stale_lock(const std::string& path, std::time_t now) {
   if (lock.number() < 0) {
     return errno == ENOENT;
   }
-  return is_stale(lock.number(), read_small_file(path), now);
+  return is_stale(lock.number(), content_of(lock.number(), path), now);
 }
 
 bool remove_stale_lock(const std::string& path, std::time_t now) {
@@ -155,7 +174,7 @@ bool remove_stale_lock(const std::string& path, std::time_t now) {
   if (lock.number() < 0) {
     return errno == ENOENT;
   }
-  if (!is_stale(lock.number(), read_small_file(path), now) ||
+  if (!is_stale(lock.number(), content_of(lock.number(), path), now) ||
       take_hold(lock.number()) == Hold::kHeld) {
     return false;
   }
@@ -251,11 +270,11 @@ bool LockFile::replace_stale(const std::string& temporary) {
   const Descriptor other(open_lock(path_));
   if (other.number() < 0) {
     if (errno != ENOENT) {
-      throw_output_error("E-OUT-CREATE", errno, "cannot examine " + printable(path_));
+      throw_unreadable(path_, errno);
     }
     return false;
   }
-  const std::string content = read_small_file(path_);
+  const std::string content = content_of(other.number(), path_);
   if (!is_stale(other.number(), content, stamped())) {
     refuse_locked(path_);
   }

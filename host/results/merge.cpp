@@ -6,6 +6,7 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
+#include <vindex/core/path_kind.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -26,7 +27,7 @@ struct MergeInputs {
 void add_folder(MergeInputs& inputs, const std::string& folder, const std::string& output) {
   const PartFiles files = list_parts(folder);
   // Of the output itself and empty: a merge that ended while it removed what it had merged.
-  const bool is_merged = file_exists(output) && same_file(folder, parts_folder(output));
+  const bool is_merged = file_exists(output) && is_same_file(folder, parts_folder(output));
   if (files.runs.empty() && files.parts.empty() && !is_merged) {
     throw MissingInputError("E-MERGE-EMPTY", printable(folder) + " holds no parts of a vindex run");
   }
@@ -98,7 +99,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   require_replaceable(output);
   MergeInputs inputs = sort_inputs(parts, output);
   for (const std::string& file : inputs.files) {
-    if (same_file(file, output)) {
+    if (is_same_file(file, output)) {
       throw OutputError("E-OUT-INPUT", printable(path) + " is also an input of the merge");
     }
   }
@@ -135,7 +136,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   const std::string own = parts_folder(output);
   const bool complete = count_statuses(rows).skipped == 0;
   for (const std::string& folder : inputs.folders) {
-    if (complete && same_file(folder, own) && !is_locked(own)) {
+    if (complete && is_same_file(folder, own) && !is_locked(own)) {
       remove_parts(own);
     }
   }

@@ -27,13 +27,6 @@ bool file_exists(const std::string& path) {
   return false;
 }
 
-bool same_file(const std::string& a, const std::string& b) {
-  struct stat first = {};
-  struct stat second = {};
-  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 std::string resolve_output(const std::string& path) {
   if (path.empty() || path.back() == '/') {
     throw OutputError("E-OUT-PATH", "'" + printable(path) + "' names no file");

@@ -10,8 +10,6 @@
 namespace vindex::results {
 
 bool file_exists(const std::string& path);
-/// True where both paths lead to one file or folder.
-bool same_file(const std::string& a, const std::string& b);
 
 /// `path`, through a symbolic link to what it names, so that a rename replaces the file and not the
 /// link. Errors: OutputError where it is a folder, no regular file, or its folder does not exist.

@@ -3,6 +3,7 @@
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/core/output_sink.hpp>
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/unmeasured.hpp>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -35,8 +35,7 @@ void refuse_input_as_output(const shard::ModelFiles& files, const std::string& o
     inputs.push_back(shard.path);
   }
   for (const std::string& input : inputs) {
-    std::error_code absent;
-    if (std::filesystem::equivalent(input, output, absent)) {
+    if (is_same_file(input, output)) {
       throw OutputError("E-OUTPUT", fmt::format("{}: a file of the model that is read; it is not "
                                                 "replaced, choose another name",
                                                 printable(output)));

@@ -3,6 +3,7 @@
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/shard/model_store.hpp>
 
 #include <fmt/format.h>
@@ -42,15 +43,25 @@ bool says_absent(const std::error_code& error) {
          error == std::errc::too_many_symbolic_link_levels || error == std::errc::filename_too_long;
 }
 
+[[noreturn]] void throw_unresolved(const fs::path& path, const std::error_code& error) {
+  throw SystemError("E-OPEN", error.value(),
+                    fmt::format("cannot resolve {}", printable(path.string())));
+}
+
 /// What lies in `folder`, links not followed. Errors: SystemError E-FOLDER-READ.
 std::vector<StoreMember> members_of(const fs::path& folder) {
   std::vector<StoreMember> members;
   std::error_code error;
   fs::directory_iterator member(folder, error);
   while (!error && member != fs::directory_iterator()) {
-    std::error_code ignored;
-    members.push_back({member->path().filename().string(),
-                       !member->is_symlink(ignored) && member->is_directory(ignored)});
+    // Asks the system where the listing does not tell kinds.
+    const bool is_link = member->is_symlink(error);
+    const bool is_folder = !error && !is_link && member->is_directory(error);
+    if (error && !says_absent(error)) {
+      break;
+    }
+    members.push_back({member->path().filename().string(), is_folder});
+    error.clear();
     member.increment(error);
   }
   if (error) {
@@ -63,15 +74,18 @@ std::vector<StoreMember> members_of(const fs::path& folder) {
 /// Where `folder` is a repository of a Hugging Face cache (`models--<organisation>--<name>`), the
 /// folder of its one snapshot; else empty.
 std::string snapshot_of_cache(const std::string& folder) {
-  std::error_code ignored;
-  const fs::path root = fs::canonical(folder, ignored);
+  std::error_code error;
+  const fs::path root = fs::canonical(folder, error);
+  if (error && !says_absent(error)) {
+    throw_unresolved(folder, error);
+  }
   const fs::path snapshots = root / "snapshots";
-  if (!root.filename().string().starts_with("models--") || !fs::is_directory(snapshots, ignored)) {
+  if (!root.filename().string().starts_with("models--") || !is_folder(snapshots)) {
     return std::string();
   }
   std::vector<std::string> revisions;
   for (const StoreMember& member : members_of(snapshots)) {
-    if (fs::is_directory(snapshots / member.name, ignored)) {
+    if (is_folder(snapshots / member.name)) {
       revisions.push_back(member.name);
     }
   }
@@ -129,8 +143,7 @@ class LocalStore final : public ModelStore {
       return out;
     }
     if (error) {
-      throw SystemError("E-OPEN", error.value(),
-                        fmt::format("cannot resolve {}", printable(path.string())));
+      throw_unresolved(path, error);
     }
     out.presence = MemberState::Presence::kPresent;
     if (itself.type() == fs::file_type::symlink) {
@@ -155,8 +168,7 @@ class LocalStore final : public ModelStore {
 }  // namespace
 
 std::shared_ptr<ModelStore> open_local_store(const std::string& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
+  if (is_folder(path)) {
     const std::string snapshot = snapshot_of_cache(path);
     return std::make_shared<LocalStore>(path, snapshot.empty() ? path : snapshot, std::string());
   }

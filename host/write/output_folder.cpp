@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/write/output_folder.hpp>
 
 #include <cerrno>
@@ -23,9 +24,9 @@ namespace fs = std::filesystem;
 
 OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
   std::error_code error;
-  const fs::file_status status = fs::status(path_, error);
-  if (fs::exists(status)) {
-    if (!fs::is_directory(status)) {
+  const PathKind kind = path_kind(path_);
+  if (kind != PathKind::kAbsent) {
+    if (kind != PathKind::kFolder) {
       throw OutputError("E-OUTPUT-NOT-A-FOLDER", printable(path_) + " is not a folder");
     }
     remove_leftovers(path_, "");
@@ -77,7 +78,7 @@ AtomicFile& OutputFolder::create(const std::string& name) {
     }
     inner_.insert(folder);
   }
-  if (::access(path.c_str(), F_OK) == 0) {
+  if (path_kind(path) != PathKind::kAbsent) {
     throw OutputError("E-OUTPUT-EXISTS", printable(path) + " exists already");
   }
   files_.push_back(std::make_unique<AtomicFile>(path, kOutputErrors));

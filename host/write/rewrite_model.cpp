@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/shard/gguf.hpp>
 #include <vindex/write/gguf_writer.hpp>
 #include <vindex/write/output_folder.hpp>
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -116,8 +116,7 @@ void refuse_source_as_target(const ModelFiles& model, const std::string& target)
     sources.push_back(shard.path);
   }
   for (const std::string& source : sources) {
-    std::error_code absent;
-    if (fs::equivalent(source, target, absent)) {
+    if (is_same_file(source, target)) {
       throw OutputError("E-OUTPUT-SOURCE",
                         fmt::format("{}: belongs to the model that is read; choose another name",
                                     printable(target)));

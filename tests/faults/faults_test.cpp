@@ -131,6 +131,52 @@ TEST_F(FaultsTest, AReadErrorWhileTheFileIsReadBackNamesItself) {
 
 TEST_F(FaultsTest, APartThatCannotBeReadIsNoDamagedPart) {
   must(measure({"--worker", "0/2"}));
+/// A disk that fails is no missing model, no other kind of file and no free output.
+TEST_F(FaultsTest, WhatCannotBeExaminedIsNotTakenForAbsent) {
+  const auto failing = [](const std::string& path) {
+    return Plan{{"CALLS", "stat,lstat,fstatat,statx"}, {"PATH", path}, {"AT", "1"}, {"DO", "EIO"}};
+  };
+  const std::string table = folder_.file("t.csv");
+  std::ofstream(table) << "mine";
+  must(measure());
+  const std::vector<std::vector<std::string>> commands = {
+      {"inspect", model_},
+      {"measure", model_, "-o", folder_.file("out/p.h5")},
+      {"organ", "measure", model_, "-o", folder_.file("organs")},
+  };
+  for (const auto& command : commands) {
+    const ProgramResult failed = run_with(failing(model_), command);
+    EXPECT_EQ(failed.exit_code, 74) << command.front() << failed.err;
+    EXPECT_NE(failed.err.find("Input/output error"), std::string::npos) << failed.err;
+  }
+  const std::vector<std::string> exporting = {"export", results_, "--format", "csv", "-o", table};
+  EXPECT_EQ(run_with(failing(table), exporting).exit_code, 74);
+  EXPECT_EQ(file_text(table), "mine");
+  EXPECT_EQ(run(exporting).exit_code, 73);
+}
+
+TEST_F(FaultsTest, ALockThatCannotBeReadIsNotTakenForStale) {
+  fs::create_directory(results_ + ".parts");
+  std::ofstream(lock_) << host_name() << " " << ::getpid() << " \n";
+  for (const std::string calls : {"pread", "open"}) {
+    const ProgramResult failed =
+        run_with({{"CALLS", calls}, {"PATH", "*0of1.lock"}, {"AT", "1"}, {"DO", "EIO"}}, measure());
+    EXPECT_EQ(failed.exit_code, 74) << calls << failed.err;
+    EXPECT_NE(failed.err.find("Input/output error"), std::string::npos) << failed.err;
+  }
+  EXPECT_EQ(run(measure()).exit_code, 78);
+  // A worker of three lives here, whatever a listing that breaks off says.
+  fs::rename(lock_, results_ + ".parts/1of3.lock");
+  const std::size_t count = count_calls("readdir", "*.parts", measure());
+  ASSERT_GT(count, 3U);
+  for (std::size_t at = 1; at <= count; ++at) {
+    const ProgramResult failed = run_with(
+        {{"CALLS", "readdir"}, {"PATH", "*.parts"}, {"AT", std::to_string(at)}, {"DO", "EIO"}},
+        measure());
+    EXPECT_TRUE(failed.exit_code == 74 || failed.exit_code == 78) << at << failed.err;
+  }
+}
+
   must(measure({"--worker", "1/2"}));
   const std::vector<std::string> merge = {"merge", results_ + ".parts", "-o", results_, "-q"};
   const ProgramResult failed =

@@ -1,6 +1,7 @@
 // The model with what changed, and the factors by themselves.
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/provenance.hpp>
@@ -13,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace vindex::organ {
 namespace {
@@ -94,8 +94,7 @@ void make_tensor(const GgufSource& source, const PurifyResult& result, const Pur
 
 void require_no_input(const GgufSource& source, const std::string& path) {
   for (const GgufSourceFile& file : source.files()) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(path, file.path, ignored)) {
+    if (is_same_file(path, file.path)) {
       throw OutputError(
           "E-OUTPUT-SOURCE",
           fmt::format("{} is a file of the model itself; choose another name", printable(path)));
