@@ -27,18 +27,26 @@ constexpr std::string_view kMark = ".tmp.";
 /// Owner of a temporary file, from its name; empty host if the name is none of ours.
 struct Owner {
   std::string host;
+  std::string start;
   std::int64_t pid = 0;
 };
 
+/// Of "HOST.PID.START.NUMBER"; earlier versions had no start.
 Owner owner_of(const std::string& suffix) {
   const std::size_t dot = suffix.find('.');
   if (dot == std::string::npos) {
     return {};
   }
-  Owner owner{suffix.substr(0, dot), 0};
+  Owner owner{suffix.substr(0, dot), "", 0};
   const char* last = suffix.data() + suffix.size();
   const auto [end, error] = std::from_chars(suffix.data() + dot + 1, last, owner.pid);
-  return error == std::errc() && end != last && *end == '.' ? owner : Owner{};
+  if (error != std::errc() || end == last || *end != '.') {
+    return {};
+  }
+  const std::string rest(end + 1, last);
+  const std::size_t second = rest.find('.');
+  owner.start = second == std::string::npos ? "" : rest.substr(0, second);
+  return owner;
 }
 }  // namespace
 
@@ -167,7 +175,9 @@ void remove_file(const std::string& path) {
 
 std::string temporary_name(const std::string& path) {
   static std::atomic<unsigned> sequence{0};
-  return fmt::format("{}{}{}.{}.{}", path, kMark, host_name(), getpid(), sequence++);
+  const std::string start = process_start(getpid());
+  return fmt::format("{}{}{}.{}.{}{}", path, kMark, host_name(), getpid(),
+                     start.empty() ? "" : start + ".", sequence++);
 }
 
 void remove_leftovers_of(const std::string& path) {
@@ -196,7 +206,7 @@ void remove_leftovers(const std::string& folder, const std::string& prefix) {
     }
     // A process number says nothing of another machine; there only age does.
     const bool ours = owner.host == host_name();
-    if (ours ? process_is_gone(owner.pid)
+    if (ours ? process_is_gone(owner.pid, owner.start)
              : std::time(nullptr) - status.st_mtime > kForeignSeconds) {
       ::unlink(path.c_str());
     }

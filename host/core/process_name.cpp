@@ -1,5 +1,7 @@
 #include <vindex/core/process_name.hpp>
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -44,8 +46,24 @@ std::string read_small_file(const std::string& path, std::size_t most) {
   return text;
 }
 
-bool process_is_gone(std::int64_t pid) {
-  return pid <= 0 || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
+std::string process_start(std::int64_t pid) {
+  const std::string text = read_small_file(fmt::format("/proc/{}/stat", pid));
+  std::size_t at = text.rfind(')');  // the name before it may hold spaces
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) {
+    at = text.find(' ', at + 1);
+  }
+  if (at == std::string::npos) {
+    return "";
+  }
+  return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
+}
+
+bool process_is_gone(std::int64_t pid, const std::string& start) {
+  if (pid <= 0 || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)) {
+    return true;
+  }
+  const std::string now = start.empty() ? std::string() : process_start(pid);
+  return !now.empty() && now != start;
 }
 
 }  // namespace vindex

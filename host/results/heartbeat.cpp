@@ -1,6 +1,7 @@
 #include "heartbeat.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/process_name.hpp>
 
 #include <fmt/format.h>
@@ -165,7 +166,7 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
   const std::string path = heartbeat_path(folder, tag);
   // A name that remove_leftovers() knows, should the process be killed just now. No fsync: whoever
   // reads this asks whether the process lives.
-  const std::string temporary = fmt::format("{}.tmp.{}.{}.h", path, host_name(), getpid());
+  const std::string temporary = temporary_name(path);
   const std::string text = heartbeat_text(heartbeat);
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0) {

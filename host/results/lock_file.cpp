@@ -24,19 +24,6 @@ constexpr std::size_t kMostBytes = 4096;
 constexpr std::time_t kForeignSeconds = 600;
 constexpr std::time_t kUnwrittenSeconds = 10;
 
-/// Start of process `pid` in ticks since boot (field 22 of /proc/PID/stat); empty where unknown.
-std::string process_start(std::int64_t pid) {
-  const std::string text = read_small_file(fmt::format("/proc/{}/stat", pid));
-  std::size_t at = text.rfind(')');  // the name before it may hold spaces
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) {
-    at = text.find(' ', at + 1);
-  }
-  if (at == std::string::npos) {
-    return "";
-  }
-  return text.substr(at + 1, text.find(' ', at + 1) - at - 1);
-}
-
 struct Owner {
   std::string host, start;
   std::int64_t pid = 0;
@@ -69,6 +56,19 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   int number() const { return number_; }
 
+ private:
+  int number_;
+};
+
+/// A lock of another user or on a read-only mount can only be read; asking who holds it needs no
+/// more.
+int open_lock(const std::string& path) {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  const int descriptor = ::open(path.c_str(), O_RDWR | kFlags);
+  const bool is_refused = errno == EACCES || errno == EPERM || errno == EROFS;
+  return descriptor >= 0 || !is_refused ? descriptor : ::open(path.c_str(), O_RDONLY | kFlags);
+}
+
 [[noreturn]] void throw_unreadable(const std::string& path, int error) {
   throw_output_error("E-OUT-CREATE", error, "cannot examine " + printable(path));
 }
@@ -85,19 +85,6 @@ std::string content_of(int descriptor, const std::string& path) {
   }
   text.resize(static_cast<std::size_t>(count));
   return text;
-}
-
- private:
-  int number_;
-};
-
-/// A lock of another user or on a read-only mount can only be read; asking who holds it needs no
-/// more.
-int open_lock(const std::string& path) {
-  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
-  const int descriptor = ::open(path.c_str(), O_RDWR | kFlags);
-  const bool is_refused = errno == EACCES || errno == EPERM || errno == EROFS;
-  return descriptor >= 0 || !is_refused ? descriptor : ::open(path.c_str(), O_RDONLY | kFlags);
 }
 
 int lock_call(int descriptor, int command, struct flock& whole_file) {
@@ -152,11 +139,7 @@ bool is_stale(int descriptor, const std::string& content, std::time_t now) {
   if (owner.host != host_name()) {
     return age > kForeignSeconds;
   }
-  if (process_is_gone(owner.pid)) {
-    return true;
-  }
-  const std::string start = process_start(owner.pid);
-  return !start.empty() && !owner.start.empty() && start != owner.start;
+  return process_is_gone(owner.pid, owner.start);
 }
 
 }  // namespace

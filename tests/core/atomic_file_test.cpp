@@ -6,6 +6,7 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_sink.hpp>
+#include <vindex/core/process_name.hpp>
 
 #include <gtest/gtest.h>
 
@@ -128,6 +129,17 @@ TEST(AtomicFile, AKillLeavesATemporaryNameThatTheNextOneRemoves) {
   EXPECT_EQ(names_in(folder.path()).size(), 1U);
   live.publish();
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicFile, ANumberThatIsInUseAgainKeepsNothing) {
+  const TemporaryFolder folder;
+  const std::string own = temporary_name("a");
+  const std::string mark = "a.tmp." + host_name() + "." + std::to_string(::getpid());
+  folder.write(own, "of a process that lives");
+  folder.write(mark + ".1.0", "of one that had this number at another time");
+  folder.write(mark + ".0", "of an earlier version, which did not say since when");
+  remove_leftovers_of(folder / "a");
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{mark + ".0", own}));
 }
 
 TEST(AtomicFile, SpaceThatIsNotThereIsAFullDisk) {

@@ -74,6 +74,29 @@ TEST_F(FaultsTest, KilledAtATakeOverLeavesNothingBehind) {
   }
 }
 
+/// The numbers of killed processes go to others, which may live for long: this one in their place.
+TEST_F(FaultsTest, WhatAKilledRunLeftGoesThoughItsNumberIsInUseAgain) {
+  const Plan killed = {{"CALLS", "pwrite"}, {"AT", "40"}, {"DO", "kill-before"}};
+  ASSERT_EQ(run_with(killed, measure()).exit_code, kKilled);
+  std::ofstream(folder_.file("out/stay.h5")) << "no results";
+  const std::string mark = ".tmp." + host_name() + ".";
+  int renamed = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.file("out"))) {
+    const std::string path = entry.path();
+    const std::size_t at = path.find(mark);
+    if (at != std::string::npos) {
+      fs::rename(path, path.substr(0, at) + mark + std::to_string(::getpid()) + ".1.0");
+      ++renamed;
+    }
+  }
+  ASSERT_GT(renamed, 0);
+  ASSERT_TRUE(fs::exists(lock_));
+  std::ofstream(lock_) << host_name() << " " << ::getpid() << " 1\n";
+  const ProgramResult again = run(measure());
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(names(), (std::vector<std::string>{"o.h5", "stay.h5"}));
+}
+
 /// Of another machine, not refreshed for an hour: stale, unless the file system says that somebody
 /// holds it.
 TEST_F(FaultsTest, ALockThatIsHeldIsAliveWhateverItSays) {
@@ -108,29 +131,6 @@ TEST_F(FaultsTest, WhereTheFileSystemHasNoLocksTheContentTells) {
   EXPECT_EQ(names(), std::vector<std::string>{"o.h5"});
 }
 
-TEST_F(FaultsTest, AReadErrorWhileTheFileIsReadBackNamesItself) {
-  must(measure({"--tensors", "model.layers.1.mlp.experts.0.down_proj.weight"}));
-  const std::string earlier = file_text(results_);
-  const Plan read_back = {{"CALLS", "pread"}, {"PATH", "*/o.h5.tmp.*"}};
-  const std::size_t count = count_calls("pread", "*/o.h5.tmp.*", measure());
-  ASSERT_GT(count, 100U);
-  for (const std::size_t at : {std::size_t{1}, count / 3, count / 2, count - 1}) {
-    for (const std::string times : {"1", "all"}) {
-      std::ofstream(results_, std::ios::binary) << earlier;
-      fs::remove_all(results_ + ".parts");
-      Plan plan = read_back;
-      plan.insert(plan.end(), {{"AT", std::to_string(at)}, {"TIMES", times}, {"DO", "EIO"}});
-      const ProgramResult failed = run_with(plan, measure());
-      EXPECT_EQ(failed.exit_code, 74) << at << failed.err;
-      EXPECT_NE(failed.err.find("Input/output error"), std::string::npos) << failed.err;
-      EXPECT_EQ(file_text(results_), earlier);
-    }
-  }
-  expect_complete_rerun();
-}
-
-TEST_F(FaultsTest, APartThatCannotBeReadIsNoDamagedPart) {
-  must(measure({"--worker", "0/2"}));
 /// A disk that fails is no missing model, no other kind of file and no free output.
 TEST_F(FaultsTest, WhatCannotBeExaminedIsNotTakenForAbsent) {
   const auto failing = [](const std::string& path) {
@@ -177,6 +177,29 @@ TEST_F(FaultsTest, ALockThatCannotBeReadIsNotTakenForStale) {
   }
 }
 
+TEST_F(FaultsTest, AReadErrorWhileTheFileIsReadBackNamesItself) {
+  must(measure({"--tensors", "model.layers.1.mlp.experts.0.down_proj.weight"}));
+  const std::string earlier = file_text(results_);
+  const Plan read_back = {{"CALLS", "pread"}, {"PATH", "*/o.h5.tmp.*"}};
+  const std::size_t count = count_calls("pread", "*/o.h5.tmp.*", measure());
+  ASSERT_GT(count, 100U);
+  for (const std::size_t at : {std::size_t{1}, count / 3, count / 2, count - 1}) {
+    for (const std::string times : {"1", "all"}) {
+      std::ofstream(results_, std::ios::binary) << earlier;
+      fs::remove_all(results_ + ".parts");
+      Plan plan = read_back;
+      plan.insert(plan.end(), {{"AT", std::to_string(at)}, {"TIMES", times}, {"DO", "EIO"}});
+      const ProgramResult failed = run_with(plan, measure());
+      EXPECT_EQ(failed.exit_code, 74) << at << failed.err;
+      EXPECT_NE(failed.err.find("Input/output error"), std::string::npos) << failed.err;
+      EXPECT_EQ(file_text(results_), earlier);
+    }
+  }
+  expect_complete_rerun();
+}
+
+TEST_F(FaultsTest, APartThatCannotBeReadIsNoDamagedPart) {
+  must(measure({"--worker", "0/2"}));
   must(measure({"--worker", "1/2"}));
   const std::vector<std::string> merge = {"merge", results_ + ".parts", "-o", results_, "-q"};
   const ProgramResult failed =

@@ -6,7 +6,8 @@
 
 namespace vindex {
 
-/// A new name beside `path` that says which process of which machine uses it.
+/// A new name beside `path` that says which process of which machine uses it, and when that began:
+/// numbers of processes are used again.
 std::string temporary_name(const std::string& path);
 
 /// Removes what killed processes left under temporary names of the file `path`, and of no other:

@@ -11,8 +11,13 @@ namespace vindex {
 /// This machine's name, letters, digits, '-' and '_' only.
 const std::string& host_name();
 
-/// True where process `pid` of this machine is certainly gone.
-bool process_is_gone(std::int64_t pid);
+/// When process `pid` of this machine began, in ticks since boot; empty where it is gone or /proc
+/// does not tell.
+std::string process_start(std::int64_t pid);
+
+/// True where process `pid` of this machine, begun at `start` (empty: unknown), is certainly gone:
+/// nobody has its number, or somebody who began at another time.
+bool process_is_gone(std::int64_t pid, const std::string& start = std::string());
 
 /// The first `most` bytes of a file that another process may replace; empty where it cannot be
 /// read. Never waits, not for a writer of a pipe either.
