@@ -46,6 +46,11 @@ MODEL is a Hugging Face folder, one .safetensors, or one .gguf (any split finds 
 constexpr const char* kOutOfMemory =
     "vindex: E-MEMORY: out of memory; a smaller --ram-budget or fewer --threads may help\n";
 
+/// What uthash does within libhdf5 (H5I_register), with 255 and without a word.
+constexpr const char* kEndedByLibrary =
+    "vindex: E-MEMORY: a library ended the program, as libhdf5 does where it gets no memory; a "
+    "smaller --ram-budget or fewer --threads may help\n";
+
 /// The one line that says why the program does not end with 0.
 int fail(const std::string& text, ExitCode code) {
   std::fputs(("vindex: " + vindex::printable(text) + "\n").c_str(), stderr);
@@ -161,10 +166,24 @@ int run(int argc, char** argv) {
   std::_Exit(static_cast<int>(ExitCode::kInternal));
 }
 
+/// The program itself never calls exit().
+void end_for_library() {
+  (void)!::write(STDERR_FILENO, kEndedByLibrary, std::strlen(kEndedByLibrary));
+  std::_Exit(static_cast<int>(ExitCode::kInternal));
+}
+
+/// Before all other initialisers of this program: they take memory too, those of headers included.
+struct LastWords {
+  LastWords() {
+    std::set_terminate(end_at_once);
+    std::atexit(end_for_library);
+  }
+};
+[[gnu::init_priority(101)]] const LastWords kLastWords;
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::set_terminate(end_at_once);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an ordinary error of write()
   keep_standard_descriptors();
@@ -177,6 +196,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs(kOutOfMemory, stderr);  // nothing is put together: there is no memory for it
     code = static_cast<int>(ExitCode::kInternal);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const vindex::SystemError same("E-OPEN", error.code().value(),
+                                   "cannot examine " + vindex::printable(error.path1().string()));
+    code = fail(same.what(), same.exit_code());
   } catch (const std::exception& error) {
     code = fail(fmt::format("E-INTERNAL: {}", error.what()), ExitCode::kInternal);
   }
@@ -185,7 +208,3 @@ int main(int argc, char** argv) {
   // under them.
   std::_Exit(code);
 }
-  } catch (const std::filesystem::filesystem_error& error) {
-    const vindex::SystemError same("E-OPEN", error.code().value(),
-                                   "cannot examine " + vindex::printable(error.path1().string()));
-    code = fail(same.what(), same.exit_code());

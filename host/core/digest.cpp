@@ -2,7 +2,10 @@
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+
+#include <new>
 
 namespace vindex {
 
@@ -10,6 +13,14 @@ namespace {
 struct ContextDeleter {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
+/// Whether OpenSSL's last failure came of that; it says so somewhere in its queue of errors.
+bool is_out_of_memory() {
+  bool found = false;
+  for (unsigned long code = ERR_get_error(); code != 0; code = ERR_get_error()) {
+    found = found || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
+  }
+  return found;
+}
 }  // namespace
 
 struct Sha256::State {
@@ -17,9 +28,13 @@ struct Sha256::State {
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  expects(state_->context != nullptr &&
-              EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1,
-          "SHA-256 is not available in this OpenSSL");
+  ERR_clear_error();
+  const bool begun = state_->context != nullptr &&
+                     EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1;
+  if (!begun && is_out_of_memory()) {
+    throw std::bad_alloc();
+  }
+  expects(begun, "SHA-256 is not available in this OpenSSL");
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;

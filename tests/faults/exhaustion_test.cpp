@@ -2,6 +2,7 @@
 #include "faults_fixture.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,17 @@ TEST_F(FaultsTest, NoThreadToBeHadIsNoCrash) {
     }
   }
   expect_complete_rerun();
+}
+
+/// It would print and raise SIGINT where it gets none.
+TEST_F(FaultsTest, OpenBlasStartsNoThreadsWhateverTheEnvironmentAsksFor) {
+  const std::vector<std::string> command = measure({"--threads", "3"});
+  const std::size_t usual = count_calls("pthread_create", "*", command);
+  clear();
+  ASSERT_EQ(::setenv("OPENBLAS_NUM_THREADS", "64", 1), 0);
+  const std::size_t asked = count_calls("pthread_create", "*", command);
+  ::unsetenv("OPENBLAS_NUM_THREADS");
+  EXPECT_EQ(asked, usual);
 }
 
 TEST_F(FaultsTest, FewerThreadsAreSaid) {
@@ -65,6 +77,45 @@ TEST_F(FaultsTest, NoMemoryIsAnErrorWithAName) {
       EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << i << result.err;
     }
   }
+  expect_complete_rerun();
+}
+
+/// Headers of libraries take memory before main() begins.
+TEST_F(FaultsTest, NoMemoryBeforeTheProgramBeginsHasAName) {
+  const std::size_t count = count_calls("malloc", "*", {"--version"});
+  ASSERT_GT(count, 500U);
+  int named = 0;
+  for (std::size_t i = 0; i < 40; ++i) {
+    const ProgramResult result = run_with(
+        {{"CALLS", "malloc"}, {"AT", std::to_string(1 + i * count / 40)}, {"DO", "ENOMEM"}},
+        {"--version"});
+    ASSERT_TRUE(result.exit_code == 0 || result.exit_code == 70) << i << " " << result.exit_code;
+    named += result.err.starts_with("vindex: E-MEMORY: ") ? 1 : 0;
+  }
+  EXPECT_GT(named, 20);
+}
+
+/// libhdf5 calls exit(-1) at some allocations of its own that fail.
+TEST_F(FaultsTest, ALibraryThatEndsTheProgramIsToldOf) {
+  const Plan table = {{"CALLS", "malloc"}, {"BYTES", "512"}};
+  const std::string log = folder_.file("log");
+  Plan counting = table;
+  counting.emplace_back("LOG", log);
+  EXPECT_EQ(run_with(counting, measure()).exit_code, 0);
+  const std::string text = file_text(log);
+  const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  bool told = false;
+  for (std::size_t i = 0; i < 200 && !told; ++i) {
+    clear();
+    Plan plan = table;
+    plan.insert(plan.end(),
+                {{"AT", std::to_string(1 + i * 79 % 200 * count / 200)}, {"DO", "ENOMEM"}});
+    const ProgramResult result = run_with(plan, measure());
+    ASSERT_NE(result.exit_code, 255) << i;
+    told = result.err.find("E-MEMORY: a library ended the program") != std::string::npos;
+    EXPECT_TRUE(!told || result.exit_code == 70) << result.exit_code;
+  }
+  EXPECT_TRUE(told);
   expect_complete_rerun();
 }
 
