@@ -6,6 +6,7 @@
 #include <hdf5_hl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <limits>
 #include <memory>
@@ -51,8 +52,9 @@ const MemoryErrors& memory_errors() {
 }  // namespace
 
 void rethrow_cause() {
+  // Some calls of the library do not tell that it was memory.
+  bool lacks_memory = errno == ENOMEM;
   rethrow_failed_transfer();
-  bool lacks_memory = false;
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_UPWARD,
       [](unsigned /*depth*/, const H5E_error2_t* error, void* lacks) -> herr_t {

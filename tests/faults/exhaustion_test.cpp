@@ -119,5 +119,20 @@ TEST_F(FaultsTest, ALibraryThatEndsTheProgramIsToldOf) {
   expect_complete_rerun();
 }
 
+/// libhdf5 does not always tell that it was memory.
+TEST_F(FaultsTest, NoMemoryWhileReadingIsNoDamage) {
+  must(measure());
+  const std::vector<std::string> command = {
+      "export", results_, "--format", "csv", "--force", "-o", folder_.file("out/t.csv")};
+  const std::size_t count = count_calls("malloc", "*", command);
+  ASSERT_GT(count, 1000U);
+  for (std::size_t i = 0; i < 80; ++i) {
+    const ProgramResult result = run_with(
+        {{"CALLS", "malloc"}, {"AT", std::to_string(1 + i * count / 80)}, {"DO", "ENOMEM"}},
+        command);
+    EXPECT_NE(result.exit_code, 65) << i << result.err;
+  }
+}
+
 }  // namespace
 }  // namespace vindex::testing
