@@ -27,6 +27,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 OPENING = "open,openat,creat"
@@ -34,8 +35,10 @@ READING = "read,pread,readv"
 WRITING = "write,pwrite,writev,copy_file_range"
 CHANGING = (OPENING + "," + WRITING + ",fsync,fdatasync,ftruncate,fallocate,rename,renameat2,link,unlink,"
             "unlinkat,mkdir,rmdir,close")
+LOOKING = "opendir,readdir,stat,lstat,fstat,fstatat,statx,statvfs"
+NAMING = "rename,renameat,renameat2,link,linkat,unlink,unlinkat,remove,mkdir,rmdir"
 WAITING = OPENING + "," + READING + "," + WRITING + ",fsync,fdatasync,ftruncate,fallocate,close,fcntl,flock"
-KILLED, CRASHED, LEFT = -9, -11, 255
+KILLED, CRASHED = -9, -11
 
 Fault = collections.namedtuple("Fault", "name calls do times exits step environment")
 
@@ -45,21 +48,25 @@ def fault(name, calls, do, exits, times="1", step=1, **environment):
 
 
 FAULTS = [
-    fault("EIO", "*", "EIO", [0, 74]),
+    fault("EIO", ",".join([CHANGING, READING, LOOKING, "truncate,utimensat,futimens,fcntl,flock,mmap"]), "EIO", [0, 74]),
     fault("EIO from there on", CHANGING, "EIO", [0, 74], times="all"),
     fault("EIO of reads from there on", READING, "EIO", [0, 74], times="all", step=7),
     fault("ENOSPC", CHANGING, "ENOSPC", [0, 74]),
     fault("ENOSPC from there on", WRITING + ",fsync,ftruncate,fallocate", "ENOSPC", [0, 74], times="all"),
+    fault("EDQUOT", CHANGING, "EDQUOT", [0, 74], step=5),
+    fault("EACCES", ",".join([OPENING, LOOKING, NAMING]), "EACCES", [0, 77]),
+    fault("EAGAIN", READING + "," + WRITING, "EAGAIN", [0, 74], step=5),
+    fault("lock held", "fcntl,flock", "EAGAIN", [0, 78]),
     fault("EINTR", WAITING, "EINTR", [0, 74]),
     fault("short", READING + "," + WRITING, "short", [0]),
     fault("killed before", "*", "kill-before", [KILLED]),
     fault("killed after", CHANGING, "kill-after", [KILLED]),
     fault("no thread", "pthread_create", "EAGAIN", [0, 70]),
     fault("no thread from there on", "pthread_create", "EAGAIN", [0, 70], times="all"),
-    # libhdf5 crashes, or ends the process, at some allocations of its own, and leaves out a filter at others.
+    # libhdf5 crashes at some allocations of its own, and leaves out a filter at others.
     fault("no memory", "malloc,mmap", "ENOMEM", [0, 70, CRASHED], VINDEX_FAULT_BYTES="65536"),
     fault("no memory from there on", "malloc,mmap", "ENOMEM", [0, 70, CRASHED], times="all", VINDEX_FAULT_BYTES="65536"),
-    fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 70, CRASHED, LEFT], step=997),
+    fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 70, CRASHED], step=997),
 ]
 SCENARIOS = ["measure", "more", "worker", "merge", "export", "decode"]
 
@@ -69,19 +76,20 @@ class Failure(Exception):
 
 
 class Scenario:
-    """One short run: the folder it starts from, its command, and what completes it."""
+    """One short run: the folder it starts from, its command, and what completes it; of one worker of the pool."""
 
     def __init__(self, name, options):
         self.name = name
         self.program = options.program
         self.library = options.library
         self.date = options.date
-        self.root = os.path.join(options.work, name.replace(" ", "_"))
+        self.root = os.path.join(options.work, f"{name}-{os.getpid()}")
         self.folder = os.path.join(self.root, "run")
         self.template = os.path.join(self.root, "template")
         self.model = os.path.join(self.root, "model")
         self.log = os.path.join(self.root, "calls")
         self.seen = set()
+        self.counts = {}
         shutil.rmtree(self.root, ignore_errors=True)
         os.makedirs(self.folder)
         self.must(["synth", "layer:2x48x32:bf16", "-o", self.model])
@@ -191,10 +199,10 @@ class Scenario:
         if result.returncode not in fault.exits:
             wrong.append(f"exit {result.returncode}")
         last = result.stderr.rstrip().rsplit("\n", 1)[-1]
-        if result.returncode not in (0, KILLED, CRASHED, LEFT) and not re.match(r"vindex: E-[A-Z0-9-]+: ", last):
+        if result.returncode not in (0, KILLED, CRASHED) and not re.match(r"vindex: E-[A-Z0-9-]+: ", last):
             wrong.append("no reason on standard error")
         now = self.contents()
-        if fault.name.startswith("no memory") and result.returncode in (0, CRASHED, LEFT):
+        if fault.name.startswith("no memory") and result.returncode in (0, CRASHED):
             # A filter that found no memory is left out: other bytes, the same values.
             return wrong + [f"{name} is not valid" for name in now if name.endswith(".h5") and
                             self.run(["validate", self.file(name)]).returncode != 0]
@@ -238,6 +246,10 @@ class Scenario:
         return [] if names == self.names else [f"left behind: {sorted(set(names) - set(self.names))}"]
 
 
+PIECES = 8  # of the calls of a scenario and a fault: none keeps the pool waiting at the end
+prepared = {}  # of this process of the pool
+
+
 def call_numbers(count, fault, options, salt):
     if not options.sample:
         return range(1, count + 1, fault.step * options.stride)
@@ -245,36 +257,38 @@ def call_numbers(count, fault, options, salt):
     return [1 + int(count * (salt * 0.6180339887 % 1.0))] if count else []
 
 
-def walk(name, options):
+def walk(name, number, piece, options):
     """Lines about what was found, and outcomes[fault, call][outcome] = how many."""
-    scenario = Scenario(name, options)
+    if name not in prepared:
+        prepared[name] = Scenario(name, options)
+    scenario, fault = prepared[name], FAULTS[number]
+    if number not in scenario.counts:
+        scenario.counts[number] = len(scenario.faulted(fault, 0)[1])
+    numbers = call_numbers(scenario.counts[number], fault, options, number + len(FAULTS) * SCENARIOS.index(name))
     outcomes = collections.defaultdict(collections.Counter)
     found = []
-    for number, fault in enumerate(FAULTS):
-        if options.fault and fault.name not in options.fault:
-            continue
-        _, calls = scenario.faulted(fault, 0)
-        salt = number + len(FAULTS) * SCENARIOS.index(name)
-        for at in call_numbers(len(calls), fault, options, salt):
-            result, hit = scenario.faulted(fault, at)
-            if hit is None:  # threads: there were fewer calls this time
-                allowed = fault._replace(exits={0})
-                wrong = scenario.inspect(allowed, result)
-            else:
-                wrong = scenario.inspect(fault, result)
-                outcomes[fault.name, hit.split(" ")[0]][result.returncode] += 1
-            if wrong:
-                found.append(f"{name}: {fault.name} at call {at} ({hit}): {'; '.join(wrong)} [{result.stderr.strip()}]")
-                print(found[-1], flush=True)
-    return name, found, outcomes
+    for at in numbers if piece is None else numbers[piece::PIECES]:
+        result, hit = scenario.faulted(fault, at)
+        if hit is None:  # threads: there were fewer calls this time
+            wrong = scenario.inspect(fault._replace(exits={0}), result)
+        else:
+            wrong = scenario.inspect(fault, result)
+            outcomes[fault.name, hit.split(" ")[0]][result.returncode] += 1
+        if wrong:
+            found.append(f"{name}: {fault.name} at call {at} ({hit}): {'; '.join(wrong)} [{result.stderr.strip()}]")
+            print(found[-1], flush=True)
+    return found, outcomes
 
 
 def print_table(outcomes):
-    print("| fault | call | injected | ended with 0 | ended with 70 | ended with 74 | killed | in a library |")
-    print("|---|---|---|---|---|---|---|---|")
+    codes = sorted({code for counts in outcomes.values() for code in counts} - {KILLED, CRASHED})
+    heads = [f"ended with {code}" for code in codes] + ["killed", "crashed in a library"]
+    print("| fault | call | injected | " + " | ".join(heads) + " |")
+    print("|---" * (3 + len(heads)) + "|")
     order = {fault.name: number for number, fault in enumerate(FAULTS)}
-    for (fault_name, call), codes in sorted(outcomes.items(), key=lambda item: (order[item[0][0]], item[0][1])):
-        cells = [sum(codes.values())] + [codes[code] for code in (0, 70, 74, KILLED)] + [codes[CRASHED] + codes[LEFT]]
+    for (fault_name, call), counts in sorted(outcomes.items(), key=lambda item: (order[item[0][0]], item[0][1])):
+        cells = [sum(counts.values())] + [counts[code] for code in codes]
+        cells += [counts[KILLED], counts[CRASHED]]
         print(f"| {fault_name} | `{call}` | " + " | ".join(str(cell) if cell else "" for cell in cells) + " |")
 
 
@@ -289,19 +303,24 @@ def main():
     parser.add_argument("--fault", action="append", choices=[fault.name for fault in FAULTS])
     parser.add_argument("--table", action="store_true", help="print how the runs ended")
     options = parser.parse_args()
-    options.work = os.path.abspath(options.work)
+    os.makedirs(options.work, exist_ok=True)
     options.date = str(int(time.time()))
-    wanted = options.scenario or SCENARIOS
+    pieces = [None] if options.sample else range(PIECES)
+    tasks = [(name, number, piece) for piece in pieces for number, fault in enumerate(FAULTS)
+             for name in options.scenario or SCENARIOS if fault.name in (options.fault or [fault.name])]
     totals = collections.defaultdict(collections.Counter)
     found = []
-    with concurrent.futures.ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
-        for name, trouble, outcomes in pool.map(walk, wanted, [options] * len(wanted)):
+    processes = min(len(options.scenario or SCENARIOS if options.sample else tasks), len(os.sched_getaffinity(0)))
+    with tempfile.TemporaryDirectory(dir=os.path.abspath(options.work)) as options.work, \
+            concurrent.futures.ProcessPoolExecutor(processes) as pool:
+        for done in [pool.submit(walk, *task, options) for task in tasks]:
+            trouble, outcomes = done.result()
             found += trouble
-            for key, codes in outcomes.items():
-                totals[key].update(codes)
+            for key, counts in outcomes.items():
+                totals[key].update(counts)
     if options.table:
         print_table(totals)
-    count = sum(sum(codes.values()) for codes in totals.values())
+    count = sum(sum(counts.values()) for counts in totals.values())
     print(f"{count} faults injected, {len(found)} ended otherwise than they should")
     return 1 if found or count == 0 else 0
 
