@@ -59,6 +59,7 @@ class Runner {
       : shared_(std::make_unique<Shared>()), run_(std::move(run)), hooks_(hooks) {
     shared_->job = std::move(job);
     shared_->reader = std::move(run_.reader);
+    snapshot_.noun = results::row_noun(run_.description.schema);
   }
 
   RunOutcome run() {

@@ -71,7 +71,7 @@ std::string progress_line(const ProgressSnapshot& s, std::size_t columns) {
   // In the order of the line.
   std::vector<Field> fields = {
       {fmt::format("{}/{}", s.done.matrices, s.total.matrices), 0},
-      {" matrices", 3},
+      {" " + s.noun, 3},
       {fmt::format("  {:.0f}%", 100.0 * share), 4},
       {fmt::format("  ETA {}", left < 0.0 ? "?" : clock_text(left)), 2},
       {s.failed > 0 ? fmt::format("  {} failed", s.failed) : "", 1},

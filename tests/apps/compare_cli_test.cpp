@@ -32,6 +32,14 @@ TEST_F(CompareTest, AModelIsItself) {
   EXPECT_TRUE(read_strings(out, "/unpaired/tensor").empty());
 }
 
+TEST_F(CompareTest, ProgressCountsPairs) {
+  const std::string a = model("a", attention(10));
+  const ProgramResult result =
+      run({"compare", a, a, "-o", folder_.file("out.h5"), "--progress", "plain"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("4/4 pairs  100%"), std::string::npos) << result.err;
+}
+
 TEST_F(CompareTest, NumbersAreThoseOfTheDefinitions) {
   std::vector<FloatTensor> b = attention(10);
   double inner = 0, aa = 0, bb = 0, dd = 0, most = 0;

@@ -99,6 +99,13 @@ TEST(ProgressTest, LineNamesCountShareEtaAndRates) {
             "10/40 matrices  50%  ETA 0:20  0.5/s  0.1 GB/s  blk.0.ffn_up.weight");
 }
 
+TEST(ProgressTest, ALineCountsWhatTheRowsAre) {
+  ProgressSnapshot snapshot = halfway();
+  snapshot.noun = "layers";
+  EXPECT_EQ(progress_line(snapshot, 14), "10/40 layers");
+  EXPECT_EQ(progress_json(snapshot), progress_json(halfway()));
+}
+
 TEST(ProgressTest, ALineFitsEveryWidthAndKeepsWhatMattersMost) {
   ProgressSnapshot snapshot = halfway();
   snapshot.failed = 2;

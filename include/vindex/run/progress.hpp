@@ -15,6 +15,7 @@ namespace vindex::run {
 /// Where a run stands. Everything counts all rows of the run (of the worker, where there are many),
 /// those that an earlier run has finished among them; `before` tells how many of `done` those are.
 struct ProgressSnapshot {
+  std::string noun = "matrices";  ///< what the rows are
   struct Amount {
     std::int64_t matrices = 0;
     std::uint64_t bytes = 0;  ///< encoded
