@@ -48,11 +48,11 @@ MergeInputs sort_inputs(const std::vector<std::string>& given, const std::string
     while (path.size() > 1 && path.back() == '/') {
       path.pop_back();
     }
-    struct stat status = {};
-    if (stat(path.c_str(), &status) != 0) {
+    const PathKind kind = path_kind(path);
+    if (kind == PathKind::kAbsent) {
       throw MissingInputError("E-MERGE-MISSING", printable(path) + " does not exist");
     }
-    if (S_ISDIR(status.st_mode)) {
+    if (kind == PathKind::kFolder) {
       add_folder(inputs, path, output);
       continue;
     }

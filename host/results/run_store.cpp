@@ -8,6 +8,7 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/results/run_store.hpp>
 
 #include <fmt/format.h>
@@ -185,11 +186,10 @@ class Store final : public RunStore {
     if (::mkdir(folder_.c_str(), 0777) == 0) {
       return;
     }
-    struct stat status = {};
     if (errno != EEXIST) {
       throw_output_error("E-OUT-CREATE", errno, "cannot create folder " + printable(folder_));
     }
-    if (stat(folder_.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    if (!is_folder(folder_)) {
       throw OutputError("E-OUT-CREATE", printable(folder_) + " is in the way: not a folder");
     }
   }

@@ -149,6 +149,16 @@ TEST_F(FaultsTest, WhatCannotBeExaminedIsNotTakenForAbsent) {
     EXPECT_EQ(failed.exit_code, 74) << command.front() << failed.err;
     EXPECT_NE(failed.err.find("Input/output error"), std::string::npos) << failed.err;
   }
+  const std::vector<std::string> worker = {"measure",     model_,     "-o",
+                                           table + ".h5", "--worker", "0/2"};
+  must(worker);
+  const std::string parts = table + ".h5.parts";
+  const std::vector<std::vector<std::string>> of_parts = {worker,
+                                                          {"merge", parts, "-o", table + ".h5"}};
+  for (const auto& command : of_parts) {
+    const ProgramResult failed = run_with(failing(parts), command);
+    EXPECT_EQ(failed.exit_code, 74) << failed.err;
+  }
   const std::vector<std::string> exporting = {"export", results_, "--format", "csv", "-o", table};
   EXPECT_EQ(run_with(failing(table), exporting).exit_code, 74);
   EXPECT_EQ(file_text(table), "mine");
