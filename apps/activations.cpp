@@ -20,7 +20,7 @@ struct Flags {
 run::ActivationsSettings settings_of(const Flags& flags, const Session& session) {
   run::ActivationsSettings settings = flags.settings;
   settings.covariance = !flags.no_effective_rank;
-  settle_backend(settings.run, flags.backend, session);
+  settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
   return settings;
 }

@@ -18,7 +18,7 @@ struct Flags {
 
 run::CkaSettings settings_of(const Flags& flags, const Session& session) {
   run::CkaSettings settings = flags.settings;
-  settle_backend(settings.run, flags.backend, session);
+  settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
   return settings;
 }

@@ -31,7 +31,7 @@ run::CompareSettings settings_of(const Flags& flags, const Session& session) {
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.map = model::parse_layer_map(settings.map_text);
   settings.run.options.mode = mode_of(flags.mode);
-  settle_backend(settings.run, flags.backend, session);
+  settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
   return settings;
 }

@@ -21,7 +21,7 @@ struct Flags {
 
 run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
   run::ExpertsSettings settings = flags.settings;
-  settle_backend(settings.run, flags.backend, session);
+  settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
   settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
   return settings;

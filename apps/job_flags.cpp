@@ -1,7 +1,6 @@
 #include "job_flags.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/run/measure_run.hpp>
 
 #include <fmt/format.h>
 
@@ -65,10 +64,28 @@ results::WorkerShare parse_worker(const std::string& text) {
   return share;
 }
 
+void settle_job(run::RunSettings& settings, const JobFlags& flags, const Session& session) {
+  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  settings.ram_budget = budget.bytes;
+  settings.ram_budget_source = budget.source_text();
+  settings.worker = parse_worker(flags.worker);
+  settings.threads = flags.threads;
+  settings.restart = flags.restart;
+  settings.command = session.arguments;
+  settings.unset_variables = session.unset_variables;
+}
+
+void settle_backend(run::RunSettings& settings, const BackendFlags& flags) {
+  settings.backend = backend_of(flags.backend);
+  settings.devices = parse_devices(flags.device);
+  settings.blas_core = blas_core_wish();
+}
+
 std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
                                                const Session& session) {
   run::RunSettings settings;
-  settle_backend(settings, flags, session);
+  settle_backend(settings, flags);
+  settings.unset_variables = session.unset_variables;
   settings.threads = threads;
   settings.options.vectors = 1;
   std::string note;

@@ -6,6 +6,7 @@
 
 #include <vindex/measure/backend.hpp>
 #include <vindex/results/run_store.hpp>
+#include <vindex/run/measure_run.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -44,25 +45,10 @@ void add_config(CLI::App& verb);
 results::WorkerShare parse_worker(const std::string& text);
 
 /// Puts `flags` and what the session says of the run into the settings of any job.
-template <typename Settings>
-void settle_job(Settings& settings, const JobFlags& flags, const Session& session) {
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
-  settings.ram_budget = budget.bytes;
-  settings.ram_budget_source = budget.source_text();
-  settings.worker = parse_worker(flags.worker);
-  settings.threads = flags.threads;
-  settings.restart = flags.restart;
-  settings.command = session.arguments;
-}
+void settle_job(run::RunSettings& settings, const JobFlags& flags, const Session& session);
 
-/// Puts `flags` and what the session says of back ends into the settings of a verb that has one.
-template <typename Settings>
-void settle_backend(Settings& settings, const BackendFlags& flags, const Session& session) {
-  settings.backend = backend_of(flags.backend);
-  settings.devices = parse_devices(flags.device);
-  settings.blas_core = blas_core_wish();
-  settings.unset_variables = session.unset_variables;
-}
+/// Puts `flags`, and which kernels OpenBLAS is to take, into the settings of any such verb.
+void settle_backend(run::RunSettings& settings, const BackendFlags& flags);
 
 /// The first of the back ends that `flags` name, for one matrix at a time with its singular
 /// vectors; says which it is. `threads`: 0 for every core. Errors: those of run::open_backends().

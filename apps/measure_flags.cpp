@@ -46,7 +46,7 @@ run::RunSettings settings_of(const MeasureFlags& flags, const Session& session) 
   settings.options.escalate = !flags.no_escalate;
   settings.options.sign_flip_draws = parse_null(flags.null);
   settings.store_spectra = !flags.no_spectra;
-  settle_backend(settings, flags.backend, session);
+  settle_backend(settings, flags.backend);
   settle_job(settings, flags.job, session);
   return settings;
 }

@@ -36,7 +36,6 @@ run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
                    .top_k = flags.top_k,
                    .normalised = flags.normalise};
   }
-  settings.run.unset_variables = session.unset_variables;
   settle_job(settings.run, flags.job, session);
   return settings;
 }
