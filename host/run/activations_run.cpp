@@ -100,7 +100,11 @@ results::RunDescription describe(const ActivationsSettings& settings, const mode
   run.settings_json = settings_text(
       {{"model", settings.model}, {"hidden", settings.hidden}, {"covariance", settings.covariance}},
       settings.run);
-  run.environment_json = environment(settings.run, reader, backends).dump(1);
+  Json surroundings = environment(settings.run, reader, backends);
+  if (run.backend != "cpu") {
+    surroundings["eigenvalues"] = blas::load_blas(settings.run.blas_core).text();
+  }
+  run.environment_json = surroundings.dump(1);
   run.config_json =
       Json{{"tokens", dump.tokens},
            {"model", model == nullptr ? Json(nullptr) : shape_json(model->index.shape)}}
