@@ -21,7 +21,9 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   CpuBackend(std::int32_t threads, std::string_view blas_core)
-      : threads_(threads > 0 ? threads : usable_cores()), blas_(blas::load_blas(blas_core)) {}
+      : threads_(threads > 0 ? threads : usable_cores()), blas_(blas::load_blas(blas_core)) {
+    blas::require_buffer_room(threads_);
+  }
 
   BackendInfo info() const override { return cpu_backend_info(blas_); }
   BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1}; }

@@ -80,6 +80,17 @@ TEST_F(FaultsTest, NoMemoryIsAnErrorWithAName) {
   expect_complete_rerun();
 }
 
+/// OpenBLAS itself would ask for them again and again, and the run never end.
+TEST_F(FaultsTest, NoRoomForBuffersOfOpenBlasIsSaidBeforeItAsks) {
+  const ProgramResult result = run_with(
+      {{"CALLS", "mmap"}, {"BYTES", "100000000"}, {"AT", "1"}, {"TIMES", "all"}, {"DO", "ENOMEM"}},
+      measure({"--threads", "3"}));
+  EXPECT_EQ(result.exit_code, 70) << result.err;
+  EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("OpenBLAS's buffers"), std::string::npos) << result.err;
+  expect_complete_rerun();
+}
+
 /// Headers of libraries take memory before main() begins.
 TEST_F(FaultsTest, NoMemoryBeforeTheProgramBeginsHasAName) {
   const std::size_t count = count_calls("malloc", "*", {"--version"});

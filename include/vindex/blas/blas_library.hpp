@@ -25,6 +25,11 @@ struct BlasInfo {
 /// E-BLAS-CORETYPE for kernels that this processor cannot run.
 const BlasInfo& load_blas(std::string_view core_wish = {});
 
+/// Asks for the address space of the buffers that OpenBLAS maps for `callers` calls at a time, and
+/// gives it back: where the library itself gets none it asks again for ever (blas_memory_alloc,
+/// driver/others/memory.c). Nothing is touched. Errors: OutOfMemory.
+void require_buffer_room(std::int32_t callers);
+
 /// The fastest OpenBLAS known here, whatever kernels the user forced upon the program: rates are
 /// held against it.
 struct ReferenceBlas {
