@@ -1,5 +1,6 @@
 #include "parts_folder.hpp"
 
+#include "folder_names.hpp"
 #include "heartbeat.hpp"
 #include "results_file.hpp"
 #include "run_lock.hpp"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <dirent.h>
 #include <memory>
 #include <unistd.h>
@@ -73,30 +73,14 @@ std::string worker_tag(std::int32_t index, std::int32_t count) {
 
 PartFiles list_parts(const std::string& folder) {
   PartFiles files;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
-  if (!listing) {
-    if (errno == ENOENT) {
-      return files;
-    }
-    throw SystemError("E-PART-FOLDER", errno, "cannot list " + printable(folder));
-  }
-  errno = 0;
-  for (const dirent* entry = nullptr; (entry = readdir(listing.get())) != nullptr; errno = 0) {
-    const std::string name = entry->d_name;
-    if (!name.ends_with(kExtension)) {
-      continue;
-    }
+  const auto is_results = [](const std::string& name) { return name.ends_with(kExtension); };
+  for (const std::string& name : names_in(folder, is_results)) {
     if (name.starts_with("run-")) {
       files.runs.push_back(folder + "/" + name);
     } else if (name.starts_with("part-")) {
       files.parts.push_back(folder + "/" + name);
     }
   }
-  if (errno != 0) {  // no end of the list: what is missing in it would be measured again, or lost
-    throw SystemError("E-PART-FOLDER", errno, "cannot list " + printable(folder));
-  }
-  std::sort(files.runs.begin(), files.runs.end());
-  std::sort(files.parts.begin(), files.parts.end());
   return files;
 }
 

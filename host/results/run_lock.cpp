@@ -1,16 +1,13 @@
 #include "run_lock.hpp"
 
+#include "folder_names.hpp"
 #include "heartbeat.hpp"
 
-#include <vindex/core/error.hpp>
 #include <vindex/core/process_name.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
-#include <dirent.h>
-#include <memory>
 #include <unistd.h>
 #include <vector>
 
@@ -24,30 +21,6 @@ constexpr const char* kAside = ".lock.stale.";
 
 double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Absent folders have none. Errors: SystemError E-PART-FOLDER: who works here is then not known.
-template <typename Wanted>
-std::vector<std::string> names_in(const std::string& folder, const Wanted& wanted) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
-  int error = listing || errno == ENOENT ? 0 : errno;
-  while (listing && error == 0) {
-    errno = 0;
-    const dirent* const entry = readdir(listing.get());
-    if (entry == nullptr) {
-      error = errno;
-      break;
-    }
-    if (const std::string name = entry->d_name; wanted(name)) {
-      names.push_back(name);
-    }
-  }
-  if (error != 0) {
-    throw SystemError("E-PART-FOLDER", error, "cannot list " + printable(folder));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 std::vector<std::string> locks_in(const std::string& folder) {

@@ -47,7 +47,7 @@ class Store final : public RunStore {
     try {
       lock_.emplace(folder_, tag_);
       remove_leftovers_of(path_);
-      remove_leftovers(folder_, "");
+      remove_leftovers_in(folder_);
       if (restart) {
         discard();
       } else {

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace vindex::run {
@@ -77,7 +76,7 @@ class Runner {
     const std::vector<std::int64_t> left = resume();
     if (outcome_.done_before > 0) {
       say(fmt::format("resuming: {} of {} {} are done already", outcome_.done_before,
-                      outcome_.total, results::row_noun(run_.description.schema)));
+                      outcome_.total, snapshot_.noun));
     }
     const std::vector<RowWork> works = job().works(left);
     shared_->plan = plan_job(works, job().row_count(), job().lanes(), run_.ram_budget);
@@ -186,10 +185,9 @@ class Runner {
     const std::uint64_t kept = kept_staging(shared->plan, unit_budget);
     shared->staging = std::make_unique<StagingPool>(
         [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
-    const std::vector<std::int32_t> calls = shared->job->lanes().calls;
-    const std::int32_t wanted = std::accumulate(calls.begin(), calls.end(), 0);
+    const Lanes lanes = shared->job->lanes();
     shared->pool = std::make_unique<WorkerPool>(
-        shared->plan.units, unit_budget - kept, calls,
+        shared->plan.units, unit_budget - kept, lanes.calls,
         [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
           return std::make_shared<UnitStream>(
               shared->job->models(), unit,
@@ -207,9 +205,9 @@ class Runner {
             shared->rows->fail(std::current_exception());
           }
         });
-    if (const std::int32_t had = shared->pool->consumers(); had < wanted) {
+    if (const std::int32_t had = shared->pool->consumers(); had < lanes.count()) {
       say(fmt::format("the system gave threads for {} of {} workers; the run goes on with them",
-                      had, wanted));
+                      had, lanes.count()));
     }
     snapshot_.started_seconds = now();
   }

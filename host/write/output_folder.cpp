@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/write/output_folder.hpp>
 
@@ -29,7 +30,7 @@ OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
     if (kind != PathKind::kFolder) {
       throw OutputError("E-OUTPUT-NOT-A-FOLDER", printable(path_) + " is not a folder");
     }
-    remove_leftovers(path_, "");
+    remove_leftovers_in(path_);
     const bool empty = fs::is_empty(path_, error);
     if (error) {
       fail("read the folder", path_, error.value());

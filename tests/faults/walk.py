@@ -279,8 +279,8 @@ def walk(name, number, piece, options):
         if hit is None:  # threads: there were fewer calls this time
             wrong = scenario.inspect(fault._replace(exits={0}), result)
         else:
-            ours = fault.name != "no memory from there on" or not hit.startswith("mmap")
-            wrong = scenario.inspect(fault if ours else fault._replace(exits=fault.exits | {HUNG}), result)
+            may_hang = fault.name == "no memory from there on" and hit.startswith("mmap")
+            wrong = scenario.inspect(fault._replace(exits=fault.exits | {HUNG}) if may_hang else fault, result)
             outcomes[fault.name, hit.split(" ")[0]][result.returncode] += 1
         if wrong:
             found.append(f"{name}: {fault.name} at call {at} ({hit}): {'; '.join(wrong)} [{result.stderr.strip()}]")

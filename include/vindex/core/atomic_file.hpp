@@ -70,9 +70,6 @@ void sync_folder(const std::string& folder, const char* id = "E-OUT-FOLDER");
 /// Removes a file; no error if it is not there.
 void remove_file(const std::string& path);
 
-/// Removes temporary files of killed processes in `folder` whose final name begins with `prefix`.
-void remove_leftovers(const std::string& folder, const std::string& prefix);
-
 /// Throws SystemError E-OUT-SPACE (74) where the disk of `path` has less than `bytes` free.
 void require_free_space(const std::string& path, std::uint64_t bytes);
 

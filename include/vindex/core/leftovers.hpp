@@ -14,4 +14,7 @@ std::string temporary_name(const std::string& path);
 /// those of this machine at once, those of others after a day.
 void remove_leftovers_of(const std::string& path);
 
+/// The same for every file in `folder`.
+void remove_leftovers_in(const std::string& folder);
+
 }  // namespace vindex
