@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian 12 (or a release like it). Never installs CUDA: the preset `cuda` is built wherever
-# nvcc >= 12.6.2 is found. Usage: scripts/setup.sh [--development]
+# nvcc >= 12.6.2 is found. Usage: scripts/setup.sh [--tests|--development]
+# --tests: with the commands that tests call; --development: with what CI and scripts/deep_checks.sh need too.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 python3-venv libcli11-dev libhdf5-dev libopenblas-dev liblapacke-dev
           nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
           zlib1g-dev libgtest-dev)
+if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
+  packages+=(hdf5-tools tmux dpkg-dev file)
+fi
 if [[ "${1:-}" == "--development" ]]; then
-  packages+=(clang libclang-rt-14-dev clang-format clang-tidy hdf5-tools
-             python3-h5py python3-h5netcdf python3-netcdf4 python3-pandas python3-xarray tmux dpkg-dev file)
+  packages+=(clang libclang-rt-14-dev clang-format clang-tidy
+             python3-h5py python3-h5netcdf python3-netcdf4 python3-pandas python3-xarray)
 fi
 
 missing=()

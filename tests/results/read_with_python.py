@@ -3,6 +3,7 @@
 Usage: read_with_python.py WRITE_SAMPLE FOLDER. Exit 77 (skipped) where a package is missing."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -139,6 +140,9 @@ for mode in ("default", "fast"):
     file = sample(mode)
     check_h5py(file)
     check_xarray(file)
-dump = subprocess.run(["h5dump", "-H", file], capture_output=True, text=True, check=False)
-assert dump.returncode == 0 and "var_at_k_lower" in dump.stdout
+if shutil.which("h5dump"):
+    dump = subprocess.run(["h5dump", "-H", file], capture_output=True, text=True, check=False)
+    assert dump.returncode == 0 and "var_at_k_lower" in dump.stdout
+else:
+    print("not read with h5dump: Debian's hdf5-tools are not here")
 print("read with h5py", h5py.__version__, "and xarray", xr.__version__)
