@@ -5,6 +5,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/standard_output.hpp>
+#include <vindex/run/awaited_launches.hpp>
 #include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>
@@ -100,6 +101,9 @@ int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
   session.unset_variables = vindex::apps::unset_arithmetic_variables();
+  if (std::getenv("VINDEX_AWAIT_LAUNCHES") != nullptr) {
+    vindex::run::await_launches();
+  }
   CLI::App app(kAbout, "vindex");
   app.set_version_flag("--version",
                        fmt::format("vindex {} ({}, {})", vindex::run::program_version(),

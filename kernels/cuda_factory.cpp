@@ -1,7 +1,11 @@
 // The factory that cuda_loader.cpp looks up in the module.
 #include "cuda_backend.hpp"
+#include "device/launch_observer.hpp"
 
 #include <string>
+
+/// Every launch of this module is waited for from now on.
+extern "C" void vindex_await_launches() { vindex::kernels::launches_are_awaited = true; }
 
 /// The back end on `device`, or null with the reason where there is no such device.
 extern "C" vindex::measure::Backend* vindex_make_cuda_backend(std::int32_t device,

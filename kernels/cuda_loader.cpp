@@ -15,7 +15,10 @@ namespace vindex::kernels {
 namespace {
 
 constexpr const char* kModule = "libvindex_cuda_module.so";
+using Switch = void (*)();
 using Factory = measure::Backend* (*)(std::int32_t device, std::string* why);
+
+bool launches_are_to_be_awaited = false;
 
 /// Beside the program, or in lib/vindex below the folder above it (installations, apps/ of a build)
 /// or the one above that (tests of a build).
@@ -41,6 +44,11 @@ Factory load_factory(std::string& why) {
     }
     // The module stays for the life of the process: CUDA's own libraries do not survive being
     // unloaded.
+    if (launches_are_to_be_awaited) {
+      if (const auto wait = reinterpret_cast<Switch>(::dlsym(module, "vindex_await_launches"))) {
+        wait();
+      }
+    }
     return reinterpret_cast<Factory>(::dlsym(module, "vindex_make_cuda_backend"));
   }
   why =
@@ -49,6 +57,8 @@ Factory load_factory(std::string& why) {
 }
 
 }  // namespace
+
+void await_cuda_launches() { launches_are_to_be_awaited = true; }
 
 std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why) {
   // The driver's library is asked for first: it is small, and without it the large ones would be

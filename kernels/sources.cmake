@@ -11,6 +11,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
+  ${CMAKE_CURRENT_LIST_DIR}/device/device_errors.cpp
   ${CMAKE_CURRENT_LIST_DIR}/device/symmetric_eigen.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_facts.cu

@@ -4,6 +4,7 @@
 // on tensor cores, chase, values, and Gram by wgmma last.
 #include "band/band_chase.hpp"
 #include "band/band_reduction.hpp"
+#include "device/device_errors.hpp"
 #include "device/launch_observer.hpp"
 #include "gram/gram_batch.hpp"
 #include "gram/gram_plan.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <cxxabi.h>
 #include <map>
 
 namespace vindex::probe {
@@ -27,22 +27,10 @@ constexpr std::int64_t kRows = 7168;
 constexpr std::int64_t kCols = 2048;
 constexpr std::int64_t kAtOnce = 32;  ///< matrices of one launch of the Gram
 
-/// "factor_panel_kernel" of a kernel's host address.
+/// "factor_panel" of a kernel's host address.
 std::string name_of(const void* kernel) {
-  const char* mangled = nullptr;
-  if (cudaFuncGetName(&mangled, kernel) != cudaSuccess || mangled == nullptr) {
-    return "unknown kernel";
-  }
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
-  const std::string whole = status == 0 ? text.get() : mangled;
-  const std::size_t end = whole.find("_kernel");
-  if (end == std::string::npos) {
-    return whole.substr(0, 60);
-  }
-  const std::size_t begin = whole.find_last_of(": ", end);
-  return whole.substr(begin + 1, end - begin - 1);
+  const std::string whole = function_name(kernel);
+  return whole.substr(0, whole.find("_kernel"));
 }
 
 /// Device time by kernel, of all launches while it lives.

@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/kernels/cuda_backend.hpp>
+#include <vindex/run/awaited_launches.hpp>
 #include <vindex/run/measure_run.hpp>
 
 #include <fmt/format.h>
@@ -15,6 +16,8 @@ namespace {
 constexpr std::int32_t kMaxDevices = 64;
 
 }  // namespace
+
+void await_launches() { kernels::await_cuda_launches(); }
 
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
                                                              std::string& note) {

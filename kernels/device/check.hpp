@@ -2,6 +2,9 @@
 // failed allocation is OutOfMemory instead, so that a caller can halve its batch and try again.
 #pragma once
 
+#include "device/device_errors.hpp"
+#include "device/trap_report.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <cublas_v2.h>
@@ -21,10 +24,7 @@ inline std::string site(const std::source_location& where) {
 inline void check(cudaError_t status,
                   std::source_location where = std::source_location::current()) {
   if (status != cudaSuccess) {
-    (void)cudaGetLastError();  // the runtime keeps the last error; the next call must not report
-                               // this one again
-    throw DeviceError("E-CUDA",
-                      std::string("CUDA: ") + cudaGetErrorString(status) + " at " + site(where));
+    throw_cuda_error(status, where);
   }
 }
 
@@ -34,8 +34,8 @@ inline void check(cublasStatus_t status,
     throw OutOfMemory("cuBLAS workspace", 0);
   }
   if (status != CUBLAS_STATUS_SUCCESS) {
-    throw DeviceError(
-        "E-CUBLAS", std::string("cuBLAS: ") + cublasGetStatusString(status) + " at " + site(where));
+    throw DeviceError("E-CUBLAS", std::string("cuBLAS: ") + cublasGetStatusString(status) + " at " +
+                                      site(where) + trap_text());
   }
 }
 
@@ -46,7 +46,7 @@ inline void check(cusolverStatus_t status,
   }
   if (status != CUSOLVER_STATUS_SUCCESS) {
     throw DeviceError("E-CUSOLVER", "cuSOLVER: status " + std::to_string(static_cast<int>(status)) +
-                                        " at " + site(where));
+                                        " at " + site(where) + trap_text());
   }
 }
 

@@ -23,27 +23,37 @@ inline int most_shared_bytes() {
 }
 
 /// Launches `kernel` on `stream` with `shared_bytes` of dynamic shared memory; does not wait for
-/// it. Errors: DeviceError, also for an error of an earlier kernel that shows here.
+/// it, unless launches_are_awaited. Errors: DeviceError naming the kernel, also for an error of an
+/// earlier one that shows here; OutOfMemory where there is none for its code or stacks.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "a kernel gets all its arguments");
-  if (shared_bytes > kSharedBytesWithoutAsking) {
-    // All there is, whatever this launch takes: the permission is the kernel's, not the launch's,
-    // and what another thread sets for a smaller launch of the same kernel must not come between.
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               most_shared_bytes()));
-  }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   const auto* const address = reinterpret_cast<const void*>(kernel);
+  const auto expect = [&](cudaError_t status, bool awaited) {
+    if (status != cudaSuccess) {
+      throw_launch_error(status, address, config, awaited);
+    }
+  };
+  if (shared_bytes > kSharedBytesWithoutAsking) {
+    // All there is, whatever this launch takes: the permission is the kernel's, not the launch's,
+    // and what another thread sets for a smaller launch of the same kernel must not come between.
+    expect(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                most_shared_bytes()),
+           false);
+  }
   if (launch_observer != nullptr) {
     launch_observer->before(address, stream);
   }
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+  expect(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), false);
+  if (launches_are_awaited.load(std::memory_order_relaxed)) {
+    expect(cudaStreamSynchronize(stream), true);
+  }
   if (launch_observer != nullptr) {
     launch_observer->after(address, stream);
   }

@@ -1,8 +1,10 @@
-// Owns the place where somebody may watch the launches of this thread one by one: probes that time
-// kernels where no profiler is. Nobody watches in a measurement.
+// Owns the places where somebody may watch launches one by one: probes that time kernels where no
+// profiler is, and whoever looks for the kernel that fails. Nobody watches in a measurement.
 #pragma once
 
 #include <cuda_runtime.h>
+
+#include <atomic>
 
 namespace vindex::kernels {
 
@@ -20,5 +22,9 @@ class LaunchObserver {
 
 /// Of this thread; null: nobody.
 inline thread_local LaunchObserver* launch_observer = nullptr;
+
+/// Of all threads: every launch is waited for, so that a fault is told of the kernel that did it
+/// and not of whatever looks next. Slow.
+inline std::atomic<bool> launches_are_awaited = false;
 
 }  // namespace vindex::kernels

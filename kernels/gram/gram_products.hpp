@@ -1,6 +1,7 @@
 // Owns the multiplication: operand tiles (gram_layout.hpp) to Gram matrices and their norms.
 #pragma once
 
+#include "device/trap_report.hpp"
 #include "gram/gram_operands.hpp"
 
 #include <cuda_runtime.h>
@@ -53,6 +54,7 @@ struct ProductArguments {
   std::int64_t order = 0, tiles = 0, chunks = 0, tile_pairs = 0;
   std::int64_t first_chunk = 0, chunk_count = 0;  ///< what the operands hold
   int parts = 1;
+  TrapReport* report = nullptr;  ///< for a kernel that ends itself
 };
 
 /// Adds the chunks that the operands hold to `grams`; from the first chunk it starts at zero. Sums

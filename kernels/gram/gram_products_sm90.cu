@@ -110,6 +110,15 @@ struct Ring {
   }
 };
 
+/// A wait that says in the report, where it is in vain, what for.
+[[maybe_unused]] __device__ inline void wait(const ProductArguments& arguments,
+                                             device::SharedBarrier* barrier, int parity,
+                                             TrapSite site, int stage) {
+  device::barrier_wait(
+      barrier, parity, arguments.report,
+      trap_code(site, static_cast<std::uint32_t>(stage), static_cast<std::uint32_t>(parity)));
+}
+
 template <typename Products>
 __device__ inline void produce(const ProductArguments& arguments, const device::Steps& steps,
                                const OutputTiles& output, const Ring<Products>& ring) {
@@ -118,7 +127,7 @@ __device__ inline void produce(const ProductArguments& arguments, const device::
   const std::int64_t next_tile = arguments.chunk_count * kSlicesPerChunk * kOperandTileBytes;
   Stage<Products> stage;
   for (std::int64_t step = 0; step < steps.count(); ++step) {
-    device::barrier_wait(ring.empty + stage.index, stage.parity ^ 1);
+    wait(arguments, ring.empty + stage.index, stage.parity ^ 1, TrapSite::kEmptyStage, stage.index);
     const device::StepTiles tiles = device::step_tiles(arguments, steps, output.first, step);
     unsigned char* const to = ring.at(stage);
     device::SharedBarrier* const full = ring.full + stage.index;
@@ -227,7 +236,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
         bool release_previous = false;
         for (int unit = 0; unit < units; ++unit) {
           if (end_part == 0) {
-            device::barrier_wait(ring.full + end.index, end.parity);
+            wait(arguments, ring.full + end.index, end.parity, TrapSite::kFullStage, end.index);
           }
           device::hold_sums(sums);
           device::warpgroup_fence();
@@ -296,7 +305,7 @@ __device__ inline void finish_norm(const ProductArguments& arguments, const Outp
     device::barrier_arrive(ring.norms_done);
   }
   if (threadIdx.x == 0) {
-    device::barrier_wait(ring.norms_done, 0);
+    wait(arguments, ring.norms_done, 0, TrapSite::kNorms, 0);
     for (int warp = 1; warp < kMultiplierWarps; ++warp) {
       norm += ring.norms[warp];
     }
@@ -320,7 +329,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     const OutputTiles output = output_tiles<Products>(blockIdx.x);
     const device::Steps steps(arguments);
     if (threadIdx.x == 0) {
-      device::require_swizzle_alignment(shared);
+      device::require_swizzle_alignment(shared, arguments.report,
+                                        trap_code(TrapSite::kAlignment, 0, 0));
       for (int stage = 0; stage < Tiling<Products>::kStages; ++stage) {
         device::barrier_init(ring.full + stage, 1);
         device::barrier_init(ring.empty + stage, kMultiplierWarps);

@@ -44,12 +44,15 @@ __device__ inline void barrier_arrive_expecting(SharedBarrier* barrier, int byte
 }
 /// Waits for the end of the phase of this parity; the phase before the first counts as parity 1 and
 /// as ended. A wait of 2^31 cycles, more than a second, is for something that never comes: the
-/// kernel ends with an error, which a self-test can report, and not never.
-__device__ inline void barrier_wait(SharedBarrier* barrier, int parity) {
+/// kernel says so in `report` (16 bytes: `code`, block x and z, thread; null: nowhere) and ends
+/// with an error, which a self-test can tell, and not never.
+__device__ inline void barrier_wait(SharedBarrier* barrier, int parity, void* report,
+                                    std::uint32_t code) {
   VINDEX_SM90(
       "{\n"
       ".reg .pred ended;\n"
       ".reg .u64 begin, now;\n"
+      ".reg .u32 block_x, block_z, thread;\n"
       "mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
       "@ended bra done;\n"
       "mov.u64 begin, %%clock64;\n"
@@ -59,10 +62,17 @@ __device__ inline void barrier_wait(SharedBarrier* barrier, int parity) {
       "sub.u64 now, now, begin;\n"
       "setp.lt.u64 ended, now, 0x80000000;\n"
       "@ended bra again;\n"
-      "trap;\n"
+      "setp.eq.u64 ended, %2, 0;\n"
+      "@ended bra unsaid;\n"
+      "mov.u32 block_x, %%ctaid.x;\n"
+      "mov.u32 block_z, %%ctaid.z;\n"
+      "mov.u32 thread, %%tid.x;\n"
+      "st.volatile.v4.u32 [%2], {%3, block_x, block_z, thread};\n"
+      "membar.sys;\n"
+      "unsaid: trap;\n"
       "done:\n"
       "}\n" ::"r"(shared_address(barrier)),
-      "r"(parity)
+      "r"(parity), "l"(report), "r"(code)
       : "memory");
 }
 
@@ -77,18 +87,30 @@ __device__ inline void copy_bulk(void* shared, const void* global, int bytes,
       : "memory");
 }
 
-/// Ends the kernel with an error where the operands' memory is not aligned as the 128-byte swizzle
-/// takes for granted: it goes by the address itself, so elsewhere products would be wrong,
-/// silently. One comparison per thread that asks.
-__device__ inline void require_swizzle_alignment(const void* shared) {
+/// Ends the kernel with an error, and `code` in `report` as barrier_wait() has it, where the
+/// operands' memory is not aligned as the 128-byte swizzle takes for granted: it goes by the
+/// address itself, so elsewhere products would be wrong, silently. One comparison per thread that
+/// asks.
+__device__ inline void require_swizzle_alignment(const void* shared, void* report,
+                                                 std::uint32_t code) {
   VINDEX_SM90(
       "{\n"
-      ".reg .pred wrong;\n"
-      ".reg .u32 rest;\n"
+      ".reg .pred skip;\n"
+      ".reg .u32 rest, block_x, block_z, thread;\n"
       "and.b32 rest, %0, 1023;\n"
-      "setp.ne.u32 wrong, rest, 0;\n"
-      "@wrong trap;\n"
-      "}\n" ::"r"(shared_address(shared))
+      "setp.eq.u32 skip, rest, 0;\n"
+      "@skip bra aligned;\n"
+      "setp.eq.u64 skip, %1, 0;\n"
+      "@skip bra unsaid;\n"
+      "mov.u32 block_x, %%ctaid.x;\n"
+      "mov.u32 block_z, %%ctaid.z;\n"
+      "mov.u32 thread, %%tid.x;\n"
+      "st.volatile.v4.u32 [%1], {%2, block_x, block_z, thread};\n"
+      "membar.sys;\n"
+      "unsaid: trap;\n"
+      "aligned:\n"
+      "}\n" ::"r"(shared_address(shared)),
+      "l"(report), "r"(code)
       : "memory");
 }
 

@@ -63,6 +63,7 @@ void Block::prepare_threads() {
     threads_[i].index = {i % size_.x, i / size_.x % size_.y, i / size_.x / size_.y};
     threads_[i].finished = false;
     threads_[i].waits_for = nullptr;
+    threads_[i].words = {};
     threads_[i].open_copies.clear();
     threads_[i].copy_groups.clear();
   }
@@ -137,6 +138,12 @@ void Block::schedule(std::uint64_t& random) {
 
 void Block::report_deadlock() {
   failed_ = true;
+  const auto speaker = std::find_if(
+      threads_.begin(), threads_.begin() + thread_count_,
+      [](const Thread& thread) { return !thread.finished && thread.words.report != nullptr; });
+  if (speaker != threads_.begin() + thread_count_) {
+    speaker->words.say(index_, speaker->index);
+  }
   std::uint32_t waiting = 0;
   while (threads_[waiting].finished) {
     ++waiting;
@@ -270,9 +277,12 @@ void Block::warp_operation(const char* kind, std::uint32_t mask, void* argument,
   }
 }
 
-void Block::sleep_on(const void* word, const char* what, std::source_location where) {
+void Block::sleep_on(const void* word, const char* what, std::source_location where,
+                     const LastWords& words) {
   sleepers_.push_back({word, current_});
+  threads_[current_].words = words;
   wait(what, where);
+  threads_[current_].words = {};
 }
 
 void Block::wake(const void* word) {

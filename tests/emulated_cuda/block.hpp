@@ -33,7 +33,8 @@ class Block {
   void issue_copy(void* shared, const void* source, std::size_t bytes);
   void commit_copies();
   void wait_copies(std::size_t pending_groups);
-  void sleep_on(const void* word, const char* what, std::source_location where);
+  void sleep_on(const void* word, const char* what, std::source_location where,
+                const LastWords& words);
   void wake(const void* word);
   std::uint32_t current() const { return current_; }
   std::uint32_t existing_lanes() const;
@@ -53,6 +54,7 @@ class Block {
     bool finished = false;
     const char* waits_for = nullptr;  ///< null: may run
     std::source_location waits_at;
+    LastWords words;  ///< should it wait for ever
     std::vector<Copy> open_copies;
     std::deque<std::vector<Copy>> copy_groups;
   };

@@ -39,6 +39,7 @@ struct Device {
   std::set<const void*> host_allocations;
   std::set<Stream*> streams;
   std::map<const void*, int> shared_limits;
+  std::map<const void*, const char*> function_names;
   std::atomic<bool> sticky_errors = false;
   std::atomic<bool> broken = false;  ///< by a fault, with sticky errors
 };

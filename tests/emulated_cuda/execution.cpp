@@ -56,8 +56,17 @@ void warp_operation(const char* kind, std::uint32_t mask, void* argument,
   current_block().warp_operation(kind, mask, argument, complete, where);
 }
 unsigned char* shared_memory() { return current_block().shared(); }
-void sleep_on(const void* word, const char* what, std::source_location where) {
-  current_block().sleep_on(word, what, where);
+void LastWords::say(const uint3& block, const uint3& thread) const {
+  if (report != nullptr) {
+    report[1] = block.x;
+    report[2] = block.z;
+    report[3] = thread.x;
+    report[0] = code;
+  }
+}
+void sleep_on(const void* word, const char* what, std::source_location where,
+              const LastWords& words) {
+  current_block().sleep_on(word, what, where, words);
 }
 void wake(const void* word) { current_block().wake(word); }
 void issue_copy(void* shared, const void* source, std::size_t bytes) {

@@ -62,6 +62,11 @@ void set_sticky_errors(bool sticky) {
 
 bool is_device_broken() { return device().broken; }
 
+void set_function_name(const void* function, const char* mangled) {
+  const std::lock_guard lock(device().mutex);
+  device().function_names[function] = mangled;
+}
+
 void submit(cudaStream_t stream, std::function<void()> work) {
   std::unique_lock lock(device().mutex);
   if (device().broken) {
@@ -328,6 +333,15 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   return cudaSuccess;
 }
 
+cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  const std::lock_guard lock(device().mutex);
+  const auto found = device().function_names.find(function);
+  if (found == device().function_names.end()) {
+    return failed(cudaErrorInvalidValue);
+  }
+  *name = found->second;
+  return cudaSuccess;
+}
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) {
     return cudaSuccess;

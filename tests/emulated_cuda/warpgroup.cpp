@@ -285,10 +285,12 @@ void barrier_arrive_expecting(SharedBarrier* barrier, int bytes, std::source_loc
   });
 }
 
-void barrier_wait(SharedBarrier* barrier, int parity, std::source_location where) {
+void barrier_wait(SharedBarrier* barrier, int parity, void* report, std::uint32_t code,
+                  std::source_location where) {
   emulated::land_copies(barrier);
+  const emulated::LastWords words{static_cast<std::uint32_t*>(report), code};
   while (emulated::state_of(barrier).parity() == parity) {
-    emulated::sleep_on(barrier, "a barrier in shared memory", where);
+    emulated::sleep_on(barrier, "a barrier in shared memory", where, words);
     emulated::land_copies(barrier);
   }
 }
@@ -308,7 +310,11 @@ void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barri
   emulated::wake(barrier);
 }
 
-void require_swizzle_alignment(const void* shared, std::source_location where) {
+void require_swizzle_alignment(const void* shared, void* report, std::uint32_t code,
+                               std::source_location where) {
+  if (reinterpret_cast<std::uintptr_t>(shared) % 1024 != 0) {
+    emulated::LastWords{static_cast<std::uint32_t*>(report), code}.say(blockIdx, threadIdx);
+  }
   emulated::require_aligned(shared, 1024, "an operand's memory", where);
 }
 

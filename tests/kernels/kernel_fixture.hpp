@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/handles.hpp"
+#include "device/launch_observer.hpp"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -77,6 +78,8 @@ class KernelTest : public ::testing::TestWithParam<std::uint64_t> {
       GTEST_SKIP() << "a device has its own thread order";
     }
     set_thread_order(GetParam());
+    // A kernel that faults is then the one that the failure names.
+    kernels::launches_are_awaited = std::getenv("VINDEX_AWAIT_LAUNCHES") != nullptr;
     stream_ = kernels::make_stream();
   }
   void TearDown() override { set_thread_order(0); }

@@ -37,7 +37,7 @@ __global__ void multiply_ones(const unsigned char* ones, const unsigned char* ze
     barrier_arrive_expecting(full, kOperandBytes);
     copy_bulk(operand, ones, kOperandBytes, full);
   }
-  barrier_wait(full, 0);
+  barrier_wait(full, 0, nullptr, 0);
   float sums[64];
   for (float& sum : sums) {
     sum = 5.0F;
@@ -59,7 +59,7 @@ __global__ void multiply_ones(const unsigned char* ones, const unsigned char* ze
       barrier_arrive_expecting(full, kOperandBytes);
       copy_bulk(operand, zeros, kOperandBytes, full);
     }
-    barrier_wait(full, 1);
+    barrier_wait(full, 1, nullptr, 0);
   }
   if (kMistake == Mistake::kNoWait) {
     warpgroup_wait<1>();

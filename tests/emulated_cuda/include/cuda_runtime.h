@@ -51,6 +51,7 @@ inline constexpr unsigned int cudaEventBlockingSync = 1;
 inline constexpr unsigned int cudaEventDisableTiming = 2;
 inline constexpr unsigned int cudaHostAllocDefault = 0;
 inline constexpr unsigned int cudaHostAllocPortable = 1;
+inline constexpr unsigned int cudaHostAllocMapped = 2;
 inline constexpr unsigned int cudaHostRegisterDefault = 0;
 inline constexpr unsigned int cudaHostRegisterPortable = 1;
 
@@ -145,6 +146,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
+cudaError_t cudaFuncGetName(const char** name, const void* function);
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value);
 template <typename... Parameters>
 cudaError_t cudaFuncSetAttribute(void (*function)(Parameters...), cudaFuncAttribute attribute,

@@ -34,6 +34,9 @@ void set_batched_eigenvalue_error(double relative);
 /// What the device says it is; it stays able to do everything. Default 9.0.
 void set_compute_capability(int major, int minor);
 
+/// What cudaFuncGetName says of `function`, as the compiler mangles it; others have no name here.
+void set_function_name(const void* function, const char* mangled);
+
 /// Memory of the device; what cudaMalloc refuses beyond. Default 8 GiB.
 void set_device_memory(std::size_t bytes);
 /// Bytes of device memory allocated now.

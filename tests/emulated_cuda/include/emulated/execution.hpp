@@ -53,9 +53,18 @@ void warp_operation(const char* kind, std::uint32_t mask, void* argument,
 /// Dynamic shared memory of the block: NaN bytes when it starts.
 unsigned char* shared_memory();
 
+/// What a thread leaves in memory when it ends its kernel: four words, the code first. Null:
+/// nothing.
+struct LastWords {
+  std::uint32_t* report = nullptr;
+  std::uint32_t code = 0;
+  void say(const uint3& block, const uint3& thread) const;
+};
+
 /// Suspends the thread until another wakes `word`; the caller looks again at what it waits for.
-/// `what` names it in the report of a deadlock.
-void sleep_on(const void* word, const char* what, std::source_location where);
+/// `what` names it in the report of a deadlock, where the first thread that waits says its `words`.
+void sleep_on(const void* word, const char* what, std::source_location where,
+              const LastWords& words = {});
 void wake(const void* word);
 
 /// cp.async: the destination is poisoned at once and written when the wait that covers it comes.
