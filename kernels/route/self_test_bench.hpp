@@ -34,6 +34,8 @@ class Verdict {
       }
     }
   }
+  /// Tells more of a verdict that is bad anyway.
+  void explain(const std::string& why) { broken_ += passed_ ? "" : "; " + why; }
   void require(bool holds, const char* what) {
     if (!holds) {
       passed_ = false;

@@ -2,6 +2,7 @@
 #include "route/host_reference.hpp"
 #include "route/self_test_bench.hpp"
 #include "route/self_test_inputs.hpp"
+#include "route/wrong_entries.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,24 +16,31 @@ constexpr double kGramTolerance = 1e-6;
 
 void compare_grams(const std::vector<float>& got, std::int64_t order, int exponent,
                    const std::vector<double>& wanted, std::int64_t p, Verdict& verdict) {
-  std::vector<double> lower;
-  std::vector<double> lower_wanted;
   double largest = 0.0;
-  for (std::int64_t col = 0; col < p; ++col) {
-    for (std::int64_t row = col; row < p; ++row) {
-      // Both triangles are promised.
+  for (const double value : wanted) {
+    largest = std::max(largest, std::abs(value));
+  }
+  // Both triangles are promised.
+  std::vector<double> row_got(static_cast<std::size_t>(p));
+  bool symmetric = true;
+  WrongEntries wrong;
+  for (std::int64_t row = 0; row < p; ++row) {
+    const std::span<const double> row_wanted(wanted.data() + row * p, row_got.size());
+    for (std::int64_t col = 0; col < p; ++col) {
+      const auto at = static_cast<std::size_t>(col);
       const float one = got[static_cast<std::size_t>(row * order + col)];
-      const float other = got[static_cast<std::size_t>(col * order + row)];
-      verdict.require(one == other, "not symmetric");
-      lower.push_back(std::ldexp(static_cast<double>(one), 2 * exponent));
-      lower_wanted.push_back(wanted[static_cast<std::size_t>(col * p + row)]);
-      largest = std::max(largest, std::abs(lower_wanted.back()));
-      if (one != other) {
-        return;
+      symmetric = symmetric && one == got[static_cast<std::size_t>(col * order + row)];
+      row_got[at] = std::ldexp(static_cast<double>(one), 2 * exponent);
+      if (!(std::abs(row_got[at] - row_wanted[at]) <= kGramTolerance * largest)) {
+        wrong.add(row, col, row_got[at], row_wanted[at]);
       }
     }
+    verdict.compare(row_got, row_wanted, largest, kGramTolerance);
   }
-  verdict.compare(lower, lower_wanted, largest, kGramTolerance);
+  verdict.require(symmetric, "not symmetric");
+  if (!wrong.none()) {
+    verdict.explain(wrong.text());
+  }
 }
 
 /// Lower triangles of column-major p x p Gram matrices.

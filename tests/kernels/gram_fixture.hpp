@@ -4,6 +4,7 @@
 
 #include "gram/gram_batch.hpp"
 #include "kernels/kernel_fixture.hpp"
+#include "route/wrong_entries.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/decode_view.hpp>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -224,11 +226,17 @@ inline decode::Moments expect_moments(const kernels::GramFacts& facts, const Hos
 }
 
 /// ||G - reference||_F / ||reference||_F of matrix `index`; also finds asymmetry and padding that
-/// is not zero.
+/// is not zero. Where it is beyond all rounding, prints where entries are wrong.
 inline double relative_error(const Grams& grams, std::size_t index,
                              const std::vector<double>& reference) {
   double error = 0.0;
   double norm = 0.0;
+  double largest = 0.0;
+  for (const double wanted : reference) {
+    largest = std::max(largest, std::abs(wanted));
+  }
+  constexpr double kBeyondRounding = 1e-3;
+  kernels::WrongEntries wrong;
   for (std::int64_t i = 0; i < grams.order; ++i) {
     for (std::int64_t j = 0; j < grams.order; ++j) {
       if (i >= grams.p || j >= grams.p) {
@@ -240,7 +248,14 @@ inline double relative_error(const Grams& grams, std::size_t index,
       const double difference = grams.entry(index, i, j) - wanted;
       error += difference * difference;
       norm += wanted * wanted;
+      if (!(std::abs(difference) <= kBeyondRounding * largest)) {
+        wrong.add(i, j, grams.entry(index, i, j), wanted);
+      }
     }
+  }
+  if (!wrong.none()) {
+    std::printf("matrix %zu of %lld: %s\n", index, static_cast<long long>(grams.p),
+                wrong.text().c_str());
   }
   return norm == 0.0 ? std::sqrt(error) : std::sqrt(error / norm);
 }

@@ -54,6 +54,46 @@ TEST_P(GramKernels, BlockScaledFp8ContractedOverColumns) {
               OperandKind::kBlockScaled, kSumError);
 }
 
+/// Two weights of one step of the contraction, 1 and 2: where the four entries that are not zero
+/// lie says which operand was read for which, whatever else is wrong.
+TEST_P(GramKernels, TwoWeightsMeetWhereTheyBelong) {
+  constexpr std::int64_t kLong = 200;
+  constexpr std::int64_t kShort = 130;
+  const std::vector<std::int64_t> few = {137};
+  const std::vector<std::int64_t> many = {0,  1,  2,  7,  8,  9,  15, 16,  17,  31,  32,
+                                          33, 47, 48, 63, 64, 65, 96, 127, 128, 129, 199};
+  for (const bool tall : {true, false}) {
+    for (const decode::Encoding& encoding :
+         {decode::plain_encoding(ElementType::kBF16), decode::fp8_block_encoding(128, 128),
+          decode::plain_encoding(ElementType::kF32)}) {
+      std::vector<HostMatrix> matrices;
+      for (const std::int64_t step : is_emulated() ? few : many) {
+        const std::int64_t one = step * 37 % kShort;
+        const std::int64_t two = (one + 65 + step % 3) % kShort;
+        matrices.push_back(HostMatrix::encoded(
+            encoding, tall ? kLong : kShort, tall ? kShort : kLong,
+            [=](std::int64_t row, std::int64_t col) {
+              const std::int64_t along = tall ? row : col;
+              const std::int64_t line = tall ? col : row;
+              return along != step ? 0.0F : line == one ? 1.0F : line == two ? 2.0F : 0.0F;
+            }));
+      }
+      std::vector<const HostMatrix*> batch;
+      for (const HostMatrix& matrix : matrices) {
+        batch.push_back(&matrix);
+      }
+      for (const ProductKernel kernel : product_kernels()) {
+        const Grams grams = form(batch, kernel, stream());
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          EXPECT_LE(relative_error(grams, i, batch[i]->gram()), kSumError)
+              << encoding.label << ", tall " << tall << ", kernel " << static_cast<int>(kernel)
+              << ", case " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(GramKernels, OneScalePerTensor) {
   expect_gram(HostMatrix::encoded(decode::fp8_block_encoding(200, 70), 200, 70, gaussian(3)),
               OperandKind::kBlockScaled, kSumError);
