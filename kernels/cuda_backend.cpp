@@ -45,6 +45,7 @@ std::uint64_t held_workspace(std::int64_t rows, std::int64_t cols) {
 CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels)
     : device_(device), kernels_(kernels) {
   check(cudaSetDevice(device_));
+  clear_trap_report();
   check(cudaGetDeviceProperties(&properties_, device_));
   traits_ = {.major = properties_.major,
              .minor = properties_.minor,
@@ -98,12 +99,12 @@ measure::BackendInfo CudaBackend::info() const {
     info.self_tests.push_back({name, test.passed, test.detail});
     if (!test.passed) {
       const Variant other = test.trial.variant == Variant::kFast ? Variant::kPlain : Variant::kFast;
+      const std::string instead =
+          known.has(test.trial.kernel, other)           ? trial_name({test.trial.kernel, other})
+          : test.trial.kernel == KernelUnderTest::kTail ? "a whole float64 spectrum"
+                                                        : "the libraries' route";
       info.notes.push_back("the kernel for " + name + " failed its self-test on this device (" +
-                           test.detail + "); " +
-                           (known.has(test.trial.kernel, other)
-                                ? trial_name({test.trial.kernel, other})
-                                : "the libraries' route") +
-                           " runs in its place");
+                           test.detail + "); " + instead + " runs in its place");
     }
   }
   return info;
@@ -296,15 +297,17 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
     const auto left = static_cast<std::int64_t>(batch.size() - first);
     const BatchSizes sizes = plan_batch(task, left, budget);
     std::unique_ptr<BatchSolver> solver;
+    if (!lane.account.admit(device_demand(task, sizes), lane_budget_)) {
+      lane.release();
+      continue;
+    }
     try {
       solver = std::make_unique<BatchSolver>(lane, kernels_, task, sizes, options);
     } catch (const OutOfMemory&) {
       // What the lane kept of other shapes may be in the way, or somebody else uses the device too.
       // No input was touched yet: the same is tried from nothing, then half of it, until one matrix
       // does not fit and plan_batch() says so.
-      lane.encoded.release();
-      lane.arena.release();
-      lane.results.release();
+      lane.release();
       if (is_bare) {
         budget /= 2;
       }

@@ -49,4 +49,5 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/two_stage.cpp)

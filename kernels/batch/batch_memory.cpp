@@ -46,7 +46,7 @@ std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
 
 /// What the solvers for the ends of a spectrum keep beside the arena.
 std::uint64_t end_bytes(const BatchTask& task, std::int64_t wide) {
-  const std::int64_t slab = task.row_chunks() ? task.chunk_rows() : task.cols;
+  const std::int64_t slab = task.slab_length();
   std::uint64_t bytes = 0;
   if (task.iterates()) {
     bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, task.projected_at_once(wide)) +
@@ -93,6 +93,8 @@ std::int64_t BatchTask::chunk_rows() const {
 
 std::int64_t BatchTask::chunk_count() const { return ceil_divide(rows, chunk_rows()); }
 
+std::int64_t BatchTask::slab_length() const { return row_chunks() ? chunk_rows() : cols; }
+
 std::int64_t BatchTask::eigen_piece(std::int64_t count) const {
   return device.multiprocessors > 0 ? std::min<std::int64_t>(count, device.multiprocessors) : count;
 }
@@ -108,8 +110,7 @@ std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
 }
 
 std::int64_t BatchTask::slice_bytes() const {
-  const std::int64_t length = row_chunks() ? chunk_rows() : cols;
-  return routes.sliced_gram ? static_cast<std::int64_t>(sliced_gram_bytes(p(), length)) : 0;
+  return routes.sliced_gram ? static_cast<std::int64_t>(sliced_gram_bytes(p(), slab_length())) : 0;
 }
 
 bool BatchTask::iterates() const { return is_fast && routes.has_top && !routes.first.is_float32(); }
@@ -118,7 +119,7 @@ bool BatchTask::wants_top() const { return iterates() || (routes.has_top && vect
 
 std::int64_t BatchTask::most_tail_values() const {
   const bool is_kept = routes.first.is_float32() || routes.strict.solver == SolverChoice::kTwoStage;
-  return is_kept && !is_fast ? kernels::most_tail_values(p()) : 0;
+  return is_kept && !is_fast && routes.keeps_factor ? kernels::most_tail_values(p()) : 0;
 }
 
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
@@ -214,10 +215,38 @@ std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch) {
   return count.used();
 }
 
+DeviceDemand device_demand(const BatchTask& task, const BatchSizes& sizes) {
+  return {.encoded = task.slot.total_bytes * static_cast<std::uint64_t>(sizes.batch),
+          .results = result_bytes(task, sizes.batch),
+          .arena = arena_bytes(task, sizes),
+          .library = library_allowance(task, sizes.wide),
+          .ends = end_bytes(task, sizes.wide)};
+}
+
 std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes) {
-  return task.slot.total_bytes * static_cast<std::uint64_t>(sizes.batch) +
-         result_bytes(task, sizes.batch) + arena_bytes(task, sizes) +
-         library_allowance(task, sizes.wide) + end_bytes(task, sizes.wide);
+  return device_demand(task, sizes).total();
+}
+
+bool LaneAccount::admit(const DeviceDemand& demand, std::uint64_t budget) {
+  const auto takes_same = [&](const DeviceDemand& one) {
+    return one.library == demand.library && one.ends == demand.ends;
+  };
+  const bool is_known = std::any_of(seen_.begin(), seen_.end(), takes_same);
+  DeviceDemand after = kept_;
+  after.encoded = std::max(after.encoded, demand.encoded);
+  after.results = std::max(after.results, demand.results);
+  after.arena = std::max(after.arena, demand.arena);
+  after.library = std::max(after.library, demand.library);
+  after.ends += is_known ? 0 : demand.ends;
+  if (!seen_.empty() && after.total() > budget) {
+    *this = {};
+    return false;
+  }
+  kept_ = after;
+  if (!is_known) {
+    seen_.push_back(demand);
+  }
+  return true;
 }
 
 BatchSizes plan_batch(const BatchTask& task, std::int64_t wanted, std::uint64_t budget) {

@@ -11,6 +11,7 @@
 #include "tridiagonal/two_stage.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace vindex::kernels {
 
@@ -31,6 +32,7 @@ struct BatchTask {
   /// Rows decoded at a time in float64; depends on the shape alone, since sums run in this order.
   std::int64_t chunk_rows() const;
   std::int64_t chunk_count() const;  ///< of a matrix
+  std::int64_t slab_length() const;  ///< along the long side, of a pass over the weights
   std::int64_t slice_bytes() const;  ///< that add_sliced_gram() works in; 0 where it does not
   bool iterates() const;             ///< `fast` by an iteration and a proof of its bounds
   bool wants_top() const;            ///< an iteration, for that or for vectors
@@ -120,9 +122,30 @@ struct QrPhase {
   double* values;
 };
 
-/// Device bytes of a batch of these sizes: encoded weights, results, arena. The libraries' own
-/// workspace is not counted, beyond an allowance for cuSOLVER's.
+/// Device bytes of a batch, by who keeps them between batches.
+struct DeviceDemand {
+  std::uint64_t encoded = 0, results = 0, arena = 0;  ///< an array each, which grows
+  std::uint64_t library = 0;                          ///< an allowance for cuSOLVER's workspace
+  std::uint64_t ends = 0;  ///< many arrays of the solvers for the ends of a spectrum
+  std::uint64_t total() const { return encoded + results + arena + library + ends; }
+};
+DeviceDemand device_demand(const BatchTask& task, const BatchSizes& sizes);
+/// Its total.
 std::uint64_t device_bytes(const BatchTask& task, const BatchSizes& sizes);
+
+/// What a lane has grown to over tasks of several shapes: each array to the largest that was asked
+/// for, so that together they may hold more than any task, and more than the lane's share.
+class LaneAccount {
+ public:
+  /// Whether a batch fits into `budget` beside what is kept. Where it does not, everything is to be
+  /// given back: the account is then empty, and the next call admits anything.
+  bool admit(const DeviceDemand& demand, std::uint64_t budget);
+
+ private:
+  std::vector<DeviceDemand> seen_;
+  DeviceDemand kept_;  ///< `ends` a sum: arrays of one shape may not serve another
+};
+
 std::uint64_t arena_bytes(const BatchTask& task, const BatchSizes& sizes);
 std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch);
 /// Of these, for the factorisations that prove bounds of `fast`.

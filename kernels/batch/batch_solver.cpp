@@ -33,6 +33,17 @@ constexpr SpectrumRoute kQrRoute = {.solver = SolverChoice::kQr};
 
 }  // namespace
 
+void Lane::release() {
+  check(cudaStreamSynchronize(solver.stream.get()));
+  check(cudaStreamSynchronize(copies.get()));
+  encoded.release();
+  arena.release();
+  results.release();
+  solver.work.release();
+  ends = std::make_unique<EndSolvers>();
+  account = {};
+}
+
 BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask& task,
                          const BatchSizes& sizes, const measure::MeasureOptions& options)
     : lane_(lane),
@@ -46,6 +57,9 @@ BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask
   arena_ = lane.arena.reserve(arena_bytes_);
   device_results_ = lane.results.reserve(result_bytes_);
   host_results_ = lane.host_results.reserve(result_bytes_);
+  if (task.most_tail_values() > 0) {
+    lane.ends->tail.reserve(task.p(), task.n(), task.slab_length(), task.device.multiprocessors);
+  }
 }
 
 void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t slab_bytes,

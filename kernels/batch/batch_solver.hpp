@@ -14,10 +14,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 namespace vindex::kernels {
+
+/// The solvers for the ends of a spectrum, each with memory of its own.
+struct EndSolvers {
+  FastSolver fast;
+  VectorSolver vectors;
+  TailSolver tail;
+};
 
 /// One concurrent call's streams, handles and memory. Kept between calls.
 struct Lane {
@@ -27,9 +35,11 @@ struct Lane {
   DeviceBuffer arena{"Gram matrices and their reductions"};
   DeviceBuffer results{"results"};
   PinnedBuffer host_results;
-  FastSolver fast;
-  VectorSolver vectors;
-  TailSolver tail;
+  std::unique_ptr<EndSolvers> ends = std::make_unique<EndSolvers>();
+  LaneAccount account;
+
+  /// Gives all memory of the device back; waits for it.
+  void release();
 };
 
 class BatchSolver {

@@ -107,16 +107,16 @@ void BatchSolver::tail_group(const Situation& situation, const KeptReduction& ke
                        .exponent = exponent,
                        .shift = shift_for(lost[i].before, exponent)});
   }
-  lane_.tail.start(handles(), kept, shape, members);
+  lane_.ends->tail.start(handles(), kernels_, kept, shape, members);
   std::vector<bool> is_open(group.size(), true);
   for (int pass = 0; pass < kMostPasses; ++pass) {
     for (std::size_t m = 0; m < group.size(); ++m) {
       if (is_open[m]) {
-        add_weights(lane_.tail, static_cast<std::int64_t>(m), lost[group[m]].index, std::nullopt,
-                    weights);
+        add_weights(lane_.ends->tail, static_cast<std::int64_t>(m), lost[group[m]].index,
+                    std::nullopt, weights);
       }
     }
-    lane_.tail.finish(handles());
+    lane_.ends->tail.finish(handles());
     for (std::size_t m = 0; m < group.size(); ++m) {
       if (is_open[m]) {
         const std::size_t i = group[m];
@@ -128,7 +128,7 @@ void BatchSolver::tail_group(const Situation& situation, const KeptReduction& ke
       break;
     }
     if (pass + 1 < kMostPasses) {
-      lane_.tail.correct(handles());
+      lane_.ends->tail.correct(handles());
     }
   }
 }
@@ -139,17 +139,17 @@ bool BatchSolver::take_member(const Situation& situation, const TailShape& shape
                               Finding& found) const {
   found = lost.before;
   found.tail_errors.clear();
-  if (!lane_.tail.is_sound(member)) {
+  if (!lane_.ends->tail.is_sound(member)) {
     return false;
   }
   std::vector<double> sigma;
-  for (const double square : lane_.tail.squares(member)) {
+  for (const double square : lane_.ends->tail.squares(member)) {
     sigma.push_back(std::sqrt(std::max(square, 0.0)));
   }
   const std::vector<double> square_errors =
       rounding_of(sigma, task_.p(), lost.before.sigma.front(), pass);
   if (!measure::take_tail({.sigma = sigma,
-                           .residuals = lane_.tail.residuals(member),
+                           .residuals = lane_.ends->tail.residuals(member),
                            .most_settled = settled_columns(shape, lost.lost),
                            .square_errors = square_errors},
                           lost.lost, lost.before, found)) {

@@ -46,13 +46,13 @@ void BatchSolver::add_together(std::span<const std::size_t> which, SignDraw flip
       }
       to += weights;
     }
-    lane_.fast.add(handles(), static_cast<std::int64_t>(first),
-                   {.weights = phase.weights,
-                    .over_rows = task_.row_chunks(),
-                    .first = 0,
-                    .length = task_.n(),
-                    .matrices = static_cast<std::int64_t>(part.size()),
-                    .stride = weights});
+    lane_.ends->fast.add(handles(), static_cast<std::int64_t>(first),
+                         {.weights = phase.weights,
+                          .over_rows = task_.row_chunks(),
+                          .first = 0,
+                          .length = task_.n(),
+                          .matrices = static_cast<std::int64_t>(part.size()),
+                          .stride = weights});
   }
 }
 
@@ -134,7 +134,7 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
     if (!matrices.empty()) {
       const Range range("filtered iteration");
       const StageClock::Span span(eigen_clock_, stream());
-      lane_.fast.search(handles(), matrices, task_.p(), task_.n());
+      lane_.ends->fast.search(handles(), matrices, task_.p(), task_.n());
       Indices searched;
       for (std::size_t i = 0; i < part.size(); ++i) {
         if (has_values(found[i].moments)) {
@@ -145,10 +145,11 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
         add_together(searched, flip, phase);
       } else {
         for (std::size_t i = 0; i < searched.size(); ++i) {
-          add_weights(lane_.fast, static_cast<std::int64_t>(i), searched[i], flip, phase.wide);
+          add_weights(lane_.ends->fast, static_cast<std::int64_t>(i), searched[i], flip,
+                      phase.wide);
         }
       }
-      values = lane_.fast.finish(handles(), !flip, proof_bytes(task_, sizes_.wide));
+      values = lane_.ends->fast.finish(handles(), !flip, proof_bytes(task_, sizes_.wide));
     }
     auto next = values.begin();
     for (Finding& one : found) {
@@ -187,9 +188,9 @@ void BatchSolver::vectors_of(const Indices& which) {
   Carver memory(arena_, arena_bytes_);
   const auto add_all = [&](const Float64Phase& phase) {
     for (std::int64_t i = 0; i < count; ++i) {
-      add_weights(lane_.vectors, i, which[static_cast<std::size_t>(i)], std::nullopt, phase);
+      add_weights(lane_.ends->vectors, i, which[static_cast<std::size_t>(i)], std::nullopt, phase);
     }
-    lane_.vectors.finish(handles());
+    lane_.ends->vectors.finish(handles());
   };
   if (task_.routes.has_top && !measure::are_dense_vectors(p, task_.vector_columns)) {
     const TopPhase phase(task_, count, memory);
@@ -198,7 +199,7 @@ void BatchSolver::vectors_of(const Indices& which) {
     for (const FastMatrix& matrix : form_top_grams(phase, which, std::nullopt, found)) {
       grams.push_back(matrix.gram);
     }
-    lane_.vectors.search(handles(), grams, p, task_.n(), task_.vector_columns);
+    lane_.ends->vectors.search(handles(), grams, p, task_.n(), task_.vector_columns);
     add_all(phase.wide);
   } else {
     const Float64Phase phase(
@@ -209,13 +210,14 @@ void BatchSolver::vectors_of(const Indices& which) {
       form_gram64(which[static_cast<std::size_t>(i)], std::nullopt, phase, phase.grams + i * p * p,
                   results.moments + i * task_.chunk_count());
     }
-    lane_.vectors.solve(handles(), phase.grams, count, p, task_.n(), task_.vector_columns);
+    lane_.ends->vectors.solve(handles(), phase.grams, count, p, task_.n(), task_.vector_columns);
     add_all(phase);
   }
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t index = which[static_cast<std::size_t>(i)];
     const bool short_is_right = task_.row_chunks() != batch_[index].transposed;
-    out_[index].vectors = lane_.vectors.triplets(handles(), i, options_.vectors, short_is_right);
+    out_[index].vectors =
+        lane_.ends->vectors.triplets(handles(), i, options_.vectors, short_is_right);
   }
 }
 

@@ -133,6 +133,8 @@ std::string_view kernel_name(KernelUnderTest kernel) {
       return "eigenvalues by cuSOLVER";
     case KernelUnderTest::kSlicedGram:
       return "gram in float64 by int8 products";
+    case KernelUnderTest::kTail:
+      return "the smallest values again";
   }
   return "unknown kernel";
 }
@@ -142,6 +144,8 @@ std::string trial_name(const KernelTrial& trial) {
   std::string name(kernel_name(trial.kernel));
   if (is_gram(trial.kernel)) {
     name += is_fast ? " by wgmma" : " by mma.sync";
+  } else if (trial.kernel == KernelUnderTest::kTail) {
+    name += is_fast ? ", behind tensor cores" : "";
   } else if (is_band(trial.kernel)) {
     name += is_fast ? " on tensor cores" : " without tensor cores";
   } else if (trial.kernel == KernelUnderTest::kLibraryEigen) {
@@ -300,6 +304,9 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
     plan.first = plan.strict;  // float64 by our own kernels beats the library's
   }
   plan.may_escalate = plan.first.is_float32();
+  plan.keeps_factor =
+      mode != Mode::kFast && (verdicts.has(KernelUnderTest::kTail, Variant::kPlain) ||
+                              verdicts.has(KernelUnderTest::kTail, Variant::kFast));
   return with_sound_library(plan, mode, verdicts);
 }
 
@@ -340,6 +347,11 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
       grams[1].push_back({kernel, Variant::kFast});
     }
   }
+  if (mode != Mode::kFast) {
+    // Behind the first reduction that is tried: what it keeps is the same for all.
+    std::vector<KernelTrial>& tried = bands[bands[0].empty() ? 1 : 0];
+    tried.push_back({KernelUnderTest::kTail, tried.front().variant});
+  }
   std::vector<KernelTrial> wanted = {{KernelUnderTest::kValues, Variant::kPlain},
                                      {KernelUnderTest::kChase, Variant::kPlain}};
   if (wants_sliced_gram(wish, device)) {
@@ -359,7 +371,7 @@ bool is_one_by_one(const TestVerdicts& verdicts) {
 }
 
 std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
-  const bool has_other = trial.variant == Variant::kFast;
+  const bool has_other = trial.variant == Variant::kFast && trial.kernel != KernelUnderTest::kTail;
   if (trial.kernel == KernelUnderTest::kLibraryEigen) {
     return "two-stage";
   }

@@ -43,14 +43,16 @@ enum class KernelUnderTest : std::uint8_t {
   kValues,
   kLibraryEigen,
   kSlicedGram,
+  kTail,
 };
-inline constexpr int kKernelsUnderTest = 10;
+inline constexpr int kKernelsUnderTest = 11;
 std::string_view kernel_name(KernelUnderTest kernel);
 KernelUnderTest gram_kernel(OperandKind kind);
 
-/// Gram kernels, band reductions and the library's eigenvalues come in two variants: a fast one
-/// (wgmma; tensor cores; XsyevBatched) and a plain one (mma.sync; multiply-add of the CUDA cores;
-/// Xsyevd one by one) that takes over where the fast one fails. Others are plain only.
+/// Gram kernels, band reductions (and tails behind them) and the library's eigenvalues come in two
+/// variants: a fast one (wgmma; tensor cores; XsyevBatched) and a plain one (mma.sync; multiply-add
+/// of the CUDA cores; Xsyevd one by one) that takes over where the fast one fails. Others are plain
+/// only.
 enum class Variant : std::uint8_t { kPlain, kFast };
 
 struct KernelTrial {
@@ -118,6 +120,7 @@ struct RoutePlan {
   SpectrumRoute first;        ///< tried on every matrix
   SpectrumRoute strict;       ///< for those whose first result is doubtful
   bool may_escalate = false;  ///< first and strict differ in accuracy
+  bool keeps_factor = false;  ///< reductions keep what a tail needs, since its kernels passed
   bool sliced_gram = false;   ///< float64 Gram matrices by int8 products (sliced_gram.hpp)
   /// Where the top of a spectrum is wanted (vectors; `fast` without a float32 `first`, which is all
   /// of `fast` otherwise) and the matrix is large enough for an iteration: whose Gram it works on.

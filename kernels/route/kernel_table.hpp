@@ -5,8 +5,11 @@
 
 #include "band/band_chase.hpp"
 #include "band/band_reduction.hpp"
+#include "band/band_turn.hpp"
 #include "gram/gram_batch.hpp"
 #include "gram/sliced_gram.hpp"
+#include "tail/band_inverse.hpp"
+#include "tail/tail_vectors.hpp"
 #include "tridiagonal/tridiagonal_values.hpp"
 
 namespace vindex::kernels {
@@ -20,6 +23,12 @@ struct KernelTable {
   decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;
   decltype(&chase_bands<double, double>) chase64 = &chase_bands<double, double>;
   decltype(&tridiagonal_values) values = &tridiagonal_values;
+  decltype(&turn_columns<float>) turn32 = &turn_columns<float>;
+  decltype(&turn_columns<double>) turn64 = &turn_columns<double>;
+  decltype(&factor_bands<float>) factor32 = &factor_bands<float>;
+  decltype(&factor_bands<double>) factor64 = &factor_bands<double>;
+  decltype(&solve_bands) solve = &solve_bands;
+  decltype(&column_norms) norms = &column_norms;
 };
 
 }  // namespace vindex::kernels

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <numbers>
 
 namespace vindex::kernels {
@@ -65,8 +66,13 @@ class Bench : private TestBench {
         case KernelUnderTest::kSlicedGram:
           try_sliced_gram(*this, verdict);
           break;
+        case KernelUnderTest::kTail:
+          try_tail(*this, route, verdict);
+          break;
       }
-    } catch (const DeviceError& error) {
+    } catch (const OutOfMemory&) {
+      throw;  // says nothing about a kernel
+    } catch (const std::exception& error) {
       return {trial, false, error.what()};
     }
     return {trial, verdict.passed(), verdict.detail()};

@@ -25,9 +25,9 @@ struct SelfTest {
 
 /// Makes the trials in their order on the lane's device, well under a second for all, and tells
 /// each verdict as soon as it is known, so that it outlives what a later kernel does to the device.
-/// A kernel that throws a DeviceError has failed. Waits for the stream. Returns the verdict after
-/// which nothing runs any more on this device in this process (an illegal address, a trap); trials
-/// behind it were not made. Errors: OutOfMemory.
+/// A kernel whose call throws, memory apart, has failed. Waits for the stream. Returns the verdict
+/// after which nothing runs any more on this device in this process (an illegal address, a trap);
+/// trials behind it were not made. Errors: OutOfMemory.
 [[nodiscard]] std::optional<SelfTest> run_self_tests(
     SolverLane& lane, const KernelTable& kernels, const DeviceTraits& device,
     std::span<const KernelTrial> wanted, const std::function<void(const SelfTest&)>& tell);

@@ -88,4 +88,9 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
 /// Float64 Gram matrices by int8 products, both ways, of one slab and of two.
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
+/// What the smallest values of a spectrum are found again by: the factor that a reduction by
+/// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in
+/// float32 and float64. In self_test_tail.cpp.
+void try_tail(TestBench& bench, BandRoute route, Verdict& verdict);
+
 }  // namespace vindex::kernels

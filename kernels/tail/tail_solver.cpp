@@ -1,14 +1,11 @@
 #include "tail/tail_solver.hpp"
 
-#include "band/band_turn.hpp"
-#include "tail/band_inverse.hpp"
-#include "tail/tail_vectors.hpp"
-
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
 
 namespace vindex::kernels {
@@ -91,10 +88,12 @@ TailSolver::Arrays TailSolver::arrays() {
   return {shape_, memory};
 }
 
-void TailSolver::start(const LibraryHandles& handles, const KeptReduction& kept,
-                       const TailShape& shape, std::span<const TailMember> members) {
+void TailSolver::start(const LibraryHandles& handles, const KernelTable& kernels,
+                       const KeptReduction& kept, const TailShape& shape,
+                       std::span<const TailMember> members) {
   expects(!members.empty() && static_cast<std::int64_t>(members.size()) <= shape.slots,
           "a slot for every matrix");
+  kernels_ = &kernels;
   kept_ = kept;
   shape_ = shape;
   used_ = static_cast<std::int64_t>(members.size());
@@ -136,13 +135,17 @@ void TailSolver::search(const LibraryHandles& handles, std::span<const TailMembe
                                    .n = shape_.p,
                                    .order = order,
                                    .slots = used_};
-  factor_bands(system, at.shifts, at.factors, at.band_info, handles.stream);
+  if constexpr (std::is_same_v<Real, float>) {
+    kernels_->factor32(system, at.shifts, at.factors, at.band_info, handles.stream);
+  } else {
+    kernels_->factor64(system, at.shifts, at.factors, at.band_info, handles.stream);
+  }
   double* const columns = at.block.block(at.inner);
   fill_start(columns, order, shape_.width, at.block.leading(), at.block.elements(), shape_.slots,
              handles.stream);
   for (int step = 0; step < kSteps; ++step) {
-    solve_bands(at.factors, order, used_, columns, at.block.leading(), at.block.elements(),
-                shape_.width, handles.stream);
+    kernels_->solve(at.factors, order, used_, columns, at.block.leading(), at.block.elements(),
+                    shape_.width, handles.stream);
     orthonormalise(handles, at.block, at.inner, shape_.slots, false, at.info);
   }
   // The first rows of the start are as good as any basis for slots that are not in use.
@@ -175,22 +178,23 @@ void TailSolver::turn(const LibraryHandles& handles, bool transposed, const doub
                                .leading = shape_.p,
                                .stride = shape_.p * shape_.width,
                                .rows = shape_.p};
-  const auto run = [&](auto* matrices, auto* scratch) {
-    turn_columns<std::remove_cvref_t<decltype(*matrices)>>({.matrices = matrices,
-                                                            .which = at.which,
-                                                            .order = at.block.p,
-                                                            .columns = shape_.width,
-                                                            .slots = used_,
-                                                            .transposed = transposed,
-                                                            .from = transposed ? outer : inner,
-                                                            .to = transposed ? inner : outer,
-                                                            .scratch = scratch},
-                                                           handles.stream);
+  const auto run = [&](auto* turn_columns, const auto* matrices, auto* scratch) {
+    turn_columns({.matrices = matrices,
+                  .which = at.which,
+                  .order = at.block.p,
+                  .columns = shape_.width,
+                  .slots = used_,
+                  .transposed = transposed,
+                  .from = transposed ? outer : inner,
+                  .to = transposed ? inner : outer,
+                  .scratch = scratch},
+                 handles.stream);
   };
   if (kept_.is_float32) {
-    run(static_cast<const float*>(kept_.matrices), reinterpret_cast<float*>(at.scratch));
+    run(kernels_->turn32, static_cast<const float*>(kept_.matrices),
+        reinterpret_cast<float*>(at.scratch));
   } else {
-    run(static_cast<const double*>(kept_.matrices), at.scratch);
+    run(kernels_->turn64, static_cast<const double*>(kept_.matrices), at.scratch);
   }
 }
 
@@ -198,7 +202,7 @@ void TailSolver::finish(const LibraryHandles& handles) {
   projection_.finish(handles);
   const Arrays at = arrays();
   const std::int64_t columns = used_ * shape_.width;
-  column_norms(projection_.residual(0), shape_.p, columns, at.norms, handles.stream);
+  kernels_->norms(projection_.residual(0), shape_.p, columns, at.norms, handles.stream);
   host_norms_.resize(static_cast<std::size_t>(columns));
   check(cudaMemcpyAsync(host_norms_.data(), at.norms, host_norms_.size() * sizeof(double),
                         cudaMemcpyDeviceToHost, handles.stream));
@@ -208,8 +212,8 @@ void TailSolver::finish(const LibraryHandles& handles) {
 void TailSolver::correct(const LibraryHandles& handles) {
   const Arrays at = arrays();
   turn(handles, true, projection_.residual(0), nullptr);
-  solve_bands(at.factors, at.block.p, used_, at.block.block(at.inner), at.block.leading(),
-              at.block.elements(), shape_.width, handles.stream);
+  kernels_->solve(at.factors, at.block.p, used_, at.block.block(at.inner), at.block.leading(),
+                  at.block.elements(), shape_.width, handles.stream);
   turn(handles, false, nullptr, at.outer);
   // Of slots that are not in use the scale is 0.
   subtract_correction(projection_.basis(0), at.scales, at.outer, shape_.p * shape_.width,
@@ -229,8 +233,11 @@ bool TailSolver::is_sound(std::int64_t member) const {
          std::all_of(own.begin(), own.end(), [](double value) { return std::isfinite(value); });
 }
 
-std::uint64_t TailSolver::device_bytes(std::int64_t p, std::int64_t n, std::int64_t slab_length,
-                                       int multiprocessors) {
+/// What matrices that lose up to most_tail_values(p) values take: bytes of `memory_`, and of the
+/// projection's arrays.
+std::pair<std::uint64_t, ProjectionBuffers> TailSolver::most_bytes(std::int64_t p, std::int64_t n,
+                                                                   std::int64_t slab_length,
+                                                                   int multiprocessors) {
   const std::int64_t most = most_tail_values(p);
   std::uint64_t own = 0;
   ProjectionBuffers buffers = {};
@@ -249,10 +256,20 @@ std::uint64_t TailSolver::device_bytes(std::int64_t p, std::int64_t n, std::int6
       buffers[i] = std::max(buffers[i], one[i]);
     }
   }
-  for (const std::uint64_t bytes : buffers) {
-    own += bytes;
-  }
-  return own;
+  return {own, buffers};
+}
+
+std::uint64_t TailSolver::device_bytes(std::int64_t p, std::int64_t n, std::int64_t slab_length,
+                                       int multiprocessors) {
+  const auto [own, buffers] = most_bytes(p, n, slab_length, multiprocessors);
+  return std::accumulate(buffers.begin(), buffers.end(), own);
+}
+
+void TailSolver::reserve(std::int64_t p, std::int64_t n, std::int64_t slab_length,
+                         int multiprocessors) {
+  const auto [own, buffers] = most_bytes(p, n, slab_length, multiprocessors);
+  (void)memory_.reserve(own);
+  projection_.reserve(buffers);
 }
 
 }  // namespace vindex::kernels

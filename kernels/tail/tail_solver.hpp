@@ -4,18 +4,21 @@
 // pass over the weights in float64; corrections where those are not exact enough. Why that is
 // enough stands in measure/tail_values.hpp, and the host sibling is host/cpu/tail.
 //
-// Nothing here is certain before the residuals of a pass say so, which is why these kernels need no
-// self-test: a wrong one costs the float64 spectrum that it was to save.
+// Nothing here is certain before the residuals of a pass say so: a kernel that is a little wrong
+// costs the float64 spectrum that it was to save. One that hangs, faults or harms the reduction
+// would cost more, so all are tried first (route/self_test_tail.cpp).
 //
 // Bits of a matrix do not depend on its neighbours: cuBLAS and cuSOLVER are always called for as
 // many matrices as there are slots, and slots follow from shape and device; our own kernels take
 // the slots in use.
 #pragma once
 
+#include "route/kernel_table.hpp"
 #include "top/weight_projection.hpp"
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace vindex::kernels {
@@ -52,9 +55,12 @@ std::int64_t settled_columns(const TailShape& shape, std::int64_t lost);
 /// wanted correct(), add() and finish() again. Keeps its device memory between batches.
 class TailSolver {
  public:
-  /// `members`: at most shape.slots; `kept` must stay. Waits for the stream.
-  void start(const LibraryHandles& handles, const KeptReduction& kept, const TailShape& shape,
-             std::span<const TailMember> members);
+  /// Takes the memory that device_bytes() counts at once, so that growing does not hold up what the
+  /// device does, and running out of it costs nothing that was read. Errors: OutOfMemory.
+  void reserve(std::int64_t p, std::int64_t n, std::int64_t slab_length, int multiprocessors);
+  /// `members`: at most shape.slots; `kept` and `kernels` must stay. Waits for the stream.
+  void start(const LibraryHandles& handles, const KernelTable& kernels, const KeptReduction& kept,
+             const TailShape& shape, std::span<const TailMember> members);
   void add(const LibraryHandles& handles, std::int64_t member, const WeightSlab& slab) {
     projection_.add(handles, member, slab);
   }
@@ -78,11 +84,15 @@ class TailSolver {
 
  private:
   struct Arrays;
+  static std::pair<std::uint64_t, ProjectionBuffers> most_bytes(std::int64_t p, std::int64_t n,
+                                                                std::int64_t slab_length,
+                                                                int multiprocessors);
   Arrays arrays();
   template <typename Real>
   void search(const LibraryHandles& handles, std::span<const TailMember> members);
   void turn(const LibraryHandles& handles, bool transposed, const double* from, double* to);
 
+  const KernelTable* kernels_ = nullptr;
   KeptReduction kept_;
   TailShape shape_;
   std::int64_t used_ = 0;

@@ -47,6 +47,14 @@ __global__ void residual_kernel(double* residual, const double* basis, const dou
 
 }  // namespace
 
+void WeightProjection::reserve(const ProjectionBuffers& bytes) {
+  DeviceBuffer* const buffers[] = {&start_buffer_, &sums_buffer_, &result_buffer_, &small_buffer_,
+                                   &image_buffer_};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    (void)buffers[i]->reserve(bytes[i]);
+  }
+}
+
 void WeightProjection::reserve(const ProjectionShape& shape) {
   shape_ = shape;
   const std::int64_t block = shape.short_side * shape.count;

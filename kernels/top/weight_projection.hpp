@@ -32,10 +32,15 @@ struct WeightSlab {
   std::int64_t matrices = 1, stride = 0;
 };
 
+/// Device bytes of each array that grows for itself.
+using ProjectionBuffers = std::array<std::uint64_t, 5>;
+
 /// In this order: start_*(), add() for every slab of every matrix, finish(). Keeps its device
 /// memory between batches.
 class WeightProjection {
  public:
+  /// Takes so much memory at once. Errors: OutOfMemory.
+  void reserve(const ProjectionBuffers& bytes);
   /// From float32 columns (SubspaceFinder), p x count each, on the device.
   void start(const LibraryHandles& handles, const ProjectionShape& shape,
              std::span<const float* const> columns);
@@ -82,9 +87,7 @@ class WeightProjection {
   SmallEigen eigen_;
 };
 
-/// Device bytes of each array that grows for itself, for `shape` and slabs of `length` of `at_once`
-/// matrices.
-using ProjectionBuffers = std::array<std::uint64_t, 5>;
+/// For `shape` and slabs of `length` of `at_once` matrices.
 ProjectionBuffers projection_buffers(const ProjectionShape& shape, std::int64_t length,
                                      std::int64_t at_once);
 /// Their sum.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <deque>
@@ -47,6 +48,7 @@ struct BulkCopy {
 };
 /// Under way in the block that this OS thread runs.
 thread_local std::vector<BulkCopy> copies;
+std::atomic<int> copies_until_the_lost_one = 0;
 
 /// A product that was issued and not waited for.
 struct Product {
@@ -200,6 +202,8 @@ void begin_block() {
   barriers_unfenced = false;
 }
 
+void lose_bulk_copy(int number) { copies_until_the_lost_one = number; }
+
 void meet_warp(const char* kind, std::source_location where) {
   constexpr std::uint32_t kAll = 0xFFFFFFFFU;
   if (existing_lanes() != kAll) {
@@ -306,6 +310,9 @@ void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barri
     emulated::fault("a bulk copy to barriers that no barrier_init_fence() made known", where);
   }
   emulated::poison(shared, static_cast<std::size_t>(bytes));
+  if (emulated::copies_until_the_lost_one > 0 && --emulated::copies_until_the_lost_one == 0) {
+    return;
+  }
   emulated::copies.push_back({shared, global, bytes, barrier});
   emulated::wake(barrier);
 }

@@ -23,6 +23,7 @@ BatchTask expert(std::int64_t rows, std::int64_t cols, bool is_float32) {
     task.routes.first.gram = GramChoice::kTensor32;
   }
   task.routes.may_escalate = is_float32;
+  task.routes.keeps_factor = true;
   task.slot.code_bytes = static_cast<std::size_t>(rows * cols);
   task.slot.total_bytes = task.slot.code_bytes + 4096;
   return task;
@@ -86,6 +87,32 @@ TEST(BatchMemory, PiecesAreWhatFillsADevice) {
   EXPECT_EQ(proved_fast(163840, 7168).projected_at_once(64), 1) << "it passes in pieces";
   const BatchTask wide = proved_fast(8192, 16384);
   EXPECT_EQ(wide.projected_at_once(64), 2) << "2 GiB of float64";
+}
+
+TEST(BatchMemory, TailsAreWantedWhereTheirKernelsAreTrusted) {
+  BatchTask task = expert(7168, 2048, true);
+  EXPECT_EQ(task.most_tail_values(), 128);
+  const std::uint64_t with = device_bytes(task, {.batch = 16, .wide = 8});
+  task.routes.keeps_factor = false;
+  EXPECT_EQ(task.most_tail_values(), 0);
+  EXPECT_LT(device_bytes(task, {.batch = 16, .wide = 8}), with);
+}
+
+TEST(LaneAccount, WhatEarlierShapesLeftMakesRoom) {
+  const DeviceDemand tall = {.encoded = 40, .results = 1, .arena = 30, .library = 5, .ends = 10};
+  const DeviceDemand wide = {.encoded = 10, .results = 2, .arena = 60, .library = 5, .ends = 12};
+  LaneAccount account;
+  EXPECT_TRUE(account.admit(tall, 1)) << "the first is what plan_batch() says of it";
+  account = {};
+  EXPECT_TRUE(account.admit(tall, 130));
+  EXPECT_TRUE(account.admit(tall, 130)) << "the same again takes nothing more";
+  EXPECT_TRUE(account.admit(wide, 130)) << "40 + 2 + 60 + 5 and both ends";
+  EXPECT_TRUE(account.admit(tall, 130));
+  account = {};
+  EXPECT_TRUE(account.admit(tall, 128));
+  EXPECT_FALSE(account.admit(wide, 128));
+  EXPECT_TRUE(account.admit(wide, 128)) << "everything was given back";
+  EXPECT_FALSE(account.admit(tall, 128));
 }
 
 TEST(BatchMemory, ChunksDependOnTheShapeAlone) {

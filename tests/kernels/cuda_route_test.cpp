@@ -203,33 +203,45 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string tensor64 = "band reduction in float64 on tensor cores";
   const std::string tensor32 = "band reduction in float32 on tensor cores";
   const std::string sliced = "gram in float64 by int8 products";
+  const std::string tail = "the smallest values again";
   const std::string comma = ", ";
+  const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
   EXPECT_EQ(trials("auto", Mode::kStrict),
-            first + comma + plain64 + comma + library + comma + tensor64);
-  EXPECT_EQ(trials("auto", Mode::kDefault), first + comma + plain64 + comma + plain32 + comma +
-                                                library + comma + grams(" by mma.sync") + comma +
-                                                tensor64 + comma + tensor32 + comma +
-                                                grams(" by wgmma"));
-  EXPECT_EQ(
-      trials("two-stage+gram-mma+band-plain", Mode::kDefault),
-      first + comma + plain64 + comma + plain32 + comma + library + comma + grams(" by mma.sync"));
-  EXPECT_EQ(
-      trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
-      first + comma + plain64 + comma + plain32 + comma + library + comma + grams(" by wgmma"));
+            first + comma + plain64 + comma + tail + comma + library + comma + tensor64);
+  const auto automatic = [&](const std::string& between) {
+    return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
+           comma + tensor64 + comma + tensor32 + comma + grams(" by wgmma");
+  };
+  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma));
+  EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
+  EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
+  EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by wgmma"));
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
-            first + comma + library + comma + tensor64);
+            first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
-  EXPECT_EQ(trials("auto", Mode::kDefault, kAda),
-            first + comma + plain64 + comma + plain32 + comma + library + comma +
-                grams(" by mma.sync") + comma + sliced + comma + tensor32);
+  EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain + comma + tail + comma +
+                                                      library + comma + grams(" by mma.sync") +
+                                                      comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
-            first + comma + plain64 + comma + plain32 + comma + library + comma + sliced + comma +
-                tensor32);
-  EXPECT_EQ(trials("auto", Mode::kFast), trials("auto", Mode::kDefault));
+            first + comma + plain + comma + library + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
                                                     grams(" by mma.sync") + comma + sliced);
+}
+
+TEST(CudaRoute, FactorsAreKeptWhereTailsAreTrusted) {
+  using K = KernelUnderTest;
+  EXPECT_TRUE(routes("auto", Mode::kDefault, all_but()).keeps_factor);
+  EXPECT_TRUE(routes("auto", Mode::kStrict, plain_of(K::kTail)).keeps_factor);
+  EXPECT_FALSE(routes("auto", Mode::kDefault, all_but({K::kTail})).keeps_factor);
+  EXPECT_EQ(routes("auto", Mode::kDefault, all_but({K::kTail})).first.method(),
+            "gram32+band32+cuda")
+      << "the route does without it";
+  EXPECT_FALSE(routes("auto", Mode::kFast, all_but()).keeps_factor) << "it has no tail";
+  EXPECT_FALSE(routes("library", Mode::kDefault, all_but()).keeps_factor);
 }
 
 TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
@@ -245,6 +257,8 @@ TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
   EXPECT_EQ(instead("auto", K::kGramHalf, Variant::kPlain), "library");
   EXPECT_EQ(instead("auto", K::kChase, Variant::kPlain), "library");
   EXPECT_EQ(instead("library", K::kLibraryEigen, Variant::kFast), "two-stage");
+  EXPECT_EQ(instead("auto", K::kTail, Variant::kPlain), "library");
+  EXPECT_EQ(instead("two-stage+band-tensor", K::kTail, Variant::kFast), "library");
 }
 
 TEST(CudaRoute, ALibraryThatIsWrongBothWaysIsNotUsed) {

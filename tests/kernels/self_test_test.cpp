@@ -16,6 +16,7 @@
 #include <emulated/device.hpp>
 #include <emulated/execution.hpp>
 #include <numbers>
+#include <stdexcept>
 
 namespace vindex::test {
 namespace {
@@ -152,6 +153,34 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   EXPECT_NE(thrown[0].detail.find("no such kernel image"), std::string::npos);
 }
 
+TEST(SelfTests, AGramThatIsWrongSaysWhere) {
+  KernelTable table;
+  table.gram = wrong_gram;
+  const auto told = tests_of(table, {{KernelUnderTest::kGramBfloat16, Variant::kPlain}});
+  EXPECT_FALSE(told[0].passed);
+  EXPECT_NE(told[0].detail.find("1 wrong, first at (0, 35)"), std::string::npos) << told[0].detail;
+  EXPECT_NE(told[0].detail.find("by 64 x 64: (0, 0) 1; by row modulo 8: 1 0 0 0 0 0 0 0"),
+            std::string::npos)
+      << told[0].detail;
+}
+
+TEST(SelfTests, WhateverAKernelsCallThrowsIsItsVerdict) {
+  KernelTable table;
+  table.values = [](const double*, const double*, std::int64_t, std::int64_t, ValueOrder, double*,
+                    int*, cudaStream_t,
+                    std::int64_t) { throw std::logic_error("a promise that does not hold"); };
+  const auto told = tests_of(table, {{KernelUnderTest::kValues, Variant::kPlain},
+                                     {KernelUnderTest::kChase, Variant::kPlain}});
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_FALSE(told[0].passed);
+  EXPECT_EQ(told[0].detail, "a promise that does not hold");
+  EXPECT_TRUE(told[1].passed) << "the next is tried";
+  table.values = [](const double*, const double*, std::int64_t, std::int64_t, ValueOrder, double*,
+                    int*, cudaStream_t, std::int64_t) { throw OutOfMemory("device memory", 7); };
+  EXPECT_THROW((void)tests_of(table, {{KernelUnderTest::kValues, Variant::kPlain}}), OutOfMemory)
+      << "says nothing about a kernel";
+}
+
 TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
   const StickyErrors sticky;
   KernelTable table;
@@ -184,6 +213,27 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
   emulated::reset_device();  // a new process
   CudaBackend backend(0, table);
   EXPECT_EQ(small.measured_by(backend, "two-stage+gram-mma").method, "gram32+band32+cuda");
+}
+
+TEST(SelfTests, AnOperandThatNeverComesIsToldOfByStage) {
+  const StickyErrors sticky;
+  const KernelTable table;
+  CudaBackend backend(0, table);
+  emulated::lose_bulk_copy(7);
+  try {
+    backend.prepare({});
+    FAIL() << "the trap was not noticed";
+  } catch (const DeviceError& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("gram of block-scaled fp8 by wgmma broke this process's hold"),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find("a kernel ended itself: operands did not come (stage "), std::string::npos)
+        << said;
+    EXPECT_NE(said.find("of matrix 0, thread "), std::string::npos) << said;
+  }
+  emulated::lose_bulk_copy(0);
+  clear_trap_report();
 }
 
 TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {

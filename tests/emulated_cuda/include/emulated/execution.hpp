@@ -82,6 +82,9 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
 /// them anew at each launch, which shows races.
 void set_schedule_seed(std::uint64_t seed);
 
+/// Makes the `number`th bulk copy from now on, 1 the next, one that never lands. 0: none.
+void lose_bulk_copy(int number);
+
 /// How many launches have run, for tests that count them.
 std::uint64_t launch_count();
 
