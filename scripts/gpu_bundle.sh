@@ -8,7 +8,7 @@ own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresol
 own_cuda='/(libcuda|libcublas|libcublasLt|libcusolver|libcusparse|libnvJitLink|libcudart)\.so'
 
 libraries_of() {
-  LD_LIBRARY_PATH="$cuda_folders" ldd "$@" 2>/dev/null | awk '/=> \// {print $3}' | sort -u
+  LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$cuda_folders" ldd "$@" 2>/dev/null | awk '/=> \// {print $3}' | sort -u
 }
 
 bundle() {
@@ -36,18 +36,20 @@ bundle() {
 #!/bin/sh
 # The program with the libraries that travel with it; other programs keep the machine's own.
 here="$(cd "$(dirname "$0")" && pwd)"
-LD_LIBRARY_PATH="$here/lib:$VINDEX_CUDA_FOLDERS" exec "$here/programs/vindex" "$@"
+LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$VINDEX_CUDA_FOLDERS" exec "$here/programs/vindex" "$@"
 WRAPPER
   chmod +x "$stage/vindex"
   git describe --always --dirty >"$stage/commit"
   newest="$(objdump -T "$stage"/programs/* "$stage"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
   echo "needs the C library $newest or newer"
   try_bundle "$stage"
-  tar -czf bundle/bundle.tar.gz -C bundle vindex-gpu
+  # Kernels of three architectures in three programs: gzip leaves twice as much, too much to be carried.
+  XZ_OPT=-T0 tar -cJf bundle/unfinished.tar.xz -C bundle vindex-gpu
+  mv bundle/unfinished.tar.xz bundle/bundle.tar.xz
   rm -rf "$stage"
-  du -h bundle/bundle.tar.gz
+  du -h bundle/bundle.tar.xz
   local bytes
-  bytes="$(( $(stat -c %s bundle/bundle.tar.gz) + $(git ls-files -z | du -cb --files0-from=- | tail -n 1 | cut -f 1) ))"
+  bytes="$(( $(stat -c %s bundle/bundle.tar.xz) + $(git ls-files -z | du -cb --files0-from=- | tail -n 1 | cut -f 1) ))"
   echo "with the tracked files $((bytes >> 20)) MiB"
   ((bytes < 64 << 20)) || { echo "gpu_check: more than 64 MiB" >&2; return 1; }
 }
@@ -56,7 +58,7 @@ WRAPPER
 # the C library.
 try_bundle() {
   local stage="$1" strangers root
-  strangers="$(LD_LIBRARY_PATH="$stage/lib:$cuda_folders" ldd "$stage"/programs/* "$stage"/lib/* |
+  strangers="$(LD_LIBRARY_PATH="$stage/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$cuda_folders" ldd "$stage"/programs/* "$stage"/lib/* |
     awk '/not found/ {print $1} /=> \// {print $3}' | sort -u |
     grep -vE "$own_system|$own_cuda|$(printf '%s' "$stage/lib")" || true)"
   if [[ -n "$strangers" ]]; then

@@ -41,7 +41,21 @@ struct Options {
   int samples = 7;
   std::vector<std::string> only;
   bool json = false;
+  double hold = 0.0;
 };
+
+/// Keeps a context on the device for so long, that other processes find its driver awake.
+int hold_device(int device, double seconds) {
+  probe::check(cudaSetDevice(device));
+  probe::check(cudaFree(nullptr));
+  fmt::print("gpu_probe: a context is held\n");
+  std::fflush(stdout);
+  const double end = bench::wall_seconds() + seconds;
+  while (bench::wall_seconds() < end) {
+    ::usleep(100'000);
+  }
+  return 0;
+}
 
 /// Facts of the device and one line per row, written to `out` by the process of a group.
 [[noreturn]] void run_group(const Group& group, const Options& options, double seconds, int out) {
@@ -180,8 +194,15 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(names));
   app.add_flag("--json", options.json, "One JSON document with every sample (vindex-bench/1)");
+  app.add_option("--hold", options.hold,
+                 "Nothing but a context on the device, for so many seconds: beside many short "
+                 "processes, each of which would wake the driver")
+      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
+    if (options.hold > 0.0) {
+      return hold_device(options.device, options.hold);
+    }
     bench::Report report{.commit = run::program_commit(),
                          .command = bench::command_text({argv, argv + argc}),
                          .host = bench::host_facts("none")};
