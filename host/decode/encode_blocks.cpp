@@ -140,28 +140,21 @@ void encode(const float* values, std::uint8_t* bytes) {
 template <typename Block>
 bool put_one(std::uint8_t* bytes, int index, float value) {
   using Codes = CodesOf<Block>;
+  if (Block::decode_one(bytes, index) == value) {
+    return true;  // under a scale of zero too, which nothing can be divided by
+  }
   const auto& block = *reinterpret_cast<const Block*>(bytes);
-  const float scale = half_to_float(load_as<std::uint16_t>(block.d));
-  float minimum = 0.0F;
+  const double scale = half_to_float(load_as<std::uint16_t>(block.d));
+  double minimum = 0.0;
   if constexpr (kHasMinimum<Block>) {
     minimum = half_to_float(load_as<std::uint16_t>(block.m));
   }
-  if (Block::decode_one(bytes, index) == value) {
-    return true;
-  }
-  const double wanted = std::nearbyint((static_cast<double>(value) - static_cast<double>(minimum)) /
-                                       static_cast<double>(scale)) +
-                        Codes::kZero;
-  if (!(wanted >= 0.0 && wanted < Codes::kCodes)) {
+  const double code =
+      std::nearbyint((static_cast<double>(value) - minimum) / scale) + double{Codes::kZero};
+  if (!(code >= 0.0 && code < double{Codes::kCodes})) {
     return false;
   }
-  std::uint8_t changed[Block::kBytes];
-  std::memcpy(changed, bytes, Block::kBytes);
-  Codes::put(changed, index, static_cast<int>(wanted));
-  if (Block::decode_one(changed, index) != value) {
-    return false;
-  }
-  std::memcpy(bytes, changed, Block::kBytes);
+  Codes::put(bytes, index, static_cast<int>(code));
   return true;
 }
 
@@ -186,7 +179,7 @@ float block_step(ElementType type, const std::uint8_t* block) {
   });
 }
 
-bool put_exactly(ElementType type, std::uint8_t* block, int index, float value) {
+bool put_nearest(ElementType type, std::uint8_t* block, int index, float value) {
   return visit_block(
       type, [&]<typename Block>(Block /*type*/) { return put_one<Block>(block, index, value); });
 }

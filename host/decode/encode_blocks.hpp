@@ -23,8 +23,8 @@ void decode_block(ElementType type, const std::uint8_t* block, float* values);
 /// Gap between neighbouring weights of a block: the magnitude of its scale.
 float block_step(ElementType type, const std::uint8_t* block);
 
-/// Gives weight `index` the code that stands for exactly `value` under the block's scale and
-/// minimum; false, and nothing done, where there is none.
-bool put_exactly(ElementType type, std::uint8_t* block, int index, float value);
+/// Gives weight `index` the code nearest to `value` under the block's scale and minimum (ties to
+/// even); false, and nothing done, where `value` is more than half a step beyond all codes.
+bool put_nearest(ElementType type, std::uint8_t* block, int index, float value);
 
 }  // namespace vindex::decode

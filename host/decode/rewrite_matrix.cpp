@@ -18,7 +18,8 @@
 namespace vindex::decode {
 namespace {
 
-constexpr float kLargestE4m3 = 448.0F;
+/// The largest code, 448, and half the step below it.
+constexpr float kBeyondE4m3 = 464.0F;
 
 bool is_plain_number(ElementType type) {
   return type == ElementType::kF64 || type == ElementType::kF32 || type == ElementType::kF16 ||
@@ -28,6 +29,23 @@ bool is_plain_number(ElementType type) {
 bool same_bits(const float* a, const float* b, std::int64_t count) {
   return std::memcmp(a, b, static_cast<std::size_t>(count) * sizeof(float)) == 0;
 }
+
+/// How a block could be written under a scale.
+struct Fit {
+  bool holds = true;   ///< every new weight is within half a step of a code
+  double error = 0.0;  ///< squared distance to the new weights
+  double scale = 0.0;
+};
+
+/// Whether a block's own scale stays: a new one has to be less than half of it and to halve the
+/// rounding error. The first alone would move the weights of a block that has room to spare for the
+/// least of edits, the second alone would go by the luck of the rounding.
+bool keeps_scale(const Fit& own, const Fit& anew) {
+  const bool is_finer = std::fabs(anew.scale) < 0.5 * std::fabs(own.scale);
+  return own.holds && !(is_finer && own.error > 4.0 * anew.error);
+}
+
+double squared(double value) { return value * value; }
 
 /// One call: old and new weights, and the bytes under work, which begin as the original's.
 class Rewriter {
@@ -151,23 +169,42 @@ class Rewriter {
     ++counts_.encoded;
   }
 
-  void ggml_block(const Area& area) {
-    const auto bytes = element_type_row(encoding_.type).block_bytes;
-    std::uint8_t* const block = codes_ + area.row * row_bytes_ + area.col / kBlockWeights * bytes;
-    std::uint8_t patched[64];
-    std::memcpy(patched, block, static_cast<std::size_t>(bytes));
-    const float* const values = new_at(area.row, area.col);
-    bool exact = true;
-    for (int i = 0; i < kBlockWeights && exact; ++i) {
-      exact =
-          !changed(area.row, area.col + i) || put_exactly(encoding_.type, patched, i, values[i]);
+  /// A block under its own scale: the same bytes, or some new codes.
+  void count_kept(bool same_bytes) { ++(same_bytes ? counts_.kept : counts_.patched); }
+
+  static Fit fit_of(ElementType type, const std::uint8_t* block, const float* values) {
+    float decoded[kBlockWeights];
+    decode_block(type, block, decoded);
+    Fit fit;
+    fit.scale = block_step(type, block);
+    for (int i = 0; i < kBlockWeights; ++i) {
+      fit.error += squared(static_cast<double>(decoded[i]) - static_cast<double>(values[i]));
     }
-    if (exact) {
-      std::memcpy(block, patched, static_cast<std::size_t>(bytes));
-      ++counts_.patched;
+    return fit;
+  }
+
+  void ggml_block(const Area& area) {
+    const auto bytes = static_cast<std::size_t>(element_type_row(encoding_.type).block_bytes);
+    std::uint8_t* const block =
+        codes_ + area.row * row_bytes_ + area.col / kBlockWeights * static_cast<int>(bytes);
+    const float* const values = new_at(area.row, area.col);
+    std::uint8_t patched[64];
+    std::memcpy(patched, block, bytes);
+    bool holds = true;
+    for (int i = 0; i < kBlockWeights && holds; ++i) {
+      holds =
+          !changed(area.row, area.col + i) || put_nearest(encoding_.type, patched, i, values[i]);
+    }
+    Fit kept = fit_of(encoding_.type, patched, values);
+    kept.holds = holds;
+    std::uint8_t anew[64];
+    encode_block(encoding_.type, values, anew);
+    if (keeps_scale(kept, fit_of(encoding_.type, anew, values))) {
+      count_kept(std::memcmp(block, patched, bytes) == 0);
+      std::memcpy(block, patched, bytes);
       return;
     }
-    encode_block(encoding_.type, values, block);
+    std::memcpy(block, anew, bytes);
     float decoded[kBlockWeights];
     decode_block(encoding_.type, block, decoded);
     for (int i = 0; i < kBlockWeights; ++i) {
@@ -189,65 +226,83 @@ class Rewriter {
   void fp8_block(const Area& area) {
     std::uint8_t* const scale_bytes = scale_at(area, sizeof(float));
     const auto scale = load_as<float>(scale_bytes);
-    std::vector<std::uint8_t> codes(static_cast<std::size_t>(area.rows * area.cols));
-    bool exact = true;
-    float largest = 0.0F;
+    const auto count = static_cast<std::size_t>(area.rows * area.cols);
+    std::vector<std::uint8_t> patched(count);
+    Fit kept{.scale = scale};
+    bool same_bytes = true;
     std::size_t at = 0;
     for (std::int64_t row = area.row; row < area.row + area.rows; ++row) {
       for (std::int64_t col = area.col; col < area.col + area.cols; ++col, ++at) {
-        const float value = *new_at(row, col);
-        largest = std::max(largest, std::fabs(value));
-        codes[at] = codes_[row * row_bytes_ + col];
-        if (changed(row, col)) {
-          codes[at] = encode_e4m3(value / scale);
-          exact = exact && e4m3_to_float(codes[at]) * scale == value;
+        patched[at] = codes_[row * row_bytes_ + col];
+        if (!changed(row, col)) {
+          continue;
         }
+        const float value = *new_at(row, col);
+        const float code = value / scale;
+        kept.holds = kept.holds && std::fabs(code) <= kBeyondE4m3;
+        same_bytes = same_bytes && encode_e4m3(code) == patched[at];
+        patched[at] = encode_e4m3(code);
+        kept.error += squared(static_cast<double>(e4m3_to_float(patched[at]) * scale) -
+                              static_cast<double>(value));
       }
     }
-    const float room = kLargestE4m3 * scale;
-    const bool keeps_scale =
-        scale > 0.0F && std::isfinite(scale) && largest <= room && (exact || largest > room / 2.0F);
-    if (!keeps_scale) {
-      const Encoding block = fp8_block_encoding(encoding_.block_rows, encoding_.block_cols);
-      encode_matrix(block, new_at(area.row, area.col), area.rows, area.cols, stride_,
-                    std::as_writable_bytes(std::span(codes)),
-                    std::as_writable_bytes(std::span(scale_bytes, sizeof(float))));
+    std::vector<std::uint8_t> anew(count);
+    std::uint8_t new_scale[sizeof(float)];
+    const Encoding block = fp8_block_encoding(encoding_.block_rows, encoding_.block_cols);
+    const EncodingLoss loss = encode_matrix(block, new_at(area.row, area.col), area.rows, area.cols,
+                                            stride_, std::as_writable_bytes(std::span(anew)),
+                                            std::as_writable_bytes(std::span(new_scale)));
+    const bool keeps =
+        keeps_scale(kept, {.error = loss.squared_error, .scale = load_as<float>(new_scale)});
+    if (keeps) {
+      count_kept(same_bytes);
+    } else {
+      std::memcpy(scale_bytes, new_scale, sizeof new_scale);
+      ++counts_.encoded;
     }
+    const std::uint8_t* const codes = keeps ? patched.data() : anew.data();
     for (std::int64_t row = 0; row < area.rows; ++row) {
-      std::memcpy(codes_ + (area.row + row) * row_bytes_ + area.col, codes.data() + row * area.cols,
+      std::memcpy(codes_ + (area.row + row) * row_bytes_ + area.col, codes + row * area.cols,
                   static_cast<std::size_t>(area.cols));
     }
-    ++(keeps_scale ? counts_.patched : counts_.encoded);
   }
 
   void int4_group(const Area& area) {
     std::uint8_t* const scale_bytes = scale_at(area, sizeof(std::uint16_t));
-    const float scale = bfloat16_to_float(load_as<std::uint16_t>(scale_bytes));
+    const double scale = bfloat16_to_float(load_as<std::uint16_t>(scale_bytes));
     std::uint8_t* const group = codes_ + area.row * row_bytes_ + area.col / 2;
     std::vector<std::uint8_t> patched(group, group + area.cols / 2);
-    bool exact = true;
-    for (std::int64_t i = 0; i < area.cols && exact; ++i) {
+    Fit kept{.scale = scale};
+    for (std::int64_t i = 0; i < area.cols && kept.holds; ++i) {
       if (!changed(area.row, area.col + i)) {
         continue;
       }
-      const float value = *new_at(area.row, area.col + i);
-      const float code = std::nearbyint(value / scale);
-      exact = code >= -8.0F && code <= 7.0F && code * scale == value;
-      if (exact) {
+      const double value = *new_at(area.row, area.col + i);
+      const double code = std::nearbyint(value / scale);
+      kept.holds = code >= -8.0 && code <= 7.0;
+      if (kept.holds) {
         std::uint8_t& pair = patched[static_cast<std::size_t>(i / 2)];
         const int shift = static_cast<int>(i % 2) * 4;
         pair = static_cast<std::uint8_t>((pair & ~(15 << shift)) |
                                          ((static_cast<int>(code) + 8) << shift));
+        kept.error += squared(code * scale - value);
       }
     }
-    if (!exact) {
-      const Encoding encoding = packed_int_encoding(4, static_cast<std::int32_t>(area.cols));
-      encode_matrix(encoding, new_at(area.row, area.col), 1, area.cols, area.cols,
-                    std::as_writable_bytes(std::span(patched)),
-                    std::as_writable_bytes(std::span(scale_bytes, sizeof(std::uint16_t))));
+    std::vector<std::uint8_t> anew(patched.size());
+    std::uint8_t new_scale[sizeof(std::uint16_t)];
+    const Encoding encoding = packed_int_encoding(4, static_cast<std::int32_t>(area.cols));
+    const EncodingLoss loss = encode_matrix(encoding, new_at(area.row, area.col), 1, area.cols,
+                                            area.cols, std::as_writable_bytes(std::span(anew)),
+                                            std::as_writable_bytes(std::span(new_scale)));
+    const float finer = bfloat16_to_float(load_as<std::uint16_t>(new_scale));
+    if (keeps_scale(kept, {.error = loss.squared_error, .scale = finer})) {
+      count_kept(std::equal(patched.begin(), patched.end(), group));
+      std::memcpy(group, patched.data(), patched.size());
+      return;
     }
-    std::memcpy(group, patched.data(), patched.size());
-    ++(exact ? counts_.patched : counts_.encoded);
+    std::memcpy(group, anew.data(), anew.size());
+    std::memcpy(scale_bytes, new_scale, sizeof new_scale);
+    ++counts_.encoded;
   }
 
   const EncodedMatrix& original_;

@@ -1,6 +1,6 @@
 #include "conformance_files.hpp"
 #include "decode_support.hpp"
-#include "support/encoded_weights.hpp"
+#include "rewrite_support.hpp"
 #include "support/expect_error.hpp"
 
 #include <vindex/decode/rewrite_matrix.hpp>
@@ -16,45 +16,6 @@
 
 namespace vindex::decode {
 namespace {
-
-using vindex::testing::encoded_weights;
-using vindex::testing::EncodedWeights;
-
-const std::string kWhere = "tensor \"w\"";
-
-std::vector<float> normals(std::int64_t count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> draw;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  std::generate(values.begin(), values.end(), [&] { return draw(random); });
-  return values;
-}
-
-/// `original` with `values`; `counts` says how.
-EncodedWeights rewritten(const EncodedWeights& original, const std::vector<float>& values,
-                         RewriteCounts* counts = nullptr) {
-  EncodedWeights out = original;
-  const RewriteCounts done =
-      rewrite_matrix(original.view(), values.data(), original.cols, out.codes, out.scales, kWhere);
-  if (counts != nullptr) {
-    *counts = done;
-  }
-  return out;
-}
-
-const std::vector<Encoding>& scaled_encodings() {
-  static const std::vector<Encoding> encodings = {
-      plain_encoding(ElementType::kQ4_0), plain_encoding(ElementType::kQ4_1),
-      plain_encoding(ElementType::kQ5_0), plain_encoding(ElementType::kQ5_1),
-      plain_encoding(ElementType::kQ8_0), fp8_block_encoding(128, 128),
-      packed_int_encoding(4, 32)};
-  return encodings;
-}
-
-std::int64_t block_width(const Encoding& encoding) {
-  return encoding.scheme == Scheme::kPlain ? element_type_row(encoding.type).block_elements
-                                           : encoding.block_cols;
-}
 
 /// Whether every weight outside the block of (row, col) has the same bits.
 bool others_kept(const EncodedWeights& before, const EncodedWeights& after, std::int64_t row,
@@ -200,7 +161,7 @@ TEST(RewriteMatrix, DoublesThatDidNotChangeKeepWhatAFloatCannotHold) {
   EXPECT_EQ(after.weights()[1], 2.0F);
 }
 
-TEST(RewriteMatrix, AnFp8BlockKeepsItsScaleWhileItsLargestWeightStaysInTheUpperBinade) {
+TEST(RewriteMatrix, AnFp8BlockKeepsItsScaleWhileItsCodesHoldTheNewWeights) {
   const EncodedWeights before =
       encoded_weights(fp8_block_encoding(128, 128), 128, 128, normals(128 * 128, 6));
   auto values = before.weights();
@@ -213,11 +174,16 @@ TEST(RewriteMatrix, AnFp8BlockKeepsItsScaleWhileItsLargestWeightStaysInTheUpperB
   EXPECT_NEAR(got[77], 0.123F, 0.123F / 16);
   values[77] = got[77];
   EXPECT_TRUE(testing::same_weights(got, values));
-  for (float& value : values) {
-    value *= 0.4F;
+  // Floating-point codes are as fine a binade further down, and coarse sixteen down.
+  for (const float shrunk : {0.4F, 0x1p-16F}) {
+    std::vector<float> less = normals(128 * 128, 12);
+    for (float& value : less) {
+      value *= shrunk;
+    }
+    rewritten(before, less, &counts);
+    EXPECT_EQ(counts.patched, shrunk == 0.4F ? 1 : 0);
+    EXPECT_EQ(counts.encoded, shrunk == 0.4F ? 0 : 1);
   }
-  rewritten(before, values, &counts);
-  EXPECT_EQ(counts.encoded, 1);
 }
 
 TEST(RewriteMatrix, RowSlabsTogetherAreTheWholeMatrix) {

@@ -2,11 +2,11 @@
 // bytes:
 //   plain numbers   (F64 F32 F16 BF16) a weight whose bits are the same
 //   blocks, groups  (every other decodable encoding) a block in which no weight's bits changed
-// Where a block changed, its old scale stays if every new weight is an exact multiple of it (a
-// weight set to zero, weights that changed places): the neighbours are then the same to the bit.
-// Else the block is encoded anew by decode/encode.hpp's encoder. A block of 8-bit floats keeps its
-// scale also where its largest weight stays within the scale's upper binade: new codes are as fine
-// as they would be under a new scale, and the other weights keep their bits.
+// Where a block changed, its scale stays while its codes can hold the new weights: each of those is
+// within half a step of a code, and a new scale would not be less than half of it and halve the
+// block's rounding error (weights that became much smaller). Weights that did not change are then
+// the same to the bit, and a change below half a step leaves the bytes as they were. Else the block
+// is encoded anew by decode/encode.hpp's encoder.
 #pragma once
 
 #include <vindex/decode/encoding.hpp>
@@ -20,7 +20,7 @@ namespace vindex::decode {
 
 /// How the blocks (of plain numbers: weights) of a matrix were written.
 struct RewriteCounts {
-  std::int64_t kept = 0;     ///< nothing changed: the same bytes
+  std::int64_t kept = 0;     ///< the same bytes
   std::int64_t patched = 0;  ///< some codes are new, scale and other codes are the same
   std::int64_t encoded = 0;  ///< new codes under a new scale
   void add(const RewriteCounts& other);
