@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <ctime>
 #include <dirent.h>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace vindex {
@@ -67,7 +69,8 @@ void remove_in(const std::string& folder, std::string_view of) {
     const bool ours = owner.host == host_name();
     if (ours ? process_is_gone(owner.pid, owner.start)
              : std::time(nullptr) - status.st_mtime > kForeignSeconds) {
-      ::unlink(path.c_str());
+      std::error_code ignored;  // what cannot be removed goes with the next run
+      std::filesystem::remove_all(path, ignored);
     }
   }
 }

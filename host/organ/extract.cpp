@@ -138,7 +138,7 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
   }
   write::OutputFolder folder(settings.output);
   if (!settings.by_reference) {
-    require_free_space(settings.output + "/.", report.bytes);
+    folder.require_space(report.bytes);
     write_organs(*source, settings, tensors, folder, report);
   } else if (settings.digests) {
     digest_tensors(*source, settings, tensors);

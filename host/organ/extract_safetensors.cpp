@@ -123,7 +123,7 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
   count_tensors(tensors, report);
 
   write::OutputFolder folder(settings.output);
-  require_free_space(settings.output + "/.", report.bytes);
+  folder.require_space(report.bytes);
   write::CopyTally tally;
   std::vector<write::RangeCopier> copiers(extraction_threads(settings),
                                           write::RangeCopier(tally, settings.stop));

@@ -4,6 +4,7 @@
 #include <vindex/write/output_folder.hpp>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <sys/stat.h>
@@ -21,36 +22,67 @@ namespace fs = std::filesystem;
                     std::string("cannot ") + action + " " + printable(path));
 }
 
+[[noreturn]] void refuse_content(const std::string& path) {
+  throw OutputError("E-OUTPUT-NOT-EMPTY", "the folder " + printable(path) +
+                                              " is not empty; name a new one, or empty it first");
+}
+
+/// Those that are empty, the last first.
+void remove_folders(const std::vector<std::string>& folders) {
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    ::rmdir(folder->c_str());
+  }
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(std::string path) : path_(std::move(path)) {
-  std::error_code error;
+  while (path_.size() > 1 && path_.ends_with('/')) {
+    path_.pop_back();  // a temporary name lies beside it and not in it
+  }
+  remove_leftovers_of(path_);
   const PathKind kind = path_kind(path_);
-  if (kind != PathKind::kAbsent) {
-    if (kind != PathKind::kFolder) {
-      throw OutputError("E-OUTPUT-NOT-A-FOLDER", printable(path_) + " is not a folder");
-    }
-    remove_leftovers_in(path_);
-    const bool empty = fs::is_empty(path_, error);
-    if (error) {
-      fail("read the folder", path_, error.value());
-    }
-    if (!empty) {
-      throw OutputError(
-          "E-OUTPUT-NOT-EMPTY",
-          "the folder " + printable(path_) + " is not empty; name a new one, or empty it first");
+  if (kind == PathKind::kAbsent) {
+    create_parents();
+    work_ = temporary_name(path_);
+    if (::mkdir(work_.c_str(), 0777) != 0) {
+      const int error = errno;
+      remove_folders(parents_);
+      throw_output_error("E-OUTPUT-CREATE", error, "cannot create the folder " + printable(path_));
     }
     return;
   }
-  fs::create_directories(path_, error);
-  if (error == std::errc::permission_denied) {
-    fail("create the folder", path_, error.value());
+  if (kind != PathKind::kFolder) {
+    throw OutputError("E-OUTPUT-NOT-A-FOLDER", printable(path_) + " is not a folder");
   }
+  work_ = path_;
+  remove_leftovers_in(path_);
+  std::error_code error;
+  const bool empty = fs::is_empty(path_, error);
   if (error) {
-    throw OutputError("E-OUTPUT-CREATE",
-                      "cannot create the folder " + printable(path_) + ": " + error.message());
+    fail("read the folder", path_, error.value());
   }
-  created_ = true;
+  if (!empty) {
+    refuse_content(path_);
+  }
+}
+
+void OutputFolder::create_parents() {
+  std::vector<std::string> absent;
+  for (std::string parent = folder_of(path_); path_kind(parent) == PathKind::kAbsent;
+       parent = folder_of(parent)) {
+    absent.push_back(parent);
+  }
+  for (auto parent = absent.rbegin(); parent != absent.rend(); ++parent) {
+    if (::mkdir(parent->c_str(), 0777) == 0) {
+      parents_.push_back(*parent);
+    } else if (errno != EEXIST) {
+      const int error = errno;
+      remove_folders(parents_);
+      throw_output_error("E-OUTPUT-CREATE", error,
+                         "cannot create the folder " + printable(*parent));
+    }
+  }
 }
 
 OutputFolder::~OutputFolder() {
@@ -64,13 +96,18 @@ OutputFolder::~OutputFolder() {
   for (const std::string& folder : inner_) {
     ::rmdir(folder.c_str());
   }
-  if (created_) {
-    ::rmdir(path_.c_str());
+  if (work_ != path_) {
+    ::rmdir(work_.c_str());
   }
+  remove_folders(parents_);
+}
+
+void OutputFolder::require_space(std::uint64_t bytes) const {
+  require_free_space(work_ + "/.", bytes);
 }
 
 AtomicFile& OutputFolder::create(const std::string& name) {
-  const std::string path = (fs::path(path_) / name).string();
+  const std::string path = (fs::path(work_) / name).string();
   const std::string folder = folder_of(path);
   const std::lock_guard lock(mutex_);
   if (folder_of(name) != "." && !inner_.contains(folder)) {
@@ -105,7 +142,17 @@ void OutputFolder::publish() {
   for (const std::string& folder : inner_) {
     sync_folder(folder, kOutputErrors.folder);
   }
-  sync_folder(path_, kOutputErrors.folder);
+  sync_folder(work_, kOutputErrors.folder);
+  if (work_ != path_) {
+    if (::rename(work_.c_str(), path_.c_str()) != 0) {
+      if (errno == ENOTEMPTY || errno == EEXIST) {
+        refuse_content(path_);
+      }
+      throw_output_error(kOutputErrors.rename, errno, "cannot rename to " + printable(path_));
+    }
+    published_ = true;  // whatever becomes of the next call: its files have their names
+    sync_folder(folder_of(path_), kOutputErrors.folder);
+  }
   published_ = true;
 }
 

@@ -176,7 +176,7 @@ std::uint64_t bytes_of(const ModelFiles& model) {
 void write_folder(const ModelFiles& model, const TensorsOfShard& tensors, TensorCopy& copy,
                   const std::string& target, shard::ModelStore& store, RewriteReport& report) {
   OutputFolder folder(target);
-  require_free_space(target + "/.", bytes_of(model));
+  folder.require_space(bytes_of(model));
   for (std::size_t i = 0; i < model.shards.size(); ++i) {
     report.files.push_back(model.shards[i].file_name);
     write_shard(model, i, tensors[i], copy, folder.create(report.files.back()));

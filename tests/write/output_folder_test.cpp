@@ -22,12 +22,15 @@ using testing::TemporaryFolder;
 TEST(OutputFolder, NothingStaysWithoutPublish) {
   const TemporaryFolder scratch;
   {
-    OutputFolder folder(scratch / "new/inner");
+    OutputFolder folder(scratch / "new/inner/m/");
     folder.write_text("a", "text");
-    EXPECT_EQ(names_in(scratch / "new/inner").size(), 1U);
-    EXPECT_FALSE(fs::exists(scratch / "new/inner/a"));
+    folder.create("deep/b");
+    EXPECT_FALSE(fs::exists(scratch / "new/inner/m"));
+    const std::vector<std::string> names = names_in(scratch / "new/inner");
+    ASSERT_EQ(names.size(), 1U);
+    EXPECT_TRUE(names[0].starts_with("m.tmp.")) << names[0];
   }
-  EXPECT_FALSE(fs::exists(scratch / "new/inner"));
+  EXPECT_TRUE(fs::is_empty(scratch.path()));
   fs::create_directory(scratch / "there");
   { OutputFolder(scratch / "there").write_text("a", "text"); }
   EXPECT_TRUE(fs::is_empty(scratch / "there"));
@@ -59,14 +62,37 @@ TEST(OutputFolder, WhatAKilledProcessLeftIsNoContent) {
   EXPECT_EQ(testing::error_of([&] { OutputFolder folder(scratch / "n"); }), "E-OUTPUT-NOT-EMPTY");
 }
 
-TEST(OutputFolder, AFileThatSomebodyElseMadeIsKept) {
+TEST(OutputFolder, WhatSomebodyElseMadeMeanwhileIsKept) {
   const TemporaryFolder scratch;
+  fs::create_directory(scratch / "there");
   {
-    OutputFolder folder(scratch / "m");
-    scratch.write("m/a", "theirs");
+    OutputFolder folder(scratch / "there");
+    scratch.write("there/a", "theirs");
     EXPECT_EQ(testing::error_of([&] { folder.create("a"); }), "E-OUTPUT-EXISTS");
   }
-  EXPECT_EQ(file_text(scratch / "m/a"), "theirs");
+  EXPECT_EQ(file_text(scratch / "there/a"), "theirs");
+  {
+    OutputFolder folder(scratch / "m");
+    folder.write_text("a", "ours");
+    scratch.write("m/b", "theirs");
+    EXPECT_EQ(testing::error_of([&] { folder.publish(); }), "E-OUTPUT-NOT-EMPTY");
+  }
+  EXPECT_EQ(names_in(scratch / "m"), std::vector<std::string>{"b"});
+  EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"m", "there"}));
+}
+
+TEST(OutputFolder, TheFolderOfAKilledProcessGoesWithTheNextOne) {
+  const TemporaryFolder scratch;
+  const std::string dead = "m.tmp." + host_name() + ".999999999.0";
+  scratch.write(dead + "/organs/a.bin", "whole");
+  scratch.write(dead + "/config.json.tmp." + host_name() + ".999999999.1", "half");
+  scratch.write("m.tmp.elsewhere.12.0/a", "another machine's, and fresh");
+  {
+    OutputFolder folder(scratch / "m");
+    folder.write_text("a", "one");
+    folder.publish();
+  }
+  EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"m", "m.tmp.elsewhere.12.0"}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Owns the temporary names that files have until they are whole, and what killed processes leave
-// under them.
+// Owns the temporary names that files and folders have until they are whole, and what killed
+// processes leave under them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace vindex {
 /// numbers of processes are used again.
 std::string temporary_name(const std::string& path);
 
-/// Removes what killed processes left under temporary names of the file `path`, and of no other:
+/// Removes what killed processes left under temporary names of the file or folder `path` (a folder
+/// with all that it holds), and of no other:
 /// those of this machine at once, those of others after a day.
 void remove_leftovers_of(const std::string& path);
 
