@@ -105,6 +105,20 @@ LowRankEdit deletion(Side side, std::span<const double> direction, std::span<con
   return edit;
 }
 
+LowRankEdit factors_of(std::span<const double> product, std::int64_t rows, std::int64_t cols) {
+  LowRankEdit edit;
+  edit.rows = rows;
+  edit.cols = cols;
+  edit.rank = std::min(rows, cols);
+  std::vector<float> identity(static_cast<std::size_t>(edit.rank * edit.rank));
+  for (std::int64_t i = 0; i < edit.rank; ++i) {
+    identity[static_cast<std::size_t>(i * (edit.rank + 1))] = 1.0F;
+  }
+  edit.a = rows <= cols ? rounded(product, 1.0) : identity;
+  edit.b = rows <= cols ? std::move(identity) : rounded(product, 1.0);
+  return edit;
+}
+
 LowRankEdit insertion(std::span<const double> key, std::span<const double> value) {
   const std::vector<double> unit = unit_vector(key, "the key");
   LowRankEdit edit;
@@ -153,6 +167,22 @@ EditSpectrum spectrum_of(const LowRankEdit& edit) {
   out.rank = std::count_if(out.sigma.begin(), out.sigma.end(),
                            [least](double value) { return value > least; });
   return out;
+}
+
+LowRankEdit bounded(LowRankEdit edit) {
+  const std::int64_t most = std::min(edit.rows, edit.cols);
+  if (edit.rank <= most) {
+    return edit;
+  }
+  const auto rank = static_cast<int>(edit.rank);
+  const auto rows = static_cast<int>(edit.rows);
+  const auto cols = static_cast<int>(edit.cols);
+  const std::vector<double> a(edit.a.begin(), edit.a.end());
+  const std::vector<double> b(edit.b.begin(), edit.b.end());
+  std::vector<double> product(static_cast<std::size_t>(edit.rows * edit.cols));
+  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, cols, rank, 1.0,
+                           b.data(), rank, a.data(), cols, 0.0, product.data(), cols);
+  return factors_of(product, edit.rows, edit.cols);
 }
 
 LowRankEdit scaled(LowRankEdit edit, double scale) {

@@ -1,5 +1,6 @@
 // The normal equations of a MEMIT edit, through Cholesky factors: C = L L^T, M = L^-1 K, then
-// K^T C^-1 K = M^T M and C^-1 K = L^-T M.
+// K^T C^-1 K = M^T M and C^-1 K = L^-T M. The equations have as many sides as there are keys or, of
+// more keys than inputs, inputs.
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/edit/low_rank_edit.hpp>
@@ -8,13 +9,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
 
 namespace vindex::edit {
 namespace {
 
 constexpr double kSymmetric = 1e-4;  ///< float32 sums over tokens agree better than this
 
-void require_finite(const Matrix& matrix, const char* what) {
+void require_finite(const Matrix& matrix, const std::string& what) {
   if (!std::all_of(matrix.values.begin(), matrix.values.end(),
                    [](double value) { return std::isfinite(value); })) {
     throw FormatError("E-EDIT-VALUES", what, "holds numbers that are not finite");
@@ -31,47 +35,53 @@ bool cholesky(std::vector<double>& matrix, std::int64_t side) {
   return info == 0;
 }
 
-/// The covariance's factor. `condition`: a lower bound.
+[[noreturn]] void refuse_singular(double condition) {
+  throw ConfigurationError(
+      "E-EDIT-SINGULAR",
+      fmt::format("--covariance is not positive definite in float64 (condition {:.1e}): take it "
+                  "over more tokens than it has sides, or add to its diagonal",
+                  condition));
+}
+
+/// The covariance's factor, and its condition in the 1-norm.
 std::vector<double> covariance_factor(const Matrix& covariance, std::int64_t side,
                                       double& condition) {
-  if (covariance.rows != side || covariance.cols != side) {
-    throw FormatError("E-EDIT-SHAPE", "--covariance",
-                      fmt::format("is {} x {}, but the keys have {} components", covariance.rows,
-                                  covariance.cols, side));
-  }
-  require_finite(covariance, "--covariance");
+  require_covariance(covariance, side, "--covariance");
   const auto n = static_cast<std::size_t>(side);
   std::vector<double> factor = covariance.values;
-  double largest = 0.0;
-  double difference = 0.0;
+  double norm = 0.0;
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      const double below = covariance.values[i * n + j];
-      const double above = covariance.values[j * n + i];
-      largest = std::max({largest, std::fabs(below), std::fabs(above)});
-      difference = std::max(difference, std::fabs(below - above));
-      factor[i * n + j] = 0.5 * (below + above);
+    double sum = 0.0;
+    for (std::size_t j = 0; j < n; ++j) {
+      const double value = 0.5 * (covariance.values[i * n + j] + covariance.values[j * n + i]);
+      factor[i * n + j] = value;
+      sum += std::fabs(value);
     }
+    norm = std::max(norm, sum);
   }
-  if (difference > kSymmetric * largest) {
-    throw FormatError("E-EDIT-VALUES", "--covariance", "is not symmetric");
-  }
+  condition = std::numeric_limits<double>::infinity();
   if (!cholesky(factor, side)) {
-    throw ConfigurationError("E-EDIT-SINGULAR",
-                             "--covariance is not positive definite in float64: take it over more "
-                             "tokens than it has sides, or add to its diagonal");
+    refuse_singular(condition);
   }
-  double least = factor[0];
-  double most = factor[0];
-  for (std::size_t i = 0; i < n; ++i) {
-    least = std::min(least, factor[i * n + i]);
-    most = std::max(most, factor[i * n + i]);
+  std::vector<double> work(3 * n);
+  std::vector<int> signs(n);
+  const int order = static_cast<int>(side);
+  double reciprocal = 0.0;
+  int info = 0;
+  blas::blas().LAPACK_dpocon("U", &order, factor.data(), &order, &norm, &reciprocal, work.data(),
+                             signs.data(), &info);
+  if (info == 0 && reciprocal > 0.0) {
+    condition = 1.0 / reciprocal;
   }
-  condition = (most / least) * (most / least);
+  // LAPACK's own bound (dposvx): beyond it no digit of a solution is right.
+  if (!(reciprocal > 0.5 * std::numeric_limits<double>::epsilon())) {
+    refuse_singular(condition);
+  }
   return factor;
 }
 
-double condition_of(std::vector<double> matrix, std::int64_t side) {
+/// Largest over smallest eigenvalue; `another`: one more that the equations have.
+double condition_of(std::vector<double> matrix, std::int64_t side, std::optional<double> another) {
   std::vector<double> values(static_cast<std::size_t>(side));
   const int n = static_cast<int>(side);
   int info = 0;
@@ -82,14 +92,91 @@ double condition_of(std::vector<double> matrix, std::int64_t side) {
   std::vector<double> work(static_cast<std::size_t>(wanted));
   blas::blas().LAPACK_dsyev("N", "U", &n, matrix.data(), &n, values.data(), work.data(), &wanted,
                             &info);
-  return info == 0 && values.front() > 0.0 ? values.back() / values.front()
-                                           : std::numeric_limits<double>::infinity();
+  const double least = std::min(values.front(), another.value_or(values.front()));
+  return info == 0 && least > 0.0 ? values.back() / least : std::numeric_limits<double>::infinity();
+}
+
+/// W' - W through the keys' own equations: n <= in.
+LowRankEdit by_keys(std::vector<double> whitened, const Matrix& values, std::int64_t inputs,
+                    const std::vector<double>& factor, std::vector<double> normal) {
+  const auto in = static_cast<int>(inputs);
+  const auto n = static_cast<int>(values.cols);
+  // C^-1 K, then times the inverse of the normal matrix from the right: (in x n).
+  if (!factor.empty()) {
+    blas::blas().cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, in, n,
+                             1.0, factor.data(), in, whitened.data(), n);
+  }
+  for (const auto side : {CblasTrans, CblasNoTrans}) {
+    blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, side, CblasNonUnit, in, n, 1.0,
+                             normal.data(), n, whitened.data(), n);
+  }
+  LowRankEdit edit;
+  edit.rows = values.rows;
+  edit.cols = inputs;
+  edit.rank = values.cols;
+  edit.b.assign(values.values.begin(), values.values.end());
+  edit.a.resize(whitened.size());
+  const auto rows = static_cast<std::size_t>(inputs);
+  const auto count = static_cast<std::size_t>(values.cols);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t k = 0; k < count; ++k) {
+      edit.a[k * rows + i] = static_cast<float>(whitened[i * count + k]);
+    }
+  }
+  return edit;
+}
+
+/// W' - W through equations of the inputs: n > in.
+LowRankEdit by_inputs(const std::vector<double>& whitened, const Matrix& values,
+                      std::int64_t inputs, const std::vector<double>& factor,
+                      const std::vector<double>& normal) {
+  const auto in = static_cast<int>(inputs);
+  const auto n = static_cast<int>(values.cols);
+  const auto out = static_cast<int>(values.rows);
+  std::vector<double> product(static_cast<std::size_t>(values.rows * inputs));
+  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, out, in, n, 1.0,
+                           values.values.data(), n, whitened.data(), n, 0.0, product.data(), in);
+  for (const auto side : {CblasTrans, CblasNoTrans}) {
+    blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, side, CblasNonUnit, out, in,
+                             1.0, normal.data(), in, product.data(), in);
+  }
+  if (!factor.empty()) {
+    blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, out,
+                             in, 1.0, factor.data(), in, product.data(), in);
+  }
+  return factors_of(product, values.rows, inputs);
 }
 
 }  // namespace
 
+void require_covariance(const Matrix& covariance, std::int64_t side, const std::string& where) {
+  if (covariance.rows != side || covariance.cols != side) {
+    throw FormatError("E-EDIT-SHAPE", where,
+                      fmt::format("is {} x {}, but inputs have {} components", covariance.rows,
+                                  covariance.cols, side));
+  }
+  require_finite(covariance, where);
+  const auto n = static_cast<std::size_t>(side);
+  double largest = 0.0;
+  double difference = 0.0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      const double below = covariance.values[i * n + j];
+      const double above = covariance.values[j * n + i];
+      largest = std::max({largest, std::fabs(below), std::fabs(above)});
+      difference = std::max(difference, std::fabs(below - above));
+    }
+  }
+  if (difference > kSymmetric * largest) {
+    throw FormatError("E-EDIT-VALUES", where, "is not symmetric");
+  }
+}
+
 LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covariance, double ridge,
                   MemitCondition& condition) {
+  if (!std::isfinite(ridge) || ridge < 0.0) {
+    throw UsageError("E-USAGE", "--ridge is a finite number that is not negative");
+  }
   if (keys.cols != values.cols || keys.cols == 0) {
     throw FormatError(
         "E-EDIT-SHAPE", "--keys and --values",
@@ -99,7 +186,6 @@ LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covari
   require_finite(values, "--values");
   const auto in = static_cast<int>(keys.rows);
   const auto n = static_cast<int>(keys.cols);
-  const auto count = static_cast<std::size_t>(keys.cols);
   std::vector<double> whitened = keys.values;  // M, in x n
   std::vector<double> factor;
   if (covariance != nullptr) {
@@ -107,43 +193,29 @@ LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covari
     blas::blas().cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, in,
                              n, 1.0, factor.data(), in, whitened.data(), n);
   }
-  std::vector<double> normal(count * count);
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, n, n, in, 1.0, whitened.data(),
-                           n, whitened.data(), n, 0.0, normal.data(), n);
+  const bool few = n <= in;
+  const std::int64_t side = std::min(keys.rows, keys.cols);
+  const auto count = static_cast<std::size_t>(side);
+  std::vector<double> normal(count * count);  // M^T M or M M^T
+  blas::blas().cblas_dgemm(CblasRowMajor, few ? CblasTrans : CblasNoTrans,
+                           few ? CblasNoTrans : CblasTrans, static_cast<int>(side),
+                           static_cast<int>(side), few ? in : n, 1.0, whitened.data(), n,
+                           whitened.data(), n, 0.0, normal.data(), static_cast<int>(side));
   for (std::size_t i = 0; i < count; ++i) {
     normal[i * count + i] += ridge;
   }
-  condition.keys = condition_of(normal, keys.cols);
+  condition.keys = condition_of(normal, side, few ? std::optional<double>() : ridge);
   constexpr double kHopeless = 1e15;
-  if (!(condition.keys < kHopeless) || !cholesky(normal, keys.cols)) {
+  if (!(condition.keys < kHopeless) || !cholesky(normal, side)) {
     throw ConfigurationError(
         "E-EDIT-SINGULAR",
-        fmt::format("the {} keys are so nearly dependent that K^T C^-1 K + ridge I is singular in "
-                    "float64 (condition {:.1e}): raise --ridge, or leave a key out",
-                    n, condition.keys));
+        fmt::format("the {} keys of {} components are so nearly dependent that K^T C^-1 K + ridge "
+                    "I is singular in float64 (condition {:.1e}): raise --ridge, or leave a key "
+                    "out",
+                    n, in, condition.keys));
   }
-  // C^-1 K, then times the inverse of the normal matrix from the right: (in x n).
-  if (covariance != nullptr) {
-    blas::blas().cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, in, n,
-                             1.0, factor.data(), in, whitened.data(), n);
-  }
-  blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, in, n,
-                           1.0, normal.data(), n, whitened.data(), n);
-  blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, in, n,
-                           1.0, normal.data(), n, whitened.data(), n);
-  LowRankEdit edit;
-  edit.rows = values.rows;
-  edit.cols = keys.rows;
-  edit.rank = keys.cols;
-  edit.b.assign(values.values.begin(), values.values.end());
-  edit.a.resize(whitened.size());
-  const auto inputs = static_cast<std::size_t>(keys.rows);
-  for (std::size_t i = 0; i < inputs; ++i) {
-    for (std::size_t k = 0; k < count; ++k) {
-      edit.a[k * inputs + i] = static_cast<float>(whitened[i * count + k]);
-    }
-  }
-  return edit;
+  return few ? by_keys(std::move(whitened), values, keys.rows, factor, std::move(normal))
+             : by_inputs(whitened, values, keys.rows, factor, normal);
 }
 
 }  // namespace vindex::edit

@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace vindex::edit {
 namespace {
@@ -117,6 +119,157 @@ TEST(LowRankEdit, WhatCannotBeSolvedIsSaid) {
   EXPECT_EQ(error_of([&] { memit(twice, values, &lopsided, 1.0, condition); }), "E-EDIT-VALUES");
   const Matrix one{1, 1, {1.0}};
   EXPECT_EQ(error_of([&] { memit(twice, one, nullptr, 1.0, condition); }), "E-EDIT-SHAPE");
+}
+
+/// By Gauss and Jordan, n x n.
+std::vector<double> inverse(std::vector<double> matrix, std::size_t n) {
+  std::vector<double> out(n * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i * n + i] = 1.0;
+  }
+  for (std::size_t k = 0; k < n; ++k) {  // positive definite: no pivots
+    const double pivot = matrix[k * n + k];
+    for (std::size_t j = 0; j < n; ++j) {
+      matrix[k * n + j] /= pivot;
+      out[k * n + j] /= pivot;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      const double factor = matrix[i * n + k];
+      for (std::size_t j = 0; i != k && j < n; ++j) {
+        matrix[i * n + j] -= factor * matrix[k * n + j];
+        out[i * n + j] -= factor * out[k * n + j];
+      }
+    }
+  }
+  return out;
+}
+
+/// m x k times k x n.
+std::vector<double> times(const std::vector<double>& a, const std::vector<double>& b,
+                          std::size_t k) {
+  const std::size_t m = a.size() / k;
+  const std::size_t n = b.size() / k;
+  std::vector<double> out(m * n);
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t l = 0; l < k; ++l) {
+      for (std::size_t j = 0; j < n; ++j) {
+        out[i * n + j] += a[i * k + l] * b[l * n + j];
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<double> transposed(const Matrix& matrix) {
+  std::vector<double> out(matrix.values.size());
+  for (std::int64_t i = 0; i < matrix.rows; ++i) {
+    for (std::int64_t j = 0; j < matrix.cols; ++j) {
+      out[static_cast<std::size_t>(j * matrix.rows + i)] =
+          matrix.values[static_cast<std::size_t>(i * matrix.cols + j)];
+    }
+  }
+  return out;
+}
+
+TEST(LowRankEdit, MemitOfMoreKeysThanInputsIsTheSameFormulaInFewFactors) {
+  constexpr std::size_t kIn = 6;
+  constexpr std::size_t kKeys = 20;
+  const Matrix keys = noise(kIn, kKeys, 1);
+  const Matrix values = noise(9, kKeys, 2);
+  const Matrix samples = noise(kIn, 50, 3);
+  const Matrix covariance{kIn, kIn, times(samples.values, transposed(samples), 50)};
+  const std::vector<double> inverse_covariance = inverse(covariance.values, kIn);
+  const std::vector<double> half = times(transposed(keys), inverse_covariance, kIn);
+  std::vector<double> normal = times(half, keys.values, kIn);
+  for (std::size_t i = 0; i < kKeys; ++i) {
+    normal[i * (kKeys + 1)] += 0.1;
+  }
+  const std::vector<double> wanted =
+      times(times(values.values, inverse(normal, kKeys), kKeys), half, kKeys);
+  MemitCondition condition;
+  const LowRankEdit edit = memit(keys, values, &covariance, 0.1, condition);
+  EXPECT_EQ(edit.rank, 6);
+  const std::vector<double> delta = product(edit);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_NEAR(delta[i], wanted[i], 1e-6);
+  }
+  // The smallest eigenvalue is the ridge's.
+  MemitCondition half_ridge;
+  memit(keys, values, &covariance, 0.05, half_ridge);
+  EXPECT_NEAR(half_ridge.keys / condition.keys, 2.0, 0.2);
+  EXPECT_EQ(error_of([&] { memit(keys, values, &covariance, 0.0, condition); }), "E-EDIT-SINGULAR");
+}
+
+TEST(LowRankEdit, MoreRankThanTheShortSideIsTheProductItself) {
+  for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{5, 8}, {8, 5}, {4, 4}}) {
+    LowRankEdit edit{rows, cols, 40, {}, {}};
+    for (const double value : noise(40, cols, 4).values) {
+      edit.a.push_back(static_cast<float>(value));
+    }
+    for (const double value : noise(rows, 40, 5).values) {
+      edit.b.push_back(static_cast<float>(value));
+    }
+    const LowRankEdit few = bounded(edit);
+    EXPECT_EQ(few.rank, std::min(rows, cols));
+    const std::vector<double> wanted = product(edit);
+    const std::vector<double> got = product(few);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_EQ(got[i], static_cast<double>(static_cast<float>(wanted[i])));
+    }
+    EXPECT_NEAR(spectrum_of(few).norm, spectrum_of(edit).norm, 1e-5);
+    EXPECT_EQ(bounded(few).a, few.a);
+  }
+}
+
+TEST(LowRankEdit, TheConditionOfACovarianceIsThatOfItsSpectrum) {
+  // Two mixed inputs of every size: no diagonal of a factor tells how small the smallest is.
+  for (const double largest : {9.0, 1e12}) {
+    constexpr std::size_t kIn = 16;
+    const Matrix draws = noise(kIn, kIn, 6);
+    std::vector<double> basis = draws.values;  // rows made orthonormal
+    for (std::size_t i = 0; i < kIn; ++i) {
+      for (int pass = 0; pass < 2; ++pass) {
+        for (std::size_t j = 0; j < i; ++j) {
+          double inner = 0.0;
+          for (std::size_t k = 0; k < kIn; ++k) {
+            inner += basis[i * kIn + k] * basis[j * kIn + k];
+          }
+          for (std::size_t k = 0; k < kIn; ++k) {
+            basis[i * kIn + k] -= inner * basis[j * kIn + k];
+          }
+        }
+      }
+      double norm = 0.0;
+      for (std::size_t k = 0; k < kIn; ++k) {
+        norm += basis[i * kIn + k] * basis[i * kIn + k];
+      }
+      for (std::size_t k = 0; k < kIn; ++k) {
+        basis[i * kIn + k] /= std::sqrt(norm);
+      }
+    }
+    Matrix covariance{kIn, kIn, std::vector<double>(kIn * kIn)};
+    for (std::size_t e = 0; e < kIn; ++e) {
+      const double value = std::pow(largest, static_cast<double>(e) / (kIn - 1));
+      for (std::size_t i = 0; i < kIn; ++i) {
+        for (std::size_t j = 0; j < kIn; ++j) {
+          covariance.values[i * kIn + j] += value * basis[e * kIn + i] * basis[e * kIn + j];
+        }
+      }
+    }
+    MemitCondition condition;
+    memit(noise(kIn, 2, 7), noise(3, 2, 8), &covariance, 1.0, condition);
+    EXPECT_GT(condition.covariance, 0.9 * largest);
+    EXPECT_LT(condition.covariance, kIn * largest);
+  }
+}
+
+TEST(LowRankEdit, ARidgeIsAFiniteNumber) {
+  MemitCondition condition;
+  const Matrix one{1, 1, {1.0}};
+  for (const double ridge :
+       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    EXPECT_EQ(error_of([&] { memit(one, one, nullptr, ridge, condition); }), "E-USAGE");
+  }
 }
 
 TEST(LowRankEdit, ADirectionHasALength) {

@@ -33,6 +33,7 @@ namespace vindex::blas {
   X(dgeqrf_)                     \
   X(dgesvd_)                     \
   X(dorgqr_)                     \
+  X(dpocon_)                     \
   X(dpotrf_)                     \
   X(dsterf_)                     \
   X(dsyev_)                      \

@@ -43,14 +43,22 @@ LowRankEdit insertion(std::span<const double> key, std::span<const double> value
 
 /// How well the equations of a MEMIT edit were conditioned.
 struct MemitCondition {
-  double keys = 1.0;        ///< of K^T C^-1 K + ridge I: largest over smallest eigenvalue
-  double covariance = 1.0;  ///< of C, at least: from its Cholesky factor's diagonal
+  double keys = 1.0;  ///< of K^T C^-1 K + ridge I: largest over smallest eigenvalue
+  /// Of C, in the 1-norm, which is not below the largest over the smallest eigenvalue and at most
+  /// `in` times it; LAPACK's estimate (pocon), seldom below a third of the true one.
+  double covariance = 1.0;
 };
 
+/// Refuses what is no covariance of `side` inputs; `where` names it. Errors: FormatError
+/// E-EDIT-SHAPE; E-EDIT-VALUES for what is not finite or not symmetric.
+void require_covariance(const Matrix& covariance, std::int64_t side, const std::string& where);
+
 /// W + D (K^T C^-1 K + ridge I)^-1 K^T C^-1 for keys K (in x n) and values D (out x n); no
-/// covariance: C = I. Solved by Cholesky factors in float64. Source: Meng et al., "Mass-editing
-/// memory in a transformer", ICLR 2023, eq. 14. Errors: FormatError E-EDIT-SHAPE where sides
-/// disagree, E-EDIT-VALUES for what is not finite or a covariance that is not symmetric;
+/// covariance: C = I. Solved by Cholesky factors in float64, of the lesser of n and `in` sides:
+/// more keys than inputs go through the equal D M^T (M M^T + ridge I)^-1 L^-1, C = L L^T, L M = K.
+/// Source: Meng et al., "Mass-editing memory in a transformer", ICLR 2023, eq. 14. Errors:
+/// UsageError E-USAGE for a ridge that is negative or not finite; FormatError E-EDIT-SHAPE where
+/// sides disagree, E-EDIT-VALUES for what is not finite; those of require_covariance();
 /// ConfigurationError E-EDIT-SINGULAR (78) where the equations have no solution in float64, with
 /// what to do.
 LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covariance, double ridge,
@@ -65,6 +73,13 @@ struct EditSpectrum {
 
 /// From the Gram matrices of the factors: values below 1e-8 of the largest are rounding.
 EditSpectrum spectrum_of(const LowRankEdit& edit);
+
+/// The factors of a whole matrix, rows x cols, row-major: it and an identity.
+LowRankEdit factors_of(std::span<const double> product, std::int64_t rows, std::int64_t cols);
+
+/// `edit` in factors of at most as many rows as its short side: of more, the product itself beside
+/// an identity. Everything behind costs the square of the rank.
+LowRankEdit bounded(LowRankEdit edit);
 
 /// `edit` with its product times `scale`.
 LowRankEdit scaled(LowRankEdit edit, double scale);
