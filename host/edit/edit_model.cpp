@@ -62,7 +62,7 @@ class Editing {
     }
     use_threads();
     if (wants_model) {
-      scratch_.emplace(folder_of(settings_.output));
+      scratch_.emplace(scratch_folder());
     }
     result.encoded = wants_model;
     for (std::size_t i = 0; i < targets_.size(); ++i) {
@@ -84,6 +84,15 @@ class Editing {
   std::uint64_t budget() const {
     return settings_.ram_budget == 0 ? kUsualBytes : settings_.ram_budget;
   }
+  /// On the output's disk: the nearest folder that is there.
+  std::string scratch_folder() const {
+    std::string folder = folder_of(settings_.output);
+    while (path_kind(folder) == PathKind::kAbsent && folder != folder_of(folder)) {
+      folder = folder_of(folder);
+    }
+    return folder;
+  }
+
 
   void find_targets_of(EditResult& result) {
     if (settings_.verb != EditVerb::kApply) {

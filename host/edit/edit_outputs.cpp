@@ -4,6 +4,7 @@
 #include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/same_place.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
 #include <fmt/format.h>
@@ -21,27 +22,92 @@ bool is_one_file(const shard::ModelFiles& files) {
   return files.shards.size() == 1 && !is_folder(files.path);
 }
 
-void refuse_sources(const shard::ModelFiles& files, const EditSettings& settings,
-                    const std::string& target) {
+/// Everything that an edit reads.
+std::vector<std::string> inputs_of(const shard::ModelFiles& files, const EditSettings& settings) {
   std::vector<std::string> inputs = files.side_files;
-  inputs.insert(inputs.end(),
-                {files.path, settings.patch, settings.direction.file, settings.key, settings.value,
-                 settings.keys, settings.values, settings.covariance, settings.probe});
   for (const shard::Shard& shard : files.shards) {
     inputs.push_back(shard.path);
   }
-  for (const std::string& input : inputs) {
-    if (is_same_file(input, target)) {
-      throw OutputError(
-          "E-OUTPUT-SOURCE",
-          fmt::format("{}: is read by this edit; choose another name", printable(target)));
+  for (const std::string& path :
+       {files.path, settings.model_config, settings.patch, settings.direction.file, settings.key,
+        settings.value, settings.keys, settings.values, settings.covariance, settings.probe}) {
+    if (!path.empty()) {
+      inputs.push_back(path);
+    }
+  }
+  return inputs;
+}
+
+struct Output {
+  std::string flag;
+  std::string path;
+};
+
+std::vector<Output> outputs_of(const EditSettings& settings) {
+  std::vector<Output> outputs;
+  for (const Output& output : {Output{"-o", settings.output},
+                               {"--save-patch", settings.save_patch},
+                               {"--report", settings.report}}) {
+    if (!output.path.empty() && output.path != "-") {
+      outputs.push_back(output);
+    }
+  }
+  return outputs;
+}
+
+/// Before any of them is found to be there: killed runs leave temporary names beside whole outputs.
+void remove_leftovers(const std::vector<Output>& outputs) {
+  for (const Output& output : outputs) {
+    remove_leftovers_of(output.path);
+    if (is_folder(output.path)) {
+      remove_leftovers_in(output.path);
+    }
+  }
+}
+
+/// Each output has a place of its own, and none lies where something is read.
+void require_own_places(const shard::ModelFiles& files, const EditSettings& settings,
+                        const std::vector<Output>& outputs) {
+  const std::vector<std::string> inputs = inputs_of(files, settings);
+  for (const Output& output : outputs) {
+    for (const std::string& input : inputs) {
+      const bool is_patch = !settings.patch.empty() && input == settings.patch;
+      if (is_same_place(input, output.path) ||
+          (is_patch && is_folder(input) && is_within(input, output.path))) {
+        throw OutputError("E-OUTPUT-SOURCE",
+                          fmt::format("{} {}: is read by this edit; choose another name",
+                                      output.flag, printable(output.path)));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t j = i + 1; j < outputs.size(); ++j) {
+      if (is_same_place(outputs[i].path, outputs[j].path)) {
+        throw UsageError("E-OUTPUT-KIND", fmt::format("{} and {} name the same file",
+                                                      outputs[i].flag, outputs[j].flag));
+      }
+      if (outputs[i].flag == "-o" && !names_a_file(outputs[i].path) &&
+          is_within(outputs[i].path, outputs[j].path)) {
+        throw UsageError(
+            "E-OUTPUT-KIND",
+            fmt::format("{} {}: lies in the folder that -o writes, which holds a model "
+                        "or an adapter and nothing else",
+                        outputs[j].flag, printable(outputs[j].path)));
+      }
     }
   }
 }
 
 void require_free_folder(const std::string& path) {
+  const PathKind kind = path_kind(path);
+  if (kind == PathKind::kAbsent) {
+    return;
+  }
+  if (kind != PathKind::kFolder) {
+    throw OutputError("E-OUTPUT-NOT-A-FOLDER", printable(path) + ": is not a folder");
+  }
   std::error_code error;
-  const bool is_free = !is_folder(path) || fs::is_empty(path, error);
+  const bool is_free = fs::is_empty(path, error);
   if (error) {
     throw SystemError("E-OUTPUT-WRITE", error.value(), "cannot list " + printable(path));
   }
@@ -84,7 +150,6 @@ void write_lora(const EditedModel& model, EditResult& result) {
   const EditSettings& settings = result.settings;
   const std::vector<AdaptedMatrix> matrices = adapted(model, result);
   if (model.files.format == shard::ContainerFormat::kGguf) {
-    remove_leftovers_of(settings.output);
     AtomicFile file(settings.output, write::kOutputErrors);
     write_gguf_adapter(file, matrices, model.index.shape.architecture, settings.program);
     file.publish();
@@ -125,8 +190,10 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
   } else if (!output.empty() && names_a_file(output)) {
     refuse_kind(output, "a model of a folder or of several files", "a folder of the same files");
   }
+  const std::vector<Output> outputs = outputs_of(settings);
+  require_own_places(files, settings, outputs);
+  remove_leftovers(outputs);
   if (!output.empty()) {
-    refuse_sources(files, settings, output);
     if (names_a_file(output)) {
       require_free_target(output, settings.replace);
     } else {
@@ -137,10 +204,6 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
     if (!settings.save_patch.ends_with(".safetensors")) {
       refuse_kind(settings.save_patch, "a patch", "NAME.safetensors");
     }
-    if (settings.save_patch == output) {
-      throw UsageError("E-OUTPUT-KIND", "-o and --save-patch name the same file");
-    }
-    refuse_sources(files, settings, settings.save_patch);
     require_free_target(settings.save_patch, settings.replace);
   }
 }

@@ -54,6 +54,10 @@ struct EditSettings {
   bool force = false;    ///< a patch of another base, an adapter that is more than factors
   std::uint64_t ram_budget = 0;
   std::int32_t threads = 0;
+  bool accept_unknown_base = false;  ///< a patch that does not say which weights it was made from
+  /// What the caller writes when the edit is done: held apart from everything read and written
+  /// here.
+  std::string report;
   std::string program;  ///< for what is written
   const std::atomic<int>* stop = nullptr;
   /// Opened where singular vectors are wanted.
