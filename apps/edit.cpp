@@ -19,7 +19,7 @@ namespace {
 struct Flags {
   edit::EditSettings settings;
   std::vector<std::string> direction;
-  std::string side = "right", as = "model", slice, report, ram_budget;
+  std::string side, as = "model", slice, report, ram_budget;
   BackendFlags backend;
   bool json = false;
 };
@@ -80,10 +80,10 @@ edit::EditSettings settings_of(Flags flags, const Session& session) {
   if (!settings.layers.empty() && settings.tensors.empty()) {
     throw UsageError("E-USAGE", "--layers belongs to --tensors");
   }
-  if (!std::isfinite(settings.alpha) || !std::isfinite(settings.ridge) || settings.ridge < 0.0) {
-    throw UsageError("E-USAGE", "--alpha and --ridge are finite numbers, --ridge not negative");
+  if (!flags.side.empty()) {
+    settings.side = flags.side == "left" ? edit::Side::kLeft : edit::Side::kRight;
   }
-  settings.side = flags.side == "left" ? edit::Side::kLeft : edit::Side::kRight;
+  settings.report = flags.report;
   settings.as_lora = flags.as == "lora";
   settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   settings.program = program_name();
@@ -168,9 +168,10 @@ void add_delete(CLI::App& edit, Session& session) {
           "I`: the I-th singular vector, 0 is the largest")
       ->expected(1, 2)
       ->required();
-  verb->add_option("--side", flags->side, "right (inputs) or left (outputs)")
-      ->check(CLI::IsMember({"right", "left"}))
-      ->capture_default_str();
+  verb->add_option("--side", flags->side,
+                   "right: out of what the matrix reads (inputs); left: out of what it writes "
+                   "(outputs). Without it right, but a square matrix needs it")
+      ->check(CLI::IsMember({"right", "left"}));
   verb->add_option("--alpha", flags->settings.alpha, "How much of it: 1 all, 2 reflects")
       ->capture_default_str();
   add_backend_flags(*verb, flags->backend, "auto, cpu, cuda: who finds singular vectors",
@@ -227,6 +228,8 @@ void add_apply(CLI::App& edit, Session& session) {
       ->capture_default_str();
   verb->add_flag("--force", flags->settings.force,
                  "Also to other weights; of an adapter the factors alone");
+  verb->add_flag("--accept-unknown-base", flags->settings.accept_unknown_base,
+                 "Also a patch that does not say which weights it was made from");
 }
 
 }  // namespace

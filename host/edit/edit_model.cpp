@@ -55,6 +55,9 @@ class Editing {
     const bool wants_model = !settings_.output.empty() && !settings_.as_lora;
     find_targets_of(result);
     require_decodable(wants_model);
+    if (settings_.verb == EditVerb::kDelete) {
+      require_side(targets_, settings_);
+    }
     read_arrays(result);
     if (settings_.direction.kind == DirectionChoice::Kind::kSingular &&
         settings_.verb == EditVerb::kDelete) {
@@ -81,9 +84,6 @@ class Editing {
   }
 
  private:
-  std::uint64_t budget() const {
-    return settings_.ram_budget == 0 ? kUsualBytes : settings_.ram_budget;
-  }
   /// On the output's disk: the nearest folder that is there.
   std::string scratch_folder() const {
     std::string folder = folder_of(settings_.output);
@@ -93,6 +93,9 @@ class Editing {
     return folder;
   }
 
+  std::uint64_t budget() const {
+    return settings_.ram_budget == 0 ? kUsualBytes : settings_.ram_budget;
+  }
 
   void find_targets_of(EditResult& result) {
     if (settings_.verb != EditVerb::kApply) {
@@ -102,11 +105,20 @@ class Editing {
     patch_ = read_patch(settings_.patch, settings_.force);
     result.patch_kind = patch_.kind;
     result.warnings.insert(result.warnings.end(), patch_.warnings.begin(), patch_.warnings.end());
-    for (PatchEntry& entry : patch_.entries) {
-      const model::MatrixRecord& target = target_of(index_, entry);
+    for (const PatchEntry& entry : patch_.entries) {
+      const model::MatrixRecord& target = target_of(index_, entry, printable(settings_.patch));
       if (std::find(targets_.begin(), targets_.end(), &target) != targets_.end()) {
         throw FormatError("E-PATCH-FORMAT", printable(settings_.patch),
                           fmt::format("two entries are of {}", model::matrix_name(target)));
+      }
+      if (patch_.knows_base && entry.before.empty() && !settings_.accept_unknown_base) {
+        throw ConfigurationError(
+            "E-PATCH-BASE",
+            fmt::format("{}: {} does not say which weights it was made from (no digest of {}), so "
+                        "nothing tells whether it fits this model; --accept-unknown-base applies "
+                        "it all the same",
+                        model::matrix_name(target), printable(settings_.patch),
+                        excerpt(entry.key())));
       }
       targets_.push_back(&target);
     }
@@ -130,15 +142,18 @@ class Editing {
 
   void read_arrays(EditResult& result) {
     const auto read = [this](const std::string& path) { return read_npy_matrix(path, budget()); };
+    const auto read_vector = [this](const std::string& path) {
+      return read_npy_vector(path, budget());
+    };
     switch (settings_.verb) {
       case EditVerb::kDelete:
         if (settings_.direction.kind == DirectionChoice::Kind::kFile) {
-          first_ = read(settings_.direction.file);
+          vector_ = read_vector(settings_.direction.file);
         }
         break;
       case EditVerb::kInsert:
-        first_ = read(settings_.key);
-        second_ = read(settings_.value);
+        first_ = column(read_vector(settings_.key));
+        second_ = column(read_vector(settings_.value));
         break;
       case EditVerb::kMemit:
         first_ = read(settings_.keys);
@@ -169,9 +184,8 @@ class Editing {
                     length, model::matrix_name(matrix), matrix.rows, matrix.cols, wanted));
   }
 
-  /// A vector, however the array is shaped.
-  static std::int64_t length_of(const Matrix& matrix) {
-    return matrix.rows == 1 || matrix.cols == 1 ? matrix.rows * matrix.cols : -1;
+  static Matrix column(std::vector<double> values) {
+    return {static_cast<std::int64_t>(values.size()), 1, std::move(values)};
   }
 
   LowRankEdit edit_of(std::size_t index, const model::MatrixRecord& matrix, EditedMatrix& out,
@@ -180,21 +194,22 @@ class Editing {
       case EditVerb::kDelete: {
         blas::blas().openblas_set_num_threads(1);  // what back ends count on
         ChosenDirection chosen = choose_direction(watch_, index_, matrix, settings_,
-                                                  first_ ? &*first_ : nullptr, backend_.get());
+                                                  vector_ ? &*vector_ : nullptr, backend_.get());
         use_threads();
         const std::vector<double> image = image_of(watch_, matrix, chosen.direction);
         out.direction = chosen.text;
         out.share_null = 1.0 / static_cast<double>(chosen.direction.unit.size());
-        LowRankEdit edit = deletion(settings_.side, chosen.direction.unit, image, settings_.alpha);
+        LowRankEdit edit =
+            deletion(chosen.direction.side, chosen.direction.unit, image, settings_.alpha);
         direction = std::move(chosen.direction);
         return edit;
       }
       case EditVerb::kInsert:
-        if (length_of(*first_) != matrix.cols) {
-          refuse_shape(matrix, settings_.key, "the key", length_of(*first_), matrix.cols);
+        if (first_->rows != matrix.cols) {
+          refuse_shape(matrix, settings_.key, "the key", first_->rows, matrix.cols);
         }
-        if (length_of(*second_) != matrix.rows) {
-          refuse_shape(matrix, settings_.value, "the value", length_of(*second_), matrix.rows);
+        if (second_->rows != matrix.rows) {
+          refuse_shape(matrix, settings_.value, "the value", second_->rows, matrix.rows);
         }
         return insertion(first_->values, second_->values);
       case EditVerb::kMemit:
@@ -342,6 +357,7 @@ class Editing {
   run::SourceWatch watch_;
   Records targets_;
   Patch patch_;
+  std::optional<std::vector<double>> vector_;
   std::optional<Matrix> first_, second_, covariance_, probe_;
   std::unique_ptr<measure::Backend> backend_;
   std::map<std::int64_t, Probe> random_;
@@ -365,6 +381,11 @@ std::string_view verb_name(EditVerb verb) {
   return "";
 }
 
-EditResult edit_model(const EditSettings& settings) { return Editing(settings).run(); }
+EditResult edit_model(const EditSettings& settings) {
+  if (!std::isfinite(settings.alpha) || !std::isfinite(settings.ridge) || settings.ridge < 0.0) {
+    throw UsageError("E-USAGE", "--alpha and --ridge are finite numbers, --ridge not negative");
+  }
+  return Editing(settings).run();
+}
 
 }  // namespace vindex::edit

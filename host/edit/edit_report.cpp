@@ -13,6 +13,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const char* side_text(const EditSettings& settings) {
+  return settings.side.value_or(Side::kRight) == Side::kRight ? "right" : "left";
+}
+
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json ratio(double value, double of) { return of > 0.0 ? number(value / of) : Json(nullptr); }
@@ -95,8 +99,7 @@ std::string matrix_text(const EditResult& result, const EditedMatrix& matrix) {
     rows.push_back({std::move(name), std::move(text)});
   };
   if (!matrix.direction.empty()) {
-    add("direction", fmt::format("{} ({})", matrix.direction,
-                                 result.settings.side == Side::kRight ? "right" : "left"));
+    add("direction", fmt::format("{} ({})", matrix.direction, side_text(result.settings)));
   }
   if (matrix.base == "made from" || matrix.base == "left") {
     add("base", fmt::format("the weights that the patch {}",
@@ -200,9 +203,7 @@ std::string edit_json(const EditResult& result) {
       {"save_patch", text(settings.save_patch)},
       {"patch", text(settings.patch)},
       {"patch_kind", text(result.patch_kind)},
-      {"side", settings.verb == EditVerb::kDelete
-                   ? Json(settings.side == Side::kRight ? "right" : "left")
-                   : Json(nullptr)},
+      {"side", settings.verb == EditVerb::kDelete ? Json(side_text(settings)) : Json(nullptr)},
       {"alpha", has_alpha ? number(settings.alpha) : Json(nullptr)},
       {"ridge", settings.verb == EditVerb::kMemit ? number(settings.ridge) : Json(nullptr)},
       {"matrices", matrices},

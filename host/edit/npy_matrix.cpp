@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 namespace vindex::edit {
 
@@ -35,6 +36,17 @@ Matrix read_npy_matrix(const std::string& path, std::uint64_t most_bytes) {
   const std::vector<float> values = shard::read_npy_floats(*source, header);
   matrix.values.assign(values.begin(), values.end());
   return matrix;
+}
+
+std::vector<double> read_npy_vector(const std::string& path, std::uint64_t most_bytes) {
+  Matrix matrix = read_npy_matrix(path, most_bytes);
+  if (matrix.rows != 1 && matrix.cols != 1) {
+    throw FormatError("E-EDIT-SHAPE", printable(path),
+                      fmt::format("is {} x {}; a vector is wanted: one dimension, or 1 x n, or n x "
+                                  "1",
+                                  matrix.rows, matrix.cols));
+  }
+  return std::move(matrix.values);
 }
 
 }  // namespace vindex::edit

@@ -100,6 +100,7 @@ Patch read_own(shard::ByteSource& source, const write::SafetensorsMetadata& meta
   const shard::SafetensorsHeader header = shard::read_safetensors_header(source);
   Patch patch;
   patch.kind = kFormat;
+  patch.knows_base = true;
   Stored stored;
   for (const shard::SafetensorsTensor& tensor : header.tensors) {
     stored.emplace(tensor.name, &tensor);

@@ -21,7 +21,10 @@ std::string slices_text(const Records& slices) {
                      slices.back()->slice);
 }
 
-[[noreturn]] void throw_no_tensor(const model::ModelIndex& index, const std::string& name) {
+Side side_of(const EditSettings& settings) { return settings.side.value_or(Side::kRight); }
+
+/// "no weight matrix `x`", with a guess.
+std::string no_tensor_text(const model::ModelIndex& index, const std::string& name) {
   std::set<std::string> names;
   bool is_vector = false;
   for (const model::MatrixRecord& matrix : index.matrices) {
@@ -32,11 +35,9 @@ std::string slices_text(const Records& slices) {
   }
   const std::vector<std::string> list(names.begin(), names.end());
   const std::string guess = did_you_mean(name, list);
-  throw UsageError(
-      "E-TENSOR",
-      fmt::format("no weight matrix `{}`{}; {}", excerpt(name),
-                  is_vector ? " (the tensor of this name is no matrix)" : "",
-                  guess.empty() ? "`vindex inspect --tensors` lists the names" : guess));
+  return fmt::format("no weight matrix `{}`{}; {}", excerpt(name),
+                     is_vector ? " (the tensor of this name is no matrix)" : "",
+                     guess.empty() ? "`vindex inspect --tensors` lists the names" : guess);
 }
 
 Records matrices_called(const model::ModelIndex& index, const std::string& name) {
@@ -70,7 +71,7 @@ ChosenDirection feature_direction(run::SourceWatch& watch, const model::ModelInd
     }
     const std::string text = fmt::format("feature {} of {}", feature, model::matrix_name(gate));
     const std::vector<double> row = weights_row(watch, gate, features.rows.row(feature));
-    return {{settings.side, unit_vector(row, text)}, text};
+    return {{side_of(settings), unit_vector(row, text)}, text};
   }
   throw UsageError("E-EDIT-FEATURE",
                    fmt::format("a feature is a row of gate_proj, and {} has none beside it; give "
@@ -107,13 +108,13 @@ ChosenDirection singular_direction(run::SourceWatch& watch, const model::MatrixR
                       fmt::format("singular {}: {}", number,
                                   report.reason.empty() ? "the value is zero" : report.reason));
   }
-  const bool right = settings.side == Side::kRight;
+  const bool right = side_of(settings) == Side::kRight;
   const std::vector<float>& vectors = right ? report.vectors->right : report.vectors->left;
   const auto length = static_cast<std::size_t>(right ? matrix.cols : matrix.rows);
   const auto k = static_cast<std::size_t>(number);
   const std::vector<double> vector(vectors.begin() + static_cast<std::ptrdiff_t>(k * length),
                                    vectors.begin() + static_cast<std::ptrdiff_t>((k + 1) * length));
-  return {{settings.side, unit_vector(vector, model::matrix_name(matrix))},
+  return {{side_of(settings), unit_vector(vector, model::matrix_name(matrix))},
           fmt::format("singular {}, s = {:.6g}, next value {:.2g} away", number,
                       report.vectors->sigma[k], report.vectors->gap[k])};
 }
@@ -160,7 +161,7 @@ Records find_targets(const model::ModelIndex& index, const EditSettings& setting
   }
   Records found = matrices_called(index, settings.tensor);
   if (found.empty()) {
-    throw_no_tensor(index, settings.tensor);
+    throw UsageError("E-TENSOR", no_tensor_text(index, settings.tensor));
   }
   const bool is_stack = found.front()->slice >= 0;
   if (!is_stack && (settings.slice || settings.every_slice)) {
@@ -183,7 +184,8 @@ Records find_targets(const model::ModelIndex& index, const EditSettings& setting
   return found;
 }
 
-const model::MatrixRecord& target_of(const model::ModelIndex& index, const PatchEntry& entry) {
+const model::MatrixRecord& target_of(const model::ModelIndex& index, const PatchEntry& entry,
+                                     const std::string& patch) {
   Records found;
   for (const bool exact : {true, false}) {
     for (const model::MatrixRecord& matrix : index.matrices) {
@@ -201,12 +203,13 @@ const model::MatrixRecord& target_of(const model::ModelIndex& index, const Patch
   if (found.size() != 1) {
     const Records others = matrices_called(index, entry.tensor);
     if (!others.empty()) {
-      throw UsageError("E-SLICE", fmt::format("{}: the patch edits {}, but in the model {}",
-                                              excerpt(entry.tensor), excerpt(entry.key()),
-                                              others.front()->slice < 0 ? "it is one matrix"
-                                                                        : slices_text(others)));
+      throw FormatError(
+          "E-PATCH-TENSOR", patch,
+          fmt::format("edits {}, but in the model {}", excerpt(entry.key()),
+                      others.front()->slice < 0 ? "it is one matrix" : slices_text(others)));
     }
-    throw_no_tensor(index, entry.tensor);
+    throw FormatError("E-PATCH-TENSOR", patch,
+                      "is of another model: " + no_tensor_text(index, entry.tensor));
   }
   const model::MatrixRecord& matrix = *found.front();
   if (matrix.rows != entry.edit.rows || matrix.cols != entry.edit.cols) {
@@ -219,6 +222,23 @@ const model::MatrixRecord& target_of(const model::ModelIndex& index, const Patch
   return matrix;
 }
 
+void require_side(const Records& targets, const EditSettings& settings) {
+  if (settings.side || settings.direction.kind == DirectionChoice::Kind::kSingular) {
+    return;
+  }
+  for (const model::MatrixRecord* matrix : targets) {
+    if (matrix->rows == matrix->cols) {
+      throw UsageError(
+          "E-EDIT-SIDE",
+          fmt::format("{} is {} x {}: a direction fits both sides. --side left takes it out of "
+                      "what the matrix writes (outputs: W - alpha u u^T W; the residual stream of "
+                      "o_proj and down_proj), --side right out of what it reads (inputs: W - alpha "
+                      "W v v^T; the residual stream of q_proj, gate_proj and up_proj)",
+                      model::matrix_name(*matrix), matrix->rows, matrix->cols));
+    }
+  }
+}
+
 std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecord& matrix) {
   return matrix.slice < 0 ? -1
                           : static_cast<std::int64_t>(matrices_called(index, matrix.tensor).size());
@@ -226,17 +246,17 @@ std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecor
 
 ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
-                                 const Matrix* file, measure::Backend* backend) {
+                                 const std::vector<double>* file, measure::Backend* backend) {
   ChosenDirection chosen;
   if (settings.direction.kind == DirectionChoice::Kind::kFeature) {
     chosen = feature_direction(watch, index, matrix, settings);
   } else if (settings.direction.kind == DirectionChoice::Kind::kSingular) {
     chosen = singular_direction(watch, matrix, settings, *backend);
   } else {
-    chosen = {{settings.side, unit_vector(file->values, printable(settings.direction.file))},
+    chosen = {{side_of(settings), unit_vector(*file, printable(settings.direction.file))},
               printable(settings.direction.file)};
   }
-  const bool right = settings.side == Side::kRight;
+  const bool right = side_of(settings) == Side::kRight;
   const auto length = static_cast<std::int64_t>(chosen.direction.unit.size());
   if (length != (right ? matrix.cols : matrix.rows)) {
     const bool other = length == (right ? matrix.rows : matrix.cols);

@@ -17,9 +17,15 @@ using Records = std::vector<const model::MatrixRecord*>;
 Records find_targets(const model::ModelIndex& index, const EditSettings& settings);
 
 /// The matrix of a patch's entry. A name that the model does not have may differ from one by
-/// leading parts ("model.layers..." for "layers..."), if only one fits. Errors: UsageError
-/// E-TENSOR, ConfigurationError E-PATCH-SHAPE.
-const model::MatrixRecord& target_of(const model::ModelIndex& index, const PatchEntry& entry);
+/// leading parts ("model.layers..." for "layers..."), if only one fits. `patch` names the file.
+/// Errors: FormatError E-PATCH-TENSOR (65) where there is none, ConfigurationError E-PATCH-SHAPE.
+const model::MatrixRecord& target_of(const model::ModelIndex& index, const PatchEntry& entry,
+                                     const std::string& patch);
+
+/// Refuses a deletion without a side from a square matrix, where a direction fits both and one of
+/// them is wrong. A singular vector takes the same rank-1 part on either. Errors: UsageError
+/// E-EDIT-SIDE.
+void require_side(const Records& targets, const EditSettings& settings);
 
 /// How many matrices the stack of `matrix` has; -1: it is none.
 std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecord& matrix);
@@ -35,6 +41,6 @@ struct ChosenDirection {
 /// E-EDIT-FEATURE, E-EDIT-DIRECTION; ConfigurationError E-BUDGET.
 ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
-                                 const Matrix* file, measure::Backend* backend);
+                                 const std::vector<double>* file, measure::Backend* backend);
 
 }  // namespace vindex::edit

@@ -40,24 +40,26 @@ struct EditSettings {
   std::optional<std::int32_t> slice;  ///< of a stack
   bool every_slice = false;
   DirectionChoice direction;
-  Side side = Side::kRight;
-  double alpha = 1.0;      ///< of `delete`, and what `apply` multiplies with
-  std::string key, value;  ///< insert
-  std::string keys, values, covariance;
+  /// Of `delete`; without it the right one, where the matrix is not square.
+  std::optional<Side> side;
+  double alpha = 1.0;        ///< of `delete`, and what `apply` multiplies with
+  std::string key, value;    ///< insert
+  std::string keys, values;  ///< memit
   double ridge = 1e-4;
   std::string patch;
   std::string probe;
-  std::string output;  ///< empty: no model, no adapter
+  std::string covariance;  ///< of inputs: what `memit` solves with, and what is watched
+  std::string output;      ///< empty: no model, no adapter
   bool as_lora = false;
   std::string save_patch;
   bool replace = false;  ///< files that are there
   bool force = false;    ///< a patch of another base, an adapter that is more than factors
-  std::uint64_t ram_budget = 0;
-  std::int32_t threads = 0;
   bool accept_unknown_base = false;  ///< a patch that does not say which weights it was made from
   /// What the caller writes when the edit is done: held apart from everything read and written
   /// here.
   std::string report;
+  std::uint64_t ram_budget = 0;
+  std::int32_t threads = 0;
   std::string program;  ///< for what is written
   const std::atomic<int>* stop = nullptr;
   /// Opened where singular vectors are wanted.
@@ -94,9 +96,11 @@ struct EditResult {
   bool stopped = false;  ///< nothing was written
 };
 
-/// Errors: UsageError (64) E-TENSOR, E-SLICE, E-EDIT-*, E-OUTPUT-KIND; FormatError (65) for arrays
-/// and patches that are malformed or do not fit; ConfigurationError (78) E-ENCODE-TYPE for an
-/// encoding that cannot be written, E-PATCH-BASE for a patch of other weights, E-PATCH-SHAPE,
+/// Errors: UsageError (64) E-TENSOR, E-SLICE, E-EDIT-*, E-OUTPUT-KIND, E-USAGE for numbers that are
+/// not finite; FormatError (65) for arrays and patches that are malformed or do not fit,
+/// E-PATCH-TENSOR for a patch of a matrix that is not there; OutputError (73) E-OUTPUT-SOURCE for
+/// an output that is read here; ConfigurationError (78) E-ENCODE-TYPE for an encoding that cannot
+/// be written, E-PATCH-BASE for a patch of other or unknown weights, E-PATCH-SHAPE,
 /// E-EDIT-SINGULAR, E-BUDGET; those of open_model(), index_model(), rewrite_model(), Backend.
 EditResult edit_model(const EditSettings& settings);
 

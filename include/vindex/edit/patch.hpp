@@ -31,7 +31,8 @@ struct PatchEntry {
 };
 
 struct Patch {
-  std::string kind;  ///< "vindex-patch/1", "LoRA adapter"
+  std::string kind;         ///< "vindex-patch/1", "LoRA adapter"
+  bool knows_base = false;  ///< of a kind that says which weights it was made from
   std::vector<PatchEntry> entries;
   std::vector<Warning> warnings;
 };
