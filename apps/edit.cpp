@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cmath>
 #include <memory>
 
 namespace vindex::apps {
@@ -126,6 +125,10 @@ CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<Flags
       "Write the edit as a patch too (.safetensors): `edit apply --alpha -1` undoes it");
   verb->add_option("--probe", settings.probe,
                    "Inputs of the matrix, one a row (.npy): what the edit changes there");
+  verb->add_option(
+      "--covariance", settings.covariance,
+      "C (.npy), in x in: E[x x^T] of usual inputs: what the edit changes there; memit "
+      "solves with it, without it with the identity");
   verb->add_flag("--replace", settings.replace, "Replace files that are there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
@@ -207,8 +210,6 @@ void add_memit(CLI::App& edit, Session& session) {
   verb->add_option("--values", flags->settings.values,
                    "D (.npy), out x n: what is added to the outputs at the keys")
       ->required();
-  verb->add_option("--covariance", flags->settings.covariance,
-                   "C (.npy), in x in: E[k k^T] of usual inputs; without it the identity");
   verb->add_option("--ridge", flags->settings.ridge, "Added to the diagonal of K^T C^-1 K")
       ->capture_default_str();
 }

@@ -15,7 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <utility>
 
 namespace vindex::edit {
 namespace {
@@ -158,12 +158,12 @@ class Editing {
       case EditVerb::kMemit:
         first_ = read(settings_.keys);
         second_ = read(settings_.values);
-        if (!settings_.covariance.empty()) {
-          covariance_ = read(settings_.covariance);
-        }
         break;
       case EditVerb::kApply:
         break;
+    }
+    if (!settings_.covariance.empty()) {
+      covariance_ = read(settings_.covariance);
     }
     if (!settings_.probe.empty()) {
       probe_ = read(settings_.probe);
@@ -228,14 +228,9 @@ class Editing {
     return scaled(std::move(patch_.entries[index].edit), settings_.alpha);
   }
 
-  /// Random directions, then the keys of an insertion with what they are to become, then --probe.
+  /// The keys of an insertion with what they are to become, then --probe.
   std::vector<Probe> probes_for(const model::MatrixRecord& matrix) {
     std::vector<Probe> probes;
-    Probe& random = random_[matrix.cols];
-    if (random.count == 0) {
-      random = random_probe(matrix.cols);
-    }
-    probes.push_back(random);
     if (settings_.verb == EditVerb::kInsert || settings_.verb == EditVerb::kMemit) {
       Probe keys;
       keys.count = settings_.verb == EditVerb::kInsert ? 1 : first_->cols;
@@ -272,7 +267,10 @@ class Editing {
     out.encoding = matrix.encoding.label;
     out.transposed = matrix.transposed;
     std::optional<Direction> direction;
-    out.entry.edit = edit_of(i, matrix, out, direction);
+    if (covariance_) {
+      require_covariance(*covariance_, matrix.cols, printable(settings_.covariance));
+    }
+    out.entry.edit = bounded(edit_of(i, matrix, out, direction));
     for (const std::vector<float>* factor : {&out.entry.edit.a, &out.entry.edit.b}) {
       if (!std::all_of(factor->begin(), factor->end(),
                        [](float value) { return std::isfinite(value); })) {
@@ -284,6 +282,7 @@ class Editing {
     const std::vector<Probe> probes = probes_for(matrix);
     MatrixEditOptions options;
     options.probes = probes;
+    options.covariance = covariance_ ? &*covariance_ : nullptr;
     options.direction = direction ? &*direction : nullptr;
     options.scratch = scratch_ ? &*scratch_ : nullptr;
     options.stop = settings_.stop;
@@ -344,9 +343,9 @@ class Editing {
       result.warnings.push_back(
           {"W-EDIT-CONDITION",
            fmt::format(
-               "{}: the equations are ill-conditioned ({:.1e} for the keys, at least {:.1e} "
-               "for the covariance): the edit may be large where no key is; a larger "
-               "--ridge or a larger diagonal of C helps",
+               "{}: the equations are ill-conditioned ({:.1e} for the keys, {:.1e} for the "
+               "covariance): the edit may be large where no key is; a larger --ridge or a larger "
+               "diagonal of C helps",
                model::matrix_name(matrix), out.condition->keys, out.condition->covariance)});
     }
   }
@@ -360,7 +359,6 @@ class Editing {
   std::optional<std::vector<double>> vector_;
   std::optional<Matrix> first_, second_, covariance_, probe_;
   std::unique_ptr<measure::Backend> backend_;
-  std::map<std::int64_t, Probe> random_;
   std::optional<write::ScratchFile> scratch_;
   std::vector<NewPart> parts_;
 };

@@ -31,17 +31,27 @@ bool has_keys(const EditResult& result) {
 }
 
 const ProbeChange* keys_of(const EditResult& result, const EditedMatrix& matrix) {
-  return has_keys(result) ? &matrix.change.probes[1] : nullptr;
+  return has_keys(result) ? &matrix.change.probes.front() : nullptr;
 }
 
 const ProbeChange* own_probe(const EditResult& result, const EditedMatrix& matrix) {
   return result.probe_count > 0 ? &matrix.change.probes.back() : nullptr;
 }
 
-Json collateral(const ProbeChange* change, std::int64_t count) {
-  return change == nullptr
-             ? Json(nullptr)
-             : Json{{"vectors", count}, {"change", ratio(change->change, change->before)}};
+/// Relative changes of the output: over isotropic inputs, where the expected squares are the
+/// Frobenius norms; over those of a covariance; over those of --probe.
+void add_collateral(const EditResult& result, const EditedMatrix& matrix, Json& out) {
+  const MatrixChange& change = matrix.change;
+  out["collateral"] = {{"change", ratio(change.written_norm, change.norm)}};
+  out["collateral_covariance"] =
+      change.covariance
+          ? Json{{"change", ratio(change.covariance->change, change.covariance->before)}}
+          : Json(nullptr);
+  const ProbeChange* own = own_probe(result, matrix);
+  out["collateral_probe"] = own == nullptr ? Json(nullptr)
+                                           : Json{{"vectors", result.probe_count},
+                                                  {"change", ratio(own->change, own->before)},
+                                                  {"standard_error", number(own->standard_error)}};
 }
 
 Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
@@ -72,9 +82,7 @@ Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
   out["condition"] = matrix.condition ? Json{{"keys", number(matrix.condition->keys)},
                                              {"covariance", number(matrix.condition->covariance)}}
                                       : Json(nullptr);
-  out["collateral"] = collateral(&change.probes.front(), 256);
-  out["collateral"]["change_null"] = ratio(change.edit_norm, change.norm);
-  out["collateral_probe"] = collateral(own_probe(result, matrix), result.probe_count);
+  add_collateral(result, matrix, out);
   out["encoding_error"] = result.encoded ? ratio(change.encoding_norm, change.norm) : Json(nullptr);
   out["arrived"] = result.encoded ? number(change.arrived) : Json(nullptr);
   out["lost"] = matrix.lost;
@@ -108,34 +116,48 @@ std::string matrix_text(const EditResult& result, const EditedMatrix& matrix) {
   add("rank", std::to_string(matrix.spectrum.rank));
   add("change", fmt::format("{} of the norm", share_text(change.written_norm, change.norm)));
   if (matrix.share) {
-    add("suppressed",
-        fmt::format("norm {:.4g} -> {:.2g}, {:.4g} % of the norm^2 (a random direction: {:.4g} %)",
-                    change.direction_before, change.direction_after, 100.0 * *matrix.share,
-                    100.0 * *matrix.share_null));
+    add("suppressed", fmt::format("norm {:.4g} -> {:.2g}, {:.4g} % of norm^2 (by chance {:.4g} %)",
+                                  change.direction_before, change.direction_after,
+                                  100.0 * *matrix.share, 100.0 * *matrix.share_null));
   }
   if (const ProbeChange* keys = keys_of(result, matrix)) {
     add("at the keys",
         fmt::format("misses the values by {}", share_text(keys->miss, keys->wanted)));
   }
   if (matrix.condition) {
-    add("condition", fmt::format("{:.2g} of the keys, at least {:.2g} of the covariance",
+    add("condition", fmt::format("{:.2g} of the keys, {:.2g} of the covariance",
                                  matrix.condition->keys, matrix.condition->covariance));
   }
-  const ProbeChange& random = change.probes.front();
-  add("collateral", fmt::format("{} over 256 random directions (expected of its norm: {})",
-                                share_text(random.change, random.before),
-                                share_text(change.edit_norm, change.norm)));
+  add("collateral", fmt::format("{} of the output over isotropic inputs",
+                                share_text(change.written_norm, change.norm)));
+  if (change.covariance) {
+    add("", fmt::format("{} over inputs of --covariance",
+                        share_text(change.covariance->change, change.covariance->before)));
+  }
   if (const ProbeChange* own = own_probe(result, matrix)) {
-    add("", fmt::format("{} over {} rows of --probe", share_text(own->change, own->before),
+    add("", fmt::format("{}{} over {} rows of --probe", share_text(own->change, own->before),
+                        std::isfinite(own->standard_error)
+                            ? fmt::format(" +- {:.2g} %", 100.0 * own->standard_error)
+                            : std::string(),
                         result.probe_count));
   }
   if (result.encoded) {
-    add("encoding", fmt::format("rounding costs {} beside an edit of {}; {:.4g} % of it arrived",
+    add("encoding", fmt::format("costs {} beside an edit of {}; {:.4g} % of it arrived",
                                 share_text(change.encoding_norm, change.norm),
                                 share_text(change.edit_norm, change.norm), 100.0 * change.arrived));
   }
   return fmt::format("{}  {} x {}  {}\n{}", printable(matrix.entry.key()), edit.rows, edit.cols,
                      matrix.encoding, table_text(rows, {{}, {}}, 1000, 2));
+}
+
+/// Of a line: over the inputs that are nearest to those of a model.
+std::string collateral_text(const EditResult& result, const EditedMatrix& matrix) {
+  const MatrixChange& change = matrix.change;
+  if (const ProbeChange* own = own_probe(result, matrix)) {
+    return share_text(own->change, own->before);
+  }
+  return change.covariance ? share_text(change.covariance->change, change.covariance->before)
+                           : share_text(change.written_norm, change.norm);
 }
 
 /// Several, a line each.
@@ -147,7 +169,6 @@ std::string table_of(const EditResult& result, std::size_t width) {
        "rounding"}};
   for (const EditedMatrix& matrix : result.matrices) {
     const MatrixChange& change = matrix.change;
-    const ProbeChange& random = change.probes.front();
     std::string middle = result.encoded ? fmt::format("{:.3g} %", 100.0 * change.arrived) : "-";
     if (const ProbeChange* keys = keys_of(result, matrix)) {
       middle = share_text(keys->miss, keys->wanted);
@@ -159,7 +180,7 @@ std::string table_of(const EditResult& result, std::size_t width) {
                     matrix.encoding, std::to_string(matrix.spectrum.rank),
                     share_text(change.written_norm, change.norm), middle,
                     matrix.share_null ? fmt::format("{:.3g} %", 100.0 * *matrix.share_null) : "-",
-                    share_text(random.change, random.before),
+                    collateral_text(result, matrix),
                     result.encoded ? share_text(change.encoding_norm, change.norm) : "-"});
   }
   std::vector<TextColumn> columns(9);

@@ -4,18 +4,13 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/philox.hpp>
 #include <vindex/edit/matrix_edit.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 namespace vindex::edit {
 namespace {
-
-/// Of the 256 directions; any number that never changes.
-constexpr std::uint64_t kProbeKey = 0x76696E6465786564;
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
@@ -108,32 +103,6 @@ class Encoder {
 
 }  // namespace
 
-Probe random_probe(std::int64_t inputs, std::int64_t count) {
-  Probe probe;
-  probe.count = count;
-  probe.inputs.resize(as_size(inputs * count));
-  constexpr double kScale = 0x1p-32;
-  for (std::int64_t i = 0; i < inputs; ++i) {
-    for (std::int64_t j = 0; j < count; j += 4) {
-      // Two normals from each pair of words (Box and Muller).
-      const PhiloxBlock block =
-          philox_block(kProbeKey, static_cast<std::uint64_t>(j / 4), static_cast<std::uint64_t>(i));
-      for (int pair = 0; pair < 2; ++pair) {
-        const double radius = std::sqrt(-2.0 * std::log((block.word[2 * pair] + 0.5) * kScale));
-        const double angle = 2.0 * std::numbers::pi * (block.word[2 * pair + 1] + 0.5) * kScale;
-        const double normals[2] = {radius * std::cos(angle), radius * std::sin(angle)};
-        for (int k = 0; k < 2; ++k) {
-          const std::int64_t column = j + 2 * pair + k;
-          if (column < count) {
-            probe.inputs[as_size(i * count + column)] = static_cast<float>(normals[k]);
-          }
-        }
-      }
-    }
-  }
-  return probe;
-}
-
 std::optional<MatrixChange> edit_matrix(run::SourceWatch& watch, const model::MatrixRecord& matrix,
                                         const LowRankEdit& edit, const MatrixEditOptions& options,
                                         std::vector<NewPart>& parts) {
@@ -152,6 +121,10 @@ std::optional<MatrixChange> edit_matrix(run::SourceWatch& watch, const model::Ma
   std::vector<ProbeSums> probes;
   for (const Probe& probe : options.probes) {
     probes.emplace_back(matrix, probe);
+  }
+  std::optional<CovarianceSums> covariance;
+  if (options.covariance != nullptr) {
+    covariance.emplace(matrix, *options.covariance);
   }
   double norm = 0.0;
   double edited = 0.0;
@@ -204,6 +177,9 @@ std::optional<MatrixChange> edit_matrix(run::SourceWatch& watch, const model::Ma
     for (ProbeSums& probe : probes) {
       probe.add(slab, difference);
     }
+    if (covariance) {
+      covariance->add(slab, difference);
+    }
     return true;
   });
   if (!whole) {
@@ -221,6 +197,9 @@ std::optional<MatrixChange> edit_matrix(run::SourceWatch& watch, const model::Ma
   }
   for (ProbeSums& probe : probes) {
     out.probes.push_back(probe.finish());
+  }
+  if (covariance) {
+    out.covariance = covariance->finish();
   }
   if (encoder) {
     encoder->finish(parts);

@@ -2,7 +2,10 @@
 
 #include <vindex/blas/blas.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 namespace vindex::edit {
 
@@ -40,8 +43,75 @@ double VectorImage::norm() const {
   return std::sqrt(sum);
 }
 
+CovarianceSums::CovarianceSums(const model::MatrixRecord& matrix, const Matrix& covariance)
+    : covariance_(covariance), transposed_(matrix.transposed) {
+  for (const double value : covariance.values) {
+    size_ += value * value;
+  }
+  size_ = std::sqrt(size_);
+}
+
+void CovarianceSums::add(const Slab& slab, std::span<const float> difference) {
+  add_rows(before_, slab.values);
+  add_rows(change_, difference);
+}
+
+void CovarianceSums::add_rows(Sum& sum, std::span<const float> values) {
+  if (transposed_) {  // an output's weights are in every slab
+    sum.stored.insert(sum.stored.end(), values.begin(), values.end());
+    return;
+  }
+  rows_.assign(values.begin(), values.end());
+  add_forms(sum, static_cast<std::int64_t>(values.size()) / covariance_.rows);
+}
+
+void CovarianceSums::add_columns(Sum& sum) {
+  const auto in = static_cast<std::size_t>(covariance_.rows);
+  const std::size_t outputs = sum.stored.size() / in;
+  const std::size_t step = std::max<std::size_t>(1, static_cast<std::size_t>(kSlabWeights) / in);
+  for (std::size_t first = 0; first < outputs; first += step) {
+    const std::size_t count = std::min(step, outputs - first);
+    rows_.resize(count * in);
+    for (std::size_t i = 0; i < in; ++i) {
+      for (std::size_t k = 0; k < count; ++k) {
+        rows_[k * in + i] = sum.stored[i * outputs + first + k];
+      }
+    }
+    add_forms(sum, static_cast<std::int64_t>(count));
+  }
+}
+
+void CovarianceSums::add_forms(Sum& sum, std::int64_t count) {
+  const auto in = static_cast<int>(covariance_.rows);
+  images_.resize(rows_.size());
+  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(count), in,
+                           in, 1.0, rows_.data(), in, covariance_.values.data(), in, 0.0,
+                           images_.data(), in);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    sum.form += rows_[i] * images_[i];
+    sum.norm += rows_[i] * rows_[i];
+  }
+}
+
+/// A sum below zero is rounding where it is small beside its bound, |C|_F |W|_F^2; else C is none.
+double CovarianceSums::root_of(const Sum& sum) const {
+  constexpr double kRounding = 1e-12;
+  return sum.form < 0.0 && sum.form > -kRounding * size_ * sum.norm ? 0.0 : std::sqrt(sum.form);
+}
+
+CovarianceChange CovarianceSums::finish() {
+  if (transposed_) {
+    add_columns(before_);
+    add_columns(change_);
+  }
+  return {root_of(before_), root_of(change_)};
+}
+
 ProbeSums::ProbeSums(const model::MatrixRecord& matrix, const Probe& probe)
-    : probe_(probe), transposed_(matrix.transposed) {
+    : probe_(probe),
+      transposed_(matrix.transposed),
+      before_of_(static_cast<std::size_t>(probe.count)),
+      change_of_(static_cast<std::size_t>(probe.count)) {
   if (transposed_) {  // outputs grow with every slab
     before_.resize(static_cast<std::size_t>(matrix.rows * probe.count));
     change_.resize(before_.size());
@@ -76,10 +146,11 @@ void ProbeSums::add(const Slab& slab, std::span<const float> difference) {
 void ProbeSums::sum(std::span<const float> before, std::span<const float> change,
                     std::size_t first_output) {
   for (std::size_t i = 0; i < before.size(); ++i) {
+    const std::size_t vector = i % before_of_.size();
     const double old = before[i];
     const double difference = change[i];
-    before_sum_ += old * old;
-    change_sum_ += difference * difference;
+    before_of_[vector] += old * old;
+    change_of_[vector] += difference * difference;
     if (!probe_.wanted.empty()) {
       const double wanted = probe_.wanted[first_output + i];
       wanted_sum_ += wanted * wanted;
@@ -92,8 +163,30 @@ ProbeChange ProbeSums::finish() {
   if (transposed_) {
     sum(before_, change_, 0);
   }
+  before_sum_ = std::accumulate(before_of_.begin(), before_of_.end(), 0.0);
+  change_sum_ = std::accumulate(change_of_.begin(), change_of_.end(), 0.0);
   return {std::sqrt(before_sum_), std::sqrt(change_sum_), std::sqrt(miss_sum_),
-          std::sqrt(wanted_sum_)};
+          std::sqrt(wanted_sum_), standard_error()};
+}
+
+/// Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11.
+double ProbeSums::standard_error() const {
+  const auto count = static_cast<double>(before_of_.size());
+  std::vector<double> without(before_of_.size());
+  double mean = 0.0;
+  for (std::size_t i = 0; i < without.size(); ++i) {
+    const double before = before_sum_ - before_of_[i];
+    if (!(before > 0.0)) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    without[i] = std::sqrt(std::max(change_sum_ - change_of_[i], 0.0) / before);
+    mean += without[i] / count;
+  }
+  double squares = 0.0;
+  for (const double value : without) {
+    squares += (value - mean) * (value - mean);
+  }
+  return std::sqrt((count - 1.0) / count * squares);
 }
 
 }  // namespace vindex::edit

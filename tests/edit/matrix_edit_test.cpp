@@ -2,6 +2,7 @@
 #include "support/expect_error.hpp"
 #include "support/file_content.hpp"
 #include "support/float_model.hpp"
+#include "support/npy_builder.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <vindex/edit/edit_model.hpp>
@@ -12,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <limits>
 #include <map>
 
 namespace vindex::edit {
@@ -67,6 +70,7 @@ EditSettings apply(const std::string& model, const std::string& patch, const std
   settings.verb = EditVerb::kApply;
   settings.model = model;
   settings.patch = patch;
+  settings.accept_unknown_base = true;
   settings.output = out;
   return settings;
 }
@@ -151,31 +155,140 @@ TEST(EditMatrix, AnEditBelowTheStepIsLostAndSaidSo) {
   EXPECT_TRUE(changed(scratch / "model", scratch / "small").empty());
 }
 
-TEST(EditMatrix, ACollateralOfRandomDirectionsIsTheRelativeNorm) {
-  // Over many inputs |D X| / |W X| tends to |D| / |W|; 256 of them give it to some percent.
+std::string npy(const TemporaryFolder& scratch, const std::string& name, std::int64_t rows,
+                std::int64_t cols, const std::vector<double>& values) {
+  return scratch.write(name, testing::npy_array(values, {rows, cols}));
+}
+
+TEST(EditMatrix, CollateralIsTheSameByItsInputsAndByTheirCovariance) {
+  // Over C = X^T X / n the expected squares are those over the rows of X, stored either way round;
+  // the relative norm is both where C is the identity.
   const TemporaryFolder scratch;
-  testing::write_safetensors(
-      scratch / "m.safetensors",
-      {testing::noise_tensor("model.layers.0.mlp.up_proj.weight", {300, 200}, 3)});
-  const std::string patch =
-      patch_of(scratch, "model.layers.0.mlp.up_proj.weight", -1, 300, 200, 1.0F);
-  const EditResult result =
-      edit_model(apply(scratch / "m.safetensors", patch, scratch / "out.safetensors"));
-  const MatrixChange& change = result.matrices[0].change;
-  const ProbeChange& random = change.probes[0];
-  EXPECT_NEAR(random.change / random.before / (change.edit_norm / change.norm), 1.0, 0.15);
-  // The draw is the same in every run.
-  const Probe again = random_probe(200);
-  EXPECT_EQ(again.inputs, random_probe(200).inputs);
-  double sum = 0.0;
-  double squares = 0.0;
-  for (const float value : again.inputs) {
-    sum += value;
-    squares += static_cast<double>(value) * value;
+  const std::string turned = "model.layers.0.mlp.experts.down_proj";  // gpt-oss: in x out
+  const std::string plain = "model.layers.0.mlp.up_proj.weight";
+  constexpr std::int64_t kIn = 40;
+  constexpr std::int64_t kOut = 60;
+  constexpr std::int64_t kRows = 30;
+  scratch.write("plain/config.json", R"({"model_type":"llama"})");
+  scratch.write("turned/config.json",
+                R"({"model_type":"gpt_oss","num_local_experts":2,"hidden_size":60})");
+  testing::write_safetensors(scratch / "plain/model.safetensors",
+                             {testing::noise_tensor(plain, {kOut, kIn}, 3)});
+  testing::write_safetensors(scratch / "turned/model.safetensors",
+                             {testing::noise_tensor(turned, {2, kIn, kOut}, 4)});
+  const std::vector<float> x = testing::noise_tensor("x", {kRows, kIn}, 7).values;
+  std::vector<double> covariance(kIn * kIn);
+  std::vector<double> identity(kIn * kIn);
+  for (std::size_t i = 0; i < kIn; ++i) {
+    identity[i * (kIn + 1)] = 1.0;
+    for (std::size_t j = 0; j < kIn; ++j) {
+      for (std::size_t row = 0; row < kRows; ++row) {
+        covariance[i * kIn + j] +=
+            static_cast<double>(x[row * kIn + i]) * static_cast<double>(x[row * kIn + j]) / kRows;
+      }
+    }
   }
-  const auto count = static_cast<double>(again.inputs.size());
-  EXPECT_NEAR(sum / count, 0.0, 4.0 / std::sqrt(count));
-  EXPECT_NEAR(squares / count, 1.0, 4.0 * std::sqrt(2.0 / count));
+  for (const bool is_turned : {false, true}) {
+    const std::string patch =
+        patch_of(scratch, is_turned ? turned : plain, is_turned ? 1 : -1, kOut, kIn, 1.0F);
+    EditSettings settings = apply(scratch / (is_turned ? "turned" : "plain"), patch, "");
+    settings.probe = npy(scratch, "x.npy", kRows, kIn, {x.begin(), x.end()});
+    settings.covariance = npy(scratch, "c.npy", kIn, kIn, covariance);
+    const EditResult result = edit_model(settings);
+    const MatrixChange& change = result.matrices[0].change;
+    ASSERT_EQ(change.probes.size(), 1U);
+    const ProbeChange& probe = change.probes[0];
+    ASSERT_TRUE(change.covariance);
+    EXPECT_NEAR(change.covariance->change / change.covariance->before, probe.change / probe.before,
+                1e-6);
+    EXPECT_NEAR(change.covariance->before, probe.before / std::sqrt(double{kRows}), 1e-6);
+    EXPECT_GT(probe.standard_error, 0.0);
+    EXPECT_LT(probe.standard_error, 0.2 * probe.change / probe.before);
+    settings.covariance = npy(scratch, "i.npy", kIn, kIn, identity);
+    const MatrixChange isotropic = edit_model(settings).matrices[0].change;
+    EXPECT_NEAR(isotropic.covariance->change / isotropic.covariance->before,
+                isotropic.written_norm / isotropic.norm, 1e-8);
+  }
+}
+
+TEST(EditMatrix, AnErrorNeedsTwoProbesAndACovarianceItsShape) {
+  const TemporaryFolder scratch;
+  const std::string name = "model.layers.0.mlp.up_proj.weight";
+  testing::write_safetensors(scratch / "m.safetensors", {testing::noise_tensor(name, {6, 4}, 3)});
+  EditSettings settings =
+      apply(scratch / "m.safetensors", patch_of(scratch, name, -1, 6, 4, 1.0F), "");
+  settings.probe = npy(scratch, "x.npy", 1, 4, {1.0, 2.0, 3.0, 4.0});
+  const EditResult one = edit_model(settings);
+  EXPECT_TRUE(std::isnan(one.matrices[0].change.probes[0].standard_error));
+  EXPECT_NE(edit_json(one).find("\"standard_error\": null"), std::string::npos);
+  // Two that are one: no difference between them.
+  settings.probe = npy(scratch, "x.npy", 2, 4, {1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0});
+  EXPECT_NEAR(edit_model(settings).matrices[0].change.probes[0].standard_error, 0.0, 1e-7);
+  settings.covariance = npy(scratch, "c.npy", 3, 3, std::vector<double>(9, 1.0));
+  EXPECT_EQ(error_of([&] { edit_model(settings); }), "E-EDIT-SHAPE");
+  settings.covariance =
+      npy(scratch, "c.npy", 4, 4, {1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
+  EXPECT_EQ(error_of([&] { edit_model(settings); }), "E-EDIT-VALUES");
+}
+
+TEST(EditMatrix, NumbersThatAreNotFiniteAreRefused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double number : {nan, infinity, -infinity}) {
+    EditSettings settings;
+    settings.alpha = number;
+    EXPECT_EQ(error_of([&] { edit_model(settings); }), "E-USAGE");
+    settings.alpha = 1.0;
+    settings.ridge = number;
+    EXPECT_EQ(error_of([&] { edit_model(settings); }), "E-USAGE");
+  }
+}
+
+/// Groups of INT4 with the code -8, which our encoder does not write.
+TEST(EditMatrix, AnEditOfNoSizeKeepsEveryByteAndATinyOneItsGroups) {
+  const TemporaryFolder scratch;
+  for (const std::string spec : {"kimi-k2-mini-int4", "kimi-k2-mini", "kimi-k2-mini-q8_0"}) {
+    const std::string model = scratch / spec;
+    synth::make_model(spec, 0, model);
+    const bool gguf = spec.ends_with("q8_0");
+    const bool int4 = spec.ends_with("int4");
+    const std::string name =
+        gguf ? "blk.1.ffn_down_exps.weight" : "model.layers.1.mlp.experts.3.down_proj.weight";
+    if (int4) {  // a code of -8 in every group
+      const shard::ModelFiles files = shard::open_model(model);
+      for (const shard::StoredTensor& tensor : files.tensors) {
+        if (tensor.name == name + "_packed") {
+          const std::string path = files.shards[static_cast<std::size_t>(tensor.shard)].path;
+          std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+          for (std::uint64_t i = 0; i < tensor.bytes; i += 16) {
+            file.seekp(static_cast<std::streamoff>(tensor.offset + i));
+            file.put('\0');
+          }
+        }
+      }
+    }
+    const shard::ModelFiles files = shard::open_model(model);
+    const model::ModelIndex index = model::index_model(files);
+    const auto matrix =
+        std::find_if(index.matrices.begin(), index.matrices.end(), [&](const auto& record) {
+          return record.tensor == name && record.slice == (gguf ? 5 : -1);
+        });
+    ASSERT_NE(matrix, index.matrices.end()) << spec;
+    const std::string patch =
+        patch_of(scratch, name, gguf ? 5 : -1, matrix->rows, matrix->cols, 1.0F);
+    for (const double alpha : {0.0, 2e-4}) {
+      EditSettings settings = apply(model, patch, scratch / (spec + std::to_string(alpha)));
+      settings.alpha = alpha;
+      const EditResult result = edit_model(settings);
+      const MatrixChange& change = result.matrices[0].change;
+      EXPECT_LE(change.written_norm, 2.0 * change.edit_norm) << spec;
+      EXPECT_EQ(change.counts.encoded, 0) << spec;
+      if (alpha == 0.0 || int4) {
+        EXPECT_TRUE(changed(model, settings.output).empty()) << spec << alpha;
+        EXPECT_EQ(result.matrices[0].lost, alpha != 0.0);
+      }
+    }
+  }
 }
 
 TEST(EditMatrix, UndoneToRoundingInFloat32) {

@@ -24,16 +24,21 @@ struct Probe {
   std::vector<float> wanted;  ///< out x count: what (W' - W) X is meant to be; empty: nothing
 };
 
-/// `count` vectors of independent normals, drawn by Philox from one fixed key: component i of
-/// vector j is the same for every matrix with that many inputs.
-Probe random_probe(std::int64_t inputs, std::int64_t count = 256);
-
 /// What an edit did to the outputs of a probe: Frobenius norms.
 struct ProbeChange {
   double before = 0.0;  ///< W X
   double change = 0.0;  ///< (W' - W) X
   double miss = 0.0;    ///< (W' - W) X - wanted
   double wanted = 0.0;
+  /// Of change / before, if the probe's vectors are independent draws: the jackknife that leaves
+  /// out one vector at a time. NaN for one vector, or where the others have no outputs.
+  double standard_error = 0.0;
+};
+
+/// What an edit did to outputs of inputs x with E[x x^T] = C: roots of the expected square.
+struct CovarianceChange {
+  double before = 0.0;  ///< of W x: sqrt(tr(W C W^T)); NaN where C is not positive there
+  double change = 0.0;  ///< of (W' - W) x
 };
 
 /// A direction that is watched: W v (right) or W^T u (left).
@@ -51,6 +56,7 @@ struct MatrixChange {
   double arrived = 0.0;        ///< <W' - W, b a> / |b a|^2: 1 where all of the edit is there
   double direction_before = 0.0, direction_after = 0.0;  ///< of a watched direction
   std::vector<ProbeChange> probes;
+  std::optional<CovarianceChange> covariance;
   decode::RewriteCounts counts;
   std::string before, after;  ///< SHA-256 of the decoded float32 weights, as stored, little-endian
 };
@@ -66,6 +72,7 @@ struct NewPart {
 /// What edit_matrix() does beside adding.
 struct MatrixEditOptions {
   std::span<const Probe> probes = {};
+  const Matrix* covariance = nullptr;  ///< of inputs, in x in, symmetric
   const Direction* direction = nullptr;
   /// Where new bytes go; null: W' is not encoded, its figures are those of float32 weights.
   write::ScratchFile* scratch = nullptr;
@@ -73,8 +80,9 @@ struct MatrixEditOptions {
 };
 
 /// Adds `edit` to `matrix`. `parts` gets the new codes and scales. Nothing: stopped. Memory: some
-/// 32 MiB beside factors and probes (of a transposed matrix also their outputs). Errors: those of
-/// rewrite_matrix(), ByteSource and ScratchFile; FormatError E-EDIT-VALUES where W is not finite.
+/// 48 MiB beside factors, probes and covariance (of a transposed matrix also the outputs of probes
+/// and, with a covariance, the matrix twice). Errors: those of rewrite_matrix(), ByteSource and
+/// ScratchFile; FormatError E-EDIT-VALUES where W is not finite.
 std::optional<MatrixChange> edit_matrix(run::SourceWatch& watch, const model::MatrixRecord& matrix,
                                         const LowRankEdit& edit, const MatrixEditOptions& options,
                                         std::vector<NewPart>& parts);
