@@ -85,6 +85,34 @@ bool Claims::flag(std::string_view key) const {
   return false;
 }
 
+std::pair<std::string_view, const JsonValue*> Claims::config_member(
+    std::initializer_list<std::string_view> keys) const {
+  if (files_.format != shard::ContainerFormat::kGguf) {
+    for (const std::string_view key : keys) {
+      for (const JsonValue* section : sections_) {
+        const JsonValue* value = section->find(key);
+        if (value != nullptr && !value->is_null()) {
+          return {key, value};
+        }
+      }
+    }
+  }
+  return {{}, nullptr};
+}
+
+const shard::GgufKey* Claims::gguf_key(std::initializer_list<std::string_view> keys) const {
+  if (files_.format == shard::ContainerFormat::kGguf) {
+    for (const std::string_view suffix : keys) {
+      const shard::GgufKey* key =
+          shard::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
+      if (key != nullptr) {
+        return key;
+      }
+    }
+  }
+  return nullptr;
+}
+
 std::optional<std::pair<std::string, double>> Claims::real(
     std::initializer_list<std::string_view> config_keys,
     std::initializer_list<std::string_view> gguf_keys) const {

@@ -43,6 +43,12 @@ class Claims {
   std::optional<std::pair<std::string, double>> real(
       std::initializer_list<std::string_view> config_keys,
       std::initializer_list<std::string_view> gguf_keys) const;
+  /// The first of `keys` that config.json holds (sections as for number()) with a value that is not
+  /// null, whatever its type; null where none is there, and for a GGUF file.
+  std::pair<std::string_view, const JsonValue*> config_member(
+      std::initializer_list<std::string_view> keys) const;
+  /// The first of `keys` (without the architecture's prefix) that a GGUF file has, or null.
+  const shard::GgufKey* gguf_key(std::initializer_list<std::string_view> keys) const;
   /// True where config.json holds `key` as true.
   bool flag(std::string_view key) const;
   /// The first of the keys, as for number(), that holds true or false.

@@ -1,13 +1,16 @@
 #include "model_config.hpp"
 #include "router_families.hpp"
+#include "strict_keys.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/router_rule.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -25,15 +28,17 @@ class RouterKeys {
  public:
   explicit RouterKeys(const shard::ModelFiles& files)
       : claims_(files, warnings_),
+        keys_(claims_, "E-ROUTER-KEY", "the model's router", std::string(kInstead)),
         dialect_(files.format == shard::ContainerFormat::kGguf ? Dialect::kGguf
                                                                : Dialect::kHuggingFace) {}
 
   RouterRule rule(const RouterFamily& family) {
     RouterRule rule;
     rule.scoring = scoring(family);
-    rule.top_k = count({"num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk",
-                        "moe_k", "top_k_experts", "experts_per_token"},
-                       {"expert_used_count"}, std::nullopt);
+    rule.top_k = count({{"num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk",
+                         "moe_k", "top_k_experts", "experts_per_token"},
+                        {"expert_used_count"}},
+                       std::nullopt);
     rule.sum_offset = family.sum_offset;
     rule.biased = family.biased;
     rule.normalised = normalised(family);
@@ -47,35 +52,25 @@ class RouterKeys {
   Dialect dialect() const { return dialect_; }
 
  private:
-  [[noreturn]] static void refuse_key(const std::string& what) {
-    throw ConfigurationError("E-ROUTER-KEY", "the model's router: " + what + std::string(kInstead));
-  }
-
-  std::int64_t count(std::initializer_list<std::string_view> config_keys,
-                     std::initializer_list<std::string_view> gguf_keys,
-                     std::optional<std::int64_t> otherwise) {
+  std::int64_t count(const KeyNames& names, std::optional<std::int64_t> otherwise) const {
     constexpr std::uint64_t kMost = 1U << 20U;
-    const auto claim = claims_.number(config_keys, gguf_keys);
-    if (!claim) {
+    const auto found = keys_.count(names);
+    if (!found) {
       if (!otherwise) {
-        refuse_key(
+        keys_.refuse(
             fmt::format("no {} says how many experts a token has",
-                        dialect_ == Dialect::kGguf ? *gguf_keys.begin() : *config_keys.begin()));
+                        dialect_ == Dialect::kGguf ? *names.gguf.begin() : *names.config.begin()));
       }
       return *otherwise;
     }
-    if (claim->value < 1 || claim->value > kMost) {
-      refuse_key(fmt::format("{} is {}", printable(claim->key), claim->value));
+    if (found->value < 1 || found->value > kMost) {
+      keys_.refuse(fmt::format("{} is {}", printable(found->key), found->value));
     }
-    return static_cast<std::int64_t>(claim->value);
+    return static_cast<std::int64_t>(found->value);
   }
 
-  RouterScoring scoring(const RouterFamily& family) {
-    if (dialect_ == Dialect::kGguf) {
-      const auto function = claims_.number({}, {"expert_gating_func"});
-      if (!function) {
-        return family.scoring;
-      }
+  RouterScoring scoring(const RouterFamily& family) const {
+    if (const auto function = keys_.count({{}, {"expert_gating_func"}})) {
       switch (function->value) {
         case 1:
         case 3:  // softmax of the chosen: the family's weights are then normalised
@@ -85,63 +80,66 @@ class RouterKeys {
         case 4:
           return RouterScoring::kSqrtSoftplus;
         default:
-          refuse_key(fmt::format("expert_gating_func {} is not known", function->value));
+          keys_.refuse(fmt::format("expert_gating_func {} is not known", function->value));
       }
     }
-    const std::string name = claims_.text({"scoring_func", "moe_router_activation_func"});
+    const auto name = keys_.text({{"scoring_func", "moe_router_activation_func"}, {}});
+    if (!name) {
+      return family.scoring;
+    }
     for (const RouterScoring scoring :
          {RouterScoring::kSoftmax, RouterScoring::kSigmoid, RouterScoring::kSqrtSoftplus}) {
-      if (name == scoring_name(scoring)) {
+      if (name->value == scoring_name(scoring)) {
         return scoring;
       }
     }
-    if (!name.empty()) {
-      refuse_key(fmt::format("scoring_func \"{}\" is not known", printable(name)));
-    }
-    return family.scoring;
+    keys_.refuse(fmt::format("{} \"{}\" is not known", name->key, excerpt(name->value)));
   }
 
-  bool normalised(const RouterFamily& family) {
-    if (dialect_ == Dialect::kGguf) {
-      const auto function = claims_.number({}, {"expert_gating_func"});
-      if (function && function->value == 3) {
-        return true;
-      }
+  bool normalised(const RouterFamily& family) const {
+    if (const auto function = keys_.count({{}, {"expert_gating_func"}});
+        function && function->value == 3) {
+      return true;
     }
     if (family.normalised == Normalised::kNever || family.normalised == Normalised::kAlways) {
       return family.normalised == Normalised::kAlways;
     }
     if (family.architecture == "dbrx") {
-      const auto power = claims_.real({"moe_normalize_expert_weights"}, {});
-      if (power && power->second != 1.0) {
-        refuse_key(fmt::format("moe_normalize_expert_weights {} is no division by the sum",
-                               power->second));
+      const auto power = keys_.number({{"moe_normalize_expert_weights"}, {}});
+      if (power && power->value != 1.0) {
+        keys_.refuse(
+            fmt::format("moe_normalize_expert_weights {} is no division by the sum", power->value));
       }
       return true;
     }
-    return claims_.boolean({"norm_topk_prob", "moe_renormalize"}, {"expert_weights_norm"})
+    return keys_.boolean({{"norm_topk_prob", "moe_renormalize"}, {"expert_weights_norm"}})
         .value_or(family.normalised == Normalised::kKeyElseYes);
   }
 
-  double scale(const RouterFamily& family) {
-    const auto claim =
-        claims_.real({"routed_scaling_factor", "route_scale"}, {"expert_weights_scale"});
-    if (!claim) {
+  double scale(const RouterFamily& family) const {
+    const auto found =
+        keys_.number({{"routed_scaling_factor", "route_scale"}, {"expert_weights_scale"}});
+    if (!found) {
       return family.scale;
     }
-    // GGUF writers say 0 where there is none.
-    const bool none = dialect_ == Dialect::kGguf && claim->second == 0.0;
-    return none ? 1.0 : claim->second;
+    if (dialect_ == Dialect::kGguf && found->value == 0.0) {
+      return 1.0;  // so writers say that there is none
+    }
+    if (!(found->value > 0.0)) {
+      keys_.refuse(fmt::format("{} is {}, where a positive number is needed", printable(found->key),
+                               found->value));
+    }
+    return found->value;
   }
 
   void groups(const RouterFamily& family, RouterRule& rule) {
     std::string method = family.biased ? "noaux_tc" : "greedy";
     if (family.method_key) {
-      if (const std::string said = claims_.text({"topk_method"}); !said.empty()) {
-        method = said;
+      if (const auto said = keys_.text({{"topk_method"}, {}})) {
+        method = said->value;
       }
       if (method != "noaux_tc" && method != "greedy" && method != "group_limited_greedy") {
-        refuse_key(fmt::format("topk_method \"{}\" is not known", printable(method)));
+        keys_.refuse(fmt::format("topk_method \"{}\" is not known", excerpt(method)));
       }
       rule.biased = method == "noaux_tc";
       if (method != "noaux_tc" && rule.normalised) {
@@ -152,8 +150,8 @@ class RouterKeys {
       }
     }
     const bool is_v3 = family.scoring == RouterScoring::kSigmoid && family.method_key;
-    rule.groups = count({"n_group", "num_expert_group"}, {"expert_group_count"}, is_v3 ? 8 : 1);
-    rule.chosen_groups = count({"topk_group"}, {"expert_group_used_count"}, is_v3 ? 4 : 1);
+    rule.groups = count({{"n_group", "num_expert_group"}, {"expert_group_count"}}, is_v3 ? 8 : 1);
+    rule.chosen_groups = count({{"topk_group"}, {"expert_group_used_count"}}, is_v3 ? 4 : 1);
     rule.group_score = method == "group_limited_greedy" ||
                                (dialect_ == Dialect::kGguf && family.architecture == "deepseek2" &&
                                 rule.scoring == RouterScoring::kSoftmax)
@@ -163,6 +161,7 @@ class RouterKeys {
 
   std::vector<Warning> warnings_;  // the index says them
   Claims claims_;
+  StrictKeys keys_;
   Dialect dialect_;
 };
 
@@ -212,6 +211,10 @@ ModelRouters model_routers(const shard::ModelFiles& files) {
       routers.bias_tensors.emplace(name.layer, static_cast<std::int32_t>(i));
     }
   }
+  // llama.cpp calls DeepSeek-V2 by the name of V3; it has no biases.
+  const bool may_lack =
+      family->architecture == "deepseek2" && routers.rule.scoring == RouterScoring::kSoftmax;
+  routers.expects_bias = routers.rule.biased && !may_lack;
   if (routers.bias_tensors.empty()) {
     routers.rule.biased = false;
   }
@@ -248,6 +251,10 @@ std::vector<float> read_router_bias(const shard::ModelFiles& files, std::int32_t
   matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
   std::vector<float> bias(static_cast<std::size_t>(widest));
   decode::decode_matrix(matrix, bias.data(), widest);
+  if (!std::all_of(bias.begin(), bias.end(), [](float value) { return std::isfinite(value); })) {
+    throw FormatError("E-ROUTER-BIAS", shard.path,
+                      fmt::format("{} holds biases that are not finite", printable(stored.name)));
+  }
   return bias;
 }
 

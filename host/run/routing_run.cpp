@@ -37,9 +37,30 @@ RuleSource open_rule(const RoutingSettings& settings) {
   return source;
 }
 
+/// "warning ...: layers 1, 2, 3 and 9 more", or nothing.
+std::string bias_warning(const std::vector<std::int32_t>& layers, const std::string& family) {
+  constexpr std::size_t kShown = 8;
+  if (layers.empty()) {
+    return {};
+  }
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kShown, layers.size()); ++i) {
+    list += fmt::format("{}{}", i == 0 ? "" : ", ", layers[i]);
+  }
+  if (layers.size() > kShown) {
+    list += fmt::format(" and {} more", layers.size() - kShown);
+  }
+  return fmt::format(
+      "warning W-ROUTER-BIAS: routers of {} choose by score + bias (e_score_correction_bias, "
+      "exp_probs_b), and the model stores none for {} {}: taken as zero, experts are chosen by "
+      "scores alone",
+      family, layers.size() == 1 ? "layer" : "layers", list);
+}
+
 std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource& source,
                                        std::vector<std::string>& messages) {
   std::vector<RoutedLayer> layers;
+  std::vector<std::int32_t> without_bias;
   for (const std::int64_t matrix : model::matrices_of_role(dump, model::kRouterLogitsRole)) {
     const model::MatrixRecord& record = dump.index.matrices[static_cast<std::size_t>(matrix)];
     if (source.routers.hashed_layers.contains(record.layer)) {
@@ -56,9 +77,14 @@ std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource
     layer.rule.biased = layer.rule.biased && bias != source.routers.bias_tensors.end();
     if (layer.rule.biased) {
       layer.bias = model::read_router_bias(*source.files, bias->second);
+    } else if (source.routers.expects_bias) {
+      without_bias.push_back(record.layer);
     }
     measure::TokenRouter checked(layer.rule, record.cols, layer.bias);  // its errors, early
     layers.push_back(std::move(layer));
+  }
+  if (std::string warning = bias_warning(without_bias, source.routers.family); !warning.empty()) {
+    messages.push_back(std::move(warning));
   }
   return layers;
 }

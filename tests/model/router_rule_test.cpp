@@ -121,6 +121,95 @@ TEST(RouterRule, RefusesWhatItDoesNotKnow) {
             "E-ROUTER-KEY");
 }
 
+/// What a refusal says, or nothing.
+std::string refusal_text(const std::string& config) {
+  try {
+    routers_of(config);
+  } catch (const Error& error) {
+    return error.id() + ": " + error.what();
+  }
+  return {};
+}
+
+// No key that makes the rule is passed over because it has a value of another type.
+TEST(RouterRule, KeysOfAnotherTypeAreTold) {
+  const std::string most = R"({"model_type": "deepseek_v3", "num_experts_per_tok": 2)";
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {R"("routed_scaling_factor": "x")", "routed_scaling_factor is the text \"x\""},
+      {R"("routed_scaling_factor": true)", "routed_scaling_factor is true"},
+      {R"("routed_scaling_factor": 0)", "routed_scaling_factor is 0"},
+      {R"("routed_scaling_factor": -2.5)", "routed_scaling_factor is -2.5"},
+      {R"("route_scale": [1])", "route_scale is a list"},
+      {R"("norm_topk_prob": 1)", "norm_topk_prob is 1, where true or false"},
+      {R"("norm_topk_prob": "true")", "norm_topk_prob is the text"},
+      {R"("moe_renormalize": {})", "moe_renormalize is an object"},
+      {R"("scoring_func": 2)", "scoring_func is 2, where a text"},
+      {R"("scoring_func": "tanh")", "scoring_func \"tanh\" is not known"},
+      {R"("topk_method": false)", "topk_method is false"},
+      {R"("n_group": "8")", "n_group is the text \"8\""},
+      {R"("n_group": 8.5)", "n_group is 8.5, where a non-negative integer"},
+      {R"("n_group": 0)", "n_group is 0"},
+      {R"("topk_group": -1)", "topk_group is -1"},
+      {R"("text_config": {"topk_group": "4"})", "topk_group is the text"}};
+  for (const auto& [key, text] : wrong) {
+    const std::string said = refusal_text(most + ", " + key + "}");
+    EXPECT_NE(said.find("E-ROUTER-KEY"), std::string::npos) << key << said;
+    EXPECT_NE(said.find(text), std::string::npos) << key << said;
+  }
+  EXPECT_NE(refusal_text(R"({"model_type": "mixtral", "num_experts_per_tok": "2"})")
+                .find("num_experts_per_tok is the text"),
+            std::string::npos);
+  EXPECT_NE(refusal_text(R"({"model_type": "dbrx", "num_experts_per_tok": 2,
+                             "moe_normalize_expert_weights": "1"})")
+                .find("moe_normalize_expert_weights is the text"),
+            std::string::npos);
+  // null is no value, and one number a layer is one number where all are equal.
+  EXPECT_EQ(refusal_text(most + R"(, "n_group": null, "norm_topk_prob": null})"), "");
+  EXPECT_EQ(routers_of(R"({"model_type": "hunyuan_v1_moe", "moe_topk": [8, 8, 8]})").rule.top_k, 8);
+  EXPECT_NE(refusal_text(R"({"model_type": "hunyuan_v1_moe", "moe_topk": [8, 4]})")
+                .find("moe_topk is a list"),
+            std::string::npos);
+}
+
+TEST(RouterRule, GgufKeysOfAnotherTypeAreTold) {
+  for (const char* key :
+       {"expert_used_count", "expert_gating_func", "expert_weights_norm", "expert_weights_scale",
+        "expert_group_count", "expert_group_used_count"}) {
+    ModelFixture fixture = ModelFixture::gguf("deepseek2");
+    if (std::string(key) != "expert_used_count") {
+      fixture.number_key("deepseek2.expert_used_count", 2);
+    }
+    fixture.text_key(std::string("deepseek2.") + key, "x");
+    try {
+      model_routers(fixture.files());
+      ADD_FAILURE() << key;
+    } catch (const ConfigurationError& error) {
+      EXPECT_EQ(error.id(), "E-ROUTER-KEY");
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(RouterRule, BiasesThatAreMissingAreASurprise) {
+  const auto expects = [](const std::string& family, const std::string& more = "") {
+    const ModelRouters routers =
+        routers_of(R"({"model_type": ")" + family + R"(", "num_experts_per_tok": 2)" + more + "}");
+    EXPECT_FALSE(routers.rule.biased);
+    return routers.expects_bias;
+  };
+  EXPECT_TRUE(expects("deepseek_v3", R"(, "topk_method": "noaux_tc")"));
+  EXPECT_TRUE(expects("minimax_m2"));
+  EXPECT_FALSE(expects("deepseek_v3", R"(, "topk_method": "greedy")"));
+  EXPECT_FALSE(expects("mixtral"));
+  // llama.cpp's deepseek2 is V2 too, which has none.
+  for (const std::uint64_t function : {1U, 2U}) {
+    ModelFixture fixture = ModelFixture::gguf("deepseek2");
+    fixture.number_key("deepseek2.expert_used_count", 2);
+    fixture.number_key("deepseek2.expert_gating_func", function);
+    EXPECT_EQ(model_routers(fixture.files()).expects_bias, function == 2);
+  }
+}
+
 TEST(RouterRule, LayersRoutedByTheTokenAreNamed) {
   ModelFixture fixture;
   set_config(fixture, R"({"model_type": "deepseek_v4", "num_experts_per_tok": 6})");
