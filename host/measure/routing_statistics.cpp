@@ -1,3 +1,5 @@
+#include "draw_counts.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/routing_statistics.hpp>
@@ -17,6 +19,13 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 float lift_of(double pairs, double tokens, double a, double b) {
   return a > 0.0 && b > 0.0 ? static_cast<float>(pairs * tokens / (a * b))
                             : std::numeric_limits<float>::quiet_NaN();
+}
+
+/// The Poisson tail of `pairs` meetings where few are expected, else NaN.
+float tail_of(double pairs, double expected) {
+  return expected > 0.0 && expected < kFewExpected
+             ? static_cast<float>(poisson_tail(pairs, expected))
+             : std::numeric_limits<float>::quiet_NaN();
 }
 
 std::uint64_t square_bytes(std::int64_t a, std::int64_t b, std::size_t size) {
@@ -52,6 +61,10 @@ LoadStatistics load_statistics(std::span<const double> counts) {
   return statistics;
 }
 
+double mean_weight_deviation(const RoutingStatistics& statistics, double share) {
+  return statistics.weight_deviation / std::sqrt(static_cast<double>(statistics.tokens) * share);
+}
+
 RoutingTally::RoutingTally(std::int64_t experts, std::int64_t tokens)
     : experts_(static_cast<std::size_t>(experts)) {
   counts_.assign(experts_, 0.0);
@@ -62,7 +75,7 @@ RoutingTally::RoutingTally(std::int64_t experts, std::int64_t tokens)
 
 std::uint64_t RoutingTally::memory_bytes(std::int64_t experts, std::int64_t tokens) {
   const auto margins = static_cast<std::uint64_t>(tokens) * sizeof(double);
-  return square_bytes(experts, experts, sizeof(std::uint32_t) + sizeof(float)) +
+  return square_bytes(experts, experts, sizeof(std::uint32_t) + 2 * sizeof(float)) +
          square_bytes(experts, 1, 6 * sizeof(double)) + 2 * margins;  // the median takes a copy
 }
 
@@ -76,6 +89,7 @@ void RoutingTally::add(const RoutedToken& token) {
     const auto expert = static_cast<std::size_t>(token.experts[i]);
     counts_[expert] += 1.0;
     weights_[expert] += token.weights[i];
+    weight_squares_ += token.weights[i] * token.weights[i];
     for (std::size_t j = 0; j < i; ++j) {
       const auto other = static_cast<std::size_t>(token.experts[j]);
       ++pairs_[std::min(expert, other) * experts_ + std::max(expert, other)];
@@ -94,7 +108,9 @@ RoutingStatistics RoutingTally::statistics() const {
     out.mean_weight.push_back(counts_[e] > 0.0 ? weights_[e] / counts_[e] : kNaN);
   }
   if (tokens_ > 0) {
-    out.overall_weight = std::accumulate(weights_.begin(), weights_.end(), 0.0) / selections;
+    const double mean = std::accumulate(weights_.begin(), weights_.end(), 0.0) / selections;
+    out.overall_weight = mean;
+    out.weight_deviation = std::sqrt(std::max(0.0, weight_squares_ / selections - mean * mean));
     out.router_entropy = entropy_ / tokens;
   }
   out.margin = quantile(margins_, 0.5);
@@ -109,13 +125,26 @@ RoutingStatistics RoutingTally::statistics() const {
   return out;
 }
 
+std::vector<float> RoutingTally::tails(const UniformRoutingNulls& nulls,
+                                       std::int64_t group_size) const {
+  std::vector<float> out(experts_ * experts_, std::numeric_limits<float>::quiet_NaN());
+  for (std::size_t e = 0; e < experts_; ++e) {
+    for (std::size_t f = e + 1; f < experts_; ++f) {
+      const double expected =
+          nulls.lift(e, f, group_size) * counts_[e] * counts_[f] / static_cast<double>(tokens_);
+      out[e * experts_ + f] = out[f * experts_ + e] = tail_of(pairs_[e * experts_ + f], expected);
+    }
+  }
+  return out;
+}
+
 TransitionTally::TransitionTally(std::int64_t from, std::int64_t to)
     : from_(static_cast<std::size_t>(from), 0.0),
       to_(static_cast<std::size_t>(to), 0.0),
       pairs_(static_cast<std::size_t>(from) * static_cast<std::size_t>(to), 0) {}
 
 std::uint64_t TransitionTally::memory_bytes(std::int64_t from, std::int64_t to) {
-  return square_bytes(from, to, sizeof(std::uint32_t) + sizeof(float)) +
+  return square_bytes(from, to, sizeof(std::uint32_t) + 2 * sizeof(float)) +
          square_bytes(from + to, 1, sizeof(double));
 }
 
@@ -138,6 +167,17 @@ std::vector<float> TransitionTally::lift() const {
     for (std::size_t t = 0; t < to_.size(); ++t) {
       const std::size_t at = f * to_.size() + t;
       out[at] = lift_of(pairs_[at], static_cast<double>(tokens_), from_[f], to_[t]);
+    }
+  }
+  return out;
+}
+
+std::vector<float> TransitionTally::tails() const {
+  std::vector<float> out(pairs_.size());
+  for (std::size_t f = 0; f < from_.size(); ++f) {
+    for (std::size_t t = 0; t < to_.size(); ++t) {
+      const std::size_t at = f * to_.size() + t;
+      out[at] = tail_of(pairs_[at], from_[f] * to_[t] / static_cast<double>(tokens_));
     }
   }
   return out;

@@ -86,6 +86,9 @@ void check_routing(const RowRules& rules) {
   const ArrayCell lift = rules.array(routing_array("coactivation_lift"));
   rules.require(Square(lift.floats, load.doubles.size()).is_symmetric(1e-5), "coactivation_lift",
                 "is not symmetric");
+  const ArrayCell tails = rules.array(routing_array("coactivation_lift_p"));  // not in 1.0
+  rules.require(tails.empty() || Square(tails.floats, load.doubles.size()).is_symmetric(1e-6),
+                "coactivation_lift_p", "is not symmetric");
 }
 
 void check_experts(const RowRules& rules) {

@@ -116,7 +116,12 @@ std::vector<ShownColumn> routing_columns() {
           count("dead", routing_cell("dead_experts")),
           cell("H(token)", routing_cell("router_entropy"), 6),
           null("noise", routing_cell("router_entropy_noise"), 4),
-          cell("margin", routing_cell("margin"), 5)};
+          cell("margin", routing_cell("margin"), 5),
+          null("noise", routing_cell("margin_noise"), 5),
+          cell("pairs", routing_cell("coactivation_lift_max"), 8),
+          null("noise", routing_cell("coactivation_lift_max_null"), 8),
+          cell("next", routing_cell("transition_lift_max"), 7),
+          null("noise", routing_cell("transition_lift_max_null"), 7)};
 }
 
 std::vector<ShownColumn> cka_columns() {
@@ -197,7 +202,7 @@ std::string remarks(const ShownCells& shown) {
     default:
       return "load: the share of selections that an expert gets; noise: uniform routing of as "
              "many tokens; H(token): entropy of a token's scores, noise: normal logits of the same "
-             "mean and spread";
+             "mean and spread; pairs, next: the largest coactivation_lift and transition_lift";
   }
 }
 

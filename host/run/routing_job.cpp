@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace vindex::run {
 
@@ -23,30 +24,29 @@ using results::routing_cell;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+/// Of every token that a null draws: a dozen numbers.
+constexpr std::uint64_t kDrawnTokenBytes =
+    12 * sizeof(double) * static_cast<std::uint64_t>(measure::kNoiseTokens);
+
 /// What the tokens of one layer came to, and of the layer before it.
 struct Tallies {
-  measure::RoutingStatistics statistics;
-  std::vector<float> transitions;
-  std::int64_t transition_tokens = 0;
-  std::int64_t left_out = 0;
-  double logit_mean = kNaN, logit_deviation = kNaN;
+  explicit Tallies(const measure::MatrixInput& logits) : own(logits.cols(), logits.rows()) {}
+  measure::RoutingTally own;
+  std::optional<measure::TransitionTally> transitions;
+  measure::LogitSpread spread, spread_before;
+  std::int64_t left_out = 0, tokens_before = 0;
 };
 
 Tallies route_layer(const RoutedLayer& layer, measure::MatrixInput& logits,
                     const RoutedLayer* before, measure::MatrixInput* before_logits) {
-  const std::int64_t experts = logits.cols();
-  const std::int64_t tokens = logits.rows();
-  measure::TokenRouter router(layer.rule, experts, layer.bias);
-  measure::RoutingTally tally(experts, tokens);
-  measure::LogitSpread spread;
-  std::unique_ptr<measure::TokenRouter> before_router;
-  std::unique_ptr<measure::TransitionTally> transitions;
+  const auto experts = static_cast<std::size_t>(logits.cols());
+  measure::TokenRouter router(layer.rule, logits.cols(), layer.bias);
+  std::optional<measure::TokenRouter> before_router;
+  Tallies out(logits);
   if (before != nullptr) {
-    before_router =
-        std::make_unique<measure::TokenRouter>(before->rule, before_logits->cols(), before->bias);
-    transitions = std::make_unique<measure::TransitionTally>(before_logits->cols(), experts);
+    before_router.emplace(before->rule, before_logits->cols(), before->bias);
+    out.transitions.emplace(before_logits->cols(), logits.cols());
   }
-  Tallies out;
   measure::RoutedToken token;
   measure::RoutedToken earlier;
   std::vector<float> earlier_values;
@@ -59,27 +59,25 @@ Tallies route_layer(const RoutedLayer& layer, measure::MatrixInput& logits,
                             earlier_values.data(), before_logits->cols());
     }
     for (std::size_t t = 0; t < static_cast<std::size_t>(slab.rows); ++t) {
-      const auto own =
-          values.subspan(t * static_cast<std::size_t>(experts), static_cast<std::size_t>(experts));
+      const auto own = values.subspan(t * experts, experts);
+      const auto of_before = std::span<const float>(earlier_values).subspan(t * width, width);
+      // Both spreads are of all tokens that their layer routes, whatever the other does.
+      const bool came = before_router && before_router->route(of_before, earlier);
+      if (came) {
+        out.spread_before.add(of_before);
+        ++out.tokens_before;
+      }
       if (!router.route(own, token)) {
         ++out.left_out;
         continue;
       }
-      tally.add(token);
-      spread.add(own);
-      if (before != nullptr &&
-          before_router->route(std::span(earlier_values).subspan(t * width, width), earlier)) {
-        transitions->add(earlier, token);
+      out.own.add(token);
+      out.spread.add(own);
+      if (came) {
+        out.transitions->add(earlier, token);
       }
     }
   });
-  out.statistics = tally.statistics();
-  out.logit_mean = spread.mean();
-  out.logit_deviation = spread.deviation();
-  if (transitions != nullptr) {
-    out.transitions = transitions->lift();
-    out.transition_tokens = transitions->tokens();
-  }
   return out;
 }
 
@@ -128,7 +126,9 @@ std::vector<RowWork> RoutingJob::works(const std::vector<std::int64_t>& rows) co
     work.name = matrix.tensor;
     std::uint64_t slabs = slab_memory(matrix.cols, 1, false);
     std::uint64_t streamed = slab_memory(matrix.cols, 1, true);
-    std::uint64_t tallies = measure::RoutingTally::memory_bytes(matrix.cols, matrix.rows);
+    // Pairs of experts are counted again for nulls, and tokens drawn.
+    std::uint64_t tallies = measure::RoutingTally::memory_bytes(matrix.cols, matrix.rows) +
+                            square * sizeof(std::uint32_t) + kDrawnTokenBytes;
     for (const std::int64_t one : {row, before}) {
       if (one < 0) {
         continue;
@@ -148,7 +148,7 @@ std::vector<RowWork> RoutingJob::works(const std::vector<std::int64_t>& rows) co
     }
     work.cost = static_cast<double>(work.read_bytes);
     work.result_bytes =
-        2 * square * sizeof(float) + 2 * static_cast<std::uint64_t>(scale_) * sizeof(double);
+        4 * square * sizeof(float) + 2 * static_cast<std::uint64_t>(scale_) * sizeof(double);
     work.output_bytes = work.result_bytes / 2;
     work.workspace = work.least_workspace = slabs + tallies + work.result_bytes;
     work.streamed = work.streamed_workspace = streamed + tallies + work.result_bytes;
@@ -159,32 +159,13 @@ std::vector<RowWork> RoutingJob::works(const std::vector<std::int64_t>& rows) co
 
 Lanes RoutingJob::lanes() const { return {.calls = {threads_}, .batch = 1, .held = 2}; }
 
-const measure::UniformRoutingNulls& RoutingJob::nulls(const RouterRule& rule, std::int64_t experts,
-                                                      std::int64_t tokens) {
-  const std::vector<std::int64_t> key = {experts,
-                                         tokens,
-                                         rule.top_k,
-                                         rule.groups,
-                                         rule.chosen_groups,
-                                         static_cast<std::int64_t>(rule.group_score),
-                                         static_cast<std::int64_t>(rule.scoring)};
-  const std::lock_guard lock(mutex_);  // layers share them: whoever comes second waits
-  auto found = nulls_.find(key);
-  if (found == nulls_.end()) {
-    found = nulls_.emplace(key, measure::uniform_routing_nulls(rule, experts, tokens)).first;
-  }
-  return found->second;
-}
-
 results::ResultRow RoutingJob::route(UnitStream& unit, std::int64_t row) {
   const RoutedLayer& layer = layers_[static_cast<std::size_t>(row)];
   const model::MatrixRecord& matrix = record(row);
-  const std::int64_t before = row - 1;
-  const bool has_before = before >= 0;
-  const Tallies tallies = route_layer(
-      layer, *unit.input(0), has_before ? &layers_[static_cast<std::size_t>(before)] : nullptr,
-      has_before ? unit.input(1) : nullptr);
-  const measure::RoutingStatistics& s = tallies.statistics;
+  const RoutedLayer* const before = row > 0 ? &layers_[static_cast<std::size_t>(row - 1)] : nullptr;
+  const Tallies tallies =
+      route_layer(layer, *unit.input(0), before, before == nullptr ? nullptr : unit.input(1));
+  const measure::RoutingStatistics s = tallies.own.statistics();
   results::ResultRow out;
   out.method = "float64";
   out.cells = results::empty_cells(results::kRoutingTable);
@@ -199,66 +180,85 @@ results::ResultRow RoutingJob::route(UnitStream& unit, std::int64_t row) {
   }
   out.status = measure::Status::kMeasured;
   const std::int64_t experts = matrix.cols;
-  const measure::UniformRoutingNulls& null = nulls(layer.rule, experts, s.tokens);
-  const measure::NoiseRouter noise =
-      measure::noise_router(layer.rule, experts, tallies.logit_mean, tallies.logit_deviation);
+  const double logit_mean = tallies.spread.mean();
+  const double logit_deviation = tallies.spread.deviation();
+  const measure::NoiseRouter& noise =
+      nulls_.noise(layer.rule, experts, logit_mean, logit_deviation, s.tokens);
+  const measure::UniformRoutingNulls& null = nulls_.uniform(noise.choice, s.tokens);
   const auto set = [&](std::size_t cell, double value) { out.cells[cell] = value; };
-  const auto drawn = [&](std::size_t cell, double value, const measure::DrawnNull& of_draws) {
-    set(cell, value);
-    set(cell + 1, of_draws.mean);
-    set(cell + 2, of_draws.deviation);
+  const auto beside = [&](std::size_t cell, const measure::DrawnNull& of_null) {
+    set(cell, of_null.mean);
+    set(cell + 1, of_null.deviation);
   };
   set(routing_cell("top_k"), static_cast<double>(layer.rule.top_k));
   set(routing_cell("tokens_left_out"), static_cast<double>(tallies.left_out));
-  set(routing_cell("logit_mean"), tallies.logit_mean);
-  set(routing_cell("logit_sd"), tallies.logit_deviation);
+  set(routing_cell("logit_mean"), logit_mean);
+  set(routing_cell("logit_sd"), logit_deviation);
   set(routing_cell("load_null"), null.load);
   set(routing_cell("load_null_sd"), null.load_deviation);
-  drawn(routing_cell("load_cv"), s.loads.cv, null.cv);
-  drawn(routing_cell("load_entropy"), s.loads.entropy, null.entropy);
-  drawn(routing_cell("gini"), s.loads.gini, null.gini);
-  drawn(routing_cell("max_over_mean"), s.loads.max_over_mean, null.max_over_mean);
+  set(routing_cell("load_cv"), s.loads.cv);
+  beside(routing_cell("load_cv_null"), null.cv);
+  set(routing_cell("load_entropy"), s.loads.entropy);
+  beside(routing_cell("load_entropy_null"), null.entropy);
+  set(routing_cell("gini"), s.loads.gini);
+  beside(routing_cell("gini_null"), null.gini);
+  set(routing_cell("max_over_mean"), s.loads.max_over_mean);
+  beside(routing_cell("max_over_mean_null"), null.max_over_mean);
   set(routing_cell("dead_experts"), static_cast<double>(s.loads.dead_experts));
-  set(routing_cell("dead_experts_null"), null.dead_experts);
+  beside(routing_cell("dead_experts_null"), null.dead_experts);
   set(routing_cell("mean_weight_null"), s.overall_weight);
+  set(routing_cell("mean_weight_null_sd"), measure::mean_weight_deviation(s, noise.choice.share()));
   set(routing_cell("router_entropy"), s.router_entropy);
-  set(routing_cell("router_entropy_null"), std::log(static_cast<double>(experts)));
-  set(routing_cell("router_entropy_noise"), noise.entropy);
+  beside(routing_cell("router_entropy_null"), noise.entropy);
+  set(routing_cell("router_entropy_noise"), noise.entropy.mean);
   set(routing_cell("margin"), s.margin);
-  set(routing_cell("margin_null"), std::isnan(s.margin) ? kNaN : 0.0);
-  set(routing_cell("margin_noise"), noise.margin);
-  set(routing_cell("coactivation_lift_max"), largest_of(s.coactivation_lift));
+  beside(routing_cell("margin_null"), noise.margin);
+  set(routing_cell("margin_noise"), noise.margin.mean);
+  const double most_together = largest_of(s.coactivation_lift);
+  set(routing_cell("coactivation_lift_max"), most_together);
+  beside(routing_cell("coactivation_lift_max_null"), null.coactivation_max.null);
+  set(routing_cell("coactivation_lift_max_p"), null.coactivation_max.chance(most_together));
   set(routing_cell("coactivation_lift_null"), null.coactivation);
   set(routing_cell("coactivation_lift_null_sd"), null.coactivation_deviation);
   set(routing_cell("coactivation_lift_null_same_group"), null.same_group);
   set(routing_cell("coactivation_lift_null_same_group_sd"), null.same_group_deviation);
   const auto wide = static_cast<std::size_t>(scale_);
   const auto count = static_cast<std::size_t>(experts);
-  const auto keep = [&](std::string_view name) -> ArrayCell& {
-    return out.arrays[results::column_number(results::kRoutingTable.arrays, name)];
+  const auto keep = [&](std::size_t array, const std::vector<double>& values) {
+    out.arrays[array] = ArrayCell(padded_array(values, 1, count, 1, wide));
   };
-  keep("load") = ArrayCell(padded_array(s.load, 1, count, 1, wide));
-  keep("mean_weight") = ArrayCell(padded_array(s.mean_weight, 1, count, 1, wide));
-  keep("coactivation_lift") =
-      ArrayCell(padded_array(s.coactivation_lift, count, count, wide, wide));
-  if (has_before) {
-    const model::MatrixRecord& earlier = record(before);
-    const auto share = [](const RouterRule& rule, std::int64_t of) {
-      return static_cast<double>(rule.top_k) / static_cast<double>(of);
-    };
-    set(routing_cell("previous_layer"), earlier.layer);
-    set(routing_cell("transition_lift_max"), largest_of(tallies.transitions));
+  const auto keep_square = [&](std::size_t array, const std::vector<float>& values,
+                               std::size_t rows) {
+    out.arrays[array] = ArrayCell(padded_array(values, rows, count, wide, wide));
+  };
+  keep(routing_array("load"), s.load);
+  keep(routing_array("mean_weight"), s.mean_weight);
+  keep_square(routing_array("coactivation_lift"), s.coactivation_lift, count);
+  keep_square(routing_array("coactivation_lift_p"),
+              tallies.own.tails(null, noise.choice.group_size()), count);
+  if (before == nullptr) {
+    return out;
+  }
+  const model::MatrixRecord& earlier = record(row - 1);
+  const std::vector<float> transitions = tallies.transitions->lift();
+  const double most_next = largest_of(transitions);
+  set(routing_cell("previous_layer"), earlier.layer);
+  set(routing_cell("transition_lift_max"), most_next);
+  if (const std::int64_t tokens = tallies.transitions->tokens(); tokens > 0) {
+    const measure::NoiseRouter& noise_before =
+        nulls_.noise(before->rule, earlier.cols, tallies.spread_before.mean(),
+                     tallies.spread_before.deviation(), tallies.tokens_before);
+    const measure::MaximumNull& largest =
+        nulls_.transition(noise_before.choice, noise.choice, tokens);
+    beside(routing_cell("transition_lift_max_null"), largest.null);
+    set(routing_cell("transition_lift_max_p"), largest.chance(most_next));
     set(routing_cell("transition_lift_null"), 1.0);
     set(routing_cell("transition_lift_null_sd"),
-        tallies.transition_tokens > 0
-            ? measure::transition_deviation(
-                  tallies.transition_tokens,
-                  share(layers_[static_cast<std::size_t>(before)].rule, earlier.cols),
-                  share(layer.rule, experts))
-            : kNaN);
-    keep("transition_lift") = ArrayCell(padded_array(
-        tallies.transitions, static_cast<std::size_t>(earlier.cols), count, wide, wide));
+        measure::transition_deviation(tokens, noise_before.choice.share(), noise.choice.share()));
   }
+  const auto rows = static_cast<std::size_t>(earlier.cols);
+  keep_square(routing_array("transition_lift"), transitions, rows);
+  keep_square(routing_array("transition_lift_p"), tallies.transitions->tails(), rows);
   return out;
 }
 

@@ -2,14 +2,13 @@
 // the MoE layer before it is read in lock-step, for transitions.
 #pragma once
 
+#include "routing_null_cache.hpp"
+
 #include <vindex/measure/routing_statistics.hpp>
 #include <vindex/model/dump.hpp>
 #include <vindex/run/job.hpp>
 
 #include <cstdint>
-#include <map>
-#include <mutex>
-#include <utility>
 #include <vector>
 
 namespace vindex::run {
@@ -37,17 +36,13 @@ class RoutingJob final : public Job {
  private:
   const model::MatrixRecord& record(std::int64_t row) const;
   results::ResultRow route(UnitStream& unit, std::int64_t row);
-  const measure::UniformRoutingNulls& nulls(const RouterRule& rule, std::int64_t experts,
-                                            std::int64_t tokens);
 
   model::Dump dump_;
   ModelViews views_;
   std::vector<RoutedLayer> layers_;
   std::int64_t scale_;
   std::int32_t threads_;
-  std::mutex mutex_;
-  /// By what uniform routing depends on.
-  std::map<std::vector<std::int64_t>, measure::UniformRoutingNulls> nulls_;
+  RoutingNullCache nulls_;
 };
 
 }  // namespace vindex::run

@@ -5,6 +5,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/model/router_rule.hpp>
+#include <vindex/results/routing_cells.hpp>
 #include <vindex/run/routing_run.hpp>
 
 #include <fmt/format.h>
@@ -102,9 +103,26 @@ Json rule_json(const RouterRule& rule, const std::string& family) {
 }
 
 constexpr const char* kNullsText =
-    "load, dead_experts, mean_weight, router_entropy, margin, coactivation_lift, transition_lift: "
-    "closed form; load_cv, load_entropy, gini, max_over_mean: 200 draws; *_noise: 4096 drawn "
-    "tokens";
+    "uniform routing of as many tokens. load, dead_experts, mean_weight, coactivation_lift, "
+    "transition_lift: closed form (with groups, chances of pairs from 16384 drawn tokens of "
+    "logit_mean and logit_sd); load_cv, load_entropy, gini, max_over_mean, dead_experts_null_sd: "
+    "1000 draws; *_lift_max: 1000 draws, of many tokens the law of independent pairs or draws of "
+    "fewer, scaled; router_entropy, margin: the 16384 tokens";
+
+/// What files have since version 1.1.
+std::vector<std::string> later_columns() {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& columns) {
+    for (const auto& column : columns) {
+      if (column.presence == results::Presence::kOptional) {
+        names.emplace_back(column.name);
+      }
+    }
+  };
+  add(results::kRoutingCells);
+  add(results::kRoutingArrays);
+  return names;
+}
 
 results::RunDescription describe(const RoutingSettings& settings, const model::Dump& dump,
                                  const RuleSource& source, const std::vector<RoutedLayer>& layers,
@@ -127,6 +145,7 @@ results::RunDescription describe(const RoutingSettings& settings, const model::D
       settings.run);
   run.environment_json = environment(settings.run, reader, {}, threads).dump(1);
   run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
+  run.optional_columns = later_columns();
   run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
   if (!settings.model.empty()) {
     run.attributes.push_back({"rule_of", settings.model});

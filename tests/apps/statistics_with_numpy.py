@@ -127,7 +127,7 @@ def streamed():
         "router_logits.0": RNG.standard_normal((40000, 128)).astype(np.float32),
         "router_logits.1": RNG.standard_normal((40000, 128)).astype(np.float32)})
     for verb, budget, flags in (("activations", "30000000", []),
-                                ("routing", "33000000",
+                                ("routing", "36000000",
                                  ["--top-k", "2", "--scoring", "softmax"])):
         outs = []
         for one in (budget, "300000000"):
@@ -243,6 +243,20 @@ def gini(x):
     return np.abs(x[:, None] - x[None, :]).sum() / (2 * len(x) ** 2 * x.mean())
 
 
+def poisson_tail(count, mean):
+    """Twice the smaller tail."""
+    chances = np.cumprod(np.concatenate([[np.exp(-mean)], mean / np.arange(1, 200)]))
+    return min(1, 2 * min(chances[: count + 1].sum(), chances[count:].sum()))
+
+
+def check_tails(what, ours, together, expected):
+    """Lifts that are expected fewer than five times carry a tail, others nothing."""
+    theirs = np.full(expected.shape, np.nan)
+    for at in np.argwhere((expected > 0) & (expected < 5)):
+        theirs[tuple(at)] = poisson_tail(int(together[tuple(at)]), expected[tuple(at)])
+    near(what, ours, theirs, 1e-5)
+
+
 def check_layer(layer, row, logits, rule):
     count = logits.shape[1]
     experts, weights, entropies, margins = route(logits, rule)
@@ -256,6 +270,19 @@ def check_layer(layer, row, logits, rule):
         lift = chosen.T @ chosen * len(logits) / np.outer(counts, counts)
     np.fill_diagonal(lift, np.nan)
     near("coactivation_lift", layer["coactivation_lift"][row][:count, :count], lift, 1e-6)
+    near("coactivation_lift_max", layer["coactivation_lift_max"][row], np.nanmax(lift), 1e-6)
+    null = np.full((count, count), layer["coactivation_lift_null"][row])
+    groups = rule.get("groups", 1)
+    if groups > 1:
+        of = np.arange(count) * groups // count
+        null[of[:, None] == of] = layer["coactivation_lift_null_same_group"][row]
+    np.fill_diagonal(null, np.nan)
+    check_tails("coactivation_lift_p", layer["coactivation_lift_p"][row][:count, :count],
+                chosen.T @ chosen, null * np.outer(counts, counts) / len(logits))
+    used = weights.ravel()
+    near("mean_weight_null_sd", layer["mean_weight_null_sd"][row],
+         used.std() / np.sqrt(len(used) / count))
+    check_noise(layer, row, logits, rule)
     near("load_cv", layer["load_cv"][row], counts.std() / counts.mean())
     near("load_entropy", layer["load_entropy"][row], entropy(counts / counts.sum())
          / np.log(count))
@@ -270,9 +297,38 @@ def check_layer(layer, row, logits, rule):
     return chosen
 
 
+def check_noise(layer, row, logits, rule):
+    """Nulls of entropy and margin beside other normal logits of the layer's mean and deviation."""
+    spread = logits.astype(np.float64)
+    near("logit_mean", layer["logit_mean"][row], spread.mean())
+    sd = np.sqrt(spread.var(axis=1, ddof=1).mean())
+    near("logit_sd", layer["logit_sd"][row], sd)
+    normal = spread.mean() + sd * np.random.default_rng(3).standard_normal((4000, logits.shape[1]))
+    _, _, entropies, margins = route(normal, {**rule, "bias": 0})
+    near("router_entropy_null", layer["router_entropy_null"][row], np.mean(entropies),
+         absolute=5 * np.std(entropies) / np.sqrt(4000) + 1e-3)
+    near("margin_null", layer["margin_null"][row], np.median(margins), 0.1)
+    for name in ("router_entropy", "margin"):
+        near(name + "_noise", layer[name + "_noise"][row], layer[name + "_null"][row])
+    # Nothing is known to fewer digits than tokens allow, nor to more.
+    assert 0 < layer["router_entropy_null_sd"][row] <= np.std(entropies) / np.sqrt(len(logits)) * 1.2
+    assert 0.3 < layer["margin_null_sd"][row] / (np.std(margins) / np.sqrt(len(logits))) < 3
+    for name in ("coactivation_lift_max", "load_cv", "gini", "load_entropy", "max_over_mean"):
+        assert layer[name + "_null"][row] > 0 and layer[name + "_null_sd"][row] > 0, name
+    assert layer["coactivation_lift_max_null"][row] > layer["coactivation_lift_null"][row]
+    assert 1 / 1001 <= layer["coactivation_lift_max_p"][row] * (1 + 1e-9) <= 1.0001
+
+
 def check_transition(layer, row, before, chosen):
     with np.errstate(invalid="ignore", divide="ignore"):
-        lift = before.T @ chosen * len(chosen) / np.outer(before.sum(axis=0), chosen.sum(axis=0))
+        expected = np.outer(before.sum(axis=0), chosen.sum(axis=0)) / len(chosen)
+        lift = before.T @ chosen / expected
+    check_tails("transition_lift_p",
+                layer["transition_lift_p"][row][: before.shape[1], : chosen.shape[1]],
+                before.T @ chosen, expected)
+    near("transition_lift_max", layer["transition_lift_max"][row], np.nanmax(lift), 1e-6)
+    assert layer["transition_lift_max_null"][row] > 1
+    assert layer["transition_lift_max_null_sd"][row] > 0
     near("transition_lift", layer["transition_lift"][row][: before.shape[1], : chosen.shape[1]],
          lift, 1e-6)
 
@@ -335,6 +391,29 @@ def routing():
     run("routing", write_dump("extreme", {"router_logits.0": extreme}), "-o", out, "--top-k", "2",
         "--scoring", "softmax", "--restart", "-q")
     assert read_layers(out)["load"][0][3] == 0
+    # Logits that prefer nobody are beside their nulls; ones that do are not.
+    plain = RNG.standard_normal((2000, 16)).astype(np.float32)
+    liked = plain + np.linspace(0, 0.5, 16).astype(np.float32)
+    run("routing", write_dump("fair", {"router_logits.0": plain, "router_logits.1": liked}), "-o",
+        out, "--top-k", "2", "--scoring", "softmax", "--restart", "-q")
+    layer = read_layers(out)
+    for name in ("load_cv", "gini", "load_entropy", "max_over_mean", "router_entropy", "margin",
+                 "coactivation_lift_max"):
+        z = (layer[name] - layer[name + "_null"]) / layer[name + "_null_sd"]
+        assert abs(z[0]) < 4.5, (name, z)
+        if name.startswith(("load", "gini")):
+            assert abs(z[1]) > 10, (name, z)
+    # Keys of another type are told by name, biases that are missing are a warning.
+    config = {"model_type": "deepseek_v3", "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
+              "topk_method": "noaux_tc", "routed_scaling_factor": "x"}
+    gate = {"model.layers.0.mlp.gate.weight": np.ones((16, 4), np.float32)}
+    said = run("routing", dump, "-o", os.path.join(WORK, "x.h5"), "--model",
+               write_model("typo", config, gate), code=78).stderr
+    assert "E-ROUTER-KEY" in said and 'routed_scaling_factor is the text "x"' in said, said
+    config["routed_scaling_factor"] = 2.5
+    said = run("routing", dump, "-o", out, "--model", write_model("no-bias", config, gate),
+               "--restart").stderr
+    assert "W-ROUTER-BIAS" in said and "layers 0, 5" in said and "scores alone" in said, said
     # What is refused, and what it says to pass.
     unknown = write_model("unknown", {"model_type": "somethingnew", "num_experts_per_tok": 2},
                           {"model.layers.0.mlp.gate.weight": np.ones((16, 4), np.float32)})

@@ -157,162 +157,40 @@ TEST(RoutingStatistics, TokensTwiceLeaveSharesAsTheyAre) {
   EXPECT_NEAR(once.coactivation_lift[1], twice.coactivation_lift[1], 1e-6);
 }
 
-/// Mean and deviation over `draws` of what uniform routing of drawn logits gives.
-struct Drawn {
-  double cv = 0.0, entropy = 0.0, gini = 0.0, max_over_mean = 0.0, dead = 0.0, load_deviation = 0.0;
-  double lift = 0.0, lift_deviation = 0.0, same = 0.0, same_deviation = 0.0;
-};
+TEST(RoutingStatistics, WeightsVaryAsTheyDo) {
+  RoutingTally tally(2, 2);
+  tally.add(token_of({0}, {0.5}));
+  tally.add(token_of({1}, {0.9}));
+  const RoutingStatistics s = tally.statistics();
+  EXPECT_NEAR(s.weight_deviation, 0.2, 1e-15);
+  EXPECT_NEAR(mean_weight_deviation(s, 0.5), 0.2, 1e-15);
+}
 
-Drawn draw_statistics(const RouterRule& rule, std::int64_t experts, std::int64_t tokens,
-                      int draws) {
-  Drawn out;
-  std::vector<double> lifts;
-  std::vector<double> sames;
-  double squares = 0.0;
-  const std::int64_t members = experts / rule.groups;
-  for (int draw = 0; draw < draws; ++draw) {
-    DrawStream numbers(99, static_cast<std::uint64_t>(draw));
-    TokenRouter router(rule, experts);
-    RoutingTally tally(experts, tokens);
-    RoutedToken token;
-    std::vector<float> logits(static_cast<std::size_t>(experts));
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      for (float& logit : logits) {
-        logit = static_cast<float>(numbers.normal());
-      }
-      router.route(logits, token);
-      tally.add(token);
-    }
-    const RoutingStatistics s = tally.statistics();
-    out.cv += s.loads.cv / draws;
-    out.entropy += s.loads.entropy / draws;
-    out.gini += s.loads.gini / draws;
-    out.max_over_mean += s.loads.max_over_mean / draws;
-    out.dead += static_cast<double>(s.loads.dead_experts) / draws;
-    squares += (s.load[0] - 1.0 / static_cast<double>(experts)) *
-               (s.load[0] - 1.0 / static_cast<double>(experts)) / draws;
-    if (!std::isnan(s.coactivation_lift[static_cast<std::size_t>(experts) - 1])) {
-      lifts.push_back(s.coactivation_lift[static_cast<std::size_t>(experts) - 1]);
-    }
-    if (members > 1 && !std::isnan(s.coactivation_lift[1])) {
-      sames.push_back(s.coactivation_lift[1]);
-    }
+// Tails are of pairs that are expected fewer than five times; the rest has a deviation.
+TEST(RoutingStatistics, RarePairsHaveTails) {
+  RoutingTally tally(4, 40);
+  TransitionTally transitions(4, 4);
+  for (int t = 0; t < 40; ++t) {
+    const RoutedToken token = t < 36 ? token_of({0, 1}, {0.5, 0.5}) : token_of({2, 3}, {0.5, 0.5});
+    tally.add(token);
+    transitions.add(token, token);
   }
-  out.load_deviation = std::sqrt(squares);
-  const auto summary = [](const std::vector<double>& values, double& mean, double& deviation) {
-    mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    double sum = 0.0;
-    for (const double value : values) {
-      sum += (value - mean) * (value - mean);
-    }
-    deviation = std::sqrt(sum / static_cast<double>(values.size()));
-  };
-  summary(lifts, out.lift, out.lift_deviation);
-  summary(sames, out.same, out.same_deviation);
-  return out;
+  UniformRoutingNulls nulls;
+  nulls.coactivation = 0.5;
+  const std::vector<float> tails = tally.tails(nulls, 4);
+  EXPECT_TRUE(std::isnan(tails[0 * 4 + 1]));  // 0.5 * 36 * 36 / 40 = 16.2 expected
+  // 0 and 2: 1.8 expected, never seen; 2 and 3: 0.2 expected, seen 4 times.
+  EXPECT_NEAR(tails[0 * 4 + 2], 2.0 * std::exp(-1.8), 1e-6);
+  EXPECT_EQ(tails[2 * 4 + 0], tails[0 * 4 + 2]);
+  EXPECT_NEAR(tails[2 * 4 + 3], 2.0 * 5.6840e-5, 2e-8);
+  EXPECT_TRUE(std::isnan(tails[0]));
+  const std::vector<float> next = transitions.tails();
+  EXPECT_TRUE(std::isnan(next[0 * 4 + 0]));
+  EXPECT_NEAR(next[2 * 4 + 3], 2.0 * 7.7e-4, 2e-5);  // 0.4 expected, seen 4 times
+  EXPECT_NEAR(next[0 * 4 + 2], 2.0 * std::exp(-3.6), 1e-6);
 }
 
-TEST(RoutingNulls, AgreeWithAThousandDraws) {
-  const RouterRule rule{.top_k = 2};
-  const Drawn drawn = draw_statistics(rule, 8, 400, 1000);
-  const UniformRoutingNulls nulls = uniform_routing_nulls(rule, 8, 400);
-  EXPECT_NEAR(nulls.cv.mean, drawn.cv, 0.06 * drawn.cv);
-  EXPECT_NEAR(nulls.cv.mean, std::sqrt(0.75 / 100.0) * 0.965, 0.05 * drawn.cv);
-  EXPECT_NEAR(1.0 - nulls.entropy.mean, 1.0 - drawn.entropy, 0.1 * (1.0 - drawn.entropy));
-  EXPECT_NEAR(nulls.gini.mean, drawn.gini, 0.06 * drawn.gini);
-  EXPECT_NEAR(nulls.max_over_mean.mean - 1.0, drawn.max_over_mean - 1.0, 0.01);
-  EXPECT_NEAR(nulls.load_deviation, drawn.load_deviation, 0.08 * drawn.load_deviation);
-  EXPECT_NEAR(nulls.coactivation, drawn.lift, 0.03);
-  EXPECT_NEAR(nulls.coactivation, 8.0 / (2.0 * 7.0), 1e-15);
-  EXPECT_NEAR(nulls.coactivation_deviation, drawn.lift_deviation, 0.08 * drawn.lift_deviation);
-  EXPECT_NEAR(nulls.dead_experts, 0.0, 1e-12);
-  EXPECT_TRUE(std::isnan(nulls.same_group));
-}
-
-TEST(RoutingNulls, OfFewTokensCountTheDead) {
-  const RouterRule rule{.top_k = 1};
-  const Drawn drawn = draw_statistics(rule, 16, 20, 1000);
-  const UniformRoutingNulls nulls = uniform_routing_nulls(rule, 16, 20);
-  EXPECT_NEAR(nulls.dead_experts, 16.0 * std::pow(15.0 / 16.0, 20.0), 1e-12);
-  EXPECT_NEAR(nulls.dead_experts, drawn.dead, 0.15);
-  EXPECT_NEAR(nulls.gini.mean, drawn.gini, 0.02);
-  EXPECT_EQ(nulls.coactivation, 0.0);  // one expert a token: never two together
-}
-
-TEST(RoutingNulls, KnowGroups) {
-  const RouterRule rule{
-      .scoring = RouterScoring::kSigmoid, .top_k = 2, .groups = 4, .chosen_groups = 2};
-  const Drawn drawn = draw_statistics(rule, 12, 300, 1000);
-  const UniformRoutingNulls nulls = uniform_routing_nulls(rule, 12, 300);
-  EXPECT_NEAR(nulls.coactivation, drawn.lift, 0.03);
-  EXPECT_NEAR(nulls.same_group, drawn.same, 0.06);
-  EXPECT_GT(nulls.same_group, 1.2 * nulls.coactivation);
-  EXPECT_NEAR(nulls.same_group_deviation, drawn.same_deviation, 0.1 * drawn.same_deviation);
-  EXPECT_NEAR(nulls.cv.mean, drawn.cv, 0.06 * drawn.cv);
-  EXPECT_NEAR(nulls.gini.mean, drawn.gini, 0.06 * drawn.gini);
-}
-
-// The limit of many tokens joins the exact draws where it takes over.
-TEST(RoutingNulls, NormalLimitJoinsExactDraws) {
-  for (const RouterRule& rule :
-       {RouterRule{.top_k = 2},
-        RouterRule{
-            .scoring = RouterScoring::kSigmoid, .top_k = 2, .groups = 4, .chosen_groups = 2}}) {
-    const std::int64_t edge = 12000;  // 2000 selections for each of 12 experts
-    const UniformRoutingNulls exact = uniform_routing_nulls(rule, 12, edge);
-    const UniformRoutingNulls limit = uniform_routing_nulls(rule, 12, edge + 1);
-    EXPECT_NEAR(exact.cv.mean, limit.cv.mean, 0.08 * exact.cv.mean);
-    EXPECT_NEAR(exact.gini.mean, limit.gini.mean, 0.08 * exact.gini.mean);
-    EXPECT_NEAR(exact.max_over_mean.mean, limit.max_over_mean.mean, 0.004);
-    EXPECT_NEAR(1.0 - exact.entropy.mean, 1.0 - limit.entropy.mean,
-                0.15 * (1.0 - exact.entropy.mean));
-  }
-}
-
-TEST(RoutingNulls, TransitionsOfIndependentLayers) {
-  const RouterRule first{.top_k = 2};
-  const RouterRule second{.top_k = 1};
-  std::vector<double> lifts;
-  for (int draw = 0; draw < 1000; ++draw) {
-    DrawStream numbers(5, static_cast<std::uint64_t>(draw));
-    TokenRouter from(first, 6);
-    TokenRouter to(second, 4);
-    TransitionTally tally(6, 4);
-    RoutedToken a;
-    RoutedToken b;
-    std::vector<float> six(6);
-    std::vector<float> four(4);
-    for (int t = 0; t < 300; ++t) {
-      for (float& logit : six) {
-        logit = static_cast<float>(numbers.normal());
-      }
-      for (float& logit : four) {
-        logit = static_cast<float>(numbers.normal());
-      }
-      from.route(six, a);
-      to.route(four, b);
-      tally.add(a, b);
-    }
-    lifts.push_back(tally.lift()[5]);
-  }
-  const double mean = std::accumulate(lifts.begin(), lifts.end(), 0.0) / 1000.0;
-  double squares = 0.0;
-  for (const double lift : lifts) {
-    squares += (lift - mean) * (lift - mean) / 1000.0;
-  }
-  EXPECT_NEAR(mean, 1.0, 0.02);
-  EXPECT_NEAR(std::sqrt(squares), transition_deviation(300, 2.0 / 6.0, 1.0 / 4.0),
-              0.08 * std::sqrt(squares));
-}
-
-TEST(RoutingNulls, NoiseRoutersOfNoAndOfSomeSpread) {
-  const RouterRule rule{.top_k = 2};
-  const NoiseRouter flat = noise_router(rule, 8, 0.3, 0.0);
-  EXPECT_NEAR(flat.entropy, std::log(8.0), 1e-12);
-  EXPECT_NEAR(flat.margin, 0.0, 1e-15);
-  const NoiseRouter spread = noise_router(rule, 8, 0.3, 1.0);
-  EXPECT_LT(spread.entropy, flat.entropy - 0.2);
-  EXPECT_GT(spread.margin, 0.01);
+TEST(RoutingStatistics, SpreadOfLogitsIsAboutTheirTokens) {
   LogitSpread measured;
   for (const auto& row : some_logits(2000, 8)) {
     measured.add(row);

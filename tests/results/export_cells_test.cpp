@@ -7,6 +7,7 @@
 #include <vindex/results/activations_cells.hpp>
 #include <vindex/results/export.hpp>
 #include <vindex/results/routing_cells.hpp>
+#include <vindex/results/shown_cells.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -122,6 +123,24 @@ TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   EXPECT_EQ(stats["layers"]["2"]["load"].get<std::vector<double>>(),
             cell_row(cell_run(FileSchema::kRouting), 2).arrays[0].doubles);
   EXPECT_TRUE(stats["summary"]["median_gini"].is_number());
+}
+
+// Files of vindex-routing 1.0 have neither maxima's nulls nor tails.
+TEST_F(ExportCells, OlderFilesOfRoutingAreStillRead) {
+  RunDescription run = cell_run(FileSchema::kRouting);
+  run.optional_columns.clear();
+  const std::string path = folder_ / "old.h5";
+  write_cells(path, run);
+  EXPECT_EQ(validate_file(path), std::vector<std::string>());
+  const ShownCells shown = read_shown_cells(path);
+  EXPECT_FALSE(cells_text(shown, 200).empty());
+  const Json document = Json::parse(cells_json(shown));
+  EXPECT_TRUE(document["rows"][0]["gini"].is_number());
+  EXPECT_FALSE(document["rows"][0].value("margin_null_sd", Json()).is_number());
+  export_file(path, "phase-json", folder_ / "phases");
+  const Json stats = phase("phase3_routing_stats.json");
+  EXPECT_TRUE(stats["layers"]["0"]["coactivation_lift_max"].is_number());
+  EXPECT_TRUE(stats["layers"]["0"]["coactivation_lift_max_null"].is_null());
 }
 
 TEST_F(ExportCells, AFileAloneGivesItsOwnPhase) {

@@ -1,0 +1,75 @@
+// Prints how nulls of routing fit routers without preference (docs/routing.md, "How well the nulls
+// fit"): over all documented cases, or every statistic of one.
+// Usage: routing_null_table [LAYERS] [CASE]
+#include "routing_calibration.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+using vindex::measure::testing::CalibratedStatistic;
+using vindex::measure::testing::RoutingCase;
+
+/// One statistic over cases.
+struct Range {
+  double least_mean = 1e9, most_mean = -1e9, least_sd = 1e9, most_sd = -1e9;
+  double beyond = 0.0, count = 0.0;
+  void add(const CalibratedStatistic& one) {
+    least_mean = std::min(least_mean, one.z_mean);
+    most_mean = std::max(most_mean, one.z_mean);
+    least_sd = std::min(least_sd, one.z_sd);
+    most_sd = std::max(most_sd, one.z_sd);
+    beyond += one.beyond * one.count;
+    count += one.count;
+  }
+};
+
+void print_case(const RoutingCase& routing, const std::vector<CalibratedStatistic>& statistics) {
+  std::printf("%s, T = %ld, logits N(%g, %g)\n", routing.name.c_str(),
+              static_cast<long>(routing.tokens), routing.logit_mean, routing.logit_sd);
+  for (const CalibratedStatistic& one : statistics) {
+    std::printf("| `%s` | %.2f | %.2f | %.4f | %.0f |\n", one.name.c_str(), one.z_mean, one.z_sd,
+                one.beyond, one.count);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int layers = argc > 1 ? std::atoi(argv[1]) : 250;
+  const std::vector<RoutingCase> cases = vindex::measure::testing::documented_cases();
+  std::vector<std::string> names;
+  std::map<std::string, Range> ranges;
+  for (std::size_t number = 0; number < cases.size(); ++number) {
+    if (argc > 2 && number != static_cast<std::size_t>(std::atoi(argv[2]))) {
+      continue;
+    }
+    const auto statistics = calibrate(cases[number], layers);
+    if (argc > 2) {
+      print_case(cases[number], statistics);
+    }
+    for (const CalibratedStatistic& one : statistics) {
+      if (!ranges.contains(one.name)) {
+        names.push_back(one.name);
+      }
+      ranges[one.name].add(one);
+    }
+  }
+  std::puts("| statistic | mean of z | sd of z | beyond 3 | of |\n|---|---|---|---|---|");
+  for (const std::string& name : names) {
+    const Range& range = ranges[name];
+    const double share = range.beyond / range.count;
+    if (name.ends_with(" p")) {
+      std::printf("| `%s` | | | %.4f | %.0f |\n", name.c_str(), share, range.count);
+    } else {
+      std::printf("| `%s` | %+.2f to %+.2f | %.2f to %.2f | %.4f | %.0f |\n", name.c_str(),
+                  range.least_mean, range.most_mean, range.least_sd, range.most_sd, share,
+                  range.count);
+    }
+  }
+}
