@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <unistd.h>
+#include <utility>
 
 namespace vindex::apps {
 
@@ -21,8 +22,8 @@ struct Flags {
   run::LookupSettings settings;
   std::vector<std::string> tokens;
   std::vector<std::int64_t> numbers;
-  std::string vector_file, queries_file, layers, blocks, tensors,
-      role = "gate_proj", order = "cosine", ram_budget, progress = "auto";
+  std::string vector_file, queries_file, layers, blocks, tensors, role = "gate_proj", order,
+                                                                  ram_budget, progress = "auto";
   bool json = false;
 };
 
@@ -56,7 +57,13 @@ run::LookupSettings settings_of(const Flags& flags, const Session& session) {
   settings.wishes = wishes_of(flags);
   settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
   settings.role = flags.role == "up_proj" ? model::FeatureRole::kUp : model::FeatureRole::kGate;
-  settings.order = flags.order == "score" ? run::LookupOrder::kScore : run::LookupOrder::kCosine;
+  static const std::map<std::string, run::LookupOrder> kOrders = {
+      {"", run::LookupOrder::kApart},
+      {"positive", run::LookupOrder::kPositive},
+      {"negative", run::LookupOrder::kNegative},
+      {"cosine", run::LookupOrder::kCosine},
+      {"score", run::LookupOrder::kScore}};
+  settings.order = kOrders.at(flags.order);
   settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   return settings;
 }
@@ -64,11 +71,20 @@ run::LookupSettings settings_of(const Flags& flags, const Session& session) {
 Ending run_lookup(const Flags& flags, const Session& session) {
   const run::LookupSettings settings = settings_of(flags, session);
   RunTalk talk(session, flags.progress);
-  const run::LookupResult result = run::look_up(settings, talk.hooks());
-  talk.finish();
+  run::LookupWriter writer(flags.json, text_width(STDOUT_FILENO), print_result);
+  std::int64_t told_passes = 0;
+  const auto see = [&](const run::LookupResult& all, const run::QueryResult& query) {
+    if (std::exchange(told_passes, all.passes) != all.passes) {
+      talk.finish();  // its line ends before answers begin
+    }
+    writer.add(all, query);
+  };
+  const run::LookupResult result = run::look_up(settings, talk.hooks(), see);
   if (result.stopped) {
+    talk.finish();
     return stopped_early("nothing is kept of a search; run the same command again");
   }
+  writer.finish(result);
   for (const run::SkippedMatrix& matrix : result.skipped) {
     say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
   }
@@ -77,8 +93,6 @@ Ending run_lookup(const Flags& flags, const Session& session) {
                              "are in no list",
                              result.not_finite));
   }
-  print_result(flags.json ? run::lookup_json(result)
-                          : run::lookup_text(result, text_width(STDOUT_FILENO)));
   say(session,
       fmt::format("searched {} in {:.1f} s; {}", size_text(result.searched_bytes), result.seconds,
                   shard::reading_text(result.reading, result.reading_engine)));
@@ -120,12 +134,13 @@ void add_lookup(CLI::App& app, Session& session) {
   verb->add_option("--role", flags->role, "gate_proj, or up_proj (models without gates)")
       ->check(CLI::IsMember({"gate_proj", "up_proj"}))
       ->capture_default_str();
-  verb->add_option("--top", settings.top, "Features listed for each query")
+  verb->add_option("--top", settings.top, "Features of each list")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  verb->add_option("--by", flags->order, "Listed by the size of: cosine, score")
-      ->check(CLI::IsMember({"cosine", "score"}))
-      ->capture_default_str();
+  verb->add_option("--by", flags->order,
+                   "positive, negative: the largest cosines of that sign (default: both, apart); "
+                   "cosine, score: the largest by size")
+      ->check(CLI::IsMember({"positive", "negative", "cosine", "score"}));
   verb->add_option("--tokens-out", settings.tokens_out,
                    "Entries of the vocabulary named for each feature (0: none)")
       ->check(CLI::Range(0, 1000))

@@ -49,36 +49,55 @@ double regularised_beta(double a, double b, double x, double rest) {
 
 }  // namespace
 
-double expected_largest_cosine(std::int64_t count, std::int64_t width) {
-  return count < 1 || width < 1
-             ? kNan
-             : std::sqrt(2.0 * std::log(static_cast<double>(count)) / static_cast<double>(width));
-}
-
-double chance_of_cosine(double c, std::int64_t width) {
+double chance_of_cosine(double c, std::int64_t width, CosineSides sides) {
   if (width < 2 || std::isnan(c)) {
     return kNan;
   }
   const double square = std::min(1.0, c * c);
-  return regularised_beta((static_cast<double>(width) - 1.0) / 2.0, 0.5,
-                          (1.0 - std::abs(c)) * (1.0 + std::abs(c)), square);
+  const double both = regularised_beta((static_cast<double>(width) - 1.0) / 2.0, 0.5,
+                                       (1.0 - std::abs(c)) * (1.0 + std::abs(c)), square);
+  if (sides == CosineSides::kBoth) {
+    return both;
+  }
+  return c >= 0.0 ? 0.5 * both : 1.0 - 0.5 * both;
 }
 
-double chance_of_largest_cosine(double c, std::int64_t count, std::int64_t width) {
-  return -std::expm1(static_cast<double>(count) * std::log1p(-chance_of_cosine(c, width)));
+double chance_of_largest_cosine(double c, std::int64_t count, std::int64_t width,
+                                CosineSides sides) {
+  return -std::expm1(static_cast<double>(count) * std::log1p(-chance_of_cosine(c, width, sides)));
 }
 
-double largest_cosine_quantile(double share, std::int64_t count, std::int64_t width) {
+double largest_cosine_quantile(double share, std::int64_t count, std::int64_t width,
+                               CosineSides sides) {
   if (count < 1 || width < 2) {
     return kNan;
   }
   const double wanted = -std::expm1(std::log(share) / static_cast<double>(count));
-  double low = 0.0, high = 1.0;
+  double low = sides == CosineSides::kBoth ? 0.0 : -1.0;
+  double high = 1.0;
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2.0;
-    (chance_of_cosine(middle, width) > wanted ? low : high) = middle;
+    (chance_of_cosine(middle, width, sides) > wanted ? low : high) = middle;
   }
   return (low + high) / 2.0;
+}
+
+double expected_largest_cosine(std::int64_t count, std::int64_t width, CosineSides sides) {
+  if (count < 1 || width < 2) {
+    return kNan;
+  }
+  // The least value and the integral of P(largest > c), between where that is nearly 1 and 0.
+  constexpr double kBeyond = 1e-9;
+  const double low = largest_cosine_quantile(kBeyond, count, width, sides);
+  const double high = largest_cosine_quantile(1.0 - kBeyond, count, width, sides);
+  constexpr int kPanels = 512;  // of Simpson's rule
+  const double step = (high - low) / kPanels;
+  double sum = 0.0;
+  for (int i = 0; i <= kPanels; ++i) {
+    const double weight = i == 0 || i == kPanels ? 1.0 : i % 2 == 1 ? 4.0 : 2.0;
+    sum += weight * chance_of_largest_cosine(low + step * i, count, width, sides);
+  }
+  return low + sum * step / 3.0;
 }
 
 }  // namespace vindex::measure

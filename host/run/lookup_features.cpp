@@ -12,6 +12,7 @@
 #include <cmath>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 namespace vindex::run {
@@ -66,6 +67,32 @@ void require_running(const RunHooks& hooks) {
   }
 }
 
+/// What the rows of a matrix with these scores are listed by: list, and key (the largest first);
+/// no list where the order has none for that sign.
+struct Placed {
+  std::optional<std::size_t> list;
+  double key = 0.0;
+};
+Placed placed(LookupOrder order, double score, double norms) {
+  const double size = std::abs(score);
+  switch (order) {
+    case LookupOrder::kScore:
+      return {0, size};
+    case LookupOrder::kCosine:
+      return {0, size / norms};
+    case LookupOrder::kPositive:
+      return {score > 0.0 ? std::optional<std::size_t>(0) : std::nullopt, size / norms};
+    case LookupOrder::kNegative:
+      return {score < 0.0 ? std::optional<std::size_t>(0) : std::nullopt, size / norms};
+    case LookupOrder::kApart:
+      break;
+  }
+  if (score == 0.0) {
+    return {};
+  }
+  return {score > 0.0 ? 0U : 1U, size / norms};
+}
+
 double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -112,7 +139,8 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
     add_pieces(static_cast<std::int64_t>(i), whole, features[i].rows, queries.count(), work);
   }
   Search found;
-  found.best.assign(static_cast<std::size_t>(queries.count()), BestFew(top));
+  const std::size_t lists = list_count(order);
+  found.best.assign(static_cast<std::size_t>(queries.count()) * lists, BestFew(top));
   for (const PassMatrix& matrix : work.matrices) {
     found.bytes += stored_bytes(matrix.record);
   }
@@ -132,12 +160,13 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
         ++counted;
         const double* scores = slab.scores + i * slab.query_count;
         for (std::int64_t query = 0; query < slab.query_count; ++query) {
-          const double size = std::abs(scores[query]);
-          const double key =
-              order == LookupOrder::kScore ? size : size / (norm * queries.norm(query));
-          BestFew& list = best[static_cast<std::size_t>(query)];
-          if (list.may_take(key)) {
-            list.offer({key, piece.owner, piece.first + slab.first + i, scores[query], norm});
+          const Placed place = placed(order, scores[query], norm * queries.norm(query));
+          if (!place.list) {
+            continue;
+          }
+          BestFew& list = best[static_cast<std::size_t>(query) * lists + *place.list];
+          if (list.may_take(place.key)) {
+            list.offer({place.key, piece.owner, piece.first + slab.first + i, scores[query], norm});
           }
         }
       }
@@ -146,12 +175,43 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
     found.features += counted;
     found.zero += zero;
     found.not_finite += not_finite;
-    for (std::size_t query = 0; query < best.size(); ++query) {
-      found.best[query].merge(best[query]);
+    for (std::size_t list = 0; list < best.size(); ++list) {
+      found.best[list].merge(best[list]);
     }
   };
   found.pass = pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks);
   return found;
+}
+
+namespace {
+
+std::uint64_t workspace_of(const Pieces& work) {
+  std::uint64_t largest = 0;
+  for (const PassMatrix& matrix : work.matrices) {
+    largest = std::max(largest, matrix.decoded);
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::uint64_t search_workspace(const model::ModelIndex& index,
+                               const std::vector<model::FeatureMatrix>& features,
+                               std::int64_t query_count) {
+  std::uint64_t largest = 0;
+  for (const model::FeatureMatrix& one : features) {
+    Pieces work;
+    add_pieces(0, index.matrices[static_cast<std::size_t>(one.matrix)], one.rows, query_count,
+               work);
+    largest = std::max(largest, workspace_of(work));
+  }
+  return largest;
+}
+
+std::uint64_t search_workspace(const model::MatrixRecord& whole, std::int64_t query_count) {
+  Pieces work;
+  add_pieces(0, whole, {0, 1, whole.rows}, query_count, work);
+  return workspace_of(work);
 }
 
 std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,

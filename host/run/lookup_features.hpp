@@ -44,13 +44,21 @@ struct LookupModel {
 
 /// What a search found.
 struct Search {
-  std::vector<BestFew> best;  ///< per query; Item::matrix is an index into the features given
+  /// Per query, list_count() of them; Item::matrix is an index into the features given.
+  std::vector<BestFew> best;
   std::int64_t features = 0, zero = 0, not_finite = 0;
   std::uint64_t bytes = 0;
   PassOutcome pass;
 };
 Search search_features(const LookupModel& model, const std::vector<model::FeatureMatrix>& features,
                        const measure::QueryVectors& queries, LookupOrder order, std::int64_t top);
+
+/// Memory of one worker that scores `query_count` vectors at once with the rows of any of
+/// `features`, or of matrix `whole`, beside encoded bytes.
+std::uint64_t search_workspace(const model::ModelIndex& index,
+                               const std::vector<model::FeatureMatrix>& features,
+                               std::int64_t query_count);
+std::uint64_t search_workspace(const model::MatrixRecord& whole, std::int64_t query_count);
 
 /// Matrix (index into the features given) and number of a feature.
 using FeatureKey = std::pair<std::int64_t, std::int64_t>;

@@ -24,7 +24,7 @@ namespace {
 using decode::ElementType;
 
 constexpr std::uint64_t kMostTextBytes = 64U << 20U;
-constexpr std::uint64_t kMostVectorBytes = 4ULL << 30U;
+constexpr std::int64_t kWidest = 1 << 24;  ///< of a vector
 
 double norm_of(const std::vector<float>& values) {
   double square = 0.0;
@@ -124,6 +124,13 @@ class JsonLine {
   bool is_set_ = false;
 };
 
+std::vector<float> read_row(const VectorFile& file, std::int64_t row) {
+  shard::NpyHeader part = file.header;
+  part.bytes = file.header.bytes / static_cast<std::uint64_t>(file.rows);
+  part.offset += static_cast<std::uint64_t>(row) * part.bytes;
+  return shard::read_npy_floats(*file.source, part);
+}
+
 std::string read_text(const std::string& path) {
   const auto source = shard::open_file_source(path);
   if (source->size() > kMostTextBytes) {
@@ -150,8 +157,101 @@ std::string several_text(const model::Vocabulary& vocabulary,
 
 std::string at_place(const QueryWish& wish) { return wish.where.empty() ? "" : wish.where + ": "; }
 
+std::int64_t number_of(const QueryWish& wish, const std::string& text,
+                       const model::Vocabulary* vocabulary, const std::string& model) {
+  if (vocabulary == nullptr) {
+    throw MissingInputError(
+        "E-VOCABULARY",
+        fmt::format("{}: no vocabulary (tokenizer.ggml.tokens, or tokenizer.json beside the "
+                    "weights), so `{}` has no number; --token-id takes one, --tokenizer a "
+                    "tokenizer.json",
+                    printable(model), excerpt(text)));
+  }
+  const std::vector<std::int64_t> numbers = vocabulary->find(text);
+  if (numbers.size() == 1) {
+    return numbers.front();
+  }
+  if (numbers.empty()) {
+    const std::string guess = vocabulary->guess(text);
+    throw UsageError(
+        "E-TOKEN",
+        fmt::format("{}`{}` is no entry of the vocabulary ({}); {}", at_place(wish), excerpt(text),
+                    printable(vocabulary->source()),
+                    guess.empty() ? "a text of several entries has no row of its own" : guess));
+  }
+  throw UsageError("E-TOKEN",
+                   fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
+                               "numbers",
+                               at_place(wish), excerpt(text), several_text(*vocabulary, numbers)));
+}
+
+}  // namespace
+
+std::vector<QueryWish> read_vectors(const std::string& path) {
+  auto file = std::make_shared<VectorFile>();
+  file->source = shard::open_file_source(path);
+  file->header = shard::read_npy_header(*file->source);
+  file->name = std::filesystem::path(path).filename().string();
+  const std::vector<std::int64_t>& shape = file->header.shape;
+  if ((shape.size() != 1 && shape.size() != 2) || !is_float(file->header.type) ||
+      std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    throw FormatError("E-QUERY", file->source->name(),
+                      "no vectors of floats: [width] or [queries, width] is needed");
+  }
+  file->width = shape.back();
+  file->rows = shape.size() == 1 ? 1 : shape.front();
+  if (file->width > kWidest) {
+    throw FormatError(
+        "E-QUERY", file->source->name(),
+        fmt::format("vectors of {} numbers, at most {} are compared", file->width, kWidest));
+  }
+  std::vector<QueryWish> wishes;
+  for (std::int64_t row = 0; row < file->rows; ++row) {
+    if (const std::string trouble = trouble_of(read_row(*file, row)); !trouble.empty()) {
+      throw FormatError("E-QUERY", file->source->name(), fmt::format("row {} {}", row, trouble));
+    }
+    wishes.push_back({.what = VectorRow{file, row}});
+  }
+  return wishes;
+}
+
+std::vector<QueryWish> read_queries(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".npy") {
+    return read_vectors(path);
+  }
+  const bool is_json = extension == ".jsonl" || extension == ".json";
+  const std::string text = read_text(path);
+  std::vector<QueryWish> wishes;
+  std::size_t number = 0;
+  for (std::string_view left = text; !left.empty();) {
+    std::string line(left.substr(0, left.find('\n')));
+    left.remove_prefix(std::min(left.size(), line.size() + 1));
+    ++number;
+    if (line.ends_with('\r')) {
+      line.pop_back();
+    }
+    if (line.empty()) {
+      continue;
+    }
+    const std::string where = fmt::format("{}, line {}", printable(path), number);
+    wishes.push_back(is_json ? JsonLine(line, where).take()
+                             : QueryWish{.what = TokenText{line}, .where = where});
+  }
+  if (wishes.empty()) {
+    throw UsageError("E-QUERY", printable(path) + ": no query in it");
+  }
+  return wishes;
+}
+
+bool needs_vocabulary(const std::vector<QueryWish>& wishes) {
+  return std::any_of(wishes.begin(), wishes.end(), [](const QueryWish& wish) {
+    return std::holds_alternative<TokenText>(wish.what);
+  });
+}
+
 /// Rows of the embedding, each read once.
-class EmbeddingRows {
+class QueryMaker::EmbeddingRows {
  public:
   EmbeddingRows(const shard::ModelFiles& files, const model::ModelIndex& index, std::int64_t matrix)
       : path_(files.path), watch_(files) {
@@ -193,148 +293,67 @@ class EmbeddingRows {
   std::unique_ptr<measure::MatrixInput> input_;
 };
 
-std::int64_t number_of(const QueryWish& wish, const std::string& text,
-                       const model::Vocabulary* vocabulary, const std::string& model) {
-  if (vocabulary == nullptr) {
-    throw MissingInputError(
-        "E-VOCABULARY",
-        fmt::format("{}: no vocabulary (tokenizer.ggml.tokens, or tokenizer.json beside the "
-                    "weights), so `{}` has no number; --token-id takes one, --tokenizer a "
-                    "tokenizer.json",
-                    printable(model), excerpt(text)));
+QueryMaker::QueryMaker(const model::Vocabulary* vocabulary, const shard::ModelFiles& files,
+                       const model::ModelIndex& index, std::int64_t matrix, double scale)
+    : vocabulary_(vocabulary), files_(files), index_(index), matrix_(matrix), scale_(scale) {}
+QueryMaker::~QueryMaker() = default;
+
+void QueryMaker::require_unchanged() {
+  if (embedding_ != nullptr) {
+    embedding_->require_unchanged();
   }
-  const std::vector<std::int64_t> numbers = vocabulary->find(text);
-  if (numbers.size() == 1) {
-    return numbers.front();
-  }
-  if (numbers.empty()) {
-    const std::string guess = vocabulary->guess(text);
-    throw UsageError(
-        "E-TOKEN",
-        fmt::format("{}`{}` is no entry of the vocabulary ({}); {}", at_place(wish), excerpt(text),
-                    printable(vocabulary->source()),
-                    guess.empty() ? "a text of several entries has no row of its own" : guess));
-  }
-  throw UsageError("E-TOKEN",
-                   fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
-                               "numbers",
-                               at_place(wish), excerpt(text), several_text(*vocabulary, numbers)));
 }
 
-}  // namespace
-
-std::vector<QueryWish> read_vectors(const std::string& path) {
-  const auto source = shard::open_file_source(path);
-  const shard::NpyHeader header = shard::read_npy_header(*source);
-  const std::size_t rank = header.shape.size();
-  if ((rank != 1 && rank != 2) || !is_float(header.type) ||
-      std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) {
-    throw FormatError("E-QUERY", source->name(),
-                      "no vectors of floats: [width] or [queries, width] is needed");
-  }
-  if (header.bytes > kMostVectorBytes) {
-    throw FormatError("E-QUERY", source->name(),
-                      fmt::format("{} bytes of vectors, at most {} are searched for at a time",
-                                  header.bytes, kMostVectorBytes));
-  }
-  const std::int64_t width = header.shape.back();
-  const std::int64_t count = rank == 1 ? 1 : header.shape.front();
-  const std::vector<float> vectors = shard::read_npy_floats(*source, header);
-  std::vector<QueryWish> wishes;
-  for (std::int64_t row = 0; row < count; ++row) {
-    const auto first = vectors.begin() + row * width;
-    std::vector<float> values(first, first + width);
-    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
-      throw FormatError("E-QUERY", source->name(), fmt::format("row {} {}", row, trouble));
+Query QueryMaker::make(const QueryWish& wish, std::size_t number) {
+  Query query;
+  query.name = printable(wish.name);
+  std::string place = at_place(wish);
+  if (const auto* vector = std::get_if<std::vector<float>>(&wish.what)) {
+    query.x = *vector;
+  } else if (const auto* row = std::get_if<VectorRow>(&wish.what)) {
+    const VectorFile& file = *row->file;
+    query.x = read_row(file, row->row);
+    query.name = printable(
+        file.header.shape.size() == 1 ? file.name : fmt::format("{}[{}]", file.name, row->row));
+    place = fmt::format("{}, row {}: ", file.source->name(), row->row);
+    // Rows were sound when the file was opened; it may have been written since.
+    if (const std::string trouble = trouble_of(query.x); !trouble.empty()) {
+      throw FormatError("E-QUERY", file.source->name(),
+                        fmt::format("row {} {}", row->row, trouble));
     }
-    const std::string name = std::filesystem::path(path).filename().string();
-    wishes.push_back({.what = std::move(values),
-                      .name = rank == 1 ? name : fmt::format("{}[{}]", name, row),
-                      .where = fmt::format("{}, row {}", source->name(), row)});
-  }
-  return wishes;
-}
-
-std::vector<QueryWish> read_queries(const std::string& path) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  if (extension == ".npy") {
-    return read_vectors(path);
-  }
-  const bool is_json = extension == ".jsonl" || extension == ".json";
-  const std::string text = read_text(path);
-  std::vector<QueryWish> wishes;
-  std::size_t number = 0;
-  for (std::string_view left = text; !left.empty();) {
-    std::string line(left.substr(0, left.find('\n')));
-    left.remove_prefix(std::min(left.size(), line.size() + 1));
-    ++number;
-    if (line.ends_with('\r')) {
-      line.pop_back();
+  } else {
+    const auto* text = std::get_if<TokenText>(&wish.what);
+    const std::int64_t token = text != nullptr
+                                   ? number_of(wish, text->text, vocabulary_, files_.path)
+                                   : std::get<TokenNumber>(wish.what).number;
+    if (embedding_ == nullptr) {
+      embedding_ = std::make_unique<EmbeddingRows>(files_, index_, matrix_);
     }
-    if (line.empty()) {
-      continue;
+    query.token = token;
+    query.x = embedding_->row(wish, token);
+    for (float& value : query.x) {
+      value = static_cast<float>(static_cast<double>(value) * scale_);
     }
-    const std::string where = fmt::format("{}, line {}", printable(path), number);
-    wishes.push_back(is_json ? JsonLine(line, where).take()
-                             : QueryWish{.what = TokenText{line}, .where = where});
-  }
-  if (wishes.empty()) {
-    throw UsageError("E-QUERY", printable(path) + ": no query in it");
-  }
-  return wishes;
-}
-
-bool needs_vocabulary(const std::vector<QueryWish>& wishes) {
-  return std::any_of(wishes.begin(), wishes.end(), [](const QueryWish& wish) {
-    return std::holds_alternative<TokenText>(wish.what);
-  });
-}
-
-std::vector<Query> make_queries(const std::vector<QueryWish>& wishes,
-                                const model::Vocabulary* vocabulary, const shard::ModelFiles& files,
-                                const model::ModelIndex& index, std::int64_t matrix, double scale) {
-  std::optional<EmbeddingRows> embedding;
-  std::vector<Query> queries;
-  for (const QueryWish& wish : wishes) {
-    Query query;
-    query.name = printable(wish.name);
-    if (const auto* vector = std::get_if<std::vector<float>>(&wish.what)) {
-      query.x = *vector;
-    } else {
-      const auto* text = std::get_if<TokenText>(&wish.what);
-      const std::int64_t number = text != nullptr
-                                      ? number_of(wish, text->text, vocabulary, files.path)
-                                      : std::get<TokenNumber>(wish.what).number;
-      if (!embedding) {
-        embedding.emplace(files, index, matrix);
-      }
-      query.token = number;
-      query.x = embedding->row(wish, number);
-      for (float& value : query.x) {
-        value = static_cast<float>(static_cast<double>(value) * scale);
-      }
-      if (query.name.empty() && vocabulary != nullptr && vocabulary->entry(number)) {
-        query.name = fmt::format("`{}`", excerpt(vocabulary->text(number)));
-      }
+    if (query.name.empty() && vocabulary_ != nullptr && vocabulary_->entry(token)) {
+      query.name = fmt::format("`{}`", excerpt(vocabulary_->text(token)));
     }
-    if (query.name.empty()) {
-      query.name = query.token ? fmt::format("token {}", *query.token)
-                               : fmt::format("vector {}", queries.size());
-    }
-    query.norm = norm_of(query.x);
-    if (!queries.empty() && queries.front().x.size() != query.x.size()) {
-      throw ConfigurationError(
-          "E-QUERY-WIDTH",
-          fmt::format("{}{} has {} components, {} has {}; they are looked up together",
-                      at_place(wish), query.name, query.x.size(), queries.front().name,
-                      queries.front().x.size()));
-    }
-    queries.push_back(std::move(query));
   }
-  if (embedding) {
-    embedding->require_unchanged();
+  if (query.name.empty()) {
+    query.name =
+        query.token ? fmt::format("token {}", *query.token) : fmt::format("vector {}", number);
   }
-  return queries;
+  query.norm = norm_of(query.x);
+  if (width_ == 0) {
+    width_ = query.x.size();
+    first_name_ = query.name;
+  }
+  if (query.x.size() != width_) {
+    throw ConfigurationError(
+        "E-QUERY-WIDTH",
+        fmt::format("{}{} has {} components, {} has {}; they are looked up together", place,
+                    query.name, query.x.size(), first_name_, width_));
+  }
+  return query;
 }
 
 }  // namespace vindex::run

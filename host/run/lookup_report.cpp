@@ -51,8 +51,20 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
           {"tokens", std::move(tokens)}};
 }
 
-std::string order_name(LookupOrder order) {
-  return order == LookupOrder::kScore ? "score" : "cosine";
+std::string_view order_name(LookupOrder order) {
+  switch (order) {
+    case LookupOrder::kApart:
+      return "apart";
+    case LookupOrder::kPositive:
+      return "positive";
+    case LookupOrder::kNegative:
+      return "negative";
+    case LookupOrder::kCosine:
+      return "cosine";
+    case LookupOrder::kScore:
+      break;
+  }
+  return "score";
 }
 
 /// "`word`" for tables: bytes that are no characters as \xNN.
@@ -62,21 +74,21 @@ std::string token_text(const LookupResult& result, std::int64_t token) {
              : fmt::format("`{}`", excerpt(result.vocabulary->text(token)));
 }
 
-std::string features_table(const LookupResult& result, const QueryResult& query,
+std::string features_table(const LookupResult& result, const std::vector<FoundFeature>& features,
                            std::size_t width) {
   const bool has_experts = std::any_of(
-      query.features.begin(), query.features.end(),
+      features.begin(), features.end(),
       [&](const FoundFeature& feature) { return record_of(result, feature).expert >= 0; });
   const bool has_tokens =
-      std::any_of(query.features.begin(), query.features.end(),
+      std::any_of(features.begin(), features.end(),
                   [](const FoundFeature& feature) { return !feature.tokens.empty(); });
   std::vector<TextColumn> columns;
-  std::vector<std::vector<std::string>> rows(query.features.size() + 1);
+  std::vector<std::vector<std::string>> rows(features.size() + 1);
   const auto add = [&](const char* heading, const TextColumn& column, const auto& cell) {
     columns.push_back(column);
     rows.front().emplace_back(heading);
-    for (std::size_t i = 0; i < query.features.size(); ++i) {
-      rows[i + 1].push_back(cell(query.features[i]));
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      rows[i + 1].push_back(cell(features[i]));
     }
   };
   const TextColumn right = {.right = true};
@@ -114,42 +126,56 @@ std::string features_table(const LookupResult& result, const QueryResult& query,
   return table_text(rows, columns, width);
 }
 
-std::string head_of(const LookupResult& result, const QueryResult& query, std::size_t width) {
-  std::string head = query.query.name;
-  if (query.query.token) {
-    head += fmt::format(" (token {})", *query.query.token);
+/// "largest positive cosine 0.4233 (of as many random rows: median 0.39, 95 % below 0.45), p 0.17".
+std::string list_text(const LookupResult& result, const FeatureList& list) {
+  const std::string_view sign = list.by == "positive" || list.by == "negative" ? list.by : "";
+  const std::string what = fmt::format("largest {}{}cosine", sign, sign.empty() ? "" : " ");
+  if (list.features.empty()) {
+    return what + ": no row has one";
   }
-  if (!query.features.empty()) {
-    double best = 0.0;
-    for (const FoundFeature& feature : query.features) {
-      best = std::max(best, std::abs(feature.cosine));
-    }
-    head += fmt::format(
-        ": largest cosine {:.4f}{}; of random rows expected {:.4f}, median {:.4f}, "
-        "chance of as much {:.2g}",
-        best, result.order == LookupOrder::kScore ? " of those listed" : "", result.expected_max,
-        result.null_median, query.chance);
-  }
-  return wrapped_text(head, width, 2) + "\n";
+  return fmt::format("{} {:.4f}{} (of {} random rows: median {:.4f}, 95 % point {:.4f}), p {:.2g}",
+                     what, sign.empty() ? std::abs(list.best) : list.best,
+                     list.by == "score" ? " of those listed" : "", result.features,
+                     std::copysign(result.null_median, sign == "negative" ? -1.0 : 1.0),
+                     std::copysign(result.null_q95, sign == "negative" ? -1.0 : 1.0), list.p);
 }
 
-}  // namespace
+std::string query_text(const LookupResult& result, const QueryResult& query, std::size_t width) {
+  std::string name = query.query.name;
+  if (query.query.token) {
+    name += fmt::format(" (token {})", *query.query.token);
+  }
+  std::string text;
+  for (const FeatureList& list : query.lists) {
+    text += "\n" + wrapped_text(name + ": " + list_text(result, list), width, 2) + "\n";
+    if (!list.features.empty()) {
+      text += features_table(result, list.features, width);
+    }
+  }
+  return text;
+}
 
-std::string lookup_json(const LookupResult& result) {
-  Json queries = Json::array();
-  for (const QueryResult& query : result.queries) {
+Json query_json(const LookupResult& result, const QueryResult& query) {
+  Json lists = Json::array();
+  for (const FeatureList& list : query.lists) {
     Json features = Json::array();
-    for (const FoundFeature& feature : query.features) {
+    for (const FoundFeature& feature : list.features) {
       features.push_back(feature_json(result, feature));
     }
-    queries.push_back(
-        {{"name", query.query.name},
-         {"token", query.query.token ? Json(*query.query.token) : Json(nullptr)},
-         {"text", query.query.token ? text_json(result, *query.query.token) : Json(nullptr)},
-         {"norm", number(query.query.norm)},
-         {"chance", number(query.chance)},
-         {"features", std::move(features)}});
+    lists.push_back({{"by", list.by},
+                     {"best", number(list.best)},
+                     {"p", number(list.p)},
+                     {"features", std::move(features)}});
   }
+  return {{"name", query.query.name},
+          {"token", query.query.token ? Json(*query.query.token) : Json(nullptr)},
+          {"text", query.query.token ? text_json(result, *query.query.token) : Json(nullptr)},
+          {"norm", number(query.query.norm)},
+          {"lists", std::move(lists)}};
+}
+
+/// What all queries share.
+Json head_json(const LookupResult& result) {
   Json skipped = Json::array();
   for (const SkippedMatrix& matrix : result.skipped) {
     skipped.push_back({{"tensor", matrix.name}, {"reason", printable(matrix.reason)}});
@@ -158,56 +184,81 @@ std::string lookup_json(const LookupResult& result) {
                               ? Json(nullptr)
                               : Json{{"source", printable(result.vocabulary->source())},
                                      {"entries", result.vocabulary->count()}};
-  return Json{{"schema", "vindex-lookup/1"},
-              {"model", printable(result.model)},
-              {"backend", "cpu"},
-              {"by", order_name(result.order)},
-              {"embedding_scale", number(result.scale.factor)},
-              {"embedding_scale_source", printable(result.scale.source)},
-              {"vocabulary", vocabulary},
-              {"width", result.width},
-              {"matrices", result.matrices.size()},
-              {"bytes", result.searched_bytes},
-              {"features", result.features},
-              {"zero_features", result.zero},
-              {"not_finite_features", result.not_finite},
-              {"expected_max", number(result.expected_max)},
-              {"null_median", number(result.null_median)},
-              {"null_q95", number(result.null_q95)},
-              {"tokens_reason", printable(result.no_tokens)},
-              {"skipped", std::move(skipped)},
-              {"queries", std::move(queries)}}
-             .dump(-1, ' ', false, Json::error_handler_t::replace) +
+  return {{"schema", "vindex-lookup/2"},
+          {"model", printable(result.model)},
+          {"backend", "cpu"},
+          {"by", order_name(result.order)},
+          {"embedding_scale", number(result.scale.factor)},
+          {"embedding_scale_source", printable(result.scale.source)},
+          {"vocabulary", vocabulary},
+          {"width", result.width},
+          {"matrices", result.matrices.size()},
+          {"features", result.features},
+          {"zero_features", result.zero},
+          {"not_finite_features", result.not_finite},
+          {"expected_max", number(result.expected_max)},
+          {"null_median", number(result.null_median)},
+          {"null_q95", number(result.null_q95)},
+          {"tokens_reason", printable(result.no_tokens)},
+          {"skipped", std::move(skipped)}};
+}
+
+std::string head_text(const LookupResult& result, std::size_t width) {
+  return wrapped_text(
+             fmt::format("{}: {} features of {} matrices, {} inputs each{}",
+                         printable(result.model), result.features, result.matrices.size(),
+                         result.width,
+                         result.scale.source.empty()
+                             ? std::string()
+                             : fmt::format("; embedding times {:.6g} ({})", result.scale.factor,
+                                           printable(result.scale.source))),
+             width, 2) +
          "\n";
 }
 
-std::string lookup_text(const LookupResult& result, std::size_t width) {
-  std::string text = wrapped_text(
-      fmt::format("{}: {} features of {} matrices, {} inputs each{}", printable(result.model),
-                  result.features, result.matrices.size(), result.width,
-                  result.scale.source.empty()
-                      ? std::string()
-                      : fmt::format("; embedding times {:.6g} ({})", result.scale.factor,
-                                    printable(result.scale.source))),
-      width, 2);
-  text += "\n";
-  for (const QueryResult& query : result.queries) {
-    text += "\n" + head_of(result, query, width);
-    if (!query.features.empty()) {
-      text += features_table(result, query, width);
-    }
-  }
-  const auto add_note = [&](const std::string& note) {
-    text += wrapped_text(note, width, 2) + "\n";
-  };
+std::string notes_text(const LookupResult& result, std::size_t width) {
+  std::string text;
   if (!result.no_tokens.empty()) {
-    add_note("no tokens: " + printable(result.no_tokens));
+    text += wrapped_text("no tokens: " + printable(result.no_tokens), width, 2) + "\n";
   }
   if (result.zero + result.not_finite > 0) {
-    add_note(fmt::format("left out: {} rows of zeros, {} with weights that are not finite",
-                         result.zero, result.not_finite));
+    text +=
+        wrapped_text(fmt::format("left out: {} rows of zeros, {} with weights that are not finite",
+                                 result.zero, result.not_finite),
+                     width, 2) +
+        "\n";
   }
   return text;
+}
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+LookupWriter::LookupWriter(bool json, std::size_t width, Write write)
+    : json_(json), width_(width), write_(std::move(write)) {}
+
+void LookupWriter::add(const LookupResult& result, const QueryResult& query) {
+  if (!json_) {
+    write_((has_begun_ ? "" : head_text(result, width_)) + query_text(result, query, width_));
+  } else if (has_begun_) {
+    write_("," + dumped(query_json(result, query)));
+  } else {
+    std::string head = dumped(head_json(result));
+    head.pop_back();  // the brace: queries follow
+    write_(head + ",\"queries\":[" + dumped(query_json(result, query)));
+  }
+  has_begun_ = true;
+}
+
+void LookupWriter::finish(const LookupResult& result) {
+  if (!json_) {
+    write_(notes_text(result, width_));
+    return;
+  }
+  write_(fmt::format("],\"bytes\":{},\"passes\":{}}}\n", result.searched_bytes, result.passes));
 }
 
 }  // namespace vindex::run

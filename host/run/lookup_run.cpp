@@ -1,4 +1,5 @@
 #include "description_parts.hpp"
+#include "lookup_batches.hpp"
 #include "lookup_features.hpp"
 #include "opening.hpp"
 
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,25 +22,55 @@ namespace vindex::run {
 
 namespace {
 
+measure::CosineSides sides(LookupOrder order) {
+  return order == LookupOrder::kCosine || order == LookupOrder::kScore ? measure::CosineSides::kBoth
+                                                                       : measure::CosineSides::kOne;
+}
+
+std::string_view list_name(LookupOrder order, std::size_t list) {
+  switch (order) {
+    case LookupOrder::kApart:
+      return list == 0 ? "positive" : "negative";
+    case LookupOrder::kPositive:
+      return "positive";
+    case LookupOrder::kNegative:
+      return "negative";
+    case LookupOrder::kCosine:
+      return "cosine";
+    case LookupOrder::kScore:
+      break;
+  }
+  return "score";
+}
+
 /// A lookup from settings to result, step by step.
 class Lookup {
  public:
-  Lookup(const LookupSettings& settings, const RunHooks& hooks)
+  Lookup(const LookupSettings& settings, const RunHooks& hooks, const SeeQuery& see)
       : settings_(settings),
         hooks_(hooks),
+        see_(see),
         model_(open_whole(settings.model, settings.model_config, settings.threads)) {}
 
   LookupResult run() {
     const auto started = std::chrono::steady_clock::now();
     result_.model = settings_.model;
     result_.order = settings_.order;
-    const model::VocabularyMatrices ends = model::vocabulary_matrices(model_.files, model_.index);
-    make_query_vectors(ends);
+    ends_ = model::vocabulary_matrices(model_.files, model_.index);
+    check_queries();
     choose_features();
-    talk();
-    search();
-    if (!result_.stopped) {
-      describe_listed(ends);
+    result_.queries = static_cast<std::int64_t>(settings_.wishes.size());
+    batches_.emplace(BatchShape{.settings = &settings_,
+                                .index = &model_.index,
+                                .features = &features_,
+                                .output = ends_.output,
+                                .width = result_.width,
+                                .threads = threads()});
+    const std::size_t batch = batches_->size();
+    talk(batch);
+    for (std::size_t first = 0; first < settings_.wishes.size() && !result_.stopped;
+         first += batch) {
+      answer(first, std::min(settings_.wishes.size(), first + batch));
     }
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -50,7 +82,8 @@ class Lookup {
     return model_.index.matrices[static_cast<std::size_t>(i)];
   }
 
-  void make_query_vectors(const model::VocabularyMatrices& ends) {
+  /// Nothing is written before all queries are known to be sound.
+  void check_queries() {
     // Names of what is written need it too, and do without it where it is not there.
     if (needs_vocabulary(settings_.wishes) || settings_.tokens_out > 0) {
       if (auto vocabulary = model::read_vocabulary(model_.files, settings_.tokenizer)) {
@@ -58,11 +91,14 @@ class Lookup {
       }
     }
     result_.scale =
-        model::embedding_scale(model_.files, ends.input < 0 ? 0 : matrix(ends.input).cols);
-    queries_ = make_queries(settings_.wishes, result_.vocabulary.get(), model_.files, model_.index,
-                            ends.input, result_.scale.factor);
-    expects(!queries_.empty(), "look_up: a query at least");
-    result_.width = static_cast<std::int64_t>(queries_.front().x.size());
+        model::embedding_scale(model_.files, ends_.input < 0 ? 0 : matrix(ends_.input).cols);
+    maker_.emplace(result_.vocabulary.get(), model_.files, model_.index, ends_.input,
+                   result_.scale.factor);
+    expects(!settings_.wishes.empty(), "look_up: a query at least");
+    for (std::size_t i = 0; i < settings_.wishes.size(); ++i) {
+      result_.width = static_cast<std::int64_t>(maker_->make(settings_.wishes[i], i).x.size());
+    }
+    maker_->require_unchanged();
   }
 
   /// Leaves in features_ what can be searched.
@@ -109,13 +145,18 @@ class Lookup {
     }
   }
 
-  void talk() {
+  void talk(std::size_t batch) {
     std::vector<std::string> lines;
     add_warnings(model_.files, model_.index, "", lines);
     for (const std::string& part : model::unmatched_parts(model_.index, settings_.selection)) {
       lines.push_back("warning W-SELECTION: " + part);
     }
     lines.push_back(fmt::format("back end: cpu ({} workers; a search needs no device)", threads()));
+    if (batch < settings_.wishes.size()) {
+      lines.push_back(fmt::format(
+          "{} queries, {} at a time within --ram-budget: {} passes over the weights",
+          settings_.wishes.size(), batch, (settings_.wishes.size() + batch - 1) / batch));
+    }
     for (const std::string& line : lines) {
       if (hooks_.message) {
         hooks_.message(line);
@@ -133,8 +174,7 @@ class Lookup {
       throw ConfigurationError(
           "E-BUDGET",
           fmt::format("--ram-budget of {} bytes is too small: the lists need {} and may "
-                      "take half of it; fewer queries, a smaller --top or --tokens-out 0 "
-                      "need less",
+                      "take half of it; a smaller --top or --tokens-out 0 need less",
                       settings_.ram_budget, held));
     }
     return {.files = &model_.files,
@@ -145,41 +185,66 @@ class Lookup {
                         .reading = settings_.reading}};
   }
 
-  /// Lists of `count` things of `most` items, one for the whole and one a worker.
-  std::uint64_t list_bytes(std::uint64_t count, std::int64_t most) const {
-    return count * static_cast<std::uint64_t>(most) * sizeof(BestFew::Item) *
-           (static_cast<std::uint64_t>(threads()) + 1);
+  /// Queries `first` to `end`, from vectors to the caller.
+  void answer(std::size_t first, std::size_t end) {
+    answers_.clear();
+    const BatchMemory memory = batches_->memory(end - first);
+    std::vector<Query> queries;
+    std::vector<float> values;
+    for (std::size_t i = first; i < end; ++i) {
+      queries.push_back(maker_->make(settings_.wishes[i], i));
+      values.insert(values.end(), queries.back().x.begin(), queries.back().x.end());
+      queries.back().x = {};
+    }
+    maker_->require_unchanged();
+    {
+      const measure::QueryVectors vectors(values, static_cast<std::int64_t>(queries.size()),
+                                          result_.width);
+      values = {};
+      search(vectors, std::move(queries), memory.search);
+    }
+    if (!result_.stopped) {
+      describe_listed(memory.describe);
+    }
+    if (!result_.stopped) {
+      ++result_.passes;
+      for (const QueryResult& query : answers_) {
+        see_(result_, query);
+      }
+    }
   }
 
-  void search() {
-    std::vector<float> values;
-    for (Query& query : queries_) {
-      values.insert(values.end(), query.x.begin(), query.x.end());
-      query.x = {};
-    }
-    const measure::QueryVectors vectors(values, static_cast<std::int64_t>(queries_.size()),
-                                        result_.width);
-    values = {};
-    held_ = vectors.bytes() + list_bytes(queries_.size(), settings_.top);
+  void search(const measure::QueryVectors& vectors, std::vector<Query> queries,
+              std::uint64_t held) {
     const Search found =
-        search_features(view(held_), features_, vectors, settings_.order, settings_.top);
+        search_features(view(held), features_, vectors, settings_.order, settings_.top);
     result_.stopped = !found.pass.finished;
     result_.reading = found.pass.reading;
     result_.reading_engine = found.pass.engine;
     result_.features = found.features;
     result_.zero = found.zero;
     result_.not_finite = found.not_finite;
-    result_.searched_bytes = found.bytes;
-    result_.expected_max = measure::expected_largest_cosine(found.features, result_.width);
-    result_.null_median = measure::largest_cosine_quantile(0.5, found.features, result_.width);
-    result_.null_q95 = measure::largest_cosine_quantile(0.95, found.features, result_.width);
-    for (std::size_t i = 0; i < queries_.size(); ++i) {
-      add_query(std::move(queries_[i]), found.best[i].items());
+    result_.searched_bytes += found.bytes;
+    const measure::CosineSides side = sides(settings_.order);
+    const std::int64_t width = result_.width;
+    result_.expected_max = measure::expected_largest_cosine(found.features, width, side);
+    result_.null_median = measure::largest_cosine_quantile(0.5, found.features, width, side);
+    result_.null_q95 = measure::largest_cosine_quantile(0.95, found.features, width, side);
+    const std::size_t lists = list_count(settings_.order);
+    for (std::size_t i = 0; i < queries.size(); ++i) {
+      QueryResult one;
+      for (std::size_t list = 0; list < lists; ++list) {
+        one.lists.push_back(list_of(queries[i], list, found.best[i * lists + list].items()));
+      }
+      one.query = std::move(queries[i]);
+      answers_.push_back(std::move(one));
     }
   }
 
-  void add_query(Query query, const std::vector<BestFew::Item>& items) {
-    QueryResult one;
+  FeatureList list_of(const Query& query, std::size_t number,
+                      const std::vector<BestFew::Item>& items) const {
+    FeatureList list;
+    list.by = list_name(settings_.order, number);
     double best = 0.0;
     for (const BestFew::Item& item : items) {
       FoundFeature feature;
@@ -188,34 +253,46 @@ class Lookup {
       feature.score = item.score;
       feature.norm = item.norm;
       feature.cosine = std::clamp(item.score / (item.norm * query.norm), -1.0, 1.0);
-      best = std::max(best, std::abs(feature.cosine));
-      one.features.push_back(std::move(feature));
+      if (std::abs(feature.cosine) >= std::abs(best)) {
+        best = feature.cosine;
+      }
+      list.features.push_back(std::move(feature));
     }
-    one.chance = measure::chance_of_largest_cosine(best, result_.features, result_.width);
-    one.query = std::move(query);
-    result_.queries.push_back(std::move(one));
+    if (!items.empty()) {
+      list.best = best;
+      list.p = measure::chance_of_largest_cosine(std::abs(best), result_.features, result_.width,
+                                                 sides(settings_.order));
+    }
+    return list;
   }
 
-  void describe_listed(const model::VocabularyMatrices& ends) {
+  void describe_listed(std::uint64_t held) {
     std::set<FeatureKey> keys;
-    for (const QueryResult& query : result_.queries) {
-      for (const FoundFeature& feature : query.features) {
-        keys.emplace(feature.matrix, feature.feature);
+    for (const QueryResult& query : answers_) {
+      for (const FeatureList& list : query.lists) {
+        for (const FoundFeature& feature : list.features) {
+          keys.emplace(feature.matrix, feature.feature);
+        }
       }
     }
-    const std::uint64_t columns =
-        keys.size() * static_cast<std::uint64_t>(result_.width) * sizeof(float);
-    // Columns as read, and again as queries of the output embedding.
-    const std::uint64_t held = 2 * columns + list_bytes(keys.size(), settings_.tokens_out);
-    LookupModel model = view(held);
+    const LookupModel model = view(held);
     const auto listed = read_listed(model, features_, {keys.begin(), keys.end()});
-    for (QueryResult& query : result_.queries) {
-      for (FoundFeature& feature : query.features) {
-        feature.gate_down_cosine = listed.at({feature.matrix, feature.feature}).gate_down_cosine;
-      }
-    }
+    for_each_found([&](FoundFeature& feature) {
+      feature.gate_down_cosine = listed.at({feature.matrix, feature.feature}).gate_down_cosine;
+    });
     if (settings_.tokens_out > 0) {
-      name_tokens(model, ends, listed);
+      name_tokens(model, ends_, listed);
+    }
+  }
+
+  template <typename Do>
+  void for_each_found(Do with) {
+    for (QueryResult& query : answers_) {
+      for (FeatureList& list : query.lists) {
+        for (FoundFeature& feature : list.features) {
+          with(feature);
+        }
+      }
     }
   }
 
@@ -255,23 +332,24 @@ class Lookup {
       result_.stopped = true;
       return;
     }
-    for (QueryResult& query : result_.queries) {
-      for (FoundFeature& feature : query.features) {
-        const auto at =
-            std::lower_bound(keys.begin(), keys.end(), FeatureKey(feature.matrix, feature.feature));
-        if (at != keys.end() && *at == FeatureKey(feature.matrix, feature.feature)) {
-          feature.tokens = tokens[static_cast<std::size_t>(at - keys.begin())];
-        }
+    for_each_found([&](FoundFeature& feature) {
+      const auto at =
+          std::lower_bound(keys.begin(), keys.end(), FeatureKey(feature.matrix, feature.feature));
+      if (at != keys.end() && *at == FeatureKey(feature.matrix, feature.feature)) {
+        feature.tokens = tokens[static_cast<std::size_t>(at - keys.begin())];
       }
-    }
+    });
   }
 
   const LookupSettings& settings_;
   const RunHooks& hooks_;
+  const SeeQuery& see_;
   OpenModel model_;
-  std::vector<Query> queries_;
+  model::VocabularyMatrices ends_;
+  std::optional<QueryMaker> maker_;
+  std::optional<LookupBatches> batches_;
   std::vector<model::FeatureMatrix> features_;
-  std::uint64_t held_ = 0;
+  std::vector<QueryResult> answers_;  ///< of one batch
   LookupResult result_;
 };
 
@@ -291,8 +369,10 @@ std::string_view circuit_type(double gate_down_cosine) {
   return gate_down_cosine > 0.0 ? "identity" : "inverter";
 }
 
-LookupResult look_up(const LookupSettings& settings, const RunHooks& hooks) {
-  return Lookup(settings, hooks).run();
+std::size_t list_count(LookupOrder order) { return order == LookupOrder::kApart ? 2 : 1; }
+
+LookupResult look_up(const LookupSettings& settings, const RunHooks& hooks, const SeeQuery& see) {
+  return Lookup(settings, hooks, see).run();
 }
 
 }  // namespace vindex::run

@@ -35,7 +35,14 @@ def run(*arguments, code=0):
 
 
 def lookup(*arguments, code=0):
-    return json.loads(run(*arguments, "--json", "-q", code=code).stdout)
+    """Queries with one list; by the size of the cosine where nothing else is said."""
+    by = () if "--by" in arguments else ("--by", "cosine")
+    found = json.loads(run(*arguments, *by, "--json", "-q", code=code).stdout)
+    check(found["schema"] == "vindex-lookup/2", found["schema"])
+    for query in found["queries"]:
+        check(len(query["lists"]) == 1)
+        query.update(query["lists"][0])
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ what numpy finds
@@ -61,11 +68,35 @@ def expected(feed_forwards, x, top, by):
     return rows[:top], len(rows)
 
 
+def law(features, width, one_side):
+    """The largest of so many random cosines: values, and the chance to be below them, by quadrature of the density."""
+    c = np.linspace(-1, 1, 400001)
+    density = np.maximum(1 - c * c, 0) ** ((width - 3) / 2)
+    below = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    below /= below[-1]
+    if not one_side:
+        c, below = c[200000:], 2 * below[200000:] - 1
+    return c, below ** features
+
+
+def check_null(found, one_side):
+    c, below = law(found["features"], found["width"], one_side)
+    for name, share in (("null_median", 0.5), ("null_q95", 0.95)):
+        check(abs(found[name] - np.interp(share, below, c)) < 1e-4, name, found[name], np.interp(share, below, c))
+    mean = c[-1] - ((below[1:] + below[:-1]) / 2).sum() * (c[1] - c[0])
+    check(abs(found["expected_max"] - mean) < 1e-4, "expected_max", found["expected_max"], mean)
+    for query in found["queries"]:
+        for one in query["lists"]:
+            best = max((abs(feature["cosine"]) for feature in one["features"]), default=None)
+            check(best is None or abs(abs(one["best"]) - best) < 1e-12, one["by"])
+            check(best is None or abs(one["p"] - (1 - np.interp(best, c, below))) < 2e-4 + 2e-2 * one["p"], one["by"], one["p"])
+
+
 def compare(found, feed_forwards, x, output, top=20, by="cosine", tokens=8):
     want, features = expected(feed_forwards, x, top, by)
     query = found["queries"][0]
     check(found["features"] == features, "features", found["features"], features)
-    check(abs(found["expected_max"] - np.sqrt(2 * np.log(features) / len(x))) < 1e-12)
+    check_null(found, one_side=False)
     check(abs(query["norm"] - np.linalg.norm(x)) < 1e-5 * query["norm"], "norm", query["norm"], np.linalg.norm(x))
     check(len(query["features"]) == min(top, features))
     for got, (layer, block, expert, feature, score, cosine, gate, down) in zip(query["features"], want):
@@ -242,7 +273,7 @@ def planted_features():
         first = found["queries"][0]["features"][0]
         check((first["layer"], first["feature"]) == (PLANTED["layer"], PLANTED["feature"]) and first["cosine"] < -0.9, name, first)
         check(first["tokens"][0]["token"] == PLANTED["writes"] and first["tokens"][0]["text"] == f" w{PLANTED['writes']}", name, first["tokens"])
-        check(found["queries"][0]["chance"] < 1e-9, name, found["queries"][0]["chance"])
+        check(found["queries"][0]["p"] < 1e-9, name, found["queries"][0]["p"])
         check(lookup(folder, "--token", f"w{PLANTED['token']}", "--threads", 1)["queries"] == found["queries"], name, "threads")
 
 
@@ -254,6 +285,45 @@ def permuted_features():
         for one in other:
             one["feature"] = int(order[one["feature"]])
         check(plain == other, name, "permuting features does not permute the list")
+
+
+def signs_apart():
+    """By default positive and negative answers are two lists, each beside the law of its sign."""
+    folder, feed_forwards, embedding, output = small_model("qwen3_moe")
+    x = embedding[7].astype(np.float64)
+    signed = []
+    for (layer, block, expert), (gate, down) in feed_forwards.items():
+        cosines = gate.astype(np.float64) @ x / np.linalg.norm(gate.astype(np.float64), axis=1) / np.linalg.norm(x)
+        signed += [(cosine, layer, expert, f) for f, cosine in enumerate(cosines)]
+    found = json.loads(run(folder, "--token-id", 7, "--top", 6, "--json", "-q").stdout)
+    check(found["by"] == "apart" and [one["by"] for one in found["queries"][0]["lists"]] == ["positive", "negative"])
+    check_null(found, one_side=True)
+    for one, want in zip(found["queries"][0]["lists"], (sorted(signed, reverse=True)[:6], sorted(signed)[:6])):
+        check(len(one["features"]) == 6)
+        for got, (cosine, *_) in zip(one["features"], want):
+            check(abs(got["cosine"] - cosine) < 2e-6, one["by"], got["cosine"], cosine)
+        alone = lookup(folder, "--token-id", 7, "--top", 6, "--by", one["by"])
+        check(alone["queries"][0]["features"] == one["features"] and alone["queries"][0]["p"] == one["p"], one["by"])
+    # As many as there are, where fewer rows have the sign than are asked for.
+    all_of_it = json.loads(run(folder, "--token-id", 7, "--top", 100000, "--json", "-q", "--tokens-out", 0).stdout)["queries"][0]["lists"]
+    check([len(one["features"]) for one in all_of_it] == [sum(s[0] > 0 for s in signed), sum(s[0] < 0 for s in signed)])
+    text = run(folder, "--token-id", 7, "-q").stdout
+    check("largest positive cosine" in text and "largest negative cosine" in text and max(map(len, text.splitlines())) <= 80, text)
+
+
+def batches_within_the_budget():
+    """Queries that the budget does not hold together are answered in several passes, with the same answers."""
+    rng = np.random.default_rng(12)
+    folder = small_model("qwen3_moe")[0]
+    np.save(os.path.join(FOLDER, "batches.npy"), rng.standard_normal((3000, HIDDEN)).astype(np.float32))
+    vectors = ("--vector", os.path.join(FOLDER, "batches.npy"), "--top", 3, "--tokens-out", 2, "--threads", 1)
+    whole = lookup(folder, *vectors, "--ram-budget", "1GiB")
+    small = lookup(folder, *vectors, "--ram-budget", "12MiB")
+    check(whole["passes"] == 1 and small["passes"] > 2, whole["passes"], small["passes"])
+    check(small["bytes"] == small["passes"] * whole["bytes"])
+    check(small["queries"] == whole["queries"], "answers depend on batches")
+    said = run(folder, *vectors, "--by", "cosine", "--ram-budget", "12MiB").stderr
+    check(f"{small['passes']} passes over the weights" in said, said)
 
 
 def many_queries():
@@ -365,6 +435,8 @@ def main():
     os.makedirs(FOLDER, exist_ok=True)
     planted_features()
     permuted_features()
+    signs_apart()
+    batches_within_the_budget()
     many_queries()
     scaled_embeddings()
     refusals()

@@ -8,15 +8,28 @@
 #include <vindex/run/job_runner.hpp>
 #include <vindex/run/lookup_queries.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vindex::run {
 
-enum class LookupOrder : std::uint8_t { kCosine, kScore };
+/// What features are listed by. A gated unit is shut by a negative gate input, so that a positive
+/// and a negative answer are not of one kind.
+enum class LookupOrder : std::uint8_t {
+  kApart,     ///< two lists: the largest positive cosines, and the largest negative ones
+  kPositive,  ///< the first of these
+  kNegative,  ///< the second
+  kCosine,    ///< by size, whatever the sign
+  kScore,     ///< by the size of the product
+};
+/// Lists of each query: 2 of kApart, else 1.
+std::size_t list_count(LookupOrder order);
 
 /// What the command line asks for.
 struct LookupSettings {
@@ -25,8 +38,8 @@ struct LookupSettings {
   std::vector<QueryWish> wishes;
   model::Selection selection;
   model::FeatureRole role = model::FeatureRole::kGate;
-  LookupOrder order = LookupOrder::kCosine;
-  std::int64_t top = 20;        ///< features listed for each query
+  LookupOrder order = LookupOrder::kApart;
+  std::int64_t top = 20;        ///< features of each list
   std::int64_t tokens_out = 8;  ///< entries named for each feature
   std::int32_t threads = 0;     ///< 0: every core
   std::uint64_t ram_budget = 0;
@@ -56,15 +69,23 @@ struct SkippedMatrix {
   std::string name, reason;
 };
 
+/// Features that answer to a query, the best first.
+struct FeatureList {
+  std::string_view by;  ///< "positive", "negative", "cosine", "score"
+  /// The largest cosine among them, by size or of the list's sign; NaN of no features.
+  double best = std::numeric_limits<double>::quiet_NaN();
+  double p = std::numeric_limits<double>::quiet_NaN();  ///< chance of as much among random rows
+  std::vector<FoundFeature> features;
+};
+
 struct QueryResult {
-  Query query;                         ///< its vector is dropped
-  double chance = 0.0;                 ///< that the best of random directions is as large
-  std::vector<FoundFeature> features;  ///< the best first
+  Query query;  ///< its vector is dropped
+  std::vector<FeatureList> lists;
 };
 
 struct LookupResult {
   std::string model;
-  LookupOrder order = LookupOrder::kCosine;
+  LookupOrder order = LookupOrder::kApart;
   model::EmbeddingScale scale;
   std::shared_ptr<const model::Vocabulary> vocabulary;  ///< null: there is none, or none was needed
   std::vector<model::MatrixRecord> matrices;            ///< searched ones, whole
@@ -75,25 +96,43 @@ struct LookupResult {
   std::int64_t width = 0;
   std::int64_t features = 0;              ///< with a direction: neither zero nor not finite
   std::int64_t zero = 0, not_finite = 0;  ///< the others
-  double expected_max = 0.0;              ///< sqrt(2 ln features / width)
-  double null_median = 0.0, null_q95 = 0.0;
-  std::vector<QueryResult> queries;
-  bool stopped = false;  ///< nothing else counts then
+  /// Of the largest cosine of as many random rows, by size or of one sign as lists are: mean,
+  /// median and 95 % point.
+  double expected_max = 0.0, null_median = 0.0, null_q95 = 0.0;
+  std::int64_t queries = 0, passes = 0;  ///< passes over the weights: one for each batch of queries
+  bool stopped = false;                  ///< what was not seen yet is not there
   double seconds = 0.0;
   std::uint64_t searched_bytes = 0;
   shard::ReadStatistics reading;  ///< of the search
   std::string reading_engine;
 };
 
-/// Searches. Errors: those of open_model(), index_model(), read_vocabulary() and make_queries();
-/// MissingInputError E-NOTHING (66) without a feature matrix; UsageError E-SELECTION (64);
-/// ConfigurationError E-QUERY-WIDTH (78) where none takes inputs of the queries' width, E-BUDGET
-/// (78); FormatError E-UNSUPPORTED (65) where no matrix can be decoded; those of reading.
-LookupResult look_up(const LookupSettings& settings, const RunHooks& hooks);
+/// Takes queries in their order, as soon as they are answered; `result` holds what they share.
+using SeeQuery = std::function<void(const LookupResult& result, const QueryResult& query)>;
 
-/// One JSON document of schema "vindex-lookup/1" (docs/lookup.md).
-std::string lookup_json(const LookupResult& result);
-/// Tables for people, `width` columns.
-std::string lookup_text(const LookupResult& result, std::size_t width);
+/// Searches: one pass over the weights for as many queries at a time as a part of ram_budget holds.
+/// Every query is known to be sound before the first pass. Errors: those of open_model(),
+/// index_model(), read_vocabulary() and QueryMaker; MissingInputError E-NOTHING (66) without a
+/// feature matrix; UsageError E-SELECTION (64); ConfigurationError E-QUERY-WIDTH (78) where none
+/// takes inputs of the queries' width, E-BUDGET (78); FormatError E-UNSUPPORTED (65) where no
+/// matrix can be decoded; those of reading.
+LookupResult look_up(const LookupSettings& settings, const RunHooks& hooks, const SeeQuery& see);
+
+/// Writes answers piece by piece, as they come: one JSON document of schema "vindex-lookup/2"
+/// (docs/lookup.md), or tables for people of `width` columns.
+class LookupWriter {
+ public:
+  using Write = std::function<void(const std::string& text)>;
+  LookupWriter(bool json, std::size_t width, Write write);
+  void add(const LookupResult& result, const QueryResult& query);
+  /// After the last query.
+  void finish(const LookupResult& result);
+
+ private:
+  bool json_;
+  std::size_t width_;
+  Write write_;
+  bool has_begun_ = false;
+};
 
 }  // namespace vindex::run
