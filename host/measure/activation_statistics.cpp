@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <numeric>
 
 namespace vindex::measure {
@@ -15,12 +14,15 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// Independent sums over the values of a token, so that one addition need not wait for the last.
 constexpr std::size_t kLanes = 8;
 using LaneSums = std::array<double, kLanes>;
+/// Square of the relative error of a mean, with room.
+constexpr double kRounding = 1e-27;
 
 double sum_of(const LaneSums& lanes) { return std::accumulate(lanes.begin(), lanes.end(), 0.0); }
 
 double hoyer_of(double absolute, double squares, double count) {
+  const double root = std::sqrt(count);  // rounding leaves [0, 1] by itself
   return squares > 0.0 && count > 1.0
-             ? (std::sqrt(count) - absolute / std::sqrt(squares)) / (std::sqrt(count) - 1.0)
+             ? std::clamp((root - absolute / std::sqrt(squares)) / (root - 1.0), 0.0, 1.0)
              : kNaN;
 }
 
@@ -30,57 +32,14 @@ float float_at_most(double value) {
   return static_cast<double>(rounded) > value ? std::nextafter(rounded, 0.0F) : rounded;
 }
 
-/// Hoyer's sparseness of n independent values: E(|a|_1/|a|_2) to first order in 1/n, from the
-/// variance of a^2 and its covariance with |a|.
-double hoyer_null(ActivationLaw law, double n) {
-  const bool product = law == ActivationLaw::kProduct;
-  const double mean_absolute = product ? 2.0 / std::numbers::pi : std::sqrt(2.0 / std::numbers::pi);
-  const double correction = product ? 1.5 : 0.25;
-  return n > 1.0
-             ? std::sqrt(n) * (1.0 - mean_absolute * (1.0 + correction / n)) / (std::sqrt(n) - 1.0)
-             : kNaN;
-}
-
 }  // namespace
-
-double share_near_zero(ActivationLaw law, double t) {
-  if (law == ActivationLaw::kGaussian) {
-    return std::erf(t / std::numbers::sqrt2);
-  }
-  // (2/pi) times the integral of K0 from 0 to t, with K0(u) = integral of exp(-u cosh s) over
-  // s > 0, taken over u first. The integrand is even and analytic in |Im s| < pi/2, so that the
-  // trapezoidal rule is exact to rounding.
-  constexpr double kStep = 1.0 / 64.0;
-  constexpr int kSteps = 42 * 64;
-  double sum = 0.5 * -std::expm1(-t);
-  for (int i = 1; i <= kSteps; ++i) {
-    const double c = std::cosh(i * kStep);
-    sum += -std::expm1(-t * c) / c;
-  }
-  return 2.0 / std::numbers::pi * kStep * sum;
-}
-
-ActivationNulls activation_nulls(ActivationLaw law, std::int64_t tokens, std::int64_t neurons) {
-  ActivationNulls nulls;
-  for (std::size_t i = 0; i < kNearZero.size(); ++i) {
-    nulls.sparsity[i] = share_near_zero(law, kNearZero[i]);
-  }
-  const auto t = static_cast<double>(tokens);
-  const auto n = static_cast<double>(neurons);
-  nulls.hoyer = hoyer_null(law, t * n);
-  nulls.hoyer_token = hoyer_null(law, n);
-  nulls.neuron_variance = (t - 1.0) / t;
-  nulls.dead_neurons = n * std::pow(nulls.sparsity[0], t);
-  nulls.kurtosis = law == ActivationLaw::kProduct ? 9.0 : 3.0;
-  return nulls;
-}
 
 ActivationTotals::ActivationTotals(std::int64_t neurons)
     : sums_(static_cast<std::size_t>(neurons), 0.0),
       largest_(static_cast<std::size_t>(neurons), 0.0F) {}
 
 std::uint64_t ActivationTotals::memory_bytes(std::int64_t neurons) {
-  return static_cast<std::uint64_t>(neurons) * (4 * sizeof(double) + sizeof(float));
+  return static_cast<std::uint64_t>(neurons) * (4 * sizeof(double) + 2 * sizeof(float));
 }
 
 void ActivationTotals::add(std::span<const float> rows) {
@@ -88,6 +47,10 @@ void ActivationTotals::add(std::span<const float> rows) {
   expects(width > 0 && rows.size() % width == 0, "whole tokens");
   for (std::size_t first = 0; first < rows.size(); first += width) {
     const float* token = rows.data() + first;
+    if (first_token_.empty()) {
+      first_token_.assign(token, token + width);
+    }
+    varies_ = varies_ || !std::equal(token, token + width, first_token_.begin());
     LaneSums absolute = {};
     LaneSums squares = {};
     for (std::size_t i = 0; i < width; ++i) {
@@ -195,7 +158,11 @@ double ActivationSpread::neuron_variance() const {
 }
 
 double ActivationSpread::kurtosis() const {
-  return second_ > 0.0 ? static_cast<double>(values_) * fourth_ / (second_ * second_) : kNaN;
+  // Float32 values that differ at all have a larger variance than rounding of their mean leaves.
+  const auto count = static_cast<double>(values_);
+  return second_ > kRounding * count * mean_ * mean_
+             ? std::max(1.0, count * fourth_ / (second_ * second_))
+             : kNaN;
 }
 
 double effective_rank_of(std::span<const double> eigenvalues) {
@@ -211,7 +178,8 @@ double effective_rank_of(std::span<const double> eigenvalues) {
     const double share = std::max(value, 0.0) / total;
     entropy -= share > 0.0 ? share * std::log(share) : 0.0;
   }
-  return std::exp(entropy);
+  const auto most = static_cast<double>(std::max<std::size_t>(eigenvalues.size(), 1));
+  return std::clamp(std::exp(entropy), 1.0, most);
 }
 
 bool LogitStatistics::add(std::span<const float> logits) {
@@ -246,14 +214,14 @@ bool LogitStatistics::add(std::span<const float> logits) {
     }
   }
   const double total = sum_of(sums);
-  mass_ += std::accumulate(top.begin(), top.end(), 0.0) / total;
-  entropy_ += std::log(total) - sum_of(weighted) / total;
+  mass_ += std::min(1.0, std::accumulate(top.begin(), top.end(), 0.0) / total);
+  entropy_ += std::max(0.0, std::log(total) - sum_of(weighted) / total);
   ++tokens_;
   return true;
 }
 
 double LogitStatistics::top8_mass() const {
-  return tokens_ > 0 ? mass_ / static_cast<double>(tokens_) : kNaN;
+  return tokens_ > 0 ? std::min(1.0, mass_ / static_cast<double>(tokens_)) : kNaN;
 }
 double LogitStatistics::output_entropy() const {
   return tokens_ > 0 ? entropy_ / static_cast<double>(tokens_) : kNaN;

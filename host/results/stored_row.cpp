@@ -42,6 +42,11 @@ StoredRow row_of(const model::MatrixRecord& record) {
 }
 
 void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum) {
+  if (result.status != Status::kMeasured) {
+    // Only a measured row has numbers: what a job knew before it found out is no result.
+    result.cells.clear();
+    result.arrays.clear();
+  }
   row.status = result.status;
   row.reason = printable(result.reason);
   row.error_class = std::move(result.error_class);

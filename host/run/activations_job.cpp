@@ -28,6 +28,11 @@ constexpr std::int64_t kCentredRows = 1;
 
 bool is_logits(const model::MatrixRecord& record) { return record.role == model::kLogitsRole; }
 
+std::string passed_over_text(std::int64_t count) {
+  return count > 0 ? fmt::format("{} gate projections cannot be decoded, left out", count)
+                   : "the model has no gate projection of this layer";
+}
+
 std::int64_t step_of(const model::MatrixRecord& record) {
   return measure::inner_product_rows(record.encoding, record.cols, true);
 }
@@ -158,7 +163,7 @@ void ActivationsJob::add_values(UnitStream& unit, measure::Backend& backend, std
                 [&](const auto& /*slab*/, std::span<const float> values) { totals.add(values); });
   if (!totals.is_finite()) {
     row.status = measure::Status::kNotFinite;
-    add_reason(row, "values that are not finite");
+    add_reason(row, "values that are not finite: no statistics of them");
     return;
   }
   const std::vector<double> means = totals.neuron_means();
@@ -174,10 +179,10 @@ void ActivationsJob::add_values(UnitStream& unit, measure::Backend& backend, std
                     covariance->add(slab, values);
                   }
                 });
-  const measure::ActivationNulls nulls = measure::activation_nulls(
-      record.role == model::kHiddenRole ? measure::ActivationLaw::kGaussian
-                                        : measure::ActivationLaw::kProduct,
-      record.rows, record.cols);
+  const measure::ActivationLaw law = record.role == model::kHiddenRole
+                                         ? measure::ActivationLaw::kGaussian
+                                         : measure::ActivationLaw::kProduct;
+  const measure::ActivationNulls nulls = measure::activation_nulls(law, record.rows, record.cols);
   const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
   set(activations_cell("hoyer"), totals.hoyer());
   set(activations_cell("hoyer_null"), nulls.hoyer);
@@ -191,18 +196,42 @@ void ActivationsJob::add_values(UnitStream& unit, measure::Backend& backend, std
   set(activations_cell("kurtosis_null"), nulls.kurtosis);
   set(activations_cell("mean_square"), totals.mean_square());
   if (covariance) {
-    set(activations_cell("effective_rank"), covariance->effective_rank());
+    // Tokens that are all alike leave rounding alone.
+    set(activations_cell("effective_rank"),
+        totals.varies() ? covariance->effective_rank() : std::nan(""));
+    const double gaussian =
+        nulls_.of(record.rows - kCentredRows, record.cols)[measure::Metric::kEffectiveRank];
     set(activations_cell("effective_rank_null"),
-        nulls_.of(record.rows - kCentredRows, record.cols)[measure::Metric::kEffectiveRank]);
+        measure::effective_rank_null(law, record.rows, record.cols, gaussian));
   }
-  if (totals.mean_square() == 0.0) {
-    add_reason(row, "zeros alone: no shape");
-  }
+  add_reasons(record, totals, row);
   const auto sparsity = spread.sparsity();
   row.arrays[activations_array("sparsity")] =
       results::ArrayCell(std::vector<double>(sparsity.begin(), sparsity.end()));
   row.arrays[activations_array("sparsity_null")] =
       results::ArrayCell(std::vector<double>(nulls.sparsity.begin(), nulls.sparsity.end()));
+}
+
+/// Why numbers of the values are NaN.
+void ActivationsJob::add_reasons(const model::MatrixRecord& record,
+                                 const measure::ActivationTotals& totals,
+                                 results::ResultRow& row) const {
+  const auto is_missing = [&](std::size_t cell) { return std::isnan(row.cells[cell]); };
+  if (totals.mean_square() == 0.0) {
+    add_reason(row, "zeros alone: no shape (hoyer, kurtosis, effective_rank)");
+    return;
+  }
+  if (is_missing(activations_cell("hoyer_token"))) {
+    add_reason(row, "one neuron: a token has no sparseness");
+  }
+  if (is_missing(activations_cell("kurtosis"))) {
+    add_reason(row, "all values are equal: no kurtosis");
+  }
+  if (covariance_ && is_missing(activations_cell("effective_rank"))) {
+    add_reason(row, record.rows == kCentredRows ? "one token: no covariance"
+                    : totals.varies()           ? "values too large for a covariance in float32"
+                                                : "all tokens are alike: no effective rank");
+  }
 }
 
 void ActivationsJob::add_logits(UnitStream& unit, results::ResultRow& row) const {
@@ -215,7 +244,6 @@ void ActivationsJob::add_logits(UnitStream& unit, results::ResultRow& row) const
       left_out += statistics.add(values.subspan(first, vocabulary)) ? 0 : 1;
     }
   });
-  row.cells[activations_cell("tokens_left_out")] = static_cast<double>(left_out);
   if (left_out > 0) {
     add_reason(row, fmt::format("{} of {} positions have logits that are not finite, left out",
                                 left_out, input.rows()));
@@ -224,6 +252,7 @@ void ActivationsJob::add_logits(UnitStream& unit, results::ResultRow& row) const
     row.status = measure::Status::kNotFinite;
     return;
   }
+  row.cells[activations_cell("tokens_left_out")] = static_cast<double>(left_out);
   const auto entries = static_cast<double>(vocabulary);
   row.cells[activations_cell("top8_mass")] = statistics.top8_mass();
   row.cells[activations_cell("top8_mass_null")] = std::min(1.0, 8.0 / entries);
@@ -267,14 +296,19 @@ void ActivationsJob::add_gates(UnitStream& unit, measure::Backend& backend, std:
                                 not_finite));
   }
   if (layer.passed_over > 0) {
-    add_reason(row,
-               fmt::format("{} gate projections cannot be decoded, left out", layer.passed_over));
+    add_reason(row, passed_over_text(layer.passed_over));
   }
   row.cells[activations_cell("gate_matrices")] = static_cast<double>(counted);
   row.cells[activations_cell("gate_rows")] = static_cast<double>(rows);
   row.cells[activations_cell("gate_zero_rows")] = static_cast<double>(zero_rows);
   if (counted == 0) {
+    if (not_finite == 0 && !layer.gates.empty()) {
+      add_reason(row, "fewer than two rows of a gate projection are not zeros: no cosine");
+    }
     return;
+  }
+  if (row.status == measure::Status::kNotFinite) {
+    row.status = measure::Status::kMeasured;  // of the weights there are numbers
   }
   const auto count = static_cast<double>(counted);
   const auto d = static_cast<double>(width);
@@ -314,6 +348,8 @@ void ActivationsJob::process(UnitStream& unit, std::size_t device, RowSink& rows
     side = "model: ";
     if (!layers_[static_cast<std::size_t>(number)].gates.empty()) {
       add_gates(unit, backend, threads, number, row);
+    } else if (model_ && !is_logits(*dumped(number))) {
+      add_reason(row, passed_over_text(layers_[static_cast<std::size_t>(number)].passed_over));
     }
   } catch (const std::exception&) {
     row = failed_row(std::current_exception());

@@ -47,6 +47,8 @@ class ActivationsJob final : public Job {
   std::int32_t threads_of_one(std::size_t device) const;
   void add_values(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
                   std::int64_t number, results::ResultRow& row);
+  void add_reasons(const model::MatrixRecord& record, const measure::ActivationTotals& totals,
+                   results::ResultRow& row) const;
   void add_logits(UnitStream& unit, results::ResultRow& row) const;
   void add_gates(UnitStream& unit, measure::Backend& backend, std::int32_t threads,
                  std::int64_t number, results::ResultRow& row) const;

@@ -90,6 +90,7 @@ results::RunDescription describe(const ActivationsSettings& settings, const mode
       fmt::format("activations of {}", printable(settings.dump)), settings.run.command);
   run.backend = backends.front()->info().name;
   run.fingerprint.emplace_back("of", settings.hidden ? "hidden" : "mlp");
+  run.fingerprint.emplace_back("nulls", "2");  // rows of other nulls are no part of this run
   run.fingerprint.emplace_back("covariance", settings.covariance ? "1" : "0");
   Json inputs;
   inputs["dump"] = add_inputs(dump.files, "", run);
@@ -109,9 +110,10 @@ results::RunDescription describe(const ActivationsSettings& settings, const mode
       Json{{"tokens", dump.tokens},
            {"model", model == nullptr ? Json(nullptr) : shape_json(model->index.shape)}}
           .dump(1);
-  run.attributes = {{"tokens", dump.tokens},
-                    {"of", std::string(settings.hidden ? "hidden" : "mlp")},
-                    {"nulls", std::string("closed form, all of them")}};
+  run.attributes = {
+      {"tokens", dump.tokens},
+      {"of", std::string(settings.hidden ? "hidden" : "mlp")},
+      {"nulls", std::string("closed forms and quadrature; effective_rank of mlp to 0.5 %")}};
   if (model != nullptr) {
     run.attributes.push_back({"gates_of", settings.model});
     for (const results::CellColumn& column : results::kActivationsCells) {

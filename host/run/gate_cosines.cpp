@@ -106,7 +106,9 @@ double mean_adjacent(const UnitRows& rows, std::int64_t count) {
     sum += product;
     ++pairs;
   }
-  return pairs > 0 ? sum / static_cast<double>(pairs) : std::numeric_limits<double>::quiet_NaN();
+  // Rows are of unit length but for rounding.
+  return pairs > 0 ? std::clamp(sum / static_cast<double>(pairs), -1.0, 1.0)
+                   : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
@@ -150,7 +152,7 @@ GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& r
   }
   const auto alive = static_cast<double>(out.rows - out.zero_rows);
   if (alive > 1.0) {
-    out.mean_absolute = sum / (0.5 * alive * (alive - 1.0));
+    out.mean_absolute = std::min(1.0, sum / (0.5 * alive * (alive - 1.0)));
   }
   return out;
 }

@@ -191,12 +191,62 @@ def activations():
         layer = {name: file["layer"][name][:] for name in file["layer"]}
         assert list(layer["role"]) == [b"logits", b"hidden"]
         assert np.isnan(layer["effective_rank"][1])
-        near("kurtosis_null", layer["kurtosis_null"][1], 3)
+        near("kurtosis_null", layer["kurtosis_null"][1], 3 * (37 * 16 - 1) / (37 * 16 + 1))
     # An array of other values: as many tokens, but not the same dump.
     np.save(os.path.join(dump, "mlp.0.npy"), tall + 1)
     run("activations", dump, "-o", out, "--hidden", "-q", "--no-effective-rank", code=78)
     run("activations", write_dump("only-hidden", {"hidden.0": hidden}), "-o",
         os.path.join(WORK, "none.h5"), code=65)
+
+
+def hostile_activations():
+    """What is not defined is NaN and says why; nothing but the file is left behind."""
+    out = os.path.join(WORK, "hostile.h5")
+    gate = np.ones((6, 8), np.float32)  # equal rows: cosines of 1, and not an ulp more
+    model = write_model("hostile-gates", {"model_type": "qwen3"},
+                        {"model.layers.0.mlp.gate_proj.weight": 0.3 * gate,
+                         "model.layers.0.mlp.up_proj.weight": gate,
+                         "model.layers.0.mlp.down_proj.weight": gate.T.copy()})
+    broken = RNG.standard_normal((9, 8)).astype(np.float32)
+    broken[4, 4] = np.inf
+    varied = RNG.standard_normal((9, 8)).astype(np.float32)
+    dump = write_dump("hostile", {
+        "logits": np.full((9, 12), np.nan, np.float32), "mlp.0": broken, "mlp.1": broken,
+        "mlp.2": np.full((9, 8), 0.1, np.float32), "mlp.3": np.zeros((9, 8), np.float32),
+        "mlp.4": np.tile(varied[0], (9, 1)), "mlp.5": varied})
+    done = run("activations", dump, "-o", out, "--model", model, "--restart", "-q")
+    run("validate", out)
+    assert "W-NOT-FINITE" in done.stderr or done.stderr == "", done.stderr
+    assert not os.path.exists(out + ".parts"), "parts are left"
+    with h5py.File(out) as file:
+        layer = {name: file["layer"][name][:] for name in file["layer"]}
+    reason = [text.decode() for text in layer["reason"]]
+    assert layer["status"][0] == layer["status"][2] != 0 and not layer["status"][[1, 3, 4, 5, 6]].any(), layer["status"]
+    assert "9 of 9 positions" in reason[0] and layer["tokens_left_out"][0] == -1, reason[0]
+    # Of the weights there are numbers, of the activations none.
+    assert layer["status"][1] == 0 and "not finite" in reason[1], reason[1]
+    near("equal rows", [layer["gate_adjacent_cosine"][1], layer["gate_mean_abs_cosine"][1]], [1, 1], 1e-6)
+    assert np.isnan(layer["kurtosis"][1]) and np.isnan(layer["sparsity"][1]).all()
+    assert "not finite" in reason[2], reason[2]
+    assert "all values are equal" in reason[3] and "all tokens are alike" in reason[3], reason[3]
+    assert np.isnan(layer["kurtosis"][3]) and np.isnan(layer["effective_rank"][3])
+    assert "zeros alone" in reason[4], reason[4]
+    assert "all tokens are alike" in reason[5] and "equal" not in reason[5], reason[5]
+    assert np.isnan(layer["effective_rank"][5]) and not np.isnan(layer["kurtosis"][5])
+    assert all("no gate projection" in text for text in reason[2:]), reason
+    one = write_dump("one-token", {"mlp.0": varied[:1], "mlp.1": varied[1:2, :8]})
+    run("activations", one, "-o", out, "--restart", "-q")
+    with h5py.File(out) as file:
+        assert b"one token" in file["layer/reason"][0]
+    narrow = write_dump("one-neuron", {"mlp.0": varied[:, :1]})
+    run("activations", narrow, "-o", out, "--restart", "-q")
+    with h5py.File(out) as file:
+        assert b"one neuron" in file["layer/reason"][0] and np.isnan(file["layer/hoyer_token"][0])
+    # Not one position whose logits are finite, and nothing else: a row without numbers, exit 0.
+    alone = write_dump("no-logits", {"logits": np.full((5, 12), -np.inf, np.float32)})
+    done = subprocess.run([VINDEX, "activations", alone, "-o", out, "--restart"], capture_output=True, text=True)
+    assert done.returncode == 0 and "W-NOT-FINITE" in done.stderr, done
+    run("validate", out)
 
 
 # --- routing -------------------------------------------------------------------------------------
@@ -488,6 +538,7 @@ def real_router():
 
 os.makedirs(WORK, exist_ok=True)
 activations()
+hostile_activations()
 routing()
 real_router()
 streamed()
