@@ -2,9 +2,11 @@
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
+#include <vindex/core/error.hpp>
 #include <vindex/run/cka_run.hpp>
 
 #include <memory>
+#include <string>
 
 namespace vindex::apps {
 
@@ -14,13 +16,21 @@ struct Flags {
   run::CkaSettings settings;
   BackendFlags backend;
   JobFlags job;
+  bool no_interval = false;
 };
 
 run::CkaSettings settings_of(const Flags& flags, const Session& session) {
   run::CkaSettings settings = flags.settings;
+  settings.interval = !flags.no_interval;
   settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
   return settings;
+}
+
+void refuse_bootstrap(const std::string& /*draws*/) {
+  throw UsageError("E-CKA-BOOTSTRAP",
+                   "--bootstrap is gone: intervals are a jackknife over prompts, which draws "
+                   "nothing; leave it out (--bootstrap 0: write --no-interval)");
 }
 
 Ending run_cka(const Flags& flags, const Session& session) {
@@ -45,7 +55,7 @@ void add_cka(CLI::App& app, Session& session) {
       "Compare two dumps of activations, layer by layer: unbiased linear CKA with its null\n\n"
       "Examples:\n  vindex cka DUMP_A DUMP_B -o cka.h5\n"
       "  vindex cka QWEN LLAMA -o cka.h5 --pool mean      other tokenizers: a row for each prompt\n"
-      "  vindex cka A B -o cka.h5 --permutations 0 --bootstrap 0   the estimate alone\n"
+      "  vindex cka A B -o cka.h5 --permutations 0 --no-interval   the estimate alone\n"
       "The same command again resumes. `vindex show cka.h5` prints the table again.");
   verb->add_option("a", settings.dump_a, "Dump A: folder or file of .npy or .safetensors")
       ->required();
@@ -58,14 +68,16 @@ void add_cka(CLI::App& app, Session& session) {
                    "One row for each prompt: mean or last of its tokens; without it token ids\n"
                    "must be equal")
       ->check(CLI::IsMember({"mean", "last"}));
-  verb->add_option("--permutations", settings.permutations,
-                   "Draws of the null: prompts of B in another order (0: none)")
+  verb->add_option(
+          "--permutations", settings.permutations,
+          "Draws of the null: prompts of B change places with\nothers of their length (0: none)")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  verb->add_option("--bootstrap", settings.bootstrap,
-                   "Draws of the interval: prompts with replacement (0: none)")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+  verb->add_flag("--no-interval", flags->no_interval,
+                 "Leave out se, ci_low, ci_high and the stages: for\n"
+                 "many rows they take longer than the estimate");
+  // Scripts of earlier versions ask for it: what took its place is said rather than guessed.
+  verb->add_option_function<std::string>("--bootstrap", refuse_bootstrap, "")->group("");
   verb->add_option("--layers", settings.layers_a, "Layers of A, for example 0,1,15-20");
   verb->add_option("--layers-b", settings.layers_b, "Layers of B");
   add_backend_flags(*verb, flags->backend);

@@ -15,15 +15,14 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kRounding = 1e-6;
-/// "vindex/p" and "vindex/b": permutations and bootstraps draw from streams of their own.
+/// "vindex/p"
 constexpr std::uint64_t kOrderKey = 0x702F'7865'646E'6976;
-constexpr std::uint64_t kCountKey = 0x622F'7865'646E'6976;
 
 /// Uniform below `bound`: the upper half of a product with 64 random bits, whose bias is 2^-64
 /// bound.
-std::int64_t below(std::int64_t bound, std::uint64_t key, std::int64_t index, std::int64_t draw) {
+std::int64_t below(std::int64_t bound, std::int64_t index, std::int64_t draw) {
   const PhiloxBlock block =
-      philox_block(key, static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(draw));
+      philox_block(kOrderKey, static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(draw));
   const std::uint64_t bits = static_cast<std::uint64_t>(block.word[1]) << 32U | block.word[0];
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::int64_t>((static_cast<Wide>(bits) * static_cast<Wide>(bound)) >> 64U);
@@ -56,22 +55,29 @@ double alignment(double product, double left, double right) {
   return std::clamp(product / scale, -1.0, 1.0);
 }
 
-std::vector<std::int64_t> drawn_order(std::int64_t count, std::int64_t draw) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  for (std::int64_t left = count; left > 1; --left) {
-    std::swap(order[static_cast<std::size_t>(left - 1)],
-              order[static_cast<std::size_t>(below(left, kOrderKey, left, draw))]);
+double log_orders(const Strata& strata) {
+  double sum = 0.0;
+  for (const std::vector<std::int64_t>& members : strata) {
+    sum += std::lgamma(static_cast<double>(members.size()) + 1.0);
   }
-  return order;
+  return sum;
 }
 
-std::vector<std::int32_t> drawn_counts(std::int64_t count, std::int64_t draw) {
-  std::vector<std::int32_t> counts(static_cast<std::size_t>(count), 0);
-  for (std::int64_t take = 0; take < count; ++take) {
-    ++counts[static_cast<std::size_t>(below(count, kCountKey, take, draw))];
+std::vector<std::int64_t> drawn_order(std::int64_t count, const Strata& strata, std::int64_t draw) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::int64_t before = 0;  // members of earlier strata: every exchange has a number of its own
+  for (const std::vector<std::int64_t>& members : strata) {
+    const auto size = static_cast<std::int64_t>(members.size());
+    const auto at = [&](std::int64_t member) -> std::int64_t& {
+      return order[static_cast<std::size_t>(members[static_cast<std::size_t>(member)])];
+    };
+    for (std::int64_t left = size; left > 1; --left) {
+      std::swap(at(left - 1), at(below(left, before + left, draw)));
+    }
+    before += size;
   }
-  return counts;
+  return order;
 }
 
 DrawnNull null_of_draws(std::vector<double> draws, double value) {
@@ -87,13 +93,6 @@ DrawnNull null_of_draws(std::vector<double> draws, double value) {
   null.p = (1.0 + reached) / (1.0 + count);
   null.q95 = quantile(std::move(draws), 0.95);
   return null;
-}
-
-DrawnInterval interval_of_draws(std::vector<double> draws) {
-  DrawnInterval interval;
-  interval.low = quantile(draws, 0.025);
-  interval.high = quantile(std::move(draws), 0.975);
-  return interval;
 }
 
 }  // namespace vindex::measure

@@ -1,7 +1,9 @@
 #include <vindex/measure/layer_matching.hpp>
 #include <vindex/measure/metrics.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace vindex::measure {
 
@@ -21,30 +23,44 @@ std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b)
   return matches;
 }
 
-std::optional<Stages> count_stages(const std::vector<double>& adjacent) {
-  std::vector<double> values;
-  for (const double value : adjacent) {
-    if (!std::isnan(value)) {
-      values.push_back(value);
-    }
-  }
-  if (values.empty()) {
+std::optional<Stages> count_stages(const std::vector<Adjacent>& adjacent) {
+  const bool is_known = std::none_of(adjacent.begin(), adjacent.end(), [](const Adjacent& one) {
+    return std::isnan(one.value) || std::isnan(one.error);
+  });
+  if (adjacent.empty() || !is_known) {
     return std::nullopt;
   }
-  Stages stages;
-  stages.median = quantile(values, 0.5);
-  std::vector<double> deviations;
-  for (const double value : values) {
-    deviations.push_back(std::abs(value - stages.median));
-  }
-  stages.mad = quantile(deviations, 0.5);
   // 1.4826 makes the MAD of a normal distribution its standard deviation.
-  stages.threshold = stages.median - 3.0 * 1.4826 * stages.mad;
-  if (stages.mad > 0.0) {
-    for (const double value : values) {
-      stages.count += value < stages.threshold ? 1 : 0;
-    }
+  constexpr double kDeviations = 3.0;
+  constexpr double kScale = 1.4826;
+  Stages stages;
+  std::vector<double> values;
+  for (const Adjacent& one : adjacent) {
+    values.push_back(one.value);
   }
+  stages.median = quantile(values, 0.5);
+  const auto take_mad = [&] {
+    std::vector<double> deviations;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!std::binary_search(stages.breaks.begin(), stages.breaks.end(), i)) {
+        deviations.push_back(std::abs(values[i] - stages.median));
+      }
+    }
+    stages.mad = quantile(std::move(deviations), 0.5);
+    stages.threshold = stages.median - kDeviations * kScale * stages.mad;
+    stages.breaks.clear();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double own = stages.median - kDeviations * adjacent[i].error;
+      if (values[i] < std::min(stages.threshold, own)) {
+        stages.breaks.push_back(i);
+      }
+    }
+  };
+  take_mad();
+  if (!stages.breaks.empty()) {
+    take_mad();
+  }
+  stages.count = 1 + static_cast<std::int64_t>(stages.breaks.size());
   return stages;
 }
 

@@ -121,10 +121,16 @@ void check_activations(const RowRules& rules) {
 }
 
 void check_cka(const RowRules& rules) {
+  const std::vector<double> cka = rules.array(cka_array("cka")).doubles;
+  const std::vector<double> error = rules.array(cka_array("se")).doubles;
   const std::vector<double> low = rules.array(cka_array("ci_low")).doubles;
   const std::vector<double> high = rules.array(cka_array("ci_high")).doubles;
   for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i) {
     rules.require(!(low[i] > high[i]), "ci_low", "lies above ci_high");
+    if (!error.empty()) {  // before version 1.1 intervals were drawn and need not hold the value
+      rules.require(!(low[i] > cka.at(i)) && !(high[i] < cka.at(i)), "ci_low",
+                    "and ci_high do not hold cka");
+    }
   }
 }
 
@@ -185,6 +191,7 @@ void check_cka_file(ResultsReader& reader, const FileDescription& description,
     require(cka[i] == matched[i].cka || (std::isnan(cka[i]) && std::isnan(matched[i].cka)),
             "/matched/cka: not the value of /cka");
   }
+  // Before version 1.1 they followed from the values alone, and there is none to compare with.
   if (const auto stages = stages_of(pointers)) {
     require(
         file.has_attribute("/", "stages") && file.integer_attribute("/", "stages") == stages->count,

@@ -99,6 +99,7 @@ std::string cells_json(const ShownCells& shown) {
   if (shown.schema == FileSchema::kCka) {
     out["matched"] = matched_json(shown.matched);
     out["stages"] = shown.stages ? Json{{"count", shown.stages->count},
+                                        {"breaks", shown.stage_breaks},
                                         {"threshold", number(shown.stages->threshold)},
                                         {"median", number(shown.stages->median)},
                                         {"mad", number(shown.stages->mad)}}

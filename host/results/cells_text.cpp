@@ -7,6 +7,7 @@
 #include <vindex/results/shown_cells.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -183,6 +184,19 @@ std::string matched_table(const ShownCells& shown, std::size_t width) {
                     width);
 }
 
+std::string stages_text(const ShownCells& shown) {
+  if (!shown.stages) {
+    return "stages of A: not known: they take the CKA of every layer and the next one, and its "
+           "standard error over prompts";
+  }
+  if (shown.stage_breaks.empty()) {
+    return fmt::format("stages of A: 1 (no neighbours below {:.3g} and 3 standard errors)",
+                       shown.stages->threshold);
+  }
+  return fmt::format("stages of A: {} (breaks behind layers {})", shown.stages->count,
+                     fmt::join(shown.stage_breaks, ", "));
+}
+
 /// What the headings mean, and what stands out.
 std::string remarks(const ShownCells& shown) {
   switch (shown.schema) {
@@ -191,10 +205,7 @@ std::string remarks(const ShownCells& shown) {
              "the mean expert; eff. rank of the experts as vectors; noise: what independent "
              "entries give";
     case FileSchema::kCka:
-      return shown.stages
-                 ? fmt::format("stages of A: {} (neighbours below {:.3g})", shown.stages->count,
-                               shown.stages->threshold)
-                 : std::string("stages of A: not known before every neighbour was compared");
+      return stages_text(shown);
     case FileSchema::kActivations:
       return "<=t rms: share of values of at most t times the root mean square; noise: what "
              "products of independent Gaussians give (eff. rank: independent entries; top 8, "

@@ -144,14 +144,17 @@ Entry neuron_variance(const ShownCells& shown) {
 
 Entry stages(const ShownCells& shown) {
   if (!shown.stages) {
-    return {.reason = "the file does not hold the CKA of every layer of A and the next"};
+    return {.reason =
+                "the file does not hold the CKA of every layer of A and the next with its standard "
+                "error (older files, dumps without prompts)"};
   }
   const std::vector<double> adjacent = all_cells(shown, cka_cell("adjacent_cka"));
   return {.value = {{"what",
                      "1 + layers whose unbiased CKA with the next layer is below the "
-                     "threshold"},
+                     "threshold and below the median by three of its standard errors"},
                     {"measured_from", source_of(shown)},
                     {"stages", shown.stages->count},
+                    {"breaks", shown.stage_breaks},
                     {"threshold", phase_number(shown.stages->threshold)},
                     {"median_adjacent_cka", phase_number(shown.stages->median)},
                     {"mad_adjacent_cka", phase_number(shown.stages->mad)},

@@ -4,6 +4,9 @@
 
 #include <vindex/results/cka_cells.hpp>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 namespace vindex::results {
@@ -34,16 +37,24 @@ std::vector<MatchedLayer> matched_layers(const FileDescription& description,
 }
 
 std::optional<measure::Stages> stages_of(std::span<const StoredRow* const> rows) {
-  std::vector<double> adjacent;
+  std::vector<measure::Adjacent> adjacent;
   for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
-    const std::size_t cell = cka_cell("adjacent_cka");
-    const double value = cell < rows[i]->cells.size() ? rows[i]->cells[cell] : std::nan("");
-    if (std::isnan(value)) {
-      return std::nullopt;
-    }
-    adjacent.push_back(value);
+    const std::vector<double>& cells = rows[i]->cells;
+    const auto value = [&](std::size_t cell) {
+      return cell < cells.size() ? cells[cell] : std::nan("");
+    };
+    adjacent.push_back({value(cka_cell("adjacent_cka")), value(cka_cell("adjacent_cka_se"))});
   }
   return measure::count_stages(adjacent);
+}
+
+std::vector<std::int32_t> break_layers(const measure::Stages& stages,
+                                       std::span<const StoredRow* const> rows) {
+  std::vector<std::int32_t> layers;
+  for (const std::size_t position : stages.breaks) {
+    layers.push_back(rows[position]->layer);
+  }
+  return layers;
 }
 
 void write_matched(h5::File& file, const FileDescription& description,
@@ -70,6 +81,8 @@ void write_matched(h5::File& file, const FileDescription& description,
     file.set_attribute("/", "stages_threshold", stages->threshold);
     file.set_attribute("/", "stages_median", stages->median);
     file.set_attribute("/", "stages_mad", stages->mad);
+    file.set_attribute("/", "stages_breaks",
+                       fmt::format("{}", fmt::join(break_layers(*stages, rows), " ")));
   }
 }
 

@@ -19,10 +19,15 @@ namespace vindex::results {
 std::vector<MatchedLayer> matched_layers(const FileDescription& description,
                                          std::span<const StoredRow* const> rows, BulkSource& bulk);
 
-/// Of A, once every neighbour was compared.
+/// Of A, once every neighbour was compared with its standard error.
 std::optional<measure::Stages> stages_of(std::span<const StoredRow* const> rows);
 
-/// /matched/ and the root attributes stages, stages_threshold, stages_median and stages_mad.
+/// Layers of A whose CKA with the next one is a break.
+std::vector<std::int32_t> break_layers(const measure::Stages& stages,
+                                       std::span<const StoredRow* const> rows);
+
+/// /matched/ and the root attributes stages, stages_threshold, stages_median, stages_mad and
+/// stages_breaks (layers, separated by spaces).
 void write_matched(h5::File& file, const FileDescription& description,
                    std::span<const StoredRow* const> rows, BulkSource& bulk);
 

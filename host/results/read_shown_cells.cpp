@@ -81,6 +81,9 @@ ShownCells shown_now(const std::string& path, const model::Selection& selection)
   if (schema == FileSchema::kCka) {
     shown.matched = matched_layers(description, rows, gathered.pool());
     shown.stages = stages_of(rows);
+    if (shown.stages) {
+      shown.stage_breaks = break_layers(*shown.stages, rows);
+    }
   }
   return shown;
 }

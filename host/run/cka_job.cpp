@@ -1,6 +1,7 @@
 #include "cka_job.hpp"
 
 #include <vindex/measure/cka.hpp>
+#include <vindex/measure/jackknife.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/run/unit_stream.hpp>
 
@@ -45,6 +46,7 @@ struct CkaJob::Opened {
 };
 
 CkaJob::CkaJob(CkaSide a, CkaSide b, ComparedRows rows, CkaShape shape, CkaPlan plan,
+               std::vector<std::string> reasons,
                std::vector<std::unique_ptr<measure::Backend>> backends, std::int32_t threads)
     : a_(std::move(a)),
       b_(std::move(b)),
@@ -52,6 +54,7 @@ CkaJob::CkaJob(CkaSide a, CkaSide b, ComparedRows rows, CkaShape shape, CkaPlan 
       compared_(std::move(rows)),
       shape_(shape),
       plan_(plan),
+      reasons_(std::move(reasons)),
       backends_(std::move(backends)),
       threads_(threads),
       kept_a_(a_.layers.size()),
@@ -116,7 +119,9 @@ class CkaJob::Tile {
     const std::size_t columns = job.b_.layers.size();
     arrays_.assign(rows.size(), std::vector<std::vector<double>>(results::kCkaArrays.size(),
                                                                  std::vector(columns, kNan)));
-    adjacent_.assign(rows.size(), kNan);
+    adjacent_.assign(rows.size(), {kNan, kNan, kNan});
+    adjacent_cka_.assign(rows.size(), kNan);
+    unknown_error_b_.resize(rows.size());
     open_left();
   }
 
@@ -183,7 +188,8 @@ class CkaJob::Tile {
         measure_tile(multiplier_, job_.plan_, layers_of(left_), layers_of(right),
                      with_next ? layers_of(nexts_) : std::vector<TileLayer>(),
                      with_next ? next_ : std::vector<std::int64_t>(next_.size(), -1),
-                     {job_.compared_.groups, job_.shape_.permutations, job_.shape_.resamples});
+                     {job_.compared_.groups, &job_.compared_.strata, job_.shape_.permutations,
+                      job_.shape_.groups > 0});
     for (const auto* side : {&left_, &right, &nexts_}) {
       for (const auto& one : *side) {
         one->keep();
@@ -191,31 +197,43 @@ class CkaJob::Tile {
     }
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       if (with_next) {
-        adjacent_[i] = found.adjacent[i];
+        set_adjacent(i, found.adjacent[i]);
       }
       for (std::size_t j = 0; j < count; ++j) {
-        set_pair(i, first + j, found.pairs[i * count + j], right[j]->kept->sums->is_finite);
+        set_pair(i, first + j, found.pairs[i * count + j], *right[j]);
       }
     }
   }
 
-  void set_pair(std::size_t i, std::size_t column, const TilePair& pair, bool is_finite) {
-    const measure::DrawnNull null = measure::null_of_draws(pair.permuted, pair.cka);
-    const measure::DrawnInterval interval = measure::interval_of_draws(pair.resampled);
+  void set_pair(std::size_t i, std::size_t column, const TilePair& pair, const Opened& right) {
+    const double cka = pair.estimate.cka;
+    const measure::DrawnNull null = measure::null_of_draws(pair.permuted, cka);
+    const measure::JackknifeError error =
+        measure::jackknife_error(cka, pair.estimate.without, pair.estimate.directions);
     const auto set = [&](std::size_t array, double value) { arrays_[i][array][column] = value; };
-    set(results::cka_array("cka"), pair.cka);
+    set(results::cka_array("cka"), cka);
     set(results::cka_array("cka_biased"), pair.biased);
     set(results::cka_array("null_mean"), null.mean);
     set(results::cka_array("null_q95"), null.q95);
     set(results::cka_array("p"), null.p);
-    set(results::cka_array("ci_low"), interval.low);
-    set(results::cka_array("ci_high"), interval.high);
-    if (!is_finite) {
+    set(results::cka_array("ci_low"), error.low);
+    set(results::cka_array("ci_high"), error.high);
+    set(results::cka_array("se"), error.error);
+    if (!right.kept->sums->is_finite) {
       not_finite_b_.insert(layer_number(true, column));
-    } else if (std::isnan(pair.cka) && left_[i]->kept->sums->is_finite) {
+    } else if (!has_kernel(right)) {
       constant_b_.insert(layer_number(true, column));
+    } else if (has_kernel(*left_[i]) && !pair.estimate.without.empty() && std::isnan(error.error)) {
+      unknown_error_b_[i].insert(layer_number(true, column));
     }
   }
+
+  void set_adjacent(std::size_t i, const Estimate& adjacent) {
+    adjacent_cka_[i] = adjacent.cka;
+    adjacent_[i] = measure::jackknife_error(adjacent.cka, adjacent.without, adjacent.directions);
+  }
+
+  static bool has_kernel(const Opened& layer) { return layer.self && layer.self->has_kernel; }
 
   std::int32_t layer_number(bool is_b, std::size_t layer) const {
     return (is_b ? job_.b_ : job_.a_).record(layer).layer;
@@ -231,14 +249,7 @@ class CkaJob::Tile {
       return row;
     }
     row.status = measure::Status::kMeasured;
-    if (!not_finite_b_.empty()) {
-      row.reason = fmt::format("activations that are not finite in layers {} of B",
-                               fmt::join(not_finite_b_, ", "));
-    }
-    if (!constant_b_.empty()) {
-      add_reason(row, fmt::format("no variation between rows in this layer or in layers {} of B",
-                                  fmt::join(constant_b_, ", ")));
-    }
+    add_reasons(i, row);
     row.cells = results::empty_cells(results::kCkaTable);
     const std::vector<double>& cka = arrays_[i][results::cka_array("cka")];
     std::size_t best = cka.size();
@@ -251,11 +262,44 @@ class CkaJob::Tile {
       row.cells[results::cka_cell("best_layer_b")] = layer_number(true, best);
       row.cells[results::cka_cell("best_cka")] = cka[best];
     }
-    row.cells[results::cka_cell("adjacent_cka")] = adjacent_[i];
+    row.cells[results::cka_cell("adjacent_cka")] = adjacent_cka_[i];
+    row.cells[results::cka_cell("adjacent_cka_se")] = adjacent_[i].error;
     for (std::vector<double>& values : arrays_[i]) {
       row.arrays.emplace_back(std::move(values));
     }
     return row;
+  }
+
+  /// Why numbers of this row are NaN.
+  void add_reasons(std::size_t i, results::ResultRow& row) const {
+    constexpr const char* kConstant = "no variation between rows";
+    if (!has_kernel(*left_[i])) {
+      add_reason(row, fmt::format("{} in this layer", kConstant));
+    }
+    if (next_[i] >= 0) {
+      const auto number = static_cast<std::size_t>(next_[i]);
+      const Opened& next = number < left_.size() ? *left_[number] : *nexts_[number - left_.size()];
+      if (!next.kept->sums->is_finite) {
+        add_reason(row, "activations that are not finite in the next layer");
+      } else if (!has_kernel(next)) {
+        add_reason(row, fmt::format("{} in the next layer", kConstant));
+      }
+    }
+    if (!not_finite_b_.empty()) {
+      add_reason(row, fmt::format("activations that are not finite in layers {} of B",
+                                  fmt::join(not_finite_b_, ", ")));
+    }
+    if (!constant_b_.empty()) {
+      add_reason(row, fmt::format("{} in layers {} of B", kConstant, fmt::join(constant_b_, ", ")));
+    }
+    if (!unknown_error_b_[i].empty()) {
+      add_reason(row, fmt::format("one prompt has all the variation between rows, here or in "
+                                  "layers {} of B: no interval",
+                                  fmt::join(unknown_error_b_[i], ", ")));
+    }
+    for (const std::string& reason : job_.reasons_) {
+      add_reason(row, reason);
+    }
   }
 
   static constexpr std::int64_t kSumRows = 4096;
@@ -267,8 +311,10 @@ class CkaJob::Tile {
   std::vector<std::unique_ptr<Opened>> left_, nexts_;
   std::vector<std::int64_t> next_;
   std::vector<std::vector<std::vector<double>>> arrays_;  ///< [row][array][layer of B]
-  std::vector<double> adjacent_;
+  std::vector<double> adjacent_cka_;
+  std::vector<measure::JackknifeError> adjacent_;
   std::set<std::int32_t> not_finite_b_, constant_b_;
+  std::vector<std::set<std::int32_t>> unknown_error_b_;  ///< of each row
 };
 
 void CkaJob::process(UnitStream& unit, std::size_t device, RowSink& sink) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace vindex::run {
@@ -27,8 +28,10 @@ struct CkaSide {
 
 class CkaJob final : public Job {
  public:
+  /// `reasons`: why numbers that no row has are NaN.
   CkaJob(CkaSide a, CkaSide b, ComparedRows rows, CkaShape shape, CkaPlan plan,
-         std::vector<std::unique_ptr<measure::Backend>> backends, std::int32_t threads);
+         std::vector<std::string> reasons, std::vector<std::unique_ptr<measure::Backend>> backends,
+         std::int32_t threads);
 
   const ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(a_.layers.size()); }
@@ -54,6 +57,7 @@ class CkaJob final : public Job {
   ComparedRows compared_;
   CkaShape shape_;
   CkaPlan plan_;
+  std::vector<std::string> reasons_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   std::int32_t threads_;
   std::vector<Kept> kept_a_, kept_b_;

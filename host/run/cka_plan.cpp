@@ -1,5 +1,6 @@
 #include "cka_plan.hpp"
 
+#include "cka_jackknife.hpp"
 #include "cka_products.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,6 @@ namespace {
 /// An operation on one element, beside a multiplication within a matrix product.
 constexpr double kElement = 16.0;
 constexpr std::uint64_t kSlabBytes = 64U << 20U;
-constexpr std::int64_t kMostBlockRows = 4096;
 constexpr std::int64_t kMostTileA = 64;
 
 double real(std::int64_t value) { return static_cast<double>(value); }
@@ -42,18 +42,18 @@ class Planner {
   /// Of a plan with its tiles: an upper bound.
   std::uint64_t memory(const CkaPlan& plan) const {
     const std::uint64_t caches = count(shape_.layers_a + shape_.layers_b) *
-                                 count(shape_.rows + widest(shape_)) * sizeof(double);
+                                 count(shape_.rows + shape_.groups + widest(shape_)) *
+                                 sizeof(double);
     const std::uint64_t draws = count(plan.tile_a) * count(plan.tile_b) *
-                                count(shape_.permutations + shape_.resamples) * sizeof(double);
+                                count(shape_.permutations + 2 * shape_.groups) * sizeof(double);
     const std::uint64_t sums =
         3 * count(std::min(plan.slab, kSumRows)) * count(widest(shape_)) * sizeof(double);
-    const std::uint64_t most =
-        std::max({sums, plan.by_rows || shape_.resamples > 0 ? blocks(plan) : 0,
-                  plan.by_rows ? 0 : cross_products(plan)});
-    return caches + draws + most;
+    const std::uint64_t form =
+        plan.by_rows ? blocks(plan) : std::max(cross_products(plan), without_groups(plan));
+    return caches + draws + std::max(sums, form);
   }
 
-  CkaPlan with_tiles(bool by_rows, std::int64_t block_rows, std::uint64_t budget) const {
+  CkaPlan with_tiles(bool by_rows, std::uint64_t budget) const {
     CkaPlan best;
     best.by_rows = by_rows;
     // A small budget reads less at once: three layers' slabs take half of it.
@@ -61,7 +61,6 @@ class Planner {
     best.slab = std::clamp<std::int64_t>(
         static_cast<std::int64_t>(slab_bytes / (count(widest(shape_)) * sizeof(float))), 256,
         std::max<std::int64_t>(256, shape_.rows));
-    best.block_rows = block_rows;
     best.memory_bytes = memory(best);
     std::int64_t least_reads = reads(best);
     for (std::int64_t a = 1; a <= std::min(shape_.layers_a, kMostTileA); ++a) {
@@ -90,21 +89,51 @@ class Planner {
            shape_.layers_b * ceil_of(shape_.layers_a, plan.tile_a);
   }
 
-  /// Blocks of the tile's layers (and of the one after them), the same again for a draw, and what
-  /// makes a block.
+  std::int64_t held_layers(const CkaPlan& plan) const { return plan.tile_a + 1 + plan.tile_b; }
+
+  /// Gram matrices of the tile's layers (and of the one after them), the permuted ones, and what
+  /// makes one or multiplies them.
   std::uint64_t blocks(const CkaPlan& plan) const {
-    const std::uint64_t block = count(plan.block_rows) * count(plan.block_rows) * sizeof(float);
-    const std::uint64_t held =
-        block * count(plan.tile_a + 1 + plan.tile_b + std::max(plan.tile_a, plan.tile_b));
-    const std::uint64_t rows = 4 * count(plan.block_rows) * count(widest(shape_)) * sizeof(float);
-    const std::int64_t tile = std::min(kGramTile, plan.block_rows);
+    const std::uint64_t block = count(shape_.rows) * count(shape_.rows) * sizeof(float);
+    const std::uint64_t held = block * count(held_layers(plan) + plan.tile_b);
+    const std::uint64_t rows = 4 * count(shape_.rows) * count(widest(shape_)) * sizeof(float);
+    const std::int64_t tile = std::min(kGramTile, shape_.rows);
     const std::uint64_t gram =
         bytes_({.left = tile, .right = tile, .cols = widest(shape_), .threads = threads_}) +
         count(tile) * count(tile) * sizeof(double);
-    const std::int64_t piece = std::min(kVectorPiece, plan.block_rows * plan.block_rows);
+    const std::int64_t piece = std::min(kVectorPiece, shape_.rows * shape_.rows);
     const std::uint64_t products =
         bytes_({.left = plan.tile_a, .right = plan.tile_b, .cols = piece, .threads = threads_});
-    return held + std::max(rows + gram, products);
+    const std::uint64_t without =
+        shape_.groups == 0 ? 0 : products_without_bytes(shape_.rows, held_layers(plan));
+    return held + std::max({rows + gram, products, without});
+  }
+
+  /// Cross products of the tile that are kept for the jackknife.
+  std::uint64_t kept(const CkaPlan& plan) const {
+    const auto product = [](std::int64_t left, std::int64_t right) {
+      return count(left) * count(right) * sizeof(float);
+    };
+    return shape_.groups == 0
+               ? 0
+               : count(plan.tile_a) * count(plan.tile_b) * product(shape_.width_a, shape_.width_b) +
+                     count(2 * plan.tile_a + 1) * product(shape_.width_a, shape_.width_a) +
+                     count(plan.tile_b) * product(shape_.width_b, shape_.width_b);
+  }
+
+  /// Those, rows of every layer with sums of their groups, and a product of rows with one of them.
+  std::uint64_t without_groups(const CkaPlan& plan) const {
+    const std::int64_t rows = std::min(kDeletedRows, shape_.rows);
+    const std::int64_t wide = widest(shape_);
+    const std::uint64_t row = count(wide) * (3 * sizeof(float) + sizeof(double));
+    const std::uint64_t turned =
+        bytes_({.left = rows, .right = wide, .cols = wide, .threads = threads_}) +
+        count(rows) * count(wide) * (sizeof(double) + sizeof(float)) +
+        count(rows + wide) * sizeof(decode::EncodedMatrix);
+    const std::uint64_t grams =
+        bytes_({.left = rows, .right = rows, .cols = wide, .threads = threads_}) +
+        count(held_layers(plan)) * count(rows) * count(rows) * sizeof(double);
+    return kept(plan) + count(held_layers(plan)) * count(rows) * row + std::max(turned, grams);
   }
 
   std::uint64_t cross_products(const CkaPlan& plan) const {
@@ -118,7 +147,8 @@ class Planner {
         count(plan.tile_b) * product(shape_.width_b, 0) + product(shape_.width_a, 0);
     const std::uint64_t slabs = count(plan.tile_a + 1 + plan.tile_b) * count(plan.slab) *
                                 count(widest(shape_)) * sizeof(double);
-    return pairs + slabs + count(widest(shape_)) * count(widest(shape_)) * sizeof(double);
+    return pairs + slabs + count(widest(shape_)) * count(widest(shape_)) * sizeof(double) +
+           kept(plan);
   }
 
   const CkaShape& shape_;
@@ -134,7 +164,12 @@ class Planner {
 CkaCost cost_of_rows(const CkaShape& shape) {
   return {.estimate = gram_cost(shape) + draw_cost(shape),
           .permutations = real(shape.permutations) * draw_cost(shape),
-          .bootstrap = real(shape.resamples) * draw_cost(shape)};
+          // Sums on the host, of the pairs, of every layer with itself and of its columns.
+          .jackknife = shape.groups == 0
+                           ? 0.0
+                           : kElement * real(shape.rows) * real(shape.rows) *
+                                 (real(shape.layers_a) * real(shape.layers_b) +
+                                  3.0 * real(shape.layers_a) + 2.0 * real(shape.layers_b))};
 }
 
 CkaCost cost_of_features(const CkaShape& shape) {
@@ -145,11 +180,16 @@ CkaCost cost_of_features(const CkaShape& shape) {
                        real(shape.layers_b) * real(shape.width_b) * real(shape.width_b));
   const double next =
       real(shape.rows) * real(shape.layers_a - 1) * real(shape.width_a) * real(shape.width_a);
+  // Rows and sums of groups times each product, which is no triangle here; rows of one group with
+  // each other.
+  const double vectors =
+      1.0 + (shape.groups < shape.rows ? real(shape.groups) / real(shape.rows) : 0.0);
+  const double within =
+      0.5 * real(shape.group_pairs) *
+      (real(shape.layers_a) * real(shape.width_a) + real(shape.layers_b) * real(shape.width_b));
   return {.estimate = cross + self + next,
           .permutations = real(shape.permutations) * cross,
-          .bootstrap = shape.resamples == 0 ? 0.0
-                                            : 2.0 * gram_cost(shape) +
-                                                  0.5 * real(shape.resamples) * draw_cost(shape)};
+          .jackknife = shape.groups == 0 ? 0.0 : vectors * (cross + 2.0 * self + next) + within};
 }
 
 CkaPlan plan_cka(const CkaShape& shape, std::int32_t threads, const InnerProductBytes& bytes,
@@ -158,18 +198,13 @@ CkaPlan plan_cka(const CkaShape& shape, std::int32_t threads, const InnerProduct
   const CkaCost by_rows = cost_of_rows(shape);
   const CkaCost by_features = cost_of_features(shape);
   if (by_rows.total() <= by_features.total()) {
-    CkaPlan plan = planner.with_tiles(true, shape.rows, budget);
+    CkaPlan plan = planner.with_tiles(true, budget);
     if (plan.memory_bytes <= budget) {
       plan.cost = by_rows;
       return plan;
     }
   }
-  std::int64_t block = std::min(shape.rows, kMostBlockRows);
-  CkaPlan plan = planner.with_tiles(false, block, budget);
-  while (plan.memory_bytes > budget && block > 64) {
-    block /= 2;
-    plan = planner.with_tiles(false, block, budget);
-  }
+  CkaPlan plan = planner.with_tiles(false, budget);
   plan.cost = by_features;
   return plan;
 }
@@ -182,10 +217,10 @@ std::string plan_text(const CkaShape& shape, const CkaPlan& plan) {
   };
   return fmt::format(
       "plan: {} rows by {}, {} x {} layers at a time; {} for the estimate, {} for {} permutations, "
-      "{} for {} draws of the bootstrap",
+      "{} for the jackknife over {} prompts",
       shape.rows, plan.by_rows ? "Gram matrices of the rows" : "cross products of the features",
       plan.tile_a, plan.tile_b, flops(plan.cost.estimate), flops(plan.cost.permutations),
-      shape.permutations, flops(plan.cost.bootstrap), shape.resamples);
+      shape.permutations, flops(plan.cost.jackknife), shape.groups);
 }
 
 }  // namespace vindex::run

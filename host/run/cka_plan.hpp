@@ -15,29 +15,29 @@ struct CkaShape {
   std::int64_t layers_a = 0, layers_b = 0;
   std::int64_t width_a = 0, width_b = 0;  ///< of the widest layer
   std::int64_t permutations = 0;
-  std::int64_t resamples = 0;  ///< of the bootstrap
+  std::int64_t groups = 0;       ///< that the jackknife leaves out; 0: none
+  std::int64_t group_pairs = 0;  ///< of rows of one group, all groups together
 };
 
 /// Multiplications (with their additions) of a whole run.
 struct CkaCost {
   double estimate = 0.0;
   double permutations = 0.0;
-  double bootstrap = 0.0;
-  double total() const { return estimate + permutations + bootstrap; }
+  double jackknife = 0.0;
+  double total() const { return estimate + permutations + jackknife; }
 };
 
 /// With Gram matrices of all rows: rows^2 a draw and pair of layers.
 CkaCost cost_of_rows(const CkaShape& shape);
-/// With cross products of features: rows x width_a x width_b a permutation and pair; the bootstrap
-/// takes Gram matrices in blocks.
+/// With cross products of features: rows x width_a x width_b a permutation and pair, and as much
+/// again for the jackknife.
 CkaCost cost_of_features(const CkaShape& shape);
 
 struct CkaPlan {
   bool by_rows = false;     ///< Gram matrices of all rows at once, else cross products
   std::int64_t tile_a = 1;  ///< layers of A that are held together
   std::int64_t tile_b = 1;
-  std::int64_t slab = 0;        ///< rows of every layer that are read at once, of cross products
-  std::int64_t block_rows = 0;  ///< of the bootstrap's blocks; all of them where `by_rows`
+  std::int64_t slab = 0;  ///< rows of every layer that are read at once, of cross products
   std::uint64_t memory_bytes = 0;
   CkaCost cost;
 };

@@ -6,6 +6,8 @@
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <memory>
 #include <numeric>
 
@@ -24,25 +26,7 @@ double squared_norm(const std::vector<double>& values) {
   return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
 }
 
-/// The rows of `run` less the means of their columns.
-std::vector<float> centred_rows(const PassLayer& layer, RowRun run) {
-  std::vector<float> values;
-  layer.rows->decode(cut_runs(layer.order, run.first, run.count), values);
-  layer.rows->drop_buffers();
-  const std::vector<double>& means = layer.sums->means;
-  const std::size_t cols = means.size();
-  for_each_index(static_cast<std::size_t>(run.count),
-                 values.size() < kThreadedElements ? 1 : thread_count(0),
-                 [&](std::size_t /*worker*/, std::size_t i) {
-                   float* const row = values.data() + i * cols;
-                   for (std::size_t j = 0; j < cols; ++j) {
-                     row[j] = static_cast<float>(static_cast<double>(row[j]) - means[j]);
-                   }
-                 });
-  return values;
-}
-
-std::vector<decode::EncodedMatrix> row_views(const std::vector<float>& values, std::int64_t cols,
+std::vector<decode::EncodedMatrix> row_views(std::span<const float> values, std::int64_t cols,
                                              std::int64_t first, std::int64_t count) {
   std::vector<decode::EncodedMatrix> views;
   views.reserve(static_cast<std::size_t>(count));
@@ -53,9 +37,9 @@ std::vector<decode::EncodedMatrix> row_views(const std::vector<float>& values, s
 }
 
 /// Products of rows of `left` with rows of `right`; with themselves where `right` is empty.
-std::vector<double> row_products(const Multiplier& multiplier,
-                                 std::span<const decode::EncodedMatrix> left,
-                                 std::span<const decode::EncodedMatrix> right) {
+std::vector<double> view_products(const Multiplier& multiplier,
+                                  std::span<const decode::EncodedMatrix> left,
+                                  std::span<const decode::EncodedMatrix> right) {
   const std::size_t elements = left.size() * static_cast<std::size_t>(left.front().cols);
   const auto sums =
       multiplier.backend.inner_products({.left = static_cast<std::int64_t>(left.size()),
@@ -88,9 +72,53 @@ std::vector<double> centring_terms(const PassLayer& layer, RowRun run) {
 
 }  // namespace
 
-std::vector<double> squared_cross_norms(const Multiplier& multiplier,
-                                        std::span<const PassLayer> layers,
-                                        std::span<const PassPair> pairs, std::int64_t slab) {
+std::vector<float> centred_rows(const PassLayer& layer, RowRun run) {
+  std::vector<float> values;
+  layer.rows->decode(cut_runs(layer.order, run.first, run.count), values);
+  layer.rows->drop_buffers();
+  const std::vector<double>& means = layer.sums->means;
+  const std::size_t cols = means.size();
+  for_each_index(static_cast<std::size_t>(run.count),
+                 values.size() < kThreadedElements ? 1 : thread_count(0),
+                 [&](std::size_t /*worker*/, std::size_t i) {
+                   float* const row = values.data() + i * cols;
+                   for (std::size_t j = 0; j < cols; ++j) {
+                     row[j] = static_cast<float>(static_cast<double>(row[j]) - means[j]);
+                   }
+                 });
+  return values;
+}
+
+std::vector<double> row_products(const Multiplier& multiplier, std::span<const float> left,
+                                 std::span<const float> right, std::int64_t width) {
+  const auto rows = [&](std::span<const float> values) {
+    return row_views(values, width, 0, static_cast<std::int64_t>(values.size()) / width);
+  };
+  const auto left_views = rows(left);
+  const auto right_views = rows(right);
+  return view_products(multiplier, left_views, right_views);
+}
+
+double float_dot(std::span<const float> a, const float* b) {
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::size_t k = 0;
+  for (; k + kLanes <= a.size(); k += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += static_cast<double>(a[k + lane]) * static_cast<double>(b[k + lane]);
+    }
+  }
+  double rest = 0.0;
+  for (; k < a.size(); ++k) {
+    rest += static_cast<double>(a[k]) * static_cast<double>(b[k]);
+  }
+  return std::accumulate(sums.begin(), sums.end(), rest);
+}
+
+std::vector<CrossProduct> cross_products(const Multiplier& multiplier,
+                                         std::span<const PassLayer> layers,
+                                         std::span<const PassPair> pairs, std::int64_t slab,
+                                         bool keep) {
   std::vector<std::unique_ptr<InnerProducts>> sums;
   for (const PassPair& pair : pairs) {
     const std::int64_t right = pair.left == pair.right ? 0 : layers[pair.right].rows->cols();
@@ -120,16 +148,28 @@ std::vector<double> squared_cross_norms(const Multiplier& multiplier,
   for (const PassLayer& layer : layers) {
     layer.rows->drop_buffers();
   }
-  std::vector<double> norms;
+  std::vector<CrossProduct> products(pairs.size());
   std::vector<double> values;
   for (std::size_t p = 0; p < pairs.size(); ++p) {
-    values.resize(static_cast<std::size_t>(layers[pairs[p].left].rows->cols()) *
-                  static_cast<std::size_t>(layers[pairs[p].right].rows->cols()));
+    const auto height = static_cast<std::size_t>(layers[pairs[p].left].rows->cols());
+    const auto width = static_cast<std::size_t>(layers[pairs[p].right].rows->cols());
+    values.resize(height * width);
     sums[p]->read(values);
     sums[p].reset();
-    norms.push_back(squared_norm(values));
+    products[p].squared_norm = squared_norm(values);
+    if (keep) {
+      products[p].transposed.resize(values.size());
+      const double norm = std::sqrt(products[p].squared_norm);
+      products[p].scale = norm > 0.0 ? std::ldexp(1.0, std::ilogb(norm)) : 1.0;
+      for (std::size_t i = 0; i < height; ++i) {
+        for (std::size_t j = 0; j < width; ++j) {
+          products[p].transposed[j * height + i] =
+              static_cast<float>(values[i * width + j] / products[p].scale);
+        }
+      }
+    }
   }
-  return norms;
+  return products;
 }
 
 std::vector<float> u_centred_block(const Multiplier& multiplier, const PassLayer& layer,
@@ -149,16 +189,16 @@ std::vector<float> u_centred_block(const Multiplier& multiplier, const PassLayer
       const std::int64_t breadth = std::min(kGramTile, cols.count - col);
       const bool symmetric = square && col == row;
       const std::vector<double> products =
-          row_products(multiplier, row_side,
-                       symmetric ? std::vector<decode::EncodedMatrix>()
-                                 : row_views(square ? left : right, width, col, breadth));
+          view_products(multiplier, row_side,
+                        symmetric ? std::vector<decode::EncodedMatrix>()
+                                  : row_views(square ? left : right, width, col, breadth));
       for (std::int64_t i = 0; i < height; ++i) {
         for (std::int64_t j = 0; j < breadth; ++j) {
           const bool same = rows.first + row + i == cols.first + col + j;
           const double value = products[static_cast<std::size_t>(i * breadth + j)] +
                                left_terms[static_cast<std::size_t>(row + i)] +
                                right_terms[static_cast<std::size_t>(col + j)];
-          const float stored = same ? 0.0F : static_cast<float>(value);
+          const float stored = same ? 0.0F : static_cast<float>(value * layer.sums->kernel_scale);
           block[static_cast<std::size_t>((row + i) * cols.count + col + j)] = stored;
           if (square && !symmetric) {
             block[static_cast<std::size_t>((col + j) * cols.count + row + i)] = stored;
@@ -168,6 +208,19 @@ std::vector<float> u_centred_block(const Multiplier& multiplier, const PassLayer
     }
   }
   return block;
+}
+
+double vector_product(const std::vector<float>& a, const std::vector<float>& b) {
+  constexpr std::size_t kPiece = 1U << 16U;
+  const std::size_t pieces = (a.size() + kPiece - 1) / kPiece;
+  std::vector<double> sums(pieces, 0.0);
+  for_each_index(pieces, a.size() < kThreadedElements ? 1 : thread_count(0),
+                 [&](std::size_t /*worker*/, std::size_t piece) {
+                   const std::size_t first = piece * kPiece;
+                   const std::size_t count = std::min(a.size() - first, kPiece);
+                   sums[piece] = float_dot(std::span(a).subspan(first, count), b.data() + first);
+                 });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 std::vector<double> vector_products(const Multiplier& multiplier,

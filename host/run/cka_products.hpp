@@ -1,6 +1,6 @@
 // Owns the sums over rows that CKA is made of, in both of their forms: cross products of features
-// (X^T Y, for many rows) and U-centred Gram matrices of rows (for few, and for the bootstrap).
-// Products are those of a back end.
+// (X^T Y, for many rows) and U-centred Gram matrices of rows (for few). Products are those of a
+// back end.
 #pragma once
 
 #include "activation_rows.hpp"
@@ -35,21 +35,43 @@ struct PassPair {
   std::size_t right = 0;
 };
 
-/// ||X_left^T X_right||_F^2 of centred columns for each of `pairs`, in one pass over all layers,
-/// `slab` rows of each at a time. Errors: OutOfMemory, DeviceError, those of reading.
-std::vector<double> squared_cross_norms(const Multiplier& multiplier,
-                                        std::span<const PassLayer> layers,
-                                        std::span<const PassPair> pairs, std::int64_t slab);
+/// X_left^T X_right of centred columns.
+struct CrossProduct {
+  double squared_norm = 0.0;      ///< ||X_left^T X_right||_F^2
+  std::vector<float> transposed;  ///< X_right^T X_left over `scale`, row-major, where it was kept
+  double scale = 1.0;             ///< a power of two
+};
 
-/// The U-centred Gram matrix (measure/cka.hpp) of a layer at rows `rows` x `cols`, row-major;
-/// elements of equal row numbers are 0.
+/// Of each of `pairs`, in one pass over all layers, `slab` rows of each at a time; `keep`: the
+/// matrices too. Errors: OutOfMemory, DeviceError, those of reading.
+std::vector<CrossProduct> cross_products(const Multiplier& multiplier,
+                                         std::span<const PassLayer> layers,
+                                         std::span<const PassPair> pairs, std::int64_t slab,
+                                         bool keep);
+
+/// The rows of `run` in a layer's order, less the means of its columns; row-major.
+std::vector<float> centred_rows(const PassLayer& layer, RowRun run);
+
+/// Inner products of the rows of `left` with those of `right`, each `width` long; with themselves
+/// where `right` is empty. Row-major, left rows x right rows.
+std::vector<double> row_products(const Multiplier& multiplier, std::span<const float> left,
+                                 std::span<const float> right, std::int64_t width);
+
+/// LayerSums::kernel_scale times the U-centred Gram matrix (measure/cka.hpp) of a layer at rows
+/// `rows` x `cols`, row-major; elements of equal row numbers are 0.
 std::vector<float> u_centred_block(const Multiplier& multiplier, const PassLayer& layer,
                                    RowRun rows, RowRun cols);
+
+/// Of two, in float64 and on several threads where they are long.
+double vector_product(const std::vector<float>& a, const std::vector<float>& b);
 
 /// left x right inner products of equally long vectors of floats, row-major.
 std::vector<double> vector_products(const Multiplier& multiplier,
                                     std::span<const std::vector<float>> left,
                                     std::span<const std::vector<float>> right);
+
+/// sum_k a_k b_k in float64, in eight sums side by side.
+double float_dot(std::span<const float> a, const float* b);
 
 /// Rows of a tile of u_centred_block() that are multiplied at once.
 inline constexpr std::int64_t kGramTile = 1024;

@@ -1,12 +1,15 @@
 #include "cka_rows.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/measure/cka.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
 #include <unordered_map>
+#include <utility>
 
 namespace vindex::run {
 
@@ -49,6 +52,50 @@ bool cut_alike(const std::vector<model::PromptRows>& a, const std::vector<model:
                     });
 }
 
+/// Prompts of one length together.
+measure::Strata equal_lengths(const std::vector<RowRun>& groups) {
+  std::map<std::int64_t, std::vector<std::int64_t>> by_length;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    by_length[groups[group].count].push_back(static_cast<std::int64_t>(group));
+  }
+  measure::Strata strata;
+  for (auto& [length, members] : by_length) {
+    if (members.size() > 1) {
+      strata.push_back(std::move(members));
+    }
+  }
+  return strata;
+}
+
+/// Prompts of similar length together: kSimilarPrompts or more, those of one length never apart.
+measure::Strata similar_lengths(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto length = [&](std::int64_t prompt) {
+    return lengths[static_cast<std::size_t>(prompt)];
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t one, std::int64_t other) {
+    return length(one) < length(other);
+  });
+  measure::Strata strata;
+  for (const std::int64_t prompt : order) {
+    if (strata.empty() || (strata.back().size() >= kSimilarPrompts &&
+                           length(strata.back().back()) != length(prompt))) {
+      strata.emplace_back();
+    }
+    strata.back().push_back(prompt);
+  }
+  if (strata.size() > 1 && strata.back().size() < kSimilarPrompts) {
+    std::vector<std::int64_t>& before = strata[strata.size() - 2];
+    before.insert(before.end(), strata.back().begin(), strata.back().end());
+    strata.pop_back();
+  }
+  for (std::vector<std::int64_t>& members : strata) {
+    std::sort(members.begin(), members.end());
+  }
+  return strata;
+}
+
 /// One row for each token.
 ComparedRows token_rows(const model::Dump& a, const model::Dump& b, bool same) {
   if (!same) {
@@ -70,6 +117,7 @@ ComparedRows token_rows(const model::Dump& a, const model::Dump& b, bool same) {
       rows.groups.push_back({i, 1});
     }
   }
+  rows.strata = equal_lengths(rows.groups);
   return rows;
 }
 
@@ -101,10 +149,30 @@ ComparedRows prompt_rows(const model::Dump& a, const model::Dump& b, Pooling poo
     refuse(fmt::format("{} has {} prompts, {} has {}: dump the same prompts with both models",
                        name_of(a), a.prompts.size(), name_of(b), b.prompts.size()));
   }
+  std::vector<std::int64_t> lengths;
+  for (std::size_t i = 0; i < rows.prompts_a.size(); ++i) {
+    lengths.push_back(rows.prompts_a[i].count + rows.prompts_b[i].count);
+  }
+  rows.strata = similar_lengths(lengths);
   return rows;
 }
 
 }  // namespace
+
+std::string few_orders(const ComparedRows& rows) {
+  const double orders = std::exp(measure::log_orders(rows.strata));
+  if (orders >= measure::kLeastOrders * (1.0 - 1e-9)) {
+    return "";
+  }
+  std::size_t movable = 0;
+  for (const std::vector<std::int64_t>& members : rows.strata) {
+    movable += members.size();
+  }
+  return fmt::format(
+      "no permutations: prompts change places with prompts of the same length, and {} of {} have "
+      "one with others, which leaves {:.0f} orders of {:.0f} needed: {}",
+      movable, rows.groups.size(), orders, measure::kLeastOrders, kPoolAdvice);
+}
 
 Pooling parse_pooling(const std::string& text) {
   if (text.empty()) {

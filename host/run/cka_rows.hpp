@@ -4,6 +4,7 @@
 
 #include "activation_rows.hpp"
 
+#include <vindex/measure/cka.hpp>
 #include <vindex/model/dump.hpp>
 
 #include <string>
@@ -16,10 +17,22 @@ struct ComparedRows {
   Pooling pooling = Pooling::kNone;
   /// Prompts of either side as they correspond; where rows are pooled, row i is prompt i of both.
   std::vector<model::PromptRows> prompts_a, prompts_b;
-  /// What permutations exchange: prompts; rows where there are no prompts or each is a row.
+  /// What permutations exchange and the jackknife leaves out: prompts; rows where there are no
+  /// prompts or each is a row.
   std::vector<RowRun> groups;
-  bool by_prompt = false;  ///< groups are prompts: the bootstrap has blocks to draw
+  bool by_prompt = false;  ///< groups are prompts, which the jackknife needs
+  /// Groups that permutations exchange with each other. Of tokens: prompts of one length, since a
+  /// longer one would shift all rows behind it, and rows of different prompts would stand beside
+  /// each other. Of pooled rows: prompts of similar length (kSimilarPrompts or more), whose means
+  /// are about as certain. Rows without prompts: all.
+  measure::Strata strata;
 };
+
+/// Prompts of a stratum of pooled rows, at least, where there are as many.
+inline constexpr std::size_t kSimilarPrompts = 8;
+
+/// Why permutations of `rows` are none, and what to do; empty where there are enough orders.
+std::string few_orders(const ComparedRows& rows);
 
 /// "", "mean" or "last". Errors: UsageError E-CKA-POOL.
 Pooling parse_pooling(const std::string& text);

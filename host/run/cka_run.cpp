@@ -4,13 +4,16 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/measure/jackknife.hpp>
 #include <vindex/model/dump.hpp>
+#include <vindex/results/cka_cells.hpp>
 #include <vindex/run/cka_run.hpp>
 #include <vindex/run/hand_over.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -41,6 +44,19 @@ CkaSide open_side(const std::string& path, const std::string& role, const std::s
   return side;
 }
 
+/// Why there is no interval, and what to do; empty where there is one.
+std::string no_interval(const ComparedRows& rows) {
+  if (!rows.by_prompt) {
+    return "no interval and no stages: the dumps have no `prompt` to leave out one by one (rows "
+           "that are independent: dump prompt = 0, 1, 2, ...)";
+  }
+  const auto prompts = static_cast<std::int64_t>(rows.groups.size());
+  return prompts >= measure::kLeastGroups
+             ? ""
+             : fmt::format("no interval and no stages: {} prompts, and it takes {}", prompts,
+                           measure::kLeastGroups);
+}
+
 CkaShape shape_of(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
                   const ComparedRows& rows) {
   CkaShape shape;
@@ -53,9 +69,13 @@ CkaShape shape_of(const CkaSettings& settings, const CkaSide& a, const CkaSide& 
   for (std::size_t layer = 0; layer < b.layers.size(); ++layer) {
     shape.width_b = std::max(shape.width_b, b.record(layer).cols);
   }
-  const bool several = rows.groups.size() > 1;  // one thing has one order
-  shape.permutations = several ? settings.permutations : 0;
-  shape.resamples = several && rows.by_prompt ? settings.bootstrap : 0;
+  shape.permutations = few_orders(rows).empty() ? settings.permutations : 0;
+  if (settings.interval && no_interval(rows).empty()) {
+    shape.groups = static_cast<std::int64_t>(rows.groups.size());
+  }
+  for (const RowRun& group : rows.groups) {
+    shape.group_pairs += group.count > 1 ? group.count * group.count : 0;
+  }
   return shape;
 }
 
@@ -98,7 +118,7 @@ results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, 
   run.fingerprint.emplace_back("role", settings.role);
   run.fingerprint.emplace_back("pool", pooling_name(rows.pooling));
   run.fingerprint.emplace_back("permutations", std::to_string(shape.permutations));
-  run.fingerprint.emplace_back("bootstrap", std::to_string(shape.resamples));
+  run.fingerprint.emplace_back("interval", std::to_string(shape.groups));
   Json inputs;
   inputs["a"] = add_inputs(a.dump.files, "a ", run);
   inputs["b"] = add_inputs(b.dump.files, "b ", run);
@@ -106,7 +126,7 @@ results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, 
   run.settings_json = settings_text({{"role", settings.role},
                                      {"pool", pooling_name(rows.pooling)},
                                      {"permutations", shape.permutations},
-                                     {"bootstrap", shape.resamples},
+                                     {"interval", shape.groups > 0},
                                      {"form", plan.by_rows ? "rows" : "features"},
                                      {"tile", {plan.tile_a, plan.tile_b}}},
                                     settings.run);
@@ -122,6 +142,11 @@ results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, 
     layers_b.push_back(b.record(layer).layer);
   }
   run.scales["layers_b"] = results::ScaleValues(std::move(layers_b));
+  run.optional_columns = results::added_cka_columns();
+  std::int64_t movable = 0;
+  for (const std::vector<std::int64_t>& members : rows.strata) {
+    movable += static_cast<std::int64_t>(members.size());
+  }
   run.attributes = {
       {"role", settings.role},
       {"pool", std::string(pooling_name(rows.pooling))},
@@ -129,27 +154,46 @@ results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, 
       {"prompts", rows.by_prompt ? static_cast<std::int64_t>(rows.groups.size()) : std::int64_t{0}},
       {"permutations", shape.permutations},
       {"permutation_unit", unit},
-      {"bootstrap", shape.resamples}};
+      {"permutation_strata", static_cast<std::int64_t>(rows.strata.size())},
+      {"permutation_movable", movable},
+      {"interval", std::string(shape.groups > 0 ? "delete-one-prompt jackknife" : "none")}};
   return run;
 }
 
-/// What the user should know of the rows.
-void add_notes(const CkaSettings& settings, const ComparedRows& rows, const CkaShape& shape,
-               std::vector<std::string>& messages) {
-  if (!rows.by_prompt && settings.bootstrap > 0) {
-    messages.push_back(
-        "note: the dumps have no `prompt`, so that there are no blocks to draw: ci_low and ci_high "
-        "are NaN; rows are permuted one by one");
-  } else if (rows.groups.size() == 1 && settings.permutations + settings.bootstrap > 0) {
-    messages.push_back(
-        "note: one prompt has no other order: no permutations and no bootstrap; null_mean, "
-        "null_q95, p, ci_low and ci_high are NaN");
-  } else if (rows.by_prompt && rows.groups.size() < 5 && shape.permutations > 0) {
-    messages.push_back(
-        fmt::format("note: {} prompts have few other orders: p and the interval are "
-                    "coarse",
-                    rows.groups.size()));
+/// Why numbers that were asked for are NaN in every row.
+std::vector<std::string> missing_numbers(const CkaSettings& settings, const ComparedRows& rows) {
+  std::vector<std::string> reasons;
+  if (settings.permutations > 0) {
+    reasons.push_back(few_orders(rows));
   }
+  if (settings.interval) {
+    reasons.push_back(no_interval(rows));
+  }
+  std::erase(reasons, "");
+  return reasons;
+}
+
+/// What the user should know of the orders that permutations draw from; empty where all is well.
+std::string note_of_orders(const ComparedRows& rows, const CkaShape& shape) {
+  if (shape.permutations == 0) {
+    return "";
+  }
+  std::size_t movable = 0;
+  for (const std::vector<std::int64_t>& members : rows.strata) {
+    movable += members.size();
+  }
+  if (2 * movable < rows.groups.size()) {
+    return fmt::format(
+        "note: only {} of {} prompts share a length with others; the rest stays in place in every "
+        "permutation, so that null_mean and null_q95 lie nearer to cka than without a relation "
+        "(p holds; --pool moves all of them)",
+        movable, rows.groups.size());
+  }
+  const double orders = std::exp(measure::log_orders(rows.strata));
+  return orders < 1000.0
+             ? fmt::format("note: the rows have {:.0f} orders: p is at least about {:.2g}", orders,
+                           1.0 / orders)
+             : "";
 }
 
 }  // namespace
@@ -169,11 +213,15 @@ RunOutcome compare_activations(const CkaSettings& settings, const RunHooks& hook
   run.description = describe(settings, a, b, rows, shape, plan, backends, *run.reader);
   add_warnings(a.dump.files, a.dump.index, "A: ", run.messages);
   add_warnings(b.dump.files, b.dump.index, "B: ", run.messages);
-  add_notes(settings, rows, shape, run.messages);
+  std::vector<std::string> reasons = missing_numbers(settings, rows);
+  for (const std::string& reason : reasons) {
+    run.messages.push_back("note: " + reason);
+  }
+  run.messages.push_back(note_of_orders(rows, shape));
   run.messages.push_back(note);
   run.messages.push_back(plan_text(shape, plan));
   auto job = std::make_unique<CkaJob>(std::move(a), std::move(b), std::move(rows), shape, plan,
-                                      std::move(backends), threads);
+                                      std::move(reasons), std::move(backends), threads);
   return run_job(std::move(job), std::move(run), hooks);
 }
 

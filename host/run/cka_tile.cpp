@@ -1,13 +1,12 @@
 #include "cka_tile.hpp"
 
-#include "draw_weights.hpp"
-
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/cka.hpp>
+#include <vindex/measure/jackknife.hpp>
 
 #include <algorithm>
-#include <iterator>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -16,6 +15,11 @@ namespace vindex::run {
 namespace {
 
 using Block = std::vector<float>;
+
+/// Of ||X^T X||_F^2, what rounding may leave of ||A||_F^2 where A is 0. Sums over features are
+/// float32 products that nearly cancel; elements of A are rounded one by one.
+constexpr double kRoundingOfFeatures = 1e-5;
+constexpr double kRoundingOfRows = 1e-12;
 
 /// Layers with numbers to compute with, and the pairs of one tile.
 class TileMeasurer {
@@ -35,25 +39,16 @@ class TileMeasurer {
     rows_ = layers_.front().rows->rows();
     whole_ = {{0, rows_}};
     result_.pairs.resize(left_count_ * right_count_);
-    result_.adjacent.assign(left_count_, std::numeric_limits<double>::quiet_NaN());
-    cross_.resize(result_.pairs.size());
+    result_.adjacent.resize(left_count_);
   }
 
   TileResult run() {
     if (plan_.by_rows) {
-      add_block({0, rows_}, {0, rows_});
+      measure_by_rows();
     } else {
       estimate_by_features();
       permute_by_features();
-      if (draws_.resamples > 0) {
-        for (std::int64_t row = 0; row < rows_; row += plan_.block_rows) {
-          for (std::int64_t col = row; col < rows_; col += plan_.block_rows) {
-            add_block(block_run(row), block_run(col));
-          }
-        }
-      }
     }
-    finish_bootstrap();
     return std::move(result_);
   }
 
@@ -67,9 +62,6 @@ class TileMeasurer {
     }
     const auto number = static_cast<std::size_t>(next_[i]);
     return number < left_count_ ? number : number + right_count_;
-  }
-  RowRun block_run(std::int64_t first) const {
-    return {first, std::min(plan_.block_rows, rows_ - first)};
   }
   PassLayer pass(std::size_t layer) const {
     return {layers_[layer].rows, layers_[layer].sums, whole_};
@@ -93,14 +85,49 @@ class TileMeasurer {
   }
   const SelfSums& self(std::size_t layer) const { return **layers_[layer].self; }
   double aligned(std::size_t left, std::size_t right, double u_centred) const {
-    return measure::alignment(u_centred, self(left).u_centred, self(right).u_centred);
+    return self(left).has_kernel && self(right).has_kernel
+               ? measure::alignment(u_centred, self(left).u_centred, self(right).u_centred)
+               : std::numeric_limits<double>::quiet_NaN();
   }
 
+  double rounding() const { return plan_.by_rows ? kRoundingOfRows : kRoundingOfFeatures; }
+  void set_self(std::size_t layer, double u_centred, double squared, ProductsWithout without) {
+    *layers_[layer].self =
+        SelfSums{u_centred, squared, u_centred > rounding() * squared, std::move(without)};
+  }
+  /// Whether there is something to align without one group.
+  bool has_kernel(std::size_t layer, std::size_t group) const {
+    return self(layer).without[group] > rounding() * self(layer).squared;
+  }
+  double directions(std::size_t layer) const {
+    return measure::varying_directions(rows_, layers_[layer].sums->trace, self(layer).u_centred);
+  }
+  /// Of two layers whose own sums are known.
+  Estimate estimate(std::size_t left, std::size_t right, double u_centred,
+                    const ProductsWithout& without) const {
+    Estimate out;
+    out.cka = aligned(left, right, u_centred);
+    out.directions = std::sqrt(directions(left) * directions(right));
+    for (std::size_t group = 0; group < without.size(); ++group) {
+      const bool is_left = has_kernel(left, group) && has_kernel(right, group);
+      out.without.push_back(is_left ? measure::alignment(without[group], self(left).without[group],
+                                                         self(right).without[group])
+                                    : std::numeric_limits<double>::quiet_NaN());
+    }
+    return out;
+  }
   /// What is known of a pair once <A, B> and ||X^T Y||^2 are.
-  void set_pair(std::size_t i, std::size_t j, double u_centred, double squared) {
-    const std::size_t right = right_layer(j);
-    pair(i, j).cka = aligned(i, right, u_centred);
-    pair(i, j).biased = measure::alignment(squared, self(i).squared, self(right).squared);
+  void set_pair(std::size_t i, std::size_t right, double u_centred, double squared,
+                const ProductsWithout& without) {
+    TilePair& out = pair(i, right - left_count_);
+    out.estimate = estimate(i, right, u_centred, without);
+    out.biased =
+        self(i).has_kernel && self(right).has_kernel
+            ? measure::alignment(std::max(squared, 0.0), self(i).squared, self(right).squared)
+            : std::numeric_limits<double>::quiet_NaN();
+  }
+  bool is_right(std::size_t layer) const {
+    return layer >= left_count_ && layer < left_count_ + right_count_;
   }
 
   std::vector<std::size_t> usable_of(std::size_t first, std::size_t count) const {
@@ -143,24 +170,30 @@ class TileMeasurer {
     if (wanted.empty()) {
       return;
     }
-    const std::vector<double> norms = squared_cross_norms(multiplier_, passes, pairs, plan_.slab);
+    std::vector<CrossProduct> products =
+        cross_products(multiplier_, passes, pairs, plan_.slab, draws_.jackknife);
+    std::vector<ProductsWithout> without(wanted.size());
+    if (draws_.jackknife) {
+      without = products_without(multiplier_, passes, pairs, products, draws_.groups);
+    }
     for (std::size_t w = 0; w < wanted.size(); ++w) {
       const auto [left, right] = wanted[w];
-      const double product = u_centred(left, right, norms[w]);
+      const double squared = products[w].squared_norm;
+      const double product = u_centred(left, right, squared);
       if (w < selves) {
-        *layers_[left].self = SelfSums{product, norms[w]};
-      } else if (right >= left_count_ && right < left_count_ + right_count_) {
-        set_pair(left, right - left_count_, product, norms[w]);
+        set_self(left, product, squared, std::move(without[w]));
+      } else if (is_right(right)) {
+        set_pair(left, right, product, squared, without[w]);
       } else {
-        result_.adjacent[left] = aligned(left, right, product);
+        result_.adjacent[left] = estimate(left, right, product, without[w]);
       }
     }
   }
 
   std::vector<RowRun> permuted_runs(std::int64_t draw) const {
     std::vector<RowRun> runs;
-    for (const std::int64_t group :
-         measure::drawn_order(static_cast<std::int64_t>(draws_.groups.size()), draw)) {
+    for (const std::int64_t group : measure::drawn_order(
+             static_cast<std::int64_t>(draws_.groups.size()), *draws_.strata, draw)) {
       runs.push_back(draws_.groups[static_cast<std::size_t>(group)]);
     }
     return runs;
@@ -185,38 +218,68 @@ class TileMeasurer {
           pairs.push_back({i, passes.size() - 1});
         }
       }
-      const std::vector<double> norms = squared_cross_norms(multiplier_, passes, pairs, plan_.slab);
+      const std::vector<CrossProduct> products =
+          cross_products(multiplier_, passes, pairs, plan_.slab, false);
       std::size_t at = 0;
       for (const std::size_t right : rights) {
         for (const std::size_t i : lefts) {
-          const double product = measure::u_centred_product(sums_of(i, right, order), norms[at++]);
+          const double product =
+              measure::u_centred_product(sums_of(i, right, order), products[at++].squared_norm);
           pair(i, right - left_count_).permuted.push_back(aligned(i, right, product));
         }
       }
     }
   }
 
-  /// One block of every Gram matrix: the estimate and the permutations where it is the whole, and
-  /// its share of the bootstrap.
-  void add_block(RowRun rows, RowRun cols) {
+  /// Gram matrices of all rows: one of every layer of the tile, another of a layer after it.
+  void measure_by_rows() {
     const std::vector<std::size_t> lefts = usable_of(0, left_count_);
     const std::vector<std::size_t> rights = usable_of(left_count_, right_count_);
-    std::vector<Block> left_blocks, right_blocks;
-    const auto make = [&](std::size_t layer) {
-      return u_centred_block(multiplier_, pass(layer), rows, cols);
+    const auto make = [&](const std::vector<std::size_t>& layers) {
+      std::vector<Block> blocks;
+      for (const std::size_t layer : layers) {
+        blocks.push_back(u_centred_block(multiplier_, pass(layer), {0, rows_}, {0, rows_}));
+      }
+      return blocks;
     };
-    std::transform(lefts.begin(), lefts.end(), std::back_inserter(left_blocks), make);
-    std::transform(rights.begin(), rights.end(), std::back_inserter(right_blocks), make);
-    if (plan_.by_rows) {
-      estimate_by_rows(lefts, left_blocks, rights, right_blocks, make);
+    const std::vector<Block> left_blocks = make(lefts);
+    const std::vector<Block> right_blocks = make(rights);
+    estimate_selves(lefts, left_blocks);
+    estimate_selves(rights, right_blocks);
+    for (std::size_t i = 0; i < lefts.size(); ++i) {
+      const auto next = next_layer(lefts[i]);
+      if (!next || !usable(*next)) {
+        continue;
+      }
+      const auto among = std::find(lefts.begin(), lefts.end(), *next);
+      if (among != lefts.end()) {
+        estimate_adjacent(lefts[i], left_blocks[i], *next,
+                          left_blocks[static_cast<std::size_t>(among - lefts.begin())]);
+      } else {
+        const std::vector<Block> own = make({*next});
+        estimate_selves({*next}, own);
+        estimate_adjacent(lefts[i], left_blocks[i], *next, own.front());
+      }
     }
-    if (lefts.empty() || rights.empty()) {
-      return;
-    }
-    if (plan_.by_rows) {
+    if (!lefts.empty() && !rights.empty()) {
+      estimate_pairs(lefts, left_blocks, rights, right_blocks);
       permute_by_rows(lefts, left_blocks, rights, right_blocks);
     }
-    resample(lefts, left_blocks, rights, right_blocks, rows, cols);
+  }
+
+  /// Blocks are scaled (LayerSums::kernel_scale): what that makes of a product is undone here.
+  double unscale(std::size_t left, std::size_t right) const {
+    return 1.0 / (layers_[left].sums->kernel_scale * layers_[right].sums->kernel_scale);
+  }
+  BlockPair block_pair(std::size_t left, const Block& left_block, std::size_t right,
+                       const Block& right_block, double product) const {
+    const double by = unscale(left, right);
+    return {&left_block, &right_block, by, by * product};
+  }
+
+  std::vector<ProductsWithout> without_of(const std::vector<BlockPair>& pairs) const {
+    return draws_.jackknife ? products_without(pairs, draws_.groups)
+                            : std::vector<ProductsWithout>(pairs.size());
   }
 
   /// How many threads for tasks that touch `elements` elements together: a thread costs more than
@@ -225,65 +288,57 @@ class TileMeasurer {
     return elements < kThreadedElements ? 1 : thread_count(0);
   }
 
-  static double dot(const Block& a, const Block& b) {
-    constexpr std::size_t kPiece = 1U << 16U;
-    const std::size_t pieces = (a.size() + kPiece - 1) / kPiece;
-    std::vector<double> sums(pieces, 0.0);
-    for_each_index(pieces, threads_for(a.size()), [&](std::size_t /*worker*/, std::size_t piece) {
-      const std::size_t first = piece * kPiece;
-      const std::size_t count = std::min(a.size() - first, kPiece);
-      sums[piece] = float_dot(std::span(a).subspan(first, count), b.data() + first);
-    });
-    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  void estimate_selves(const std::vector<std::size_t>& layers, const std::vector<Block>& blocks) {
+    std::vector<BlockPair> pairs;
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (!layers_[layers[i]].self->has_value()) {
+        pairs.push_back(block_pair(layers[i], blocks[i], layers[i], blocks[i],
+                                   vector_product(blocks[i], blocks[i])));
+        missing.push_back(layers[i]);
+      }
+    }
+    std::vector<ProductsWithout> without = without_of(pairs);
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      set_self(missing[i], pairs[i].product, squared(missing[i], missing[i], pairs[i].product),
+               std::move(without[i]));
+    }
   }
 
-  template <typename Make>
-  void estimate_by_rows(const std::vector<std::size_t>& lefts,
-                        const std::vector<Block>& left_blocks,
-                        const std::vector<std::size_t>& rights,
-                        const std::vector<Block>& right_blocks, const Make& make) {
-    const auto set_self = [&](std::size_t layer, const Block& block) {
-      if (!layers_[layer].self->has_value()) {
-        const double product = dot(block, block);
-        *layers_[layer].self = SelfSums{product, squared(layer, layer, product)};
-      }
-    };
-    for (std::size_t i = 0; i < lefts.size(); ++i) {
-      set_self(lefts[i], left_blocks[i]);
-    }
-    for (std::size_t j = 0; j < rights.size(); ++j) {
-      set_self(rights[j], right_blocks[j]);
-    }
-    for (std::size_t i = 0; i < lefts.size(); ++i) {
-      const auto next = next_layer(lefts[i]);
-      if (!next || !usable(*next)) {
-        continue;
-      }
-      const auto among = std::find(lefts.begin(), lefts.end(), *next);
-      const Block own = among == lefts.end() ? make(*next) : Block();
-      const Block& block =
-          among == lefts.end() ? own : left_blocks[static_cast<std::size_t>(among - lefts.begin())];
-      set_self(*next, block);
-      result_.adjacent[lefts[i]] = aligned(lefts[i], *next, dot(left_blocks[i], block));
-    }
+  void estimate_adjacent(std::size_t left, const Block& block, std::size_t next,
+                         const Block& next_block) {
+    const BlockPair both =
+        block_pair(left, block, next, next_block, vector_product(block, next_block));
+    result_.adjacent[left] = estimate(left, next, both.product, without_of({both}).front());
+  }
+
+  void estimate_pairs(const std::vector<std::size_t>& lefts, const std::vector<Block>& left_blocks,
+                      const std::vector<std::size_t>& rights,
+                      const std::vector<Block>& right_blocks) {
+    std::vector<BlockPair> pairs;
     for_products(lefts, left_blocks, rights, right_blocks,
-                 [&](std::size_t i, std::size_t right, double product) {
-                   set_pair(i, right - left_count_, product, squared(i, right, product));
+                 [&](std::size_t i, std::size_t j, double product) {
+                   pairs.push_back(
+                       block_pair(lefts[i], left_blocks[i], rights[j], right_blocks[j], product));
                  });
+    const std::vector<ProductsWithout> without = without_of(pairs);
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      const std::size_t left = lefts[p / rights.size()];
+      const std::size_t right = rights[p % rights.size()];
+      const double product = pairs[p].product;
+      set_pair(left, right, product, squared(left, right, product), without[p]);
+    }
   }
 
-  /// Calls take(left layer, right layer, product) for every pair.
+  /// Calls take(i, j, product) for every pair of lefts and rights, row by row.
   template <typename Take>
   void for_products(const std::vector<std::size_t>& lefts, const std::vector<Block>& left_blocks,
                     const std::vector<std::size_t>& rights, const std::vector<Block>& right_blocks,
                     Take take) const {
-    if (lefts.empty() || rights.empty()) {
-      return;
-    }
     const std::vector<double> products = vector_products(multiplier_, left_blocks, right_blocks);
     for (std::size_t i = 0; i < lefts.size(); ++i) {
       for (std::size_t j = 0; j < rights.size(); ++j) {
-        take(lefts[i], rights[j], products[i * rights.size() + j]);
+        take(i, j, products[i * rights.size() + j]);
       }
     }
   }
@@ -312,58 +367,11 @@ class TileMeasurer {
         }
       });
       for_products(lefts, left_blocks, rights, permuted,
-                   [&](std::size_t i, std::size_t right, double product) {
-                     pair(i, right - left_count_).permuted.push_back(aligned(i, right, product));
+                   [&](std::size_t i, std::size_t j, double product) {
+                     pair(lefts[i], rights[j] - left_count_)
+                         .permuted.push_back(
+                             aligned(lefts[i], rights[j], product * unscale(lefts[i], rights[j])));
                    });
-    }
-  }
-
-  void resample(const std::vector<std::size_t>& lefts, const std::vector<Block>& left_blocks,
-                const std::vector<std::size_t>& rights, const std::vector<Block>& right_blocks,
-                RowRun rows, RowRun cols) {
-    const auto draws = static_cast<std::size_t>(draws_.resamples);
-    for (auto* sums : {&left_norms_, &right_norms_}) {
-      sums->resize(layers_.size(), std::vector<double>(draws, 0.0));
-    }
-    for (std::vector<double>& sums : cross_) {
-      sums.resize(draws, 0.0);
-    }
-    const double times = rows.first == cols.first ? 1.0 : 2.0;  // K_IJ stands for K_JI too
-    std::vector<Block> weighted(lefts.size());
-    for (std::size_t draw = 0; draw < draws; ++draw) {
-      const DrawWeights weights = drawn_weights(draws_.groups, static_cast<std::int64_t>(draw));
-      for_each_index(lefts.size() + rights.size(), threads_for(left_blocks.front().size()),
-                     [&](std::size_t /*worker*/, std::size_t k) {
-                       if (k < lefts.size()) {
-                         weighted[k].resize(left_blocks[k].size());
-                         left_norms_[lefts[k]][draw] +=
-                             times *
-                             weigh_block(left_blocks[k], weights, rows, cols, weighted[k].data());
-                       } else {
-                         const std::size_t j = k - lefts.size();
-                         right_norms_[rights[j]][draw] +=
-                             times * weigh_block(right_blocks[j], weights, rows, cols, nullptr);
-                       }
-                     });
-      for_products(lefts, weighted, rights, right_blocks,
-                   [&](std::size_t i, std::size_t right, double product) {
-                     cross_[i * right_count_ + right - left_count_][draw] += times * product;
-                   });
-    }
-  }
-
-  void finish_bootstrap() {
-    for (std::size_t i = 0; i < left_count_; ++i) {
-      for (std::size_t j = 0; j < right_count_; ++j) {
-        const std::vector<double>& products = cross_[i * right_count_ + j];
-        if (!usable(i) || !usable(right_layer(j))) {
-          continue;
-        }
-        for (std::size_t draw = 0; draw < products.size(); ++draw) {
-          pair(i, j).resampled.push_back(measure::alignment(products[draw], left_norms_[i][draw],
-                                                            right_norms_[right_layer(j)][draw]));
-        }
-      }
     }
   }
 
@@ -376,8 +384,6 @@ class TileMeasurer {
   std::int64_t rows_ = 0;
   std::vector<RowRun> whole_;
   TileResult result_;
-  std::vector<std::vector<double>> cross_;                     ///< [left right][draw]
-  std::vector<std::vector<double>> left_norms_, right_norms_;  ///< [layer][draw]
 };
 
 }  // namespace

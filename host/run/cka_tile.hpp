@@ -1,16 +1,15 @@
-// Owns CKA of some layers of A with some of B: estimates, permutations and bootstrap draws, made of
-// the sums of run/cka_products.hpp.
+// Owns CKA of some layers of A with some of B: estimates, permutations and the estimates without
+// each group, made of the sums of run/cka_products.hpp and run/cka_jackknife.hpp.
 //
-// Permutation: the groups of B's rows (prompts; rows where there are none) in another order, whole
-// and one after the other. Bootstrap: groups are drawn with replacement; with w_p the number of
-// times group p was drawn, the pair of rows (i, j) counts w_p w_q times where they are of different
-// groups p, q, and w_p times where both are of group p: a copy of a group is not beside itself, and
-// no row is a partner of its own copy. Both kernels stay as U-centred over all rows, which the
-// estimate does not feel to first order.
+// Permutation: groups of B's rows (prompts; rows where there are none) change places within their
+// strata (run/cka_rows.hpp).
 #pragma once
 
+#include "cka_jackknife.hpp"
 #include "cka_plan.hpp"
 #include "cka_products.hpp"
+
+#include <vindex/measure/cka.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -24,6 +23,8 @@ namespace vindex::run {
 struct SelfSums {
   double u_centred = std::numeric_limits<double>::quiet_NaN();  ///< ||A||_F^2
   double squared = std::numeric_limits<double>::quiet_NaN();    ///< ||X^T X||_F^2
+  bool has_kernel = false;  ///< ||A||^2 is more than rounding leaves: there is something to align
+  ProductsWithout without;  ///< ||A||_F^2 without each group, where they were asked for
 };
 
 /// A layer as a tile uses it; `self` is filled where it is empty. All must outlive the tile.
@@ -34,27 +35,34 @@ struct TileLayer {
 };
 
 struct TileDraws {
-  std::span<const RowRun> groups;  ///< of the compared rows; they tile them
+  std::span<const RowRun> groups;           ///< of the compared rows; they tile them
+  const measure::Strata* strata = nullptr;  ///< of groups; unused without permutations
   std::int64_t permutations = 0;
-  std::int64_t resamples = 0;
+  bool jackknife = false;
+};
+
+/// CKA, and without each group where those were asked for.
+struct Estimate {
+  double cka = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> without;
+  double directions = 1.0;  ///< that both layers vary in (measure/jackknife.hpp)
 };
 
 /// Of one pair of layers.
 struct TilePair {
-  double cka = std::numeric_limits<double>::quiet_NaN();
+  Estimate estimate;
   double biased = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> permuted;   ///< cka of each permutation
-  std::vector<double> resampled;  ///< cka of each draw of the bootstrap
+  std::vector<double> permuted;  ///< cka of each permutation
 };
 
 struct TileResult {
-  std::vector<TilePair> pairs;   ///< [left, right]
-  std::vector<double> adjacent;  ///< cka of left i with its next
+  std::vector<TilePair> pairs;     ///< [left, right]
+  std::vector<Estimate> adjacent;  ///< of left i with its next
 };
 
 /// `next[i]`: the layer after left i as a number among `left`, or left.size() + number among
-/// `nexts`; -1: none. Layers that are not finite give NaN. Errors: those of reading, OutOfMemory,
-/// DeviceError.
+/// `nexts`; -1: none. Layers that are not finite and those without a kernel give NaN. Errors: those
+/// of reading, OutOfMemory, DeviceError.
 TileResult measure_tile(const Multiplier& multiplier, const CkaPlan& plan,
                         std::span<const TileLayer> left, std::span<const TileLayer> right,
                         std::span<const TileLayer> nexts, std::span<const std::int64_t> next,

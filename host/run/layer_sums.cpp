@@ -97,6 +97,12 @@ LayerSums layer_sums(ActivationRows& rows, std::int64_t slab) {
   }
   rows.drop_buffers();
   sums.trace = std::accumulate(sums.row_norms.begin(), sums.row_norms.end(), 0.0);
+  const double mean = sums.trace / static_cast<double>(rows.rows());
+  if (mean > 0.0) {
+    sums.kernel_scale = std::ldexp(1.0, -std::ilogb(mean));
+  }
+  const auto [least, most] = std::minmax_element(sums.row_norms.begin(), sums.row_norms.end());
+  sums.is_finite = *least >= 0.0 && *most <= kMostActivation * kMostActivation;
   return sums;
 }
 

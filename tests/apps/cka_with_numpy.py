@@ -1,4 +1,4 @@
-"""Holds `vindex cka` against float64 numpy: both estimators in both forms, invariances, permutations, bootstrap, pooling.
+"""Holds `vindex cka` against float64 numpy: both estimators in both forms, invariances, permutations, jackknife, pooling.
 
 Usage: cka_with_numpy.py VINDEX FOLDER. Exit 77 (skipped) where a package is missing."""
 
@@ -18,7 +18,7 @@ except ImportError as missing:
 VINDEX, FOLDER = sys.argv[1:3]
 RANDOM = np.random.default_rng(13)
 MASK = (1 << 64) - 1
-ORDER_KEY, COUNT_KEY = 0x702F7865646E6976, 0x622F7865646E6976
+ORDER_KEY = 0x702F7865646E6976
 
 
 def philox(key, index, draw):
@@ -36,19 +36,31 @@ def below(bound, key, index, draw):
     return philox(key, index, draw) * bound >> 64
 
 
-def drawn_order(count, draw):
-    order = list(range(count))
-    for left in range(count, 1, -1):
-        other = below(left, ORDER_KEY, left, draw)
-        order[left - 1], order[other] = order[other], order[left - 1]
+def drawn_order(count, strata, draw):
+    """Members of each stratum in another order on their places."""
+    order, before = list(range(count)), 0
+    for members in strata:
+        for left in range(len(members), 1, -1):
+            i, j = members[left - 1], members[below(left, ORDER_KEY, before + left, draw)]
+            order[i], order[j] = order[j], order[i]
+        before += len(members)
     return order
 
 
-def drawn_counts(count, draw):
-    counts = np.zeros(count)
-    for take in range(count):
-        counts[below(count, COUNT_KEY, take, draw)] += 1
-    return counts
+def equal_lengths(lengths):
+    return [members for length in sorted(set(lengths)) if len(members := [i for i, other in enumerate(lengths) if other == length]) > 1]
+
+
+def similar_lengths(lengths):
+    """Eight prompts or more of neighbouring lengths, equal ones never apart."""
+    strata = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if not strata or len(strata[-1]) >= 8 and lengths[strata[-1][-1]] != lengths[i]:
+            strata.append([])
+        strata[-1].append(i)
+    if len(strata) > 1 and len(strata[-1]) < 8:
+        strata[-2:] = [strata[-2] + strata[-1]]
+    return [sorted(members) for members in strata]
 
 
 def centred(x):
@@ -74,30 +86,42 @@ def biased(x, y):
     return np.linalg.norm(x.T @ y) ** 2 / (np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
 
 
-def u_centred(x):
-    k = centred(x) @ centred(x).T
-    np.fill_diagonal(k, 0)
-    n = len(k)
-    sums = k.sum(axis=0)
-    k = k - (sums[:, None] + sums[None, :]) / (n - 2) + k.sum() / ((n - 1) * (n - 2))
-    np.fill_diagonal(k, 0)
-    return k
-
-
 def permuted_rows(prompt, draw):
     groups = [np.flatnonzero(prompt == number) for number in dict.fromkeys(prompt)]
-    return np.concatenate([groups[g] for g in drawn_order(len(groups), draw)])
+    strata = equal_lengths([len(group) for group in groups])
+    return np.concatenate([groups[g] for g in drawn_order(len(groups), strata, draw)])
 
 
-def resampled(x, y, prompt, draw):
+def student(freedom):
+    """97.5 % point: Abramowitz and Stegun 26.7.5."""
+    z = 1.959963984540054
+    return (z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+            + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+            + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * freedom**4))
+
+
+def directions(x):
+    k = centred(x) @ centred(x).T
+    n = len(k)
+    return max(1, np.trace(k) ** 2 * (n - 3) / (n * song(k, k)))
+
+
+def jackknife(x, y, prompt):
+    """Standard error and both ends of the interval, each sample without a prompt compared anew."""
     numbers = list(dict.fromkeys(prompt))
-    counts = drawn_counts(len(numbers), draw)
-    weight = counts[[numbers.index(p) for p in prompt]]
-    pairs = np.outer(weight, weight)
-    same = prompt[:, None] == prompt[None, :]
-    pairs[same] = np.broadcast_to(weight[:, None], pairs.shape)[same]
-    a, b = u_centred(x), u_centred(y)
-    return (pairs * a * b).sum() / np.sqrt((pairs * a * a).sum() * (pairs * b * b).sum())
+    value, count = unbiased(x, y), len(numbers)
+    without = np.array([unbiased(x[prompt != g], y[prompt != g]) for g in numbers])
+    error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
+    z = np.arctanh(without)
+    off = z - z.mean()
+    error_z = np.sqrt((count - 1) / count * (off**2).sum())
+    kurtosis = (off**4).mean() / (off**2).mean() ** 2
+    freedom = min(count - 1, max(4, 2 * count / (kurtosis - 1)))
+    at_zero = 0.5 * np.sqrt(directions(x) * directions(y)) * error
+    grid = np.linspace(-0.9999, 0.9999, 400001)
+    inside = np.abs(np.arctanh(grid) - np.arctanh(value)) <= student(freedom) * error_z * np.sqrt(
+        (np.maximum(grid, 0) + at_zero) / (max(value, 0) + at_zero))
+    return error, grid[inside][0], grid[inside][-1]
 
 
 def dump(name, layers, prompt=None, ids=True):
@@ -120,9 +144,11 @@ def cka(a, b, *more):
     subprocess.run(command, check=True)
     subprocess.run([VINDEX, "validate", out, "-q"], check=True, stdout=subprocess.DEVNULL)
     with h5py.File(out, "r") as file:
-        names = ["cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "layers_a", "layers_b"]
+        names = ["cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "se", "layers_a", "layers_b"]
         found = {name: file[name][()] for name in names}
         found["adjacent"] = file["layer/adjacent_cka"][()]
+        found["adjacent_se"] = file["layer/adjacent_cka_se"][()]
+        found["reasons"] = [reason.decode() for reason in file["layer/reason"][()]]
         found["form"] = json.loads(file["run/settings"][()])["form"]
         found["attributes"] = dict(file.attrs)
     return found
@@ -150,7 +176,7 @@ def mixed(rows, width, seed, latent=6):
     return x
 
 
-PROMPT = np.repeat(np.arange(12), [5, 9, 3, 14, 8, 8, 6, 11, 7, 4, 10, 15])
+PROMPT = np.repeat(np.arange(12), [5, 9, 5, 14, 8, 8, 5, 9, 8, 5, 14, 14])
 ROWS = len(PROMPT)
 
 
@@ -161,7 +187,7 @@ def check_estimates():
     many = {0: mixed(5000, 24, 6).astype(np.float32), 1: mixed(5000, 24, 7).astype(np.float32)}
     more = {0: mixed(5000, 40, 8).astype(np.float32), 5: mixed(5000, 40, 9).astype(np.float32), 6: np.tile(1.5, (5000, 40))}
     for form, a, b in [("rows", wide, other), ("features", many, more)]:
-        found = cka(dump("a", a), dump("b", b), "--permutations", "0", "--bootstrap", "0")
+        found = cka(dump("a", a), dump("b", b), "--permutations", "0", "--no-interval")
         assert list(found["layers_a"]) == list(a) and list(found["layers_b"]) == list(b)
         for i, x in enumerate(a.values()):
             for j, y in enumerate(b.values()):
@@ -196,27 +222,29 @@ def check_invariances():
         mapped = x @ RANDOM.standard_normal((30, 30))
         a = dump("a", {0: y.astype(np.float32)})
         b = dump("b", {0: x, 1: turned, 2: -37.5 * x, 3: x + 11, 4: mapped})
-        found = cka(a, b, "--permutations", "0", "--bootstrap", "0")
+        found = cka(a, b, "--permutations", "0", "--no-interval")
         row = found["cka"][0]
         close(row[1:4], np.repeat(row[0], 3), 1e-6, "orthogonal map, scale, shift")
         assert abs(row[4] - row[0]) > 0.02, "CKA is not invariant to general linear maps"
-        back = cka(b, a, "--permutations", "0", "--bootstrap", "0")
+        back = cka(b, a, "--permutations", "0", "--no-interval")
         close(back["cka"][:, 0], row, 1e-6, "symmetry")
         close(back["cka_biased"][:, 0], found["cka_biased"][0], 1e-6, "symmetry, biased")
-        itself = cka(b, b, "--permutations", "0", "--bootstrap", "0")
+        itself = cka(b, b, "--permutations", "0", "--no-interval")
         close(np.diag(itself["cka"]), np.ones(5), 1e-6, "itself")
         close(np.diag(itself["cka_biased"]), np.ones(5), 1e-6, "itself, biased")
 
 
 def check_draws():
-    """The draws are those of the documentation, in both forms."""
+    """Draws and jackknife are those of the documentation, in both forms."""
     cases = [(mixed(ROWS, 140, 1), mixed(ROWS, 150, 2), PROMPT, 20),
              (mixed(ROWS, 7, 1), mixed(ROWS, 5, 2), PROMPT, 20),
              (mixed(60, 9, 1), mixed(60, 8, 2), None, 20)]
     forms = set()
     for x, y, prompt, draws in cases:
         x, y = x.astype(np.float32), y.astype(np.float32)
-        found = cka(dump("a", {0: x}, prompt), dump("b", {0: y}, prompt), "--permutations", str(draws), "--bootstrap", str(draws))
+        z = mixed(len(x), x.shape[1], 5).astype(np.float32)
+        a, b = dump("a", {0: x, 1: z}, prompt), dump("b", {0: y}, prompt)
+        found = cka(a, b, "--permutations", str(draws))
         forms.add(found["form"])
         units = np.arange(len(x)) if prompt is None else prompt
         value = unbiased(x, y)
@@ -226,12 +254,35 @@ def check_draws():
         close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, "its quantile")
         close(found["p"][0, 0], (1 + (null >= value).sum()) / (1 + draws), 1e-12, "p")
         if prompt is None:
-            assert np.isnan(found["ci_low"]).all(), "without prompts there is nothing to draw"
+            assert np.isnan(found["ci_low"]).all() and np.isnan(found["se"]).all(), "without prompts there is nothing to leave out"
+            assert "prompt" in found["reasons"][0], found["reasons"]
+            assert "stages" not in found["attributes"]
             continue
-        spread = np.array([resampled(x, y, prompt, draw) for draw in range(draws)])
-        close(found["ci_low"][0, 0], np.quantile(spread, 0.025), 1e-6, "low end")
-        close(found["ci_high"][0, 0], np.quantile(spread, 0.975), 1e-6, "high end")
+        error, low, high = jackknife(x, y, prompt)
+        close(found["se"][0, 0], error, 3e-6, "standard error")
+        close(found["adjacent_se"][0], jackknife(x, z, prompt)[0], 3e-6, "that of neighbours")
+        close(found["ci_low"][0, 0], low, 2e-5, "low end")
+        close(found["ci_high"][0, 0], high, 2e-5, "high end")
+        itself = cka(b, b, "--permutations", "0")
+        assert itself["ci_low"][0, 0] > 0.99999 and itself["se"][0, 0] < 1e-5, "a layer and itself"
+        assert found["attributes"]["stages"] == 1 and found["reasons"] == ["", ""], found["reasons"]
     assert forms == {"rows", "features"}, forms
+
+
+def check_lengths():
+    """Prompts that all differ in length leave no order: NaN, the reason, and --pool as the way out."""
+    prompt = np.repeat(np.arange(12), np.arange(3, 15))
+    rows = len(prompt)
+    x, y = mixed(rows, 20, 1).astype(np.float32), mixed(rows, 16, 2).astype(np.float32)
+    a, b = dump("a", {0: x}, prompt), dump("b", {0: y}, prompt)
+    found = cka(a, b)
+    assert np.isnan(found["p"]).all() and np.isnan(found["null_q95"]).all() and not np.isnan(found["ci_low"]).any()
+    assert "same length" in found["reasons"][0] and "--pool" in found["reasons"][0], found["reasons"]
+    assert found["attributes"]["permutations"] == 0 and found["attributes"]["permutation_movable"] == 0
+    assert not np.isnan(cka(a, b, "--pool", "mean")["p"]).any()
+    few = cka(dump("a", {0: x[:12]}, np.repeat([0, 1, 2], 4)), dump("b", {0: y[:12]}, np.repeat([0, 1, 2], 4)))
+    assert np.isnan(few["ci_low"]).all() and "3 prompts, and it takes 5" in few["reasons"][0], few["reasons"]
+    assert "stages" not in few["attributes"]
 
 
 def check_pooling():
@@ -239,16 +290,28 @@ def check_pooling():
     longer = np.repeat(np.arange(12)[::-1], np.bincount(PROMPT)[::-1] + 1)  # another tokenizer, prompts in another order
     a, b = dump("a", {0: x}, PROMPT), dump("b", {0: y}, longer, ids=False)
     numbers = list(range(12))
+    strata = similar_lengths([2 * count + 1 for count in np.bincount(PROMPT)])
+    assert strata == [numbers]
     pool = {"mean": lambda v, p, q: v[p == q].mean(axis=0, dtype=np.float64), "last": lambda v, p, q: v[p == q][-1]}
     for how, of in pool.items():
-        found = cka(a, b, "--pool", how, "--permutations", "30", "--bootstrap", "30")
+        found = cka(a, b, "--pool", how, "--permutations", "30")
         left, right = (np.array([of(v, p, q) for q in numbers]) for v, p in ((x, PROMPT), (y, longer)))
         close(found["cka"][0, 0], unbiased(left, right), 1e-6, f"pooled by {how}")
-        null = np.array([unbiased(left, right[drawn_order(12, draw)]) for draw in range(30)])
+        null = np.array([unbiased(left, right[drawn_order(12, strata, draw)]) for draw in range(30)])
         close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, f"null, pooled by {how}")
-        spread = np.array([resampled(left, right, np.arange(12), draw) for draw in range(30)])
-        close(found["ci_high"][0, 0], np.quantile(spread, 0.975), 1e-6, f"bootstrap, pooled by {how}")
+        error, _, high = jackknife(left, right, np.arange(12))
+        close(found["se"][0, 0], error, 3e-6, f"standard error, pooled by {how}")
+        close(found["ci_high"][0, 0], high, 2e-5, f"interval, pooled by {how}")
         assert found["attributes"]["rows"] == 12
+    # Thirty prompts of unlike lengths: neighbours in length change places.
+    prompt = np.repeat(np.arange(30), np.arange(30) % 10 + 1)
+    x, y = mixed(len(prompt), 6, 3).astype(np.float32), mixed(len(prompt), 5, 4).astype(np.float32)
+    found = cka(dump("a", {0: x}, prompt), dump("b", {0: y}, prompt), "--pool", "mean", "--permutations", "30")
+    strata = similar_lengths(list(np.bincount(prompt)))
+    assert len(strata) == 3, strata
+    left, right = (np.array([v[prompt == q].mean(axis=0, dtype=np.float64) for q in range(30)]) for v in (x, y))
+    null = np.array([unbiased(left, right[drawn_order(30, strata, draw)]) for draw in range(30)])
+    close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, "null, pooled, in three strata")
 
 
 def check_refusals():
@@ -269,6 +332,8 @@ def check_refusals():
     np.save(os.path.join(FOLDER, "b", "hidden.0.npy"), np.asfortranarray(x[:3]))
     assert "ascontiguousarray" in refused(65, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "b"))
     assert "E-CKA-LAYERS" in refused(65, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "a"), "--role", "mlp")
+    text = refused(64, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "a"), "--bootstrap", "50")
+    assert "E-CKA-BOOTSTRAP" in text and "jackknife" in text and len(text.splitlines()) == 1, text
     assert "E-SELECTION" in refused(64, os.path.join(FOLDER, "a"), os.path.join(FOLDER, "a"), "--layers", "7")
 
 
@@ -280,20 +345,36 @@ def check_not_finite():
     close(found["cka"][[0, 2], 0], [1, 1], 1e-6, "beside what is not finite")
     assert np.isnan(found["cka"][1]).all() and np.isnan(found["cka"][:, 1]).all()
     assert np.isnan(found["adjacent"]).all()
+    assert "next layer" in found["reasons"][0] and "layers 1 of B" in found["reasons"][0], found["reasons"]
+
+
+def check_constant():
+    """Layers that do not vary have no CKA, and every row that misses a number says why."""
+    x, flat = RANDOM.standard_normal((40, 6)).astype(np.float32), np.full((40, 6), 0.1, dtype=np.float32)
+    prompt = np.repeat(np.arange(10), 4)
+    found = cka(dump("a", {0: x, 1: flat, 2: x}, prompt), dump("b", {0: x, 4: flat}, prompt), "--permutations", "5")
+    for name in ("cka", "cka_biased", "null_mean", "p", "ci_low", "se"):
+        assert np.isnan(found[name][1]).all() and np.isnan(found[name][:, 1]).all(), name
+        assert not np.isnan(found[name][[0, 2], 0]).any(), name
+    first, second, third = found["reasons"]
+    assert "next layer" in first and "layers 4 of B" in first and "this layer" not in first, first
+    assert "this layer" in second and "next layer" not in second, second
+    assert "4 of B" in third and "this layer" not in third, third
+    assert "stages" not in found["attributes"]
 
 
 def check_workers():
     """Shares of two workers, merged, are the single run; the same command again does nothing; other settings are refused."""
     layers = {layer: mixed(ROWS, 20, layer).astype(np.float32) for layer in range(7)}
     a, b = dump("a", layers, PROMPT), dump("b", {layer: layers[layer] for layer in (1, 5)}, PROMPT)
-    whole = cka(a, b, "--permutations", "10", "--bootstrap", "10", "--ram-budget", "60MiB")
+    whole = cka(a, b, "--permutations", "10", "--ram-budget", "60MiB")
     out = os.path.join(FOLDER, "shared.h5")
-    command = [VINDEX, "cka", a, b, "-o", out, "-q", "--permutations", "10", "--bootstrap", "10"]
+    command = [VINDEX, "cka", a, b, "-o", out, "-q", "--permutations", "10"]
     for worker in ("0/2", "1/2"):
         subprocess.run([*command, "--worker", worker], check=True)
     subprocess.run([VINDEX, "merge", out + ".parts", "-o", out, "-q"], check=True)
     with h5py.File(out, "r") as file:
-        for name in ("cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high"):
+        for name in ("cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "se"):
             close(file[name][()], whole[name], 1e-6, "workers, " + name)
         close(file["layer/adjacent_cka"][()][:-1], whole["adjacent"][:-1], 1e-6, "workers, adjacent")
     again = subprocess.run([part for part in command if part != "-q"], check=True, capture_output=True, text=True)
@@ -305,19 +386,20 @@ def check_workers():
 def check_noise():
     """256 rows of 2048 columns: the biased estimate is near f / (m + f + 1), the unbiased one near 0."""
     x, y = RANDOM.standard_normal((2, 256, 2048)).astype(np.float32)
-    found = cka(dump("a", {0: x}), dump("b", {0: y}), "--bootstrap", "0")
+    found = cka(dump("a", {0: x}), dump("b", {0: y}))
     print("noise:", {name: float(found[name][0, 0]) for name in ("cka", "cka_biased", "null_mean", "null_q95", "p")})
     close(found["cka_biased"], 2048 / (256 + 2048 + 1), 0.005, "noise, biased")
     assert abs(found["cka"][0, 0]) < 0.02 and abs(found["null_mean"][0, 0]) < 0.01 and found["p"][0, 0] > 0.01
     x, y = RANDOM.standard_normal((2, 2048, 64)).astype(np.float32)  # the other form
-    found = cka(dump("a", {0: x}), dump("b", {0: y}), "--bootstrap", "0", "--permutations", "20")
+    found = cka(dump("a", {0: x}), dump("b", {0: y}), "--permutations", "20")
     close(found["cka_biased"], 64 / (2048 + 64 + 1), 0.005, "noise of many rows, biased")
     assert abs(found["cka"][0, 0]) < 0.005
 
 
 def main():
     os.makedirs(FOLDER, exist_ok=True)
-    for check in (check_estimates, check_invariances, check_draws, check_pooling, check_refusals, check_not_finite, check_workers, check_noise):
+    for check in (check_estimates, check_invariances, check_draws, check_lengths, check_pooling, check_refusals, check_not_finite, check_constant, check_workers,
+                  check_noise):
         print(check.__name__)
         check()
     shutil.rmtree(FOLDER)

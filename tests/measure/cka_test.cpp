@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -162,9 +163,10 @@ TEST(CkaTest, ASideWithoutAKernelHasNoAlignment) {
 }
 
 TEST(CkaTest, DrawnOrdersArePermutationsAndUniform) {
+  const Strata all = {{0, 1, 2, 3, 4}};
   std::vector<int> first(5, 0);
   for (std::int64_t draw = 0; draw < 5000; ++draw) {
-    std::vector<std::int64_t> order = drawn_order(5, draw);
+    std::vector<std::int64_t> order = drawn_order(5, all, draw);
     ++first[static_cast<std::size_t>(order[0])];
     std::sort(order.begin(), order.end());
     ASSERT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
@@ -172,23 +174,25 @@ TEST(CkaTest, DrawnOrdersArePermutationsAndUniform) {
   for (const int count : first) {
     EXPECT_NEAR(count, 1000, 130);  // 4.5 standard deviations
   }
-  EXPECT_EQ(drawn_order(40, 3), drawn_order(40, 3));
-  EXPECT_NE(drawn_order(40, 3), drawn_order(40, 4));
-  EXPECT_TRUE(drawn_order(0, 0).empty());
-  EXPECT_EQ(drawn_order(1, 0), std::vector<std::int64_t>{0});
+  EXPECT_EQ(drawn_order(5, all, 3), drawn_order(5, all, 3));
+  EXPECT_TRUE(drawn_order(0, {}, 0).empty());
+  EXPECT_EQ(drawn_order(3, {}, 7), (std::vector<std::int64_t>{0, 1, 2}));
 }
 
-TEST(CkaTest, DrawnCountsAreTakesWithReplacement) {
-  double squares = 0.0;
-  for (std::int64_t draw = 0; draw < 2000; ++draw) {
-    const std::vector<std::int32_t> counts = drawn_counts(8, draw);
-    ASSERT_EQ(std::accumulate(counts.begin(), counts.end(), 0), 8);
-    for (const std::int32_t count : counts) {
-      squares += count * count;
-    }
+TEST(CkaTest, StrataKeepTheirPlacesAndAreIndependent) {
+  const Strata strata = {{0, 3}, {1, 2, 5}};
+  EXPECT_NEAR(std::exp(log_orders(strata)), 12.0, 1e-12);
+  std::map<std::vector<std::int64_t>, int> found;
+  for (std::int64_t draw = 0; draw < 6000; ++draw) {
+    const std::vector<std::int64_t> order = drawn_order(6, strata, draw);
+    ASSERT_EQ(order[4], 4);
+    ASSERT_EQ(std::set<std::int64_t>({order[0], order[3]}), std::set<std::int64_t>({0, 3}));
+    ++found[order];
   }
-  // E w^2 = 2 - 1/8 of a multinomial count.
-  EXPECT_NEAR(squares / 16000.0, 1.875, 0.03);
+  ASSERT_EQ(found.size(), 12U);
+  for (const auto& [order, count] : found) {
+    EXPECT_NEAR(count, 500, 100);  // 4.7 standard deviations
+  }
 }
 
 TEST(CkaTest, ANullCountsDrawsOfAtLeastTheValue) {
@@ -199,10 +203,6 @@ TEST(CkaTest, ANullCountsDrawsOfAtLeastTheValue) {
   EXPECT_DOUBLE_EQ(null_of_draws({0.1}, 0.1000001).p, 1.0);  // rounding
   EXPECT_TRUE(std::isnan(null_of_draws({}, 0.3).p));
   EXPECT_TRUE(std::isnan(null_of_draws({0.1}, std::nan("")).mean));
-  const DrawnInterval interval = interval_of_draws({0.0, 1.0});
-  EXPECT_NEAR(interval.low, 0.025, 1e-12);
-  EXPECT_NEAR(interval.high, 0.975, 1e-12);
-  EXPECT_TRUE(std::isnan(interval_of_draws({}).low));
 }
 
 }  // namespace

@@ -97,6 +97,16 @@ const std::vector<Damage>& damages() {
          set_element(f, "/ci_low", {0, 2}, 0.9);
        },
        "ci_low"},
+      {"IntervalElsewhere", FileSchema::kCka,
+       [](hid_t f) {
+         set_element(f, "/ci_low", {0, 1}, 0.905);
+       },
+       "do not hold cka"},
+      {"NegativeError", FileSchema::kCka,
+       [](hid_t f) {
+         set_element(f, "/se", {0, 1}, -0.1);
+       },
+       "not between 0"},
       {"MatchedIsNotTheMatrix", FileSchema::kCka,
        [](hid_t f) { set_element(f, "/matched/cka", {3}, 0.123); }, "/matched/cka"},
       {"StagesAreNotOfTheNeighbours", FileSchema::kCka,

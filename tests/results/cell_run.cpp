@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace vindex::results::testing {
@@ -154,6 +155,8 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
     for (std::size_t i = 0; i < cka.size(); ++i) {
       const double distance = std::abs(static_cast<double>(i) - static_cast<double>(index));
       cka[i] = 1.0 - 0.1 * distance;
+      row.arrays[cka_array("ci_low")].doubles[i] = cka[i] - 0.02;
+      row.arrays[cka_array("ci_high")].doubles[i] = std::min(1.0, cka[i] + 0.01);
     }
   }
   return row;

@@ -5,6 +5,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/results/activations_cells.hpp>
+#include <vindex/results/cka_cells.hpp>
+#include <vindex/results/export.hpp>
 #include <vindex/results/shown_cells.hpp>
 
 #include <gtest/gtest.h>
@@ -94,6 +96,49 @@ TEST(ShowCka, TellsOfDepthsAndStages) {
   ASSERT_TRUE(shown.stages.has_value());
   EXPECT_EQ(shown.stages->count, 1);
   EXPECT_NE(cells_text(shown, 80).find("stages of A: 1"), std::string::npos);
+}
+
+TEST(ShowCka, NamesTheLayersThatStagesEndWith) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  RunDescription run = cell_run(FileSchema::kCka, 8);
+  auto store = open_run_store(path, run, {}, false);
+  for (std::int64_t i = 0; i < 8; ++i) {
+    ResultRow row = cell_row(run, i);
+    row.cells[cka_cell("adjacent_cka")] =
+        i == 2 || i == 5 ? 0.3 : 0.95 + 0.001 * static_cast<double>(i);
+    row.cells[cka_cell("adjacent_cka_se")] = 0.01;
+    store->add(std::move(row));
+  }
+  store->publish_file();
+  const ShownCells shown = read_shown_cells(path);
+  EXPECT_EQ(shown.stages->count, 3);
+  EXPECT_EQ(shown.stage_breaks, (std::vector<std::int32_t>{2, 5}));
+  EXPECT_NE(cells_text(shown, 80).find("stages of A: 3 (breaks behind layers 2, 5)"),
+            std::string::npos);
+  EXPECT_EQ(Json::parse(cells_json(shown))["stages"]["breaks"], Json({2, 5}));
+}
+
+// Files of version 1.0 have no standard errors, and intervals that were drawn.
+TEST(ShowCka, OlderFilesAreReadAndHaveNoStages) {
+  const TestFolder folder;
+  const std::string path = folder / "old.h5";
+  RunDescription run = cell_run(FileSchema::kCka);
+  run.optional_columns.clear();
+  auto store = open_run_store(path, run, {}, false);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    ResultRow row = cell_row(run, i);
+    row.arrays[cka_array("ci_low")] = row.arrays[cka_array("ci_high")];
+    store->add(std::move(row));
+  }
+  store->publish_file();
+  EXPECT_TRUE(validate_file(path).empty());
+  const ShownCells shown = read_shown_cells(path);
+  EXPECT_FALSE(shown.stages.has_value());
+  EXPECT_EQ(shown.matched.size(), 21U);
+  EXPECT_NE(cells_text(shown, 80).find("stages of A: not known"), std::string::npos);
+  EXPECT_TRUE(Json::parse(cells_json(shown))["stages"].is_null());
+  EXPECT_NO_THROW(export_file(path, "csv", folder / "old.csv"));
 }
 
 }  // namespace

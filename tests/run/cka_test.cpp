@@ -1,8 +1,7 @@
-// CKA of tiles of layers: both forms and every blocking agree, draws have the law they should,
+// CKA of tiles of layers: both forms agree, with each other and with samples that lack a prompt,
 // plans fit their memory.
 #include "cka_fixture.hpp"
 #include "cka_plan.hpp"
-#include "draw_weights.hpp"
 
 #include <vindex/measure/cka.hpp>
 #include <vindex/measure/metrics.hpp>
@@ -27,11 +26,10 @@ measure::Backend& backend() {
   return *cpu;
 }
 
-CkaPlan plan_of(bool by_rows, std::int64_t rows, std::int64_t slab) {
+CkaPlan plan_of(bool by_rows, std::int64_t slab) {
   CkaPlan plan;
   plan.by_rows = by_rows;
   plan.slab = slab;
-  plan.block_rows = by_rows ? rows : slab;
   return plan;
 }
 
@@ -69,125 +67,87 @@ Values related(std::int64_t groups, std::int64_t size, std::int64_t cols, std::u
   return out;
 }
 
-void expect_near(const std::vector<double>& found, const std::vector<double>& wanted) {
+void expect_near(const std::vector<double>& found, const std::vector<double>& wanted,
+                 double bound = 1e-6) {
   ASSERT_EQ(found.size(), wanted.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_NEAR(found[i], wanted[i], 1e-6) << i;
+    EXPECT_NEAR(found[i], wanted[i], bound) << i;
   }
+}
+
+void expect_near(const Estimate& found, const Estimate& wanted) {
+  EXPECT_NEAR(found.cka, wanted.cka, 1e-6);
+  expect_near(found.without, wanted.without, 3e-6);
 }
 
 TEST(CkaTileTest, FormsAndBlocksAgree) {
   const std::int64_t rows = 90;
   MemoryDump a(rows, {noise(rows, 12, 1), related(30, 3, 20, 0, 1, 1.0), noise(rows, 7, 2)});
   MemoryDump b(rows, {related(30, 3, 16, 0, 2, 1.0), noise(rows, 31, 3)});
-  std::vector<RowRun> groups = {{0, 11}, {11, 1}, {12, 30}, {42, 7}, {49, 41}};
-  const TileDraws draws{groups, 7, 7};
-  const TileResult whole = tile_of(plan_of(true, rows, rows), a, b, draws);
-  EXPECT_GT(whole.pairs[2].cka, 0.2);
+  const std::vector<RowRun> groups = {{0, 11}, {11, 1}, {12, 30}, {42, 7}, {49, 11}, {60, 30}};
+  const measure::Strata strata = {{0, 4}, {2, 5}};
+  const TileDraws draws{groups, &strata, 7, true};
+  const TileResult whole = tile_of(plan_of(true, rows), a, b, draws);
+  EXPECT_GT(whole.pairs[2].estimate.cka, 0.2);
   for (const std::int64_t slab : {17, 64, 90}) {
-    const TileResult other = tile_of(plan_of(false, rows, slab), a, b, draws);
-    expect_near({other.adjacent[0], other.adjacent[1]}, {whole.adjacent[0], whole.adjacent[1]});
-    EXPECT_TRUE(std::isnan(other.adjacent[2]));
+    const TileResult other = tile_of(plan_of(false, slab), a, b, draws);
+    expect_near(other.adjacent[0], whole.adjacent[0]);
+    expect_near(other.adjacent[1], whole.adjacent[1]);
+    EXPECT_TRUE(std::isnan(other.adjacent[2].cka));
     for (std::size_t i = 0; i < whole.pairs.size(); ++i) {
-      EXPECT_NEAR(other.pairs[i].cka, whole.pairs[i].cka, 1e-6);
+      expect_near(other.pairs[i].estimate, whole.pairs[i].estimate);
       EXPECT_NEAR(other.pairs[i].biased, whole.pairs[i].biased, 1e-6);
       expect_near(other.pairs[i].permuted, whole.pairs[i].permuted);
-      expect_near(other.pairs[i].resampled, whole.pairs[i].resampled);
     }
   }
 }
 
-// A permutation of rows leaves no trace in expectation: sums over off-diagonals of U-centred
-// matrices are 0. A hundred draws say what a thousand do.
-TEST(CkaTileTest, ThePermutationNullIsThatOfAThousandDraws) {
-  const std::int64_t rows = 48;
-  MemoryDump a(rows, {noise(rows, 10, 11)});
-  MemoryDump b(rows, {noise(rows, 10, 12), related(48, 1, 10, 3, 0, 1.0)});
-  const std::vector<RowRun> groups = equal_groups(rows, 1);
-  const TileResult found = tile_of(plan_of(true, rows, rows), a, b, {groups, 1000, 0});
-  for (const TilePair& pair : found.pairs) {
-    ASSERT_EQ(pair.permuted.size(), 1000U);
-    const double mean = std::accumulate(pair.permuted.begin(), pair.permuted.end(), 0.0) / 1000.0;
-    double squares = 0.0;
-    for (const double draw : pair.permuted) {
-      squares += (draw - mean) * (draw - mean);
-    }
-    const double deviation = std::sqrt(squares / 999.0);
-    EXPECT_LT(std::abs(mean), 4.0 * deviation / std::sqrt(1000.0));
-    const measure::DrawnNull all = measure::null_of_draws(pair.permuted, pair.cka);
-    const measure::DrawnNull some =
-        measure::null_of_draws({pair.permuted.begin(), pair.permuted.begin() + 100}, pair.cka);
-    EXPECT_NEAR(some.q95, all.q95, deviation);
-    EXPECT_NEAR(some.p, all.p, 0.2);
+/// The rows that are not of `group`.
+Values without(const Values& values, std::int64_t cols, RowRun group) {
+  Values out(values.begin(), values.begin() + group.first * cols);
+  out.insert(out.end(), values.begin() + (group.first + group.count) * cols, values.end());
+  return out;
+}
+
+// What is left is compared anew: prompts of one row and of many, one that lies in several pieces
+// of the form of features.
+TEST(CkaTileTest, EstimatesWithoutAGroupAreThoseOfTheRest) {
+  constexpr std::int64_t kRows = 620;
+  const std::vector<RowRun> groups = {{0, 1}, {1, 3}, {4, 40}, {44, 1}, {45, 560}, {605, 15}};
+  const Values x = related(kRows, 1, 9, 5, 1, 1.0);
+  const Values y = related(kRows, 1, 6, 5, 2, 1.0);
+  MemoryDump a(kRows, {x}), b(kRows, {y});
+  const TileResult by_rows = tile_of(plan_of(true, kRows), a, b, {groups, nullptr, 0, true});
+  const TileResult by_features = tile_of(plan_of(false, 100), a, b, {groups, nullptr, 0, true});
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::int64_t left = kRows - groups[g].count;
+    MemoryDump a_left(left, {without(x, 9, groups[g])}), b_left(left, {without(y, 6, groups[g])});
+    const double wanted = tile_of(plan_of(true, left), a_left, b_left, {groups, nullptr, 0, false})
+                              .pairs.front()
+                              .estimate.cka;
+    EXPECT_NEAR(by_rows.pairs.front().estimate.without[g], wanted, 2e-6) << g;
+    EXPECT_NEAR(by_features.pairs.front().estimate.without[g], wanted, 2e-6) << g;
   }
 }
 
-// Of independent layers p is uniform: few are small, few are large.
-TEST(CkaTileTest, PIsUniformWithoutRelation) {
-  const std::int64_t rows = 40;
-  std::vector<Values> left, right;
-  for (std::uint64_t i = 0; i < 8; ++i) {
-    left.push_back(related(20, 2, 6, 50 + i, 1, 0.0));
-    right.push_back(related(20, 2, 6, 80 + i, 2, 0.0));
-  }
-  MemoryDump a(rows, left), b(rows, right);
-  const TileResult found = tile_of(plan_of(true, rows, rows), a, b, {equal_groups(20, 2), 99, 0});
-  int small = 0;
-  int below_half = 0;
-  for (const TilePair& pair : found.pairs) {
-    const double p = measure::null_of_draws(pair.permuted, pair.cka).p;
-    small += p <= 0.05 ? 1 : 0;
-    below_half += p <= 0.5 ? 1 : 0;
-  }
-  EXPECT_LE(small, 10);  // of 64; 3.2 expected
-  EXPECT_NEAR(below_half, 32, 16);
-}
-
-// Intervals of the bootstrap over 60 samples of 36 prompts: they hold the mean of the estimates
-// about as often as they say, and their draws lie about the estimate. Counting copies of a row as
-// other rows would shift them up by several hundredths.
-TEST(CkaTileTest, TheBootstrapCoversAndIsNotShifted) {
-  constexpr std::int64_t kGroups = 36, kSize = 3;
-  constexpr std::uint64_t kSamples = 60;
-  for (const double strength : {1.0, 0.35}) {
-    std::vector<double> estimates;
-    std::vector<measure::DrawnInterval> intervals;
-    double shift = 0.0;
-    for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-      MemoryDump a(kGroups * kSize, {related(kGroups, kSize, 8, sample, 1, strength)});
-      MemoryDump b(kGroups * kSize, {related(kGroups, kSize, 8, sample, 2, strength)});
-      const TileResult found = tile_of(plan_of(true, kGroups * kSize, kGroups * kSize), a, b,
-                                       {equal_groups(kGroups, kSize), 0, 100});
-      const TilePair& pair = found.pairs.front();
-      estimates.push_back(pair.cka);
-      intervals.push_back(measure::interval_of_draws(pair.resampled));
-      shift +=
-          std::accumulate(pair.resampled.begin(), pair.resampled.end(), 0.0) / 100.0 - pair.cka;
+// A feature that only one row has is additive: off the diagonal nothing is left of its kernel but
+// rounding, and so no alignment.
+TEST(CkaTileTest, LayersWithoutAKernelHaveNoAlignment) {
+  constexpr std::int64_t kRows = 200;
+  Values one(kRows * 3, 2.5F);
+  one[30] = 1000.0F;
+  MemoryDump a(kRows, {Values(kRows * 2, 0.1F), one, noise(kRows, 5, 3)});
+  MemoryDump b(kRows, {noise(kRows, 4, 1)});
+  for (const bool by_rows : {true, false}) {
+    const TileResult found =
+        tile_of(plan_of(by_rows, 64), a, b, {equal_groups(20, 10), nullptr, 0, true});
+    for (const std::size_t layer : {0U, 1U}) {
+      EXPECT_TRUE(std::isnan(found.pairs[layer].estimate.cka)) << by_rows << layer;
+      EXPECT_TRUE(std::isnan(found.pairs[layer].biased)) << by_rows << layer;
+      EXPECT_TRUE(std::isnan(found.adjacent[layer].cka)) << by_rows << layer;
     }
-    const double mean = std::accumulate(estimates.begin(), estimates.end(), 0.0) / double{kSamples};
-    int covered = 0;
-    for (const measure::DrawnInterval& interval : intervals) {
-      covered += interval.low <= mean && mean <= interval.high ? 1 : 0;
-    }
-    EXPECT_GE(covered, 47) << strength;  // of 60
-    EXPECT_LT(std::abs(shift / double{kSamples}), 0.006) << strength;
+    EXPECT_FALSE(std::isnan(found.pairs[2].estimate.cka));
   }
-}
-
-TEST(DrawWeightsTest, PairsOfAGroupCountOncePerCopy) {
-  const std::vector<RowRun> groups = {{0, 2}, {2, 1}};
-  DrawWeights weights;
-  for (std::int64_t draw = 0; weights.of_row != std::vector<float>{2, 2, 0}; ++draw) {
-    weights = drawn_weights(groups, draw);
-    ASSERT_LT(draw, 100);
-  }
-  const std::vector<float> block = {0, 3, 5, 3, 0, 7, 5, 7, 0};
-  std::vector<float> out(9);
-  EXPECT_EQ(weigh_block(block, weights, {0, 3}, {0, 3}, out.data()), 2.0 * 9.0 * 2.0);
-  EXPECT_EQ(out, (std::vector<float>{0, 6, 0, 6, 0, 0, 0, 0, 0}));
-  weights.of_row = {1, 1, 3};
-  const std::vector<float> corner = {5, 7};  // rows 0 and 1 beside row 2
-  EXPECT_EQ(weigh_block(corner, weights, {0, 2}, {2, 1}, nullptr), 3.0 * 25.0 + 3.0 * 49.0);
 }
 
 TEST(ActivationRowsTest, RowsComeInAnyOrderAndPooled) {
@@ -226,6 +186,50 @@ TEST(LayerSumsTest, MeansAndNormsOfCentredRows) {
   }
 }
 
+// Where one prompt has all the variation, nothing is left without it, whatever rounding says.
+TEST(CkaTileTest, WithoutTheOnlyVariationThereIsNoError) {
+  constexpr std::int64_t kRows = 24;
+  Values x(kRows * 5, 0.1F);
+  for (std::size_t i = 40; i < 60; ++i) {
+    x[i] = static_cast<float>(normal(9, i));
+  }
+  MemoryDump a(kRows, {x}), b(kRows, {noise(kRows, 4, 1)});
+  for (const bool by_rows : {true, false}) {
+    const Estimate found =
+        tile_of(plan_of(by_rows, 64), a, b, {equal_groups(6, 4), nullptr, 0, true})
+            .pairs.front()
+            .estimate;
+    EXPECT_FALSE(std::isnan(found.cka)) << by_rows;
+    for (std::size_t g = 0; g < 6; ++g) {
+      EXPECT_EQ(std::isnan(found.without[g]), g == 2) << by_rows << g;
+    }
+  }
+}
+
+// CKA knows no scale: activations that square beyond float32, and below it.
+TEST(CkaTileTest, ScalesDoNotCount) {
+  constexpr std::int64_t kRows = 60;
+  const Values x = related(20, 3, 9, 5, 1, 1.0);
+  const Values y = related(20, 3, 6, 5, 2, 1.0);
+  for (const bool by_rows : {true, false}) {
+    const auto measured = [&](float by) {
+      Values scaled = x;
+      std::for_each(scaled.begin(), scaled.end(), [&](float& value) { value *= by; });
+      MemoryDump a(kRows, {scaled}), b(kRows, {y});
+      const measure::Strata strata = {{0, 1, 2, 3, 4, 5}};
+      return tile_of(plan_of(by_rows, 20), a, b, {equal_groups(20, 3), &strata, 3, true})
+          .pairs.front();
+    };
+    const TilePair plain = measured(1.0F);
+    for (const float by : {0x1p100F, 0x1p-100F}) {
+      const TilePair scaled = measured(by);
+      expect_near(scaled.estimate, plain.estimate);
+      EXPECT_NEAR(scaled.biased, plain.biased, 1e-6);
+      expect_near(scaled.permuted, plain.permuted);
+    }
+  }
+}
+
 std::uint64_t products_bytes(const measure::InnerProductShape& shape) {
   return backend().inner_product_memory(shape).host;
 }
@@ -239,10 +243,11 @@ TEST(CkaPlanTest, FewRowsTakeGramMatricesAndManyTakeFeatures) {
                  .width_a = 2048,
                  .width_b = 4096,
                  .permutations = 100,
-                 .resamples = 100};
+                 .groups = 256};
   EXPECT_TRUE(plan_cka(shape, 2, products_bytes, 8 * kGiB).by_rows);
   shape.rows = 100'000;
-  shape.permutations = shape.resamples = 0;
+  shape.permutations = 0;
+  shape.group_pairs = 256 * 390 * 390;
   const CkaPlan many = plan_cka(shape, 2, products_bytes, 8 * kGiB);
   EXPECT_FALSE(many.by_rows);
   EXPECT_LE(many.memory_bytes, 8 * kGiB);
@@ -275,10 +280,15 @@ TEST(CkaPlanTest, ThePlanSaysWhatDrawsCost) {
                        .layers_b = 1,
                        .width_a = 4096,
                        .width_b = 4096,
-                       .permutations = 10};
+                       .permutations = 10,
+                       .groups = 256,
+                       .group_pairs = 256 * 390 * 390};
   const CkaPlan plan = plan_cka(shape, 2, products_bytes, 8 * kGiB);
   EXPECT_NEAR(plan.cost.estimate, 2e5 * 4096.0 * 4096.0, 1e9);  // one product, two triangles
   EXPECT_NEAR(plan.cost.permutations, 1e6 * 4096.0 * 4096.0, 1e9);
+  // A product with the rows, for the pair and for each layer with itself; rows of a prompt.
+  EXPECT_NEAR(plan.cost.jackknife, (1.00256 * 3e5 + 256 * 390 * 390 / 4096.0) * 4096.0 * 4096.0,
+              1e9);
   EXPECT_NE(plan_text(shape, plan).find("34 TFLOP for 10 permutations"), std::string::npos)
       << plan_text(shape, plan);
 }

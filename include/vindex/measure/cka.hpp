@@ -1,6 +1,5 @@
 // Owns linear centred kernel alignment of two sets of activations over the same n rows as
-// arithmetic on sums: the unbiased and the biased estimator, the draws of its null and of its
-// bootstrap.
+// arithmetic on sums: the unbiased and the biased estimator, and the draws of its null.
 //
 // X [n, d], Y [n, e], columns centred; K = X X^T, L = Y Y^T; k_i = K_ii, l_i = L_ii.
 // Biased:   ||X^T Y||_F^2 / (||X^T X||_F ||Y^T Y||_F)           (Kornblith et al. 2019)
@@ -12,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace vindex::measure {
@@ -38,12 +38,19 @@ double u_centring_term(std::int64_t rows, double row_norm, double trace);
 /// no kernel: `left` or `right` not positive or not finite.
 double alignment(double product, double left, double right);
 
-/// Order of `count` things in draw `draw`: Fisher and Yates with Philox numbers of a fixed key, the
-/// same in every run.
-std::vector<std::int64_t> drawn_order(std::int64_t count, std::int64_t draw);
+/// Things that may change places: numbers of the members of each stratum, ascending.
+using Strata = std::vector<std::vector<std::int64_t>>;
 
-/// How often each of `count` things is taken in `count` takes with replacement in draw `draw`.
-std::vector<std::int32_t> drawn_counts(std::int64_t count, std::int64_t draw);
+/// Natural logarithm of the number of orders that keep every thing within its stratum.
+double log_orders(const Strata& strata);
+
+/// Orders below which a null of permutations says nothing: with fewer, p cannot reach 0.05.
+inline constexpr double kLeastOrders = 20.0;
+
+/// Which of `count` things stands at each place in draw `draw`: those of a stratum in a random
+/// order on the places of that stratum (Fisher and Yates with Philox numbers of a fixed key, the
+/// same in every run), a thing of no stratum where it was.
+std::vector<std::int64_t> drawn_order(std::int64_t count, const Strata& strata, std::int64_t draw);
 
 /// Null of `value` from its draws: mean, 95 % quantile, and (1 + draws of at least the value) /
 /// (1 + draws), where what lies below it by rounding (1e-6) counts as equal. NaN without draws or
@@ -54,12 +61,5 @@ struct DrawnNull {
   double p = 0.0;
 };
 DrawnNull null_of_draws(std::vector<double> draws, double value);
-
-/// 2.5 % and 97.5 % quantiles of the draws that are numbers; NaN without any.
-struct DrawnInterval {
-  double low = 0.0;
-  double high = 0.0;
-};
-DrawnInterval interval_of_draws(std::vector<double> draws);
 
 }  // namespace vindex::measure

@@ -20,16 +20,26 @@ struct DepthMatch {
 /// of n layers is d (n - 1), rounded to the nearest, halves up. Nothing where a side has no layer.
 std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b);
 
-/// How many stages layers fall into, and by which threshold.
-struct Stages {
-  std::int64_t count = 1;
-  double median = 0.0;
-  double mad = 0.0;        ///< median absolute deviation from the median
-  double threshold = 0.0;  ///< median - 3 x 1.4826 x mad
+/// Similarity of a layer and the next one, with its standard error (measure/jackknife.hpp).
+struct Adjacent {
+  double value = 0.0;
+  double error = 0.0;
 };
 
-/// 1 + the number of `adjacent` values (similarity of a layer and the next one) below the
-/// threshold; 1 where the MAD is 0. Nothing where there is no value. NaN is left out.
-std::optional<Stages> count_stages(const std::vector<double>& adjacent);
+/// How many stages layers fall into, and by which thresholds.
+struct Stages {
+  std::int64_t count = 1;           ///< 1 + breaks
+  std::vector<std::size_t> breaks;  ///< positions whose value is a break, ascending
+  double median = 0.0;
+  double mad = 0.0;        ///< median absolute deviation from the median, without the first breaks
+  double threshold = 0.0;  ///< median - 3 x 1.4826 x mad: what every break is below at least
+};
+
+/// A position breaks where its value lies below
+///   median - max(3 x 1.4826 x MAD, 3 x its own standard error):
+/// below the others by more than they scatter, and by more than it is known. Breaks widen the MAD
+/// that is to find them, so it is taken again without those that it found, once. Nothing where
+/// there is no value, or where one of them or its error is NaN.
+std::optional<Stages> count_stages(const std::vector<Adjacent>& adjacent);
 
 }  // namespace vindex::measure

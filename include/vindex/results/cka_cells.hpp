@@ -7,19 +7,23 @@
 #include <vindex/results/cell_table.hpp>
 
 #include <array>
+#include <string>
+#include <vector>
 
 namespace vindex::results {
 
 inline constexpr std::array<ScaleColumn, 1> kCkaScales = {
     {{"layers_b", "number of the layer of B"}}};
 
-inline constexpr std::array<CellColumn, 3> kCkaCells = {{
+inline constexpr std::array<CellColumn, 4> kCkaCells = {{
     {"best_layer_b", "layer of B with the largest CKA", true, kNotNegative},
     {"best_cka", "that CKA", false, kCosineRange},
     {"adjacent_cka", "unbiased CKA of this layer and the next one of A", false, kCosineRange},
+    {"adjacent_cka_se", "its standard error, by the delete-one-prompt jackknife", false,
+     kNotNegative, Presence::kOptional},
 }};
 
-inline constexpr std::array<ArrayColumn, 7> kCkaArrays = {{
+inline constexpr std::array<ArrayColumn, 8> kCkaArrays = {{
     {"cka",
      "linear CKA by the unbiased estimator of HSIC, features centred",
      {"layers_b"},
@@ -45,11 +49,24 @@ inline constexpr std::array<ArrayColumn, 7> kCkaArrays = {{
      {"layers_b"},
      false,
      kShareRange},
-    {"ci_low", "2.5 % quantile of the bootstrap", {"layers_b"}, false, kCosineRange},
-    {"ci_high", "97.5 % quantile of the bootstrap", {"layers_b"}, false, kCosineRange},
+    {"ci_low",
+     "lower end of the 95 % interval, by the delete-one-prompt jackknife",
+     {"layers_b"},
+     false,
+     kCosineRange},
+    {"ci_high", "its upper end", {"layers_b"}, false, kCosineRange},
+    {"se",
+     "standard error of cka, by the delete-one-prompt jackknife",
+     {"layers_b"},
+     false,
+     kNotNegative,
+     Presence::kOptional},
 }};
 
 inline constexpr CellTable kCkaTable = {kCkaCells, kCkaArrays, kCkaScales};
+
+/// What version 1.1 of the schema added; every new file has it.
+inline std::vector<std::string> added_cka_columns() { return {"adjacent_cka_se", "se"}; }
 
 consteval std::size_t cka_cell(std::string_view name) { return number_in(kCkaCells, name); }
 consteval std::size_t cka_array(std::string_view name) { return number_in(kCkaArrays, name); }

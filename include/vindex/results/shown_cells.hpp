@@ -47,6 +47,7 @@ struct ShownCells {
   std::vector<ShownRow> rows;         ///< the selected ones, in the file's order
   std::vector<MatchedLayer> matched;  ///< of kCka
   std::optional<measure::Stages> stages;
+  std::vector<std::int32_t> stage_breaks;  ///< layers of A that a stage ends with
 };
 
 /// Reads the state of a run at `path`: the published file, its parts, or both. Errors:

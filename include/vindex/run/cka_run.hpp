@@ -16,7 +16,7 @@ struct CkaSettings {
   std::string pool;                ///< "mean" or "last": one row for each prompt; empty: tokens
   std::string layers_a, layers_b;  ///< as --layers; empty: all
   std::int32_t permutations = 100;
-  std::int32_t bootstrap = 100;
+  bool interval = true;  ///< se, ci_low, ci_high and stages, by the jackknife
   /// Output, back end, threads, memory, reading, worker, restart and command; the rest is unused.
   RunSettings run;
 };
