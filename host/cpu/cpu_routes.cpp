@@ -27,8 +27,10 @@ namespace {
 constexpr int kSafeExponent = 30;
 
 /// Puts exact sums of squares on the diagonal, and takes the bias that they show out of the other
-/// entries: it is that of sums of one sign, so it is in full where two lines are nearly parallel,
-/// and their small difference lives by its being equal.
+/// entries by their squared cosine: it is that of sums of one sign, so it is in full where two
+/// lines are nearly parallel, and their small difference lives by its being equal. Sums of both
+/// signs stay small while they grow and have none; taking it from them too would be an error of its
+/// own, the same multiple of every entry off the diagonal.
 void set_diagonal(WorkArray<double>& norms, float* gram) {
   const std::int64_t p = norms.size();
   WorkArray<double>& share = norms;  // becomes half the relative bias, once the sum is placed
@@ -40,9 +42,13 @@ void set_diagonal(WorkArray<double>& norms, float* gram) {
     share[i] = rounded > 0.0 && std::isfinite(exact) ? 0.5 * (exact / rounded - 1.0) : 0.0;
   }
   for (std::int64_t j = 0; j < p; ++j) {
+    const auto own = static_cast<double>(gram[j * p + j]);
     for (std::int64_t i = 0; i < j; ++i) {
       const auto entry = static_cast<double>(gram[j * p + i]);
-      gram[j * p + i] = static_cast<float>(entry + entry * (share[i] + share[j]));
+      const double norms_squared = own * static_cast<double>(gram[i * p + i]);
+      const double cosine_squared =
+          norms_squared > 0.0 ? std::min(1.0, entry * entry / norms_squared) : 0.0;
+      gram[j * p + i] = static_cast<float>(entry + entry * cosine_squared * (share[i] + share[j]));
     }
   }
 }
@@ -170,6 +176,7 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   const Stopwatch watch(report.seconds_eigen);
   const double norm_squared = symmetric_norm_squared(gram.data(), p);
   found.gram_norm_squared = std::ldexp(norm_squared, -4 * change.scale_exponent);
+  const DiagonalNorms diagonal = diagonal_norms(gram.data(), p);
   const std::int64_t left = drop_zero_columns(gram.data(), p);
   if (left == 0) {
     found.sigma.assign(static_cast<std::size_t>(p), 0.0);
@@ -190,6 +197,8 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
       left, plan.long_side,
       {.sum_squares = reader.moments().sum_squares,
        .gram_norm_squared = found.gram_norm_squared,
+       .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, -4 * change.scale_exponent),
+       .largest_diagonal = std::ldexp(diagonal.largest, -2 * change.scale_exponent),
        .passes_norm_squared = std::ldexp(passes, -4 * change.scale_exponent)});
   const bool converged = solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace);
   take_eigenvalues({.eigenvalues = {d.data(), static_cast<std::size_t>(left)},

@@ -9,23 +9,49 @@ namespace {
 constexpr double kAlone = 10.0;
 constexpr double kTogether = 4.0;
 constexpr double kOwnRoundings = 4.0;
+/// Of `lone` and of `repeated`: twice what occurs (docs/sigma-error.md).
+constexpr double kLone = 8.0;
+constexpr double kRepeated = 4.0;
 /// Of the largest eigenvalue, by the float64 stages behind every reduction, and by the bias of a
 /// float64 diagonal.
 constexpr double kFloor = 12.0 * 0x1p-52;
+/// The same of a value itself, times the root of the order.
+constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMostRounds = 8;
 constexpr double kPassWidth = 32.0;
 /// A cluster of more than this share of all values makes rounding less than random.
 constexpr double kLargeCluster = 0.125;
 
-double error_of_cluster(std::int64_t others, double entry) {
-  return entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others)));
+double error_of_cluster(std::int64_t others, const Rounding& rounding) {
+  return std::hypot(rounding.entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others))),
+                    kLone * rounding.lone);
+}
+
+double own_error(std::size_t p, const Rounding& rounding) {
+  return kOwnRoundings * rounding.relative + kRepeated * rounding.repeated +
+         kOwnFloor * std::sqrt(static_cast<double>(p));
+}
+
+/// In what share the diagonal of a p x p Gram holds the spread of its eigenvalues, less what it
+/// holds of it for eigenvectors in random directions: 2/p on average, and by draw up to twice
+/// that.
+double diagonal_share(double p, double unit, const GramNorms& norms) {
+  constexpr double kOfRandomDirections = 4.0;
+  const double flat = norms.sum_squares * norms.sum_squares / p;
+  const double spread = norms.gram_norm_squared - flat;
+  if (!(spread > 4.0 * unit * norms.gram_norm_squared)) {
+    return 1.0;  // a multiple of the identity but for rounding: any directions are eigenvectors
+  }
+  const double share = (norms.diagonal_norm_squared - flat) / spread;
+  return std::clamp(share - kOfRandomDirections / p, 0.0, 1.0);
 }
 
 /// How many other values of `lambda` (descending) E mixes with the one at `i`.
-std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i, double entry) {
+std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i,
+                        const Rounding& rounding) {
   std::int64_t others = 0;
   for (int round = 0; round < kMostRounds; ++round) {
-    const double window = error_of_cluster(others, entry);
+    const double window = error_of_cluster(others, rounding);
     const double top = lambda[i] + window;
     const double bottom = lambda[i] - window;
     const auto first = std::partition_point(lambda.begin(), lambda.end(),
@@ -51,23 +77,24 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
   }
   std::vector<std::int64_t> others;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
-    others.push_back(mixed_with(lambda, i, rounding.entry));
+    others.push_back(mixed_with(lambda, i, rounding));
   }
   const std::int64_t most = others.empty() ? 0 : *std::max_element(others.begin(), others.end());
   const double share = static_cast<double>(most) / static_cast<double>(lambda.size());
   std::vector<double> errors;
+  const bool is_everywhere = share > kLargeCluster;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
-    const bool is_everywhere = share > kLargeCluster;
-    errors.push_back(error_of_cluster(is_everywhere ? most : others[i], rounding.entry) +
+    const std::int64_t mixed = is_everywhere ? most : others[i];
+    errors.push_back(error_of_cluster(mixed, rounding) +
                      (is_everywhere ? kOwnRoundings * share * rounding.relative * lambda[0] : 0.0) +
-                     kOwnRoundings * rounding.relative * lambda[i] + kFloor * lambda[0]);
+                     own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
   }
   return errors;
 }
 
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
-  return error_of_cluster(p, rounding.entry) +
-         (kOwnRoundings * rounding.relative + kFloor) * largest * largest;
+  return error_of_cluster(p, rounding) +
+         (own_error(static_cast<std::size_t>(p), rounding) + kFloor) * largest * largest;
 }
 
 double root_error(double s, double error) {
@@ -86,8 +113,13 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
       0.6 * arithmetic.unit * std::sqrt(pieces * norms.gram_norm_squared) / order;
   const double reduction =
       2.8 * arithmetic.reduction_unit * std::sqrt(norms.passes_norm_squared) / order;
+  const double unit = std::max(arithmetic.unit, arithmetic.reduction_unit);
+  const double lines = std::sqrt(diagonal_share(order, arithmetic.unit, norms));
+  const double passes = std::max(order / kPassWidth, 1.0);
   return {.entry = std::sqrt(products * products + additions * additions + reduction * reduction),
-          .relative = std::max(arithmetic.unit, arithmetic.reduction_unit)};
+          .relative = unit,
+          .lone = lines * unit * norms.largest_diagonal,
+          .repeated = lines * unit * std::sqrt(passes)};
 }
 
 double passes_norm_squared(std::int64_t p, double gram_norm_squared) {

@@ -133,8 +133,8 @@ BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Carver& me
     : values(memory.take<double>(batch * task.p())),
       failed(memory.take<int>(batch)),
       exponents(memory.take<std::int32_t>(batch)),
-      zero_rows(memory.take<std::int64_t>(batch)),
       gram_facts(memory.take<GramFacts>(batch)),
+      diagonal_facts(memory.take<DiagonalFacts>(batch)),
       symmetric_facts(memory.take<SymmetricFacts>(batch)),
       moments(memory.take<RawMoments>(batch * task.chunk_count())),
       passes(memory.take<double>(batch)) {}

@@ -57,8 +57,8 @@ struct BatchResults {
   double* values;  ///< [batch][p], eigenvalues
   int* failed;
   std::int32_t* exponents;
-  std::int64_t* zero_rows;
   GramFacts* gram_facts;            ///< of the float32 Gram
+  DiagonalFacts* diagonal_facts;    ///< of the float32 Gram, in its units
   SymmetricFacts* symmetric_facts;  ///< of the float64 Gram
   RawMoments* moments;              ///< [batch][chunk_count]
   double* passes;                   ///< of the two-stage routes: sum_passes() of each band

@@ -138,8 +138,8 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
     form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
                  phase.gram_workspace_bytes, results.gram_facts + first);
     const StageClock::Span span(eigen_clock_, stream());
-    count_zero_rows(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
-                    results.zero_rows + first, stream());
+    find_diagonal_facts(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
+                        results.diagonal_facts + first, stream());
     two_stage_values(kernels_, plan, phase.grams, phase.solver, lane_.solver.blas.get(),
                      {results.values + first * task_.p(), results.failed + first,
                       results.exponents + first, results.passes + first},
@@ -298,22 +298,28 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
   exponents_.assign(count, 0);
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_float32 = route.is_float32();
-    exponents_[i] = results.exponents[i] + (is_float32 ? 2 * results.gram_facts[i].exponent : 0);
+    const int unit = is_float32 ? 2 * results.gram_facts[i].exponent : 0;
+    exponents_[i] = results.exponents[i] + unit;
+    const DiagonalFacts& diagonal =
+        is_float32 ? results.diagonal_facts[i] : results.symmetric_facts[i].diagonal;
     measure::take_eigenvalues(
         {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
                          static_cast<std::size_t>(task_.p())},
          .exponent = exponents_[i],
-         .zero_rows = is_float32 ? results.zero_rows[i] : results.symmetric_facts[i].zero_rows,
+         .zero_rows = diagonal.zero_rows,
          .failed = results.failed[i] != 0},
         found[i]);
     // The library does not say what its reduction went through.
     const double passes = route.solver == SolverChoice::kTwoStage
                               ? std::ldexp(results.passes[i], 2 * exponents_[i])
                               : measure::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
-    found[i].rounding = measure::gram_rounding(arithmetic_of(route), task_.p(), task_.n(),
-                                               {.sum_squares = found[i].moments.sum_squares,
-                                                .gram_norm_squared = found[i].gram_norm_squared,
-                                                .passes_norm_squared = passes});
+    found[i].rounding = measure::gram_rounding(
+        arithmetic_of(route), task_.p(), task_.n(),
+        {.sum_squares = found[i].moments.sum_squares,
+         .gram_norm_squared = found[i].gram_norm_squared,
+         .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, 2 * unit),
+         .largest_diagonal = std::ldexp(diagonal.largest, unit),
+         .passes_norm_squared = passes});
   }
   return found;
 }

@@ -17,18 +17,29 @@ constexpr int kThreads = 256;
 /// What one tile adds.
 struct TileFacts {
   double norm_squared;
-  std::int64_t zero_rows;
+  DiagonalFacts diagonal;
   std::int64_t nonfinite;
 };
+constexpr std::size_t kFactsBytes = kThreads * sizeof(TileFacts);
 
 std::int64_t tiles_of(std::int64_t p) { return ceil_divide(p, kTile); }
 std::int64_t tile_pairs_of(std::int64_t p) { return tiles_of(p) * (tiles_of(p) + 1) / 2; }
 
 __device__ void add(TileFacts& a, const TileFacts& b) {
   a.norm_squared += b.norm_squared;
-  a.zero_rows += b.zero_rows;
+  a.diagonal.zero_rows += b.diagonal.zero_rows;
+  a.diagonal.norm_squared += b.diagonal.norm_squared;
+  a.diagonal.largest = fmax(a.diagonal.largest, b.diagonal.largest);
   a.nonfinite += b.nonfinite;
 }
+
+__device__ void add_diagonal(DiagonalFacts& facts, double entry) {
+  facts.zero_rows += entry == 0.0 ? 1 : 0;
+  facts.norm_squared += entry * entry;
+  facts.largest = fmax(facts.largest, entry);
+}
+
+__device__ TileFacts no_facts() { return {0.0, {0, 0.0, 0.0}, 0}; }
 
 /// Sum over the block in thread 0, in one order; `shared` holds a TileFacts per thread.
 __device__ TileFacts block_sum(const TileFacts& own, TileFacts* shared) {
@@ -57,7 +68,7 @@ __global__ void mirror_kernel(double* matrices, std::int64_t p, std::int64_t lea
   }
   const std::int64_t tile_col = left;
   double* matrix = matrices + static_cast<std::int64_t>(blockIdx.z) * leading * leading;
-  TileFacts own = {0.0, 0, 0};
+  TileFacts own = no_facts();
   for (int c = static_cast<int>(threadIdx.y); c < kTile; c += kRowsAtOnce) {
     const std::int64_t row = tile_row * kTile + threadIdx.x;
     const std::int64_t col = tile_col * kTile + c;
@@ -65,7 +76,9 @@ __global__ void mirror_kernel(double* matrices, std::int64_t p, std::int64_t lea
     if (row < p && col <= row) {
       value = matrix[col * leading + row];
       own.norm_squared += (row == col ? 1.0 : 2.0) * value * value;
-      own.zero_rows += row == col && value == 0.0 ? 1 : 0;
+      if (row == col) {
+        add_diagonal(own.diagonal, value);
+      }
       own.nonfinite += isfinite(value) ? 0 : 1;
     }
     tile[c * (kTile + 1) + static_cast<int>(threadIdx.x)] = value;
@@ -89,13 +102,13 @@ __global__ void mirror_kernel(double* matrices, std::int64_t p, std::int64_t lea
 __global__ void finish_kernel(double* matrices, std::int64_t leading, const TileFacts* tile_facts,
                               std::int64_t pairs, SymmetricFacts* facts) {
   auto* shared = reinterpret_cast<TileFacts*>(device::dynamic_shared());
-  TileFacts own = {0.0, 0, 0};
+  TileFacts own = no_facts();
   for (std::int64_t i = threadIdx.x; i < pairs; i += kThreads) {
     add(own, tile_facts[static_cast<std::int64_t>(blockIdx.x) * pairs + i]);
   }
   const TileFacts sum = block_sum(own, shared);
   if (threadIdx.x == 0) {
-    facts[blockIdx.x] = {sum.norm_squared, sum.zero_rows, sum.nonfinite == 0 ? 1 : 0};
+    facts[blockIdx.x] = {sum.norm_squared, sum.diagonal, sum.nonfinite == 0 ? 1 : 0};
   }
   if (sum.nonfinite > 0) {
     double* matrix = matrices + static_cast<std::int64_t>(blockIdx.x) * leading * leading;
@@ -105,17 +118,17 @@ __global__ void finish_kernel(double* matrices, std::int64_t leading, const Tile
   }
 }
 
-__global__ void zero_rows_kernel(const float* matrices, std::int64_t p, std::int64_t leading,
-                                 std::int64_t* zero_rows) {
+__global__ void diagonal_facts_kernel(const float* matrices, std::int64_t p, std::int64_t leading,
+                                      DiagonalFacts* facts) {
   auto* shared = reinterpret_cast<TileFacts*>(device::dynamic_shared());
   const float* matrix = matrices + static_cast<std::int64_t>(blockIdx.x) * leading * leading;
-  TileFacts own = {0.0, 0, 0};
+  TileFacts own = no_facts();
   for (std::int64_t i = threadIdx.x; i < p; i += kThreads) {
-    own.zero_rows += matrix[i * leading + i] == 0.0F ? 1 : 0;
+    add_diagonal(own.diagonal, static_cast<double>(matrix[i * leading + i]));
   }
   const TileFacts sum = block_sum(own, shared);
   if (threadIdx.x == 0) {
-    zero_rows[blockIdx.x] = sum.zero_rows;
+    facts[blockIdx.x] = sum.diagonal;
   }
 }
 
@@ -139,18 +152,17 @@ void complete_symmetric(double* matrices, std::int64_t p, std::int64_t leading, 
                         void* workspace, SymmetricFacts* facts, cudaStream_t stream) {
   auto* tile_facts = static_cast<TileFacts*>(workspace);
   const std::int64_t pairs = tile_pairs_of(p);
-  constexpr std::size_t kTileBytes = kTile * (kTile + 1) * sizeof(double);
-  static_assert(kTileBytes >= kThreads * sizeof(TileFacts));
+  constexpr std::size_t kTileBytes = std::max(kTile * (kTile + 1) * sizeof(double), kFactsBytes);
   launch(mirror_kernel, dim3(static_cast<unsigned int>(pairs), 1, static_cast<unsigned int>(batch)),
          dim3(kTile, kRowsAtOnce), kTileBytes, stream, matrices, p, leading, tile_facts);
-  launch(finish_kernel, static_cast<unsigned int>(batch), kThreads, kThreads * sizeof(TileFacts),
-         stream, matrices, leading, static_cast<const TileFacts*>(tile_facts), pairs, facts);
+  launch(finish_kernel, static_cast<unsigned int>(batch), kThreads, kFactsBytes, stream, matrices,
+         leading, static_cast<const TileFacts*>(tile_facts), pairs, facts);
 }
 
-void count_zero_rows(const float* matrices, std::int64_t p, std::int64_t leading,
-                     std::int64_t batch, std::int64_t* zero_rows, cudaStream_t stream) {
-  launch(zero_rows_kernel, static_cast<unsigned int>(batch), kThreads, kThreads * sizeof(TileFacts),
-         stream, matrices, p, leading, zero_rows);
+void find_diagonal_facts(const float* matrices, std::int64_t p, std::int64_t leading,
+                         std::int64_t batch, DiagonalFacts* facts, cudaStream_t stream) {
+  launch(diagonal_facts_kernel, static_cast<unsigned int>(batch), kThreads, kFactsBytes, stream,
+         matrices, p, leading, facts);
 }
 
 void copy_upper_triangle(const double* from, std::int64_t leading, std::int64_t p, double* to,

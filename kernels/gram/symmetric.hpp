@@ -10,11 +10,18 @@
 
 namespace vindex::kernels {
 
+/// What is known of the diagonal of one Gram matrix; written on the device.
+struct DiagonalFacts {
+  std::int64_t zero_rows = 0;  ///< rows (and columns) whose diagonal element is 0: dead neurons
+  double norm_squared = 0.0;   ///< sum of its squares
+  double largest = 0.0;
+};
+
 /// What is known of one Gram matrix; written on the device.
 struct SymmetricFacts {
-  double norm_squared = 0.0;   ///< ||G||_F^2
-  std::int64_t zero_rows = 0;  ///< rows (and columns) whose diagonal element is 0: dead neurons
-  std::int64_t finite = 1;     ///< 0: the matrix was replaced by zeros
+  double norm_squared = 0.0;  ///< ||G||_F^2
+  DiagonalFacts diagonal;
+  std::int64_t finite = 1;  ///< 0: the matrix was replaced by zeros
 };
 
 /// Bytes that complete_symmetric() needs for `batch` matrices of short side `p`.
@@ -29,9 +36,9 @@ std::size_t complete_symmetric_bytes(std::int64_t p, std::int64_t batch);
 void complete_symmetric(double* matrices, std::int64_t p, std::int64_t leading, std::int64_t batch,
                         void* workspace, SymmetricFacts* facts, cudaStream_t stream);
 
-/// zero_rows[i] = how many of the first p diagonal elements of matrix i are 0.
-void count_zero_rows(const float* matrices, std::int64_t p, std::int64_t leading,
-                     std::int64_t batch, std::int64_t* zero_rows, cudaStream_t stream);
+/// facts[i] = those of the first p diagonal elements of matrix i.
+void find_diagonal_facts(const float* matrices, std::int64_t p, std::int64_t leading,
+                         std::int64_t batch, DiagonalFacts* facts, cudaStream_t stream);
 
 /// to (p x p, column-major) = the upper triangle of `from` (column-major, `leading` between
 /// columns), zero below the diagonal.

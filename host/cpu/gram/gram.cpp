@@ -2,6 +2,7 @@
 
 #include <vindex/blas/blas.hpp>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -32,6 +33,17 @@ double norm_squared(const T* gram, std::int64_t p) {
     above += lane;
   }
   return 2.0 * above + diagonal;
+}
+
+template <typename T>
+DiagonalNorms norms_of_diagonal(const T* gram, std::int64_t p) {
+  DiagonalNorms out;
+  for (std::int64_t i = 0; i < p; ++i) {
+    const auto entry = static_cast<double>(gram[i * p + i]);
+    out.norm_squared += entry * entry;
+    out.largest = std::max(out.largest, entry);
+  }
+  return out;
 }
 
 template <typename T>
@@ -84,6 +96,13 @@ void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram) {
 
 double symmetric_norm_squared(const float* gram, std::int64_t p) { return norm_squared(gram, p); }
 double symmetric_norm_squared(const double* gram, std::int64_t p) { return norm_squared(gram, p); }
+
+DiagonalNorms diagonal_norms(const float* gram, std::int64_t p) {
+  return norms_of_diagonal(gram, p);
+}
+DiagonalNorms diagonal_norms(const double* gram, std::int64_t p) {
+  return norms_of_diagonal(gram, p);
+}
 
 std::int64_t drop_zero_columns(float* gram, std::int64_t p) { return drop_zeros(gram, p); }
 std::int64_t drop_zero_columns(double* gram, std::int64_t p) { return drop_zeros(gram, p); }

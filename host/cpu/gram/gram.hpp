@@ -19,6 +19,14 @@ void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram);
 double symmetric_norm_squared(const float* gram, std::int64_t p);
 double symmetric_norm_squared(const double* gram, std::int64_t p);
 
+/// What measure::GramNorms wants of the diagonal.
+struct DiagonalNorms {
+  double norm_squared = 0.0;
+  double largest = 0.0;
+};
+DiagonalNorms diagonal_norms(const float* gram, std::int64_t p);
+DiagonalNorms diagonal_norms(const double* gram, std::int64_t p);
+
 /// Removes rows and columns whose diagonal entry is exactly 0 (a zero row or column of the weights:
 /// its singular value is exactly 0). Packs the rest in place and returns how many are left.
 std::int64_t drop_zero_columns(float* gram, std::int64_t p);

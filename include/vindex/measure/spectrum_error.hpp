@@ -7,11 +7,20 @@
 // that stands alone moves by v^T E v, of size sqrt(2) e, and the c values of a cluster, which E
 // mixes at will, by at most the norm of a random matrix of that order, 2 sqrt(c) e (Wigner). What
 // is answered for is seven times the first plus twice the second, plus a few roundings of the value
-// itself and a few float64 roundings of the largest. Where one cluster holds more than an eighth of
-// all values (a matrix that is nearly a multiple of the identity, or of low rank above a flat
-// floor) rounding is less random: its count is then taken for every value, and roundings of the
-// largest value in its share. tests/measure/spectrum_error_test.cpp holds all of this against
-// float64 LAPACK.
+// itself and a few float64 roundings of the largest.
+//
+// Rounding of an entry follows its size, and E is only as good as random where the entries are much
+// of a size: where eigenvectors are spread over many lines. Where lines of the short side are
+// orthogonal and of unequal norm (U diag(s), diag(s) V^T) the Gram is diagonal, an eigenvector is a
+// line, and rounding of the entry of the strongest line goes in full to whichever value the
+// reduction puts there: that is added as `lone`, in the share in which the diagonal holds what the
+// spectrum has of unequal values (1 there, 2/p for eigenvectors in any direction, where it is
+// left out), and as `repeated` what every pass does to a value's own line.
+//
+// Where one cluster holds more than an eighth of all values (a matrix that is nearly a multiple of
+// the identity, or of low rank above a flat floor) rounding is less random: its count is then taken
+// for every value, and roundings of the largest value in its share. docs/sigma-error.md has all of
+// this beside float64 LAPACK, tests/measure/sigma_error_test.cpp holds it.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +34,8 @@ namespace vindex::measure {
 struct Rounding {
   double entry = std::numeric_limits<double>::quiet_NaN();  ///< rms of E's entries, units of s^2
   double relative = 0.0;  ///< of the arithmetic that made it: 2^-24, 2^-53
+  double lone = 0.0;      ///< of one entry of the diagonal that stays on one value, units of s^2
+  double repeated = 0.0;  ///< of a value's own line by all passes, relative to the value
 };
 
 /// Error of every eigenvalue s^2 of a spectrum (`sigma` descending), in units of s^2.
@@ -43,8 +54,10 @@ struct GramArithmetic {
   double reduction_unit = 0x1p-24;  ///< relative precision of the reduction
 };
 struct GramNorms {
-  double sum_squares = 0.0;        ///< F2 of the weights
-  double gram_norm_squared = 0.0;  ///< ||G||_F^2
+  double sum_squares = 0.0;            ///< F2 of the weights
+  double gram_norm_squared = 0.0;      ///< ||G||_F^2
+  double diagonal_norm_squared = 0.0;  ///< sum of squares of the diagonal of G
+  double largest_diagonal = 0.0;       ///< its largest entry
   /// Sum over the passes of the reduction of ||what is left of G||_F^2: each pass rounds that.
   double passes_norm_squared = 0.0;
 };

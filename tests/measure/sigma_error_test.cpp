@@ -1,0 +1,93 @@
+// sigma_error is at least the true error for every kind of matrix: those whose lines are orthogonal
+// and of unequal norm among them, in which rounding does not average out.
+#include "measure/backend_fixture.hpp"
+#include "measure/error_kinds.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace vindex::test {
+namespace {
+
+using measure::MatrixReport;
+using measure::Mode;
+
+class SigmaError : public BackendTest {
+ protected:
+  /// Error of the worst value over what is answered for.
+  double ratio_of(const FloatMatrix& matrix, const std::vector<double>& reference,
+                  const measure::MeasureOptions& options) {
+    const MatrixReport report = measure_floats(matrix, options);
+    EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    EXPECT_GT(report.sigma_error, 0.0);
+    double worst = 0.0;
+    for (std::size_t i = 0; i < report.sigma.size(); ++i) {
+      worst = std::max(worst, std::abs(report.sigma[i] - reference[i]));
+    }
+    return worst / report.sigma_error;
+  }
+};
+
+TEST_P(SigmaError, IsNeverExceededByAFirstRoute) {
+  // Long enough for the band reduction; the emulation takes what it can in seconds.
+  const std::vector<ErrorCase> cases = error_cases(is_emulated() ? 48 : 160);
+  double worst = 0.0;
+  double sum = 0.0;
+  int count = 0;
+  for (std::size_t i = 0; i < cases.size(); i += is_emulated() ? 29 : 1) {
+    const ErrorCase& one = cases[i];
+    const FloatMatrix matrix = one.make();
+    const auto reference = reference_singular_values(matrix);
+    const double ratio = ratio_of(matrix, reference, with_mode(Mode::kDefault, false));
+    EXPECT_LE(ratio, 1.0) << one.kind << ", " << one.profile;
+    worst = std::max(worst, ratio);
+    sum += ratio;
+    ++count;
+  }
+  EXPECT_GT(count, 8);
+  std::printf("sigma_error: of %d matrices the worst error is %.2f of it, the mean %.2f\n", count,
+              worst, sum / count);
+}
+
+TEST_P(SigmaError, IsNotExceededInFastOrDefaultBeyondTheSizesOfFloat64) {
+  if (is_emulated()) {
+    GTEST_SKIP() << "minutes in the emulation";
+  }
+  for (const ErrorCase& one : error_cases(544)) {
+    const bool is_hard =
+        one.kind.starts_with("U diag(s), ") &&
+        (one.profile == "geometric, 3, falling" || one.profile == "geometric, 1e3, falling" ||
+         one.profile == "power -0.5, shuffled" || one.profile == "power -1, rising");
+    if (!is_hard) {
+      continue;
+    }
+    const FloatMatrix matrix = one.make();
+    const auto reference = reference_singular_values(matrix);
+    for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+      EXPECT_LE(ratio_of(matrix, reference, with_mode(mode)), 1.0)
+          << one.kind << ", " << one.profile;
+    }
+  }
+}
+
+// A sum of squares of two magnitudes loses its small terms in float32; sums of both signs do not,
+// so that this bias must not be taken out of them.
+TEST_P(SigmaError, TheBiasOfTheDiagonalIsNotGivenToOtherEntries) {
+  FloatMatrix matrix = gaussian_matrix(1200, 140, 5);
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.cols && r % 2 == 1; ++c) {
+      matrix.at(r, c) *= 1e-3F;
+    }
+  }
+  const auto reference = reference_singular_values(matrix);
+  EXPECT_LE(ratio_of(matrix, reference, with_mode(Mode::kDefault, false)), 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, SigmaError, every_backend(),
+                         [](const auto& instance) { return instance.param; });
+
+}  // namespace
+}  // namespace vindex::test
