@@ -1,5 +1,6 @@
 // Owns derive_metrics: the contract's definitions, one function per family of metrics. F2 is always
-// the sum of squares of the decoded weights, never the sum of the computed eigenvalues.
+// the sum of squares of the decoded weights, never the sum of the computed eigenvalues: so rounding
+// may take a metric an ulp beyond its range, which one function puts right.
 #include "noise_edge.hpp"
 #include "power_law.hpp"
 
@@ -10,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 
 namespace vindex::measure {
 namespace {
@@ -24,6 +27,7 @@ struct Spectrum {
   std::span<const double> sigma;  // descending
   std::vector<double> lambda;     // sigma^2
   std::vector<double> log;        // ln lambda, whole spectrum only
+  double least_known = 0.0;       // sigma^2 at or below it is known by that bound alone
 };
 
 // x / y where that is a number.
@@ -50,6 +54,22 @@ void keep_within(const SpectrumBounds& bounds, MetricValues& values) {
     keep(bounds.var_at_k_lower[i], bounds.var_at_k_upper[i], values.var_at_k[i]);
   }
   keep(bounds.stable_rank_lower, bounds.stable_rank_upper, values[Metric::kStableRank]);
+}
+
+// The ranges that hold for any spectrum, exactly.
+void keep_ranges(double p, MetricValues& values) {
+  const auto keep = [&](double least, double most, std::initializer_list<Metric> metrics) {
+    for (const Metric metric : metrics) {
+      values[metric] = std::isnan(values[metric]) ? kNaN : std::clamp(values[metric], least, most);
+    }
+  };
+  constexpr double kAny = std::numeric_limits<double>::max();
+  keep(1.0, p,
+       {Metric::kStableRank, Metric::kParticipationRatio, Metric::kEffectiveRank,
+        Metric::kEffectiveRankSigma});
+  keep(0.0, 1.0, {Metric::kSpectralEntropy, Metric::kGini, Metric::kVarAt64Top128});
+  keep(1.0, kAny, {Metric::kSigmaRatio12, Metric::kConditionNumber});
+  keep(-kAny, 0.0, {Metric::kTraceLog});
 }
 
 void set_zero_matrix(MetricValues& values) {
@@ -141,8 +161,9 @@ void set_sums(const Spectrum& spectrum, MetricValues& values) {
 }
 
 void set_tails(const Spectrum& spectrum, MetricValues& values) {
-  const std::size_t k = spectrum.log.size() / 2;
-  if (k > 0 && spectrum.lambda[k] > 0.0) {
+  const auto& lambda = spectrum.lambda;
+  const std::size_t k = lambda.size() / 2;
+  if (k > 0 && lambda[k] > spectrum.least_known) {
     double excess = 0.0;
     for (std::size_t i = 0; i < k; ++i) {
       excess += spectrum.log[i] - spectrum.log[k];
@@ -150,7 +171,11 @@ void set_tails(const Spectrum& spectrum, MetricValues& values) {
     const double inverse = ratio(static_cast<double>(k), excess);
     values[Metric::kHillAlpha] = 1.0 + inverse;
   }
-  const PowerLawFit fit = fit_power_law(spectrum.lambda, spectrum.log);
+  const auto end = std::partition_point(lambda.begin(), lambda.end(),
+                                        [&](double value) { return value > spectrum.least_known; });
+  const auto known = static_cast<std::size_t>(end - lambda.begin());
+  const PowerLawFit fit =
+      fit_power_law(std::span(lambda).first(known), std::span(spectrum.log).first(known));
   values[Metric::kPlAlpha] = fit.alpha;
   values[Metric::kPlXmin] = fit.xmin;
   values[Metric::kPlKs] = fit.ks;
@@ -194,6 +219,11 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
   values[Metric::kMpKs] = greatest;
 }
 
+// Error of the smallest value; NaN where nothing is said.
+double least_error(const MatrixReport& report) {
+  return std::isnan(report.sigma_min_error) ? report.sigma_error : report.sigma_min_error;
+}
+
 void set_theta(const Spectrum& spectrum, double sigma_error, MetricValues& values,
                std::string& reason) {
   const SpectralTheta theta = spectral_theta(spectrum.sigma, static_cast<std::int64_t>(spectrum.n),
@@ -232,6 +262,9 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
 
   Spectrum spectrum{static_cast<double>(p), static_cast<double>(std::max(rows, cols)), norm_squared,
                     report.sigma,           std::vector<double>(report.sigma.size()),  {}};
+  if (report.sigma_error > 0.0) {  // NaN: nothing is said
+    spectrum.least_known = report.sigma_error * report.sigma_error;
+  }
   std::transform(report.sigma.begin(), report.sigma.end(), spectrum.lambda.begin(),
                  [](double sigma) { return sigma * sigma; });
   values[Metric::kFrobeniusNorm] = std::sqrt(norm_squared);
@@ -243,6 +276,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
     add_reason(reason, "one singular value");
   }
   if (fast) {
+    keep_ranges(spectrum.p, values);
     add_reason(reason, "fast mode: no tail");
     return values;
   }
@@ -276,10 +310,14 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
     add_reason(reason, "tail not reliable");
   } else if (!(spectrum.sigma.back() > 0.0)) {
     add_reason(reason, "zero singular value");
+  } else if (spectrum.sigma.back() <= least_error(report)) {
+    values[Metric::kConditionNumber] = values[Metric::kTraceLog] = kNaN;
+    add_reason(reason, "sigma_min within its error");
   }
   if (p > 1 && (std::isnan(values[Metric::kHillAlpha]) || std::isnan(values[Metric::kPlAlpha]))) {
     add_reason(reason, "no tail to fit");
   }
+  keep_ranges(spectrum.p, values);
   return values;
 }
 

@@ -4,6 +4,7 @@
 
 #include <vindex/measure/var_at_k.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -51,7 +52,7 @@ inline void set_head_shares(std::span<const double> lambda, double p, double nor
       for (; taken < k; ++taken) {
         sum += lambda[taken];
       }
-      var_at_k[i] = sum / norm_squared;
+      var_at_k[i] = std::min(1.0, sum / norm_squared);  // rounding of two sums
     }
   }
 }

@@ -96,7 +96,7 @@ void SignFlipCollector::add(std::vector<double> sigma, double norm_squared,
     std::transform(sigma.begin(), sigma.end(), lambda.begin(),
                    [](double value) { return value * value; });
     set_head_shares(lambda, p_, norm_squared, draw.var_at_k);
-    draw.stable_rank = lambda[0] > 0.0 ? norm_squared / lambda[0] : kNaN;
+    draw.stable_rank = lambda[0] > 0.0 ? std::clamp(norm_squared / lambda[0], 1.0, p_) : kNaN;
     if (!fast_) {
       double sum = 0.0;
       double sum_log = 0.0;
@@ -104,7 +104,8 @@ void SignFlipCollector::add(std::vector<double> sigma, double norm_squared,
         sum += lambda[i];
         sum_log += lambda[i] > 0.0 ? lambda[i] * 2.0 * std::log(sigma[i]) : 0.0;
       }
-      draw.effective_rank = std::exp((sum * std::log(norm_squared) - sum_log) / norm_squared);
+      draw.effective_rank =
+          std::clamp(std::exp((sum * std::log(norm_squared) - sum_log) / norm_squared), 1.0, p_);
       const double threshold = outlier_per_median_ * median_of_descending(lambda);
       const auto above = std::partition_point(lambda.begin(), lambda.end(),
                                               [&](double value) { return value > threshold; });

@@ -84,8 +84,8 @@ SpectrumBounds certified_bounds(const CertificateInput& input, std::span<const U
     bounds.var_at_k_upper[index] =
         std::min(1.0, (upper[index].sum + static_cast<double>(k) * rounding) / input.sum_squares);
     if (k == 1) {
-      bounds.stable_rank_lower = input.sum_squares / (upper[index].top + rounding);
-      bounds.stable_rank_upper = input.sum_squares / lower;
+      bounds.stable_rank_lower = std::max(1.0, input.sum_squares / (upper[index].top + rounding));
+      bounds.stable_rank_upper = std::max(1.0, input.sum_squares / lower);
     }
   }
   return bounds;
@@ -105,9 +105,9 @@ SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, double error, d
     bounds.var_at_k_upper[index] = std::min(1.0, (sum + slack) / sum_squares);
   }
   const double first = sigma[0] * sigma[0];
-  bounds.stable_rank_lower = sum_squares / (first + error);
+  bounds.stable_rank_lower = std::max(1.0, sum_squares / (first + error));
   bounds.stable_rank_upper =
-      sum_squares / std::max(first - error, std::numeric_limits<double>::min());
+      std::max(1.0, sum_squares / std::max(first - error, std::numeric_limits<double>::min()));
   return bounds;
 }
 

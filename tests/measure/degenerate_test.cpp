@@ -3,11 +3,15 @@
 #include "measure/backend_fixture.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/measure/metrics.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace vindex::test {
 namespace {
@@ -46,6 +50,64 @@ TEST_P(Degenerate, ZeroMatrixIsMeasuredWithZeros) {
     EXPECT_EQ(report.sigma, std::vector<double>(5, 0.0));
     EXPECT_EQ(report.moments.zeros, 45);
     EXPECT_FALSE(report.escalated);
+  }
+}
+
+/// Matrices whose smallest singular value is 0 exactly: every product and sum below is exact.
+std::vector<NamedMatrix> singular_matrices() {
+  std::vector<NamedMatrix> out;
+  const auto add = [&](const char* name, FloatMatrix matrix) {
+    out.push_back({name, false, std::move(matrix)});
+  };
+  FloatMatrix doubled = gaussian_matrix(70, 48, 4);
+  for (std::int64_t r = 0; r < doubled.rows; ++r) {
+    doubled.at(r, 17) = 2.0F * doubled.at(r, 5);
+  }
+  add("a column twice another", doubled);
+  add("a row twice another", transposed(doubled));
+  for (const std::int64_t rank : {1, 3, 40}) {
+    FloatMatrix product{60, 64, std::vector<float>(60 * 64, 0.0F)};
+    const FloatMatrix a = gaussian_matrix(60, rank, 5, 16.0);
+    const FloatMatrix b = gaussian_matrix(rank, 64, 6, 16.0);
+    for (std::int64_t r = 0; r < 60; ++r) {
+      for (std::int64_t c = 0; c < 64; ++c) {
+        for (std::int64_t k = 0; k < rank; ++k) {
+          product.at(r, c) += std::nearbyint(a.at(r, k)) * std::nearbyint(b.at(k, c));
+        }
+      }
+    }
+    add("integers of low rank", product);
+  }
+  FloatMatrix cyclic{40, 40, std::vector<float>(1600, 0.0F)};
+  for (std::int64_t r = 0; r < 40; ++r) {
+    cyclic.at(r, r) = 1.0F;
+    cyclic.at(r, (r + 1) % 40) = -1.0F;
+  }
+  add("rows that sum to zero", cyclic);
+  return out;
+}
+
+TEST_P(Degenerate, AnExactlySingularMatrixHasNoConditionNumber) {
+  for (const NamedMatrix& one : singular_matrices()) {
+    for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+      SCOPED_TRACE(one.name);
+      const MatrixReport report = measure_floats(one.matrix, with_mode(mode));
+      ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+      EXPECT_LE(report.sigma.back(), report.sigma_min_error) << report.method;
+      EXPECT_LE(report.sigma_min_error, report.sigma_error);
+      std::string reason;
+      const measure::MetricValues values =
+          measure::derive_metrics(one.matrix.rows, one.matrix.cols, report, mode, reason);
+      EXPECT_TRUE(std::isnan(values[measure::Metric::kConditionNumber])) << report.method;
+      EXPECT_TRUE(std::isnan(values[measure::Metric::kTraceLog])) << report.method;
+      EXPECT_NE(reason.find(report.sigma.back() > 0.0 ? "sigma_min within its error"
+                                                      : "zero singular value"),
+                std::string::npos)
+          << reason;
+      if (!std::isnan(values[measure::Metric::kPlXmin])) {
+        EXPECT_GT(values[measure::Metric::kPlXmin], report.sigma_error * report.sigma_error);
+      }
+    }
   }
 }
 

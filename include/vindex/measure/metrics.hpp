@@ -1,4 +1,4 @@
-// Owns the metrics (metrics contract, version 1): one definition each, computed on the host from
+// Owns the metrics (metrics contract, version 2): one definition each, computed on the host from
 // singular values and moments, and the nulls beside them. The table below is what results, exports
 // and docs iterate over.
 #pragma once
@@ -78,8 +78,9 @@ struct MetricValues {
 /// Metrics of a rows x cols matrix from its report; all NaN unless its status is measured.
 ///
 /// Adds to `reason` (after "; " where it holds a text already) why values are NaN: "zero matrix"
-/// (norms, sigma, ranks are 0), "one singular value", "zero singular value" (condition_number,
-/// trace_log), "tail not reliable", "fast mode: no tail", "no tail to fit" (hill_alpha, pl_*);
+/// (norms, sigma, ranks are 0), "one singular value", "zero singular value" and "sigma_min within
+/// its error" (condition_number, trace_log), "tail not reliable", "fast mode: no tail", "no tail to
+/// fit" (hill_alpha, pl_*: sigma_error decides which values are a tail);
 /// "exact low rank: theta is 90" where it is that for want of any noise.
 /// Fast mode gives spectral_norm, frobenius_norm, sigma_ratio_1_2, stable_rank, the checks and
 /// var_at_k as far as the 64 values or k >= p decide it; all else is NaN, for a short side below 64
