@@ -156,7 +156,6 @@ measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides) 
   for (const measure::MetricRow& row : measure::metric_rows()) {
     nulls[row.metric] = row.has_null ? sums[row.metric] * scale : kNaN;
   }
-  nulls[measure::Metric::kStableRank] = 1.0 / nulls.var_at_k[0];  // as of one matrix of noise
   if (std::count(sides.begin(), sides.end(), rank) > 1) {
     nulls[measure::Metric::kConditionNumber] = kNaN;
   }
