@@ -78,7 +78,8 @@ void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
       ->capture_default_str();
   verb.add_option("--null", flags.null,
                   "signflip: a second null that keeps every magnitude; signflip=R: R draws of it,\n"
-                  "with their mean, standard deviation and z; each costs one more spectrum")
+                  "with their mean, standard deviation, z and its p (10 or more are of use);\n"
+                  "each costs one more spectrum")
       ->capture_default_str();
   verb.add_option("--imatrix", settings.imatrix,
                   "Also the spectra of matrices weighted by the activations of llama.cpp's\n"

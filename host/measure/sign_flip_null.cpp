@@ -37,7 +37,8 @@ SignFlipSpread spread_of(const SignFlipNull& null, double value,
     spread.std = std::sqrt(squares / (count - 1.0));
   }
   if (spread.std > kRounding * std::abs(spread.mean)) {
-    spread.z = (value - spread.mean) / spread.std;
+    spread.z = (value - spread.mean) / (spread.std * std::sqrt(1.0 + 1.0 / count));
+    spread.p = student_two_sided(spread.z, count - 1.0);
   }
   return spread;
 }
@@ -96,7 +97,7 @@ void SignFlipCollector::add(std::vector<double> sigma, double norm_squared,
     std::transform(sigma.begin(), sigma.end(), lambda.begin(),
                    [](double value) { return value * value; });
     set_head_shares(lambda, p_, norm_squared, draw.var_at_k);
-    draw.stable_rank = lambda[0] > 0.0 ? std::clamp(norm_squared / lambda[0], 1.0, p_) : kNaN;
+    draw.stable_rank = lambda[0] > 0.0 ? std::max(1.0, norm_squared / lambda[0]) : kNaN;
     if (!fast_) {
       double sum = 0.0;
       double sum_log = 0.0;

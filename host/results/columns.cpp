@@ -147,9 +147,9 @@ Column sign_flip_column(std::string name, std::string long_name, std::size_t wid
   return column;
 }
 
-/// Mean, standard deviation and z of what `at` finds.
+/// Mean, standard deviation, z and (`has_p`) its probability of what `at` finds.
 template <typename At>
-void add_spread_columns(const char* metric, std::size_t width, At at,
+void add_spread_columns(const char* metric, std::size_t width, bool has_p, At at,
                         std::vector<Column>& columns) {
   struct Part {
     const char* suffix;
@@ -159,9 +159,13 @@ void add_spread_columns(const char* metric, std::size_t width, At at,
   constexpr Part kParts[] = {
       {"mean", "mean of {} over the sign flips", &SignFlipSpread::mean},
       {"std", "standard deviation of {} over the sign flips", &SignFlipSpread::std},
-      {"z", "{} less the mean of the sign flips, over their standard deviation",
-       &SignFlipSpread::z}};
+      {"z", "{} less the mean of the sign flips, over their deviation sqrt(1 + 1/draws)",
+       &SignFlipSpread::z},
+      {"p", "two-sided probability of that z of {} by Student's distribution", &SignFlipSpread::p}};
   for (const Part& part : kParts) {
+    if (part.member == &SignFlipSpread::p && !has_p) {
+      continue;
+    }
     columns.push_back(sign_flip_column(
         fmt::format("{}_signflip_{}", metric, part.suffix),
         fmt::format(fmt::runtime(part.long_name), metric), width,
@@ -180,7 +184,7 @@ void add_sign_flip_columns(const ColumnOptions& options, std::vector<Column>& co
   }
   if (options.sign_flip_spread) {
     add_spread_columns(
-        "var_at_k", kKs,
+        "var_at_k", kKs, options.sign_flip_p,
         [](auto& flips, std::size_t i) -> auto& { return flips.var_at_k_spread[i]; }, columns);
     using Member = SignFlipSpread SignFlipSummary::*;
     for (const auto& [name, member] :
@@ -188,8 +192,8 @@ void add_sign_flip_columns(const ColumnOptions& options, std::vector<Column>& co
           {"effective_rank", &SignFlipSummary::effective_rank},
           {"mp_outliers", &SignFlipSummary::mp_outliers}}) {
       add_spread_columns(
-          name, 1, [which = member](auto& flips, std::size_t) -> auto& { return flips.*which; },
-          columns);
+          name, 1, options.sign_flip_p,
+          [which = member](auto& flips, std::size_t) -> auto& { return flips.*which; }, columns);
     }
   }
   if (options.sign_flip_distance) {
@@ -309,6 +313,7 @@ ColumnOptions column_options(const h5::File& file, model::ResultTable table) {
   return {.fast = has_top_only(table, file.text_attribute("/", "mode") == "fast"),
           .sign_flip = file.exists(group + "/var_at_k_signflip"),
           .sign_flip_spread = file.exists(group + "/var_at_k_signflip_mean"),
+          .sign_flip_p = file.exists(group + "/var_at_k_signflip_p"),
           .sign_flip_distance = file.exists(group + "/rand_distance_signflip"),
           .derived = is_derived(table),
           .product = table == model::ResultTable::kProduct,

@@ -35,6 +35,7 @@ struct ColumnOptions {
   bool fast = false;
   bool sign_flip = false;           ///< var_at_k_signflip
   bool sign_flip_spread = false;    ///< mean, standard deviation and z of two draws or more
+  bool sign_flip_p = true;          ///< with them since schema 1.3: the probability of z
   bool sign_flip_distance = false;  ///< rand_distance_signflip
   bool derived = false;             ///< `of_matrix` too
   bool product = false;             ///< `rank` too

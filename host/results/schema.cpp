@@ -23,7 +23,7 @@ constexpr CellTable kPairTable = {};
 
 constexpr std::array<Schema, 6> kSchemas = {{{.id = FileSchema::kResults,
                                               .name = "vindex-results",
-                                              .version = "1.2",
+                                              .version = "1.3",
                                               .rows = "matrices",
                                               .verb = "measure",
                                               .table = "/matrix",

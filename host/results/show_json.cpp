@@ -42,6 +42,7 @@ void add_numbers(Json& to, const ShownMetric& metric, const MetricNumbers& numbe
   if (metric.has_spread) {
     to["signflip_std"] = number(numbers.sign_flip_std);
     to["signflip_z"] = number(numbers.sign_flip_z);
+    to["signflip_p"] = number(numbers.sign_flip_p);
   }
 }
 

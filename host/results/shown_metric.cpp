@@ -172,6 +172,7 @@ void fill_numbers(std::span<ShownMatrix> matrices, const ShownMetric& metric,
   fill(has_mean ? flip + "_mean" : flip, &MetricNumbers::sign_flip);
   fill(flip + "_std", &MetricNumbers::sign_flip_std);
   fill(flip + "_z", &MetricNumbers::sign_flip_z);
+  fill(flip + "_p", &MetricNumbers::sign_flip_p);
 }
 
 std::string fill_sort_column(std::span<ShownMatrix> matrices, const ShownMetric& metric,

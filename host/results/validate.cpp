@@ -107,7 +107,9 @@ class SpectraChecker final : FileChecker {
     attempt([&] {
       const std::string version = file_.text_attribute("/", "schema_version");
       options.sigma_error |= version != "1.0";
-      options.theta |= version != "1.0" && version != "1.1" && table != ResultTable::kProduct;
+      const bool is_old = version == "1.0" || version == "1.1";
+      options.theta |= !is_old && table != ResultTable::kProduct;
+      options.sign_flip_p |= !is_old && version != "1.2";
     });
     options.sampled |= !is_derived(table) && file_.has_attribute("/resume", "sampled");
     options.sign_flip |= table == model::ResultTable::kImatrix;  // its null

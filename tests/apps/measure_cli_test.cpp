@@ -200,7 +200,7 @@ TEST_F(MeasureCliTest, SignFlipsAreDrawnStoredResumedAndMerged) {
   const auto four = columns_of(csv(folder_.file("four.h5")));
   EXPECT_TRUE(one.contains("rand_distance_signflip"));
   EXPECT_FALSE(one.contains("stable_rank_signflip_mean")) << "one draw has no spread";
-  EXPECT_EQ(one.size() + 3 * (9 + 3), four.size());
+  EXPECT_EQ(one.size() + 4 * (9 + 3), four.size());
   for (const auto& [name, values] : one) {
     EXPECT_EQ(values, four.at(name)) << name << ": draw 0 is the only draw's";
   }
@@ -210,9 +210,14 @@ TEST_F(MeasureCliTest, SignFlipsAreDrawnStoredResumedAndMerged) {
         return std::strtod(four.at(name).at(row).c_str(), nullptr);
       };
       const std::string prefix = std::string(metric) + "_signflip_";
+      // Of three degrees of freedom, as the formula has it (Abramowitz and Stegun 26.7.3).
+      const double angle = std::atan(std::abs(number(prefix + "z")) / std::sqrt(3.0));
+      EXPECT_NEAR(number(prefix + "p"),
+                  1.0 - 2.0 / std::acos(-1.0) * (angle + std::sin(angle) * std::cos(angle)), 1e-9);
       EXPECT_GT(number(prefix + "std"), 0.0);
       EXPECT_NEAR(number(prefix + "z"),
-                  (number(metric) - number(prefix + "mean")) / number(prefix + "std"),
+                  (number(metric) - number(prefix + "mean")) /
+                      (number(prefix + "std") * std::sqrt(1.0 + 1.0 / 4.0)),
                   1e-6 * (1.0 + std::abs(number(prefix + "z"))));
     }
   }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <random>
 #include <vector>
 
 namespace vindex::measure {
@@ -35,16 +37,61 @@ TEST(SignFlipSummaryTest, MeanDeviationAndZByHand) {
   EXPECT_EQ(summary.var_at_k[0], 0.1) << "draw 0";
   EXPECT_NEAR(summary.var_at_k_spread[0].mean, 0.2, 1e-15);
   EXPECT_NEAR(summary.var_at_k_spread[0].std, 0.1, 1e-15);
-  EXPECT_NEAR(summary.var_at_k_spread[0].z, 7.0, 1e-12);
+  const double wider = std::sqrt(4.0 / 3.0);  // the value scatters about a mean of three draws
+  EXPECT_NEAR(summary.var_at_k_spread[0].z, 7.0 / wider, 1e-12);
+  EXPECT_NEAR(summary.var_at_k_spread[0].p, student_two_sided(7.0 / wider, 2.0), 1e-15);
   EXPECT_NEAR(summary.stable_rank.mean, 4.0, 1e-15);
   EXPECT_NEAR(summary.stable_rank.std, std::sqrt(7.0), 1e-14);
-  EXPECT_NEAR(summary.stable_rank.z, -2.5 / std::sqrt(7.0), 1e-14);
-  EXPECT_NEAR(summary.effective_rank.z, -21.0, 1e-12);
+  EXPECT_NEAR(summary.stable_rank.z, -2.5 / std::sqrt(7.0) / wider, 1e-14);
+  EXPECT_NEAR(summary.effective_rank.z, -21.0 / wider, 1e-12);
+  EXPECT_GT(summary.stable_rank.p, summary.effective_rank.p);
   EXPECT_EQ(summary.mp_outliers.mean, 0.0);
   EXPECT_EQ(summary.mp_outliers.std, 0.0);
   EXPECT_TRUE(std::isnan(summary.mp_outliers.z)) << "the draws do not differ";
+  EXPECT_TRUE(std::isnan(summary.mp_outliers.p));
   EXPECT_TRUE(std::isnan(summary.var_at_k_spread[3].mean)) << "was NaN in every draw";
   EXPECT_TRUE(std::isnan(summary.rand_distance)) << "no spectra";
+}
+
+// Two degrees: p = 1 - t / sqrt(2 + t^2); one: 1 - 2 atan(t) / pi; others from tables of the
+// distribution (the 97.5 % and 99.95 % points) and its tail for large t.
+TEST(StudentTest, IsTheTwoSidedTail) {
+  for (const double t : {1e-9, 0.1, 0.9, 1.5, 4.0, 40.0}) {
+    const double two = 2.0 / (2.0 + t * t) / (1.0 + t / std::sqrt(2.0 + t * t));
+    EXPECT_NEAR(student_two_sided(t, 2.0), two, 1e-12 * two) << t;
+    EXPECT_EQ(student_two_sided(-t, 2.0), student_two_sided(t, 2.0));
+    const double one = 2.0 * std::atan(1.0 / t) / std::acos(-1.0);
+    EXPECT_NEAR(student_two_sided(t, 1.0), one, 1e-12 * one) << t;
+  }
+  EXPECT_NEAR(student_two_sided(2.262157162798204, 9.0), 0.05, 1e-12);
+  EXPECT_NEAR(student_two_sided(4.780912585931202, 9.0), 0.001, 1e-9);
+  EXPECT_NEAR(student_two_sided(2.0, 999.0), 0.045770616973755396, 1e-12);
+  EXPECT_NEAR(student_two_sided(0.5, 999.0), 0.6171851909302855, 1e-11);
+  // Far out p falls as t^-9.
+  EXPECT_NEAR(student_two_sided(2e4, 9.0) / student_two_sided(1e4, 9.0), 0x1p-9, 1e-8);
+  EXPECT_EQ(student_two_sided(0.0, 9.0), 1.0);
+  EXPECT_EQ(student_two_sided(1e300, 9.0), 0.0);
+  EXPECT_EQ(student_two_sided(std::numeric_limits<double>::infinity(), 9.0), 0.0);
+  EXPECT_TRUE(std::isnan(student_two_sided(std::nan(""), 9.0)));
+}
+
+// The value is one more draw: then p is uniform, and below 0.1 in a tenth of the cases. With the
+// deviation alone in the denominator a p by the normal law would be, of 5 draws, in 0.21.
+TEST(SignFlipSummaryTest, PIsUniformWhereTheValueIsOneMoreDraw) {
+  std::mt19937_64 engine(3);
+  std::normal_distribution<double> normal;
+  constexpr int kTrials = 20000;
+  int below = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    SignFlipNull null;
+    for (int draw = 0; draw < 5; ++draw) {
+      null.draws.push_back(drawn(0.1, normal(engine), 20.0, 0.0));
+    }
+    MetricValues values = plain_values();
+    values[Metric::kStableRank] = normal(engine);
+    below += summarise_sign_flips(null, values, {}, 3).stable_rank.p < 0.1 ? 1 : 0;
+  }
+  EXPECT_NEAR(below, 0.1 * kTrials, 5.0 * std::sqrt(0.09 * kTrials));
 }
 
 TEST(SignFlipSummaryTest, OneDrawHasNoSpreadAndRoundingIsNone) {
@@ -54,6 +101,7 @@ TEST(SignFlipSummaryTest, OneDrawHasNoSpreadAndRoundingIsNone) {
   EXPECT_EQ(one.stable_rank.mean, 2.0);
   EXPECT_TRUE(std::isnan(one.stable_rank.std));
   EXPECT_TRUE(std::isnan(one.stable_rank.z));
+  EXPECT_TRUE(std::isnan(one.stable_rank.p));
   null.draws.push_back(drawn(0.1 + 1e-16, 2.0, 20.0, 0.0));
   EXPECT_TRUE(std::isnan(summarise_sign_flips(null, plain_values(), {}, 3).var_at_k_spread[0].z));
   EXPECT_TRUE(std::isnan(summarise_sign_flips({}, plain_values(), {}, 3).stable_rank.mean));

@@ -17,6 +17,8 @@ namespace vindex::measure {
 enum class Mode : std::uint8_t;
 struct MetricValues;
 
+/// Draws from which on z and its p are of use: of 5 draws a p of 0.01 takes a z of 4.6.
+inline constexpr std::int32_t kRecommendedSignFlipDraws = 10;
 /// Draws that may be asked for.
 inline constexpr std::int32_t kMostSignFlipDraws = 1000;
 
@@ -60,8 +62,18 @@ struct SignFlipSpread {
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   double mean = kNaN;
   double std = kNaN;  ///< of the draws, with R - 1 in the denominator; NaN for one draw
-  double z = kNaN;    ///< (value - mean) / std; NaN where the draws do not differ
+  /// (value - mean) / (std sqrt(1 + 1/R)): were the value one more draw of a normal law, this would
+  /// have Student's distribution with R - 1 degrees of freedom. NaN for one draw, and where the
+  /// draws do not differ.
+  double z = kNaN;
+  double p = kNaN;  ///< of so large a z or a larger one, on either side, by that distribution
 };
+
+/// Probability that abs(T) >= abs(t), T of Student's distribution with `freedom` >= 1 degrees of
+/// freedom: the incomplete beta function I_x(freedom/2, 1/2) at x = freedom/(freedom + t^2), to
+/// 1e-11 of its value for freedom up to 1000. NaN for a t that is.
+/// Source: Abramowitz and Stegun 26.5.8 and 26.7.1.
+double student_two_sided(double t, double freedom);
 
 /// What a row keeps of its draws.
 struct SignFlipSummary {

@@ -32,6 +32,7 @@ struct MetricNumbers {
   double sign_flip = std::numeric_limits<double>::quiet_NaN();  ///< one draw, or the mean of many
   double sign_flip_std = std::numeric_limits<double>::quiet_NaN();
   double sign_flip_z = std::numeric_limits<double>::quiet_NaN();
+  double sign_flip_p = std::numeric_limits<double>::quiet_NaN();  ///< since schema 1.3
   double difference() const { return value - null; }
   double ratio() const { return value / null; }
 };
