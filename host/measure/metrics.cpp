@@ -1,6 +1,7 @@
 // Owns derive_metrics: the contract's definitions, one function per family of metrics. F2 is always
 // the sum of squares of the decoded weights, never the sum of the computed eigenvalues: so rounding
 // may take a metric an ulp beyond its range, which one function puts right.
+#include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
 #include "power_law.hpp"
 
@@ -64,11 +65,11 @@ void keep_ranges(double p, MetricValues& values) {
     }
   };
   constexpr double kAny = std::numeric_limits<double>::max();
-  keep(1.0, p,
-       {Metric::kStableRank, Metric::kParticipationRatio, Metric::kEffectiveRank,
-        Metric::kEffectiveRankSigma});
+  keep(1.0, p, {Metric::kEffectiveRank, Metric::kEffectiveRankSigma});
   keep(0.0, 1.0, {Metric::kSpectralEntropy, Metric::kGini, Metric::kVarAt64Top128});
-  keep(1.0, kAny, {Metric::kSigmaRatio12, Metric::kConditionNumber});
+  keep(1.0, kAny,
+       {Metric::kStableRank, Metric::kParticipationRatio, Metric::kSigmaRatio12,
+        Metric::kConditionNumber});
   keep(-kAny, 0.0, {Metric::kTraceLog});
 }
 
@@ -160,7 +161,7 @@ void set_sums(const Spectrum& spectrum, MetricValues& values) {
   values[Metric::kGini] = (p + 1.0 - 2.0 * rank_weighted / lambda_sum) / p;
 }
 
-void set_tails(const Spectrum& spectrum, MetricValues& values) {
+void set_hill(const Spectrum& spectrum, MetricValues& values) {
   const auto& lambda = spectrum.lambda;
   const std::size_t k = lambda.size() / 2;
   if (k > 0 && lambda[k] > spectrum.least_known) {
@@ -171,6 +172,10 @@ void set_tails(const Spectrum& spectrum, MetricValues& values) {
     const double inverse = ratio(static_cast<double>(k), excess);
     values[Metric::kHillAlpha] = 1.0 + inverse;
   }
+}
+
+void set_power_law(const Spectrum& spectrum, MetricValues& values) {
+  const auto& lambda = spectrum.lambda;
   const auto end = std::partition_point(lambda.begin(), lambda.end(),
                                         [&](double value) { return value > spectrum.least_known; });
   const auto known = static_cast<std::size_t>(end - lambda.begin());
@@ -237,7 +242,49 @@ void set_theta(const Spectrum& spectrum, double sigma_error, MetricValues& value
   }
 }
 
+Spectrum spectrum_of(std::int64_t p, std::int64_t n, double norm_squared,
+                     std::span<const double> sigma) {
+  Spectrum spectrum{static_cast<double>(p), static_cast<double>(n), norm_squared, sigma, {}, {}};
+  spectrum.lambda.resize(sigma.size());
+  std::transform(sigma.begin(), sigma.end(), spectrum.lambda.begin(),
+                 [](double value) { return value * value; });
+  return spectrum;
+}
+
+void set_logarithms(Spectrum& spectrum) {
+  spectrum.log.resize(spectrum.sigma.size());
+  std::transform(spectrum.sigma.begin(), spectrum.sigma.end(), spectrum.log.begin(),
+                 [](double sigma) { return 2.0 * std::log(sigma); });
+}
+
 }  // namespace
+
+MetricValues metrics_of_draw(std::int64_t n, std::span<const double> sigma) {
+  const auto p = static_cast<std::int64_t>(sigma.size());
+  double norm_squared = 0.0;
+  for (const double value : sigma) {
+    norm_squared += value * value;
+  }
+  Spectrum spectrum = spectrum_of(p, n, norm_squared, sigma);
+  set_logarithms(spectrum);
+  MetricValues values;
+  set_head(spectrum, values);
+  set_ranks(spectrum, values);
+  set_sums(spectrum, values);
+  set_hill(spectrum, values);
+  values[Metric::kConditionNumber] = ratio(sigma.front(), sigma.back());
+  if (p < kLeastTabulatedTheta) {
+    values[Metric::kTheta] =
+        spectral_theta(sigma, n, norm_squared, std::numeric_limits<double>::quiet_NaN()).theta;
+  }
+  keep_ranges(spectrum.p, values);
+  for (const MetricRow& row : metric_rows()) {
+    if (!row.has_null) {
+      values[row.metric] = kNaN;
+    }
+  }
+  return values;
+}
 
 MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
                             Mode mode, std::string& reason) {
@@ -260,13 +307,10 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
   expects(have == (fast ? std::min<std::int64_t>(p, 64) : p),
           "derive_metrics: min(rows, cols) singular values, in fast mode 64 at most");
 
-  Spectrum spectrum{static_cast<double>(p), static_cast<double>(std::max(rows, cols)), norm_squared,
-                    report.sigma,           std::vector<double>(report.sigma.size()),  {}};
+  Spectrum spectrum = spectrum_of(p, std::max(rows, cols), norm_squared, report.sigma);
   if (report.sigma_error > 0.0) {  // NaN: nothing is said
     spectrum.least_known = report.sigma_error * report.sigma_error;
   }
-  std::transform(report.sigma.begin(), report.sigma.end(), spectrum.lambda.begin(),
-                 [](double sigma) { return sigma * sigma; });
   values[Metric::kFrobeniusNorm] = std::sqrt(norm_squared);
   set_head(spectrum, values);
   if (report.bounds) {
@@ -281,9 +325,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
     return values;
   }
 
-  spectrum.log.resize(spectrum.lambda.size());
-  std::transform(report.sigma.begin(), report.sigma.end(), spectrum.log.begin(),
-                 [](double sigma) { return 2.0 * std::log(sigma); });
+  set_logarithms(spectrum);
   if (p > 64) {
     double top = 0.0;
     const std::size_t end = std::min<std::size_t>(128, spectrum.lambda.size());
@@ -297,7 +339,8 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
   }
   set_ranks(spectrum, values);
   set_sums(spectrum, values);
-  set_tails(spectrum, values);
+  set_hill(spectrum, values);
+  set_power_law(spectrum, values);
   set_noise_comparison(spectrum, values);
   set_theta(spectrum, report.sigma_error, values, reason);
   values[Metric::kSigmaMin] = spectrum.sigma.back();

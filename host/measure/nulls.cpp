@@ -1,7 +1,9 @@
 // Owns the nulls: what the metrics are on average for iid noise of a shape (metrics contract), at
 // finite size: the metrics of the mean spectrum (noise_spectrum.hpp), and better where the mean of
 // a metric is known exactly or is far from the metric of the mean. A matrix of one row or column
-// has one singular value whatever its entries, so its nulls are the exact values.
+// has one singular value whatever its entries, so its nulls are the exact values. Below a short
+// side of 64 nulls are drawn (drawn_nulls.hpp), but for those whose mean is known.
+#include "drawn_nulls.hpp"
 #include "noise_spectrum.hpp"
 
 #include <vindex/core/error.hpp>
@@ -84,6 +86,24 @@ double rank_null(const MarchenkoPastur& law, std::span<const double> lambda, dou
   return mean;
 }
 
+/// drawn_nulls(), once for a shape and process: not every caller has a NullCache, and draws cost
+/// what a hundred computed nulls do. Thread-safe; a shape waits for its own draws alone.
+const MetricValues& kept_drawn_nulls(std::int64_t p, std::int64_t n) {
+  struct Entry {
+    std::once_flag once;
+    MetricValues values;
+  };
+  static std::mutex mutex;
+  static std::map<std::pair<std::int64_t, std::int64_t>, Entry> by_shape;  // stable addresses
+  Entry* entry = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    entry = &by_shape[{p, n}];
+  }
+  std::call_once(entry->once, [&] { entry->values = drawn_nulls(p, n); });
+  return entry->values;
+}
+
 }  // namespace
 
 MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
@@ -92,6 +112,15 @@ MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
   const std::int64_t n = std::max(rows, cols);
   if (p == 1) {
     return single_value_nulls(n);
+  }
+  if (p < kLeastComputedNull) {
+    MetricValues drawn = kept_drawn_nulls(p, n);
+    drawn[Metric::kTraceLog] = trace_log_null(p, n);
+    drawn[Metric::kNumericalRank] = static_cast<double>(p);
+    if (p >= kLeastTabulatedTheta) {
+      drawn[Metric::kTheta] = theta_null(p, n);
+    }
+    return drawn;
   }
   const auto short_side = static_cast<double>(p);
   const auto long_side = static_cast<double>(n);

@@ -99,8 +99,9 @@ TEST(DeriveMetricsTest, RangesHoldExactly) {
         for (const double share : values.var_at_k) {
           EXPECT_LE(share, 1.0);
         }
-        for (const Metric rank : {Metric::kStableRank, Metric::kParticipationRatio,
-                                  Metric::kEffectiveRank, Metric::kEffectiveRankSigma}) {
+        EXPECT_GE(values[Metric::kStableRank], 1.0);
+        EXPECT_GE(values[Metric::kParticipationRatio], 1.0);
+        for (const Metric rank : {Metric::kEffectiveRank, Metric::kEffectiveRankSigma}) {
           EXPECT_GE(values[rank], 1.0);
           EXPECT_LE(values[rank], size);
         }

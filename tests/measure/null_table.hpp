@@ -21,6 +21,11 @@ struct DrawnShape {
 /// The shapes of the table with their draws and seeds; no means.
 std::span<const DrawnShape> null_table_shapes();
 
+/// Whether the program's nulls of that shape are means of draws themselves, and the standard error
+/// that these have, from that of as many recorded ones.
+bool is_null_drawn(const DrawnShape& shape);
+double error_of_null(const DrawnShape& shape, const DrawnMean& drawn);
+
 /// "rows,cols,metric,draws,mean,error" lines of one shape.
 std::string null_draw_lines(const DrawnShape& shape);
 /// The file of such lines under a line of names. Throws std::runtime_error where it is no such

@@ -26,7 +26,7 @@ TEST(SpectrumError, AClusterAnswersForItsNumber) {
   }
   const Rounding rounding = {.entry = 1e-9};
   const std::vector<double> errors = eigenvalue_errors(sigma, rounding);
-  EXPECT_NEAR(errors[0], 1e-8, 1e-14);
+  EXPECT_NEAR(errors[0], 1e-8, 2e-14);
   EXPECT_NEAR(errors[99], 1e-9 * (10.0 + 4.0 * std::sqrt(9.0)), 1e-14);
   // More than an eighth of all: everything is rounded less randomly.
   for (int i = 80; i < 100; ++i) {
@@ -64,6 +64,38 @@ TEST(SpectrumError, RoundingGrowsWithItsPartsAndScalesWithTheWeights) {
   EXPECT_LT(gram_rounding({.reduction_unit = 0x1p-53}, 1024, 4096, norms).entry, rounding.entry);
   EXPECT_EQ(passes_norm_squared(1025, 2.0), 32.0);
   EXPECT_EQ(passes_norm_squared(1, 2.0), 0.0);
+}
+
+// A diagonal Gram keeps rounding of its largest entry on one value; one whose diagonal is as flat
+// as that of eigenvectors in any direction does not, and one between them in proportion.
+TEST(SpectrumError, LinesOfUnequalNormAnswerForTheStrongestOne) {
+  constexpr std::int64_t kP = 512;
+  const double mean = 2.0;
+  GramNorms norms = {.sum_squares = mean * kP,
+                     .gram_norm_squared = 10.0 * mean * mean * kP,
+                     .diagonal_norm_squared = 10.0 * mean * mean * kP,
+                     .largest_diagonal = 9.0,
+                     .passes_norm_squared = 1.0};
+  const Rounding lines = gram_rounding({}, kP, 4096, norms);
+  EXPECT_NEAR(lines.lone, 9.0 * 0x1p-24, 0.01 * 9.0 * 0x1p-24);
+  EXPECT_NEAR(lines.repeated, 4.0 * 0x1p-24, 0.05 * 0x1p-24) << "sixteen passes of 32";
+  norms.diagonal_norm_squared = mean * mean * kP * (1.0 + 9.0 * 2.0 / kP);
+  const Rounding any = gram_rounding({}, kP, 4096, norms);
+  EXPECT_EQ(any.lone, 0.0);
+  EXPECT_EQ(any.repeated, 0.0);
+  EXPECT_EQ(any.entry, lines.entry);
+  norms.diagonal_norm_squared = mean * mean * kP * (1.0 + 9.0 * 0.25);
+  EXPECT_NEAR(gram_rounding({}, kP, 4096, norms).lone, 0.5 * lines.lone, 0.01 * lines.lone);
+  // A multiple of the identity: every direction is an eigenvector's.
+  norms.gram_norm_squared = norms.diagonal_norm_squared = mean * mean * kP;
+  EXPECT_DOUBLE_EQ(gram_rounding({}, kP, 4096, norms).lone, 9.0 * 0x1p-24);
+
+  const std::vector<double> sigma = {3.0, 1.0, 0.1};
+  const Rounding alone = {.entry = 3e-9, .lone = 0.5e-8, .repeated = 1e-7};
+  const std::vector<double> errors = eigenvalue_errors(sigma, alone);
+  EXPECT_NEAR(errors[2], std::hypot(3e-8, 4e-8) + 4e-7 * 0.01, 1e-13);
+  EXPECT_NEAR(errors[0], std::hypot(3e-8, 4e-8) + 4e-7 * 9.0, 1e-13);
+  EXPECT_GE(matrix_error(3, 3.0, alone), errors[0]);
 }
 
 }  // namespace
