@@ -1,0 +1,95 @@
+// What holds of metrics whatever rounding did: nothing is said of values within their error, and
+// ranges are exact.
+#include <vindex/measure/metrics.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace vindex::measure {
+namespace {
+
+MatrixReport report_of(std::vector<double> sigma) {
+  MatrixReport report;
+  report.status = Status::kMeasured;
+  for (const double value : sigma) {
+    report.moments.sum_squares += value * value;
+  }
+  report.sigma = std::move(sigma);
+  return report;
+}
+
+MetricValues derive(std::int64_t rows, std::int64_t cols, const MatrixReport& report) {
+  std::string reason;
+  return derive_metrics(rows, cols, report, Mode::kDefault, reason);
+}
+
+TEST(DeriveMetricsTest, WhatLiesWithinItsErrorIsNoTail) {
+  // 6 values above the error and 4 that are nothing but rounding.
+  MatrixReport report = report_of({8.0, 5.0, 3.0, 2.0, 1.5, 1.0, 3e-15, 2e-15, 1e-15, 4e-300});
+  report.sigma_error = 1e-14;
+  std::string reason;
+  const MetricValues values = derive_metrics(10, 30, report, Mode::kStrict, reason);
+  EXPECT_TRUE(std::isnan(values[Metric::kConditionNumber]));
+  EXPECT_TRUE(std::isnan(values[Metric::kTraceLog]));
+  EXPECT_EQ(reason, "sigma_min within its error");
+  EXPECT_EQ(values[Metric::kSigmaMin], 4e-300);
+  EXPECT_GE(values[Metric::kPlXmin], 1.0) << "the fit sees the six alone";
+  EXPECT_LE(values[Metric::kPlTail], 6.0);
+  EXPECT_NEAR(values[Metric::kHillAlpha],
+              1.0 + 5.0 / (2.0 * (std::log(8.0 * 5.0 * 3.0 * 2.0 * 1.5) - 5.0 * std::log(1.0))),
+              1e-12)
+      << "the sixth is above the error";
+
+  // One more within the error, and the value that hill_alpha counts from is not known.
+  report.sigma[5] = 5e-15;
+  reason.clear();
+  EXPECT_TRUE(
+      std::isnan(derive_metrics(10, 30, report, Mode::kStrict, reason)[Metric::kHillAlpha]));
+  EXPECT_EQ(reason, "sigma_min within its error; no tail to fit");
+
+  // A smallest value that was found again answers for itself.
+  report = report_of({4.0, 2.0, 1.0, 1e-6});
+  report.sigma_error = 1e-5;
+  report.sigma_min_error = 1e-12;
+  reason.clear();
+  EXPECT_EQ(derive_metrics(4, 9, report, Mode::kDefault, reason)[Metric::kConditionNumber],
+            4.0 / 1e-6);
+  EXPECT_EQ(reason, "");
+}
+
+TEST(DeriveMetricsTest, RangesHoldExactly) {
+  // Sums of rounded squares beside a sum over the weights that rounding left smaller, or larger.
+  for (const double off : {1.0 - 8e-15, 1.0 + 8e-15}) {
+    for (const std::size_t p : {1U, 2U, 3U, 64U, 100U, 300U}) {
+      for (const bool is_flat : {true, false}) {
+        std::vector<double> sigma(p, is_flat ? 0.1 : 1e-9);
+        sigma[0] = is_flat ? 0.1 : 3.0;
+        MatrixReport report = report_of(sigma);
+        report.moments.sum_squares *= off;
+        const auto size = static_cast<double>(p);
+        const MetricValues values = derive(static_cast<std::int64_t>(p), 400, report);
+        for (const double share : values.var_at_k) {
+          EXPECT_LE(share, 1.0);
+        }
+        EXPECT_GE(values[Metric::kStableRank], 1.0);
+        EXPECT_GE(values[Metric::kParticipationRatio], 1.0);
+        for (const Metric rank : {Metric::kEffectiveRank, Metric::kEffectiveRankSigma}) {
+          EXPECT_GE(values[rank], 1.0);
+          EXPECT_LE(values[rank], size);
+        }
+        if (p > 1) {
+          EXPECT_GE(values[Metric::kSpectralEntropy], 0.0);
+          EXPECT_LE(values[Metric::kSpectralEntropy], 1.0);
+          EXPECT_GE(values[Metric::kGini], 0.0);
+          EXPECT_LE(values[Metric::kTraceLog], 0.0);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vindex::measure
