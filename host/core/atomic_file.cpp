@@ -1,6 +1,7 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/leftovers.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/core/process_name.hpp>
 
 #include <fmt/format.h>
@@ -49,11 +50,25 @@ void throw_output_error(const char* id, int error_number, const std::string& wha
   }
 }
 
-AtomicFile::AtomicFile(std::string path, const OutputErrorIds& ids)
-    : path_(std::move(path)), temporary_path_(temporary_name(path_)), ids_(ids) {
+AtomicFile::AtomicFile(std::string path, const OutputErrorIds& ids, Leftovers leftovers)
+    : path_(std::move(path)), ids_(ids) {
+  require_file_target(path_, ids_.create);
+  if (leftovers == Leftovers::kRemove) {
+    remove_leftovers_of(path_);
+  }
+  temporary_path_ = temporary_name(path_);
+  create();
+}
+
+AtomicFile::AtomicFile(std::string path, std::string staged, const OutputErrorIds& ids)
+    : path_(std::move(path)), temporary_path_(std::move(staged)), ids_(ids), staged_(true) {
+  create();
+}
+
+void AtomicFile::create() {
   descriptor_ = ::open(temporary_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
-    throw_output_error(ids_.create, errno, "cannot create " + printable(temporary_path_));
+    throw_output_error(ids_.create, errno, "cannot create " + printable(path_));
   }
 }
 
@@ -106,6 +121,11 @@ void AtomicFile::flush() {
 
 void AtomicFile::rename() {
   expects(descriptor_ < 0 && !renamed_, "AtomicFile::rename: once, after flush");
+  if (staged_) {
+    renamed_ = true;
+    return;
+  }
+  require_file_target(path_, ids_.rename);  // it may have come while this was written
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
     throw_output_error(ids_.rename, errno, "cannot rename to " + printable(path_));
   }

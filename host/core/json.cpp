@@ -2,6 +2,9 @@
 #include <vindex/core/json.hpp>
 #include <vindex/core/json_scanner.hpp>
 
+#include <string>
+#include <utility>
+
 namespace vindex {
 
 const JsonValue* JsonValue::find(std::string_view key) const {
@@ -83,6 +86,16 @@ JsonValue TreeBuilder::value() {  // NOLINT(misc-no-recursion)
   return JsonValue(JsonValue::Storage(std::move(object)));
 }
 }  // namespace
+
+JsonValue read_json_value(JsonScanner& scanner, std::size_t most) {
+  expects(most > 0, "a tree has a root");
+  TreeBuilder builder(scanner, most);
+  JsonValue value = builder.value();
+  if (builder.cut()) {
+    scanner.fail("E-JSON-LIMIT", "more than " + std::to_string(most) + " values within one");
+  }
+  return value;
+}
 
 JsonValue parse_json(std::string_view text, const std::string& where, const JsonLimits& limits,
                      std::uint64_t base_offset, bool* cut) {

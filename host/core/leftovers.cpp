@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <unordered_set>
+#include <vector>
 
 namespace vindex {
 
@@ -46,32 +49,56 @@ Owner owner_of(const std::string& suffix) {
   return owner;
 }
 
-/// Those of the file `of`; of every file where it is empty.
-void remove_in(const std::string& folder, std::string_view of) {
-  constexpr std::time_t kForeignSeconds = 24 * 3600;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
-  if (!listing) {
-    return;
+/// When anything in the folder last changed: one that grows is nobody's leftover.
+std::time_t last_change(const std::string& path, const struct stat& status) {
+  std::time_t last = status.st_mtime;
+  if (!S_ISDIR(status.st_mode)) {
+    return last;
   }
-  while (const dirent* entry = readdir(listing.get())) {
+  std::error_code trouble;
+  std::filesystem::recursive_directory_iterator entry(path, trouble);
+  for (; !trouble && entry != std::filesystem::recursive_directory_iterator();
+       entry.increment(trouble)) {
+    struct stat inner = {};
+    if (lstat(entry->path().c_str(), &inner) == 0) {
+      last = std::max(last, inner.st_mtime);
+    }
+  }
+  return last;
+}
+
+/// Those of the outputs `of`; of every one where it is null.
+std::vector<std::string> find_in(const std::string& folder,
+                                 const std::unordered_set<std::string>* of) {
+  constexpr std::time_t kForeignSeconds = 24 * 3600;
+  std::vector<std::string> gone;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  while (const dirent* entry = listing ? readdir(listing.get()) : nullptr) {
     const std::string name = entry->d_name;
     const std::size_t at = name.rfind(kMark);
-    if (at == std::string::npos || (!of.empty() && name.substr(0, at) != of)) {
+    if (at == std::string::npos || (of != nullptr && !of->contains(name.substr(0, at)))) {
       continue;
     }
     const Owner owner = owner_of(name.substr(at + kMark.size()));
     const std::string path = folder + "/" + name;
     struct stat status = {};
-    if (owner.host.empty() || stat(path.c_str(), &status) != 0) {
+    if (owner.host.empty() || lstat(path.c_str(), &status) != 0) {
       continue;
     }
     // A process number says nothing of another machine; there only age does.
     const bool ours = owner.host == host_name();
     if (ours ? process_is_gone(owner.pid, owner.start)
-             : std::time(nullptr) - status.st_mtime > kForeignSeconds) {
-      std::error_code ignored;  // what cannot be removed goes with the next run
-      std::filesystem::remove_all(path, ignored);
+             : std::time(nullptr) - last_change(path, status) > kForeignSeconds) {
+      gone.push_back(path);
     }
+  }
+  return gone;
+}
+
+void remove_all(const std::vector<std::string>& gone) {
+  for (const std::string& path : gone) {
+    std::error_code ignored;  // the next one tries again
+    std::filesystem::remove_all(path, ignored);
   }
 }
 }  // namespace
@@ -83,10 +110,22 @@ std::string temporary_name(const std::string& path) {
                      start.empty() ? "" : start + ".", sequence++);
 }
 
-void remove_leftovers_of(const std::string& path) {
-  remove_in(folder_of(path), file_name_of(path));
+void remove_leftovers_of(const std::string& path) { remove_leftovers_of(std::span(&path, 1)); }
+
+void remove_leftovers_of(std::span<const std::string> paths) {
+  std::unordered_set<std::string> names;
+  for (const std::string& path : paths) {
+    names.insert(file_name_of(path));
+  }
+  if (!paths.empty()) {
+    remove_all(find_in(folder_of(paths.front()), &names));
+  }
 }
 
-void remove_leftovers_in(const std::string& folder) { remove_in(folder, {}); }
+void remove_leftovers_in(const std::string& folder) { remove_all(leftovers_in(folder)); }
+
+std::vector<std::string> leftovers_in(const std::string& folder) {
+  return find_in(folder, nullptr);
+}
 
 }  // namespace vindex

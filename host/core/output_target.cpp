@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <map>
+#include <optional>
 #include <unistd.h>
 
 namespace vindex {
@@ -34,19 +36,50 @@ bool is_hdf5(const std::string& path) {
 }
 }  // namespace
 
-void require_free_target(const std::string& path, bool replace) {
-  if (path_kind(path) != PathKind::kFile) {
+void require_file_target(const std::string& path, const char* id) {
+  if (path.empty()) {
+    throw OutputError(id, "an empty name is no file to write to");
+  }
+  const PathKind kind = path_kind(path);
+  if (kind == PathKind::kFolder || kind == PathKind::kOther) {
+    throw OutputError(id, fmt::format("{}: exists and is {}; choose another name", printable(path),
+                                      kind == PathKind::kFolder ? "a folder" : "no regular file"));
+  }
+}
+
+void require_free_target(const std::string& path, bool replace, const char* flag) {
+  require_file_target(path);
+  if (path_kind(path) == PathKind::kAbsent) {
     return;
   }
   if (is_hdf5(path)) {
     throw OutputError("E-OUTPUT-RESULTS",
-                      fmt::format("{}: a results file (HDF5) is never replaced, not with --force "
+                      fmt::format("{}: a results file (HDF5) is never replaced, not with {} "
                                   "either; choose another name",
-                                  printable(path)));
+                                  printable(path), flag));
   }
   if (!replace) {
     throw OutputError("E-OUTPUT-EXISTS",
-                      fmt::format("{} exists; --force replaces it", printable(path)));
+                      fmt::format("{} exists; {} replaces it", printable(path), flag));
+  }
+}
+
+void require_no_input(std::span<const std::string> targets, std::span<const std::string> inputs) {
+  std::map<FileIdentity, std::string> taken;
+  for (const std::string& target : targets) {
+    if (const auto there = target.empty() ? std::nullopt : file_identity(target)) {
+      taken.emplace(*there, target);
+    }
+  }
+  for (std::size_t i = 0; !taken.empty() && i < inputs.size(); ++i) {
+    const auto input = inputs[i].empty() ? std::nullopt : file_identity(inputs[i]);
+    const auto found = input ? taken.find(*input) : taken.end();
+    if (found != taken.end()) {
+      throw OutputError("E-OUTPUT-SOURCE",
+                        fmt::format("{}: belongs to a model that is read, or to what says how; "
+                                    "choose another name",
+                                    printable(found->second)));
+    }
   }
 }
 

@@ -38,10 +38,14 @@ PathKind path_kind(const std::string& path) {
   return S_ISREG(status->st_mode) ? PathKind::kFile : PathKind::kOther;
 }
 
+std::optional<FileIdentity> file_identity(const std::string& path) {
+  const auto status = status_of(path);
+  return status ? std::optional(FileIdentity{status->st_dev, status->st_ino}) : std::nullopt;
+}
+
 bool is_same_file(const std::string& a, const std::string& b) {
-  const auto first = status_of(a);
-  const auto second = first ? status_of(b) : std::nullopt;
-  return second && first->st_dev == second->st_dev && first->st_ino == second->st_ino;
+  const auto first = file_identity(a);
+  return first && first == file_identity(b);
 }
 
 }  // namespace vindex

@@ -10,7 +10,6 @@
 #include "text_sink.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/measure/metrics.hpp>
 
 #include <fmt/format.h>
@@ -78,7 +77,6 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
   const std::size_t experts = layers.begin()->second.size();
   make_output_folder(folder);
   const std::string target = folder + "/gate_vectors.bin";
-  remove_leftovers_of(target);
   AtomicFile file(target);
   Json index;
   index["schema"] = "vindex-gate-vectors/1";

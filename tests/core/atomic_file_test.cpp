@@ -100,8 +100,17 @@ TEST(AtomicFile, ErrorsHaveTheIdsOfTheirOutputAndTheCodesOfTheirCause) {
             ExitCode::kCannotCreate);
   fs::create_directory(folder / "taken");
   std::ofstream(folder / "taken/content") << "x";
-  EXPECT_EQ(code_of([&] { AtomicFile(folder / "taken", kIds).publish(); }, "E-C"),
+  EXPECT_EQ(code_of([&] { AtomicFile(folder / "taken", kIds).publish(); }, "E-A"),
             ExitCode::kCannotCreate);
+  EXPECT_EQ(code_of(
+                [&] {
+                  AtomicFile file(folder / "later", kIds);
+                  fs::create_directory(folder / "later");
+                  file.publish();
+                },
+                "E-C"),
+            ExitCode::kCannotCreate);
+  fs::remove(folder / "later");
   const testing::FileSizeLimit limit(1000);
   const std::string large(2000, 'x');
   EXPECT_EQ(code_of([&] { AtomicFile(folder / "a", kIds).write(0, bytes_of(large)); }, "E-B"),
@@ -120,14 +129,30 @@ TEST(AtomicFile, AKillLeavesATemporaryNameThatTheNextOneRemoves) {
     ::_exit(0);  // no destructor runs
   }
   ::waitpid(child, nullptr, 0);
-  AtomicFile live(folder / "a");
-  ASSERT_EQ(names_in(folder.path()).size(), 2U);
+  const std::vector<std::string> left = names_in(folder.path());
+  ASSERT_EQ(left.size(), 1U);
   remove_leftovers_of(folder / "b");  // of another output
   remove_leftovers_of(folder / "a.tmp");
-  EXPECT_EQ(names_in(folder.path()).size(), 2U);
-  remove_leftovers_of(folder / "a");
+  EXPECT_EQ(names_in(folder.path()), left);
+  AtomicFile live(folder / "a");
+  ASSERT_EQ(names_in(folder.path()).size(), 1U);
+  EXPECT_NE(names_in(folder.path()), left);
+  remove_leftovers_of(folder / "a");  // not of a process that lives
   EXPECT_EQ(names_in(folder.path()).size(), 1U);
   live.publish();
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(AtomicFile, TheNextOneOfTheNameRemovesWhatAKillLeft) {
+  const TemporaryFolder folder;
+  const std::string dead = ".tmp." + host_name() + ".999999999.1.0";
+  folder.write("a" + dead, "half");
+  folder.write("b" + dead + "/organs/x", "half of a folder");
+  folder.write("c" + dead, "of another output");
+  AtomicFile(folder / "a").publish();
+  EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"a", "b" + dead, "c" + dead}));
+  const std::vector<std::string> both = {folder / "b", folder / "c"};
+  remove_leftovers_of(both);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 

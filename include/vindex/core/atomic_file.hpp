@@ -26,11 +26,22 @@ std::string file_name_of(const std::string& path);
 /// 74 for a full disk or an I/O error, else OutputError 73.
 [[noreturn]] void throw_output_error(const char* id, int error_number, const std::string& what);
 
+/// Who removes what killed processes left under temporary names of a file.
+enum class Leftovers : std::uint8_t {
+  kRemove,        ///< the next one that writes it
+  kRemovedBefore  ///< its caller, which writes many files of one folder
+};
+
 /// A file under a temporary name; removed unless published. Not movable: writers refer to it.
 class AtomicFile {
  public:
-  /// Creates the temporary file. Errors: throw_output_error() with ids.create.
-  explicit AtomicFile(std::string path, const OutputErrorIds& ids = {});
+  /// Creates the temporary file. Errors: require_file_target() and throw_output_error() with
+  /// ids.create.
+  explicit AtomicFile(std::string path, const OutputErrorIds& ids = {},
+                      Leftovers leftovers = Leftovers::kRemove);
+  /// A file of a folder that is made aside: it grows at `staged`, where nothing may lie, and
+  /// messages name `path`, where it will lie. rename() says that the folder has its name.
+  AtomicFile(std::string path, std::string staged, const OutputErrorIds& ids);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -46,8 +57,9 @@ class AtomicFile {
   void resize(std::uint64_t bytes);
   /// Writes everything through to the device and closes. Nothing where it is done already.
   void flush();
-  /// Takes the final name; what lay there is replaced. After flush(), before sync_folder(): sets of
-  /// files are renamed together. Errors: throw_output_error() with ids.rename.
+  /// Takes the final name; a regular file that lay there is replaced. After flush(), before
+  /// sync_folder(): sets of files are renamed together. Errors: throw_output_error() with
+  /// ids.rename.
   void rename();
   /// flush(), rename(), sync_folder().
   void publish();
@@ -55,12 +67,14 @@ class AtomicFile {
   void withdraw() noexcept;
 
  private:
+  void create();
   [[noreturn]] void fail_write(int error_number) const;
 
   std::string path_;
   std::string temporary_path_;
   OutputErrorIds ids_;
   int descriptor_ = -1;
+  bool staged_ = false;
   bool renamed_ = false;
 };
 

@@ -92,4 +92,8 @@ class JsonScanner {
   std::vector<std::string_view> keys_;
 };
 
+/// The tree of the value that comes next, for documents of which only small parts are wanted as
+/// trees. Errors: the scanner's; FormatError E-JSON-LIMIT for more than `most` values in it.
+JsonValue read_json_value(JsonScanner& scanner, std::size_t most);
+
 }  // namespace vindex

@@ -1,8 +1,10 @@
-// Owns the temporary names that files and folders have until they are whole, and what killed
-// processes leave under them.
+// Owns the temporary names that files have until they are whole, and what killed processes leave
+// under them.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 namespace vindex {
 
@@ -10,12 +12,17 @@ namespace vindex {
 /// numbers of processes are used again.
 std::string temporary_name(const std::string& path);
 
-/// Removes what killed processes left under temporary names of the file or folder `path` (a folder
-/// with all that it holds), and of no other:
-/// those of this machine at once, those of others after a day.
+/// Removes what killed processes left under temporary names of the file or folder `path`, and of no
+/// other: those of this machine at once, those of others after a day.
 void remove_leftovers_of(const std::string& path);
 
-/// The same for every file in `folder`.
+/// The same for several outputs of one folder, which is listed once.
+void remove_leftovers_of(std::span<const std::string> paths);
+
+/// The same for every output in `folder`.
 void remove_leftovers_in(const std::string& folder);
+
+/// What remove_leftovers_in() would remove.
+std::vector<std::string> leftovers_in(const std::string& folder);
 
 }  // namespace vindex

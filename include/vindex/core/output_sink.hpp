@@ -15,8 +15,8 @@ namespace vindex {
 /// Bytes written in order. Not thread-safe.
 class OutputSink {
  public:
-  /// `target` "-": standard output, written as it comes. Errors: OutputError ids.create (73) for an
-  /// empty name or what is no regular file; those of AtomicFile; E-STDOUT (74).
+  /// `target` "-": standard output, written as it comes. Errors: those of AtomicFile; E-STDOUT
+  /// (74).
   explicit OutputSink(const std::string& target, const OutputErrorIds& ids = {});
   void write(std::span<const std::byte> bytes);
   /// A file takes its final name only now.
