@@ -1,7 +1,6 @@
 #include "edit_outputs.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/core/same_place.hpp>
@@ -58,10 +57,7 @@ std::vector<Output> outputs_of(const EditSettings& settings) {
 /// Before any of them is found to be there: killed runs leave temporary names beside whole outputs.
 void remove_leftovers(const std::vector<Output>& outputs) {
   for (const Output& output : outputs) {
-    remove_leftovers_of(output.path);
-    if (is_folder(output.path)) {
-      remove_leftovers_in(output.path);
-    }
+    write::OutputFolder::remove_leftovers(output.path);
   }
 }
 
@@ -195,7 +191,7 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
   remove_leftovers(outputs);
   if (!output.empty()) {
     if (names_a_file(output)) {
-      require_free_target(output, settings.replace);
+      require_free_target(output, settings.replace, "--replace");
     } else {
       require_free_folder(output);
     }
@@ -204,7 +200,7 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
     if (!settings.save_patch.ends_with(".safetensors")) {
       refuse_kind(settings.save_patch, "a patch", "NAME.safetensors");
     }
-    require_free_target(settings.save_patch, settings.replace);
+    require_free_target(settings.save_patch, settings.replace, "--replace");
   }
 }
 

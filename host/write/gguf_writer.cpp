@@ -69,6 +69,13 @@ std::uint64_t stored_bytes(const GgufTensorLayout& tensor) {
   return *bytes;
 }
 
+void require_storable(const GgufTensorLayout& tensor) {
+  if (tensor.name.empty() || tensor.name.size() > kLongestName) {
+    refuse("E-GGUF-NAME", tensor, "a name must have 1 to 63 bytes: ggml loads no other");
+  }
+  (void)stored_bytes(tensor);
+}
+
 GgufWriter::GgufWriter(AtomicFile& file, const GgufKeys& keys,
                        std::vector<GgufTensorLayout> tensors)
     : file_(file), tensors_(std::move(tensors)) {
@@ -94,9 +101,7 @@ GgufWriter::GgufWriter(AtomicFile& file, const GgufKeys& keys,
 void GgufWriter::write_table(std::uint64_t alignment, HeaderStream& head) {
   std::unordered_set<std::string_view> names;
   for (const GgufTensorLayout& tensor : tensors_) {
-    if (tensor.name.empty() || tensor.name.size() > kLongestName) {
-      refuse("E-GGUF-NAME", tensor, "a name must have 1 to 63 bytes: ggml loads no other");
-    }
+    require_storable(tensor);
     if (!names.insert(tensor.name).second) {
       refuse("E-GGUF-NAME", tensor, "the name is there twice");
     }

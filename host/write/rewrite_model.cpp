@@ -2,7 +2,6 @@
 #include "tensor_copy.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/shard/gguf.hpp>
@@ -200,9 +199,8 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
   shard::ModelStore& store = local ? *local : *options.store;
   try {
     if (model.shards.size() == 1 && !store.file().empty()) {
-      require_free_target(target, options.replace);
+      require_free_target(target, options.replace, "--replace");
       require_free_space(target, bytes_of(model));
-      remove_leftovers_of(target);
       AtomicFile file(target, kOutputErrors);
       write_shard(model, 0, tensors.front(), copy, file);
       file.publish();

@@ -1,10 +1,11 @@
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/write/scratch_file.hpp>
 
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,15 +16,18 @@ namespace vindex::write {
 ScratchFile::ScratchFile(std::string folder) : folder_(std::move(folder)) {
   descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (descriptor_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    // A file system without nameless files: the name lives for an instant.
-    std::string name = folder_ + "/.vindex-scratch-XXXXXX";
-    descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+    // A file system without nameless files: the name lives for an instant, and a kill within it is
+    // cleared by the next one.
+    remove_leftovers_of(folder_ + "/.vindex-scratch");
+    const std::string name = temporary_name(folder_ + "/.vindex-scratch");
+    descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (descriptor_ >= 0) {
       ::unlink(name.c_str());
     }
   }
   if (descriptor_ < 0) {
-    fail(errno, "no scratch file can be made there");
+    throw_output_error("E-SCRATCH", errno,
+                       fmt::format("{}: no scratch file can be made there", printable(folder_)));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "support/file_content.hpp"
 #include "support/temporary_folder.hpp"
 
+#include <vindex/core/path_kind.hpp>
 #include <vindex/core/process_name.hpp>
 #include <vindex/write/output_folder.hpp>
 
@@ -9,6 +10,9 @@
 
 #include <filesystem>
 #include <string>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace vindex::write {
@@ -67,10 +71,13 @@ TEST(OutputFolder, WhatSomebodyElseMadeMeanwhileIsKept) {
   fs::create_directory(scratch / "there");
   {
     OutputFolder folder(scratch / "there");
+    folder.write_text("organs/b", "ours");
+    folder.write_text("a", "ours");
     scratch.write("there/a", "theirs");
-    EXPECT_EQ(testing::error_of([&] { folder.create("a"); }), "E-OUTPUT-EXISTS");
+    EXPECT_EQ(testing::error_of([&] { folder.publish(); }), "E-OUTPUT-EXISTS");
   }
   EXPECT_EQ(file_text(scratch / "there/a"), "theirs");
+  EXPECT_EQ(names_in(scratch / "there"), std::vector<std::string>{"a"});
   {
     OutputFolder folder(scratch / "m");
     folder.write_text("a", "ours");
@@ -93,6 +100,78 @@ TEST(OutputFolder, TheFolderOfAKilledProcessGoesWithTheNextOne) {
     folder.publish();
   }
   EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"m", "m.tmp.elsewhere.12.0"}));
+}
+
+TEST(OutputFolder, AFolderThatIsThereAndEmptyIsKeptAndFilled) {
+  const TemporaryFolder scratch;
+  fs::create_directory(scratch / "m");
+  fs::permissions(scratch / "m", fs::perms::owner_all);
+  fs::create_symlink("m", scratch / "link");
+  const auto before = file_identity(scratch / "m");
+  {
+    OutputFolder folder(scratch / "link/");
+    folder.write_text("organs/a", "one");
+    folder.write_text("b", "two");
+    folder.publish();
+  }
+  EXPECT_EQ(file_identity(scratch / "m"), before);
+  EXPECT_EQ(names_in(scratch / "m"), (std::vector<std::string>{"b", "organs"}));
+  EXPECT_EQ(file_text(scratch / "m/organs/a"), "one");
+}
+
+/// Names in `parent` after a process was killed while it had a folder half written, and after the
+/// next one wrote the same.
+void expect_clean_after_kill(const TemporaryFolder& scratch, const std::string& target) {
+  const auto fill = [&](bool is_killed) {
+    OutputFolder folder(scratch / target);
+    folder.write_text("organs/a", "one");
+    folder.write_text("b", "two");
+    if (is_killed) {
+      ::_exit(0);  // no destructor runs
+    }
+    folder.publish();
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    fill(true);
+  }
+  ::waitpid(child, nullptr, 0);
+  fill(false);
+  EXPECT_EQ(names_in(scratch / target), (std::vector<std::string>{"b", "organs"}));
+}
+
+TEST(OutputFolder, TheNextOneRemovesWhatAKilledOneLeft) {
+  const TemporaryFolder scratch;
+  expect_clean_after_kill(scratch, "m");
+  fs::create_directory(scratch / "there");
+  expect_clean_after_kill(scratch, "there");
+  EXPECT_EQ(names_in(scratch.path()), (std::vector<std::string>{"m", "there"}));
+}
+
+TEST(OutputFolder, AKillBetweenTwoMovesIsUndone) {
+  const TemporaryFolder scratch;
+  const std::string dead = "m/part.tmp." + host_name() + ".999999999.1.0";
+  scratch.write(dead + "/b", "two");
+  scratch.write("m/a", "one");
+  scratch.write("m/organs/x", "three");
+  const auto line = [&](const std::string& name) {
+    struct stat status = {};
+    EXPECT_EQ(::stat((scratch / name).c_str(), &status), 0);
+    return std::to_string(status.st_ino) + " " + std::to_string(status.st_mtim.tv_sec) + "." +
+           std::to_string(status.st_mtim.tv_nsec) + " " + name.substr(2) + "\n";
+  };
+  scratch.write(dead + "/.moves", line("m/a") + line("m/organs") + "1 2.3 b\n4 5.6 ../m\n");
+  {
+    OutputFolder folder(scratch / "m");
+    folder.write_text("c", "new");
+    folder.publish();
+  }
+  EXPECT_EQ(names_in(scratch / "m"), std::vector<std::string>{"c"});
+  // A file of the same name that is another one is somebody's.
+  scratch.write("n/a", "theirs");
+  scratch.write("n/part.tmp." + host_name() + ".999999999.1.0/.moves", "1 2.3 a\n");
+  EXPECT_EQ(testing::error_of([&] { OutputFolder folder(scratch / "n"); }), "E-OUTPUT-NOT-EMPTY");
+  EXPECT_EQ(names_in(scratch / "n"), std::vector<std::string>{"a"});
 }
 
 }  // namespace

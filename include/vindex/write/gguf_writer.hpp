@@ -30,12 +30,16 @@ struct GgufTensorLayout {
 /// dimensions, a row that does not fill whole blocks, a type that ggml does not have.
 std::uint64_t stored_bytes(const GgufTensorLayout& tensor);
 
+/// Errors: FormatError E-GGUF-NAME for a name that is empty or longer than the 63 bytes that ggml
+/// loads; those of stored_bytes().
+void require_storable(const GgufTensorLayout& tensor);
+
 /// Writes header and table at once and the tensors as they come, in any order and from any thread.
 class GgufWriter {
  public:
   /// `file` must outlive the writer, what `keys` refers to this call. Errors: FormatError
-  /// E-GGUF-NAME for a tensor name that is empty, doubled or longer than the 63 bytes that ggml
-  /// loads; those of stored_bytes(), GgufKeys::alignment() and AtomicFile.
+  /// E-GGUF-NAME for a tensor name that is doubled; those of require_storable(),
+  /// GgufKeys::alignment() and AtomicFile.
   GgufWriter(AtomicFile& file, const GgufKeys& keys, std::vector<GgufTensorLayout> tensors);
 
   /// Writes bytes of tensor `index` from `offset` within it. Thread-safe for different ranges.

@@ -12,7 +12,7 @@ namespace vindex::write {
 
 class ScratchFile {
  public:
-  /// Errors: SystemError E-SCRATCH where no file can be made in `folder`.
+  /// Errors: throw_output_error() with E-SCRATCH where no file can be made in `folder`.
   explicit ScratchFile(std::string folder);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
