@@ -206,6 +206,48 @@ TEST(PurifyModelTest, TheBudgetNamesWhatIsNeeded) {
   EXPECT_EQ(error.rfind("E-BUDGET", 0), 0U) << error;
 }
 
+TEST(PurifyModelTest, MatricesOfLowRankAreNoReasonToStop) {
+  const TemporaryFolder folder;
+  std::vector<float> rank_two = matrix(true, 6, 1.0F);
+  for (std::uint64_t i = 0; i < kRows; ++i) {
+    for (std::uint64_t j = 0; j < kCols; ++j) {
+      rank_two[i * kCols + j] = static_cast<float>(i % 5) * static_cast<float>(j % 7) +
+                                static_cast<float>(i % 3) * static_cast<float>(j % 2);
+    }
+  }
+  std::vector<float> one(kRows * kCols, 0.0F);
+  one[7] = 1.0F;
+  const std::vector<std::vector<float>> stack = {std::vector<float>(kRows * kCols, 0.0F),
+                                                 std::vector<float>(kRows * kCols, 0.5F), rank_two,
+                                                 one};
+  const auto source = open_gguf(
+      folder.write("m.gguf", ModelOfMatrices().add("blk.0.ffn_up_exps.weight", stack).bytes()));
+  for (int i = 0; i < static_cast<int>(PurifyMethod::kCount); ++i) {
+    PurifyOptions options = options_in(folder);
+    options.rule.method = static_cast<PurifyMethod>(i);
+    options.rule.rank_share = 0.5;
+    options.gate.force = true;
+    options.gate.energy_cap = 1.0;
+    options.keep_weights = true;
+    const std::string_view name = method_name(options.rule.method);
+    const PurifyResult result = purify_model(*source, backend(), options);
+    const std::vector<PurifiedMatrix>& matrices = result.tensors.at(0).matrices;
+    EXPECT_EQ(matrices[0].outcome, "zero") << name;
+    EXPECT_FALSE(matrices[0].changed) << name;
+    for (std::size_t k = 1; k < matrices.size(); ++k) {
+      EXPECT_NE(matrices[k].outcome, "failed") << name << " " << k << ": " << matrices[k].reason;
+    }
+    if (options.rule.method == PurifyMethod::kLaser) {  // half of the values; there are two at most
+      EXPECT_EQ(matrices[1].rank, 1);
+      EXPECT_EQ(matrices[2].rank, 2);
+      EXPECT_LT(matrices[2].change->relative_change, 1e-6);
+    }
+    ASSERT_TRUE(write_results(*source, result, {.output = folder / "out.gguf", .replace = true}));
+    const auto written = tensor_bytes(folder / "out.gguf", "blk.0.ffn_up_exps.weight");
+    EXPECT_EQ(written.substr(0, kRows * kCols * 4), std::string(kRows * kCols * 4, '\0')) << name;
+  }
+}
+
 TEST(PurifyModelTest, NoInputIsWrittenOver) {
   const TemporaryFolder folder;
   const std::string path = folder.write(

@@ -140,6 +140,10 @@ PurifiedMatrix purify_matrix(const MatrixTools& tools, const decode::EncodedMatr
     out.storable = same.holds();
   }
   out.norm_squared = report.moments.sum_squares;
+  if (report.sigma.empty() || !(report.sigma.front() > 0.0)) {
+    leave(out, "zero", "every weight is zero: there is nothing to purify");
+    return out;
+  }
   out.fit = fit_noise(matrix.rows, matrix.cols, report.sigma);
   const bool spectral = is_spectral(options.rule.method);
   std::vector<double> kept;

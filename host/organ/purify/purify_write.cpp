@@ -1,7 +1,7 @@
 // The model with what changed, and the factors by themselves.
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
+#include <vindex/core/same_place.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/provenance.hpp>
@@ -92,16 +92,6 @@ void make_tensor(const GgufSource& source, const PurifyResult& result, const Pur
   }
 }
 
-void require_no_input(const GgufSource& source, const std::string& path) {
-  for (const GgufSourceFile& file : source.files()) {
-    if (is_same_file(path, file.path)) {
-      throw OutputError(
-          "E-OUTPUT-SOURCE",
-          fmt::format("{} is a file of the model itself; choose another name", printable(path)));
-    }
-  }
-}
-
 bool write_model(const GgufSource& source, const PurifyResult& result,
                  const PurifyTargets& targets) {
   expects(result.weights != nullptr, "write_model: weights were kept");
@@ -176,11 +166,16 @@ void write_factors(const GgufSource& source, const PurifyResult& result, AtomicF
 }  // namespace
 
 void require_free_targets(const GgufSource& source, const PurifyTargets& targets) {
-  for (const std::string& path : {targets.output, targets.factors}) {
+  const std::vector<std::string> paths = {targets.output, targets.factors};
+  require_no_input(paths, source.input_paths());
+  for (const std::string& path : paths) {
     if (!path.empty()) {
-      require_no_input(source, path);
-      require_free_target(path, targets.replace);
+      require_free_target(path, targets.replace, "--replace");
     }
+  }
+  if (!targets.output.empty() && !targets.factors.empty() &&
+      is_same_place(targets.output, targets.factors)) {
+    throw UsageError("E-OUTPUT-KIND", "-o and --factors name the same file");
   }
 }
 

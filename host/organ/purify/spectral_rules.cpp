@@ -17,6 +17,13 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(PurifyMethod::kC
 
 double square(double value) { return value * value; }
 
+/// Weights are float32: what they leave beside the largest value is rounding.
+double lost_below(std::span<const double> singular_values) {
+  return singular_values.empty()
+             ? 0.0
+             : 4.0 * std::numeric_limits<float>::epsilon() * singular_values.front();
+}
+
 ChangeFigures figures_of(double before, double after, double product, double difference) {
   ChangeFigures figures;
   if (before > 0.0) {
@@ -63,8 +70,7 @@ NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double>
   const std::int64_t longer = std::max(rows, cols);
   NoiseFit fit;
   fit.aspect = static_cast<double>(std::min(rows, cols)) / static_cast<double>(longer);
-  // Weights are float32: what they leave beside the largest value is rounding.
-  const double rounding = 4.0 * std::numeric_limits<float>::epsilon() * singular_values.front();
+  const double rounding = lost_below(singular_values);
   const measure::SpectralTheta noise =
       measure::spectral_theta(singular_values, longer, report.moments.sum_squares, rounding);
   if (!(noise.noise > 0.0)) {
@@ -103,7 +109,9 @@ std::vector<double> kept_values(const PurifyRule& rule, const NoiseFit& fit,
       value = fit.unit * optimal_shrinkage(value / fit.unit, fit.aspect);
     }
   }
-  while (!kept.empty() && !(kept.back() > 0.0)) {
+  // Vectors of what rounding left are any vectors: a rank that is not there is not kept.
+  while (!kept.empty() && (!(kept.back() > 0.0) ||
+                           singular_values[kept.size() - 1] <= lost_below(singular_values))) {
     kept.pop_back();
   }
   return kept;
