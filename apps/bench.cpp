@@ -1,5 +1,6 @@
 // The verb bench: flags to cases, a table or one JSON document on standard output.
 #include "job_flags.hpp"
+#include "numbers.hpp"
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -206,9 +207,8 @@ void add_bench(CLI::App& app, Session& session) {
   verb->add_option("--samples", flags->samples, "Samples per case, after one warm-up")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  verb->add_option("--case-seconds", flags->case_seconds,
-                   "No further sample of a case is begun after this")
-      ->check(CLI::PositiveNumber)
+  add_number(*verb, "--case-seconds", flags->case_seconds,
+             "No further sample of a case is begun after this", {.least = 0.001})
       ->capture_default_str();
   verb->add_option("--simd", flags->simd, "Decoders for baseline, avx2 or avx512; the best here");
   verb->add_option("--model", flags->model, "Index, read and measure this model end to end");

@@ -1,5 +1,6 @@
 // The verb edit: low-rank changes of a model, as a model, an adapter and a patch.
 #include "job_flags.hpp"
+#include "numbers.hpp"
 #include "report_file.hpp"
 #include "run_talk.hpp"
 #include "verbs.hpp"
@@ -175,7 +176,7 @@ void add_delete(CLI::App& edit, Session& session) {
                    "right: out of what the matrix reads (inputs); left: out of what it writes "
                    "(outputs). Without it right, but a square matrix needs it")
       ->check(CLI::IsMember({"right", "left"}));
-  verb->add_option("--alpha", flags->settings.alpha, "How much of it: 1 all, 2 reflects")
+  add_number(*verb, "--alpha", flags->settings.alpha, "How much of it: 1 all, 2 reflects")
       ->capture_default_str();
   add_backend_flags(*verb, flags->backend, "auto, cpu, cuda: who finds singular vectors",
                     "CUDA device");
@@ -210,7 +211,8 @@ void add_memit(CLI::App& edit, Session& session) {
   verb->add_option("--values", flags->settings.values,
                    "D (.npy), out x n: what is added to the outputs at the keys")
       ->required();
-  verb->add_option("--ridge", flags->settings.ridge, "Added to the diagonal of K^T C^-1 K")
+  add_number(*verb, "--ridge", flags->settings.ridge, "Added to the diagonal of K^T C^-1 K",
+             {.least = 0.0})
       ->capture_default_str();
 }
 
@@ -225,7 +227,7 @@ void add_apply(CLI::App& edit, Session& session) {
       "A patch knows the weights that it was made from and those that it left; others need "
       "--force.");
   verb->add_option("--patch", flags->settings.patch, "Patch (.safetensors) or adapter")->required();
-  verb->add_option("--alpha", flags->settings.alpha, "Multiplies the edit; -1 takes it back")
+  add_number(*verb, "--alpha", flags->settings.alpha, "Multiplies the edit; -1 takes it back")
       ->capture_default_str();
   verb->add_flag("--force", flags->settings.force,
                  "Also to other weights; of an adapter the factors alone");

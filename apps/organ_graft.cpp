@@ -49,11 +49,8 @@ Ending run_graft(const Flags& flags, const Session& session) {
   if (settings.output.empty() && !settings.dry_run) {
     throw UsageError("E-USAGE", "--output is missing; --dry-run needs none");
   }
-  if (!flags.report.empty() && flags.report == settings.output) {
-    throw UsageError("E-USAGE", "--report and --output name the same file");
-  }
   settings.stop = &catch_stop_signals();
-  const ReportFile file(flags.report, "organ-graft/1");
+  const ReportFile file(flags.report, "organ-graft/1", {settings.output});
   const organ::GraftReport report = organ::graft_models(settings);
   file.report(
       session, flags.json, [&] { return organ::graft_json(report); },

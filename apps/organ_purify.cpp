@@ -1,5 +1,6 @@
 // The verb organ purify: noise taken out of matrices, where there is any.
 #include "job_flags.hpp"
+#include "numbers.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
 #include "run_talk.hpp"
@@ -112,7 +113,7 @@ Ending run_purify(const Flags& flags, const Session& session) {
     throw UsageError("E-PURIFY-FACTORS",
                      "--factors: only svd-shrink, svd-gd and laser leave a low rank");
   }
-  const ReportFile file(flags.report, "organ-purify/1");
+  const ReportFile file(flags.report, "organ-purify/1", {flags.output, flags.factors});
   const std::uint64_t shard_bytes =
       flags.shards.empty() || flags.shards == "none" ? 0 : parse_size(flags.shards);
   const auto source = organ::open_gguf(flags.model);
@@ -158,11 +159,10 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_option("--method", flags->method, "How")
       ->check(CLI::IsMember(methods))
       ->capture_default_str();
-  verb->add_option("--rho", flags->rho,
-                   "fft: share of the energy that stays (0.95); laser: share of the rank (0.1)")
-      ->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--rate", flags->rate, "laser: rho = 1 - rate / 10")
-      ->check(CLI::Range(0.0, 10.0));
+  add_number(*verb, "--rho", flags->rho,
+             "fft: share of the energy that stays (0.95); laser: share of the rank (0.1)",
+             {0.0, 1.0});
+  add_number(*verb, "--rate", flags->rate, "laser: rho = 1 - rate / 10", {0.0, 10.0});
   verb->add_option("--type", flags->types,
                    "Classes: organ, ffn, skeleton, other; several with commas (all of them)");
   verb->add_option("--include", flags->include, "Also embed, router, adapter");
@@ -171,8 +171,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_option("--out-type", flags->out_type,
                    "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
       ->capture_default_str();
-  verb->add_option("--cap", flags->cap, "Most energy that may go, as a share")
-      ->check(CLI::Range(0.0, 1.0))
+  add_number(*verb, "--cap", flags->cap, "Most energy that may go, as a share", {0.0, 1.0})
       ->capture_default_str();
   verb->add_flag("--force", flags->force, "Purify what the gate refuses, too");
   verb->add_option("--factors", flags->factors,

@@ -5,6 +5,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_sink.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/same_place.hpp>
 #include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>
@@ -17,12 +18,24 @@
 
 namespace vindex::apps {
 
-ReportFile::ReportFile(std::string path, std::string_view schema) : path_(std::move(path)) {
+ReportFile::ReportFile(std::string path, std::string_view schema,
+                       std::initializer_list<std::string> outputs)
+    : path_(std::move(path)), schema_(schema) {
+  for (const std::string& output : outputs) {
+    if (!output.empty() && !path_.empty() && path_ != "-" && is_same_place(output, path_)) {
+      throw UsageError("E-USAGE", fmt::format("--report {} is another output of this command too",
+                                              printable(path_)));
+    }
+  }
+  require_place();
+}
+
+void ReportFile::require_place() const {
   const PathKind kind = path_.empty() || path_ == "-" ? PathKind::kAbsent : path_kind(path_);
   if (kind == PathKind::kAbsent) {
     return;
   }
-  const std::string begin = fmt::format("{{\n  \"schema\": \"{}\"", schema);
+  const std::string begin = fmt::format("{{\n  \"schema\": \"{}\"", schema_);
   std::string there(begin.size(), '\0');
   if (kind == PathKind::kFile) {
     const auto source = shard::open_file_source(path_);
@@ -33,7 +46,7 @@ ReportFile::ReportFile(std::string path, std::string_view schema) : path_(std::m
     throw OutputError("E-OUTPUT-EXISTS",
                       fmt::format("{} exists and is no report of {}; choose another name for "
                                   "--report",
-                                  printable(path_), schema));
+                                  printable(path_), schema_));
   }
 }
 
@@ -42,6 +55,7 @@ void ReportFile::report(const Session& session, bool is_json,
                         const std::function<std::string(std::size_t columns)>& text) const {
   const std::string document = is_json || !path_.empty() ? json() : std::string();
   if (!path_.empty()) {
+    require_place();
     OutputSink sink(path_);
     sink.write(std::as_bytes(std::span(document)));
     sink.commit();

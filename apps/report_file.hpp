@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -14,9 +15,11 @@ namespace vindex::apps {
 /// configuration can be lost to a slip of the name.
 class ReportFile {
  public:
-  /// `path` empty: none is wanted. Errors: OutputError E-OUTPUT-EXISTS where something else lies
-  /// there, before any work.
-  ReportFile(std::string path, std::string_view schema);
+  /// `path` empty: none is wanted. `outputs`: what else the verb writes, empty ones aside. Errors,
+  /// before any work: OutputError E-OUTPUT-EXISTS where something else lies there; UsageError
+  /// E-USAGE where it is one of `outputs`, however it is spelt.
+  ReportFile(std::string path, std::string_view schema,
+             std::initializer_list<std::string> outputs = {});
   /// Writes `json`, which begins with the schema, to the file where one is wanted. Prints it where
   /// `is_json`, else `text` of as many columns as there are, unless --quiet. Errors: those of
   /// OutputSink.
@@ -24,7 +27,11 @@ class ReportFile {
               const std::function<std::string(std::size_t columns)>& text) const;
 
  private:
+  /// Again before it is written: other outputs of the verb may have come there.
+  void require_place() const;
+
   std::string path_;
+  std::string schema_;
 };
 
 }  // namespace vindex::apps

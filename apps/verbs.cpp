@@ -1,5 +1,7 @@
 #include "verbs.hpp"
 
+#include "numbers.hpp"
+
 #include <vindex/core/standard_output.hpp>
 #include <vindex/run/version.hpp>
 #include <vindex/shard/byte_source.hpp>
@@ -8,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -166,14 +167,12 @@ std::uint64_t parse_size(const std::string& text) {
                                                    {"MiB", 1048576.0},
                                                    {"GiB", 1073741824.0},
                                                    {"TiB", 1099511627776.0}}};
-  char* end = nullptr;
-  errno = 0;
-  const double value = std::strtod(text.c_str(), &end);
-  const std::string unit = end == nullptr ? "?" : end;
+  const std::size_t letters = text.find_first_not_of("0123456789.eE+-");
+  const auto value = parse_number(std::string_view(text).substr(0, letters));
+  const std::string unit = letters == std::string::npos ? "" : text.substr(letters);
   for (const Unit& known : kUnits) {
-    const double bytes = value * known.bytes;
-    if (unit == known.name && end != text.c_str() && errno == 0 && std::isfinite(bytes) &&
-        bytes >= 1.0 && bytes < 9e18) {
+    const double bytes = value.value_or(0.0) * known.bytes;
+    if (unit == known.name && bytes >= 1.0 && bytes < 9e18) {
       return static_cast<std::uint64_t>(bytes);
     }
   }

@@ -1,0 +1,47 @@
+#include "numbers.hpp"
+
+#include <vindex/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+namespace vindex::apps {
+
+std::optional<double> parse_number(std::string_view text) {
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) {
+      return std::nullopt;
+    }
+  }
+  double value = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end && std::isfinite(value) ? std::optional(value)
+                                                                     : std::nullopt;
+}
+
+CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,
+                        const std::string& help, NumberRange range) {
+  const bool is_bounded = range.least > std::numeric_limits<double>::lowest() ||
+                          range.most < std::numeric_limits<double>::max();
+  std::string wanted = "a finite decimal number";
+  std::string type = "NUMBER";
+  if (is_bounded && range.most < std::numeric_limits<double>::max()) {
+    wanted = fmt::format("a number from {:g} to {:g}", range.least, range.most);
+    type = fmt::format("NUMBER in [{:g} - {:g}]", range.least, range.most);
+  } else if (is_bounded) {
+    wanted = fmt::format("a finite number, not below {:g}", range.least);
+  }
+  const auto check = [range, wanted](const std::string& text) {
+    const auto number = parse_number(text);
+    return number && *number >= range.least && *number <= range.most
+               ? std::string()
+               : fmt::format("`{}` is not {}", printable(text), wanted);
+  };
+  return verb.add_option(flags, value, help)->check(CLI::Validator(check, ""))->type_name(type);
+}
+
+}  // namespace vindex::apps
