@@ -124,9 +124,7 @@ void assemble_model(const AssembleSettings& settings, AssembleReport& report) {
   how.replace = settings.replace;
   how.threads = settings.threads;
   how.stop = settings.stop;
-  if (source->from_manifest()) {
-    how.inputs.push_back(organ_folder_of(settings.input) + "/" + kManifestName);
-  }
+  how.inputs = source->input_paths();  // also of a model without tensors
   report.composed =
       compose(composition, target_of(settings, source->splits().front().file_name), how);
 }

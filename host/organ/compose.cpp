@@ -2,6 +2,7 @@
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
@@ -30,10 +31,14 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20U;
 /// Held by each thread: the buffer of a copier, and some for a tensor that is made.
 constexpr std::uint64_t kThreadBytes = std::uint64_t{8} << 20U;
 
+/// Files of the result that are written at a time: descriptors are few.
+constexpr std::size_t kOpenFiles = 64;
+
 struct OutputFile {
   std::unique_ptr<AtomicFile> file;
   std::unique_ptr<write::GgufWriter> writer;
   std::size_t first = 0;  ///< tensor of the composition
+  bool replaces = false;  ///< a file of an earlier run: what took its place stays
   std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
 };
 
@@ -63,23 +68,10 @@ void refuse_inputs(const std::vector<std::string>& targets,
                    const std::vector<const GgufSource*>& sources, const ComposeOptions& options) {
   std::vector<std::string> inputs = options.inputs;
   for (const GgufSource* source : sources) {
-    inputs.push_back(source->path());
-    for (const GgufSourceFile& file : source->files()) {
-      inputs.push_back(file.path);
-    }
-    for (const GgufSplit& split : source->splits()) {
-      inputs.push_back(split.path);
-    }
+    const std::vector<std::string> own = source->input_paths();
+    inputs.insert(inputs.end(), own.begin(), own.end());
   }
-  for (const std::string& target : targets) {
-    for (const std::string& input : inputs) {
-      if (is_same_file(input, target)) {
-        throw OutputError("E-OUTPUT-SOURCE",
-                          fmt::format("{}: belongs to a model that is read; choose another name",
-                                      printable(target)));
-      }
-    }
-  }
+  require_no_input(targets, inputs);
 }
 
 void check_tensors(const Composition& composition) {
@@ -91,6 +83,7 @@ void check_tensors(const Composition& composition) {
           "compose: every tensor in one of the files");
   std::unordered_set<std::string_view> names;
   for (const ComposedTensor& tensor : composition.tensors) {
+    write::require_storable(tensor.layout);
     if (!names.insert(tensor.layout.name).second) {
       throw FormatError("E-GGUF-NAME", fmt::format("tensor \"{}\"", excerpt(tensor.layout.name)),
                         "the name is there twice");
@@ -101,6 +94,9 @@ void check_tensors(const Composition& composition) {
                                             write::stored_bytes(tensor.layout),
             "compose: a source of as many bytes as the layout has");
   }
+  for (const ComposedFile& file : composition.files) {
+    (void)file.keys.alignment();
+  }
 }
 
 /// One run of compose(): the files under their temporary names.
@@ -110,22 +106,26 @@ class Assembly {
       : composition_(composition), options_(options) {}
   ~Assembly() {
     if (!published_) {
-      for (const OutputFile& output : outputs_) {
-        output.file->withdraw();
+      for (OutputFile& output : outputs_) {
+        if (!output.replaces) {
+          output.file->withdraw();
+        }
       }
     }
   }
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
-  void create(const std::vector<std::string>& targets);
-  void fill();
+  /// Writes every file, through to the device.
+  void write(const std::vector<std::string>& targets);
   void publish(const std::vector<const GgufSource*>& sources, const std::string& folder);
 
   ComposeReport report;
 
  private:
-  std::vector<Task> tasks() const;
+  void create(const std::string& target);
+  void fill(std::size_t first_file);
+  std::vector<Task> tasks(std::size_t first_file) const;
   void run(const Task& task, write::RangeCopier& copier);
   void make(const Task& task);
   std::size_t threads() const { return thread_count(kThreadBytes, options_.threads); }
@@ -137,38 +137,54 @@ class Assembly {
   bool published_ = false;
 };
 
-void Assembly::create(const std::vector<std::string>& targets) {
+void Assembly::write(const std::vector<std::string>& targets) {
   std::uint64_t bytes = 0;
   for (const ComposedTensor& tensor : composition_.tensors) {
     const auto sum = checked_add(bytes, write::stored_bytes(tensor.layout));
     bytes = sum.value_or(~std::uint64_t{0});
   }
   require_free_space(targets.front(), bytes);
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const ComposedFile& file = composition_.files[i];
-    OutputFile& output = outputs_.emplace_back();
-    output.first = first;
-    output.file = std::make_unique<AtomicFile>(targets[i], write::kOutputErrors);
-    std::vector<write::GgufTensorLayout> layout;
-    for (std::size_t t = first; t < first + file.tensor_count; ++t) {
-      layout.push_back(composition_.tensors[t].layout);
+  remove_leftovers_of(targets);
+  outputs_.reserve(targets.size());
+  while (outputs_.size() < targets.size()) {
+    const std::size_t first = outputs_.size();
+    while (outputs_.size() < std::min(first + kOpenFiles, targets.size())) {
+      create(targets[outputs_.size()]);
     }
-    output.writer = std::make_unique<write::GgufWriter>(*output.file, file.keys, std::move(layout));
-    std::uint64_t file_bytes = output.writer->file_bytes();
-    if (file.bare_end && file.tensor_count == 0) {
-      file_bytes = output.writer->header_bytes();
-      output.file->resize(file_bytes);
-    }
-    report.files.push_back(targets[i]);
-    report.bytes += file_bytes;
-    first += file.tensor_count;
+    fill(first);
   }
+  report.cloned = tally_.cloned;
+  report.kernel = tally_.kernel;
+  report.read = tally_.read;
 }
 
-std::vector<Task> Assembly::tasks() const {
+void Assembly::create(const std::string& target) {
+  const ComposedFile& file = composition_.files[outputs_.size()];
+  OutputFile output;
+  output.first = outputs_.empty()
+                     ? 0
+                     : outputs_.back().first + composition_.files[outputs_.size() - 1].tensor_count;
+  output.replaces = path_kind(target) != PathKind::kAbsent;
+  output.file =
+      std::make_unique<AtomicFile>(target, write::kOutputErrors, Leftovers::kRemovedBefore);
+  std::vector<write::GgufTensorLayout> layout;
+  for (std::size_t t = output.first; t < output.first + file.tensor_count; ++t) {
+    layout.push_back(composition_.tensors[t].layout);
+  }
+  output.writer = std::make_unique<write::GgufWriter>(*output.file, file.keys, std::move(layout));
+  std::uint64_t file_bytes = output.writer->file_bytes();
+  if (file.bare_end && file.tensor_count == 0) {
+    file_bytes = output.writer->header_bytes();
+    output.file->resize(file_bytes);
+  }
+  report.files.push_back(target);
+  report.bytes += file_bytes;
+  outputs_.push_back(std::move(output));
+}
+
+std::vector<Task> Assembly::tasks(std::size_t first_file) const {
   std::vector<Task> tasks;
-  for (std::size_t file = 0; file < outputs_.size(); ++file) {
+  for (std::size_t file = first_file; file < outputs_.size(); ++file) {
     for (std::size_t i = 0; i < composition_.files[file].tensor_count; ++i) {
       const std::size_t index = outputs_[file].first + i;
       const ComposedTensor& tensor = composition_.tensors[index];
@@ -209,8 +225,9 @@ void Assembly::run(const Task& task, write::RangeCopier& copier) {
   OutputFile& output = outputs_[task.file];
   const OrganTensor& from = tensor.source->tensors()[tensor.tensor];
   const GgufSourceFile& file = tensor.source->files()[from.file];
+  const auto source = tensor.source->opened(from.file);
   write::RangeCopy range;
-  range.source = file.source.get();
+  range.source = source.get();
   range.source_offset = from.offset + task.begin;
   range.file = output.file.get();
   range.file_offset = output.writer->place(task.tensor - output.first, task.begin, task.bytes);
@@ -228,22 +245,21 @@ void Assembly::run(const Task& task, write::RangeCopier& copier) {
   }
 }
 
-void Assembly::fill() {
-  const std::vector<Task> list = tasks();
+void Assembly::fill(std::size_t first_file) {
+  const std::vector<Task> list = tasks(first_file);
   std::vector<write::RangeCopier> copiers(threads(), write::RangeCopier(tally_, options_.stop));
   for_each_index(list.size(), copiers.size(),
                  [&](std::size_t worker, std::size_t i) { run(list[i], copiers[worker]); });
-  for (const OutputFile& output : outputs_) {
-    output.writer->finish();
-  }
-  report.cloned = tally_.cloned;
-  report.kernel = tally_.kernel;
-  report.read = tally_.read;
+  for_each_index(outputs_.size() - first_file, threads(),
+                 [&](std::size_t /*worker*/, std::size_t i) {
+                   OutputFile& output = outputs_[first_file + i];
+                   output.writer->finish();
+                   output.writer.reset();
+                   output.file->flush();
+                 });
 }
 
 void Assembly::publish(const std::vector<const GgufSource*>& sources, const std::string& folder) {
-  for_each_index(outputs_.size(), threads(),
-                 [&](std::size_t /*worker*/, std::size_t i) { outputs_[i].file->flush(); });
   for (const GgufSource* source : sources) {
     source->require_unchanged();
   }
@@ -286,12 +302,11 @@ ComposeReport compose(const Composition& composition, const std::string& target,
   const std::vector<const GgufSource*> sources = sources_of(composition);
   refuse_inputs(targets, sources, options);
   for (const std::string& path : targets) {
-    require_free_target(path, options.replace);
+    require_free_target(path, options.replace, "--replace");
   }
   Assembly assembly(composition, options);
   try {
-    assembly.create(targets);
-    assembly.fill();
+    assembly.write(targets);
     assembly.publish(sources, folder_of(targets.front()));
   } catch (const Stopped&) {
     ComposeReport stopped;

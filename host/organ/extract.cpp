@@ -175,11 +175,23 @@ std::string OrganFilter::text() const {
                      settings_.layers.empty() ? std::string() : " --layers " + settings_.layers);
 }
 
+namespace {
+[[noreturn]] void refuse_size(const std::string& what) {
+  throw ConfigurationError("E-ORGAN-MANIFEST",
+                           fmt::format("the manifest would have {} that are read again: extract "
+                                       "selections (--type, --layers)",
+                                       what));
+}
+}  // namespace
+
 void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
                   const OrganFilter& filter) {
   if (tensors.empty()) {
     throw MissingInputError("E-ORGAN-NONE", fmt::format("{}: no tensor is of {}",
                                                         printable(settings.model), filter.text()));
+  }
+  if (tensors.size() > kMostManifestTensors) {
+    refuse_size(fmt::format("{} tensors, more than the {}", tensors.size(), kMostManifestTensors));
   }
 }
 
@@ -223,8 +235,12 @@ void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettin
 
 void write_manifest(const nlohmann::ordered_json& json, write::OutputFolder& folder) {
   // Paths of files may be no UTF-8: they are told, not used, where bytes were copied.
-  folder.write_text(kManifestName,
-                    json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  const std::string text =
+      json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (text.size() > kLargestManifest) {
+    refuse_size(fmt::format("{} bytes, more than the {}", text.size(), kLargestManifest));
+  }
+  folder.write_text(kManifestName, text);
 }
 
 ExtractReport extract(const ExtractSettings& settings) {

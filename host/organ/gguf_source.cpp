@@ -1,9 +1,11 @@
 #include "manifest.hpp"
 #include "organ_folder.hpp"
+#include "organ_source.hpp"
 
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>
 #include <vindex/shard/gguf_set.hpp>
@@ -108,6 +110,27 @@ void GgufSource::read(const OrganTensor& tensor, std::uint64_t offset,
   files()[tensor.file].source->read(tensor.offset + offset, into);
 }
 
+std::shared_ptr<shard::ByteSource> GgufSource::opened(std::size_t file) const {
+  shard::ByteSource* source = files()[file].source.get();
+  if (auto* organ = dynamic_cast<OrganSource*>(source)) {
+    return organ->opened();
+  }
+  return {std::shared_ptr<void>(), source};  // open as long as this is
+}
+
+std::vector<std::string> GgufSource::input_paths() const {
+  std::vector<std::string> paths = parts_.side_files;
+  for (const GgufSourceFile& file : files()) {
+    paths.push_back(file.path);
+  }
+  for (const GgufSplit& split : splits()) {
+    if (!split.path.empty()) {
+      paths.push_back(split.path);
+    }
+  }
+  return paths;
+}
+
 write::GgufTensorLayout GgufSource::layout(const OrganTensor& tensor) const {
   return {tensor.name, tensor.type, tensor.dimensions};
 }
@@ -137,8 +160,18 @@ void GgufSource::require_unchanged() const {
 }
 
 std::unique_ptr<GgufSource> open_gguf(const std::string& path, const OpenGgufOptions& options) {
-  return std::make_unique<GgufSource>(is_organ_folder(path) ? parts_of_organ_folder(path, options)
-                                                            : parts_of_set(path));
+  if (is_organ_folder(path)) {
+    return std::make_unique<GgufSource>(parts_of_organ_folder(path, options));
+  }
+  GgufParts parts = parts_of_set(path);
+  if (parts.tensors.empty() && is_folder(path)) {
+    throw MissingInputError(
+        "E-ORGAN-MANIFEST",
+        fmt::format("{}: holds no {} and no tensor: a folder of organs whose manifest is gone, "
+                    "extract again; a file of keys alone is named itself",
+                    printable(path), kManifestName));
+  }
+  return std::make_unique<GgufSource>(std::move(parts));
 }
 
 }  // namespace vindex::organ

@@ -1,8 +1,8 @@
 #include "source_facts.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/graft.hpp>
 #include <vindex/organ/provenance.hpp>
 #include <vindex/organ/tensor_pair.hpp>
@@ -110,13 +110,6 @@ std::string wish_text(const GraftSettings& settings) {
 
 std::string name_or_path(const GraftSide& side) { return side.name.empty() ? "model" : side.name; }
 
-/// --force is for findings here, so another flag replaces files.
-void require_replaceable(const std::string& path, const GraftSettings& settings) {
-  if (!settings.dry_run && !settings.replace && path_kind(path) == PathKind::kFile) {
-    throw OutputError("E-OUTPUT-EXISTS", printable(path) + " exists; --replace replaces it");
-  }
-}
-
 ComposeReport write_graft(const GgufSource& host, const GgufSource& donor, const GraftPlan& plan,
                           const GraftReport& report) {
   const GraftSettings& settings = report.settings;
@@ -133,14 +126,14 @@ ComposeReport write_graft(const GgufSource& host, const GgufSource& donor, const
   write::GgufKeys keys = changed_keys(host, tensors, provenance);
   const Composition composition =
       split_by_size(std::move(keys), std::move(tensors), settings.shard_bytes);
-  for (const std::string& path : composed_paths(settings.output, composition.files.size())) {
-    require_replaceable(path, settings);
-  }
   ComposeOptions options;
   options.replace = settings.replace;
   options.threads = settings.threads;
   options.stop = settings.stop;
-  options.inputs = {settings.host, settings.donor};
+  for (const GgufSource* model : {&host, &donor}) {
+    const std::vector<std::string> own = model->input_paths();
+    options.inputs.insert(options.inputs.end(), own.begin(), own.end());
+  }
   return compose(composition, settings.output, options);
 }
 
@@ -186,9 +179,16 @@ std::string_view outcome_name(GraftOutcome outcome) {
 GraftReport graft_models(const GraftSettings& settings) {
   const GraftWish wish =
       parse_graft_wish(settings.types, settings.layers, settings.map, settings.allow_missing);
-  require_replaceable(settings.output, settings);
+  if (!settings.dry_run) {
+    require_free_target(settings.output, settings.replace, "--replace");
+  }
   const auto host = open_gguf(settings.host);
   const auto donor = open_gguf(settings.donor);
+  if (!settings.dry_run) {  // compose() looks at every file; this one before anything is compared
+    const std::string target[] = {settings.output};
+    require_no_input(target, host->input_paths());
+    require_no_input(target, donor->input_paths());
+  }
   const ModelFacts host_facts = facts_of(*host);
   const ModelFacts donor_facts = facts_of(*donor);
   const GraftPlan plan = plan_graft(host_facts.tensors, donor_facts.tensors, wish);

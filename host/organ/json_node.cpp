@@ -1,11 +1,26 @@
 #include "json_node.hpp"
 
+#include <vindex/core/nearest_name.hpp>
 #include <vindex/shard/byte_source.hpp>
+
+#include <algorithm>
 
 namespace vindex::organ {
 
-JsonValue read_json_file(const std::string& path, std::uint64_t most_bytes, std::size_t most_values,
-                         const JsonDocument& document) {
+void JsonNode::require_known(std::span<const std::string_view> known) const {
+  for (const auto& [name, node] : members()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string guess =
+          did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
+      node.fail(
+          fmt::format("is no member here; {}",
+                      guess.empty() ? fmt::format("there are {}", fmt::join(known, ", ")) : guess));
+    }
+  }
+}
+
+std::string read_json_text(const std::string& path, std::uint64_t most_bytes,
+                           const JsonDocument& document) {
   const auto source = shard::open_file_source(path);
   if (source->size() > most_bytes) {
     throw FormatError(document.error_id, document.where,
@@ -13,6 +28,12 @@ JsonValue read_json_file(const std::string& path, std::uint64_t most_bytes, std:
   }
   std::string text(static_cast<std::size_t>(source->size()), '\0');
   source->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+JsonValue read_json_file(const std::string& path, std::uint64_t most_bytes, std::size_t most_values,
+                         const JsonDocument& document) {
+  const std::string text = read_json_text(path, most_bytes, document);
   JsonLimits limits;
   limits.bytes = static_cast<std::size_t>(most_bytes);
   limits.values = most_values;

@@ -40,6 +40,13 @@ class JsonNode {
     return {value_ == nullptr ? nullptr : value_->find(member),
             place_.empty() ? member : fmt::format("{}.{}", place_, member), *document_};
   }
+  /// Has the member, be it null.
+  bool has(std::string_view member) const {
+    return value_ != nullptr && value_->find(member) != nullptr;
+  }
+  /// Refuses members that are none of `known`: one that is misspelt would ask for something else
+  /// without a word.
+  void require_known(std::span<const std::string_view> known) const;
   std::uint64_t number() const { return *wanted(as_unsigned(), "a whole number from 0 on"); }
   const std::string& text() const {
     return *wanted(value_ == nullptr ? nullptr : value_->as_string(), "a text");
@@ -84,6 +91,11 @@ class JsonNode {
   std::string place_;
   const JsonDocument* document_;
 };
+
+/// The text of the document at `path`, at most `most_bytes` long. Errors: FormatError with
+/// `document`'s id where it is longer.
+std::string read_json_text(const std::string& path, std::uint64_t most_bytes,
+                           const JsonDocument& document);
 
 /// The document at `path`, at most `most_bytes` long. Errors: FormatError with `document`'s id
 /// where it is longer, E-JSON-* where it is none.

@@ -22,6 +22,10 @@ namespace vindex::organ {
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kManifestSchema = "organ-manifest/1";
 
+/// Larger ones are neither read nor written, so that a refusal takes little memory.
+inline constexpr std::uint64_t kLargestManifest = std::uint64_t{112} << 20U;
+inline constexpr std::size_t kMostManifestTensors = 262'144;
+
 /// One tensor of a manifest, in the model's order.
 struct ManifestTensor {
   std::string name;
@@ -54,11 +58,13 @@ struct Manifest {
   std::vector<ManifestFile> files;
   std::vector<write::GgufKeys> keys;  ///< of each file
   std::vector<ManifestTensor> tensors;
+  std::vector<std::string> side_files;  ///< read for this: the manifest, the keys beside it
   /// What `keys` refers to.
   std::vector<std::unique_ptr<shard::ByteSource>> key_sources;
 };
 
-/// Whether `path` is a folder with a manifest, or a manifest.
+/// Whether `path` is a folder with a manifest, or a manifest. Errors: MissingInputError E-FILE-KIND
+/// where what lies under that name in the folder is no file.
 bool is_organ_folder(const std::string& path);
 /// The folder that `path` (a folder or its manifest.json) means.
 std::string organ_folder_of(const std::string& path);

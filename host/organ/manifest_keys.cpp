@@ -129,6 +129,8 @@ class Entry {
     }
     return static_cast<GgufType>(found - kTypeNames.begin());
   }
+  /// Refuses a "count" that is none, or another than `elements`.
+  void require_count(std::uint64_t elements) const;
   void encode(std::vector<std::byte>& out, GgufType of, const JsonValue& value) const;
   void encode_array(std::vector<std::byte>& out) const;
 
@@ -216,6 +218,16 @@ void Entry::encode(std::vector<std::byte>& out, GgufType of, const JsonValue& va
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+void Entry::require_count(std::uint64_t elements) const {
+  const JsonValue* value = json_.find("count");
+  const std::uint64_t* count = value == nullptr ? nullptr : value->as_unsigned();
+  if (count == nullptr || *count != elements) {
+    fail(count == nullptr
+             ? std::string("an array needs the \"count\" of its elements")
+             : fmt::format("its \"count\" is {}, but it has {} elements", *count, elements));
+  }
+}
+
 void Entry::encode_array(std::vector<std::byte>& out) const {
   const GgufType element = type_of("subtype");
   const JsonValue* value = json_.find("value");
@@ -223,6 +235,7 @@ void Entry::encode_array(std::vector<std::byte>& out) const {
   if (element == GgufType::kArray || list == nullptr) {
     fail("an array needs a \"subtype\" that is no array and a list as its \"value\"");
   }
+  require_count(list->size());
   append(out, static_cast<std::uint32_t>(element));
   append(out, static_cast<std::uint64_t>(list->size()));
   for (const JsonValue& each : *list) {
@@ -266,6 +279,12 @@ void add_key_entry(const JsonValue& json, const std::string& where, const KeySid
         sidecar.header == nullptr ? nullptr : shard::find_key(sidecar.header->keys, entry.name);
     if (entry.text("array_ref") != sidecar.name || key == nullptr || key->type != entry.type) {
       entry.fail(fmt::format("refers to what {} does not hold", sidecar.name));
+    }
+    if (key->type == GgufType::kArray) {
+      if (entry.type_of("subtype") != key->element_type) {
+        entry.fail(fmt::format("its \"subtype\" is not that of {}", sidecar.name));
+      }
+      entry.require_count(key->array_count);
     }
     keys.copy(*key, *sidecar.header, *sidecar.source);
     return;

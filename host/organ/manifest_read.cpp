@@ -4,6 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_scanner.hpp>
 #include <vindex/core/path_kind.hpp>
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <sys/stat.h>
+#include <unordered_map>
 #include <utility>
 
 namespace vindex::organ {
@@ -18,9 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 100,000 tensors take some 40 MB of text.
-constexpr std::uint64_t kLargestManifest = std::uint64_t{512} << 20U;
-constexpr std::size_t kMostValues = 32'000'000;
+constexpr std::size_t kMostValues = 8'000'000;
+/// Of a member beside the tensors, all keys with their values, and of one tensor.
+constexpr std::size_t kMostInMember = 1'000'000;
+constexpr std::size_t kMostInTensor = 1'000;
 constexpr std::size_t kMostFiles = 65'535;
 
 using Node = JsonNode;
@@ -34,15 +38,31 @@ decode::ElementType type_of(const Node& node) {
   node.fail(fmt::format("\"{}\" is no type of weights", excerpt(node.text())));
 }
 
-/// A path within the folder. Errors: FormatError E-ORGAN-PATH for every other one.
-std::string inner_path(const Node& node, const std::string& folder) {
-  const fs::path path = node.text();
-  const bool plain = path.is_relative() && !path.empty() &&
-                     node.text().find('\0') == std::string::npos &&
-                     std::all_of(path.begin(), path.end(), [](const fs::path& part) {
-                       return part != ".." && part != "." && !part.empty();
-                     });
-  const auto resolved = [&](const fs::path& wanted) {
+/// Tells whether paths lead out of a folder. Folders within it are resolved once, and a file only
+/// where it is a link.
+class InnerPaths {
+ public:
+  explicit InnerPaths(const std::string& folder) : folder_(folder), root_(resolved(folder)) {}
+
+  /// A path within the folder. Errors: FormatError E-ORGAN-PATH for every other one.
+  std::string path_of(const Node& node) {
+    const std::string& text = node.text();
+    const fs::path path = text;
+    const bool plain = path.is_relative() && !path.empty() &&
+                       text.find('\0') == std::string::npos &&
+                       std::all_of(path.begin(), path.end(), [](const fs::path& part) {
+                         return part != ".." && part != "." && !part.empty();
+                       });
+    if (!plain || !is_within(path)) {
+      throw FormatError(
+          "E-ORGAN-PATH", printable(folder_),
+          fmt::format("\"{}\" leads out of the folder: organ files lie within it", excerpt(text)));
+    }
+    return text;
+  }
+
+ private:
+  static std::string resolved(const fs::path& wanted) {
     std::error_code error;
     const std::string real = fs::weakly_canonical(wanted, error).string();
     if (error && error != std::errc::too_many_symbolic_link_levels &&
@@ -50,19 +70,32 @@ std::string inner_path(const Node& node, const std::string& folder) {
       throw SystemError("E-OPEN", error.value(), "cannot resolve " + printable(wanted.string()));
     }
     return real;
-  };
-  const std::string root = resolved(folder);
-  const std::string real = plain ? resolved(fs::path(folder) / path) : std::string();
-  if (!plain || !real.starts_with(root == "/" ? root : root + "/")) {
-    throw FormatError("E-ORGAN-PATH", printable(folder),
-                      fmt::format("\"{}\" leads out of the folder: organ files lie within it",
-                                  excerpt(node.text())));
   }
-  return path.string();
-}
+  bool contains(const std::string& real) const {
+    return real == root_ || real.starts_with(root_ == "/" ? root_ : root_ + "/");
+  }
+  bool is_within(const fs::path& path) {
+    const std::string parent = path.parent_path().string();
+    auto found = parents_.find(parent);
+    if (found == parents_.end()) {
+      found = parents_.emplace(parent, contains(resolved(fs::path(folder_) / parent))).first;
+    }
+    struct stat status = {};
+    const fs::path whole = fs::path(folder_) / path;
+    if (!found->second || ::lstat(whole.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) {
+      return found->second;  // what cannot be examined is told by its opening
+    }
+    const std::string real = resolved(whole);
+    return real != root_ && contains(real);
+  }
 
-ManifestTensor read_tensor(const Node& node, const std::string& folder, std::size_t files,
-                           bool by_reference) {
+  const std::string& folder_;
+  std::string root_;
+  std::unordered_map<std::string, bool> parents_;  ///< whether each lies within
+};
+
+/// But for what depends on the rest of the document: its file and where that is.
+ManifestTensor read_tensor(const Node& node, InnerPaths& paths) {
   ManifestTensor tensor;
   tensor.name = node["name"].text();
   tensor.type = type_of(node["type"]);
@@ -71,14 +104,17 @@ ManifestTensor read_tensor(const Node& node, const std::string& folder, std::siz
   }
   tensor.bytes = node["bytes"].number();
   const std::uint64_t split = node["source_file"].number();
-  if (split >= files) {
+  if (split >= kMostFiles) {
     node["source_file"].fail("there is no such file");
   }
   tensor.split = static_cast<std::size_t>(split);
-  if (!by_reference) {
-    tensor.file = inner_path(node["file"], folder);
+  if (node.has("file")) {
+    tensor.file = paths.path_of(node["file"]);
   }
   tensor.offset = node["offset"].number();
+  if (!node.has("sha256")) {
+    node["sha256"].fail("a digest is wanted, or null where there is none");
+  }
   if (const Node digest = node["sha256"]; digest.is_given()) {
     tensor.sha256 = digest.text();
     if (tensor.sha256.size() != 64 ||
@@ -113,7 +149,8 @@ write::GgufKeys read_keys(const Node& list, const std::string& folder, const std
   write::GgufKeys keys;
   for (const Node& entry : list.list()) {
     if (!header && entry["array_ref"].is_given()) {
-      manifest.key_sources.push_back(shard::open_file_source(folder + "/" + name));
+      manifest.side_files.push_back(folder + "/" + name);
+      manifest.key_sources.push_back(shard::open_file_source(manifest.side_files.back()));
       header = shard::read_gguf_header(*manifest.key_sources.back());
       sidecar.header = &*header;
       sidecar.source = manifest.key_sources.back().get();
@@ -125,9 +162,88 @@ write::GgufKeys read_keys(const Node& list, const std::string& folder, const std
 
 }  // namespace
 
+namespace {
+
+void require_schema(const Node& root, const std::string& where) {
+  if (!root["schema"].is_given() || root["schema"].text() != kManifestSchema) {
+    throw FormatError("E-ORGAN-SCHEMA", where,
+                      fmt::format("its \"schema\" is not \"{}\"", kManifestSchema));
+  }
+}
+
+/// Reads the document at `path`: tensors one by one into `list`, the rest as a tree. A tree of
+/// all of it would take several times the memory of its text.
+JsonValue read_document(const std::string& path, const std::string& folder,
+                        const JsonDocument& document,
+                        std::optional<std::vector<ManifestTensor>>& list) {
+  std::string text = read_json_text(path, kLargestManifest, document);
+  JsonLimits limits;
+  limits.bytes = kLargestManifest;
+  limits.values = kMostValues;
+  JsonScanner scanner(text, document.where, limits);
+  JsonValue::Object members;
+  InnerPaths paths(folder);
+  scanner.enter_object();
+  while (const auto key = scanner.next_key()) {
+    if (*key != "tensors" || scanner.peek() != JsonKind::kArray) {
+      std::string name(*key);
+      members.emplace_back(std::move(name), read_json_value(scanner, kMostInMember));
+      continue;
+    }
+    const JsonValue before{JsonValue::Storage(members)};
+    if (before.find("schema") != nullptr) {
+      require_schema(Node(&before, {}, document), document.where);
+    }
+    std::vector<ManifestTensor>& tensors = list.emplace();
+    scanner.enter_array();
+    while (scanner.next_element()) {
+      if (tensors.size() == kMostManifestTensors) {
+        throw FormatError(document.error_id, document.where,
+                          fmt::format("more than {} tensors", kMostManifestTensors));
+      }
+      const JsonValue tensor = read_json_value(scanner, kMostInTensor);
+      tensors.push_back(
+          read_tensor(Node(&tensor, fmt::format("tensors[{}]", tensors.size()), document), paths));
+    }
+  }
+  scanner.finish();
+  return JsonValue(JsonValue::Storage(std::move(members)));
+}
+
+/// What the rest of the document says of each tensor.
+void settle_tensors(Manifest& manifest, bool by_reference, const Node& list) {
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    ManifestTensor& tensor = manifest.tensors[i];
+    const auto fail = [&](const char* why) { list.fail(fmt::format("tensor {}: {}", i, why)); };
+    if (tensor.split >= manifest.files.size()) {
+      fail("its source_file is none of the files");
+    }
+    if (i > 0 && tensor.split < manifest.tensors[i - 1].split) {
+      fail("tensors stand in the order of their files");
+    }
+    if (by_reference) {
+      tensor.file.clear();
+    } else if (tensor.file.empty()) {
+      fail("has no file");
+    }
+  }
+}
+
+}  // namespace
+
 bool is_organ_folder(const std::string& path) {
-  return path_kind(fs::path(path) / kManifestName) == PathKind::kFile ||
-         (fs::path(path).filename() == kManifestName && path_kind(path) == PathKind::kFile);
+  const bool is_manifest = fs::path(path).filename() == kManifestName;
+  if (is_manifest && path_kind(path) != PathKind::kFolder) {
+    return path_kind(path) == PathKind::kFile;
+  }
+  const std::string manifest = fs::path(path) / kManifestName;
+  const PathKind kind = path_kind(manifest);
+  if (kind == PathKind::kFolder || kind == PathKind::kOther) {
+    throw MissingInputError("E-FILE-KIND", fmt::format("{} is no regular file: the folder's "
+                                                       "manifest is gone, extract again",
+                                                       printable(manifest)));
+  }
+  return kind == PathKind::kFile;
 }
 
 std::string organ_folder_of(const std::string& path) {
@@ -142,13 +258,16 @@ Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifestName;
   const JsonDocument document{"E-ORGAN-MANIFEST", printable(path)};
   const std::string& where = document.where;
-  const JsonValue json = read_json_file(path, kLargestManifest, kMostValues, document);
-  const Node root(&json, {}, document);
-  if (!root["schema"].is_given() || root["schema"].text() != kManifestSchema) {
-    throw FormatError("E-ORGAN-SCHEMA", where,
-                      fmt::format("its \"schema\" is not \"{}\"", kManifestSchema));
-  }
   Manifest manifest;
+  std::optional<std::vector<ManifestTensor>> tensors;
+  const JsonValue json = read_document(path, folder, document, tensors);
+  const Node root(&json, {}, document);
+  require_schema(root, where);
+  if (!tensors) {
+    root["tensors"].fail("a list is wanted");
+  }
+  manifest.tensors = std::move(*tensors);
+  manifest.side_files.push_back(path);
   manifest.partial = root["partial"].flag();
   manifest.tensors_total = root["tensors_total"].number();
   const Node source = root["source"];
@@ -175,13 +294,7 @@ Manifest read_manifest(const std::string& folder) {
   if (manifest.files.empty()) {
     source["files"].fail("a model has one file at least");
   }
-  for (const Node& tensor : root["tensors"].list()) {
-    manifest.tensors.push_back(read_tensor(tensor, folder, manifest.files.size(), by_reference));
-    if (manifest.tensors.size() > 1 &&
-        manifest.tensors.back().split < manifest.tensors[manifest.tensors.size() - 2].split) {
-      tensor["source_file"].fail("tensors stand in the order of their files");
-    }
-  }
+  settle_tensors(manifest, by_reference, root["tensors"]);
   if (manifest.tensors.size() != manifest.tensors_total && !manifest.partial) {
     root["tensors"].fail(fmt::format("{} tensors of {}: cut short", manifest.tensors.size(),
                                      manifest.tensors_total));

@@ -1,6 +1,5 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/organ/measure_models.hpp>
 #include <vindex/shard/model_files.hpp>
@@ -94,7 +93,6 @@ std::int64_t declared_tensors(const shard::ModelFiles& files) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  remove_leftovers_of(path);
   AtomicFile file(path);
   file.write(0, std::as_bytes(std::span(text)));
   file.publish();

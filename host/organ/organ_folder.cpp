@@ -1,6 +1,7 @@
 #include "organ_folder.hpp"
 
 #include "manifest.hpp"
+#include "organ_source.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
@@ -91,6 +92,7 @@ class FolderReader {
   const Manifest& manifest_;
   const std::string& folder_;
   bool accept_changed_;
+  std::shared_ptr<OpenOrgans> open_ = std::make_shared<OpenOrgans>();
   GgufParts parts_;
   std::vector<std::unordered_map<std::string, shard::GgufTensor>> referred_;  ///< of each file
 };
@@ -152,7 +154,7 @@ void FolderReader::add_reference(const ManifestTensor& wanted) {
 void FolderReader::add_organ(const ManifestTensor& wanted) {
   GgufSourceFile& file = parts_.files.emplace_back();
   file.path = folder_ + "/" + wanted.file;
-  file.source = shard::open_file_source(file.path);
+  file.source = std::make_unique<OrganSource>(file.path, open_);
   file.identity = file.source->identity_at_opening();
   add(only_tensor(file, wanted), wanted, parts_.files.size() - 1);
 }
@@ -198,6 +200,7 @@ GgufParts parts_of_organ_folder(const std::string& path, const OpenGgufOptions& 
   GgufParts parts = FolderReader(manifest, folder, options.accept_changed).run();
   parts.path = path;
   parts.from_manifest = true;
+  parts.side_files = manifest.side_files;
   parts.tensors_total = manifest.tensors_total;
   add_splits(manifest, printable(folder + "/" + kManifestName), parts);
   return parts;

@@ -20,6 +20,13 @@ constexpr std::uint64_t kLargestRecipe = std::uint64_t{16} << 20U;
 constexpr std::size_t kMostValues = 1'000'000;
 constexpr std::uint64_t kBeginBytes = 4096;  ///< tell a recipe from a container
 
+constexpr std::string_view kRecipeMembers[] = {"schema", "name",   "donors", "host",
+                                               "layers", "policy", "rules",  "comment"};
+constexpr std::string_view kRuleMembers[] = {"from", "type",          "layers", "tensors",
+                                             "map",  "allow_missing", "comment"};
+constexpr std::string_view kPolicyMembers[] = {"name",   "reports", "type",
+                                               "layers", "tensors", "comment"};
+
 /// "organ,norm" or ["organ", "norm"].
 std::string text_or_list(const JsonNode& node) {
   if (!node.is_given()) {
@@ -44,6 +51,7 @@ class Reader {
   Reader(const JsonNode& root, const std::string& path) : root_(root), path_(path) {}
 
   Recipe run() {
+    root_.require_known(kRecipeMembers);
     recipe_.name = optional_text(root_["name"]);
     for (const auto& [name, node] : root_["donors"].members()) {
       recipe_.donors.emplace_back(name, beside(node.text()));
@@ -60,13 +68,6 @@ class Reader {
     if (root_["rules"].is_given()) {
       for (const JsonNode& node : root_["rules"].list()) {
         recipe_.rules.push_back(rule(node, recipe_.rules.size()));
-      }
-    }
-    for (const auto& [name, node] : root_.members()) {
-      static constexpr std::string_view kKnown[] = {"schema", "name",   "donors", "host",
-                                                    "layers", "policy", "rules",  "comment"};
-      if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown)) {
-        node.fail("is no member of a recipe");
       }
     }
     return std::move(recipe_);
@@ -102,6 +103,7 @@ class Reader {
     return {donor(pair[0]), range.layers.front().first, range.layers.front().second};
   }
   void read_policy(const JsonNode& node) {
+    node.require_known(kPolicyMembers);
     if (node["name"].text() != "best_theta") {
       node["name"].fail("the policy that there is is \"best_theta\"");
     }
@@ -127,6 +129,7 @@ class Reader {
     recipe_.policy = std::move(policy);
   }
   RecipeRule rule(const JsonNode& node, std::size_t index) const {
+    node.require_known(kRuleMembers);
     RecipeRule rule;
     rule.place = fmt::format("rules[{}]", index);
     rule.donor = donor(node["from"]);

@@ -319,8 +319,14 @@ void RecipeRun::run(AssembleReport& report) {
   how.threads = settings_.threads;
   how.stop = settings_.stop;
   how.inputs.push_back(settings_.input);
-  for (const auto& [name, path] : recipe_.donors) {
-    how.inputs.push_back(organ_folder_of(path) + "/" + kManifestName);
+  for (const auto& model : models_) {  // also of those that give nothing
+    const std::vector<std::string> own = model->input_paths();
+    how.inputs.insert(how.inputs.end(), own.begin(), own.end());
+  }
+  if (recipe_.policy) {
+    for (const auto& [donor, path] : recipe_.policy->reports) {
+      how.inputs.push_back(path);
+    }
   }
   report.composed = compose(
       split_by_size(std::move(keys), std::move(composed), settings_.shard_bytes.value_or(0)),

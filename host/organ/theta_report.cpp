@@ -1,6 +1,8 @@
 #include "json_node.hpp"
 #include "recipe.hpp"
 
+#include <vindex/core/json_scanner.hpp>
+
 #include <cmath>
 #include <optional>
 #include <variant>
@@ -8,7 +10,9 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kLargestReport = std::uint64_t{1} << 30U;
+/// Of 100,000 tensors; a refusal keeps within little memory.
+constexpr std::uint64_t kLargestReport = std::uint64_t{128} << 20U;
+constexpr std::size_t kMostInTensor = 100'000;
 constexpr std::size_t kMostValues = 64'000'000;
 
 std::optional<double> number_of(const JsonValue* value) {
@@ -25,27 +29,44 @@ std::optional<double> number_of(const JsonValue* value) {
   return number_of(value->find("mean"));
 }
 
+void add_theta(const JsonNode& tensor, std::map<std::string, double>& thetas) {
+  const auto theta = number_of(tensor.json().find("theta"));
+  if (!theta) {
+    return;  // measured without one: 1-D, all zero
+  }
+  if (!(*theta >= 0.0 && *theta <= 90.0)) {
+    tensor["theta"].fail("an angle of 0 to 90 degrees is wanted");
+  }
+  if (!thetas.emplace(tensor["name"].text(), *theta).second) {
+    tensor["name"].fail("is there twice: the report of one model is wanted");
+  }
+}
+
 }  // namespace
 
 std::map<std::string, double> read_theta_report(const std::string& path) {
   const JsonDocument document{"E-THETA", printable(path)};
-  const JsonValue json = read_json_file(path, kLargestReport, kMostValues, document);
-  const JsonNode root(&json, {}, document);
+  std::string text = read_json_text(path, kLargestReport, document);
+  JsonLimits limits;
+  limits.bytes = kLargestReport;
+  limits.values = kMostValues;
+  JsonScanner scanner(text, document.where, limits);
   std::map<std::string, double> thetas;
-  for (const JsonNode& tensor : root["tensors"].list()) {
-    const auto theta = number_of(tensor.json().find("theta"));
-    if (!theta) {
-      continue;  // measured without one: 1-D, all zero
+  scanner.enter_object();
+  while (const auto key = scanner.next_key()) {
+    if (*key != "tensors") {
+      scanner.skip_value();
+      continue;
     }
-    if (!(*theta >= 0.0 && *theta <= 90.0)) {
-      tensor["theta"].fail("an angle of 0 to 90 degrees is wanted");
-    }
-    if (!thetas.emplace(tensor["name"].text(), *theta).second) {
-      tensor["name"].fail("is there twice: the report of one model is wanted");
+    scanner.enter_array();
+    for (std::size_t i = 0; scanner.next_element(); ++i) {
+      const JsonValue value = read_json_value(scanner, kMostInTensor);
+      add_theta(JsonNode(&value, fmt::format("tensors[{}]", i), document), thetas);
     }
   }
+  scanner.finish();
   if (thetas.empty()) {
-    root["tensors"].fail("no tensor has a theta");
+    throw FormatError(document.error_id, document.where, "no tensor of \"tensors\" has a theta");
   }
   return thetas;
 }

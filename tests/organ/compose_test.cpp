@@ -5,6 +5,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/digest.hpp>
+#include <vindex/core/process_name.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/provenance.hpp>
@@ -108,6 +109,32 @@ TEST(ComposeTest, NothingIsWrittenOverAnInput) {
   folder.write("other.gguf", "x");
   EXPECT_EQ(error_of([&] { compose(composition, folder / "other.gguf"); }), "E-OUTPUT-EXISTS");
   EXPECT_EQ(file_text(path), testing::small_gguf().bytes());
+}
+
+TEST(ComposeTest, WhatCannotBeMadeIsAnErrorAndLeavesNothing) {
+  const TemporaryFolder folder;
+  const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
+  const Composition composition = single_file(source->copy_keys(), passed_through(*source));
+  for (const std::string& target : {folder / "absent/b.gguf", folder / "a.gguf/b.gguf",
+                                    folder / (std::string(256, 'n') + ".gguf")}) {
+    EXPECT_EQ(error_of([&] { compose(composition, target); }), "E-OUTPUT-WRITE") << target;
+  }
+  EXPECT_EQ(error_of([&] { compose(composition, folder.path()); }), "E-OUTPUT-NOT-A-FILE");
+  Composition unnamed = split_by_size(source->copy_keys(), passed_through(*source), 1);
+  unnamed.tensors[1].layout.name = std::string(64, 'n');
+  EXPECT_EQ(error_of([&] { compose(unnamed, folder / "b.gguf"); }), "E-GGUF-NAME");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a.gguf"});
+}
+
+TEST(ComposeTest, WhatAKilledRunLeftIsRemoved) {
+  const TemporaryFolder folder;
+  const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
+  const std::string dead = ".tmp." + host_name() + ".999999999.1.0";
+  folder.write("b-00001-of-00002.gguf" + dead, "half");
+  folder.write("b-00002-of-00002.gguf" + dead, "half");
+  compose(split_by_size(source->copy_keys(), passed_through(*source), 1), folder / "b.gguf");
+  EXPECT_EQ(names_in(folder.path()),
+            (std::vector<std::string>{"a.gguf", "b-00001-of-00002.gguf", "b-00002-of-00002.gguf"}));
 }
 
 TEST(ComposeTest, ADigestThatDiffersIsRefusedAndNothingIsLeft) {

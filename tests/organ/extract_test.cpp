@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 namespace vindex::organ {
 namespace {
@@ -246,6 +247,50 @@ TEST(ExtractTest, AModelThatChangedIsNotTakenByReference) {
   folder.write("m.gguf", small_llama(1, 2.0F).bytes());
   EXPECT_EQ(error_of([&] { assembled(folder / "organs", folder / "x.gguf"); }), "E-ORGAN-SOURCE");
   assembled(folder / "organs", folder / "x.gguf", std::nullopt, true);
+}
+
+TEST(ExtractTest, MoreOrgansThanFilesThatMayBeOpen) {
+  const TemporaryFolder folder;
+  const std::string bytes = small_llama(40, 1.0F).bytes();  // 362 tensors
+  ExtractSettings settings;
+  settings.model = folder.write("m.gguf", bytes);
+  settings.output = folder / "organs";
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = 240;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  extract(settings);
+  AssembleSettings together;
+  together.input = settings.output;
+  together.output = folder / "again.gguf";
+  EXPECT_EQ(error_of([&] { assemble(together); }), "none");
+  together.input = settings.model;
+  together.output = folder / "many/x.gguf";
+  together.shard_bytes = 1;
+  std::filesystem::create_directory(folder / "many");
+  EXPECT_EQ(error_of([&] { assemble(together); }), "none");
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(file_text(folder / "again.gguf"), bytes);
+  EXPECT_EQ(names_in(folder / "many").size(), 362U);
+}
+
+TEST(ExtractTest, AnOrganThatChangesMeanwhileIsNoticed) {
+  const TemporaryFolder folder;
+  ExtractSettings settings;
+  settings.model = folder.write("m.gguf", small_llama(20, 1.0F).bytes());
+  settings.output = folder / "organs";
+  extract(settings);
+  const auto source = open_gguf(folder / "organs");
+  ASSERT_GT(source->files().size(), 150U);
+  source->require_unchanged();
+  const std::string organ = folder / "organs/embed/token_embd.bin";
+  const std::string bytes = file_text(organ);
+  std::filesystem::remove(organ);
+  folder.write("organs/embed/token_embd.bin", bytes);  // the same bytes in another file
+  EXPECT_EQ(error_of([&] { source->require_unchanged(); }), "E-INPUT-CHANGED");
+  std::vector<std::byte> some(8);
+  EXPECT_EQ(error_of([&] { source->read(source->tensors().front(), 0, some); }), "E-INPUT-CHANGED");
 }
 
 TEST(ExtractTest, StoppedOrRefusedLeavesNothing) {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sys/stat.h>
 
 namespace vindex::organ {
 namespace {
@@ -57,6 +58,7 @@ TEST_F(ManifestHostileTest, PathsStayInTheFolder) {
 
 TEST_F(ManifestHostileTest, WhatIsNoManifestIsNamed) {
   EXPECT_EQ(with("organ-manifest/1", "organ-manifest/9"), "E-ORGAN-SCHEMA");
+  EXPECT_EQ(with("\"tensors\": [", "\"tensors\": true, \"more\": ["), "E-ORGAN-MANIFEST");
   EXPECT_EQ(with("\"storage\": \"files\"", "\"storage\": \"cloud\""), "E-ORGAN-MANIFEST");
   EXPECT_EQ(with("\"tensors_total\": 11", "\"tensors_total\": 12"), "E-ORGAN-MANIFEST");
   EXPECT_EQ(with("\"tensors_total\": 11", "\"tensors_total\": -1"), "E-ORGAN-MANIFEST");
@@ -95,6 +97,43 @@ TEST_F(ManifestHostileTest, KeysThatDoNotFitTheirTypeAreNamed) {
             "E-FILE-MISSING");
   EXPECT_EQ(with(count, "\"key\": \"llama.block_count\", \"type\": \"i64\", \"value\": -1"),
             "none");
+}
+
+TEST_F(ManifestHostileTest, CountsOfArraysAreThoseOfTheirElements) {
+  const std::string count = "\"subtype\": \"i32\",\n   \"count\": 1,";
+  EXPECT_EQ(with(count, "\"subtype\": \"i32\", \"count\": 1152921504606846976,"),
+            "E-ORGAN-MANIFEST");
+  EXPECT_EQ(with(count, "\"subtype\": \"i32\", \"count\": 0,"), "E-ORGAN-MANIFEST");
+  EXPECT_EQ(with(count, "\"subtype\": \"i32\","), "E-ORGAN-MANIFEST");
+  EXPECT_EQ(with(count, "\"subtype\": \"i32\", \"count\": 1,"), "none");
+}
+
+TEST_F(ManifestHostileTest, ADigestIsNotLostToItsSpelling) {
+  EXPECT_EQ(with("\"sha256\": \"", "\"sha265\": \""), "E-ORGAN-MANIFEST");
+}
+
+TEST_F(ManifestHostileTest, AFolderWithoutItsManifestIsNoModel) {
+  namespace fs = std::filesystem;
+  // Long keys lie beside the manifest, in a file that looks like a model without tensors.
+  folder.write("organs/kv.gguf", Canonical().bytes());
+  const std::string path = folder / "organs/manifest.json";
+  fs::remove(path);
+  EXPECT_EQ(error_of([&] { open_gguf(folder / "organs"); }), "E-ORGAN-MANIFEST");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { open_gguf(folder / "organs"); }), "E-FILE-KIND");
+  EXPECT_EQ(error_of([&] { open_gguf(path); }), "E-FILE-KIND");
+  fs::remove(path);
+  fs::create_directory(path);
+  EXPECT_EQ(error_of([&] { open_gguf(folder / "organs"); }), "E-FILE-KIND");
+}
+
+TEST_F(ManifestHostileTest, WhatIsTooMuchIsRefused) {
+  std::string values = "[0";
+  for (int i = 0; i < 2000; ++i) {
+    values += ",0";
+  }
+  EXPECT_EQ(with("\"ne\": [", "\"more\": " + values + "], \"ne\": [").substr(0, 12),
+            "E-JSON-LIMIT");
 }
 
 TEST_F(ManifestHostileTest, EveryCutIsAnError) {

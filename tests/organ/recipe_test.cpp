@@ -159,6 +159,44 @@ TEST_F(RecipeTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(error(R"("rules":[{"from":"b","layers":"0"}])"), "E-RECIPE-ARCHITECTURE");
 }
 
+TEST_F(RecipeTest, MembersThatAreMisspeltAreNamedWithTheRightOne) {
+  const auto what = [&](const std::string& members) {
+    try {
+      run(members);
+    } catch (const Error& refused) {
+      EXPECT_EQ(refused.id(), "E-RECIPE");
+      return std::string(refused.what());
+    }
+    return std::string("nothing refused");
+  };
+  const auto says = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string rule = what(R"("rules":[{"from":"b","type":"organ","layer":"1"}])");
+  EXPECT_TRUE(says(rule, "rules[0].layer") && says(rule, "layers")) << rule;
+  const std::string policy = what(R"("policy":{"name":"best_theta","reports":{},"tensor":"x"})");
+  EXPECT_TRUE(says(policy, "policy.tensor") && says(policy, "tensors")) << policy;
+  const std::string top = what(R"("rule":[])");
+  EXPECT_TRUE(says(top, "rules")) << top;
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.gguf"));
+  run(R"("rules":[{"from":"b","type":"organ","layers":"1","comment":"why"}])");
+}
+
+TEST_F(RecipeTest, WhatARecipeReadsIsNotWrittenOver) {
+  const std::string report = R"({"tensors":[{"name":"blk.0.ffn_up.weight","theta":30.5}]})";
+  folder.write("a.json", report);
+  folder.write("b.json", report);
+  AssembleSettings settings;
+  settings.input = folder.write(
+      "r.json", R"({"schema":"organ-recipe/1","donors":{"a":"a.gguf","b":"b.gguf"},"host":"a",)"
+                R"("policy":{"name":"best_theta","reports":{"b":"b.json","a":"a.json"}}})");
+  settings.replace = true;
+  for (const char* name : {"a.json", "b.json", "r.json", "a.gguf", "b.gguf"}) {
+    settings.output = folder / name;
+    EXPECT_EQ(error_of([&] { assemble(settings); }), "E-OUTPUT-SOURCE") << name;
+  }
+}
+
 TEST_F(RecipeTest, OtherShapesAreListed) {
   Canonical other = small_llama(0, 5.0F);
   other.floats("blk.0.ffn_up.weight", {8, 9}, 5.0F);

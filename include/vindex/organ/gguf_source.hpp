@@ -66,6 +66,7 @@ struct GgufParts {
   std::vector<GgufSourceFile> files;
   std::vector<std::unique_ptr<shard::ByteSource>> key_sources;  ///< of splits that lie in no file
   std::vector<std::unique_ptr<std::string>> key_bytes;          ///< what those read
+  std::vector<std::string> side_files;  ///< read besides: a manifest, the keys beside it
   std::vector<GgufSplit> splits;
   std::vector<OrganTensor> tensors;
   std::vector<Warning> warnings;
@@ -104,6 +105,11 @@ class GgufSource {
   std::optional<std::size_t> find(std::string_view tensor) const;
   /// Bytes of a tensor from `offset` within it, little-endian. Errors: those of ByteSource::read().
   void read(const OrganTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const;
+  /// The source of files()[file] for who bypasses ByteSource::read(): its descriptor stays open as
+  /// long as what is returned lives, which may be long only for few of the files. Thread-safe.
+  std::shared_ptr<shard::ByteSource> opened(std::size_t file) const;
+  /// Every file that was read or will be, for who writes: none may be written over.
+  std::vector<std::string> input_paths() const;
   write::GgufTensorLayout layout(const OrganTensor& tensor) const;
 
   /// A typed, verbatim copy of split `split`'s keys, in order, of those that `wanted` (all without
