@@ -5,11 +5,12 @@
             [--scenario NAME ...] [--fault NAME ...] [--table]
 
 A scenario is a short run from a prepared folder: measure, more (with an earlier output of fewer
-matrices), worker (a part; the other one is there), merge, export, decode. Run once, it tells how many calls there are that a
+matrices), worker (a part; the other one is there), merge, export, decode; extract, assemble, graft, purify (of
+`organ`; all but the first over an earlier file); edit-folder, edit-file, edit-patch, edit-lora. Run once, it tells how many calls there are that a
 fault may hit; then it is run once for each of them (--sample: for a few, always the same ones), with
 the fault at that call. After every run:
   - it ended with an exit code that the contract has for this fault, and said why where that is not 0;
-  - the output is what it was before, or a valid file;
+  - the output is what it was before, or a valid file, or a whole folder; inputs are what they were;
   - the same command again (and what belongs behind it: the merge of a worker's parts) ends with 0,
     the output equals that of a run without faults, byte by byte or but for what /run/ tells, and no
     other file is left.
@@ -25,6 +26,7 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -71,7 +73,29 @@ FAULTS = [
     # At some it does not tell that it was memory: 65.
     fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 65, 70, CRASHED], step=997),
 ]
-SCENARIOS = ["measure", "more", "worker", "merge", "export", "decode"]
+SCENARIOS = ["measure", "more", "worker", "merge", "export", "decode", "extract", "assemble", "graft", "purify",
+             "edit-folder", "edit-file", "edit-patch", "edit-lora"]
+# A folder that is whole is not written again: the rerun says so.
+FOLDERS = {"extract": 73, "edit-folder": 73, "edit-lora": 73}
+
+
+def gguf_bytes(value):
+    """A model of one block whose weights differ: five tensors, F32."""
+    def text(string):
+        return struct.pack("<Q", len(string)) + string.encode()
+
+    names = {"token_embd.weight": (32, 8), "blk.0.attn_norm.weight": (32,), "blk.0.ffn_gate.weight": (32, 32),
+             "blk.0.ffn_down.weight": (32, 32), "output_norm.weight": (32,)}
+    keys = [text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+            text("llama.block_count") + struct.pack("<II", 4, 1),
+            text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 300) + b"".join(text(str(i)) for i in range(300))]
+    table, data = b"", b""
+    for name, sides in names.items():
+        table += text(name) + struct.pack(f"<I{len(sides)}QIQ", len(sides), *sides, 0, len(data))
+        count = sides[0] * (sides[1] if len(sides) > 1 else 1)
+        data += struct.pack(f"<{count}f", *(value * ((7 * i * i + 3 * i) % 31 - 15) / 16 for i in range(count)))
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(names), len(keys)) + b"".join(keys) + table
+    return head + bytes(-len(head) % 32) + data
 
 
 class Failure(Exception):
@@ -101,6 +125,7 @@ class Scenario:
         tensor = "model.layers.1.mlp.experts.{}.down_proj.weight"
         self.outputs = ["out.h5"]
         self.behind = []
+        self.inputs = [self.model]
         if name == "measure":
             self.command = measure
         elif name == "more":
@@ -124,8 +149,11 @@ class Scenario:
             self.command = ["decode", self.model, "--tensor", tensor.format("0"), "--force", "-o",
                             self.file("out.f32")]
             self.outputs = ["out.f32"]
+        else:
+            self.prepare_model_verb(name)
         shutil.copytree(self.folder, self.template)
         self.earlier = self.contents()
+        self.read = self.digest_of_inputs()
         for command in [self.command] + self.behind:
             self.must(command)
         self.reference = self.contents()
@@ -133,6 +161,54 @@ class Scenario:
         self.names = sorted(os.listdir(self.folder))
         if self.names != self.outputs:
             raise Failure(f"{name}: a run without faults leaves {self.names}")
+
+    def prepare_model_verb(self, name):
+        """Of the verbs that write models."""
+        gguf, other, organs = (os.path.join(self.root, part) for part in ("a.gguf", "b.gguf", "organs"))
+        for path, value in ((gguf, 1.0), (other, 2.0)):
+            with open(path, "wb") as file:
+                file.write(gguf_bytes(value))
+        self.must(["organ", "extract", gguf, "-o", organs])
+        folder, out = self.file("out"), self.file("out.gguf")
+        edit = ["edit", "delete", self.model, "--tensor", "model.layers.1.mlp.experts.0.down_proj.weight",
+                "--direction", "singular", "0", "--threads", "1", "--ram-budget", "1GiB"]
+        self.outputs = ["out"] if name in FOLDERS else ["out.gguf"]
+        if name == "extract":
+            self.command = ["organ", "extract", gguf, "-o", folder, "--threads", "2"]
+        elif name == "assemble":
+            self.command = ["organ", "assemble", organs, "-o", out, "--replace", "--threads", "2"]
+        elif name == "graft":
+            self.command = ["organ", "graft", "--source", other, "--target", organs, "--type", "organ", "-o", out,
+                            "--replace", "--threads", "2"]
+        elif name == "purify":
+            self.command = ["organ", "purify", gguf, "--method", "laser", "--rho", "0.5", "--force", "--cap", "1",
+                            "--type", "ffn", "-o", out, "--factors", self.file("out.safetensors"), "--replace",
+                            "--threads", "1", "--ram-budget", "1GiB"]
+            self.outputs = ["out.gguf", "out.safetensors"]
+        elif name == "edit-folder":
+            self.command = edit + ["-o", folder]
+        elif name == "edit-lora":
+            self.command = edit + ["--as", "lora", "-o", folder]
+        elif name == "edit-patch":
+            self.command = edit + ["--save-patch", self.file("out.safetensors"), "--replace"]
+            self.outputs = ["out.safetensors"]
+        else:
+            self.command = ["edit", "delete", gguf, "--tensor", "blk.0.ffn_down.weight", "--direction", "singular", "0",
+                            "--threads", "1", "--ram-budget", "1GiB", "-o", out, "--replace"]
+        for output in self.outputs if name not in FOLDERS else []:
+            self.write(output, "an earlier file\n")
+        self.inputs = [self.model, gguf, other, organs]
+
+    def digest_of_inputs(self):
+        digest = hashlib.sha256()
+        for root in self.inputs:
+            for path in [root] + sorted(os.path.join(folder, name) for folder, _, names in os.walk(root)
+                                        for name in names):
+                digest.update(path.encode())
+                if os.path.isfile(path):
+                    with open(path, "rb") as file:
+                        digest.update(file.read())
+        return digest.digest()
 
     def file(self, name):
         return os.path.join(self.folder, name)
@@ -143,11 +219,18 @@ class Scenario:
 
     def contents(self):
         found = {}
-        for name in self.outputs:
-            if os.path.exists(self.file(name)):
-                with open(self.file(name), "rb") as file:
-                    found[name] = file.read()
+        for output in self.outputs:
+            names = [output] + [os.path.relpath(os.path.join(folder, name), self.folder)
+                                for folder, _, names in os.walk(self.file(output)) for name in names]
+            for name in names:
+                if os.path.isfile(self.file(name)):
+                    with open(self.file(name), "rb") as file:
+                        found[name] = file.read()
         return found
+
+    @staticmethod
+    def part(contents, output):
+        return {name: text for name, text in contents.items() if name == output or name.startswith(output + "/")}
 
     def run(self, arguments, environment=None):
         command = [self.program, "-q"] + arguments
@@ -191,13 +274,13 @@ class Scenario:
         parts = []
         for folder, _, names in sorted(os.walk(self.folder)):
             for name in sorted(names):
-                plain = re.sub(r"\.tmp\..*", ".tmp", name)
-                text = os.path.relpath(os.path.join(folder, plain), self.folder)
-                if plain == name and not name.endswith((".lock", ".progress")):
+                whole = os.path.relpath(os.path.join(folder, name), self.folder)
+                text = re.sub(r"\.tmp\.[^/]*", ".tmp", whole)
+                if text == whole and not name.endswith((".lock", ".progress")):
                     with open(os.path.join(folder, name), "rb") as file:
                         text += " " + hashlib.sha256(file.read()).hexdigest()
                 parts.append(text)
-            parts.append(os.path.relpath(folder, self.folder) + "/")
+            parts.append(re.sub(r"\.tmp\.[^/]*", ".tmp", os.path.relpath(folder, self.folder)) + "/")
         return "\n".join(parts)
 
     def inspect(self, fault, result):
@@ -215,8 +298,10 @@ class Scenario:
                             self.run(["validate", self.file(name)]).returncode != 0]
         if result.returncode == 0 and not self.behind and not self.is_equal(now):
             wrong.append("ended with 0, and the output is another one")
+        if self.digest_of_inputs() != self.read:
+            wrong.append("an input is another one")
         for name in self.outputs:
-            if now.get(name) not in (self.earlier.get(name), self.reference[name]):
+            if self.part(now, name) not in (self.part(self.earlier, name), self.part(self.reference, name)):
                 valid = name.endswith(".h5") and self.run(["validate", self.file(name)]).returncode == 0
                 if not valid:
                     wrong.append(f"{name} is neither what it was nor valid")
@@ -231,7 +316,7 @@ class Scenario:
         """Byte by byte; or valid and with the same values: /run/ also tells how files were read."""
         if now == self.reference:
             return True
-        if "out.h5" not in now or {**now, "out.h5": b""} != {**self.reference, "out.h5": b""}:
+        if "out.h5" not in self.outputs or "out.h5" not in now or {**now, "out.h5": b""} != {**self.reference, "out.h5": b""}:
             return False
         return self.run(["validate", self.file("out.h5")]).returncode == 0 and self.table() == self.values
 
@@ -244,7 +329,7 @@ class Scenario:
     def inspect_rerun(self, before):
         for command in [self.command] + self.behind:
             again = self.run(command)
-            done = self.name == "merge" and again.returncode == 66 and before == self.reference
+            done = again.returncode == {"merge": 66, **FOLDERS}.get(self.name) and before == self.reference
             if again.returncode != 0 and not done:
                 return [f"the rerun ended with {again.returncode}: {again.stderr.strip()}"]
         if not self.is_equal(self.contents()):
