@@ -1,17 +1,23 @@
 #include "blas_core.hpp"
+#include "buffers.hpp"
 #include "processor.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/threads.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <latch>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace vindex::blas {
@@ -85,7 +91,19 @@ std::string version_of(const std::string& config) {
 struct LoadedBlas {
   BlasFunctions functions;
   BlasInfo info;
+  std::unique_ptr<Buffers> buffers;
 };
+
+/// Addresses that the library itself takes, about. The loader does not say what it lacked.
+constexpr std::size_t kLibraryBytes = std::size_t{64} << 20U;
+
+[[noreturn]] void refuse_missing(const std::string& why) {
+  if (!has_room(kLibraryBytes)) {
+    throw OutOfMemory("OpenBLAS itself", kLibraryBytes);
+  }
+  throw ConfigurationError("E-BLAS-MISSING",
+                           fmt::format("OpenBLAS cannot be loaded ({}); {}", why, kWhatToInstall));
+}
 
 /// `wish` empty: what suits the processor.
 LoadedBlas load(std::string_view wish, bool in_new_namespace) {
@@ -102,10 +120,11 @@ LoadedBlas load(std::string_view wish, bool in_new_namespace) {
   std::string why;
   void* const library = open_library(in_new_namespace, why);
   if (library == nullptr) {
-    throw ConfigurationError(
-        "E-BLAS-MISSING", fmt::format("OpenBLAS cannot be loaded ({}); {}", why, kWhatToInstall));
+    refuse_missing(why);
   }
-  LoadedBlas loaded{.functions = functions_of(library), .info = {}};
+  LoadedBlas loaded{.functions = functions_of(library),
+                    .info = {},
+                    .buffers = std::make_unique<Buffers>(library)};
   // Where another part of the process had loaded the library already, it may have its threads.
   loaded.functions.openblas_set_num_threads(1);
   loaded.info.version = version_of(loaded.functions.openblas_get_config());
@@ -121,8 +140,14 @@ LoadedBlas load(std::string_view wish, bool in_new_namespace) {
   return loaded;
 }
 
+/// Never destroyed: threads leave it when they end, whenever that is.
 const LoadedBlas& process_blas(std::string_view wish) {
-  static const LoadedBlas loaded = load(wish, false);
+  static const LoadedBlas& loaded = *new LoadedBlas(load(wish, false));
+  return loaded;
+}
+
+const LoadedBlas& other_blas() {
+  static const LoadedBlas& loaded = *new LoadedBlas(load({}, true));
   return loaded;
 }
 
@@ -137,7 +162,7 @@ ReferenceBlas find_reference() {
     return {.info = used.info, .why_none = {}, .functions = &used.functions};
   }
   try {
-    static const LoadedBlas other = load({}, true);
+    const LoadedBlas& other = other_blas();
     if (has_fitting_kernels(other.info)) {
       return {.info = other.info, .why_none = {}, .functions = &other.functions};
     }
@@ -149,7 +174,40 @@ ReferenceBlas find_reference() {
 
 }  // namespace
 
-const BlasFunctions& blas() { return process_blas({}).functions; }
+const BlasFunctions& blas() {
+  const LoadedBlas& loaded = process_blas({});
+  static thread_local const Caller caller(*loaded.buffers);
+  return loaded.functions;
+}
+
+void reserve_buffers(std::int32_t callers) { process_blas({}).buffers->reserve(callers); }
+
+std::int32_t set_library_threads(std::int32_t wanted) {
+  const LoadedBlas& loaded = process_blas({});
+  std::int32_t threads = std::max(wanted, 1);
+  // It raises SIGINT where it gets no thread, so they are started here first and wait for the last.
+  if (threads > 1) {
+    std::vector<std::thread> tried;
+    std::latch all_started(1);
+    while (static_cast<std::int32_t>(tried.size()) < threads - 1 &&
+           start_thread(tried, [&] { all_started.wait(); })) {
+    }
+    threads = static_cast<std::int32_t>(tried.size()) + 1;
+    all_started.count_down();
+    for (std::thread& thread : tried) {
+      thread.join();
+    }
+  }
+  for (; threads > 1; threads /= 2) {
+    try {
+      loaded.buffers->serve(threads - 1);
+      break;
+    } catch (const OutOfMemory&) {  // fewer of them may do
+    }
+  }
+  loaded.functions.openblas_set_num_threads(threads);
+  return threads;
+}
 
 const BlasInfo& load_blas(std::string_view core_wish) { return process_blas(core_wish).info; }
 
@@ -158,16 +216,24 @@ const ReferenceBlas& reference_blas() {
   return reference;
 }
 
+const BlasFunctions& ReferenceBlas::entered() const {
+  if (functions == &process_blas({}).functions) {
+    return blas();
+  }
+  static thread_local const Caller caller(*other_blas().buffers);
+  return *functions;
+}
+
 void ReferenceBlas::rank_update(std::int64_t p, const float* a, float* c) const {
   const auto order = static_cast<int>(p);
-  functions->cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0F, a, order,
-                         0.0F, c, order);
+  entered().cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0F, a, order, 0.0F,
+                        c, order);
 }
 
 void ReferenceBlas::rank_update(std::int64_t p, const double* a, double* c) const {
   const auto order = static_cast<int>(p);
-  functions->cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0, a, order, 0.0,
-                         c, order);
+  entered().cblas_dsyrk(CblasColMajor, CblasUpper, CblasNoTrans, order, order, 1.0, a, order, 0.0,
+                        c, order);
 }
 
 }  // namespace vindex::blas

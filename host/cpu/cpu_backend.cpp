@@ -22,7 +22,7 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(std::int32_t threads, std::string_view blas_core)
       : threads_(threads > 0 ? threads : usable_cores()), blas_(blas::load_blas(blas_core)) {
-    blas::require_buffer_room(threads_);
+    blas::reserve_buffers(threads_);
   }
 
   BackendInfo info() const override { return cpu_backend_info(blas_); }

@@ -2,7 +2,7 @@
 #include "npy_matrix.hpp"
 #include "targets.hpp"
 
-#include <vindex/blas/blas.hpp>
+#include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/parallel.hpp>
@@ -172,8 +172,7 @@ class Editing {
   }
 
   void use_threads() const {
-    const std::int32_t threads = settings_.threads > 0 ? settings_.threads : usable_cores();
-    blas::blas().openblas_set_num_threads(threads);
+    blas::set_library_threads(settings_.threads > 0 ? settings_.threads : usable_cores());
   }
 
   [[noreturn]] void refuse_shape(const model::MatrixRecord& matrix, const std::string& file,
@@ -192,7 +191,7 @@ class Editing {
                       std::optional<Direction>& direction) {
     switch (settings_.verb) {
       case EditVerb::kDelete: {
-        blas::blas().openblas_set_num_threads(1);  // what back ends count on
+        blas::set_library_threads(1);  // what back ends count on
         ChosenDirection chosen = choose_direction(watch_, index_, matrix, settings_,
                                                   vector_ ? &*vector_ : nullptr, backend_.get());
         use_threads();

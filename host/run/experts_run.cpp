@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 namespace vindex::run {
@@ -113,7 +114,7 @@ results::RunDescription describe(const ExpertsSettings& settings, const Selected
 
 /// Multiplications and additions a second that `threads` threads do with the library's rank update,
 /// the best of three.
-double library_rate(std::int32_t threads) {
+double measured_rate(std::int32_t threads) {
   constexpr std::int64_t kOrder = 1024;
   using Clock = std::chrono::steady_clock;
   const blas::ReferenceBlas& library = blas::reference_blas();
@@ -136,6 +137,17 @@ double library_rate(std::int32_t threads) {
     best = round == 0 ? 0.0 : std::max(best, rate);  // the first one warms up
   }
   return best;
+}
+
+/// 0 where there is no memory to find it out with: results that are complete do without.
+double library_rate(std::int32_t threads) {
+  try {
+    return measured_rate(threads);
+  } catch (const OutOfMemory&) {
+    return 0.0;
+  } catch (const std::bad_alloc&) {
+    return 0.0;
+  }
 }
 
 }  // namespace

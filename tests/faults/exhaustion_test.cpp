@@ -1,8 +1,11 @@
 // The program where threads or memory end.
 #include "faults_fixture.hpp"
+#include "support/npy_builder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -89,6 +92,53 @@ TEST_F(FaultsTest, NoRoomForBuffersOfOpenBlasIsSaidBeforeItAsks) {
   EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("OpenBLAS's buffers"), std::string::npos) << result.err;
   expect_complete_rerun();
+}
+
+/// Wherever the room ends: at the library, at its buffers, at what is computed with them.
+TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
+  constexpr std::int64_t kTokens = 64, kHidden = 32;
+  std::vector<float> values(kTokens * kHidden);
+  std::vector<std::int64_t> ids(kTokens);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i * i % 1009)));
+    ids[i % ids.size()] = static_cast<std::int64_t>(i % 7);
+  }
+  const std::string dump = folder_.file("dump"), direction = folder_.file("v.npy");
+  fs::create_directory(dump);
+  std::ofstream(dump + "/hidden.0.npy") << npy_array(values, {kTokens, kHidden});
+  std::ofstream(dump + "/hidden.1.npy") << npy_array(values, {kTokens, kHidden});
+  std::ofstream(dump + "/token_ids.npy") << npy_array(ids, {kTokens});
+  std::ofstream(direction) << npy_array(
+      std::vector<float>(values.begin(), values.begin() + kHidden), {kHidden});
+  const std::string tensor = "model.layers.1.mlp.experts.0.down_proj.weight";
+  const std::vector<std::string> verbs[] = {
+      measure(),
+      {"experts", model_, "-o", results_, "-q", "--k", "2"},
+      {"compare", model_, model_, "-o", results_, "-q", "--k", "2", "--delta"},
+      {"cka", dump, dump, "-o", results_, "-q"},
+      {"edit", "delete", model_, "--tensor", tensor, "--direction", direction, "-o",
+       folder_.file("out/edited"), "-q"},
+      {"edit", "delete", model_, "--tensor", tensor, "--direction", "singular", "0", "-o",
+       folder_.file("out/edited"), "-q"}};
+  for (const std::vector<std::string>& verb : verbs) {
+    int refused = 0, done = 0;
+    for (const int mebibytes : {60, 100, 200, 280, 340, 420, 500, 2000}) {
+      clear();
+      const ProgramResult result = run_within(mebibytes, verb);
+      const std::string what = verb[0] + " within " + std::to_string(mebibytes) + ": " + result.err;
+      if (result.exit_code == 0) {
+        ++done;
+      } else {
+        ++refused;
+        EXPECT_EQ(result.exit_code, 70) << what;
+        EXPECT_TRUE(result.err.starts_with("vindex: E-MEMORY: ") ||
+                    result.err.starts_with("vindex: E-THREADS: "))
+            << what;
+      }
+    }
+    EXPECT_GE(refused, 1) << verb[0];
+    EXPECT_GE(done, 1) << verb[0];
+  }
 }
 
 /// Headers of libraries take memory before main() begins.

@@ -37,6 +37,15 @@ class FaultsTest : public ::testing::Test {
     const FaultEnvironment faults(VINDEX_FAULTS, plan);
     return run(arguments);
   }
+  /// Within so much address space. A run that does not end by itself is killed (137).
+  ProgramResult run_within(int mebibytes, const std::vector<std::string>& arguments) {
+    std::vector<std::string> words = {"-c",
+                                      "ulimit -v " + std::to_string(1024 * mebibytes) +
+                                          R"( && exec timeout -s KILL 60 "$0" "$@")",
+                                      VINDEX_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return RunningProgram("/bin/sh", words, folder_.file("stream")).finish();
+  }
   void must(const std::vector<std::string>& arguments) {
     const ProgramResult result = run(arguments);
     ASSERT_EQ(result.exit_code, 0) << result.err;

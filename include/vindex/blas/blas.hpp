@@ -49,7 +49,9 @@ struct BlasFunctions {
 #undef VINDEX_BLAS_MEMBER
 };
 
-/// The process's library; loads it where load_blas() has not (with its errors).
+/// The process's library; loads it where load_blas() has not (with its errors). The first time in a
+/// thread it sees to a buffer for it (reserve_buffers(), with its errors): every call goes through
+/// here, none can forget to.
 const BlasFunctions& blas();
 
 }  // namespace vindex::blas

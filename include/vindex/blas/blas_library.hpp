@@ -25,10 +25,15 @@ struct BlasInfo {
 /// E-BLAS-CORETYPE for kernels that this processor cannot run.
 const BlasInfo& load_blas(std::string_view core_wish = {});
 
-/// Asks for the address space of the buffers that OpenBLAS maps for `callers` calls at a time, and
-/// gives it back: where the library itself gets none it asks again for ever (blas_memory_alloc,
-/// driver/others/memory.c). Nothing is touched. Errors: OutOfMemory.
-void require_buffer_room(std::int32_t callers);
+/// Has OpenBLAS map the buffers of `callers` calls at a time (128 MiB of addresses each) before
+/// there are any: where it gets none when it needs one it asks again for ever. blas() does so for
+/// every thread that calls it, so this is for who knows their number and wants the refusal early.
+/// Errors: OutOfMemory.
+void reserve_buffers(std::int32_t callers);
+
+/// Lets OpenBLAS itself compute with up to `wanted` threads, its caller's among them, and with
+/// fewer where the system has no more threads or memory to give. Returns how many.
+std::int32_t set_library_threads(std::int32_t wanted);
 
 /// The fastest OpenBLAS known here, whatever kernels the user forced upon the program: rates are
 /// held against it.
@@ -40,6 +45,9 @@ struct ReferenceBlas {
   /// The upper triangle of A A^T for A of p x p, both column-major.
   void rank_update(std::int64_t p, const float* a, float* c) const;
   void rank_update(std::int64_t p, const double* a, double* c) const;
+
+ private:
+  const struct BlasFunctions& entered() const;
 };
 
 /// Where load_blas() has fitting kernels it is those. Otherwise a second copy of the library is
