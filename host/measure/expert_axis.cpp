@@ -2,8 +2,8 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/expert_axis.hpp>
+#include <vindex/measure/largest_normal.hpp>
 #include <vindex/measure/metrics.hpp>
-#include <vindex/measure/sample_angles.hpp>
 
 #include <fmt/format.h>
 
@@ -27,6 +27,7 @@ void add_reason(std::string& reason, const std::string& text) {
 struct Cosines {
   std::vector<float> values;
   CosineSummary summary;
+  std::int64_t members = 0;  ///< that have cosines
 };
 
 Cosines cosines_of(std::span<const double> gram, const std::vector<std::size_t>& members,
@@ -45,6 +46,7 @@ Cosines cosines_of(std::span<const double> gram, const std::vector<std::size_t>&
     if (std::isnan(norm)) {
       continue;
     }
+    ++out.members;
     out.values[members[i] * experts + members[i]] = 1.0F;
     for (std::size_t j = i + 1; j < n; ++j) {
       const double other = norm_of(j);
@@ -92,12 +94,18 @@ void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary
     return;
   }
   const auto count = static_cast<double>(experts);
-  const double correlation = centred ? -1.0 / (count - 1.0) : 0.0;
+  const double others = count - 1.0;
+  const double pairs = count * others / 2.0;
+  const double correlation = centred ? -1.0 / others : 0.0;
+  const double spread = 1.0 - correlation * correlation;
   summary.null = correlation;
-  summary.null_sd = (1.0 - correlation * correlation) / std::sqrt(length);
-  const double pairs = count * (count - 1.0) / 2.0;
-  const double largest = pairs < 1.5 ? 0.0 : normal_quantile((pairs - 0.375) / (pairs + 0.25));
-  summary.null_most = std::min(1.0, correlation + summary.null_sd * largest);
+  summary.null_sd = spread / std::sqrt(length);
+  summary.null_mean = correlation + (centred ? spread / (2.0 * length * others) : 0.0);
+  summary.null_mean_sd = centred ? spread / (std::sqrt(2.0) * length * std::pow(others, 1.5))
+                                 : summary.null_sd / std::sqrt(pairs);
+  const LargestNormal largest = largest_normal(pairs);
+  summary.null_most = std::min(1.0, correlation + summary.null_sd * largest.mean);
+  summary.null_most_sd = summary.null_sd * largest.deviation;
 }
 
 ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<bool>& counts,
@@ -138,7 +146,7 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
   Cosines plain = cosines_of(own, members, experts, 0.0);
   out.cosine = std::move(plain.values);
   out.plain = plain.summary;
-  fill_nulls(out.counted, length, false, out.plain);
+  fill_nulls(plain.members, length, false, out.plain);
   if (n < 2) {
     out.cosine_centred.assign(experts * experts, std::numeric_limits<float>::quiet_NaN());
     add_reason(out.reason, "fewer than two experts");

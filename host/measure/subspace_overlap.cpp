@@ -41,10 +41,12 @@ void add(double factor, const double* from, std::size_t count, double* to) {
   }
 }
 
-/// Gram-Schmidt, twice: orthonormal to rounding.
-Basis orthonormal(std::span<const float> vectors, std::int64_t count, std::int64_t length) {
+/// Gram-Schmidt, twice: orthonormal to rounding. Nothing where one depends on those before it.
+std::optional<Basis> orthonormal(std::span<const float> vectors, std::int64_t count,
+                                 std::int64_t length) {
   Basis basis{std::vector<double>(vectors.begin(), vectors.end()), static_cast<std::size_t>(count),
               static_cast<std::size_t>(length)};
+  constexpr double kIndependent = 1e-3;
   for (std::size_t i = 0; i < basis.count; ++i) {
     double* const v = basis.at(i);
     const double before = std::sqrt(inner(v, v, basis.length));
@@ -54,7 +56,9 @@ Basis orthonormal(std::span<const float> vectors, std::int64_t count, std::int64
       }
     }
     const double norm = std::sqrt(inner(v, v, basis.length));
-    expects(norm > 1e-3 * before && before > 0.0, "subspace_overlap: independent vectors");
+    if (!(norm > kIndependent * before)) {
+      return std::nullopt;
+    }
     for (std::size_t k = 0; k < basis.length; ++k) {
       v[k] /= norm;
     }
@@ -103,13 +107,18 @@ void make_rows_orthogonal(Basis& matrix, Basis& others) {
 
 }  // namespace
 
-SubspaceOverlap subspace_overlap(std::span<const float> a, std::span<const float> b,
-                                 std::int64_t count, std::int64_t length) {
+std::optional<SubspaceOverlap> subspace_overlap(std::span<const float> a, std::span<const float> b,
+                                                std::int64_t count, std::int64_t length) {
   expects(count >= 1 && count <= length && a.size() == static_cast<std::size_t>(count * length) &&
               b.size() == a.size(),
           "subspace_overlap: two sets of as many vectors");
-  const Basis left = orthonormal(a, count, length);
-  Basis right = orthonormal(b, count, length);
+  const std::optional<Basis> basis_a = orthonormal(a, count, length);
+  std::optional<Basis> basis_b = orthonormal(b, count, length);
+  if (!basis_a || !basis_b) {
+    return std::nullopt;
+  }
+  const Basis& left = *basis_a;
+  Basis& right = *basis_b;
   // Row j of `cosines`: components of B's vector j along A's; what is beside them stays in `right`.
   Basis cosines{std::vector<double>(left.count * left.count), left.count, left.count};
   SubspaceOverlap out;
@@ -133,8 +142,15 @@ SubspaceOverlap subspace_overlap(std::span<const float> a, std::span<const float
   return out;
 }
 
-double subspace_overlap_null(std::int64_t count, std::int64_t length) {
-  return static_cast<double>(count) / static_cast<double>(length);
+OverlapNull subspace_overlap_null(std::int64_t count, std::int64_t length) {
+  if (count < 1 || count > length) {
+    return {};
+  }
+  const auto n = static_cast<double>(length);
+  const double mean = static_cast<double>(count) / n;
+  return {
+      .mean = mean,
+      .deviation = count == length ? 0.0 : (1.0 - mean) * std::sqrt(2.0 / ((n - 1.0) * (n + 2.0)))};
 }
 
 SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::int64_t short_side) {
@@ -151,6 +167,17 @@ SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::in
   const SingularVectors& vectors = *report.vectors;
   const auto k = static_cast<std::size_t>(count);
   const double last = vectors.sigma[k - 1];
+  // Vectors of values that are zero are any, and their residuals as large as may be.
+  const double known = std::isfinite(report.sigma_error) ? report.sigma_error : 0.0;
+  double error = known;
+  for (std::size_t i = 0; i < k; ++i) {
+    error = std::max(error, vectors.residual[i]);
+    if (!(vectors.sigma[i] > std::max(known, vectors.residual[i]))) {
+      gap.trouble = fmt::format("{} singular value{} told from zero", i, i == 1 ? "" : "s");
+      return gap;
+    }
+  }
+  gap.is_found = true;
   // Values of the vectors' own iteration first; the spectrum beyond them.
   double apart = last;
   if (count < short_side) {
@@ -159,10 +186,6 @@ SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::in
                                       : vectors.gap[k - 1];
   }
   gap.relative = std::max(apart, 0.0) / last;
-  const double residual =
-      *std::max_element(vectors.residual.begin(), vectors.residual.begin() + count);
-  const double error =
-      std::isfinite(report.sigma_error) ? std::max(residual, report.sigma_error) : residual;
   if (!(apart > error) && count < short_side) {
     gap.trouble = fmt::format("values {} and {} differ by {:.1e} of themselves, known to {:.1e}",
                               count, count + 1, gap.relative, error / last);

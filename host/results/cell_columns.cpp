@@ -51,7 +51,8 @@ Column number_cell(std::string name, std::string long_name, std::size_t cell, st
   return column;
 }
 
-std::vector<Column> cell_columns(const Schema& schema, const std::vector<std::string>& optional) {
+std::vector<Column> cell_columns(const Schema& schema, const std::vector<std::string>& optional,
+                                 std::int64_t minor) {
   const std::vector<Column> all = matrix_columns({});
   std::vector<Column> columns;
   for (const char* name :
@@ -61,7 +62,7 @@ std::vector<Column> cell_columns(const Schema& schema, const std::vector<std::st
   const CellTable& table = *schema.cells;
   for (std::size_t i = 0; i < table.cells.size(); ++i) {
     const CellColumn& cell = table.cells[i];
-    if (!is_present(cell, optional)) {
+    if (cell.since > minor || !is_present(cell, optional)) {
       continue;
     }
     Column column =

@@ -17,9 +17,10 @@ Column shared_column(const std::vector<Column>& columns, const char* name, const
 /// Cell `cell` of `total` as a float64 column.
 Column number_cell(std::string name, std::string long_name, std::size_t cell, std::size_t total);
 
-/// The columns of the table of `schema` in order, with those of its optional ones that `optional`
-/// names, without scales and arrays.
-std::vector<Column> cell_columns(const Schema& schema, const std::vector<std::string>& optional);
+/// The columns that a table of `schema` has in files of minor version `minor`, in order, with those
+/// of its optional ones that `optional` names, without scales and arrays.
+std::vector<Column> cell_columns(const Schema& schema, const std::vector<std::string>& optional,
+                                 std::int64_t minor);
 
 /// An array column that a file has.
 struct PresentArray {

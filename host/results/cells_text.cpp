@@ -47,7 +47,7 @@ ShownColumn null(const char* heading, std::size_t number, std::uint8_t dropped_a
 std::vector<ShownColumn> experts_columns() {
   return {count("E", experts_cell("experts")),
           cell("cosine", experts_cell("cosine_mean")),
-          null("+-noise", experts_cell("cosine_null_sd"), 4),
+          null("+-noise", experts_cell("cosine_mean_null_sd"), 4),
           cell("max", experts_cell("cosine_max")),
           null("noise", experts_cell("cosine_max_null"), 4),
           count("of", experts_cell("cosine_max_expert"), 2),

@@ -1,6 +1,7 @@
 #include "pair_columns.hpp"
 
 #include "cell_columns.hpp"
+#include "schema.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/subspace_overlap.hpp>
@@ -105,8 +106,13 @@ void add_delta(std::vector<Column>& columns) {
       text_column("delta_method", "how the spectrum of B - A was computed", &StoredRow::method));
 }
 
-void add_subspaces(std::size_t directions, std::vector<Column>& columns) {
+void add_subspaces(std::size_t directions, bool with_sd, std::vector<Column>& columns) {
   add_cells(kPairOverlaps, columns);
+  if (!with_sd) {
+    std::erase_if(columns, [](const Column& column) {
+      return column.name.starts_with("overlap_") && column.name.ends_with("_null_sd");
+    });
+  }
   columns.push_back(row_column("angles_right",
                                "principal angles of the top K right singular subspaces, ascending",
                                kPairAngles, directions, "degree"));
@@ -164,7 +170,7 @@ std::vector<Column> pair_columns(const PairColumns& groups) {
     add_delta(columns);
   }
   if (groups.subspace > 0) {
-    add_subspaces(static_cast<std::size_t>(groups.subspace), columns);
+    add_subspaces(static_cast<std::size_t>(groups.subspace), groups.overlap_sd, columns);
   }
   return columns;
 }
@@ -200,6 +206,7 @@ std::string second_scale(const Column& column, const std::string& usual) {
 
 PairColumns pair_columns_of(const h5::File& file) {
   PairColumns groups;
+  groups.overlap_sd = minor_version(file.text_attribute("/", "schema_version")) >= 1;
   groups.spectra = file.exists("/pair/spectrum_difference");
   groups.delta = file.exists("/pair/delta_effective_rank");
   if (file.exists("/pair/angles_right")) {

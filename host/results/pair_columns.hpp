@@ -1,4 +1,4 @@
-// Owns the columns of /pair/ (schema vindex-compare 1.0): those that a row shares with /matrix/ by
+// Owns the columns of /pair/ (schema vindex-compare): those that a row shares with /matrix/ by
 // other names, and its cells.
 #pragma once
 
@@ -15,6 +15,7 @@ struct PairColumns {
   bool spectra = false;       ///< of both sides' spectra
   bool delta = false;         ///< of the spectrum of B - A
   std::int64_t subspace = 0;  ///< directions whose overlap was asked for; 0: none
+  bool overlap_sd = true;     ///< since schema 1.1
 };
 PairColumns pair_columns_of(const FileDescription& description);
 PairColumns pair_columns_of(const h5::File& file);

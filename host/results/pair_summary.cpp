@@ -67,6 +67,14 @@ ComparedGroup group_of(const std::vector<const StoredRow*>& rows) {
     }
     return measure::quantile(values, 0.5);
   };
+  std::vector<double> short_sides;
+  for (const StoredRow* row : rows) {
+    if (is_changed(*row) && !std::isnan(cell_of(*row, PairCell::kDeltaNumericalRank))) {
+      short_sides.push_back(static_cast<double>(row->shorter()));
+    }
+  }
+  group.delta_numerical_rank = median(PairCell::kDeltaNumericalRank, true);
+  group.delta_numerical_rank_null = measure::quantile(short_sides, 0.5);
   group.changed = std::count_if(rows.begin(), rows.end(),
                                 [](const StoredRow* row) { return is_changed(*row); });
   group.delta_effective_rank = median(PairCell::kDeltaEffectiveRank, true);
@@ -136,6 +144,10 @@ namespace {
 std::string rank_text(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.1f}", value);
 }
+/// A count, or the median of an even number of them.
+std::string count_text(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:g}", value);
+}
 std::string share_text(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.4f}", value);
 }
@@ -145,15 +157,17 @@ constexpr TextColumn kCloseColumn{.right = true, .is_close = true};
 
 /// What rank the changes have.
 std::string delta_text(const Compared& compared, std::size_t width) {
-  std::vector<std::vector<std::string>> cells = {
-      {"block", "role", "changed", "eff.rank", "noise", "stable", "noise", "rank", "edge"}};
+  std::vector<std::vector<std::string>> cells = {{"block", "role", "changed", "rank", "noise", "gd",
+                                                  "edge", "eff.rank", "noise", "stable", "noise"}};
   for (const ComparedGroup& group : compared.groups) {
     cells.push_back({std::string(model::block_name(group.block)), group.role,
-                     std::to_string(group.changed), rank_text(group.delta_effective_rank),
+                     std::to_string(group.changed), count_text(group.delta_numerical_rank),
+                     count_text(group.delta_numerical_rank_null), count_text(group.delta_rank_gd),
+                     count_text(group.delta_rank_edge), rank_text(group.delta_effective_rank),
                      rank_text(group.delta_effective_rank_null), rank_text(group.delta_stable_rank),
-                     rank_text(group.delta_stable_rank_null), rank_text(group.delta_rank_gd),
-                     rank_text(group.delta_rank_edge)});
+                     rank_text(group.delta_stable_rank_null)});
   }
+  constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
   return "B - A\n" +
          table_text(cells,
                     {{},
@@ -163,13 +177,15 @@ std::string delta_text(const Compared& compared, std::size_t width) {
                      kCloseColumn,
                      kCloseColumn,
                      kCloseColumn,
+                     kNumberColumn,
                      kCloseColumn,
-                     kCloseColumn},
+                     kFirstDropped,
+                     kFirstDropped},
                     width) +
          wrapped_text(
-             "medians over the changed pairs: effective and stable rank beside those of "
-             "noise of that shape; singular values above the optimal threshold (rank) and "
-             "above the noise's edge",
+             "medians over the changed pairs: rank, of what is above rounding; gd, edge: singular "
+             "values above the optimal threshold and above the noise's edge (0 and 0.2 of noise); "
+             "effective and stable rank; noise: of that shape",
              width, 2) +
          "\n";
 }
@@ -264,6 +280,8 @@ std::string compared_json(const Compared& compared) {
                       {"farthest", group.worst}});
     if (compared.delta) {
       groups.back().update({{"changed", group.changed},
+                            {"delta_numerical_rank", number(group.delta_numerical_rank)},
+                            {"delta_numerical_rank_null", number(group.delta_numerical_rank_null)},
                             {"delta_effective_rank", number(group.delta_effective_rank)},
                             {"delta_effective_rank_null", number(group.delta_effective_rank_null)},
                             {"delta_stable_rank", number(group.delta_stable_rank)},

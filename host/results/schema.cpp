@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace vindex::results {
 
@@ -33,7 +34,7 @@ constexpr std::array<Schema, 6> kSchemas = {{{.id = FileSchema::kResults,
                                               .outcome = "measured"},
                                              {.id = FileSchema::kCompare,
                                               .name = "vindex-compare",
-                                              .version = "1.0",
+                                              .version = "1.1",
                                               .rows = "pairs",
                                               .verb = "compare",
                                               .table = "/pair",
@@ -43,7 +44,7 @@ constexpr std::array<Schema, 6> kSchemas = {{{.id = FileSchema::kResults,
                                               .cells = &kPairTable},
                                              {.id = FileSchema::kExperts,
                                               .name = "vindex-experts",
-                                              .version = "1.0",
+                                              .version = "1.1",
                                               .rows = "groups",
                                               .verb = "experts",
                                               .table = "/group",
@@ -108,8 +109,10 @@ std::vector<Column> table_columns(const FileDescription& description, model::Res
       return matrix_columns(column_options(description, table));
     case FileSchema::kCompare:
       return pair_columns(pair_columns_of(description));
-    default:
-      return cell_columns(schema_of(description.schema), description.optional_columns);
+    default: {
+      const Schema& schema = schema_of(description.schema);
+      return cell_columns(schema, description.optional_columns, minor_version(schema.version));
+    }
   }
 }
 
@@ -121,8 +124,18 @@ std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
     case FileSchema::kCompare:
       return pair_columns(pair_columns_of(file));
     default:
-      return cell_columns(schema, optional_columns_in(file));
+      return cell_columns(schema, optional_columns_in(file),
+                          minor_version(file.text_attribute("/", "schema_version")));
   }
+}
+
+std::int64_t minor_version(std::string_view version) {
+  std::int64_t minor = 0;
+  const std::size_t dot = version.find('.');
+  if (dot != std::string_view::npos) {
+    std::from_chars(version.data() + dot + 1, version.data() + version.size(), minor);
+  }
+  return std::max<std::int64_t>(minor, 0);
 }
 
 std::vector<Column> resume_columns(const Schema& schema) {

@@ -10,6 +10,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vindex::results {
@@ -35,6 +36,9 @@ struct Schema {
 
 std::span<const Schema> schemas();
 const Schema& schema_of(FileSchema id);
+
+/// 2 of "1.2"; 0 where there is none.
+std::int64_t minor_version(std::string_view version);
 
 /// "/matrix", "/imatrix", "/pair": the group of a table's columns.
 std::string table_group(const Schema& schema, model::ResultTable table);

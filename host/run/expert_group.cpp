@@ -8,6 +8,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/cpu/symmetric_eigenvalues.hpp>
 #include <vindex/measure/expert_axis.hpp>
+#include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <fmt/format.h>
@@ -214,8 +215,12 @@ class GroupMeasurer {
   void measure_overlaps(ExpertFindings& found) {
     const model::MatrixRecord& record = group_.record;
     const auto count = static_cast<std::int64_t>(group_.members.size());
-    const std::int64_t k =
-        std::min<std::int64_t>(options_.vectors, std::min(record.rows, record.cols));
+    const std::int64_t k = options_.vectors;
+    found.vectors = k;
+    if (const std::int64_t side = std::min(record.rows, record.cols); k > side) {
+      found.notes.push_back(fmt::format("no top {}: the short side of an expert is {}", k, side));
+      return;
+    }
     const auto stack_of = [&](std::int64_t length) {
       return SubspaceStack{count, k, length,
                            std::vector<float>(static_cast<std::size_t>(count * k * length)),
@@ -262,7 +267,6 @@ class GroupMeasurer {
       right.known[number] = right.known[number] && expert.trouble == nullptr;
       left.known[number] = left.known[number] && expert.trouble == nullptr;
     }
-    found.vectors = k;
     found.overlap_right = subspace_overlaps(backend_, right, options_.threads);
     found.overlap_left = subspace_overlaps(backend_, left, options_.threads);
   }
@@ -297,10 +301,12 @@ class GroupMeasurer {
     for (std::size_t i = 0; i < read.size(); ++i) {
       const auto& vectors = reports[i].vectors;
       const std::int64_t number = read[i]->number;
-      if (!vectors || vectors->count < k) {
-        found.notes.push_back(fmt::format(
-            "expert {}: {} of {} singular vectors{}{}", number, vectors ? vectors->count : 0, k,
-            reports[i].reason.empty() ? "" : ", ", reports[i].reason));
+      const measure::SubspaceGap gap =
+          measure::subspace_gap(reports[i], k, std::min(group_.record.rows, group_.record.cols));
+      if (!gap.trouble.empty()) {
+        found.notes.push_back(fmt::format("expert {}: no definite top {}: {}{}{}", number, k,
+                                          gap.trouble, reports[i].reason.empty() ? "" : ", ",
+                                          reports[i].reason));
         continue;
       }
       const auto keep = [&](const std::vector<float>& from, SubspaceStack& into) {

@@ -1,5 +1,6 @@
 #include "expert_row.hpp"
 
+#include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/results/experts_cells.hpp>
 
 #include <fmt/format.h>
@@ -42,19 +43,27 @@ std::string reason_of(const model::ExpertGroup& group, const ExpertFindings& fou
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-/// Off the diagonal; NaN where nothing is known.
-double mean_off_diagonal(const std::vector<float>& values, std::size_t n) {
+/// Over the pairs that are known; NaN where there are none.
+struct PairMean {
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double pairs = 0.0;
+};
+
+PairMean mean_of_pairs(const std::vector<float>& values, std::size_t n) {
+  PairMean out;
   double sum = 0.0;
-  double count = 0.0;
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) {
-      if (i != j && !std::isnan(values[i * n + j])) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!std::isnan(values[i * n + j])) {
         sum += static_cast<double>(values[i * n + j]);
-        count += 1.0;
+        out.pairs += 1.0;
       }
     }
   }
-  return count > 0.0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+  if (out.pairs > 0.0) {
+    out.mean = sum / out.pairs;
+  }
+  return out;
 }
 
 double number_or_nan(std::int64_t number) {
@@ -82,14 +91,19 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   row.cells[experts_cell("cosine_max_other")] = number_or_nan(plain.other);
   row.cells[experts_cell("cosine_null")] = plain.null;
   row.cells[experts_cell("cosine_null_sd")] = plain.null_sd;
+  row.cells[experts_cell("cosine_mean_null_sd")] = plain.null_mean_sd;
   row.cells[experts_cell("cosine_max_null")] = plain.null_most;
+  row.cells[experts_cell("cosine_max_null_sd")] = plain.null_most_sd;
   row.cells[experts_cell("cosine_centred_mean")] = centred.mean;
   row.cells[experts_cell("cosine_centred_max")] = centred.most;
   row.cells[experts_cell("cosine_centred_max_expert")] = number_or_nan(centred.expert);
   row.cells[experts_cell("cosine_centred_max_other")] = number_or_nan(centred.other);
   row.cells[experts_cell("cosine_centred_null")] = centred.null;
   row.cells[experts_cell("cosine_centred_null_sd")] = centred.null_sd;
+  row.cells[experts_cell("cosine_centred_mean_null")] = centred.null_mean;
+  row.cells[experts_cell("cosine_centred_mean_null_sd")] = centred.null_mean_sd;
   row.cells[experts_cell("cosine_centred_max_null")] = centred.null_most;
+  row.cells[experts_cell("cosine_centred_max_null_sd")] = centred.null_most_sd;
   row.cells[experts_cell("mean_expert_share")] = found.cosines.mean_share;
   row.cells[experts_cell("mean_expert_share_null")] = found.cosines.mean_share_null;
   row.cells[experts_cell("rank_90")] = found.spectrum.rank_90;
@@ -112,12 +126,27 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   row.arrays[experts_array("expert_axis_spectrum")] = line(found.spectrum.values);
   row.arrays[experts_array("expert_axis_spectrum_null")] = line(found.spectrum.null_values);
   if (found.vectors > 0) {
-    const auto k = static_cast<double>(found.vectors);
-    row.cells[experts_cell("overlap_k")] = k;
-    row.cells[experts_cell("overlap_right_mean")] = mean_off_diagonal(found.overlap_right, n);
-    row.cells[experts_cell("overlap_right_null")] = k / static_cast<double>(group.record.cols);
-    row.cells[experts_cell("overlap_left_mean")] = mean_off_diagonal(found.overlap_left, n);
-    row.cells[experts_cell("overlap_left_null")] = k / static_cast<double>(group.record.rows);
+    row.cells[experts_cell("overlap_k")] = static_cast<double>(found.vectors);
+  }
+  if (!found.overlap_right.empty()) {
+    // Pairs that share an expert are uncorrelated: the other subspace is turned anyhow.
+    const auto set = [&](const std::vector<float>& overlaps, std::int64_t side, std::size_t mean,
+                         std::size_t null, std::size_t null_sd, std::size_t mean_null_sd) {
+      const PairMean found_mean = mean_of_pairs(overlaps, n);
+      const measure::OverlapNull law = measure::subspace_overlap_null(found.vectors, side);
+      row.cells[mean] = found_mean.mean;
+      row.cells[null] = law.mean;
+      row.cells[null_sd] = law.deviation;
+      if (found_mean.pairs > 0.0) {
+        row.cells[mean_null_sd] = law.deviation / std::sqrt(found_mean.pairs);
+      }
+    };
+    set(found.overlap_right, group.record.cols, experts_cell("overlap_right_mean"),
+        experts_cell("overlap_right_null"), experts_cell("overlap_right_null_sd"),
+        experts_cell("overlap_right_mean_null_sd"));
+    set(found.overlap_left, group.record.rows, experts_cell("overlap_left_mean"),
+        experts_cell("overlap_left_null"), experts_cell("overlap_left_null_sd"),
+        experts_cell("overlap_left_mean_null_sd"));
     row.arrays[experts_array("overlap_right")] = square(found.overlap_right);
     row.arrays[experts_array("overlap_left")] = square(found.overlap_left);
   }

@@ -5,6 +5,7 @@
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/results/experts_cells.hpp>
 #include <vindex/run/experts_run.hpp>
 
 #include <fmt/format.h>
@@ -81,6 +82,17 @@ Sharing share(const ExpertsSettings& settings, const SelectedModel& model,
   return out;
 }
 
+template <typename Columns>
+std::vector<std::string> names_of_optional(const Columns& columns) {
+  std::vector<std::string> names;
+  for (const auto& column : columns) {
+    if (column.presence == results::Presence::kOptional) {
+      names.emplace_back(column.name);
+    }
+  }
+  return names;
+}
+
 results::RunDescription describe(const ExpertsSettings& settings, const SelectedModel& model,
                                  const std::vector<model::ExpertGroup>& groups,
                                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
@@ -105,9 +117,10 @@ results::RunDescription describe(const ExpertsSettings& settings, const Selected
   run.scales["expert"] = results::ScaleValues::counted(sharing.options.experts);
   run.scales["expert_other"] = results::ScaleValues::counted(sharing.options.experts);
   if (settings.vectors > 0) {
-    run.optional_columns = {"overlap_k",         "overlap_right_mean", "overlap_right_null",
-                            "overlap_left_mean", "overlap_left_null",  "overlap_right",
-                            "overlap_left"};
+    for (const auto& columns :
+         {names_of_optional(results::kExpertsCells), names_of_optional(results::kExpertsArrays)}) {
+      run.optional_columns.insert(run.optional_columns.end(), columns.begin(), columns.end());
+    }
   }
   return run;
 }

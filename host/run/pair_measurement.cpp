@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace vindex::run {
@@ -197,30 +198,36 @@ void set_overlap(PairInWork& pair, const measure::MatrixReport& a, const measure
   const measure::SubspaceGap gap_b = measure::subspace_gap(b, count, p);
   set(PairCell::kGapA, gap_a.relative);
   set(PairCell::kGapB, gap_b.relative);
-  // Whatever a degenerate subspace is, equal weights have the same one.
+  // What is set apart from the rest by nothing is the same of equal weights all the same.
   const bool is_same = row.cells[cell_number(PairCell::kSameBits)] == 1.0;
-  const bool is_found =
-      a.vectors && b.vectors && a.vectors->count >= count && b.vectors->count >= count;
+  bool is_definite = true;
   for (const auto& [side, gap] : {std::pair("A", &gap_a), std::pair("B", &gap_b)}) {
-    if (!gap->trouble.empty() && !(is_same && is_found)) {
+    if (!gap->trouble.empty() && !(is_same && gap->is_found)) {
       add_reason(row, fmt::format("no definite top {} of {}: {}", count, side, gap->trouble));
+      is_definite = false;
     }
   }
-  if (!is_found || (!is_same && !(gap_a.trouble.empty() && gap_b.trouble.empty()))) {
+  if (!is_definite) {
     return;
   }
-  const auto overlap_of = [&](const std::vector<float>& left, const std::vector<float>& right,
-                              std::int64_t length, PairCell cell, std::size_t first_angle) {
+  const auto overlap_of = [&](const char* which, const std::vector<float>& left,
+                              const std::vector<float>& right, std::int64_t length, PairCell cell,
+                              std::size_t first_angle) {
     const auto size = static_cast<std::size_t>(count * length);
-    const measure::SubspaceOverlap overlap = measure::subspace_overlap(
+    const std::optional<measure::SubspaceOverlap> overlap = measure::subspace_overlap(
         std::span(left).first(size), std::span(right).first(size), count, length);
-    set(cell, overlap.overlap);
-    std::copy(overlap.angles.begin(), overlap.angles.end(),
+    if (!overlap) {
+      add_reason(row,
+                 fmt::format("the top {} {} vectors of a side depend on each other", count, which));
+      return;
+    }
+    set(cell, overlap->overlap);
+    std::copy(overlap->angles.begin(), overlap->angles.end(),
               row.cells.begin() + static_cast<std::ptrdiff_t>(first_angle));
   };
-  overlap_of(a.vectors->right, b.vectors->right, pair.cols, PairCell::kOverlapRight,
+  overlap_of("right", a.vectors->right, b.vectors->right, pair.cols, PairCell::kOverlapRight,
              results::kPairAngles);
-  overlap_of(a.vectors->left, b.vectors->left, pair.rows, PairCell::kOverlapLeft,
+  overlap_of("left", a.vectors->left, b.vectors->left, pair.rows, PairCell::kOverlapLeft,
              results::kPairAngles + static_cast<std::size_t>(count));
 }
 
@@ -267,9 +274,13 @@ void compare_pair(PairInWork& pair, std::int64_t subspace) {
       pair.row.cells[cell_number(cell)] = value;
     };
     set(PairCell::kCosineNullSd, deviation);
-    if (subspace > 0) {
-      set(PairCell::kOverlapRightNull, measure::subspace_overlap_null(subspace, pair.cols));
-      set(PairCell::kOverlapLeftNull, measure::subspace_overlap_null(subspace, pair.rows));
+    if (subspace > 0 && subspace <= std::min(pair.rows, pair.cols)) {
+      const measure::OverlapNull right = measure::subspace_overlap_null(subspace, pair.cols);
+      const measure::OverlapNull left = measure::subspace_overlap_null(subspace, pair.rows);
+      set(PairCell::kOverlapRightNull, right.mean);
+      set(PairCell::kOverlapRightNullSd, right.deviation);
+      set(PairCell::kOverlapLeftNull, left.mean);
+      set(PairCell::kOverlapLeftNullSd, left.deviation);
     }
   } catch (const std::exception&) {
     pair.trouble = std::current_exception();

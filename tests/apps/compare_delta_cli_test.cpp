@@ -150,11 +150,91 @@ TEST_F(CompareTest, SubspacesThatAreNotThereSayWhy) {
   const NumberTable overlap = read_numbers(out, "/pair/overlap_right");
   for (std::size_t i = 0; i < roles.size(); ++i) {
     EXPECT_TRUE(std::isnan(overlap.at(i))) << roles[i];
+    // Chance has an overlap wherever there are K directions: never more than all of it.
+    for (const char* side : {"right", "left"}) {
+      const std::string name = std::string("/pair/overlap_") + side + "_null";
+      const double null = read_numbers(out, name).at(i), sd = read_numbers(out, name + "_sd").at(i);
+      EXPECT_EQ(std::isnan(null), roles[i] == "k_proj") << name;
+      EXPECT_EQ(std::isnan(sd), roles[i] == "k_proj") << name;
+      EXPECT_FALSE(null > 1.0) << name;
+    }
     const char* why = roles[i] == "q_proj" ? "no definite top 4 of A: 0 singular values above zero"
                       : roles[i] == "o_proj" ? "no definite top 4 of A: values 4 and 5 differ by"
                                              : "no top 4: its short side is 2";
     EXPECT_NE(reasons[i].find(why), std::string::npos) << reasons[i];
   }
+}
+
+TEST_F(CompareTest, LowRankMatricesKeepNobodyFromTheirAngles) {
+  FloatTensor constant = noise_tensor("model.layers.0.self_attn.q_proj.weight", {24, 20}, 1);
+  std::fill(constant.values.begin(), constant.values.end(), 0.5F);
+  FloatTensor rank_two = noise_tensor("model.layers.0.self_attn.k_proj.weight", {16, 20}, 2);
+  for (std::size_t i = 0; i < rank_two.values.size(); ++i) {
+    const std::size_t row = i / 20, col = i % 20;  // small whole numbers: no rounding adds a rank
+    rank_two.values[i] = static_cast<float>((row % 3) * (col % 5) + row * col);
+  }
+  const FloatTensor noise = noise_tensor("model.layers.0.self_attn.v_proj.weight", {16, 20}, 3);
+  FloatTensor diagonal = noise_tensor("model.layers.0.self_attn.o_proj.weight", {20, 20}, 4);
+  for (std::size_t i = 0; i < diagonal.values.size(); ++i) {
+    diagonal.values[i] = i % 21 == 0 ? 1.0F : 0.0F;
+  }
+  const std::string path = model("low", {constant, rank_two, noise, diagonal});
+  const std::map<std::string, std::map<std::string, bool>> defined = {
+      {"1", {{"q_proj", true}, {"k_proj", true}, {"v_proj", true}, {"o_proj", true}}},
+      {"2", {{"q_proj", false}, {"k_proj", true}, {"v_proj", true}, {"o_proj", true}}},
+      {"4", {{"q_proj", false}, {"k_proj", false}, {"v_proj", true}, {"o_proj", true}}}};
+  for (const auto& [k, of_role] : defined) {
+    const std::string out = compared(path, path, "low" + k, {"--k", k, "--delta"});
+    const auto roles = read_strings(out, "/pair/role");
+    const auto reasons = read_strings(out, "/pair/reason");
+    ASSERT_EQ(roles.size(), 4U);
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      const double overlap = read_numbers(out, "/pair/overlap_left").at(i);
+      const std::string which = roles[i] + " at " + k + ": " + reasons[i];
+      if (of_role.at(roles[i])) {
+        EXPECT_NEAR(overlap, 1.0, 1e-9) << which;
+        EXPECT_NEAR(read_numbers(out, "/pair/angles_right").at(i, 0), 0.0, 1e-5) << which;
+        EXPECT_EQ(reasons[i].find("no definite"), std::string::npos) << which;
+      } else {
+        EXPECT_TRUE(std::isnan(overlap)) << which;
+        const char* told = roles[i] == "q_proj" ? "of A: 1 singular value told from zero"
+                                                : "of A: 2 singular values told from zero";
+        EXPECT_NE(reasons[i].find(told), std::string::npos) << which;
+      }
+    }
+  }
+}
+
+TEST_F(CompareTest, TheTableTellsTheRankOfAnAdapter) {
+  std::vector<FloatTensor> b = attention(10);
+  for (std::size_t i = 0; i < 24; ++i) {
+    for (std::size_t j = 0; j < 20; ++j) {
+      for (std::size_t r = 1; r <= 4;
+           ++r) {  // four directions of one size: effective rank 4 and less
+        b[0].values[i * 20 + j] +=
+            static_cast<float>(0.3 * std::sin(static_cast<double>(r * (i + 1))) *
+                               std::cos(static_cast<double>(r * r * (j + 1))));
+      }
+    }
+  }
+  const std::string out = compared(model("a", attention(10)), model("b", b), "out", {"--delta"});
+  const std::string table = run({"show", out}).out;
+  std::istringstream lines(table.substr(table.find("\nB - A\n") + 1));
+  std::string line, heading;
+  std::getline(lines, line);
+  std::getline(lines, heading);
+  EXPECT_NE(heading.find(" rank"), std::string::npos) << heading;
+  std::getline(lines, line);
+  std::istringstream words(line);
+  std::string block, role, changed, rank, noise;
+  words >> block >> role >> changed >> rank >> noise;
+  EXPECT_EQ(role, "q_proj");
+  EXPECT_EQ(changed, "1");
+  EXPECT_EQ(rank, "4");
+  EXPECT_EQ(noise, "20");
+  const auto json = nlohmann::json::parse(run({"show", out, "--json"}).out);
+  EXPECT_EQ(json["groups"][0]["delta_numerical_rank"], 4);
+  EXPECT_EQ(json["groups"][0]["delta_numerical_rank_null"], 20);
 }
 
 }  // namespace

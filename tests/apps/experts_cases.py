@@ -90,6 +90,48 @@ def planted_copies_and_permutation():
                        atol=1e-6 * found["expert_axis_spectrum"][0][0])
 
 
+def nulls_have_deviations():
+    base = noise(24)
+    found = experts(write("nulls", model(base)), "nulls", "--k", "3")
+    pairs, weights = 24 * 23 / 2, ROWS * COLS
+    one = lambda name: found[name][0]
+    assert np.isclose(one("cosine_mean_null_sd"), np.sqrt(1 / (pairs * weights)), rtol=1e-12)
+    assert np.isclose(one("overlap_right_null_sd"), (1 - 3 / COLS) * np.sqrt(2 / ((COLS - 1) * (COLS + 2))), rtol=1e-12)
+    assert np.isclose(one("overlap_left_mean_null_sd"), one("overlap_left_null_sd") / np.sqrt(pairs), rtol=1e-12)
+    # Of noise, every number lies within a few of its own deviations; of one pair's the means would do so always.
+    for value, null, deviation in (("cosine_mean", "cosine_null", "cosine_mean_null_sd"),
+                                   ("cosine_max", "cosine_max_null", "cosine_max_null_sd"),
+                                   ("cosine_centred_max", "cosine_centred_max_null", "cosine_centred_max_null_sd"),
+                                   ("overlap_right_mean", "overlap_right_null", "overlap_right_mean_null_sd"),
+                                   ("overlap_left_mean", "overlap_left_null", "overlap_left_mean_null_sd")):
+        assert abs(one(value) - one(null)) < 5 * one(deviation), (value, one(value), one(null), one(deviation))
+    # The centred mean is fixed but for unequal norms; cosines are known to 1e-7.
+    assert abs(one("cosine_centred_mean") - one("cosine_centred_mean_null")) < 5 * one("cosine_centred_mean_null_sd") + 1e-7
+
+
+def subspaces_that_are_not_there():
+    base = noise(6)
+    base[1][:] = 0.25
+    base[2] = (RANDOM.normal(size=(ROWS, 2)) @ RANDOM.normal(size=(2, COLS))).astype(np.float32)
+    base[3] = np.eye(ROWS, COLS, dtype=np.float32)
+    path = write("low", model(base))
+    found = experts(path, "low", "--k", "4")
+    reason = found["reason"][0].decode()
+    for text in ("expert 1: no definite top 4: 1 singular value told from zero", "expert 3: no definite top 4: values 4 and 5",
+                 "expert 2: no definite top 4: 2 singular values told from zero"):
+        assert text in reason, reason
+    for side in ("overlap_right", "overlap_left"):
+        lost = np.isnan(found[side][0])
+        assert np.array_equal(lost.all(axis=0), [False, True, True, True, False, False]), found[side][0]
+        assert not np.isnan(found[side + "_mean"][0])
+    wide = experts(path, "wide", "--k", str(COLS + 1))  # more directions than there are
+    assert f"no top {COLS + 1}: the short side of an expert is {COLS}" in wide["reason"][0].decode()
+    for side in ("right", "left"):
+        for name in ("", "_mean", "_null", "_null_sd", "_mean_null_sd"):
+            assert np.all(np.isnan(wide[f"overlap_{side}{name}"])), (side, name)
+    assert not np.isnan(wide["cosine_mean"][0])
+
+
 def odd_experts_leave_the_others_alone():
     base = noise(7)
     wanted = experts(write("whole", model([base[i] for i in (0, 1, 4)])), "whole")
@@ -157,7 +199,7 @@ def nothing_to_do():
     assert "reading alone" in text and "products alone" in text, text
 
 
-for case in (planted_copies_and_permutation, odd_experts_leave_the_others_alone, layers_of_different_counts,
+for case in (planted_copies_and_permutation, nulls_have_deviations, subspaces_that_are_not_there, odd_experts_leave_the_others_alone, layers_of_different_counts,
              budget_workers_and_resume_change_nothing, nothing_to_do):
     case()
     print(case.__name__)

@@ -1,6 +1,7 @@
 // Cosines and spectrum along the axis of experts: by hand, under permutation, with experts that do
 // not count, near cancellation, and their nulls against drawn noise.
 #include <vindex/measure/expert_axis.hpp>
+#include <vindex/measure/largest_normal.hpp>
 
 #include <gtest/gtest.h>
 
@@ -166,6 +167,33 @@ TEST(ExpertAxis, OneOrNoExpert) {
   EXPECT_NE(zero.reason.find("expert 0: all zeros"), std::string::npos);
 }
 
+TEST(ExpertAxis, NullsOfManyExpertsByHand) {
+  CosineSummary null;
+  fill_nulls(384, 7168.0 * 2048.0, false, null);
+  EXPECT_DOUBLE_EQ(null.null_sd, 1.0 / std::sqrt(7168.0 * 2048.0));
+  EXPECT_DOUBLE_EQ(null.null_mean_sd, std::sqrt(2.0 / (384.0 * 383.0 * 7168.0 * 2048.0)));
+  EXPECT_NEAR(null.null_sd / null.null_mean_sd, 271.2, 0.1);
+  CosineSummary two;
+  fill_nulls(2, 50.0, true, two);  // centred, they are each other's negative
+  EXPECT_EQ(two.null_mean, -1.0);
+  EXPECT_EQ(two.null_mean_sd, 0.0);
+  EXPECT_EQ(two.null_most, -1.0);
+}
+
+TEST(LargestNormal, AgreesWithTables) {
+  // Harter, "Expected values of normal order statistics", Biometrika 48 (1961); variances:
+  // Teichroew, Ann. Math. Statist. 27 (1956).
+  EXPECT_NEAR(largest_normal(1).mean, 0.0, 1e-9);
+  EXPECT_NEAR(largest_normal(1).deviation, 1.0, 1e-9);
+  EXPECT_NEAR(largest_normal(2).mean, 1.0 / std::sqrt(std::acos(-1.0)), 1e-9);
+  EXPECT_NEAR(std::pow(largest_normal(2).deviation, 2), 1.0 - 1.0 / std::acos(-1.0), 1e-9);
+  EXPECT_NEAR(largest_normal(10).mean, 1.53875, 1e-5);
+  EXPECT_NEAR(std::pow(largest_normal(10).deviation, 2), 0.34434, 1e-5);
+  EXPECT_NEAR(largest_normal(100).mean, 2.50759, 1e-5);
+  // Beyond tables: the Gumbel law's leading terms.
+  EXPECT_NEAR(largest_normal(1e6).mean, 4.86, 0.01);
+}
+
 /// Mean and standard deviation of draws.
 struct Draws {
   double sum = 0.0, squares = 0.0, count = 0.0;
@@ -182,7 +210,8 @@ TEST(ExpertAxis, NullsAgainstAThousandDraws) {
   constexpr std::size_t kExperts = 8;
   constexpr std::size_t kLength = 200;
   std::mt19937_64 random(20);
-  Draws plain, centred, plain_most, centred_most, share, rank_90, effective_rank;
+  Draws plain, centred, plain_mean, centred_mean, plain_most, centred_most, share, rank_90;
+  Draws effective_rank;
   std::vector<Draws> values(kExperts - 1);
   ExpertCosines one;
   ExpertSpectrum spectrum;
@@ -192,6 +221,8 @@ TEST(ExpertAxis, NullsAgainstAThousandDraws) {
     spectrum = expert_spectrum(eigenvalues(one.centred_gram), kExperts, kLength);
     plain.add(static_cast<double>(one.cosine[1]));
     centred.add(static_cast<double>(one.cosine_centred[1]));
+    plain_mean.add(one.plain.mean);
+    centred_mean.add(one.centred.mean);
     plain_most.add(one.plain.most);
     centred_most.add(one.centred.most);
     share.add(one.mean_share);
@@ -208,8 +239,16 @@ TEST(ExpertAxis, NullsAgainstAThousandDraws) {
   EXPECT_NEAR(plain.sd() / one.plain.null_sd, 1.0, 0.1);
   EXPECT_NEAR(centred.mean(), one.centred.null, 4.0 * standard_error);
   EXPECT_NEAR(centred.sd() / one.centred.null_sd, 1.0, 0.1);
+  const double root = std::sqrt(1000.0);
+  EXPECT_EQ(one.plain.null_mean, 0.0);
+  EXPECT_NEAR(plain_mean.mean(), 0.0, 4.0 * one.plain.null_mean_sd / root);
+  EXPECT_NEAR(plain_mean.sd() / one.plain.null_mean_sd, 1.0, 0.1);
+  EXPECT_NEAR(centred_mean.mean(), one.centred.null_mean, 4.0 * one.centred.null_mean_sd / root);
+  EXPECT_NEAR(centred_mean.sd() / one.centred.null_mean_sd, 1.0, 0.1);
   EXPECT_NEAR(plain_most.mean(), one.plain.null_most, 0.1 * one.plain.null_sd);
   EXPECT_NEAR(centred_most.mean(), one.centred.null_most, 0.15 * one.centred.null_sd);
+  EXPECT_NEAR(plain_most.sd() / one.plain.null_most_sd, 1.0, 0.1);
+  EXPECT_NEAR(centred_most.sd() / one.centred.null_most_sd, 1.0, 0.1);
   EXPECT_NEAR(share.mean() / one.mean_share_null, 1.0, 0.02);
   EXPECT_NEAR(rank_90.mean(), spectrum.rank_90_null, 0.6);
   EXPECT_NEAR(effective_rank.mean() / spectrum.effective_rank_null, 1.0, 0.01);

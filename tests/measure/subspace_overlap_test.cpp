@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace vindex::measure {
@@ -82,7 +84,7 @@ Vectors turned(const Vectors& basis, const Vectors& turn, std::size_t count, std
 TEST(SubspaceOverlapTest, AnglesThatWerePlantedAreFoundInOrder) {
   const std::vector<double> planted = {40.0, 0.001, 90.0, 15.0, 0.0, 89.99};
   const SubspaceOverlap found =
-      subspace_overlap(leaning(std::vector<double>(6, 0.0)), leaning(planted), 6, 64);
+      *subspace_overlap(leaning(std::vector<double>(6, 0.0)), leaning(planted), 6, 64);
   const std::vector<double> wanted = {0.0, 0.001, 15.0, 40.0, 89.99, 90.0};
   double overlap = 0.0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -95,13 +97,13 @@ TEST(SubspaceOverlapTest, AnglesThatWerePlantedAreFoundInOrder) {
 
 TEST(SubspaceOverlapTest, ASubspaceIsItselfByAnyOfItsBases) {
   const Vectors basis = random_basis(7, 50, 1);
-  const SubspaceOverlap same = subspace_overlap(basis, basis, 7, 50);
+  const SubspaceOverlap same = *subspace_overlap(basis, basis, 7, 50);
   EXPECT_NEAR(same.overlap, 1.0, 1e-14);
   for (const double angle : same.angles) {
     EXPECT_NEAR(angle, 0.0, 1e-12);
   }
   const Vectors other = turned(basis, random_basis(7, 7, 2), 7, 50);
-  const SubspaceOverlap by_another = subspace_overlap(basis, other, 7, 50);
+  const SubspaceOverlap by_another = *subspace_overlap(basis, other, 7, 50);
   EXPECT_NEAR(by_another.overlap, 1.0, 1e-6);
   EXPECT_LT(by_another.angles.back(), 3e-5);
 }
@@ -109,10 +111,10 @@ TEST(SubspaceOverlapTest, ASubspaceIsItselfByAnyOfItsBases) {
 TEST(SubspaceOverlapTest, RotationsOfBasesChangeNothingAndSidesMayChange) {
   const Vectors a = random_basis(5, 64, 3);
   const Vectors b = leaning({3, 20, 45, 70, 88});
-  const SubspaceOverlap plain = subspace_overlap(a, b, 5, 64);
-  const SubspaceOverlap swapped = subspace_overlap(b, a, 5, 64);
-  const SubspaceOverlap rotated = subspace_overlap(turned(a, random_basis(5, 5, 4), 5, 64),
-                                                   turned(b, random_basis(5, 5, 5), 5, 64), 5, 64);
+  const SubspaceOverlap plain = *subspace_overlap(a, b, 5, 64);
+  const SubspaceOverlap swapped = *subspace_overlap(b, a, 5, 64);
+  const SubspaceOverlap rotated = *subspace_overlap(turned(a, random_basis(5, 5, 4), 5, 64),
+                                                    turned(b, random_basis(5, 5, 5), 5, 64), 5, 64);
   EXPECT_NEAR(plain.overlap, swapped.overlap, 1e-12);
   EXPECT_NEAR(plain.overlap, rotated.overlap, 1e-6);
   for (std::size_t i = 0; i < 5; ++i) {
@@ -123,28 +125,53 @@ TEST(SubspaceOverlapTest, RotationsOfBasesChangeNothingAndSidesMayChange) {
 }
 
 TEST(SubspaceOverlapTest, RandomSubspacesOverlapAsTheNullSays) {
-  constexpr std::int64_t kCount = 4, kLength = 40;
-  double sum = 0.0;
-  double squares = 0.0;
   constexpr int kDraws = 1000;
-  for (int draw = 0; draw < kDraws; ++draw) {
-    const auto seed = static_cast<unsigned>(2 * draw);
-    const double overlap =
-        subspace_overlap(random_basis(kCount, kLength, 100 + seed),
-                         random_basis(kCount, kLength, 101 + seed), kCount, kLength)
-            .overlap;
-    sum += overlap;
-    squares += overlap * overlap;
+  unsigned seed = 100;
+  for (const auto& [count, length] :
+       {std::pair<std::int64_t, std::int64_t>{1, 20}, {4, 40}, {9, 12}}) {
+    double sum = 0.0;
+    double squares = 0.0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const Vectors a = random_basis(count, length, seed++);
+      const double overlap =
+          subspace_overlap(a, random_basis(count, length, seed++), count, length)->overlap;
+      sum += overlap;
+      squares += overlap * overlap;
+    }
+    const double mean = sum / kDraws;
+    const double deviation = std::sqrt(squares / kDraws - mean * mean);
+    const OverlapNull null = subspace_overlap_null(count, length);
+    EXPECT_DOUBLE_EQ(null.mean, static_cast<double>(count) / static_cast<double>(length));
+    EXPECT_NEAR(mean, null.mean, 4.0 * null.deviation / std::sqrt(kDraws)) << count;
+    EXPECT_NEAR(deviation / null.deviation, 1.0, 0.1) << count;
   }
-  const double mean = sum / kDraws;
-  const double error = std::sqrt((squares / kDraws - mean * mean) / kDraws);
-  EXPECT_EQ(subspace_overlap_null(kCount, kLength), 0.1);
-  EXPECT_NEAR(mean, subspace_overlap_null(kCount, kLength), 4.0 * error);
+}
+
+TEST(SubspaceOverlapTest, NullsByHandAndWhereThereIsNoSubspace) {
+  // A squared cosine of one direction in n has the law of Beta(1/2, (n - 1)/2).
+  EXPECT_DOUBLE_EQ(subspace_overlap_null(1, 5).deviation, std::sqrt(2.0 * 4.0 / (25.0 * 7.0)));
+  EXPECT_EQ(subspace_overlap_null(5, 5).mean, 1.0);
+  EXPECT_EQ(subspace_overlap_null(5, 5).deviation, 0.0);
+  EXPECT_EQ(subspace_overlap_null(1, 1).deviation, 0.0);
+  for (const auto& [count, length] : {std::pair<std::int64_t, std::int64_t>{16, 8}, {0, 8}}) {
+    EXPECT_TRUE(std::isnan(subspace_overlap_null(count, length).mean));
+    EXPECT_TRUE(std::isnan(subspace_overlap_null(count, length).deviation));
+  }
+}
+
+TEST(SubspaceOverlapTest, VectorsThatDependOnEachOtherSpanNothing) {
+  Vectors twice = random_basis(3, 30, 8);
+  std::copy_n(twice.begin(), 30, twice.begin() + 60);
+  EXPECT_FALSE(subspace_overlap(twice, random_basis(3, 30, 9), 3, 30).has_value());
+  EXPECT_FALSE(subspace_overlap(random_basis(3, 30, 9), twice, 3, 30).has_value());
+  EXPECT_FALSE(subspace_overlap(Vectors(60), Vectors(60), 2, 30).has_value());
+  twice[0] = std::nanf("");
+  EXPECT_FALSE(subspace_overlap(twice, twice, 3, 30).has_value());
 }
 
 TEST(SubspaceOverlapTest, TheWholeRoomIsItself) {
   const SubspaceOverlap whole =
-      subspace_overlap(random_basis(9, 9, 6), random_basis(9, 9, 7), 9, 9);
+      *subspace_overlap(random_basis(9, 9, 6), random_basis(9, 9, 7), 9, 9);
   EXPECT_NEAR(whole.overlap, 1.0, 1e-12);
   EXPECT_LT(whole.angles.back(), 1e-5);
 }
@@ -173,7 +200,15 @@ TEST(SubspaceOverlapTest, GapsSayWhatIsNoDefiniteSubspace) {
   const SubspaceGap close = subspace_gap(report_of({5, 4, 4.0 - 2e-6, 1}, 2), 2, 4);
   EXPECT_NEAR(close.relative, 5e-7, 1e-12);
   EXPECT_NE(close.trouble.find("values 2 and 3 differ by"), std::string::npos) << close.trouble;
-  // Fewer directions than asked for.
+  EXPECT_TRUE(close.is_found);  // they are singular vectors, though others would do as well
+  // Fewer directions than asked for; values that are zero to what is known have any vectors.
+  MatrixReport zeros = report_of({5, 1e-7, 1e-7, 1e-8}, 3);
+  zeros.vectors->residual[2] = 5.0;
+  const SubspaceGap one = subspace_gap(zeros, 3, 4);
+  EXPECT_EQ(one.trouble, "1 singular value told from zero");
+  EXPECT_TRUE(std::isnan(one.relative));
+  EXPECT_FALSE(one.is_found);
+  EXPECT_EQ(subspace_gap(zeros, 1, 4).trouble, "");
   EXPECT_EQ(subspace_gap(report_of({5, 0, 0, 0}, 1), 2, 4).trouble, "1 singular value above zero");
   EXPECT_EQ(subspace_gap(report_of({5, 4}, 2), 3, 2).trouble, "its short side is 2");
   // All there are: nothing they could be mixed up with.

@@ -15,17 +15,24 @@ struct CosineSummary {
   double mean = std::numeric_limits<double>::quiet_NaN();
   double most = std::numeric_limits<double>::quiet_NaN();
   std::int64_t expert = -1, other = -1;  ///< of `most`, expert < other; -1: there is none
-  /// Of independent noise: the mean cosine of a pair, its standard deviation, and the mean of the
-  /// largest of all pairs.
+  /// Of independent noise, mean and standard deviation: of the cosine of one pair, of the mean over
+  /// all pairs, of the largest of them.
   double null = std::numeric_limits<double>::quiet_NaN();
   double null_sd = std::numeric_limits<double>::quiet_NaN();
+  double null_mean = std::numeric_limits<double>::quiet_NaN();
+  double null_mean_sd = std::numeric_limits<double>::quiet_NaN();
   double null_most = std::numeric_limits<double>::quiet_NaN();
+  double null_most_sd = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// Means and deviations of one cosine under independent noise of `length` weights each, for
-/// `experts` experts, and the mean of the largest of all pairs (normal order statistics, Blom
-/// 1958). Plain: 0 and 1/sqrt(length). Centred: -1/(E-1), exact for equal norms, and
+/// The nulls of cosines of `experts` experts of `length` weights of independent noise each.
+///
+/// One pair: 0 and 1/sqrt(length). Centred: -1/(E-1), exact for equal norms, and
 /// (1 - 1/(E-1)^2)/sqrt(length), a correlation's deviation where the true one is -1/(E-1).
+/// The mean over E(E-1)/2 pairs, which are uncorrelated: 0 and sqrt(2/(E(E-1) length)). Centred,
+/// the sum of all vectors is zero, so that only unequal norms move the mean at all: by (1 -
+/// 1/(E-1)^2)/(2 length (E-1)), with the deviation (1 - 1/(E-1)^2)/(sqrt(2) length (E-1)^1.5). The
+/// largest: of as many independent normal numbers (largest_normal.hpp). NaN below two experts.
 void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary& summary);
 
 struct ExpertCosines {

@@ -9,6 +9,8 @@
 #include <vindex/measure/backend.hpp>
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,25 +26,35 @@ struct SubspaceOverlap {
 };
 
 /// Of the spans of `count` vectors each of `length` numbers, one after the other, nearly
-/// orthonormal (as back ends give them; they are made orthonormal in float64 first). Cost: 8 length
-/// count^2 flop and a Jacobi iteration of count^3. Errors: expects() where there are more vectors
-/// than numbers in one, or vectors depend on each other.
-SubspaceOverlap subspace_overlap(std::span<const float> a, std::span<const float> b,
-                                 std::int64_t count, std::int64_t length);
+/// orthonormal (as back ends give them; they are made orthonormal in float64 first). Nothing where
+/// vectors of a side depend on each other: they span no subspace of `count` directions. Cost: 8
+/// length count^2 flop and a Jacobi iteration of count^3. Errors: expects() where there are more
+/// vectors than numbers in one.
+std::optional<SubspaceOverlap> subspace_overlap(std::span<const float> a, std::span<const float> b,
+                                                std::int64_t count, std::int64_t length);
 
-/// Mean overlap of two independent random subspaces of `count` directions in `length`:
-/// count/length.
-double subspace_overlap_null(std::int64_t count, std::int64_t length);
+/// The overlap of two independent, uniformly random subspaces of `count` directions in `length`.
+struct OverlapNull {
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double deviation = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// Mean K/n and standard deviation (1 - K/n) sqrt(2 / ((n - 1)(n + 2))), from the second moments of
+/// a random projection (James, "Distributions of matrix variates and latent roots", Ann. Math.
+/// Statist. 35 (1964)); for K = 1 those of a squared cosine. NaN where K is none of 1 .. n.
+OverlapNull subspace_overlap_null(std::int64_t count, std::int64_t length);
 
 /// How well the first `count` directions of a matrix are set apart from the others.
 struct SubspaceGap {
   double relative = 0.0;  ///< (s_K - s_(K+1)) / s_K, s_(K+1) = 0 where K is the short side; or NaN
   std::string trouble;    ///< why they span no definite subspace; empty where they do
+  bool is_found = false;  ///< they are singular vectors of values above zero, all `count` of them
 };
 
 /// Of a measured report with `count` or more vectors wanted, of a matrix whose short side is
-/// `short_side`. A subspace is definite where the gap exceeds what the values and vectors are off
-/// by (Davis and Kahan: the angle of error is residual / gap).
+/// `short_side`. A subspace is definite where value `count` is above zero and the gap behind it
+/// above nothing by more than what the values and vectors are off by (Davis and Kahan: the angle of
+/// error is residual / gap).
 SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::int64_t short_side);
 
 }  // namespace vindex::measure

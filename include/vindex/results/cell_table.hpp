@@ -37,7 +37,14 @@ struct CellColumn {
   Range range = {};
   Presence presence = Presence::kAlways;
   std::string_view units = "1";
+  std::int64_t since = 0;  ///< minor version of the schema that has it first
 };
+
+/// A column that files of a minor version before `minor` have not.
+constexpr CellColumn since(std::int64_t minor, CellColumn column) {
+  column.since = minor;
+  return column;
+}
 
 /// An array per row. `dims` are names of scales of the table; the second is empty where there is
 /// one.

@@ -28,6 +28,8 @@ struct ComparedGroup {
   /// With --delta: medians over the pairs whose weights differ, and of what noise of their shapes
   /// gives.
   std::int64_t changed = 0;
+  double delta_numerical_rank = std::numeric_limits<double>::quiet_NaN();
+  double delta_numerical_rank_null = std::numeric_limits<double>::quiet_NaN();  ///< short side
   double delta_effective_rank = std::numeric_limits<double>::quiet_NaN();
   double delta_effective_rank_null = std::numeric_limits<double>::quiet_NaN();
   double delta_stable_rank = std::numeric_limits<double>::quiet_NaN();

@@ -11,7 +11,7 @@ namespace vindex::results {
 inline constexpr std::array<ScaleColumn, 2> kExpertsScales = {
     {{"expert", "number of the expert"}, {"expert_other", "number of the other expert"}}};
 
-inline constexpr std::array<CellColumn, 27> kExpertsCells = {{
+inline constexpr std::array<CellColumn, 36> kExpertsCells = {{
     {"experts", "experts of the group", true, {1.0}},
     {"experts_counted", "of these, those that could be read and are finite", true, kNotNegative},
     {"cosine_mean", "mean of the off-diagonal cosines", false, kCosineRange},
@@ -19,16 +19,27 @@ inline constexpr std::array<CellColumn, 27> kExpertsCells = {{
     {"cosine_max_expert", "first expert of the largest cosine", true, kNotNegative},
     {"cosine_max_other", "second expert of the largest cosine", true, kNotNegative},
     {"cosine_null", "mean cosine of independent noise of that shape: 0", false, kCosineRange},
-    {"cosine_null_sd", "its standard deviation: 1/sqrt(rows cols)", false, kShareRange},
+    {"cosine_null_sd", "its standard deviation, of one pair: 1/sqrt(rows cols)", false,
+     kShareRange},
+    since(1, {"cosine_mean_null_sd",
+              "standard deviation of the mean cosine of independent noise: "
+              "sqrt(2/(E(E-1) rows cols))",
+              false, kShareRange}),
     {"cosine_max_null", "mean of the largest cosine of independent noise", false, kCosineRange},
+    since(1, {"cosine_max_null_sd", "its standard deviation", false, kShareRange}),
     {"cosine_centred_mean", "mean of the off-diagonal centred cosines", false, kCosineRange},
     {"cosine_centred_max", "largest off-diagonal centred cosine", false, kCosineRange},
     {"cosine_centred_max_expert", "first expert of the largest centred cosine", true, kNotNegative},
     {"cosine_centred_max_other", "second expert of the largest centred cosine", true, kNotNegative},
     {"cosine_centred_null", "centred cosine of independent noise: -1/(E-1)", false, kCosineRange},
-    {"cosine_centred_null_sd", "its standard deviation", false, kShareRange},
+    {"cosine_centred_null_sd", "its standard deviation, of one pair", false, kShareRange},
+    since(1, {"cosine_centred_mean_null",
+              "mean centred cosine of independent noise: -1/(E-1) but for unequal norms", false,
+              kCosineRange}),
+    since(1, {"cosine_centred_mean_null_sd", "its standard deviation", false, kShareRange}),
     {"cosine_centred_max_null", "mean of the largest centred cosine of independent noise", false,
      kCosineRange},
+    since(1, {"cosine_centred_max_null_sd", "its standard deviation", false, kShareRange}),
     {"mean_expert_share", "squared norm of the mean expert over the mean squared norm", false,
      kShareRange},
     {"mean_expert_share_null", "the same of independent noise: 1/E", false, kShareRange},
@@ -46,10 +57,18 @@ inline constexpr std::array<CellColumn, 27> kExpertsCells = {{
      Presence::kOptional},
     {"overlap_right_null", "overlap of random subspaces: K/cols", false, kShareRange,
      Presence::kOptional},
+    since(1, {"overlap_right_null_sd", "its standard deviation, of one pair", false, kShareRange,
+              Presence::kOptional}),
+    since(1, {"overlap_right_mean_null_sd", "standard deviation of the mean over the pairs", false,
+              kShareRange, Presence::kOptional}),
     {"overlap_left_mean", "mean of the off-diagonal overlap_left", false, kShareRange,
      Presence::kOptional},
     {"overlap_left_null", "overlap of random subspaces: K/rows", false, kShareRange,
      Presence::kOptional},
+    since(1, {"overlap_left_null_sd", "its standard deviation, of one pair", false, kShareRange,
+              Presence::kOptional}),
+    since(1, {"overlap_left_mean_null_sd", "standard deviation of the mean over the pairs", false,
+              kShareRange, Presence::kOptional}),
 }};
 
 inline constexpr std::array<ArrayColumn, 7> kExpertsArrays = {{

@@ -40,8 +40,10 @@ enum class PairCell : std::uint8_t {
   // With --k; kPairOverlaps has names.
   kOverlapRight,
   kOverlapRightNull,
+  kOverlapRightNullSd,  ///< since schema 1.1
   kOverlapLeft,
   kOverlapLeftNull,
+  kOverlapLeftNullSd,  ///< since schema 1.1
   kGapA,
   kGapB,
   kCount
@@ -81,15 +83,17 @@ inline constexpr std::array<PairCellColumn, 14> kPairDeltas = {
       "standard deviation of an entry of the noise in B - A, from its median singular value"},
      {PairCell::kDeltaSigmaError, "delta_sigma_error", false,
       "largest error of a singular value of B - A that the route answers for"}}};
-inline constexpr std::array<PairCellColumn, 6> kPairOverlaps = {
+inline constexpr std::array<PairCellColumn, 8> kPairOverlaps = {
     {{PairCell::kOverlapRight, "overlap_right", false,
       "share of the top K right singular directions that A and B have in common"},
      {PairCell::kOverlapRightNull, "overlap_right_null", false,
       "the same of random directions: K / cols"},
+     {PairCell::kOverlapRightNullSd, "overlap_right_null_sd", false, "its standard deviation"},
      {PairCell::kOverlapLeft, "overlap_left", false,
       "share of the top K left singular directions that A and B have in common"},
      {PairCell::kOverlapLeftNull, "overlap_left_null", false,
       "the same of random directions: K / rows"},
+     {PairCell::kOverlapLeftNullSd, "overlap_left_null_sd", false, "its standard deviation"},
      {PairCell::kGapA, "gap_a", false,
       "distance of singular value K of A from the next one, over the former"},
      {PairCell::kGapB, "gap_b", false,

@@ -1,0 +1,29 @@
+#include <vindex/measure/largest_normal.hpp>
+#include <vindex/measure/sample_angles.hpp>
+
+#include <cmath>
+
+namespace vindex::measure {
+
+LargestNormal largest_normal(double count) {
+  // In s = ln t the integrand falls off at both ends faster than exponentially or as exp(s), where
+  // the trapezoidal rule converges exponentially.
+  constexpr double kLeast = -40.0, kMost = 4.0, kStep = 1.0 / 32.0;
+  double weights = 0.0, sum = 0.0, squares = 0.0;
+  for (double s = kLeast; s <= kMost; s += kStep) {
+    const double t = std::exp(s);
+    const double beyond = -std::expm1(-t / count);  // chance of a number above the largest
+    if (!(beyond > 0.0 && beyond < 1.0)) {
+      continue;  // of no weight
+    }
+    const double weight = std::exp(s - t);
+    const double largest = -normal_quantile(beyond);
+    weights += weight;
+    sum += weight * largest;
+    squares += weight * largest * largest;
+  }
+  const double mean = sum / weights;
+  return {.mean = mean, .deviation = std::sqrt(squares / weights - mean * mean)};
+}
+
+}  // namespace vindex::measure
