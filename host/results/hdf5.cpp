@@ -278,34 +278,6 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
   return dataset;
 }
 
-Dataset File::write_strings(const std::string& path, std::span<const std::string> values) {
-  const LibraryLock lock;
-  // Contiguous: the library lets no filter see references to variable-length strings.
-  Dataset dataset = make_dataset(path, Type::kString, {values.size()}, {});
-  if (values.empty()) {
-    return dataset;
-  }
-  std::vector<const char*> pointers;
-  pointers.reserve(values.size());
-  for (const std::string& value : values) {
-    pointers.push_back(value.c_str());
-  }
-  written(H5Dwrite(dataset.id(), file_type(Type::kString), H5S_ALL, H5S_ALL, transfer_.id(),
-                   pointers.data()),
-          path);
-  storage_->rethrow_failure();
-  return dataset;
-}
-
-void File::write_text(const std::string& path, const std::string& text) {
-  const LibraryLock lock;
-  const Dataset dataset = make_dataset(path, Type::kString, {}, {});
-  const char* pointer = text.c_str();
-  written(
-      H5Dwrite(dataset.id(), file_type(Type::kString), H5S_ALL, H5S_ALL, transfer_.id(), &pointer),
-      path);
-}
-
 namespace {
 
 void write_attribute(hid_t object, const std::string& where, const std::string& name, hid_t stored,
@@ -338,6 +310,7 @@ void File::set_attribute(const std::string& path, const std::string& name,
                          const std::string& value) {
   const LibraryLock lock;
   write_text_attribute(object_at(handle_.id(), path).id(), path, name, value);
+  texts_[path][name] = value;
 }
 
 void File::set_attribute(const std::string& path, const std::string& name, std::int64_t value) {

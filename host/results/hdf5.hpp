@@ -68,9 +68,12 @@ struct Layout {
 class Dataset {
  public:
   const Shape& shape() const { return shape_; }
+  /// Errors: FormatError where it has no dimension `dimension`.
+  std::uint64_t side(std::size_t dimension) const;
   Type type() const { return type_; }
   std::uint64_t stored_bytes() const;
-  /// Rows [first, first + count) along the first dimension; `T` must be the stored type.
+  /// Rows [first, first + count) along the first dimension; `T` must be the stored type. Reading:
+  /// FormatError where the dataset is of another type, or has not these rows of so many numbers.
   template <typename T>
   void read(std::uint64_t first, std::uint64_t count, std::span<T> out) const {
     transfer(false, type_of<T>(), first, count, out.data(), out.size());
@@ -116,6 +119,8 @@ class File {
   void make_group(const std::string& path);
   Dataset make_dataset(const std::string& path, Type type, const Shape& shape,
                        const Layout& layout);
+  /// Text lies in heaps that no filter sees and no checksum covers, so a digest of it stands beside
+  /// it (text_digest.hpp): attribute `sha256`, which read_strings() compares.
   Dataset write_strings(const std::string& path, std::span<const std::string> values);
   void write_text(const std::string& path, const std::string& text);  ///< scalar
   void set_attribute(const std::string& path, const std::string& name, const std::string& value);
@@ -123,6 +128,10 @@ class File {
   void set_attribute(const std::string& path, const std::string& name, double value);
   void set_attribute(const std::string& path, const std::string& name,
                      std::span<const std::int8_t> values);
+  /// The same for the text attributes of `path` that were set so far, but for `except`: attribute
+  /// `attributes_sha256`, the digest and behind it the names it is of. Whoever adds others, or
+  /// appends to `except`, leaves it true.
+  void seal_attributes(const std::string& path, const std::string& except);
   /// Attaches one scale (its path) to each dimension; once for a dataset. The scales' own lists of
   /// users are written by close(): the library's H5DSattach_scale would write a list anew for every
   /// user.
@@ -133,12 +142,16 @@ class File {
   bool exists(const std::string& path) const;
   std::vector<std::string> list(const std::string& group) const;  ///< names, in order of name
   Dataset open_dataset(const std::string& path) const;
+  /// Errors: FormatError; E-RESULTS-DATA where the text is another than its digest is of. Without
+  /// one (written before there were digests, or by others) it is what it is.
   std::vector<std::string> read_strings(const std::string& path) const;
   std::string read_text(const std::string& path) const;
   bool has_attribute(const std::string& path, const std::string& name) const;
   bool has_attribute(const Dataset& dataset, const std::string& name) const;
   std::string text_attribute(const std::string& path, const std::string& name) const;
   std::int64_t integer_attribute(const std::string& path, const std::string& name) const;
+  /// Errors: FormatError E-RESULTS-DATA where seal_attributes() was of other text.
+  void check_attributes(const std::string& path) const;
   bool is_scale(const Dataset& dataset) const;
   /// True where dimension `dimension` of the dataset has `scale` attached.
   bool has_scale(const Dataset& dataset, std::size_t dimension, const std::string& scale) const;
@@ -152,6 +165,7 @@ class File {
     std::int32_t dimension;
   };
   bool is_hard_link(const std::string& path) const;
+  std::vector<std::string> read_unchecked(const std::string& path, const Dataset& dataset) const;
   std::int64_t creation_list(const Layout& layout, const std::string& path);
   void write_scale_uses();
 
@@ -166,6 +180,8 @@ class File {
   Handle creation_;  ///< dataset creation properties of created_
   Layout created_;
   std::map<std::string, std::vector<ScaleUse>> scale_uses_;  ///< by path of the scale
+  /// Text attributes that were set: by path, then by name.
+  std::map<std::string, std::map<std::string, std::string>> texts_;
 };
 
 }  // namespace vindex::results::h5

@@ -1,6 +1,5 @@
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
-#include "heap_strings.hpp"
 #include "storage_failure.hpp"
 
 #include <vindex/core/checked.hpp>
@@ -9,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 namespace vindex::results::h5 {
 
@@ -139,24 +139,38 @@ bool stored_plainly(hid_t create) {
 /// Chunks are inflated whole, so a file's claim about their size is a claim on memory.
 constexpr std::uint64_t kMaxChunkElements = 1ULL << 27U;
 
-bool chunks_are_modest(hid_t create, const Shape& shape) {
+/// Elements of a chunk, 0 where there are none; nothing where that is no number to believe.
+std::optional<std::uint64_t> chunk_elements(hid_t create, const Shape& shape) {
   if (H5Pget_layout(create) != H5D_CHUNKED) {
-    return true;
+    return 0;
   }
   std::vector<hsize_t> chunk(shape.size());
   if (H5Pget_chunk(create, static_cast<int>(chunk.size()), chunk.data()) !=
       static_cast<int>(chunk.size())) {
-    return false;
+    return std::nullopt;
   }
   std::uint64_t elements = 1;
   for (const hsize_t side : chunk) {
     const auto product = checked_multiply(elements, side);
     if (!product || *product > kMaxChunkElements) {
-      return false;
+      return std::nullopt;
     }
     elements = *product;
   }
-  return true;
+  return elements;
+}
+
+/// Whether `elements` (and a chunk, if there are some) may come out of what is stored: deflate
+/// makes at most 1032 bytes of one (zlib's technical details). Chunks that were never written take
+/// no room, so a file of some kilobytes can claim any number of them.
+bool can_hold(hid_t dataset, std::uint64_t elements, std::uint64_t chunk, std::size_t element_bytes,
+              std::uint64_t file_bytes) {
+  constexpr std::uint64_t kDeflate = 1032, kSlack = 1U << 16U;
+  const auto claimed =
+      checked_multiply(elements > 0 ? std::max(elements, chunk) : 0, element_bytes);
+  const std::uint64_t stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset), file_bytes);
+  const auto most = checked_multiply(stored, kDeflate);
+  return claimed && (!most || *claimed <= *most + kSlack);
 }
 
 }  // namespace
@@ -191,13 +205,23 @@ Dataset File::open_dataset(const std::string& path) const {
   }
   dataset.shape_.assign(sizes.begin(), sizes.end());
   const auto elements = checked_product(dataset.shape_);
-  if (!elements || *elements > (1ULL << 48U) || !chunks_are_modest(create.id(), dataset.shape_)) {
+  const auto chunk = chunk_elements(create.id(), dataset.shape_);
+  if (!elements || *elements > (1ULL << 48U) || !chunk ||
+      !can_hold(dataset.id(), *elements, *chunk, H5Tget_size(type.id()), storage_->size())) {
     throw FormatError("E-RESULTS-SCHEMA", printable(dataset.where_), "impossible size");
   }
   for (std::size_t i = 1; i < dataset.shape_.size(); ++i) {
     dataset.row_elements_ *= dataset.shape_[i];
   }
   return dataset;
+}
+
+std::uint64_t Dataset::side(std::size_t dimension) const {
+  if (dimension >= shape_.size()) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(where_),
+                      std::to_string(shape_.size()) + " dimensions, which are too few");
+  }
+  return shape_[dimension];
 }
 
 std::uint64_t Dataset::stored_bytes() const {
@@ -213,9 +237,12 @@ void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t
         "E-RESULTS-SCHEMA", printable(where_),
         std::string(type_name(type_)) + " where " + std::string(type_name(type)) + " belongs");
   }
-  expects(!shape_.empty() && first <= shape_[0] && count <= shape_[0] - first &&
-              elements == count * row_elements_,
-          "a transfer outside a dataset");
+  const bool is_inside = !shape_.empty() && first <= shape_[0] && count <= shape_[0] - first &&
+                         elements == count * row_elements_;
+  expects(is_inside || !write, "a transfer outside a dataset");
+  if (!is_inside) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(where_), "another shape than belongs here");
+  }
   if (elements == 0) {
     return;
   }
@@ -239,72 +266,6 @@ void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t
     throw FormatError("E-RESULTS-DATA", printable(where_),
                       "cannot be read: a checksum is wrong or the file is damaged");
   }
-}
-
-namespace {
-/// Where the references of a list of strings lie in the file, as this program writes them: in one
-/// piece, with addresses of eight bytes from the file's begin. Nothing for lists of another layout
-/// (written by other programs) and for those that were never written.
-std::optional<std::uint64_t> heap_references(hid_t file, hid_t dataset) {
-  const Handle create(H5Dget_create_plist(dataset));
-  const Handle whole(H5Fget_create_plist(file));
-  std::size_t address_bytes = 0;
-  std::size_t size_bytes = 0;
-  hsize_t user_block = 0;
-  if (H5Pget_layout(create.id()) != H5D_CONTIGUOUS ||
-      H5Pget_sizes(whole.id(), &address_bytes, &size_bytes) < 0 ||
-      H5Pget_userblock(whole.id(), &user_block) < 0 || address_bytes != 8 || size_bytes != 8 ||
-      user_block != 0) {
-    return std::nullopt;
-  }
-  const haddr_t offset = H5Dget_offset(dataset);
-  return offset == HADDR_UNDEF ? std::nullopt : std::optional<std::uint64_t>(offset);
-}
-}  // namespace
-
-std::vector<std::string> File::read_strings(const std::string& path) const {
-  const LibraryLock lock;
-  const Dataset dataset = open_dataset(path);
-  if (dataset.type() != Type::kString || dataset.shape().size() > 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path),
-                      "no list of strings where one belongs");
-  }
-  const std::uint64_t count = dataset.shape().empty() ? 1 : dataset.shape()[0];
-  // Strings are stored unfiltered, 16 bytes of reference each: a claim beyond the file is a lie.
-  if (count > storage_->size() / 16 + 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "impossible size");
-  }
-  if (const auto offset = heap_references(handle_.id(), dataset.id())) {
-    return read_heap_strings(*storage_, *offset, count, printable(label_ + " " + path));
-  }
-  std::vector<char*> pointers(count, nullptr);
-  const hid_t memory = file_type(Type::kString);
-  const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
-  std::vector<std::string> out;
-  if (count > 0) {
-    const herr_t result =
-        H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
-    if (result < 0) {
-      H5Dvlen_reclaim(memory, space.id(), H5P_DEFAULT, pointers.data());
-      rethrow_cause();
-      throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), "cannot be read");
-    }
-    out.reserve(count);
-    for (const char* pointer : pointers) {
-      out.emplace_back(pointer == nullptr ? "" : pointer);
-    }
-    H5Dvlen_reclaim(memory, space.id(), H5P_DEFAULT, pointers.data());
-  }
-  return out;
-}
-
-std::string File::read_text(const std::string& path) const {
-  const LibraryLock lock;
-  const Dataset dataset = open_dataset(path);
-  if (!dataset.shape().empty()) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "no single text");
-  }
-  return read_strings(path).at(0);
 }
 
 bool File::has_attribute(const std::string& path, const std::string& name) const {

@@ -60,6 +60,7 @@ FileHeader read_header(const h5::File& file, std::optional<FileSchema> wanted) {
     throw FormatError("E-RESULTS-SCHEMA", where,
                       "status '" + printable(header.status) + "' is unknown");
   }
+  file.check_attributes("/");
   header.part = file.exists("/resume") && file.integer_attribute("/resume", "part") != 0;
   return header;
 }
@@ -143,6 +144,10 @@ Fingerprint ResultsReader::fingerprint() const {
   }
   Fingerprint out;
   for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()),
+                        "the fingerprint is damaged: a line without a name");
+    }
     out.emplace_back(names[i], values[i]);
   }
   return out;
@@ -268,7 +273,8 @@ bool ResultsReader::has_table(model::ResultTable table) const {
 std::int64_t ResultsReader::row_count(model::ResultTable table) const {
   const std::string group = table_group(schema(), table);
   const h5::Shape shape = file_.open_dataset(group + "/" + schema().name_column).shape();
-  if (shape.size() != 1 || shape[0] > (1ULL << 40U)) {
+  // A name takes 16 bytes of reference at least.
+  if (shape.size() != 1 || shape[0] > storage_->size() / 16 + 1) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
   }
   return static_cast<std::int64_t>(shape[0]);

@@ -42,6 +42,8 @@ class ResultsReader {
   FileDescription description() const;
   Fingerprint fingerprint() const;
   bool has_table(model::ResultTable table) const;
+  /// Rows that `table` claims, as many as may be in the file. Errors: FormatError.
+  std::int64_t row_count(model::ResultTable table) const;
   /// Number of the first row of `table` over all tables.
   std::int64_t first_row(model::ResultTable table) const;
   /// Every row of `table` with its metrics; sigma_count and vector_count say what bulk there is,
@@ -74,7 +76,6 @@ class ResultsReader {
   void describe_cells(FileDescription& out) const;
   void index_bulk();
   std::vector<StoredRow> read_rows(std::int32_t source, model::ResultTable table, bool whole);
-  std::int64_t row_count(model::ResultTable table) const;
   std::vector<std::int64_t> members_of(const std::string& group, model::ResultTable table) const;
 
   std::unique_ptr<FileStorage> storage_;
@@ -94,6 +95,7 @@ class SourcePool final : public BulkSource {
   /// `wanted` as ResultsReader's.
   explicit SourcePool(std::optional<FileSchema> wanted = FileSchema::kResults) : wanted_(wanted) {}
   std::int32_t add(const std::string& path);
+  std::vector<std::string> paths() const;
   /// The file of that number, opened if need be; valid until the next call.
   ResultsReader& reader(std::int32_t source);
   void close_all();

@@ -203,6 +203,7 @@ void write_root(h5::File& file, FileKind kind, const FileDescription& descriptio
                attribute.value);
   }
   file.set_attribute("/", "backend", description.backend);
+  file.seal_attributes("/", "history");  // CF lets every program append to it
 }
 
 /// The matrices of both models that are in no pair.

@@ -1,5 +1,6 @@
 // Reading results from outside: selections, columns, spectra, several readers at once, files of
 // later versions.
+#include "forget_digests.hpp"
 #include "sample_run.hpp"
 
 #include <vindex/core/error.hpp>
@@ -46,6 +47,7 @@ class QueryTest : public ::testing::Test {
   void edit(const std::function<void(hid_t)>& change) const {
     const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     change(file);
+    forget_digests(file);
     EXPECT_GE(H5Fclose(file), 0);
   }
   /// Replaces the text attribute of the root.
