@@ -2,6 +2,7 @@
 
 #include "pair_columns.hpp"
 #include "read_through.hpp"
+#include "result_tables.hpp"
 
 #include <fmt/format.h>
 
@@ -34,9 +35,7 @@ void FileChecker::row_columns(model::ResultTable table, const std::vector<Column
   const std::string group = group_of(table);
   const std::string scale = group + "/" + reader_.schema().dimension;
   std::uint64_t total = 0;
-  attempt([&] {
-    total = file_.open_dataset(group + "/" + reader_.schema().name_column).shape().at(0);
-  });
+  attempt([&] { total = static_cast<std::uint64_t>(reader_.row_count(table)); });
   column(scale, h5::Type::kInt64, {total}, "");
   for (const Column& one : wanted) {
     const std::string path = group + "/" + one.name;
@@ -66,6 +65,7 @@ void FileChecker::order(model::ResultTable table) {
   const std::string where = group_of(table) + ": ";
   std::set<std::string> keys;
   // Where blocks of a later minor version stand is not known here.
+  block_words(group_of(table) + "/block");
   const std::vector<std::string> blocks = file_.read_strings(group_of(table) + "/block");
   const auto is_known = [&](std::size_t i) { return model::block_of_name(blocks[i]).has_value(); };
   for (std::size_t i = 1; i < rows_.size(); ++i) {
@@ -76,12 +76,76 @@ void FileChecker::order(model::ResultTable table) {
   }
   for (const StoredRow& row : rows_) {
     require(keys.insert(row_key(row)).second, where + row_key(row) + " appears twice");
-    require(row.rows >= 0 && row.cols >= 0, where + "a negative shape");
     const bool measured = row.status == measure::Status::kMeasured;
+    identity(where + row_key(row), row);
     require(!measured || !reader_.schema().has_spectra || !row.method.empty(),
             where + row_key(row) + " is measured but names no method");
     require(measured || !row.reason.empty(),
             where + row_key(row) + " is not measured and says no reason");
+  }
+}
+
+void FileChecker::identity(const std::string& where, const StoredRow& row) {
+  const bool measured = row.status == measure::Status::kMeasured;
+  for (const auto& [name, value] : {std::pair<const char*, std::int64_t>{"layer", row.layer},
+                                    {"expert", row.expert},
+                                    {"slice", row.slice}}) {
+    require(value >= -1, fmt::format("{}: {} {} is below -1, which is none", where, name, value));
+  }
+  require(row.rows >= (measured ? 1 : 0) && row.cols >= (measured ? 1 : 0),
+          fmt::format("{}: {} x {} is no shape", where, row.rows, row.cols));
+  require(row.table != model::ResultTable::kProduct || (row.rank >= 0 && row.rank <= row.shorter()),
+          fmt::format("{}: rank {} is none of that shape", where, row.rank));
+  require(!row.tensor.empty(), where + " has no name");
+  require(!row.role.empty(), where + " has no role");
+}
+
+void FileChecker::at_least(const std::string& path, std::int64_t least) {
+  attempt([&] {
+    const h5::Dataset dataset = file_.open_dataset(path);
+    const auto check = [&](auto values) {
+      using T = typename decltype(values)::value_type;
+      dataset.read<T>(0, values.size(), values);
+      const auto low = std::min_element(values.begin(), values.end());
+      require(low == values.end() || *low >= static_cast<T>(least),
+              low == values.end() ? path : fmt::format("{}: {} is below {}", path, *low, least));
+    };
+    const std::uint64_t rows = dataset.side(0);
+    if (dataset.type() == h5::Type::kInt64) {
+      check(std::vector<std::int64_t>(rows));
+    } else {
+      check(std::vector<std::int32_t>(rows));
+    }
+  });
+}
+
+void FileChecker::block_words(const std::string& path) {
+  const std::string version = file_.text_attribute("/", "schema_version");
+  if (minor_version(version) > minor_version(reader_.schema().version)) {
+    return;  // a later one may have more
+  }
+  attempt([&] {
+    for (const std::string& word : file_.read_strings(path)) {
+      require(model::block_of_name(word).has_value(), path + ": '" + word + "' is no block");
+    }
+  });
+}
+
+void FileChecker::resume() {
+  for (const model::ResultTable table : kTables) {
+    const std::string group = resume_group(table);
+    for (const std::string& name :
+         file_.exists(group) ? file_.list(group) : std::vector<std::string>()) {
+      const std::string path = group + "/" + name;
+      const bool is_group = std::any_of(kTables.begin(), kTables.end(), [&](auto other) {
+        return is_derived(other) && resume_group(other) == path;
+      });
+      attempt([&] {
+        if (!is_group) {
+          read_through(file_, file_.open_dataset(path), path);
+        }
+      });
+    }
   }
 }
 
@@ -114,7 +178,7 @@ void FileChecker::counts(std::int64_t derived_skipped) {
 void FileChecker::table(const std::string& group, const std::string& dimension,
                         const Names& names) {
   std::uint64_t rows = 0;
-  attempt([&] { rows = file_.open_dataset(group + "/" + dimension).shape().at(0); });
+  attempt([&] { rows = file_.open_dataset(group + "/" + dimension).side(0); });
   column(group + "/" + dimension, h5::Type::kInt64, {rows}, "");
   for (const auto& [name, type] : names) {
     column(group + "/" + name, type, {rows}, group + "/" + dimension);
@@ -125,6 +189,7 @@ void FileChecker::run_texts() {
   for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {
     attempt([&] { file_.read_text(std::string("/run/") + name); });
   }
+  resume();
 }
 
 }  // namespace vindex::results

@@ -48,13 +48,20 @@ class FileChecker {
   /// wide ones.
   void row_columns(model::ResultTable table, const std::vector<Column>& wanted,
                    const std::string& second);
-  /// Order, keys and outcomes of rows_, which are of `table`.
+  /// Order, keys, identities and outcomes of rows_, which are of `table`.
   void order(model::ResultTable table);
+  /// That what says which matrix a row is of lies within what it may be; `where` names the row.
+  void identity(const std::string& where, const StoredRow& row);
+  /// That no number of the int32 or int64 column `path` is below `least`.
+  void at_least(const std::string& path, std::int64_t least);
+  /// That every word of `path` is a block that files of this version have.
+  void block_words(const std::string& path);
   StatusCounts counts_of_rows() const;
   /// The root's counts and status against rows_, which are of the first table.
   void counts(std::int64_t derived_skipped);
-  /// The texts of /run/.
+  /// The texts of /run/, and all of /resume/.
   void run_texts();
+  void resume();
 
   std::string group_of(model::ResultTable table) const {
     return table_group(reader_.schema(), table);

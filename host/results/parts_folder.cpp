@@ -133,18 +133,49 @@ void publish_run(const std::string& folder, const std::string& tag,
                 hex(sha.finish()).substr(0, kDigestLength));
 }
 
+namespace {
+
+/// Rows that make no valid file came from one that is not valid, or this program made them so.
+void blame_sources(const SourcePool& pool) {
+  for (const std::string& path : pool.paths()) {
+    if (ResultsReader(path, std::nullopt).header().part) {
+      continue;  // its digest was compared
+    }
+    if (const std::vector<std::string> wrong = validate_file(path); !wrong.empty()) {
+      throw FormatError("E-RESULTS-INVALID", printable(path),
+                        "no valid results file, and its rows make none: " + wrong.front());
+    }
+  }
+}
+
+void write_valid(const AtomicFile& file, const FileDescription& description,
+                 std::span<const StoredRow* const> rows, SourcePool& pool) {
+  FileStorage storage = FileStorage::borrow(file.descriptor(), file.temporary_path());
+  write_results(storage, file.temporary_path(), FileKind::kWhole, description, rows, pool);
+  storage.rethrow_failure();
+}
+
+}  // namespace
+
 void publish_results(const std::string& path, const FileDescription& description,
-                     std::span<const StoredRow* const> rows, BulkSource& bulk) {
+                     std::span<const StoredRow* const> rows, SourcePool& pool) {
   require_free_space(path, least_bytes(rows));
   AtomicFile file(path);
-  FileStorage storage = FileStorage::borrow(file.descriptor(), file.temporary_path());
-  write_results(storage, file.temporary_path(), FileKind::kWhole, description, rows, bulk);
-  storage.rethrow_failure();
-  file.flush();
-  const std::vector<std::string> wrong = validate_file(file.temporary_path());
-  if (!wrong.empty()) {
-    throw Error(ExitCode::kInternal, "E-RESULTS-WRITTEN",
-                "the file just written is not valid: " + wrong.front());
+  try {
+    write_valid(file, description, rows, pool);
+    file.flush();
+    const std::vector<std::string> wrong = validate_file(file.temporary_path());
+    if (!wrong.empty()) {
+      throw Error(ExitCode::kInternal, "E-RESULTS-WRITTEN",
+                  "the file just written is not valid: " + wrong.front());
+    }
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.exit_code() == ExitCode::kInternal) {
+      blame_sources(pool);
+    }
+    throw;
   }
   file.publish();
 }

@@ -67,9 +67,11 @@ std::string publish_rows(const std::string& folder, const std::string& tag, std:
 void publish_run(const std::string& folder, const std::string& tag,
                  const FileDescription& description, std::span<const StoredRow* const> rows);
 
-/// Publishes the results file `path` of `rows`, re-read and validated before it appears.
+/// Publishes the results file `path` of `rows`, which come from `pool`, re-read and validated
+/// before it appears. Errors: FormatError E-RESULTS-INVALID where it is not valid because a file of
+/// the pool is not.
 void publish_results(const std::string& path, const FileDescription& description,
-                     std::span<const StoredRow* const> rows, BulkSource& bulk);
+                     std::span<const StoredRow* const> rows, SourcePool& pool);
 
 /// Number of a part of worker `tag` (0, 1, ...), or nothing where `path` is none.
 std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag);

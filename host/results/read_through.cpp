@@ -9,14 +9,15 @@ namespace {
 template <typename T>
 void read_blocks(const h5::Dataset& dataset) {
   const h5::Shape& shape = dataset.shape();
+  const std::uint64_t rows = dataset.side(0);
   std::uint64_t width = 1;
   for (std::size_t i = 1; i < shape.size(); ++i) {
     width *= shape[i];
   }
   const std::uint64_t step = rows_per_block(width * sizeof(T));
   std::vector<T> block;
-  for (std::uint64_t first = 0; first < shape[0]; first += step) {
-    const std::uint64_t count = std::min(step, shape[0] - first);
+  for (std::uint64_t first = 0; first < rows; first += step) {
+    const std::uint64_t count = std::min(step, rows - first);
     block.resize(count * width);
     dataset.read<T>(first, count, block);
   }

@@ -9,6 +9,14 @@ std::int32_t SourcePool::add(const std::string& path) {
   return static_cast<std::int32_t>(entries_.size()) - 1;
 }
 
+std::vector<std::string> SourcePool::paths() const {
+  std::vector<std::string> paths;
+  for (const Entry& entry : entries_) {
+    paths.push_back(entry.path);
+  }
+  return paths;
+}
+
 ResultsReader& SourcePool::reader(std::int32_t source) {
   constexpr std::size_t kOpen = 8;
   Entry& entry = entries_.at(static_cast<std::size_t>(source));

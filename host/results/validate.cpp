@@ -82,6 +82,14 @@ class SpectraChecker final : FileChecker {
       }
     }
     table("/tensor", file_.exists("/tensor/tensor") ? "tensor" : "entry", tensor);
+    for (const char* path : {"/tensor/layer", "/layer/layer"}) {
+      at_least(path, -1);
+    }
+    for (const char* path : {"/tensor/count", "/layer/count"}) {
+      at_least(path, 0);
+    }
+    block_words("/tensor/block");
+    block_words("/layer/block");
     layer();
     run_texts();
     return wrong_;
@@ -148,7 +156,7 @@ class SpectraChecker final : FileChecker {
 
   std::vector<std::int64_t> members(const std::string& group) {
     const h5::Dataset dataset = file_.open_dataset(group + "/matrix");
-    std::vector<std::int64_t> values(dataset.shape().at(0));
+    std::vector<std::int64_t> values(dataset.side(0));
     dataset.read<std::int64_t>(0, values.size(), values);
     require(std::is_sorted(values.begin(), values.end()), group + "/matrix is not ascending");
     return values;
@@ -158,7 +166,7 @@ class SpectraChecker final : FileChecker {
     const std::string group = parent + name;
     const std::vector<std::int64_t> rows = members(group);
     const h5::Dataset sigma = file_.open_dataset(group + "/sigma");
-    const std::uint64_t width = sigma.shape().at(1);
+    const std::uint64_t width = sigma.side(1);
     require(file_.has_scale(sigma, 0, group + "/matrix"),
             group + "/sigma: no dimension scale matrix");
     const std::uint64_t step = rows_per_block(width * sizeof(double));
@@ -186,7 +194,7 @@ class SpectraChecker final : FileChecker {
     const std::vector<std::int64_t> rows = members(group);
     for (const char* name : {"/right", "/left", "/sigma", "/residual", "/gap"}) {
       const h5::Dataset dataset = file_.open_dataset(group + name);
-      require(dataset.shape().at(0) == rows.size(), group + name + ": wrong shape");
+      require(dataset.side(0) == rows.size(), group + name + ": wrong shape");
       require(file_.has_scale(dataset, 0, group + "/matrix"),
               group + name + ": no dimension scale matrix");
       read_through(file_, dataset, group + name);
@@ -219,7 +227,7 @@ class SpectraChecker final : FileChecker {
     table("/layer", "group", names);
     attempt([&] {
       const h5::Dataset dataset = file_.open_dataset("/layer/count");
-      std::vector<std::int64_t> counts(dataset.shape().at(0));
+      std::vector<std::int64_t> counts(dataset.side(0));
       dataset.read<std::int64_t>(0, counts.size(), counts);
       std::int64_t measured = 0;
       for (const StoredRow& row : rows_) {

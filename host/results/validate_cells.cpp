@@ -80,7 +80,7 @@ class CellChecker final : FileChecker {
   void arrays() {
     const Schema& schema = reader_.schema();
     const std::uint64_t total =
-        file_.open_dataset(fmt::format("{}/{}", schema.table, schema.name_column)).shape().at(0);
+        file_.open_dataset(fmt::format("{}/{}", schema.table, schema.name_column)).side(0);
     if (*schema.root_scale != '\0') {
       column(array_path(schema, schema.root_scale), h5::Type::kInt64, {total}, "");
     }

@@ -17,7 +17,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 template <typename T>
 std::vector<double> numbers(const h5::Dataset& dataset, std::size_t count, bool has_missing) {
   std::vector<T> stored(count);
-  dataset.read<T>(0, dataset.shape().at(0), stored);
+  dataset.read<T>(0, dataset.side(0), stored);
   std::vector<double> out(count);
   std::transform(stored.begin(), stored.end(), out.begin(), [&](T value) {
     return has_missing && value == T{-1} ? kNaN : static_cast<double>(value);
@@ -27,7 +27,7 @@ std::vector<double> numbers(const h5::Dataset& dataset, std::size_t count, bool 
 
 std::vector<double> read_column(const h5::File& file, const std::string& path, std::size_t width) {
   const h5::Dataset dataset = file.open_dataset(path);
-  const std::size_t count = dataset.shape().at(0) * width;
+  const std::size_t count = dataset.side(0) * width;
   const bool has_missing = file.has_attribute(path, "_FillValue");
   switch (dataset.type()) {
     case h5::Type::kInt8:

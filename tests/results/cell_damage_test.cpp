@@ -77,6 +77,12 @@ const std::vector<Damage>& damages() {
          set_element(f, "/group/expert_axis_spectrum", {2, 3}, 9.0);
        },
        "descend"},
+      {"LayerBelowNone", FileSchema::kExperts,
+       [](hid_t f) { set_element(f, "/group/layer", {0}, -9.0); }, "layer -9 is below -1"},
+      {"NoRows", FileSchema::kExperts, [](hid_t f) { set_element(f, "/group/rows", {0}, 0.0); },
+       "0 x 16 is no shape"},
+      {"NoStatus", FileSchema::kExperts, [](hid_t f) { set_element(f, "/group/status", {1}, 6.0); },
+       "is no status"},
       {"NegativeNorm", FileSchema::kExperts,
        [](hid_t f) {
          set_element(f, "/group/norm", {0, 0}, -1.0);
@@ -160,7 +166,7 @@ const std::vector<Damage>& damages() {
       {"ArrayOfAnotherShape", FileSchema::kRouting,
        [](hid_t f) {
          H5Ldelete(f, "/layer/load", H5P_DEFAULT);
-         const hsize_t shape[] = {4, 1000000};
+         const hsize_t shape[] = {4, 1000};
          const hid_t space = H5Screate_simple(2, shape, nullptr);
          H5Dclose(H5Dcreate2(f, "/layer/load", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT,
                              H5P_DEFAULT));

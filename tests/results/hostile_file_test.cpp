@@ -1,5 +1,6 @@
 // Files that are not what they claim: newer, linked elsewhere, cut, damaged at any byte. After each
 // a clear error, never a crash.
+#include "forget_digests.hpp"
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 #include "storage.hpp"
@@ -36,6 +37,7 @@ void set_version(const std::string& path, const char* version) {
   H5Aclose(attribute);
   H5Sclose(space);
   H5Tclose(type);
+  forget_digests(file);
   H5Fclose(file);
 }
 
@@ -96,6 +98,41 @@ TEST(Robustness, SpectraOfNoValuesAreFaults) {
   H5Sclose(space);
   H5Fclose(file);
   EXPECT_FALSE(validate_file(path).empty());
+}
+
+TEST(Robustness, IdentitiesBeyondTheirRangeAreFaults) {
+  struct Case {
+    const char* path;
+    std::int64_t value;
+    const char* said;
+  };
+  for (const Case& one : {Case{"/matrix/layer", -9, "layer -9 is below -1"},
+                          {"/matrix/expert", -2, "expert -2 is below -1"},
+                          {"/matrix/slice", -7, "slice -7 is below -1"},
+                          {"/matrix/rows", 0, "0 x"},
+                          {"/matrix/cols", -16, "-16 is no shape"},
+                          {"/matrix/status", 6, "is no status"},
+                          {"/tensor/layer", -5, "-5 is below -1"},
+                          {"/tensor/count", -1, "-1 is below 0"},
+                          {"/layer/layer", -3, "-3 is below -1"}}) {
+    const TestFolder folder;
+    const std::string path = folder / "out.h5";
+    write_sample(path, sample_run());
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t dataset = H5Dopen2(file, one.path, H5P_DEFAULT);
+    const hid_t space = H5Dget_space(dataset);
+    const hsize_t first = 0, count = 1;
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &first, nullptr, &count, nullptr);
+    const hid_t memory = H5Screate_simple(1, &count, nullptr);
+    EXPECT_GE(H5Dwrite(dataset, H5T_NATIVE_INT64, memory, space, H5P_DEFAULT, &one.value), 0);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    const std::vector<std::string> faults = validate_file(path);
+    EXPECT_TRUE(some_line_has(faults, one.said))
+        << one.path << ": " << (faults.empty() ? "valid" : faults.front());
+  }
 }
 
 /// "ok" where reading `path` in every way ends in a result or an Error; run in a child, since the
