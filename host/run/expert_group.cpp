@@ -221,13 +221,8 @@ class GroupMeasurer {
       found.notes.push_back(fmt::format("no top {}: the short side of an expert is {}", k, side));
       return;
     }
-    const auto stack_of = [&](std::int64_t length) {
-      return SubspaceStack{count, k, length,
-                           std::vector<float>(static_cast<std::size_t>(count * k * length)),
-                           std::vector<bool>(static_cast<std::size_t>(count), false)};
-    };
-    SubspaceStack right = stack_of(record.cols);
-    SubspaceStack left = stack_of(record.rows);
+    SubspaceStack right(count, k, record.cols);
+    SubspaceStack left(count, k, record.rows);
     std::vector<Expert*> readable;
     std::uint64_t largest = 0;
     for (Expert& expert : experts_) {
@@ -309,13 +304,8 @@ class GroupMeasurer {
                                           reports[i].reason));
         continue;
       }
-      const auto keep = [&](const std::vector<float>& from, SubspaceStack& into) {
-        std::copy_n(from.begin(), k * into.length,
-                    into.values.begin() + static_cast<std::ptrdiff_t>(number * k * into.length));
-        into.known[static_cast<std::size_t>(number)] = true;
-      };
-      keep(vectors->right, right);
-      keep(vectors->left, left);
+      right.keep(number, vectors->right);
+      left.keep(number, vectors->left);
     }
   }
 

@@ -52,6 +52,20 @@ double squares_of(const std::vector<double>& products, std::int64_t stride, std:
 
 }  // namespace
 
+SubspaceStack::SubspaceStack(std::int64_t expert_count, std::int64_t vector_count,
+                             std::int64_t vector_length)
+    : experts(expert_count),
+      vectors(vector_count),
+      length(vector_length),
+      values(static_cast<std::size_t>(experts * vectors * length)),
+      known(static_cast<std::size_t>(experts), false) {}
+
+void SubspaceStack::keep(std::int64_t expert, const std::vector<float>& rows) {
+  const std::int64_t count = vectors * length;
+  std::copy_n(rows.begin(), count, values.begin() + static_cast<std::ptrdiff_t>(expert * count));
+  known[static_cast<std::size_t>(expert)] = true;
+}
+
 std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
                                      std::int32_t threads) {
   const std::int64_t step = block_experts(stack.vectors);

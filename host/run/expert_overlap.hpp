@@ -10,6 +10,10 @@ namespace vindex::run {
 
 /// Orthonormal rows of some experts: `vectors` of `length` for each, one expert after the other.
 struct SubspaceStack {
+  SubspaceStack(std::int64_t expert_count, std::int64_t vector_count, std::int64_t vector_length);
+  /// Those of `expert` are the first of `rows`.
+  void keep(std::int64_t expert, const std::vector<float>& rows);
+
   std::int64_t experts = 0, vectors = 0, length = 0;
   std::vector<float> values;
   std::vector<bool> known;  ///< per expert; others are not looked at
