@@ -3,6 +3,8 @@
 // gguf-py/gguf/constants.py.
 #include "adapter_config.hpp"
 
+#include "adapter_keys.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
@@ -25,24 +27,8 @@ constexpr std::size_t kLongestExpression = 256;
 constexpr std::size_t kMostExpressions = 64;
 constexpr std::int64_t kExpressionMemory = 1 << 16;
 
-std::optional<double> number_of(const JsonValue* value) {
-  if (value == nullptr) {
-    return std::nullopt;
-  }
-  if (const auto* number = std::get_if<std::uint64_t>(&value->storage())) {
-    return static_cast<double>(*number);
-  }
-  if (const auto* number = std::get_if<std::int64_t>(&value->storage())) {
-    return static_cast<double>(*number);
-  }
-  const auto* number = std::get_if<double>(&value->storage());
-  return number == nullptr ? std::nullopt : std::optional(*number);
-}
-
-bool flag_of(const JsonValue& config, const char* key) {
-  const JsonValue* value = config.find(key);
-  const bool* flag = value == nullptr ? nullptr : value->as_bool();
-  return flag != nullptr && *flag;
+std::string not_a_number(const char* name) {
+  return fmt::format("adapter_config.json: {} is no number", name);
 }
 
 }  // namespace
@@ -85,7 +71,7 @@ bool ModulePattern::matches(std::string_view module) const {
 AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
                              std::vector<Warning>& warnings) {
   if (files.format == shard::ContainerFormat::kGguf) {
-    read_gguf(files);
+    read_gguf(files, warnings);
   } else if (files.adapter && mlx) {
     read_mlx(*files.adapter);
   } else if (files.adapter) {
@@ -104,7 +90,7 @@ AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
   }
 }
 
-void AdapterConfig::read_gguf(const shard::ModelFiles& files) {
+void AdapterConfig::read_gguf(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
   zero_means_one_ = true;
   for (const shard::GgufKey& key : files.keys) {
     if (key.name == "adapter.type") {
@@ -119,22 +105,37 @@ void AdapterConfig::read_gguf(const shard::ModelFiles& files) {
         alpha_ = *real;
       } else if (const auto* natural = std::get_if<std::uint64_t>(&key.value)) {
         alpha_ = static_cast<double>(*natural);
+      } else if (const auto* whole = std::get_if<std::int64_t>(&key.value)) {
+        alpha_ = static_cast<double>(*whole);
+      } else {
+        throw ConfigurationError("E-LORA-CONFIG", fmt::format("{}: adapter.lora.alpha is no number",
+                                                              printable(files.path)));
       }
+    } else if (key.name == "adapter.alora.invocation_tokens" &&
+               (key.type != shard::GgufType::kArray || key.array_count > 0)) {
+      warnings.push_back({"W-LORA-VARIANT",
+                          "adapter.alora.invocation_tokens: it acts on tokens from its invocation "
+                          "on, and on no others"});
     }
   }
 }
 
 void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& warnings) {
+  AdapterKind kind = read_adapter_kind(config, warnings);
   const JsonValue* type = config.find("peft_type");
   const std::string* name = type == nullptr ? nullptr : type->as_string();
-  if (name != nullptr && *name != "LORA") {
+  if (type != nullptr && !type->is_null() && (name == nullptr || *name != "LORA")) {
     throw FormatError("E-LORA-TYPE", "adapter_config.json",
-                      fmt::format("this adapter is no LoRA: peft_type is {}", printable(*name)));
+                      fmt::format("this adapter is no LoRA: peft_type is {}",
+                                  name == nullptr ? "no text" : printable(*name)));
+  }
+  for (const std::string& why : kind.more_than_products) {
+    warnings.push_back({"W-LORA-VARIANT", why});
   }
   const JsonValue* alpha = config.find("lora_alpha");
   alpha_ = number_of(alpha);
   if (!alpha_ && alpha != nullptr && !alpha->is_null()) {
-    throw FormatError("E-LORA-ALPHA", "adapter_config.json", "lora_alpha is no number");
+    throw ConfigurationError("E-LORA-CONFIG", not_a_number("lora_alpha"));
   }
   if (!alpha_) {
     alpha_ = kPeftAlpha;
@@ -142,31 +143,43 @@ void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& war
                                                     "PEFT's own default of {} is taken",
                                                     kPeftAlpha)});
   }
-  rank_ = number_of(config.find("r"));
+  const JsonValue* rank = config.find("r");
+  rank_ = number_of(rank);
+  if (rank != nullptr && !rank->is_null() && !(rank_ && *rank_ >= 1.0)) {
+    throw ConfigurationError("E-LORA-CONFIG", "adapter_config.json: r is no number from 1 on");
+  }
   root_ = flag_of(config, "use_rslora");
   dora_ = flag_of(config, "use_dora");
-  const JsonValue* parameters = config.find("target_parameters");
-  const JsonValue::Array* list = parameters == nullptr ? nullptr : parameters->as_array();
-  targets_parameters_ = list != nullptr && !list->empty();
-  std::string unreadable;
-  rank_patterns_ = patterns(config, "rank_pattern", unreadable);
-  alpha_patterns_ = patterns(config, "alpha_pattern", unknown_scale_);
-  for (const std::string& text : {unreadable, unknown_scale_}) {
+  parameters_ = ParameterTargets(config);
+  rank_patterns_ = patterns(config, "rank_pattern", unknown_rank_);
+  alpha_patterns_ = patterns(config, "alpha_pattern", no_products_);
+  for (const std::string& text : {unknown_rank_, no_products_}) {
     if (!text.empty()) {
       warnings.push_back({"W-LORA-PATTERN", text});
     }
   }
+  if (!kind.no_products.empty()) {
+    no_products_ = std::move(kind.no_products);
+  }
 }
 
 void AdapterConfig::read_mlx(const JsonValue& config) {
+  if (config.as_object() == nullptr) {
+    throw ConfigurationError("E-LORA-CONFIG",
+                             "adapter_config.json: is no JSON object, so the adapter's scale is "
+                             "unknown");
+  }
   const JsonValue* parameters = config.find("lora_parameters");
   const JsonValue* scale = parameters == nullptr ? nullptr : parameters->find("scale");
   fixed_scale_ = number_of(scale);
   if (!fixed_scale_ && scale != nullptr && !scale->is_null()) {
-    throw FormatError("E-LORA-ALPHA", "adapter_config.json", "lora_parameters.scale is no number");
+    throw ConfigurationError("E-LORA-CONFIG", not_a_number("lora_parameters.scale"));
   }
   const JsonValue* type = config.find("fine_tune_type");
   const std::string* name = type == nullptr ? nullptr : type->as_string();
+  if (type != nullptr && !type->is_null() && name == nullptr) {
+    throw ConfigurationError("E-LORA-CONFIG", "adapter_config.json: fine_tune_type is no text");
+  }
   dora_ = name != nullptr && *name == "dora";
 }
 

@@ -2,6 +2,8 @@
 // GGUF adapter (llama.cpp).
 #pragma once
 
+#include "parameter_targets.hpp"
+
 #include <vindex/core/warning.hpp>
 #include <vindex/shard/model_files.hpp>
 
@@ -39,7 +41,9 @@ class ModulePattern {
 class AdapterConfig {
  public:
   /// `mlx`: its factors have MLX's names. Errors: FormatError E-LORA-TYPE for an adapter that is no
-  /// LoRA, E-LORA-ALPHA for an alpha or scale that is no finite number.
+  /// LoRA, E-LORA-ALPHA for an alpha or scale that is not finite; ConfigurationError E-LORA-CONFIG
+  /// for values of another kind than the tool's own. Warnings: W-LORA-VARIANT where the adapter is
+  /// more than its products.
   AdapterConfig(const shard::ModelFiles& files, bool mlx, std::vector<Warning>& warnings);
 
   /// What multiplies B A of `module` (its path in the base model) where A has `rank` rows: alpha /
@@ -48,11 +52,12 @@ class AdapterConfig {
   double scale(const std::string& module, std::int64_t rank) const;
   /// The rank that the configuration gives `module`.
   std::optional<std::int64_t> rank(const std::string& module) const;
-  /// Why no scale can be told for any pair: a pattern that cannot be read may be anyone's. Empty
-  /// where one can.
-  const std::string& unknown_scale() const { return unknown_scale_; }
-  /// Tensors instead of modules are adapted: experts share a pair in ways that shapes do not tell.
-  bool targets_parameters() const { return targets_parameters_; }
+  /// Why no product can be told for any pair: a pattern of alphas that cannot be read may be
+  /// anyone's, factors may be more than two. Empty where one can.
+  const std::string& no_products() const { return no_products_; }
+  /// Why no rank can be told; empty where one can.
+  const std::string& unknown_rank() const { return unknown_rank_; }
+  const ParameterTargets& parameters() const { return parameters_; }
   bool is_dora() const { return dora_; }
 
  private:
@@ -63,7 +68,7 @@ class AdapterConfig {
   using Patterns = std::vector<Pattern>;
   void read_peft(const JsonValue& config, std::vector<Warning>& warnings);
   void read_mlx(const JsonValue& config);
-  void read_gguf(const shard::ModelFiles& files);
+  void read_gguf(const shard::ModelFiles& files, std::vector<Warning>& warnings);
   /// The pattern that cannot be read, first of several, is put into `unreadable`.
   static Patterns patterns(const JsonValue& config, const char* key, std::string& unreadable);
   static std::optional<double> first_match(const Patterns& patterns, const std::string& module);
@@ -72,8 +77,9 @@ class AdapterConfig {
   std::optional<double> rank_;
   std::optional<double> fixed_scale_;  ///< MLX
   Patterns alpha_patterns_, rank_patterns_;
-  std::string unknown_scale_;
-  bool root_ = false, dora_ = false, targets_parameters_ = false, zero_means_one_ = false;
+  std::string no_products_, unknown_rank_;
+  ParameterTargets parameters_;
+  bool root_ = false, dora_ = false, zero_means_one_ = false;
 };
 
 }  // namespace vindex::model

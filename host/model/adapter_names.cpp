@@ -1,5 +1,7 @@
 #include "adapter_names.hpp"
 
+#include <vindex/model/adapter.hpp>
+
 #include <array>
 #include <string_view>
 
@@ -9,6 +11,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kBaseLayer = ".base_layer";
 
 struct Marker {
   std::string_view text;
@@ -55,6 +58,10 @@ std::optional<FactorName> peft_factor(const std::string& name) {
     if (out.module.starts_with(kPrefix)) {
       out.module.erase(0, kPrefix.size());
     }
+    while (out.module.ends_with(kBaseLayer)) {
+      out.module.resize(out.module.size() - kBaseLayer.size());
+      ++out.depth;
+    }
     if (!rest.empty() && rest != ".default") {
       out.adapter = rest.substr(1);
     }
@@ -74,6 +81,25 @@ std::optional<FactorName> factor_name(const std::string& name, shard::ContainerF
   }
   auto found = plain_factor(name, true);
   return found ? found : peft_factor(name);
+}
+
+std::string base_tensor_name(const std::string& name) {
+  std::string out = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  const std::size_t leaf = out.rfind('.');
+  if (leaf != std::string::npos && std::string_view(out).substr(0, leaf).ends_with(kBaseLayer)) {
+    out.erase(leaf - kBaseLayer.size(), kBaseLayer.size());
+  }
+  return out;
+}
+
+std::string adapted_weight(const std::string& name, shard::ContainerFormat format) {
+  // Cheap for the 200,000 names that are none.
+  if (name.find(".lora_") != std::string::npos) {
+    const auto factor = factor_name(name, format);
+    return factor ? factor->base : std::string();
+  }
+  const bool copy = name.find(kBaseLayer) != std::string::npos;
+  return copy && format != shard::ContainerFormat::kGguf ? base_tensor_name(name) : std::string();
 }
 
 }  // namespace vindex::model

@@ -15,13 +15,20 @@ enum class AdapterSide : std::uint8_t { kA, kB };
 struct FactorName {
   std::string base;     ///< logical name of the weight that is adapted
   std::string module;   ///< its path in the base model, as patterns see it
+  int depth = 0;        ///< of PEFT's wrappers around the module that share it: 0 is the outermost
   std::string adapter;  ///< name of the adapter; empty for `default` and where the file names none
   AdapterSide side = AdapterSide::kA;
   bool embedding = false;  ///< PEFT's pair of an embedding
   bool mlx = false;        ///< MLX: A is in x r, B is r x out
 };
 
-/// Nothing for a name that is no factor of a LoRA in a container of that format.
+/// Nothing for a name that is no factor of a LoRA in a container of that format. Where PEFT adapts
+/// several parameters of a module its wrappers lie in each other, M.lora_A outside of
+/// M.base_layer.lora_A: `module` is M, `depth` counts.
 std::optional<FactorName> factor_name(const std::string& name, shard::ContainerFormat format);
+
+/// The name of the weight that a tensor of an adapter belongs to: that of a factor, or of a copy of
+/// the base; empty for every other.
+std::string adapted_weight(const std::string& name, shard::ContainerFormat format);
 
 }  // namespace vindex::model

@@ -2,7 +2,8 @@
 //
 //   PEFT   <path>.lora_A.weight [r, in], <path>.lora_B.weight [out, r], also .lora_A.<name>.weight;
 //          embeddings <path>.lora_embedding_A [r, entries], _B [width, r]: the embedding's rows are
-//          entries, so scale * A^T B^T. fan_in_fan_out turns the base weight, not the pair
+//          entries, so scale * A^T B^T. fan_in_fan_out turns the base weight, not the pair.
+//          Of a parameter (target_parameters) the pairs of all experts: parameter_targets.hpp
 //   MLX    <path>.lora_a [in, r], <path>.lora_b [r, out], so scale * B^T A^T; embeddings [entries,
 //          r] and [r, width], scale * A B; stacks of experts [experts, r, in], [experts, out, r]
 //   GGUF   <weight>.lora_a, <weight>.lora_b in the same order outermost first; token_embd's lora_a
@@ -20,13 +21,23 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 
 namespace vindex::model {
 
 namespace {
 
+/// The parameter that a pair is of, where a configuration says so.
+struct Wrapped {
+  std::string parameter;  ///< empty: the module
+  bool certain = true;
+  std::string unknown;
+};
+
 struct Pair {
   FactorName name;
+  Wrapped wrapped;
+  std::int64_t experts = 1;  ///< side by side in the factors
   const LogicalTensor* a = nullptr;
   const LogicalTensor* b = nullptr;
 };
@@ -63,6 +74,7 @@ class Pairs {
                            "this adapter is a DoRA: its magnitude vectors rescale rows of the sum "
                            "with the base weight and are not part of the products"});
     }
+    find_parameters();
     refuse_too_many();
     for (const auto& [key, pair] : pairs_) {
       add(pair);
@@ -81,7 +93,7 @@ class Pairs {
       if (!name) {
         continue;
       }
-      Pair& pair = pairs_[{name->base, name->adapter}];
+      Pair& pair = pairs_[{name->base, name->adapter, name->depth}];
       const LogicalTensor* other = pair.a != nullptr ? pair.a : pair.b;
       const LogicalTensor*& place = name->side == AdapterSide::kA ? pair.a : pair.b;
       if (place != nullptr || (other != nullptr && (pair.name.mlx != name->mlx ||
@@ -98,12 +110,70 @@ class Pairs {
     return magnitudes;
   }
 
+  /// Which parameter each pair is of, and how many experts it has.
+  void find_parameters() {
+    for (auto first = pairs_.begin(); first != pairs_.end();) {
+      auto end = first;
+      std::size_t wrappers = 0;
+      while (end != pairs_.end() && std::get<0>(end->first) == std::get<0>(first->first) &&
+             std::get<1>(end->first) == std::get<1>(first->first)) {
+        ++wrappers;
+        ++end;
+      }
+      const ParameterTargets::Wrapped found =
+          config_->parameters().of(first->second.name.module, wrappers);
+      std::size_t depth = 0;
+      for (; first != end; ++first, ++depth) {
+        Pair& pair = first->second;
+        Wrapped& wrapped = pair.wrapped;
+        wrapped = {"", found.certain, found.unknown};
+        if (found.unknown.empty() && static_cast<std::size_t>(pair.name.depth) != depth) {
+          wrapped.unknown = "a wrapper of PEFT is missing around this pair";
+        }
+        if (depth < found.parameters.size()) {
+          wrapped.parameter = found.parameters[depth];
+        }
+        settle_parameter(pair);
+      }
+    }
+  }
+
+  /// Names the parameter of `pair` and counts its experts.
+  void settle_parameter(Pair& pair) {
+    Wrapped& wrapped = pair.wrapped;
+    const bool matrices = pair.a != nullptr && pair.b != nullptr && pair.a->shape.size() == 2 &&
+                          pair.b->shape.size() == 2;
+    if (!wrapped.certain && matrices && config_->rank(pair.name.module) == pair.a->shape[0]) {
+      wrapped = {};  // as a module of the rank that it has
+    }
+    if (wrapped.parameter.empty() || !wrapped.unknown.empty()) {
+      return;
+    }
+    const std::string path = pair.name.module + "." + wrapped.parameter;
+    pair.name.base = path;
+    pair.name.module = path;  // what patterns are held against
+    if (!matrices) {
+      return;
+    }
+    const auto rank = config_->rank(path);
+    const std::int64_t all = pair.a->shape[0];
+    if (!rank || *rank < 1 || !config_->unknown_rank().empty()) {
+      wrapped.unknown = "target_parameters: experts share this pair, and their rank is unknown";
+    } else if (all % *rank != 0 || pair.b->shape[1] != all || all / *rank > kMostSlices) {
+      wrapped.unknown =
+          fmt::format("target_parameters: A is {}, B is {}, which is no pair of rank {} an expert",
+                      shape_text(pair.a->shape), shape_text(pair.b->shape), *rank);
+    } else {
+      pair.experts = all / *rank;
+    }
+  }
+
   void refuse_too_many() const {
     std::size_t count = 0;
     for (const auto& [key, pair] : pairs_) {
-      count += trouble(pair).empty() && pair.a->shape.size() == 3
-                   ? static_cast<std::size_t>(pair.a->shape[0])
-                   : 1;
+      count += !trouble(pair).empty()      ? 1
+               : pair.a->shape.size() == 3 ? static_cast<std::size_t>(pair.a->shape[0])
+                                           : static_cast<std::size_t>(pair.experts);
       check_product_count(files_.path, count);
     }
   }
@@ -117,6 +187,9 @@ class Pairs {
       record.tensor_record = record_of_.at(&known);
       record.encoding.label = known.encoding.label;
       return push(pair, std::move(record), -1);
+    }
+    if (pair.experts > 1) {
+      return add_experts(pair);
     }
     const Arrangement arrangement = arrangement_of(pair);
     const bool stack = pair.a->shape.size() == 3;
@@ -146,6 +219,24 @@ class Pairs {
         product.factors = {std::move(b), std::move(a)};
       }
       push(pair, product_record(std::move(product)), stack ? static_cast<std::int32_t>(slice) : -1);
+    }
+  }
+
+  /// A row for every expert of a parameter; the factors are common to all.
+  void add_experts(const Pair& pair) {
+    const ProductFactor a = factor(*pair.a, 0, 1);
+    const ProductFactor b = factor(*pair.b, 0, 1);
+    const std::int64_t r = pair.a->shape[0] / pair.experts;
+    for (std::int64_t expert = 0; expert < pair.experts; ++expert) {
+      Product product;
+      product.scale = config_->scale(pair.name.module, r);
+      product.factors = {b, a};
+      product.factors[0].first_col = expert;
+      product.factors[0].cols = r;
+      product.factors[0].col_step = pair.experts;
+      product.factors[1].first_row = expert * r;
+      product.factors[1].rows = r;
+      push(pair, product_record(std::move(product)), static_cast<std::int32_t>(expert));
     }
   }
 
@@ -199,14 +290,10 @@ class Pairs {
         arrangement.rank_of_a(a) != arrangement.rank_of_b(b)) {
       return fmt::format("LoRA factors do not fit: A is {}, B is {}", shape_text(a), shape_text(b));
     }
-    if (config_->targets_parameters()) {
-      const auto claimed = config_->rank(pair.name.module);
-      if (claimed && *claimed != b.back()) {
-        return fmt::format("target_parameters: experts share this pair of rank {} of {}", b.back(),
-                           *claimed);
-      }
+    if (!pair.wrapped.unknown.empty()) {
+      return pair.wrapped.unknown;
     }
-    return config_->unknown_scale();
+    return config_->no_products();
   }
 
   /// All of one slice of `logical`.
@@ -263,7 +350,7 @@ class Pairs {
   const Naming& naming_;
   std::vector<Warning>& warnings_;
   std::optional<AdapterConfig> config_;
-  std::map<std::pair<std::string, std::string>, Pair> pairs_;
+  std::map<std::tuple<std::string, std::string, int>, Pair> pairs_;  ///< base, adapter, depth
   std::map<const LogicalTensor*, std::int32_t> record_of_;
   std::vector<MatrixRecord> records_;
   TensorName name_;

@@ -1,5 +1,6 @@
 #include "records.hpp"
 
+#include "adapter_names.hpp"
 #include "matrix_parts.hpp"
 #include "row_order.hpp"
 #include "weight.hpp"
@@ -106,12 +107,30 @@ class Builder {
     return files_.tensors[static_cast<std::size_t>(tensor)];
   }
 
+  /// The block of the weight that a part of an adapter belongs to, as its product's; the part
+  /// itself is stored as it is, whatever that weight's layout.
+  std::optional<Block> adapted_block(const std::string& name) {
+    const std::string weight = adapted_weight(name, files_.format);
+    if (weight.empty()) {
+      return std::nullopt;
+    }
+    TensorName adapted;
+    read_tensor_name(weight, naming_.dialect, adapted);
+    const Meaning* known =
+        naming_.table == nullptr || adapted.tower ? nullptr : naming_.table->find(adapted);
+    return known == nullptr ? std::nullopt : std::optional(known->block);
+  }
+
   void add(std::size_t i) {
     const LogicalTensor& logical = logicals_[i];
     read_tensor_name(logical.name, naming_.dialect, name_);
     const Meaning* known =
         naming_.table == nullptr || name_.tower ? nullptr : naming_.table->find(name_);
     Meaning meaning = known == nullptr ? Meaning{} : *known;
+    if (const auto block = adapted_block(logical.name)) {
+      meaning = Meaning{};
+      meaning.block = *block;
+    }
 
     TensorRecord& record = tensors_[i];
     record.name = logical.name;

@@ -29,7 +29,8 @@ StoredWindow stored_window(const model::ProductFactor& factor) {
 
 bool same_window(const model::ProductFactor& a, const model::ProductFactor& b) {
   return a.matrix == b.matrix && a.first_row == b.first_row && a.rows == b.rows &&
-         a.first_col == b.first_col && a.cols == b.cols && a.turned == b.turned;
+         a.first_col == b.first_col && a.cols == b.cols && a.turned == b.turned &&
+         a.col_step == b.col_step;
 }
 
 /// Places decoded `values` (rows x cols, at (row, col) of the window) in `out`.
@@ -64,12 +65,45 @@ std::uint64_t slab_bytes(const model::ProductFactor& factor) {
 
 }  // namespace
 
-cpu::Factor read_factor(SourceWatch& watch, const model::ProductFactor& factor) {
+cpu::Factor FactorReader::read_steps(const model::ProductFactor& factor) {
+  const model::MatrixRecord& matrix = *factor.matrix;
+  expects(!matrix.transposed && factor.cols > 0 &&
+              factor.first_col + (factor.cols - 1) * factor.col_step < matrix.cols,
+          "stepped columns of a matrix as stored");
+  if (shared_ != factor.matrix) {
+    shared_.reset();
+    const auto input = make_streamed_input(watch_, matrix);
+    shared_values_.resize(static_cast<std::size_t>(matrix.rows * matrix.cols));
+    const std::int64_t step = std::max<std::int64_t>(1, kSlabValues / matrix.cols);
+    for (std::int64_t row = 0; row < matrix.rows; row += step) {
+      const std::int64_t count = std::min(step, matrix.rows - row);
+      decode::decode_matrix(input->row_slab(row, count), shared_values_.data() + row * matrix.cols,
+                            matrix.cols);
+    }
+    shared_ = factor.matrix;
+  }
+  cpu::Factor out{factor.left(), factor.right(), {}};
+  out.values.resize(static_cast<std::size_t>(elements(factor)));
+  for (std::int64_t i = 0; i < factor.rows; ++i) {
+    const float* const from =
+        shared_values_.data() + (factor.first_row + i) * matrix.cols + factor.first_col;
+    for (std::int64_t j = 0; j < factor.cols; ++j) {
+      const std::int64_t at = factor.turned ? j * out.cols + i : i * out.cols + j;
+      out.values[static_cast<std::size_t>(at)] = from[j * factor.col_step];
+    }
+  }
+  return out;
+}
+
+cpu::Factor FactorReader::read(const model::ProductFactor& factor) {
+  if (factor.col_step > 1) {
+    return read_steps(factor);
+  }
   const model::MatrixRecord& matrix = *factor.matrix;
   const StoredWindow window = stored_window(factor);
   cpu::Factor out{factor.left(), factor.right(), {}};
   out.values.resize(static_cast<std::size_t>(elements(factor)));
-  const auto input = make_streamed_input(watch, matrix);
+  const auto input = make_streamed_input(watch_, matrix);
   std::vector<float> values;
   if (window.cols == matrix.stored_cols()) {
     const std::int64_t step = std::max<std::int64_t>(1, kSlabValues / window.cols);
@@ -105,6 +139,7 @@ std::uint64_t product_bytes(const model::MatrixRecord& row) {
   std::uint64_t all = 0;
   std::uint64_t most = 0;
   std::uint64_t slab = 0;
+  std::uint64_t kept = 0;
   for (const model::ProductFactor& factor : row.product->factors) {
     all += elements(factor);
     most = std::max(most, elements(factor));
@@ -113,10 +148,14 @@ std::uint64_t product_bytes(const model::MatrixRecord& row) {
       companions += companion.part.bytes;
     }
     slab = std::max(slab, slab_bytes(factor) + companions);
+    if (factor.col_step > 1) {  // its whole matrix is kept
+      kept += sizeof(float) * static_cast<std::uint64_t>(factor.matrix->rows) *
+              static_cast<std::uint64_t>(factor.matrix->cols);
+    }
   }
   // All factors, the one at work thrice (as read, turned, reduced), and the core.
   const auto rank = static_cast<std::uint64_t>(row.product->rank());
-  return sizeof(double) * (all + 3 * most + 4 * rank * rank + 128 * rank) + slab;
+  return sizeof(double) * (all + 3 * most + 4 * rank * rank + 128 * rank) + slab + kept;
 }
 
 std::uint64_t product_read_bytes(const model::MatrixRecord& row) {
@@ -152,7 +191,7 @@ const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor
   if (!same_window(kept.source, factor)) {
     kept.source.matrix = nullptr;
     kept.reduced = {};
-    cpu::Factor read = read_factor(watch_, factor);
+    cpu::Factor read = reader_.read(factor);
     kept.reduced = left ? cpu::reduced_left(std::move(read)) : cpu::reduced_right(std::move(read));
     kept.source = factor;
   }
@@ -164,7 +203,7 @@ measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row) {
   const std::vector<model::ProductFactor>& factors = row.product->factors;
   std::vector<cpu::Factor> inner;
   for (std::size_t i = 1; i + 1 < factors.size(); ++i) {
-    inner.push_back(read_factor(watch_, factors[i]));
+    inner.push_back(reader_.read(factors[i]));
   }
   std::vector<const cpu::Factor*> chain = {&outer(left_, factors.front(), true)};
   for (const cpu::Factor& factor : inner) {

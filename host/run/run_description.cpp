@@ -28,6 +28,9 @@ std::string recipe_digest(const model::ModelIndex& index, bool heads) {
       text +=
           fmt::format(" {}#{} {}+{} {}+{} {}", factor.matrix->tensor, factor.matrix->slice,
                       factor.first_row, factor.rows, factor.first_col, factor.cols, factor.turned);
+      if (factor.col_step > 1) {
+        text += fmt::format(" step {}", factor.col_step);
+      }
     }
     text += '\n';
   }

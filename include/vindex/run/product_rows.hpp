@@ -9,6 +9,8 @@
 #include <vindex/run/source_watch.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace vindex::run {
 
@@ -23,15 +25,30 @@ double product_cost(const model::MatrixRecord& row);
 /// Of two factors, rows x rank and rank x cols.
 double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols);
 
-/// `factor` as it enters the product. Errors: those of reading.
-cpu::Factor read_factor(SourceWatch& watch, const model::ProductFactor& factor);
+/// Reads factors. Of a matrix whose columns several rows share step by step (experts of one pair)
+/// every decoded value is kept until another such matrix is read. Not thread-safe.
+class FactorReader {
+ public:
+  explicit FactorReader(SourceWatch& watch) : watch_(watch) {}
+  /// `factor` as it enters the product. Errors: those of reading.
+  cpu::Factor read(const model::ProductFactor& factor);
+
+ private:
+  cpu::Factor read_steps(const model::ProductFactor& factor);
+
+  SourceWatch& watch_;
+  std::shared_ptr<const model::MatrixRecord> shared_;
+  std::vector<float> shared_values_;
+};
 
 /// Measures rows one after another. An outer factor that the next row has too (the heads of a layer
 /// share theirs) is read and reduced once. The files behind a row are asked whether they are still
 /// those that were opened before it is returned. Not thread-safe: one for a worker.
 class ProductMeasurer {
  public:
-  explicit ProductMeasurer(const shard::ModelFiles& files) : watch_(files) {}
+  explicit ProductMeasurer(const shard::ModelFiles& files) : watch_(files), reader_(watch_) {}
+  ProductMeasurer(const ProductMeasurer&) = delete;
+  ProductMeasurer& operator=(const ProductMeasurer&) = delete;
   measure::MatrixReport measure(const model::MatrixRecord& row);
 
  private:
@@ -42,6 +59,7 @@ class ProductMeasurer {
   const cpu::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left);
 
   SourceWatch watch_;
+  FactorReader reader_;
   Kept left_, right_;
 };
 
