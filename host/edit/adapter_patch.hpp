@@ -6,6 +6,6 @@
 namespace vindex::edit {
 
 /// As read_patch() says of adapters.
-Patch read_adapter(const std::string& path, bool force);
+Patch read_adapter(const std::string& path, bool force, const PatchBase* base);
 
 }  // namespace vindex::edit

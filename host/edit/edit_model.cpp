@@ -1,4 +1,5 @@
 #include "edit_outputs.hpp"
+#include "experts.hpp"
 #include "npy_matrix.hpp"
 #include "targets.hpp"
 
@@ -15,6 +16,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <utility>
 
 namespace vindex::edit {
@@ -54,6 +57,7 @@ class Editing {
     require_outputs(settings_, files_);
     const bool wants_model = !settings_.output.empty() && !settings_.as_lora;
     find_targets_of(result);
+    require_adaptable(settings_, files_, index_, targets_);
     require_decodable(wants_model);
     if (settings_.verb == EditVerb::kDelete) {
       require_side(targets_, settings_);
@@ -102,9 +106,18 @@ class Editing {
       targets_ = find_targets(index_, settings_);
       return;
     }
-    patch_ = read_patch(settings_.patch, settings_.force);
+    const PatchBase base = {files_, index_};
+    patch_ = read_patch(settings_.patch, settings_.force, &base);
+    require_architecture();
     result.patch_kind = patch_.kind;
     result.warnings.insert(result.warnings.end(), patch_.warnings.begin(), patch_.warnings.end());
+    const Experts experts(index_);
+    std::vector<PatchEntry> fitted;
+    for (PatchEntry& entry : patch_.entries) {
+      std::vector<PatchEntry> parts = experts.fitted(std::move(entry));
+      std::move(parts.begin(), parts.end(), std::back_inserter(fitted));
+    }
+    patch_.entries = std::move(fitted);
     for (const PatchEntry& entry : patch_.entries) {
       const model::MatrixRecord& target = target_of(index_, entry, printable(settings_.patch));
       if (std::find(targets_.begin(), targets_.end(), &target) != targets_.end()) {
@@ -122,6 +135,21 @@ class Editing {
       }
       targets_.push_back(&target);
     }
+  }
+
+  /// llama.cpp loads no adapter of another architecture: names may be the same, layouts are not.
+  void require_architecture() const {
+    const std::optional<std::string>& wanted = patch_.architecture;
+    if (!wanted || files_.format != shard::ContainerFormat::kGguf ||
+        *wanted == index_.shape.architecture) {
+      return;
+    }
+    throw ConfigurationError(
+        "E-ADAPTER-ARCHITECTURE",
+        fmt::format("{}: the adapter is of {}, the model of {}: it is an adapter of another model",
+                    printable(settings_.patch),
+                    wanted->empty() ? "no architecture" : "architecture " + excerpt(*wanted),
+                    excerpt(index_.shape.architecture)));
   }
 
   void require_decodable(bool wants_model) {

@@ -1,5 +1,7 @@
 #include "edit_outputs.hpp"
 
+#include "experts.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
@@ -128,16 +130,35 @@ write::ModelEdit edit_of(const EditedModel& model) {
   return edit;
 }
 
+bool is_lone_expert(const model::MatrixRecord& matrix) {
+  return matrix.block == model::Block::kRoutedExpert && matrix.slice < 0;
+}
+
 std::vector<AdaptedMatrix> adapted(const EditedModel& model, const EditResult& result) {
+  const bool peft = model.files.format != shard::ContainerFormat::kGguf;
+  const bool mixture = model.index.shape.experts.value_or(0) > 0;
+  const Experts experts(model.index);
   std::vector<AdaptedMatrix> out;
   for (std::size_t i = 0; i < result.matrices.size(); ++i) {
     const model::MatrixRecord& target = *model.targets[i];
-    const bool mixture = model.index.shape.experts.value_or(0) > 0;
     const bool is_mlp = target.block == model::Block::kDenseMlp ||
                         target.block == model::Block::kSharedExpert ||
                         target.block == model::Block::kRouter;
-    out.push_back({&result.matrices[i].entry, target.block == model::Block::kEmbedding,
-                   target.transposed, stack_size(model.index, target), mixture && is_mlp});
+    AdaptedMatrix matrix;
+    matrix.entry = &result.matrices[i].entry;
+    matrix.embedding = target.block == model::Block::kEmbedding;
+    matrix.transposed = target.transposed;
+    matrix.slices = stack_size(model.index, target);
+    matrix.parameter = mixture && is_mlp;
+    if (peft && is_lone_expert(target)) {
+      PlaceInStack place = experts.place(target);
+      matrix.stack = std::move(place.parameter);
+      matrix.expert = target.expert;
+      matrix.slices = place.experts;
+      matrix.stack_rows = place.rows;
+      matrix.first_row = place.first_row;
+    }
+    out.push_back(std::move(matrix));
   }
   return out;
 }
@@ -201,6 +222,19 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
       refuse_kind(settings.save_patch, "a patch", "NAME.safetensors");
     }
     require_free_target(settings.save_patch, settings.replace, "--replace");
+  }
+}
+
+void require_adaptable(const EditSettings& settings, const shard::ModelFiles& files,
+                       const model::ModelIndex& index, const Records& targets) {
+  if (!settings.as_lora || files.format == shard::ContainerFormat::kGguf) {
+    return;
+  }
+  const Experts experts(index);
+  for (const model::MatrixRecord* target : targets) {
+    if (is_lone_expert(*target)) {
+      experts.place(*target);
+    }
   }
 }
 

@@ -24,6 +24,11 @@ bool names_a_file(const std::string& output);
 /// E-OUTPUT-KIND, E-USAGE; OutputError E-OUTPUT-SOURCE, E-OUTPUT-EXISTS, E-OUTPUT-NOT-EMPTY.
 void require_outputs(const EditSettings& settings, const shard::ModelFiles& files);
 
+/// Likewise: whether an adapter that is asked for can hold edits of `targets`. Errors: those of
+/// Experts::place().
+void require_adaptable(const EditSettings& settings, const shard::ModelFiles& files,
+                       const model::ModelIndex& index, const Records& targets);
+
 /// Writes them; the patch takes its name last, so that it never stands for a model that is not
 /// there. Sets `result.stopped` where a stop was asked for, then nothing appears.
 void write_outputs(const EditedModel& model, EditResult& result);

@@ -18,6 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Floats = std::vector<float>;
 constexpr std::string_view kWeight = ".weight";
+/// Of the PEFT whose layout is written: before it sides of stacks were taken the other way round.
+constexpr std::string_view kPeftVersion = "0.19.1";
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
@@ -31,6 +33,12 @@ Floats turned(const Floats& values, std::int64_t rows, std::int64_t cols) {
   return out;
 }
 
+/// An edit and where its matrix begins in its slice.
+struct Piece {
+  const LowRankEdit* edit = nullptr;
+  std::int64_t first_row = 0;
+};
+
 /// The matrices of one tensor: one, or slices of a stack.
 struct AdaptedTensor {
   std::string name;
@@ -40,23 +48,32 @@ struct AdaptedTensor {
   std::int64_t slices = -1;
   std::int64_t rows = 0, cols = 0;
   std::int64_t rank = 0;  ///< largest of the slices
-  std::map<std::int32_t, const LowRankEdit*> edits;
+  std::map<std::int32_t, std::vector<Piece>> edits;
+
+  const LowRankEdit& only() const { return *edits.begin()->second.front().edit; }
 };
 
 std::vector<AdaptedTensor> by_tensor(const std::vector<AdaptedMatrix>& matrices) {
   std::map<std::string, AdaptedTensor> found;
   for (const AdaptedMatrix& matrix : matrices) {
     const PatchEntry& entry = *matrix.entry;
-    AdaptedTensor& tensor = found[entry.tensor];
-    tensor.name = entry.tensor;
+    const bool gathered = !matrix.stack.empty();
+    const std::string& name = gathered ? matrix.stack : entry.tensor;
+    AdaptedTensor& tensor = found[name];
+    tensor.name = name;
     tensor.embedding = matrix.embedding;
     tensor.transposed = matrix.transposed;
-    tensor.parameter = matrix.parameter || matrix.slices >= 0 || !entry.tensor.ends_with(kWeight);
+    tensor.parameter = matrix.parameter || matrix.slices >= 0 || !name.ends_with(kWeight);
     tensor.slices = matrix.slices;
-    tensor.rows = entry.edit.rows;
+    tensor.rows = gathered ? matrix.stack_rows : entry.edit.rows;
     tensor.cols = entry.edit.cols;
-    tensor.rank = std::max(tensor.rank, entry.edit.rank);
-    tensor.edits.emplace(entry.slice, &entry.edit);
+    std::vector<Piece>& slice = tensor.edits[gathered ? matrix.expert : entry.slice];
+    slice.push_back({&entry.edit, matrix.first_row});
+    std::int64_t rank = 0;
+    for (const Piece& piece : slice) {
+      rank += piece.edit->rank;
+    }
+    tensor.rank = std::max(tensor.rank, rank);
   }
   std::vector<AdaptedTensor> out;
   for (auto& [name, tensor] : found) {
@@ -77,12 +94,17 @@ std::pair<Floats, Floats> stacked(const AdaptedTensor& tensor) {
   const std::int64_t slices = std::max<std::int64_t>(tensor.slices, 1);
   Floats a(as_size(slices * tensor.rank * tensor.cols));
   Floats b(as_size(slices * tensor.rows * tensor.rank));
-  for (const auto& [number, edit] : tensor.edits) {
+  for (const auto& [number, pieces] : tensor.edits) {
     const std::int64_t slice = std::max(number, 0);
-    std::copy(edit->a.begin(), edit->a.end(), a.begin() + slice * tensor.rank * tensor.cols);
-    for (std::int64_t row = 0; row < tensor.rows; ++row) {
-      std::copy_n(edit->b.begin() + row * edit->rank, edit->rank,
-                  b.begin() + (slice * tensor.rows + row) * tensor.rank);
+    std::int64_t first = 0;  // row of a, column of b
+    for (const auto& [edit, first_row] : pieces) {
+      std::copy(edit->a.begin(), edit->a.end(),
+                a.begin() + (slice * tensor.rank + first) * tensor.cols);
+      for (std::int64_t row = 0; row < edit->rows; ++row) {
+        std::copy_n(edit->b.begin() + row * edit->rank, edit->rank,
+                    b.begin() + (slice * tensor.rows + first_row + row) * tensor.rank + first);
+      }
+      first += edit->rank;
     }
   }
   return {std::move(a), std::move(b)};
@@ -115,7 +137,7 @@ void peft_parameter(const AdaptedTensor& tensor, const std::string& prefix,
 }
 
 void peft_module(const AdaptedTensor& tensor, const std::string& prefix, std::vector<Factor>& out) {
-  const LowRankEdit& edit = *tensor.edits.begin()->second;
+  const LowRankEdit& edit = tensor.only();
   if (tensor.embedding) {
     out.push_back({prefix + ".lora_embedding_A",
                    {edit.rank, edit.rows},
@@ -129,6 +151,37 @@ void peft_module(const AdaptedTensor& tensor, const std::string& prefix, std::ve
   out.push_back({prefix + ".lora_B.weight", {edit.rows, edit.rank}, edit.b});
 }
 
+/// The wrapper of this parameter lies within that of the other: PEFT wraps parameters in the order
+/// in which the module's class declares them, the last outermost.
+constexpr std::string_view kInner = "gate_up_proj";
+constexpr std::string_view kOuter = "down_proj";
+
+/// Modules of which two parameters are adapted. Errors: E-LORA-STACKS.
+std::set<std::string> nested_holders(const std::vector<AdaptedTensor>& tensors) {
+  std::map<std::string, std::set<std::string>> parameters;
+  std::set<std::string> nested;
+  for (const AdaptedTensor& tensor : tensors) {
+    if (tensor.parameter) {
+      const auto [path, parameter] = split_path(tensor.name);
+      parameters[path].insert(parameter);
+    }
+  }
+  for (const auto& [path, names] : parameters) {
+    if (names.size() < 2) {
+      continue;
+    }
+    if (names != std::set<std::string>{std::string(kInner), std::string(kOuter)}) {
+      throw ConfigurationError(
+          "E-LORA-STACKS",
+          fmt::format("{}: PEFT adapts several parameters of a module in the order of the model's "
+                      "class, which is not known for these; write one adapter for each",
+                      printable(path)));
+    }
+    nested.insert(path);
+  }
+  return nested;
+}
+
 }  // namespace
 
 void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMatrix>& matrices,
@@ -138,7 +191,7 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
   Json modules = Json::array();
   Json parameters = Json::array();
   Json ranks = Json::object();
-  std::set<std::string> holders;
+  const std::set<std::string> nested = nested_holders(tensors);
   std::int64_t most = 0;
   bool all_transposed = true;
   for (const AdaptedTensor& tensor : tensors) {
@@ -148,18 +201,14 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
     const bool module = !tensor.parameter;
     const auto [path, parameter] = split_path(tensor.name);
     const std::string target = module ? path : tensor.name;
-    const std::string prefix = "base_model.model." + path;
+    std::string prefix = "base_model.model." + path;
     if (module) {
       modules.push_back(path);
       peft_module(tensor, prefix, factors);
       all_transposed = all_transposed && tensor.transposed;
     } else {
-      if (!holders.insert(path).second) {
-        throw ConfigurationError(
-            "E-LORA-STACKS",
-            fmt::format("{}: PEFT adapts one parameter of a module in an order of its own; write "
-                        "one adapter for each",
-                        printable(path)));
+      if (nested.contains(path) && parameter == kInner) {
+        prefix += ".base_layer";
       }
       parameters.push_back(tensor.name);
       tensor.rank = most;
@@ -189,6 +238,7 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
                        {"lora_dropout", 0.0},
                        {"modules_to_save", nullptr},
                        {"peft_type", "LORA"},
+                       {"peft_version", kPeftVersion},
                        {"r", most},
                        {"rank_pattern", ranks},
                        {"alpha_pattern", ranks},
@@ -217,7 +267,7 @@ void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matr
       a.shape.insert(a.shape.begin(), tensor.slices);
       b.shape.insert(b.shape.begin(), tensor.slices);
     } else {
-      const LowRankEdit& edit = *tensor.edits.begin()->second;
+      const LowRankEdit& edit = tensor.only();
       a.values = edit.a;
       b.values = edit.b;
       if (tensor.name == "token_embd.weight") {

@@ -142,7 +142,7 @@ std::string PatchEntry::key() const {
   return slice < 0 ? tensor : fmt::format("{}#{}", tensor, slice);
 }
 
-Patch read_patch(const std::string& path, bool force) {
+Patch read_patch(const std::string& path, bool force, const PatchBase* base) {
   if (path.ends_with(".safetensors") && !is_folder(path)) {
     const auto source = shard::open_file_source(path);
     shard::read_safetensors_header(*source);  // refuses what is none
@@ -157,7 +157,7 @@ Patch read_patch(const std::string& path, bool force) {
           fmt::format("is of {}; this program reads {}", excerpt(std::string(format)), kFormat));
     }
   }
-  return read_adapter(path, force);
+  return read_adapter(path, force, base);
 }
 
 void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,

@@ -189,10 +189,10 @@ const model::MatrixRecord& target_of(const model::ModelIndex& index, const Patch
   Records found;
   for (const bool exact : {true, false}) {
     for (const model::MatrixRecord& matrix : index.matrices) {
-      const bool ends = matrix.tensor.ends_with("." + entry.tensor) ||
-                        entry.tensor.ends_with("." + matrix.tensor);
       if (matrix.table == model::ResultTable::kMatrix && matrix.slice == entry.slice &&
-          (exact ? matrix.tensor == entry.tensor : ends)) {
+          (exact ? matrix.tensor == entry.tensor
+                 : matrix.tensor.ends_with("." + entry.tensor) ||
+                       entry.tensor.ends_with("." + matrix.tensor))) {
         found.push_back(&matrix);
       }
     }
@@ -209,7 +209,9 @@ const model::MatrixRecord& target_of(const model::ModelIndex& index, const Patch
                       others.front()->slice < 0 ? "it is one matrix" : slices_text(others)));
     }
     throw FormatError("E-PATCH-TENSOR", patch,
-                      "is of another model: " + no_tensor_text(index, entry.tensor));
+                      found.empty() ? "is of another model: " + no_tensor_text(index, entry.tensor)
+                                    : fmt::format("more than one weight matrix is called `{}`",
+                                                  excerpt(entry.tensor)));
   }
   const model::MatrixRecord& matrix = *found.front();
   if (matrix.rows != entry.edit.rows || matrix.cols != entry.edit.cols) {

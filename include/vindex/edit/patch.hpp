@@ -12,13 +12,25 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/warning.hpp>
 #include <vindex/edit/low_rank_edit.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/shard/model_files.hpp>
 #include <vindex/write/output_folder.hpp>
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace vindex::edit {
+
+/// A parameter of PEFT's that is the stack of all experts of a layer.
+struct ParameterOfExperts {
+  std::int32_t layer = -1;
+  std::string role;
+  std::int64_t experts = 0;
+  std::optional<std::array<int, 3>> peft_version;  ///< that made it; empty: unknown
+};
 
 /// One matrix of a patch.
 struct PatchEntry {
@@ -26,6 +38,8 @@ struct PatchEntry {
   std::int32_t slice = -1;  ///< -1: the tensor is one matrix
   LowRankEdit edit;
   std::string before, after;  ///< hex digests; empty: unknown
+  /// Of an adapter of such a parameter; the model may hold its experts one by one.
+  std::optional<ParameterOfExperts> parameter;
 
   std::string key() const;  ///< NAME or NAME#I
 };
@@ -35,14 +49,24 @@ struct Patch {
   bool knows_base = false;  ///< of a kind that says which weights it was made from
   std::vector<PatchEntry> entries;
   std::vector<Warning> warnings;
+  /// general.architecture of a GGUF adapter, empty where it has none; nothing for any other file.
+  std::optional<std::string> architecture;
+};
+
+/// The model that a patch is for.
+struct PatchBase {
+  const shard::ModelFiles& files;
+  const model::ModelIndex& index;
 };
 
 /// Reads a patch or an adapter: a file, or the folder of one. An adapter's scale (alpha / r,
-/// rslora, patterns; model/index_model) is in the factors. Errors: FormatError E-PATCH-* (65) for
-/// what is neither; ConfigurationError (78) E-ADAPTER-DORA for magnitudes, which are no sum,
-/// E-ADAPTER-PAIR for factors that cannot be read, E-ADAPTER-REST where the adapter also replaces
-/// whole tensors or biases, unless `force`; those of open_model() and index_model().
-Patch read_patch(const std::string& path, bool force);
+/// rslora, patterns; model/index_model) is in the factors. Whole tensors beside the factors that
+/// hold what `base` holds already (PEFT saves embeddings that it adapts) are left out. Errors:
+/// FormatError E-PATCH-* (65) for what is neither; ConfigurationError (78) E-ADAPTER-DORA for
+/// magnitudes, which are no sum, E-ADAPTER-VARIANT for what else is none, E-ADAPTER-PAIR for
+/// factors that cannot be read, E-ADAPTER-REST where the adapter also replaces whole tensors or
+/// biases, unless `force`; those of open_model() and index_model().
+Patch read_patch(const std::string& path, bool force, const PatchBase* base = nullptr);
 
 /// Writes a patch to `file`, which is flushed and keeps its temporary name. Errors: those of
 /// SafetensorsWriter and AtomicFile.
@@ -58,13 +82,19 @@ struct AdaptedMatrix {
   /// PEFT adapts the parameter rather than the module: in models with experts it takes modules
   /// called gate, up_proj, down_proj, ... for those of experts, wherever they are.
   bool parameter = false;
+  /// Of an expert that is stored alone: the stack that transformers makes of all (empty: none), how
+  /// many rows its slices have, and where this matrix begins in slice `expert`.
+  std::string stack = {};
+  std::int32_t expert = -1;
+  std::int64_t stack_rows = 0, first_row = 0;
 };
 
 /// Writes adapter_config.json and adapter_model.safetensors, float32: modules by their whole paths,
 /// alpha = r everywhere, so that what PEFT merges is b a. Stacks are `target_parameters`, slices
-/// that are not edited zero, and factors of parameters are filled up with zeros to one rank.
-/// Errors: ConfigurationError E-LORA-STACKS (78) for two stacks of one module, whose wrappers PEFT
-/// nests; those of OutputFolder. `folder` is not published.
+/// that are not edited zero, and factors of parameters are filled up with zeros to one rank; of two
+/// stacks of a module the wrapper of gate_up_proj is within that of down_proj. Errors:
+/// ConfigurationError E-LORA-STACKS (78) for other stacks of one module, whose order PEFT takes
+/// from the model's class; those of OutputFolder. `folder` is not published.
 void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMatrix>& matrices,
                         const std::string& base_model);
 
