@@ -12,8 +12,11 @@
 namespace vindex::model {
 namespace {
 
-// A list of more is no adapter's; every pair is held against all of them.
-constexpr std::size_t kMostTargets = 4096;
+// Paths of more or longer parts are no model's.
+constexpr std::size_t kMostTargets = 65'536;
+constexpr std::size_t kLongestTarget = 512;
+constexpr std::size_t kMostParts = 64;
+constexpr std::size_t kMostOfOne = 16;  ///< parameters of a module
 
 /// The order in which classes of experts declare their parameters.
 constexpr std::array<std::string_view, 4> kDeclared = {"gate_up_proj", "gate_proj", "up_proj",
@@ -24,9 +27,19 @@ std::size_t declared_at(const std::string& leaf) {
                                   kDeclared.begin());
 }
 
-bool is_path_end(const std::string& path, const std::string& end) {
-  return path == end || (path.size() > end.size() && path.ends_with(end) &&
-                         path[path.size() - end.size() - 1] == '.');
+/// Calls `use` for `path` and every end of it that follows a dot, the shortest first.
+template <typename Use>
+void each_end(const std::string& path, Use use) {
+  std::size_t begin = path.size();
+  for (std::size_t part = 0; part < kMostParts && begin > 0; ++part) {
+    const std::size_t dot = path.rfind('.', begin - 1);
+    const std::size_t first = dot == std::string::npos ? 0 : dot + 1;
+    if (path.size() - first > kLongestTarget) {
+      return;
+    }
+    use(path.substr(first));
+    begin = dot == std::string::npos ? 0 : dot;
+  }
 }
 
 }  // namespace
@@ -40,46 +53,69 @@ ParameterTargets::ParameterTargets(const JsonValue& config) {
   bool texts = list != nullptr && list->size() <= kMostTargets;
   for (std::size_t i = 0; texts && i < list->size(); ++i) {
     const std::string* text = (*list)[i].as_string();
-    texts = text != nullptr && !text->empty();
+    texts = text != nullptr && !text->empty() && text->size() <= kLongestTarget;
     if (texts) {
-      targets_.push_back(*text);
+      const std::size_t dot = text->rfind('.');
+      const bool alone = dot == std::string::npos;
+      parameters_[alone ? std::string() : text->substr(0, dot)].push_back(
+          alone ? *text : text->substr(dot + 1));
     }
   }
   if (!texts) {
     throw ConfigurationError(
         "E-LORA-CONFIG",
-        fmt::format("adapter_config.json: target_parameters is no list of names (at most {})",
-                    kMostTargets));
+        fmt::format("adapter_config.json: target_parameters is no list of at most {} names of at "
+                    "most {} bytes",
+                    kMostTargets, kLongestTarget));
+  }
+  for (auto& [path, names] : parameters_) {
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    if (names.size() > kMostOfOne) {
+      throw ConfigurationError(
+          "E-LORA-CONFIG",
+          fmt::format("adapter_config.json: target_parameters names more than {} parameters of one "
+                      "module",
+                      kMostOfOne));
+    }
   }
   const JsonValue* modules = config.find("target_modules");
   const JsonValue::Array* names = modules == nullptr ? nullptr : modules->as_array();
   for (std::size_t i = 0; names != nullptr && i < std::min(names->size(), kMostTargets); ++i) {
-    if (const std::string* text = (*names)[i].as_string()) {
-      modules_.push_back(*text);
+    const std::string* text = (*names)[i].as_string();
+    if (text != nullptr && text->size() <= kLongestTarget) {
+      modules_.insert(*text);
     }
   }
 }
 
 bool ParameterTargets::targets_module(const std::string& module) const {
-  return std::any_of(modules_.begin(), modules_.end(),
-                     [&](const std::string& name) { return is_path_end(module, name); });
+  bool found = false;
+  each_end(module, [&](const std::string& end) { found = found || modules_.contains(end); });
+  return found;
 }
 
 ParameterTargets::Wrapped ParameterTargets::of(const std::string& module,
                                                std::size_t wrappers) const {
   Wrapped out;
-  std::vector<std::string>& found = out.parameters;
-  bool named = false;
-  for (const std::string& target : targets_) {
-    const std::size_t dot = target.rfind('.');
-    const std::string leaf = dot == std::string::npos ? target : target.substr(dot + 1);
-    const bool holds = dot != std::string::npos && is_path_end(module, target.substr(0, dot));
-    named = named || holds;
-    if ((holds || dot == std::string::npos) &&
-        std::find(found.begin(), found.end(), leaf) == found.end()) {
-      found.push_back(leaf);
+  if (parameters_.empty()) {
+    if (wrappers > 1) {
+      out.unknown = "one of several pairs of a module without target_parameters";
     }
+    return out;
   }
+  std::vector<std::string>& found = out.parameters;
+  const auto add = [&](const std::string& path) {
+    const auto known = parameters_.find(path);
+    if (known != parameters_.end()) {
+      found.insert(found.end(), known->second.begin(), known->second.end());
+    }
+  };
+  each_end(module, add);
+  const bool named = !found.empty();
+  add("");
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   if (!named && wrappers == 1 && targets_module(module)) {
     found.clear();
   }

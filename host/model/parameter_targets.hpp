@@ -9,6 +9,8 @@
 #include <vindex/core/json.hpp>
 
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace vindex::model {
@@ -20,9 +22,7 @@ class ParameterTargets {
   /// of texts.
   explicit ParameterTargets(const JsonValue& config);
 
-  bool empty() const { return targets_.empty(); }
-
-  /// What is known of `module`.
+    /// What is known of `module`.
   struct Wrapped {
     std::vector<std::string> parameters;  ///< outermost first; empty: the module is adapted
     bool certain = true;                  ///< false: a target without a module may be of any
@@ -34,7 +34,9 @@ class ParameterTargets {
  private:
   bool targets_module(const std::string& module) const;
 
-  std::vector<std::string> targets_, modules_;
+  /// Names of parameters by the module's path, or its end; "" for targets without one.
+  std::unordered_map<std::string, std::vector<std::string>> parameters_;
+  std::unordered_set<std::string> modules_;
 };
 
 }  // namespace vindex::model

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -181,17 +182,132 @@ TEST(Adapter, WhatIsMoreThanFactorsIsRefused) {
   }
 }
 
-TEST(Adapter, TwoStacksOfOneModuleAreRefused) {
+TEST(Adapter, StacksOfOneModuleLieInEachOther) {
   const TemporaryFolder scratch;
   const std::vector<PatchEntry> entries = {
       entry_of("model.layers.0.mlp.experts.down_proj", 0, 4, 6, 1, 1),
-      entry_of("model.layers.0.mlp.experts.gate_up_proj", 0, 12, 4, 1, 3)};
-  write::OutputFolder folder(scratch / "lora");
+      entry_of("model.layers.0.mlp.experts.gate_up_proj", 1, 12, 4, 2, 3)};
+  {
+    write::OutputFolder folder(scratch / "lora");
+    write_peft_adapter(folder, {{&entries[0], false, true, 2}, {&entries[1], false, true, 2}},
+                       "base");
+    folder.publish();
+  }
+  const Patch patch = read_patch(scratch / "lora", false);
+  ASSERT_EQ(patch.entries.size(), 4U);
+  for (const PatchEntry& wanted : entries) {
+    const PatchEntry& got = entry_called(patch, wanted.key());
+    expect_same(got.edit, wanted.edit);
+    ASSERT_TRUE(got.parameter);
+    EXPECT_EQ(got.parameter->experts, 2);
+    EXPECT_EQ(got.parameter->peft_version, (std::array{0, 19, 1}));
+  }
+  const PatchEntry other = entry_of("model.layers.0.mlp.experts.x", 0, 12, 4, 1, 3);
+  write::OutputFolder folder(scratch / "other");
   EXPECT_EQ(error_of([&] {
-              write_peft_adapter(
-                  folder, {{&entries[0], false, true, 2}, {&entries[1], false, true, 2}}, "base");
+              write_peft_adapter(folder, {{&entries[0], false, true, 2}, {&other, false, true, 2}},
+                                 "base");
             }),
             "E-LORA-STACKS");
+}
+
+// Gate and up of one expert share its slice of the stack, each with a rank of its own.
+TEST(Adapter, ExpertsThatAreStoredAloneAreWrittenAsTheirStack) {
+  const TemporaryFolder scratch;
+  const std::vector<PatchEntry> entries = {entry_of("experts.1.gate_proj.weight", -1, 5, 4, 1, 1),
+                                           entry_of("experts.1.up_proj.weight", -1, 5, 4, 2, 3)};
+  const std::string stack = "model.layers.0.mlp.experts.gate_up_proj";
+  std::vector<AdaptedMatrix> matrices(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    matrices[i].entry = &entries[i];
+    matrices[i].slices = 3;
+    matrices[i].stack = stack;
+    matrices[i].expert = 1;
+    matrices[i].stack_rows = 10;
+    matrices[i].first_row = i == 0 ? 0 : 5;
+  }
+  write::OutputFolder folder(scratch / "lora");
+  write_peft_adapter(folder, matrices, "base");
+  folder.publish();
+  const Patch patch = read_patch(scratch / "lora", false);
+  ASSERT_EQ(patch.entries.size(), 3U);
+  const std::vector<double> got = product(entry_called(patch, stack + "#1").edit);
+  std::vector<double> wanted = product(entries[0].edit);
+  const std::vector<double> lower = product(entries[1].edit);
+  wanted.insert(wanted.end(), lower.begin(), lower.end());
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], wanted[i], 1e-6) << i;
+  }
+  EXPECT_EQ(spectrum_of(entry_called(patch, stack + "#0").edit).norm, 0.0);
+}
+
+/// A base of these tensors, and the adapter at `patch` read for it.
+Patch read_for(const TemporaryFolder& scratch, const std::vector<FloatTensor>& tensors,
+               const std::string& config, const std::string& patch) {
+  scratch.write("base/config.json", config);
+  testing::write_safetensors(scratch / "base/model.safetensors", tensors);
+  const shard::ModelFiles files = shard::open_model(scratch / "base");
+  const model::ModelIndex index = model::index_model(files);
+  const PatchBase base = {files, index};
+  return read_patch(patch, false, &base);
+}
+
+TEST(Adapter, CopiesOfTheBaseAreLeftOut) {
+  const std::string config = R"({"peft_type":"LORA","r":2,"lora_alpha":2})";
+  const FloatTensor embedding = noise_tensor("model.embed_tokens.weight", {9, 6}, 4);
+  const FloatTensor output = noise_tensor("lm_head.weight", {9, 6}, 5);
+  const auto copy = [](const char* name, const FloatTensor& of) {
+    return FloatTensor{std::string("base_model.model.") + name, of.shape, of.values};
+  };
+  const std::string llama = R"({"model_type":"llama"})";
+  const auto read = [&](const std::vector<FloatTensor>& base, const FloatTensor& held) {
+    const TemporaryFolder scratch;
+    return error_of([&] {
+      const Patch patch = read_for(scratch, base, llama, peft_folder(scratch, config, {held}));
+      EXPECT_EQ(patch.entries.size(), 1U);
+      EXPECT_TRUE(patch.warnings.empty());
+    });
+  };
+  EXPECT_EQ(read({embedding, output}, copy("lm_head.base_layer.weight", output)), "none");
+  EXPECT_EQ(read({embedding, output}, copy("lm_head.weight", output)), "none");
+  EXPECT_EQ(read({embedding, output}, copy("model.embed_tokens.base_layer.weight", embedding)),
+            "none");
+  EXPECT_EQ(read({embedding}, copy("lm_head.base_layer.weight", embedding)), "none");  // tied
+  EXPECT_EQ(read({embedding, output}, copy("lm_head.weight", embedding)), "E-ADAPTER-REST");
+  EXPECT_EQ(read({embedding}, copy("lm_head.weight", output)), "E-ADAPTER-REST");
+  EXPECT_EQ(read({embedding, output}, copy("model.norm.weight", output)), "E-ADAPTER-REST");
+  FloatTensor taller = output;
+  taller.shape = {6, 9};
+  EXPECT_EQ(read({embedding, output}, copy("lm_head.weight", taller)), "E-ADAPTER-REST");
+  FloatTensor other = output;
+  other.values.back() += 1e-3F;
+  EXPECT_EQ(read({embedding, output}, copy("lm_head.weight", other)), "E-ADAPTER-REST");
+}
+
+TEST(Adapter, WhatIsNoSumIsRefused) {
+  const std::string head = R"({"peft_type":"LORA","r":2,"lora_alpha":2,)";
+  const std::map<std::string, std::string> refused = {
+      {R"("init_lora_weights":"pissa"})", "E-ADAPTER-VARIANT"},
+      {R"("init_lora_weights":"pissa_niter_4"})", "E-ADAPTER-VARIANT"},
+      {R"("init_lora_weights":"olora"})", "E-ADAPTER-VARIANT"},
+      {R"("init_lora_weights":"corda"})", "E-ADAPTER-VARIANT"},
+      {R"("init_lora_weights":"loftq"})", "E-ADAPTER-VARIANT"},
+      {R"("alora_invocation_tokens":[1,2]})", "E-ADAPTER-VARIANT"},
+      {R"("layer_replication":[[0,4],[2,5]]})", "E-ADAPTER-VARIANT"},
+      {R"("arrow_config":{"top_k":2}})", "E-ADAPTER-VARIANT"},
+      {R"("use_qalora":true})", "E-ADAPTER-PAIR"},
+      {R"("use_dora":1})", "E-LORA-CONFIG"},
+      {R"("use_rslora":1})", "E-LORA-CONFIG"},
+      {R"("use_rslora":"true"})", "E-LORA-CONFIG"}};
+  for (const auto& [text, id] : refused) {
+    const TemporaryFolder scratch;
+    const std::string folder = peft_folder(scratch, head + text);
+    EXPECT_EQ(error_of([&] { read_patch(folder, true); }), id) << text;
+  }
+  const TemporaryFolder scratch;
+  const std::string folder = peft_folder(scratch, "[]");
+  EXPECT_EQ(error_of([&] { read_patch(folder, true); }), "E-LORA-CONFIG");
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(AdapterProductsTest, WithoutAlphaPeftsOwnDefaultIsTold) {
   EXPECT_EQ(product_of(index, "model.layers.3.self_attn.q_proj.weight", -1).product->scale, 1.0);
   ModelFixture text = peft();
   adapter_config(text, {member("lora_alpha", std::string("8"))});
-  EXPECT_EQ(refusal(text, {.lora = true}), "E-LORA-ALPHA");
+  EXPECT_EQ(refusal(text, {.lora = true}), "E-LORA-CONFIG");
 }
 
 // What cannot be read may be the pattern of any pair: no row gets a number that may be wrong.
@@ -185,18 +185,6 @@ TEST(AdapterProductsTest, BiasesAreNoFactors) {
   fixture.bf16("base_model.model.model.layers.3.self_attn.q_proj.lora_B.default.bias", {24});
   fixture.bf16("base_model.model.model.layers.3.self_attn.q_proj.lora_B.bias", {24});
   EXPECT_EQ(fixture.index({.lora = true}).matrices.size(), rows);
-}
-
-TEST(AdapterProductsTest, TargetedParametersShareTheirPair) {
-  ModelFixture fixture = peft();
-  JsonValue::Array names;
-  names.emplace_back(JsonValue::Storage(std::string("mlp.experts.up_proj")));
-  adapter_config(fixture, {member("lora_alpha", 4.0), member("r", std::uint64_t{4}),
-                           member("target_parameters", std::move(names))});
-  const ModelIndex index = fixture.index({.lora = true});
-  EXPECT_EQ(product_of(index, "model.layers.3.self_attn.q_proj.weight", -1).unsupported, "");
-  EXPECT_EQ(product_of(index, "model.layers.3.mlp.experts.5.up_proj.weight", -1).unsupported,
-            "target_parameters: experts share this pair of rank 2 of 4");
 }
 
 // 8 MB of factors would become a million rows of two gigabytes.

@@ -48,7 +48,7 @@ class ProductRowsTest : public ::testing::Test {
                  std::int64_t j) {
     const model::MatrixRecord& matrix = *factor.matrix;
     const std::int64_t row = factor.first_row + (factor.turned ? j : i);
-    const std::int64_t col = factor.first_col + (factor.turned ? i : j);
+    const std::int64_t col = factor.first_col + factor.col_step * (factor.turned ? i : j);
     const std::int64_t at = matrix.transposed ? col * matrix.rows + row : row * matrix.cols + col;
     return decoded(model, matrix)[static_cast<std::size_t>(at)];
   }
@@ -213,6 +213,30 @@ TEST_F(ProductRowsTest, LoraPairsOfBothContainers) {
     spectra.push_back(ProductMeasurer(files).measure(index.matrices.back()).sigma);
   }
   EXPECT_EQ(spectra[0], spectra[1]);
+}
+
+// The columns of every expert's B are spread over those of all.
+TEST_F(ProductRowsTest, ExpertsOfOnePair) {
+  const std::string prefix = "base_model.model.model.layers.0.mlp.experts.";
+  std::filesystem::create_directory(file("experts"));
+  write_safetensors(file("experts/adapter_model.safetensors"),
+                    {noise_tensor(prefix + "lora_A.weight", {15, 11}, 1),
+                     noise_tensor(prefix + "lora_B.weight", {9, 15}, 2)});
+  write_text(file("experts/adapter_config.json"),
+             R"({"r":3,"lora_alpha":12,"target_parameters":["mlp.experts.down_proj"]})");
+  EXPECT_EQ(compare(file("experts"), {.lora = true}), 5U);
+
+  // All of B is held, however little of it a row is made of.
+  const shard::ModelFiles files = shard::open_model(file("experts"));
+  const model::ModelIndex index = model::index_model(files, {.lora = true});
+  const model::MatrixRecord& row = index.matrices.back();
+  ASSERT_EQ(row.slice, 4);
+  model::Product plain = *row.product;
+  plain.factors[0].col_step = 1;
+  plain.factors[0].first_col = 0;
+  model::MatrixRecord narrow = row;
+  narrow.product = std::make_shared<const model::Product>(std::move(plain));
+  EXPECT_EQ(product_bytes(row), product_bytes(narrow) + sizeof(float) * 9 * 15);
 }
 
 // The same weights in two containers: one kv_b for all heads, or a stack for keys and for values.

@@ -1,0 +1,285 @@
+"""Holds what `vindex` reads and writes of LoRA adapters against PEFT itself: experts of a mixture, copies of the base, ways to begin.
+
+Usage: adapters_with_peft.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package or the data is missing."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+try:
+    import numpy as np
+    import peft
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+VINDEX, DATA, FOLDER = sys.argv[1:4]
+MODEL = os.path.join(DATA, "moe")
+EXPERTS = 8
+FAILURES = []
+
+
+def check(what, condition, detail=""):
+    print("ok" if condition else "FAILED", what, detail)
+    if not condition:
+        FAILURES.append(what)
+
+
+def path(*names):
+    return os.path.join(FOLDER, *names)
+
+
+def vindex(*arguments):
+    done = subprocess.run([VINDEX, *map(str, arguments)], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def apply(model, adapter, out):
+    code, text = vindex("edit", "apply", model, "--patch", adapter, "-o", path(out), "--quiet")
+    check(f"apply {os.path.basename(adapter)} to {os.path.basename(model)}", code == 0, text)
+    return weights(path(out))
+
+
+def refused(what, code, identity, model, adapter):
+    got, text = vindex("edit", "apply", model, "--patch", adapter, "-o", path("refused"), "--quiet")
+    check(what, got == code and identity in text and not os.path.exists(path("refused")), f"{got} {text}")
+
+
+def weights(folder):
+    out = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".safetensors"):
+            out.update(load_file(os.path.join(folder, name)))
+    return out
+
+
+def load(folder):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def change_config(folder, **members):
+    file = os.path.join(folder, "adapter_config.json")
+    config = json.load(open(file))
+    config.update(members)
+    json.dump(config, open(file, "w"))
+
+
+def drawn(name, base, **settings):
+    """An adapter as PEFT saves it after training (here: drawn), and the weights that PEFT merges."""
+    settings = {"r": 2, "lora_alpha": 6, "init_lora_weights": False, **settings}
+    model = peft.get_peft_model(load(base), peft.LoraConfig(**settings))
+    model.save_pretrained(path(name))
+    return model.merge_and_unload().state_dict()
+
+
+def near(what, got, wanted, before, most):
+    """The distance of two edits as a share of the edit."""
+    error = ((got.double() - wanted.double()).norm() / (wanted.double() - before.double()).norm()).item()
+    check(what, error < most, f"{error:.1e}")
+
+
+def expert_parts(tensors, layer):
+    """gate_up_proj and down_proj of a layer whose experts are stored one by one."""
+    name = f"model.layers.{layer}.mlp.experts"
+    parts = {role: torch.stack([tensors[f"{name}.{e}.{role}.weight"].float() for e in range(EXPERTS)]) for role in ("gate_proj", "up_proj", "down_proj")}
+    return {"gate_up_proj": torch.cat([parts["gate_proj"], parts["up_proj"]], dim=1), "down_proj": parts["down_proj"]}
+
+
+def fused_checkpoint():
+    """The same mixture with the experts of a layer in one tensor, float32."""
+    os.makedirs(path("fused"))
+    shutil.copy(os.path.join(MODEL, "config.json"), path("fused", "config.json"))
+    save_file({name: tensor.contiguous() for name, tensor in load(MODEL).state_dict().items()}, path("fused", "model.safetensors"))
+
+
+def experts():
+    own, fused = weights(MODEL), weights(path("fused"))
+    cases = {
+        "down": {"target_modules": [], "target_parameters": ["mlp.experts.down_proj"]},
+        "both": {"target_modules": ["o_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"], "use_rslora": True},
+        "patterns": {"target_modules": [], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"], "rank_pattern": {"experts.down_proj": 3},
+                     "alpha_pattern": {r"layers\.[12]\.mlp\.experts\.gate_up_proj": 10}},
+        # What PEFT makes of names of transformers 4: targets without a module.
+        "bare": {"target_modules": ["gate_proj", "up_proj", "down_proj", "q_b_proj"]},
+    }
+    for name, settings in cases.items():
+        merged = drawn(name, MODEL, **settings)
+        in_one, alone = apply(path("fused"), path(name), name + "_in_fused"), apply(MODEL, path(name), name + "_in_own")
+        changed = [tensor for tensor in merged if not torch.equal(merged[tensor], fused[tensor])]
+        check(name + ": changed", changed == [t for t in merged if not torch.equal(in_one[t], fused[t])] and len(changed) > 2, str(len(changed)))
+        for tensor in changed:
+            near(f"{name}: {tensor}", in_one[tensor], merged[tensor], fused[tensor], 1e-5)
+        for layer in (1, 2, 3):
+            before, after = expert_parts(own, layer), expert_parts(alone, layer)
+            for role in before:
+                tensor = f"model.layers.{layer}.mlp.experts.{role}"
+                if tensor in changed:  # stored in BF16: rounding is a few per cent of such an edit
+                    near(f"{name}: {tensor}, one by one", after[role], merged[tensor], before[role], 0.1)
+                else:
+                    check(f"{name}: {tensor} stays", torch.equal(before[role], after[role]))
+        spectra(name, {tensor: (merged[tensor] - fused[tensor]).double() for tensor in changed if merged[tensor].dim() == 3})
+
+
+def spectra(name, changes):
+    """A row of /product/ for every expert."""
+    code, text = vindex("measure", path(name), "--lora", "-o", path(name + ".h5"), "--progress", "none")
+    check(name + ": measured", code == 0, text)
+    vindex("export", path(name + ".h5"), "--format", "csv", "--table", "product", "-o", path(name + ".csv"))
+    rows = {(row["tensor"], int(row["slice"])): row for row in csv.DictReader(open(path(name + ".csv")))}
+    for tensor, change in changes.items():
+        wanted = torch.linalg.svdvals(change)[:, 0]
+        got = torch.tensor([float(rows[(tensor, e)]["spectral_norm"]) for e in range(len(change))])
+        check(f"{name}: spectra of {tensor}", torch.allclose(got.double(), wanted, rtol=1e-5), f"{(got - wanted).abs().max():.1e}")
+
+
+def transposed_stack():
+    """gpt-oss stores experts in x out, and says so."""
+    config = transformers.GptOssConfig(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                                       num_local_experts=4, num_experts_per_tok=2, vocab_size=64, layer_types=["full_attention"] * 2)
+    transformers.GptOssForCausalLM(config).save_pretrained(path("oss"))
+    before = weights(path("oss"))
+    merged = drawn("oss_lora", path("oss"), target_modules=[], target_parameters=["experts.gate_up_proj", "experts.down_proj"])
+    after = apply(path("oss"), path("oss_lora"), "oss_applied")
+    for role in ("gate_up_proj", "down_proj"):  # down_proj is square
+        name = f"model.layers.1.mlp.experts.{role}"
+        near("gpt-oss " + role, after[name], merged[name], before[name], 1e-5)
+
+
+def older_versions():
+    """PEFT before 0.19 took the first side of a stack for the inputs: the same numbers, turned."""
+    name = "model.layers.1.mlp.experts.down_proj"
+    before = weights(path("fused"))[name]
+    now = weights(path("down_in_fused"))[name] - before
+    shutil.copytree(path("down"), path("down_018"))
+    change_config(path("down_018"), peft_version="0.18.1")
+    then = apply(path("fused"), path("down_018"), "down_018_in_fused")[name] - before
+    check("PEFT 0.18 is turned", torch.allclose(then, now.transpose(1, 2), atol=1e-6) and not torch.allclose(then, now, atol=1e-3))
+    change_config(path("down_018"), peft_version=None)
+    refused("square stacks of an unknown PEFT", 78, "peft_version", path("fused"), path("down_018"))
+
+
+def adapters_of_ours():
+    """PEFT merges what `--as lora` writes of experts, stored one by one or not."""
+    np.save(path("v.npy"), np.random.default_rng(5).standard_normal(256))
+    regex = r"model\.layers\.1\.mlp\.experts\.3\.(gate_proj|up_proj|down_proj)\.weight|model\.layers\.2\.mlp\.experts\.0\.up_proj\.weight"
+    common = ["edit", "delete", MODEL, "--tensors", regex, "--direction", path("v.npy"), "--quiet"]
+    for more in (["-o", path("ours")], ["--as", "lora", "-o", path("ours_lora")]):
+        check("one expert " + more[0], vindex(*common, *more)[0] == 0)
+    merged = peft.PeftModel.from_pretrained(load(MODEL), path("ours_lora")).merge_and_unload().state_dict()
+    fused, own = weights(path("fused")), weights(path("ours"))
+    for layer, role, expert in ((1, "gate_up_proj", 3), (1, "down_proj", 3), (2, "gate_up_proj", 0)):
+        name = f"model.layers.{layer}.mlp.experts.{role}"
+        near(f"one expert: {name}", expert_parts(own, layer)[role], merged[name], fused[name], 0.1)
+        others = [e for e in range(EXPERTS) if e != expert]
+        check(f"one expert: others of {name}", torch.equal(merged[name][others], fused[name][others]))
+    check("one expert: nothing else", sum(not torch.equal(merged[n], fused[n]) for n in fused) == 3)
+    again = apply(MODEL, path("ours_lora"), "ours_again")
+    check("our own adapter is our edit", all(torch.equal(own[n], again[n]) for n in own))
+    # A single expert of one role, which PEFT refused once.
+    one = ["edit", "delete", MODEL, "--tensor", "model.layers.1.mlp.experts.5.down_proj.weight", "--direction", path("v.npy"), "--quiet"]
+    check("one matrix", vindex(*one, "--as", "lora", "-o", path("one_lora"))[0] == 0)
+    merged = peft.PeftModel.from_pretrained(load(MODEL), path("one_lora")).merge_and_unload().state_dict()
+    changed = [n for n in fused if not torch.equal(merged[n], fused[n])]
+    check("one matrix: loaded", changed == ["model.layers.1.mlp.experts.down_proj"], str(changed))
+
+
+def copies():
+    before, fused = weights(MODEL), weights(path("fused"))
+    for name, settings in {"embeddings": {"target_modules": ["embed_tokens", "lm_head", "o_proj"]}, "saved": {"target_modules": ["o_proj"], "modules_to_save": ["lm_head"]}}.items():
+        merged = drawn(name, MODEL, **settings)
+        after = apply(MODEL, path(name), name + "_applied")
+        file = path(name, "adapter_model.safetensors")
+        tensors = load_file(file)
+        held = [tensor for tensor in tensors if ".lora_" not in tensor]
+        check(name + ": PEFT saves copies", len(held) == (2 if name == "embeddings" else 1), str(held))
+        for tensor in ("model.embed_tokens.weight", "lm_head.weight", "model.layers.2.self_attn.o_proj.weight"):
+            if torch.equal(merged[tensor], fused[tensor]):
+                check(f"{name}: {tensor} stays", torch.equal(before[tensor], after[tensor]))
+            else:
+                near(f"{name}: {tensor}", after[tensor].float(), merged[tensor], fused[tensor], 0.1)
+        for tensor in held:
+            other = {**tensors, tensor: tensors[tensor].clone()}
+            other[tensor][-1, -1] += 2.0**-12
+            save_file(other, file)
+            refused(f"{name}: another {tensor}", 78, tensor, MODEL, path(name))
+
+
+def beginnings():
+    """Ways to begin that take their factors out of the base, when an adapter is loaded as well."""
+    name, module = "model.layers.1.self_attn.o_proj.weight", "base_model.model.model.layers.1.self_attn.o_proj.base_layer.weight"
+    base = weights(path("fused"))[name]
+    for init in ("pissa", "pissa_niter_4", "olora", "gaussian", "orthogonal", "mica"):
+        drawn("begun_" + init, path("fused"), target_modules=["o_proj"], init_lora_weights=init)
+        tensors = load_file(path("begun_" + init, "adapter_model.safetensors"))
+        torch.manual_seed(1)
+        trained = {key: tensor + 0.01 * torch.randn(tensor.shape) for key, tensor in tensors.items()}
+        save_file(trained, path("begun_" + init, "adapter_model.safetensors"))
+        loaded = peft.PeftModel.from_pretrained(load(path("fused")), path("begun_" + init))
+        kept = torch.equal(loaded.state_dict()[module], base)
+        if kept:
+            merged = loaded.merge_and_unload().state_dict()[name]
+            near(init + " is a plain LoRA", apply(path("fused"), path("begun_" + init), "applied_" + init)[name], merged, base, 1e-5)
+        else:
+            refused(init + " changes the base", 78, init, path("fused"), path("begun_" + init))
+        check(init + " in PEFT", kept == (init in ("gaussian", "orthogonal", "mica")))
+
+    # PEFT makes a plain LoRA of one, of twice the rank.
+    model = peft.get_peft_model(load(path("fused")), peft.LoraConfig(r=2, lora_alpha=6, target_modules=["o_proj"], init_lora_weights="pissa"))
+    model.peft_config["default"].init_lora_weights = True
+    model.save_pretrained(path("initial"))
+    model.peft_config["default"].init_lora_weights = "pissa"
+    for parameter_name, parameter in model.named_parameters():
+        if "lora_" in parameter_name:
+            parameter.data += 0.01 * torch.randn(parameter.shape)
+    model.save_pretrained(path("converted"), path_initial_model_for_weight_conversion=path("initial"))
+    merged = model.merge_and_unload().state_dict()[name]
+    near("a converted pissa", apply(path("fused"), path("converted"), "converted_applied")[name], merged, base, 1e-4)
+
+
+def keys():
+    """Every field of LoraConfig at its default is a plain LoRA; some others are told by name."""
+    drawn("plain", path("fused"), target_modules=["o_proj"])
+    fields = set(json.load(open(path("plain", "adapter_config.json"))))
+    apply(path("fused"), path("plain"), "plain_applied")
+    code, text = vindex("inspect", path("plain"), "--lora")
+    check("no key of PEFT's is unknown", code == 0 and "W-LORA-KEYS" not in text)
+    for field in sorted(fields):  # set, whatever it means: known by name
+        shutil.rmtree(path("key"), ignore_errors=True)
+        shutil.copytree(path("plain"), path("key"))
+        config = json.load(open(path("key", "adapter_config.json")))
+        if field in ("r", "lora_alpha", "peft_type", "rank_pattern", "alpha_pattern", "target_parameters"):
+            continue
+        change_config(path("key"), **{field: True if isinstance(config[field], bool) else "x"})
+        done = subprocess.run([VINDEX, "inspect", path("key"), "--lora"], capture_output=True, text=True, check=False)
+        check(f"known: {field}", "W-LORA-KEYS" not in done.stdout + done.stderr)
+    change_config(path("plain"), a_key_of_tomorrow=1)
+    done = subprocess.run([VINDEX, "inspect", path("plain"), "--lora"], capture_output=True, text=True, check=False)
+    check("an unknown key is told", "W-LORA-KEYS" in done.stdout and "a_key_of_tomorrow" in done.stdout)
+
+
+def main():
+    if not os.path.exists(os.path.join(MODEL, "config.json")):
+        print("skipped: shared data not found:", DATA)
+        return 77
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    os.makedirs(FOLDER)
+    torch.manual_seed(0)
+    fused_checkpoint()
+    experts()
+    transposed_stack()
+    older_versions()
+    adapters_of_ours()
+    copies()
+    beginnings()
+    keys()
+    print("failures:", len(FAILURES))
+    return 1 if FAILURES else 0
+
+
+sys.exit(main())
