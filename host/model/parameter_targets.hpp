@@ -22,7 +22,7 @@ class ParameterTargets {
   /// of texts.
   explicit ParameterTargets(const JsonValue& config);
 
-    /// What is known of `module`.
+  /// What is known of `module`.
   struct Wrapped {
     std::vector<std::string> parameters;  ///< outermost first; empty: the module is adapted
     bool certain = true;                  ///< false: a target without a module may be of any

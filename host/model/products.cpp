@@ -25,8 +25,9 @@ std::int64_t Product::rank() const {
 }
 
 void check_product_count(const std::string& path, std::size_t count) {
-  // A row takes about 2 KiB: a few hostile bytes of shapes may not become gigabytes.
-  constexpr std::size_t kMostProducts = 262'144;
+  // A row takes about 1.5 KiB: a few hostile bytes of shapes may not become more than 200 MB. The
+  // largest mixtures have 70,000 matrices of experts.
+  constexpr std::size_t kMostProducts = 131'072;
   if (count > kMostProducts) {
     throw FormatError("E-MODEL-PRODUCTS", printable(path),
                       fmt::format("more than {} products", kMostProducts));

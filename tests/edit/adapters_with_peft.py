@@ -84,6 +84,13 @@ def near(what, got, wanted, before, most):
     check(what, error < most, f"{error:.1e}")
 
 
+def tiny(name, dtype):
+    """A dense model that is small enough to be loaded often."""
+    config = transformers.LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, vocab_size=64)
+    transformers.LlamaForCausalLM(config).to(dtype).save_pretrained(path(name))
+    return path(name)
+
+
 def expert_parts(tensors, layer):
     """gate_up_proj and down_proj of a layer whose experts are stored one by one."""
     name = f"model.layers.{layer}.mlp.experts"
@@ -189,48 +196,67 @@ def adapters_of_ours():
     check("one matrix: loaded", changed == ["model.layers.1.mlp.experts.down_proj"], str(changed))
 
 
+def mixtral():
+    """Experts under other names than those of the parameter."""
+    config = transformers.MixtralConfig(hidden_size=32, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, num_local_experts=4, vocab_size=64)
+    transformers.MixtralForCausalLM(config).save_pretrained(path("mixtral"))
+    own, fused, name = weights(path("mixtral")), load(path("mixtral")).state_dict(), "model.layers.1.mlp.experts.gate_up_proj"
+    merged = drawn("mixtral_lora", path("mixtral"), target_modules=[], target_parameters=["experts.gate_up_proj"])
+    after = apply(path("mixtral"), path("mixtral_lora"), "mixtral_applied")
+    parts = [torch.cat([after[f"model.layers.1.block_sparse_moe.experts.{e}.{w}.weight"] for w in ("w1", "w3")]) for e in range(4)]
+    near("Mixtral, applied", torch.stack(parts), merged[name], fused[name], 1e-5)
+    np.save(path("v32.npy"), np.random.default_rng(6).standard_normal(32))
+    common = ["edit", "delete", path("mixtral"), "--tensor", "model.layers.1.block_sparse_moe.experts.2.w3.weight", "--direction", path("v32.npy"), "--quiet"]
+    for more in (["-o", path("mixtral_edited")], ["--as", "lora", "-o", path("mixtral_edit")]):
+        check("Mixtral " + more[0], vindex(*common, *more)[0] == 0)
+    merged = peft.PeftModel.from_pretrained(load(path("mixtral")), path("mixtral_edit")).merge_and_unload().state_dict()
+    edited = weights(path("mixtral_edited"))["model.layers.1.block_sparse_moe.experts.2.w3.weight"]
+    near("Mixtral, written", merged[name][2][24:], edited, own["model.layers.1.block_sparse_moe.experts.2.w3.weight"], 1e-5)
+    check("Mixtral, nothing else", [n for n in fused if not torch.equal(merged[n], fused[n])] == [name] and torch.equal(merged[name][2][:24], fused[name][2][:24]))
+
+
 def copies():
-    before, fused = weights(MODEL), weights(path("fused"))
-    for name, settings in {"embeddings": {"target_modules": ["embed_tokens", "lm_head", "o_proj"]}, "saved": {"target_modules": ["o_proj"], "modules_to_save": ["lm_head"]}}.items():
-        merged = drawn(name, MODEL, **settings)
-        after = apply(MODEL, path(name), name + "_applied")
-        file = path(name, "adapter_model.safetensors")
+    base = tiny("bf16", torch.bfloat16)
+    before, name = weights(base), "model.layers.1.self_attn.o_proj.weight"
+    for case, settings in {"embeddings": {"target_modules": ["embed_tokens", "lm_head", "o_proj"]}, "saved": {"target_modules": ["o_proj"], "modules_to_save": ["lm_head"]}}.items():
+        merged = drawn(case, base, **settings)
+        after = apply(base, path(case), case + "_applied")
+        file = path(case, "adapter_model.safetensors")
         tensors = load_file(file)
         held = [tensor for tensor in tensors if ".lora_" not in tensor]
-        check(name + ": PEFT saves copies", len(held) == (2 if name == "embeddings" else 1), str(held))
-        for tensor in ("model.embed_tokens.weight", "lm_head.weight", "model.layers.2.self_attn.o_proj.weight"):
-            if torch.equal(merged[tensor], fused[tensor]):
-                check(f"{name}: {tensor} stays", torch.equal(before[tensor], after[tensor]))
+        check(case + ": PEFT saves copies", len(held) == (2 if case == "embeddings" else 1), str(held))
+        for tensor in ("model.embed_tokens.weight", "lm_head.weight", name):
+            if torch.equal(merged[tensor], before[tensor].float()):
+                check(f"{case}: {tensor} stays", torch.equal(before[tensor], after[tensor]))
             else:
-                near(f"{name}: {tensor}", after[tensor].float(), merged[tensor], fused[tensor], 0.1)
+                near(f"{case}: {tensor}", after[tensor].float(), merged[tensor], before[tensor].float(), 0.1)
         for tensor in held:
             other = {**tensors, tensor: tensors[tensor].clone()}
             other[tensor][-1, -1] += 2.0**-12
             save_file(other, file)
-            refused(f"{name}: another {tensor}", 78, tensor, MODEL, path(name))
+            refused(f"{case}: another {tensor}", 78, tensor, base, path(case))
 
 
 def beginnings():
     """Ways to begin that take their factors out of the base, when an adapter is loaded as well."""
+    base = tiny("f32", torch.float32)
     name, module = "model.layers.1.self_attn.o_proj.weight", "base_model.model.model.layers.1.self_attn.o_proj.base_layer.weight"
-    base = weights(path("fused"))[name]
+    before = weights(base)[name]
     for init in ("pissa", "pissa_niter_4", "olora", "gaussian", "orthogonal", "mica"):
-        drawn("begun_" + init, path("fused"), target_modules=["o_proj"], init_lora_weights=init)
-        tensors = load_file(path("begun_" + init, "adapter_model.safetensors"))
-        torch.manual_seed(1)
-        trained = {key: tensor + 0.01 * torch.randn(tensor.shape) for key, tensor in tensors.items()}
-        save_file(trained, path("begun_" + init, "adapter_model.safetensors"))
-        loaded = peft.PeftModel.from_pretrained(load(path("fused")), path("begun_" + init))
-        kept = torch.equal(loaded.state_dict()[module], base)
-        if kept:
-            merged = loaded.merge_and_unload().state_dict()[name]
-            near(init + " is a plain LoRA", apply(path("fused"), path("begun_" + init), "applied_" + init)[name], merged, base, 1e-5)
-        else:
-            refused(init + " changes the base", 78, init, path("fused"), path("begun_" + init))
+        adapter = path("begun_" + init)
+        drawn("begun_" + init, base, target_modules=["o_proj"], init_lora_weights=init)
+        trained = {key: tensor + 0.01 * torch.randn(tensor.shape) for key, tensor in load_file(os.path.join(adapter, "adapter_model.safetensors")).items()}
+        save_file(trained, os.path.join(adapter, "adapter_model.safetensors"))
+        loaded = peft.PeftModel.from_pretrained(load(base), adapter)
+        kept = torch.equal(loaded.state_dict()[module], before)
         check(init + " in PEFT", kept == (init in ("gaussian", "orthogonal", "mica")))
+        if kept:
+            near(init + " is a plain LoRA", apply(base, adapter, "applied_" + init)[name], loaded.merge_and_unload().state_dict()[name], before, 1e-4)
+        else:
+            refused(init + " changes the base", 78, init, base, adapter)
 
     # PEFT makes a plain LoRA of one, of twice the rank.
-    model = peft.get_peft_model(load(path("fused")), peft.LoraConfig(r=2, lora_alpha=6, target_modules=["o_proj"], init_lora_weights="pissa"))
+    model = peft.get_peft_model(load(base), peft.LoraConfig(r=2, lora_alpha=6, target_modules=["o_proj"], init_lora_weights="pissa"))
     model.peft_config["default"].init_lora_weights = True
     model.save_pretrained(path("initial"))
     model.peft_config["default"].init_lora_weights = "pissa"
@@ -238,29 +264,24 @@ def beginnings():
         if "lora_" in parameter_name:
             parameter.data += 0.01 * torch.randn(parameter.shape)
     model.save_pretrained(path("converted"), path_initial_model_for_weight_conversion=path("initial"))
-    merged = model.merge_and_unload().state_dict()[name]
-    near("a converted pissa", apply(path("fused"), path("converted"), "converted_applied")[name], merged, base, 1e-4)
+    near("a converted pissa", apply(base, path("converted"), "converted_applied")[name], model.merge_and_unload().state_dict()[name], before, 1e-4)
 
 
 def keys():
-    """Every field of LoraConfig at its default is a plain LoRA; some others are told by name."""
-    drawn("plain", path("fused"), target_modules=["o_proj"])
-    fields = set(json.load(open(path("plain", "adapter_config.json"))))
-    apply(path("fused"), path("plain"), "plain_applied")
-    code, text = vindex("inspect", path("plain"), "--lora")
-    check("no key of PEFT's is unknown", code == 0 and "W-LORA-KEYS" not in text)
-    for field in sorted(fields):  # set, whatever it means: known by name
-        shutil.rmtree(path("key"), ignore_errors=True)
-        shutil.copytree(path("plain"), path("key"))
-        config = json.load(open(path("key", "adapter_config.json")))
-        if field in ("r", "lora_alpha", "peft_type", "rank_pattern", "alpha_pattern", "target_parameters"):
-            continue
-        change_config(path("key"), **{field: True if isinstance(config[field], bool) else "x"})
-        done = subprocess.run([VINDEX, "inspect", path("key"), "--lora"], capture_output=True, text=True, check=False)
-        check(f"known: {field}", "W-LORA-KEYS" not in done.stdout + done.stderr)
+    """Every field of PEFT's configuration is known by name, whatever it is set to."""
+    drawn("plain", path("f32"), target_modules=["o_proj"])
+    config = json.load(open(path("plain", "adapter_config.json")))
+
+    def inspected():
+        done = subprocess.run([VINDEX, "inspect", path("plain"), "--lora"], capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    check("an adapter of PEFT has no unknown key", "W-LORA-KEYS" not in inspected() and "W-LORA-VARIANT" not in inspected())
+    read = ("r", "lora_alpha", "peft_type", "rank_pattern", "alpha_pattern", "target_parameters")
+    change_config(path("plain"), **{key: True if isinstance(value, bool) else "x" for key, value in config.items() if key not in read})
+    check("no key of PEFT's is unknown", "W-LORA-VARIANT" in inspected() and "W-LORA-KEYS" not in inspected())
     change_config(path("plain"), a_key_of_tomorrow=1)
-    done = subprocess.run([VINDEX, "inspect", path("plain"), "--lora"], capture_output=True, text=True, check=False)
-    check("an unknown key is told", "W-LORA-KEYS" in done.stdout and "a_key_of_tomorrow" in done.stdout)
+    check("an unknown key is told", "W-LORA-KEYS" in inspected() and "a_key_of_tomorrow" in inspected())
 
 
 def main():
@@ -275,6 +296,7 @@ def main():
     transposed_stack()
     older_versions()
     adapters_of_ours()
+    mixtral()
     copies()
     beginnings()
     keys()

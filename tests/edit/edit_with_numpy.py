@@ -300,6 +300,28 @@ def test_gguf():
     merged, old = dequantised([path("merged.gguf")]), dequantised([base])
     a, b = factors[stack + ".lora_a"].astype(np.float64), factors[stack + ".lora_b"].astype(np.float64)
     check("merged", np.array_equal(merged[stack], from_bf16(to_bf16((old[stack].astype(np.float64) + b @ a).astype(np.float32)))))
+    # llama.cpp refuses an adapter of another architecture, and what acts on some tokens is no sum.
+    def adapter_file(architecture, tensor, add=lambda writer: None):
+        writer = gguf.GGUFWriter(path("small_adapter.gguf"), architecture)
+        writer.add_type("adapter")
+        writer.add_string("adapter.type", "lora")
+        add(writer)
+        a, b = RANDOM.standard_normal((2, 256)).astype(np.float32), RANDOM.standard_normal((256, 2)).astype(np.float32)
+        writer.add_tensor(tensor + ".lora_a", a)
+        writer.add_tensor(tensor + ".lora_b", b)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return ("apply", base, "--patch", path("small_adapter.gguf"), "-o", path("small_merged.gguf"))
+
+    output = "blk.1.attn_output.weight"
+    edit(*adapter_file("deepseek2", output))
+    check("E-ADAPTER-ARCHITECTURE", "E-ADAPTER-ARCHITECTURE" in edit(*adapter_file("llama", output), "--replace", code=78))
+    tokens = edit(*adapter_file("deepseek2", output, lambda w: w.add_array("adapter.alora.invocation_tokens", [1, 2])), "--replace", code=78)
+    check("E-ADAPTER-VARIANT", "E-ADAPTER-VARIANT" in tokens and "adapter.alora.invocation_tokens" in tokens, tokens)
+    check("alpha as text", "E-LORA-CONFIG" in edit(*adapter_file("deepseek2", output, lambda w: w.add_string("adapter.lora.alpha", "8")), "--replace", code=78))
+    check("E-PATCH-TENSOR", "E-PATCH-TENSOR" in edit(*adapter_file("deepseek2", "blk.9.attn_output.weight"), "--replace", code=65))
     # Below the step of Q8_0 nothing arrives, and that is said.
     done = subprocess.run([VINDEX, "edit", "delete", split[0], "--tensor", "blk.1.attn_output.weight", "--side", "right", "--direction", direction, "--alpha", "1e-4", "-o", path("tiny"), "--json"],
                           capture_output=True, text=True, check=False)
