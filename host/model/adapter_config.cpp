@@ -145,8 +145,10 @@ void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& war
   }
   const JsonValue* rank = config.find("r");
   rank_ = number_of(rank);
-  if (rank != nullptr && !rank->is_null() && !(rank_ && *rank_ >= 1.0)) {
-    throw ConfigurationError("E-LORA-CONFIG", "adapter_config.json: r is no number from 1 on");
+  if (rank != nullptr && !rank->is_null() &&
+      !(rank_ && *rank_ >= 1.0 && *rank_ == std::floor(*rank_))) {
+    throw ConfigurationError("E-LORA-CONFIG",
+                             "adapter_config.json: r is no whole number from 1 on");
   }
   root_ = flag_of(config, "use_rslora");
   dora_ = flag_of(config, "use_dora");

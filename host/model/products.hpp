@@ -15,8 +15,7 @@
 namespace vindex::model {
 
 /// Throws where a model would have more rows of heads, or of pairs, than any has (the largest
-/// mixtures with a pair for every matrix of every expert come near it). Errors: FormatError
-/// E-MODEL-PRODUCTS.
+/// mixtures have half as many matrices of experts). Errors: FormatError E-MODEL-PRODUCTS.
 void check_product_count(const std::string& path, std::size_t count);
 
 /// The row of a product whose factors fit each other. What a factor cannot be, it cannot be either:
@@ -29,7 +28,7 @@ MatrixRecord product_record(Product product);
 std::vector<MatrixRecord> head_products(const std::string& path, Claims& claims, ModelIndex& index);
 
 /// One row for every LoRA pair. A pair without partner, or whose factors do not fit, is a row that
-/// is unsupported. Errors: FormatError E-LORA-ALPHA, E-LORA-TYPE, E-LORA-DOUBLE where two tensors
+/// is unsupported. Errors: those of AdapterConfig; FormatError E-LORA-DOUBLE where two tensors
 /// are one factor, E-MODEL-PRODUCTS; UsageError E-LORA where there is no pair.
 std::vector<MatrixRecord> adapter_products(const shard::ModelFiles& files,
                                            const std::vector<LogicalTensor>& logicals,

@@ -199,7 +199,8 @@ TEST(AdapterConfigTest, ValuesOfAnotherKindAreRefused) {
     EXPECT_EQ(refusal(fixture, {.lora = true}), "E-LORA-CONFIG") << members[0].first;
   }
   for (const JsonValue::Storage& rank :
-       {JsonValue::Storage(text), JsonValue::Storage(std::uint64_t{0}), JsonValue::Storage(-2.0)}) {
+       {JsonValue::Storage(text), JsonValue::Storage(std::uint64_t{0}), JsonValue::Storage(-2.0),
+        JsonValue::Storage(2.5)}) {
     ModelFixture fixture = experts({});
     fixture.files().adapter = JsonValue(JsonValue::Object{member("r", rank)});
     EXPECT_EQ(refusal(fixture, {.lora = true}), "E-LORA-CONFIG");
