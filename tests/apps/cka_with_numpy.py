@@ -8,6 +8,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
+
 try:
     import h5py
     import numpy as np
@@ -397,7 +400,7 @@ def check_noise():
 
 
 def main():
-    os.makedirs(FOLDER, exist_ok=True)
+    fresh_folder(FOLDER)
     for check in (check_estimates, check_invariances, check_draws, check_lengths, check_pooling, check_refusals, check_not_finite, check_constant, check_workers,
                   check_noise):
         print(check.__name__)

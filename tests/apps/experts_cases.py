@@ -4,10 +4,12 @@ changed, nothing to do. Usage: experts_cases.py VINDEX FOLDER. Exit 77 (skipped)
 import json
 import os
 import re
-import shutil
 import struct
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 try:
     import h5py
@@ -17,8 +19,7 @@ except ImportError as missing:
     sys.exit(77)
 
 VINDEX, FOLDER = sys.argv[1:3]
-shutil.rmtree(FOLDER, ignore_errors=True)
-os.makedirs(FOLDER)
+fresh_folder(FOLDER)
 RANDOM = np.random.default_rng(5)
 ROWS, COLS = 48, 40
 

@@ -9,6 +9,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
+
 try:
     import h5py
     import numpy as np
@@ -18,8 +21,7 @@ except ImportError as missing:
 
 VINDEX, FOLDER = sys.argv[1:3]
 ALL = "--all" in sys.argv
-shutil.rmtree(FOLDER, ignore_errors=True)
-os.makedirs(FOLDER)
+fresh_folder(FOLDER)
 SECONDS, BYTES = 2, 200 << 20
 TEXT = h5py.string_dtype("utf-8")
 SOME = {"results": ["matrix/tensor", "matrix/layer", "matrix/status", "matrix/var_at_k", "matrix/k", "matrix/matrix", "tensor/name", "tensor/count",

@@ -4,9 +4,11 @@ Usage: organ_with_gguf.py VINDEX MODEL FOLDER. Exit 77 (skipped) where the packa
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 try:
     import gguf
@@ -30,8 +32,7 @@ def tensors_of(path):
 
 
 def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    fresh_folder(FOLDER)
     organs, shards, chimera = (os.path.join(FOLDER, name) for name in ("organs", "s.gguf", "chimera.gguf"))
     run("extract", MODEL, "-o", organs)
     wanted = tensors_of(MODEL)

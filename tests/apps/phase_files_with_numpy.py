@@ -5,9 +5,11 @@ Usage: phase_files_with_numpy.py VINDEX FOLDER. Exit 77 (skipped) where a packag
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 try:
     import h5py
@@ -17,7 +19,7 @@ except ImportError as missing:
     sys.exit(77)
 
 VINDEX, FOLDER = sys.argv[1:3]
-shutil.rmtree(FOLDER, ignore_errors=True)
+fresh_folder(FOLDER)
 os.makedirs(FOLDER + "/dump")
 TOKENS, HIDDEN, NEURONS, EXPERTS, LAYERS = 96, 12, 20, 8, 3
 

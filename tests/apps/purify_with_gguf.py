@@ -14,6 +14,9 @@ import sys
 import gguf
 import numpy as np
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
+
 PROGRAM, DATA, FOLDER = sys.argv[1:4]
 FAILED = []
 
@@ -287,8 +290,7 @@ def check_real_models():
                 check(tensor.data.tobytes() == after[name].data.tobytes(), f"{model}: {name} keeps its bytes")
 
 
-shutil.rmtree(FOLDER, ignore_errors=True)
-os.makedirs(FOLDER)
+fresh_folder(FOLDER)
 made = make_model("made.gguf")
 check_default(made)
 check_out_type(made)

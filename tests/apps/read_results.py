@@ -5,7 +5,6 @@ missing. Expected values are computed here from the decoded weights, not taken f
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 
@@ -27,6 +26,9 @@ if not os.path.exists(MODEL):
     skip(f"shared data not found: {MODEL}")
 
 import numpy as np  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 
 def run(*arguments):
@@ -101,8 +103,7 @@ def with_xarray(path):
     assert int(down.var_at_64_argmax[0]) == int(values.expert.values[np.argmax(share)])
 
 
-shutil.rmtree(FOLDER, ignore_errors=True)
-os.makedirs(FOLDER)
+fresh_folder(FOLDER)
 results = os.path.join(FOLDER, "real.h5")
 run("measure", MODEL, "-o", results, "--progress", "none", "-q")
 {"h5py": with_h5py, "xarray": with_xarray}[READER](results)

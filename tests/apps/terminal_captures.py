@@ -10,6 +10,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
+
 VINDEX, FOLDER = sys.argv[1], sys.argv[2]
 ROWS = 40
 PROGRESS = re.compile(r"^\d+/\d+( matrices)?  ")
@@ -142,8 +145,7 @@ def main():
     if shutil.which("tmux") is None:
         print("skipped: no tmux (scripts/setup.sh --development installs it)")
         return 77
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    fresh_folder(FOLDER)
     # Interrupted long before its end, however slow the terminal is.
     subprocess.run([VINDEX, "-q", "synth", "layer:32x1536x1536:bf16", "-o", f"{FOLDER}/slow"], check=True)
     subprocess.run([VINDEX, "-q", "synth", "kimi-k2-mini", "-o", f"{FOLDER}/mini"], check=True)

@@ -9,6 +9,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
+
 try:
     import numpy as np
     import peft
@@ -288,8 +291,7 @@ def main():
     if not os.path.exists(os.path.join(MODEL, "config.json")):
         print("skipped: shared data not found:", DATA)
         return 77
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    fresh_folder(FOLDER)
     torch.manual_seed(0)
     fused_checkpoint()
     experts()

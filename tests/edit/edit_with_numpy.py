@@ -5,9 +5,11 @@ Usage: edit_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package 
 import glob
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 try:
     import gguf
@@ -329,8 +331,7 @@ def test_gguf():
 
 
 def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    fresh_folder(FOLDER)
     test_deletions()
     test_insertions()
     test_transposed_stack()

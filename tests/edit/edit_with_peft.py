@@ -4,9 +4,11 @@ Usage: edit_with_peft.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package o
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 try:
     import numpy as np
@@ -71,8 +73,7 @@ def main():
     if not os.path.exists(os.path.join(MODEL, "config.json")):
         print("skipped: shared data not found:", DATA)
         return 77
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    fresh_folder(FOLDER)
     torch.manual_seed(0)
     np.save(path("v.npy"), np.random.default_rng(13).standard_normal(256))
     regex = "|".join(TARGETS).replace(".", r"\.")

@@ -6,7 +6,6 @@ and with an xarray older than 2024.9, the blocks that need them are left out, an
 import importlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import warnings
@@ -22,6 +21,9 @@ for package in ["numpy", "h5py", "pandas", "xarray", {"netcdf4": "netCDF4"}.get(
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import xarray as xr  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 warnings.simplefilter("ignore")
 XARRAY = tuple(int(part) for part in xr.__version__.split(".")[:2])
@@ -103,8 +105,7 @@ def check(names, count):
 
 
 def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    os.makedirs(FOLDER)
+    fresh_folder(FOLDER)
     os.chdir(FOLDER)
     run(PROGRAM, "synth", "kimi-k2-mini", "-o", "mini", "-q")
     # With the columns that another null and singular vectors add.

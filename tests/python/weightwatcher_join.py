@@ -9,9 +9,11 @@ Exit 77 (skipped) where pandas is missing."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from own_folder import fresh_folder  # noqa: E402
 
 try:
     import numpy as np
@@ -106,8 +108,7 @@ def compare(ours, theirs):
 
 def main():
     program, folder = sys.argv[1:3]
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
+    fresh_folder(folder)
     path, results = os.path.join(folder, "model.safetensors"), os.path.join(folder, "out.h5")
     write_model(path)
 
