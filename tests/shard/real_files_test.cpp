@@ -22,8 +22,8 @@ const std::string kData = VINDEX_SHARED_DATA;
 class RealFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kData)) {
-      GTEST_SKIP() << "no folder " << kData;
+    if (!std::filesystem::exists(kData + "/gguf")) {
+      GTEST_SKIP() << "no models in " << kData;
     }
   }
 };

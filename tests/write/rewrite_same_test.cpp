@@ -201,8 +201,8 @@ TEST(RewriteSame, AModelFromAStoreTakesWhatLiesBesideItFromThere) {
 class RealModels : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(kData)) {
-      GTEST_SKIP() << "no folder " << kData;
+    if (!fs::exists(kData + "/gguf")) {
+      GTEST_SKIP() << "no models in " << kData;
     }
   }
   const std::string kData = VINDEX_SHARED_DATA;
