@@ -160,6 +160,16 @@ std::optional<std::uint64_t> chunk_elements(hid_t create, const Shape& shape) {
   return elements;
 }
 
+/// Bytes that a dataset takes in its file. The library says 0 for an error too, as of a read that
+/// fails.
+std::uint64_t storage_size(hid_t dataset) {
+  const std::uint64_t bytes = H5Dget_storage_size(dataset);
+  if (bytes == 0) {
+    rethrow_failed_transfer();
+  }
+  return bytes;
+}
+
 /// Whether `elements` (and a chunk, if there are some) may come out of what is stored: deflate
 /// makes at most 1032 bytes of one (zlib's technical details). Chunks that were never written take
 /// no room, so a file of some kilobytes can claim any number of them.
@@ -168,7 +178,7 @@ bool can_hold(hid_t dataset, std::uint64_t elements, std::uint64_t chunk, std::s
   constexpr std::uint64_t kDeflate = 1032, kSlack = 1U << 16U;
   const auto claimed =
       checked_multiply(elements > 0 ? std::max(elements, chunk) : 0, element_bytes);
-  const std::uint64_t stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset), file_bytes);
+  const std::uint64_t stored = std::min(storage_size(dataset), file_bytes);
   const auto most = checked_multiply(stored, kDeflate);
   return claimed && (!most || *claimed <= *most + kSlack);
 }
@@ -226,7 +236,7 @@ std::uint64_t Dataset::side(std::size_t dimension) const {
 
 std::uint64_t Dataset::stored_bytes() const {
   const LibraryLock lock;
-  return H5Dget_storage_size(id());
+  return storage_size(id());
 }
 
 void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,

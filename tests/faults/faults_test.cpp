@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::faults_test {
 namespace {
 
 TEST_F(FaultsTest, TheLibraryCountsCallsAndHitsTheOneThatIsMeant) {
@@ -193,7 +193,8 @@ TEST_F(FaultsTest, AReadErrorWhileTheFileIsReadBackNamesItself) {
   const Plan read_back = {{"CALLS", "pread"}, {"PATH", "*/o.h5.tmp.*"}};
   const std::size_t count = count_calls("pread", "*/o.h5.tmp.*", measure());
   ASSERT_GT(count, 100U);
-  for (const std::size_t at : {std::size_t{1}, count / 3, count / 2, count - 1}) {
+  // A run reads a few more or less than another: seconds compress to other lengths.
+  for (const std::size_t at : {std::size_t{1}, count / 3, count / 2, count - count / 10}) {
     for (const std::string times : {"1", "all"}) {
       std::ofstream(results_, std::ios::binary) << earlier;
       fs::remove_all(results_ + ".parts");
@@ -247,4 +248,4 @@ TEST_F(FaultsTest, WhatCouldNotBeRemovedGoesWithTheNextRun) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::faults_test
