@@ -129,9 +129,9 @@ double passes_norm_squared_of(std::span<const double> band, std::int64_t n) {
 
 /// Tridiagonal form of the upper triangle of `gram`, in d and e; the passes' norm in units of G.
 template <typename Real>
-double reduce(Real* gram, std::int64_t order, const SvdPlan& plan, const TileChange& change,
-              double gram_norm_squared, double* d, double* e, ReducedGram* kept,
-              Workspace& workspace) {
+double reduce_gram(Real* gram, std::int64_t order, const SvdPlan& plan, const TileChange& change,
+                   double gram_norm_squared, double* d, double* e, ReducedGram* kept,
+                   Workspace& workspace) {
   if (!is_reduced_by_band(order, plan.library_only)) {
     reduce_to_tridiagonal(gram, order, d, e, plan.library_only, workspace);
     return measure::passes_norm_squared(order, gram_norm_squared);
@@ -185,15 +185,15 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   }
   WorkArray<double> d(workspace, left, "eigenvalues");
   WorkArray<double> e(workspace, left, "tridiagonal form");
-  const double passes =
-      reduce(gram.data(), left, plan, change, norm_squared, d.data(), e.data(), kept, workspace);
+  const double passes = reduce_gram(gram.data(), left, plan, change, norm_squared, d.data(),
+                                    e.data(), kept, workspace);
   found.method = name(left);
-  // One-stage reductions (sytrd) err several times as much, most on a cluster at the top.
+  // One-stage reductions (sytrd) err several times as much, most on a cluster at the top; one value
+  // is not reduced.
   constexpr double kUnit = kWide ? 0x1p-53 : 0x1p-24;
+  const bool errs_little = left == 1 || is_reduced_by_band(left, plan.library_only);
   found.rounding = measure::gram_rounding(
-      {.unit = kUnit,
-       .depth = plan.chunk,
-       .reduction_unit = is_reduced_by_band(left, plan.library_only) ? kUnit : 8.0 * kUnit},
+      {.unit = kUnit, .depth = plan.chunk, .reduction_unit = errs_little ? kUnit : 8.0 * kUnit},
       left, plan.long_side,
       {.sum_squares = reader.moments().sum_squares,
        .gram_norm_squared = found.gram_norm_squared,
@@ -263,7 +263,7 @@ Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
   triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
   if (reader.finite()) {
     const Stopwatch watch(report.seconds_eigen);
-    if (lost > 0 && lost <= most_tail_values(p)) {
+    if (lost > 0 && lost <= max_tail_values(p)) {
       const std::vector<double> tail =
           smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
       if (is_tail_of(tail, found.sigma, measure::gram64_square_error(found.sigma))) {
