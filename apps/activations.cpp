@@ -10,14 +10,15 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct ActivationsFlags {
   run::ActivationsSettings settings;
   BackendFlags backend;
   JobFlags job;
   bool no_effective_rank = false;
 };
 
-run::ActivationsSettings settings_of(const Flags& flags, const Session& session) {
+run::ActivationsSettings activations_settings(const ActivationsFlags& flags,
+                                              const Session& session) {
   run::ActivationsSettings settings = flags.settings;
   settings.covariance = !flags.no_effective_rank;
   settle_backend(settings.run, flags.backend);
@@ -25,8 +26,8 @@ run::ActivationsSettings settings_of(const Flags& flags, const Session& session)
   return settings;
 }
 
-Ending run_activations(const Flags& flags, const Session& session) {
-  const run::ActivationsSettings settings = settings_of(flags, session);
+Ending run_activations(const ActivationsFlags& flags, const Session& session) {
+  const run::ActivationsSettings settings = activations_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_activations(settings, talk.hooks());
   talk.finish();
@@ -40,7 +41,7 @@ Ending run_activations(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_activations(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ActivationsFlags>();
   run::ActivationsSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "activations",

@@ -19,7 +19,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct BenchFlags {
   std::vector<std::string> sections, shapes, encodings, modes, routes, spectra;
   std::vector<std::int64_t> batches;
   BackendFlags backend;
@@ -80,7 +80,7 @@ std::vector<T> or_else(const std::vector<T>& given, std::vector<T> otherwise) {
 }
 
 /// Every combination of what was given, or the usual cases where nothing was.
-std::vector<bench::SpectraCase> cases_of(const Flags& flags) {
+std::vector<bench::SpectraCase> cases_of(const BenchFlags& flags) {
   const bool is_usual = flags.shapes.empty() && flags.encodings.empty() && flags.modes.empty();
   std::vector<bench::SpectraCase> cases =
       is_usual ? usual_cases() : std::vector<bench::SpectraCase>();
@@ -113,7 +113,7 @@ std::vector<bench::SpectraCase> cases_of(const Flags& flags) {
   return all;
 }
 
-bench::BenchSettings settings_of(const Flags& flags, const Session& session) {
+bench::BenchSettings bench_settings(const BenchFlags& flags, const Session& session) {
   bench::BenchSettings settings;
   const auto wants = [&](const char* section) {
     return flags.sections.empty() ||
@@ -169,7 +169,7 @@ std::string failure_text(const bench::Report& report) {
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BenchFlags>();
   flags->synth = "layer:12x7168x2048:fp8";
   CLI::App* verb = app.add_subcommand(
       "bench",
@@ -220,8 +220,9 @@ void add_bench(CLI::App& app, Session& session) {
   verb->add_option("--folder", flags->folder, "Where to write it; the folder for temporary files");
   verb->add_flag("--json", flags->json, "One JSON document with every sample (vindex-bench/1)");
   on_choice(*verb, session, [&session, flags] {
-    const bench::BenchOutcome outcome = bench::run_bench(
-        settings_of(*flags, session), [&session](const std::string& line) { say(session, line); });
+    const bench::BenchOutcome outcome =
+        bench::run_bench(bench_settings(*flags, session),
+                         [&session](const std::string& line) { say(session, line); });
     print_result(flags->json ? bench::report_json(outcome.report)
                              : bench::report_table(outcome.report, text_width(STDOUT_FILENO)));
     if (outcome.stopped) {

@@ -12,14 +12,14 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct CkaFlags {
   run::CkaSettings settings;
   BackendFlags backend;
   JobFlags job;
   bool no_interval = false;
 };
 
-run::CkaSettings settings_of(const Flags& flags, const Session& session) {
+run::CkaSettings cka_settings(const CkaFlags& flags, const Session& session) {
   run::CkaSettings settings = flags.settings;
   settings.interval = !flags.no_interval;
   settle_backend(settings.run, flags.backend);
@@ -33,8 +33,8 @@ void refuse_bootstrap(const std::string& /*draws*/) {
                    "nothing; leave it out (--bootstrap 0: write --no-interval)");
 }
 
-Ending run_cka(const Flags& flags, const Session& session) {
-  const run::CkaSettings settings = settings_of(flags, session);
+Ending run_cka(const CkaFlags& flags, const Session& session) {
+  const run::CkaSettings settings = cka_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::compare_activations(settings, talk.hooks());
   talk.finish();
@@ -48,7 +48,7 @@ Ending run_cka(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_cka(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CkaFlags>();
   run::CkaSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "cka",

@@ -18,14 +18,14 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct CompareFlags {
   run::CompareSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, blocks, roles, tensors, mode = "default";
 };
 
-run::CompareSettings settings_of(const Flags& flags, const Session& session) {
+run::CompareSettings compare_settings(const CompareFlags& flags, const Session& session) {
   run::CompareSettings settings = flags.settings;
   settings.run.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
@@ -36,8 +36,8 @@ run::CompareSettings settings_of(const Flags& flags, const Session& session) {
   return settings;
 }
 
-Ending run_compare(const Flags& flags, const Session& session) {
-  const run::CompareSettings settings = settings_of(flags, session);
+Ending run_compare(const CompareFlags& flags, const Session& session) {
+  const run::CompareSettings settings = compare_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::compare_models(settings, talk.hooks());
   talk.finish();
@@ -65,7 +65,7 @@ Ending run_compare(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_compare(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompareFlags>();
   run::CompareSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "compare",
@@ -98,7 +98,7 @@ void add_compare(CLI::App& app, Session& session) {
                  "Also the spectrum of B - A: of what rank a change is, beside noise");
   verb->add_option("--k", settings.subspace,
                    "Also how near the top K singular directions of both are: overlap, angles")
-      ->check(CLI::Range(1, static_cast<int>(measure::kMostSubspace)));
+      ->check(CLI::Range(1, static_cast<int>(measure::kMaxSubspace)));
   verb->add_option("--mode", flags->mode,
                    "Of the spectra of --delta and --k: fast, default, strict")
       ->check(CLI::IsMember({"fast", "default", "strict"}))

@@ -16,7 +16,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct EditFlags {
   edit::EditSettings settings;
   std::vector<std::string> direction;
   std::string side, as = "model", slice, report, ram_budget;
@@ -25,7 +25,7 @@ struct Flags {
 };
 
 /// `--direction feature F` takes two words; where the first is a file the second was the model.
-void settle_words(Flags& flags) {
+void settle_words(EditFlags& flags) {
   edit::EditSettings& settings = flags.settings;
   if (settings.verb == edit::EditVerb::kDelete) {
     const bool is_word = flags.direction[0] == "feature" || flags.direction[0] == "singular";
@@ -46,7 +46,7 @@ void settle_words(Flags& flags) {
   }
 }
 
-void settle_slice(Flags& flags) {
+void settle_slice(EditFlags& flags) {
   if (flags.slice.empty()) {
     return;
   }
@@ -64,7 +64,7 @@ void settle_slice(Flags& flags) {
   flags.settings.slice = number;
 }
 
-edit::EditSettings settings_of(Flags flags, const Session& session) {
+edit::EditSettings edit_settings(EditFlags flags, const Session& session) {
   settle_words(flags);
   settle_slice(flags);
   edit::EditSettings settings = flags.settings;
@@ -95,8 +95,8 @@ edit::EditSettings settings_of(Flags flags, const Session& session) {
   return settings;
 }
 
-Ending run_edit(const Flags& flags, const Session& session) {
-  const edit::EditSettings settings = settings_of(flags, session);
+Ending run_edit(const EditFlags& flags, const Session& session) {
+  const edit::EditSettings settings = edit_settings(flags, session);
   const ReportFile file(flags.report, "vindex-edit/1");
   const edit::EditResult result = edit::edit_model(settings);
   if (result.stopped) {
@@ -110,7 +110,7 @@ Ending run_edit(const Flags& flags, const Session& session) {
 }
 
 /// What every verb has.
-CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<Flags>& flags,
+CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<EditFlags>& flags,
                    const char* name, const char* help) {
   CLI::App* verb = edit.add_subcommand(name, help);
   edit::EditSettings& settings = flags->settings;
@@ -141,13 +141,13 @@ CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<Flags
   return verb;
 }
 
-void add_tensor(CLI::App& verb, Flags& flags) {
+void add_tensor(CLI::App& verb, EditFlags& flags) {
   verb.add_option("--tensor", flags.settings.tensor, "Logical name of the matrix");
   verb.add_option("--slice", flags.slice, "Slice of a stack (expert, head): a number, or all");
 }
 
 void add_delete(CLI::App& edit, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kDelete;
   CLI::App* verb = add_verb(
       edit, session, flags, "delete",
@@ -183,7 +183,7 @@ void add_delete(CLI::App& edit, Session& session) {
 }
 
 void add_insert(CLI::App& edit, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kInsert;
   CLI::App* verb =
       add_verb(edit, session, flags, "insert",
@@ -198,7 +198,7 @@ void add_insert(CLI::App& edit, Session& session) {
 }
 
 void add_memit(CLI::App& edit, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kMemit;
   CLI::App* verb =
       add_verb(edit, session, flags, "memit",
@@ -217,7 +217,7 @@ void add_memit(CLI::App& edit, Session& session) {
 }
 
 void add_apply(CLI::App& edit, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kApply;
   CLI::App* verb = add_verb(
       edit, session, flags, "apply",

@@ -12,14 +12,14 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct ExpertsFlags {
   run::ExpertsSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, roles, tensors;
 };
 
-run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
+run::ExpertsSettings experts_settings(const ExpertsFlags& flags, const Session& session) {
   run::ExpertsSettings settings = flags.settings;
   settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
@@ -27,8 +27,8 @@ run::ExpertsSettings settings_of(const Flags& flags, const Session& session) {
   return settings;
 }
 
-Ending run_experts(const Flags& flags, const Session& session) {
-  const run::ExpertsSettings settings = settings_of(flags, session);
+Ending run_experts(const ExpertsFlags& flags, const Session& session) {
+  const run::ExpertsSettings settings = experts_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
   const run::ExpertsOutcome outcome = run::measure_experts(settings, talk.hooks());
   talk.finish();
@@ -45,7 +45,7 @@ Ending run_experts(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_experts(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExpertsFlags>();
   run::RunSettings& run = flags->settings.run;
   CLI::App* verb = app.add_subcommand(
       "experts",

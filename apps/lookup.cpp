@@ -18,7 +18,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct LookupFlags {
   run::LookupSettings settings;
   std::vector<std::string> tokens;
   std::vector<std::int64_t> numbers;
@@ -27,7 +27,7 @@ struct Flags {
   bool json = false;
 };
 
-std::vector<run::QueryWish> wishes_of(const Flags& flags) {
+std::vector<run::QueryWish> wishes_of(const LookupFlags& flags) {
   std::vector<run::QueryWish> wishes;
   for (const std::string& token : flags.tokens) {
     wishes.push_back({.what = run::TokenText{token}});
@@ -52,7 +52,7 @@ std::vector<run::QueryWish> wishes_of(const Flags& flags) {
   return wishes;
 }
 
-run::LookupSettings settings_of(const Flags& flags, const Session& session) {
+run::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
   run::LookupSettings settings = flags.settings;
   settings.wishes = wishes_of(flags);
   settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
@@ -68,8 +68,8 @@ run::LookupSettings settings_of(const Flags& flags, const Session& session) {
   return settings;
 }
 
-Ending run_lookup(const Flags& flags, const Session& session) {
-  const run::LookupSettings settings = settings_of(flags, session);
+Ending run_lookup(const LookupFlags& flags, const Session& session) {
+  const run::LookupSettings settings = lookup_settings(flags, session);
   RunTalk talk(session, flags.progress);
   run::LookupWriter writer(flags.json, text_width(STDOUT_FILENO), print_result);
   std::int64_t told_passes = 0;
@@ -108,7 +108,7 @@ Ending run_lookup(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_lookup(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<LookupFlags>();
   run::LookupSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "lookup",

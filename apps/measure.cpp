@@ -4,6 +4,7 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/results/show.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
@@ -11,7 +12,6 @@
 #include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -21,7 +21,7 @@ namespace vindex::apps {
 
 namespace {
 
-constexpr std::size_t kMostTableLines = 120;
+constexpr std::size_t kMaxTableLines = 120;
 
 /// Device memory that the calls which run at once take at most.
 std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& index,
@@ -50,14 +50,14 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   const run::WorkPlan plan = run::plan_run(settings, model, backends);
   const double seconds = run::expected_seconds(plan, model.index, settings, backends);
   if (flags.job.json) {
-    print_result(nlohmann::ordered_json{{"schema", "vindex-plan/1"},
-                                        {"units", plan.units.size()},
-                                        {"matrices", plan.matrices},
-                                        {"read_bytes", plan.read_bytes},
-                                        {"least_ram_bytes", plan.least_ram_bytes},
-                                        {"ram_bytes", plan.ram_bytes},
-                                        {"output_bytes", plan.output_bytes},
-                                        {"expected_seconds", seconds}}
+    print_result(Json{{"schema", "vindex-plan/1"},
+                      {"units", plan.units.size()},
+                      {"matrices", plan.matrices},
+                      {"read_bytes", plan.read_bytes},
+                      {"least_ram_bytes", plan.least_ram_bytes},
+                      {"ram_bytes", plan.ram_bytes},
+                      {"output_bytes", plan.output_bytes},
+                      {"expected_seconds", seconds}}
                      .dump() +
                  "\n");
     return Ending();
@@ -107,13 +107,13 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
   } else if (settings.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
     const results::Shown shown = results::read_shown(settings.output, {});
-    print_result(results::groups_text(shown, width, kMostTableLines));
+    print_result(results::groups_text(shown, width, kMaxTableLines));
     for (const model::ResultTable table : shown.other_tables) {
       results::ShowQuery query;
       query.table = table;
-      print_result(fmt::format("/{}/\n", model::table_name(table)) +
-                   results::groups_text(results::read_shown(settings.output, query), width,
-                                        kMostTableLines));
+      print_result(
+          fmt::format("/{}/\n", model::table_name(table)) +
+          results::groups_text(results::read_shown(settings.output, query), width, kMaxTableLines));
     }
     print_result(run::outcome_text(outcome, width));
     print_result(

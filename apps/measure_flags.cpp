@@ -21,13 +21,13 @@ std::int32_t parse_null(const std::string& text) {
   if (text.starts_with(kDraws)) {
     const char* const last = text.data() + text.size();
     const auto [end, error] = std::from_chars(text.data() + kDraws.size(), last, draws);
-    if (error == std::errc() && end == last && draws >= 1 && draws <= measure::kMostSignFlipDraws) {
+    if (error == std::errc() && end == last && draws >= 1 && draws <= measure::kMaxSignFlipDraws) {
       return draws;
     }
   }
   throw UsageError("E-NULL", fmt::format("--null `{}`: write none, signflip or signflip=R with R "
                                          "from 1 to {}",
-                                         printable(text), measure::kMostSignFlipDraws));
+                                         printable(text), measure::kMaxSignFlipDraws));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // The verb organ assemble: a model put together from organs, or from several by a recipe.
 #include "organ.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/organ/assemble.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 
@@ -19,12 +19,12 @@ struct Options {
 };
 
 std::string assemble_json(const organ::AssembleReport& report) {
-  const nlohmann::ordered_json json = {
+  const Json json = {
       {"schema", "organ-assemble/1"},   {"files", report.composed.files},
       {"bytes", report.composed.bytes}, {"bytes_sharing_blocks", report.composed.cloned},
       {"tensors", report.tensors},      {"changed", report.changed},
       {"notes", report.notes},          {"seconds", report.seconds}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 std::string assemble_text(const organ::AssembleReport& report) {

@@ -16,14 +16,14 @@ namespace {
 /// What diff, cmp and git end with where two sides differ; only with --exit-code.
 constexpr ExitCode kDifferent{1};
 
-struct Flags {
+struct DiffFlags {
   organ::DiffSettings settings;
   organ::DiffView view;
   std::string report;
   bool json = false, exit_code = false;
 };
 
-Ending run_diff(const Flags& flags, const Session& session) {
+Ending run_diff(const DiffFlags& flags, const Session& session) {
   organ::DiffSettings settings = flags.settings;
   settings.stop = &catch_stop_signals();
   const ReportFile file(flags.report, "organ-diff/1");
@@ -48,7 +48,7 @@ Ending run_diff(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_organ_diff(CLI::App& organ, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DiffFlags>();
   CLI::App* verb = organ.add_subcommand(
       "diff",
       "Show what differs between two models: metadata, and each tensor's bytes and weights\n\n"

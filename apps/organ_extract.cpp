@@ -1,11 +1,11 @@
 // The verb organ extract: a model taken apart, tensor by tensor.
 #include "organ.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/extract.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 
@@ -15,19 +15,19 @@ namespace {
 
 std::string extract_json(const organ::ExtractSettings& settings,
                          const organ::ExtractReport& report) {
-  nlohmann::ordered_json classes = nlohmann::ordered_json::object();
+  Json classes = Json::object();
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const organ::ClassCount& count = report.classes.at(i);
     classes[std::string(organ::class_name(static_cast<organ::OrganClass>(i)))] = {
         {"tensors", count.tensors}, {"params", count.params}, {"bytes", count.bytes}};
   }
-  nlohmann::ordered_json json = {
+  Json json = {
       {"schema", "organ-extract/1"}, {"model", settings.model},
       {"output", settings.output},   {"storage", settings.by_reference ? "reference" : "files"},
       {"tensors", report.tensors},   {"tensors_total", report.tensors_total},
       {"bytes", report.bytes},       {"bytes_sharing_blocks", report.cloned},
       {"seconds", report.seconds},   {"classes", std::move(classes)}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 std::string extract_text(const organ::ExtractSettings& settings,

@@ -15,13 +15,13 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct GraftFlags {
   organ::GraftSettings settings;
   std::string shards, report;
   bool json = false;
 };
 
-Ending ending_of(const organ::GraftReport& report) {
+Ending graft_ending(const organ::GraftReport& report) {
   if (report.outcome == organ::GraftOutcome::kStopped) {
     return stopped_early("nothing was written");
   }
@@ -43,7 +43,7 @@ Ending ending_of(const organ::GraftReport& report) {
                       first->advice.empty() ? "" : ": " + first->advice)};
 }
 
-Ending run_graft(const Flags& flags, const Session& session) {
+Ending run_graft(const GraftFlags& flags, const Session& session) {
   organ::GraftSettings settings = flags.settings;
   settings.shard_bytes = flags.shards.empty() ? 0 : parse_size(flags.shards);
   if (settings.output.empty() && !settings.dry_run) {
@@ -55,13 +55,13 @@ Ending run_graft(const Flags& flags, const Session& session) {
   file.report(
       session, flags.json, [&] { return organ::graft_json(report); },
       [&](std::size_t columns) { return organ::graft_text(report, columns); });
-  return ending_of(report);
+  return graft_ending(report);
 }
 
 }  // namespace
 
 void add_organ_graft(CLI::App& organ, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<GraftFlags>();
   organ::GraftSettings& settings = flags->settings;
   CLI::App* verb = organ.add_subcommand(
       "graft",

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Flags {
+struct OrganMeasureFlags {
   MeasureFlags measure;
   std::vector<std::string> models, fleet;
   std::string output, report;
@@ -37,7 +37,7 @@ struct Task {
   std::string results_file;  ///< of a single model with an output ending in .h5
 };
 
-Task task_of(const Flags& flags, const Session& session) {
+Task task_of(const OrganMeasureFlags& flags, const Session& session) {
   Task task;
   std::vector<std::string> paths = flags.models;
   for (const std::string& folder : flags.fleet) {
@@ -107,7 +107,7 @@ Measured measure_one(const Task& task, const organ::NamedModel& named, const std
   return out;
 }
 
-void print_results(const Flags& flags, const Task& task, const Session& session,
+void print_results(const OrganMeasureFlags& flags, const Task& task, const Session& session,
                    const std::vector<organ::FleetModel>& models) {
   if (flags.measure.job.json) {
     print_result(organ::ranking_json(models));
@@ -120,7 +120,7 @@ void print_results(const Flags& flags, const Task& task, const Session& session,
   }
 }
 
-Ending run_organ_measure(const Flags& flags, const Session& session) {
+Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session) {
   const Task task = task_of(flags, session);
   if (task.results_file.empty()) {
     std::error_code trouble;
@@ -165,7 +165,7 @@ Ending run_organ_measure(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_organ_measure(CLI::App& organ, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<OrganMeasureFlags>();
   CLI::App* verb = organ.add_subcommand(
       "measure",
       "Theta of every tensor: how far a matrix is from the noise in it\n\n"

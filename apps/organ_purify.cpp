@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kTenths = 10.0;  // --rate counts the discarded rank in tenths
 
-struct Flags {
+struct PurifyFlags {
   std::string model, output, factors, method = "svd-shrink", types, include, layers, tensors;
   std::string out_type = "same", factor_type = "F32", shards, report, ram_budget;
   BackendFlags backend;
@@ -30,7 +30,7 @@ struct Flags {
   bool force = false, dry_run = false, replace = false, json = false;
 };
 
-organ::PurifyRule rule_of(const Flags& flags) {
+organ::PurifyRule rule_of(const PurifyFlags& flags) {
   organ::PurifyRule rule;
   rule.method = organ::method_of(flags.method).value();
   if (flags.rate >= 0.0 && rule.method != organ::PurifyMethod::kLaser) {
@@ -54,7 +54,7 @@ organ::PurifyRule rule_of(const Flags& flags) {
 }
 
 /// Classes of --type; embeddings, routers, norms and adapters only where --include names them.
-std::set<organ::OrganClass> classes_of(const Flags& flags) {
+std::set<organ::OrganClass> classes_of(const PurifyFlags& flags) {
   using enum organ::OrganClass;
   std::set<organ::OrganClass> classes = organ::parse_classes(flags.types);
   for (const organ::OrganClass shy : {kEmbed, kRouter, kNorm, kAdapter}) {
@@ -77,7 +77,7 @@ decode::ElementType type_called(const std::string& name, const char* option) {
                                                 option, printable(name)));
 }
 
-organ::PurifyOptions options_of(const Flags& flags, const Session& session) {
+organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session) {
   organ::PurifyOptions options;
   options.rule = rule_of(flags);
   options.gate.energy_cap = flags.cap;
@@ -104,7 +104,7 @@ organ::PurifyOptions options_of(const Flags& flags, const Session& session) {
   return options;
 }
 
-Ending run_purify(const Flags& flags, const Session& session) {
+Ending run_purify(const PurifyFlags& flags, const Session& session) {
   if (flags.output.empty() && flags.factors.empty() && !flags.dry_run) {
     throw UsageError("E-USAGE", "--output is missing; --factors and --dry-run need none");
   }
@@ -137,7 +137,7 @@ Ending run_purify(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_organ_purify(CLI::App& organ, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PurifyFlags>();
   std::vector<std::string> methods;
   for (int i = 0; i < static_cast<int>(organ::PurifyMethod::kCount); ++i) {
     methods.emplace_back(organ::method_name(static_cast<organ::PurifyMethod>(i)));

@@ -1,10 +1,10 @@
 // The verb organ verify: a GGUF model judged by the rules that loaders hold it to.
 #include "organ.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/organ/verify.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 
@@ -13,7 +13,7 @@ namespace vindex::apps {
 namespace {
 
 std::string verify_json(const organ::VerifyReport& report) {
-  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+  Json findings = Json::array();
   for (const organ::VerifyFinding& finding : report.findings) {
     findings.push_back({{"id", finding.id},
                         {"level", organ::level_name(finding.level)},
@@ -22,12 +22,11 @@ std::string verify_json(const organ::VerifyReport& report) {
                         {"what", finding.what},
                         {"advice", finding.advice}});
   }
-  const nlohmann::ordered_json json = {
-      {"schema", "organ-verify/1"}, {"files", report.files},
-      {"tensors", report.tensors},  {"tensors_checked", report.tensors_checked},
-      {"errors", report.errors},    {"warnings", report.warnings},
-      {"notes", report.notes},      {"findings", std::move(findings)}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json json = {{"schema", "organ-verify/1"}, {"files", report.files},
+                     {"tensors", report.tensors},  {"tensors_checked", report.tensors_checked},
+                     {"errors", report.errors},    {"warnings", report.warnings},
+                     {"notes", report.notes},      {"findings", std::move(findings)}};
+  return json.dump(2) + "\n";
 }
 
 std::string verify_text(const organ::VerifyReport& report, bool several) {

@@ -10,7 +10,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct RoutingFlags {
   run::RoutingSettings settings;
   JobFlags job;
   std::string scoring;
@@ -18,7 +18,7 @@ struct Flags {
   bool normalise = false;
 };
 
-run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
+run::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
   run::RoutingSettings settings = flags.settings;
   const bool is_told = flags.top_k > 0 || !flags.scoring.empty();
   if (is_told == !settings.model.empty() ||
@@ -40,8 +40,8 @@ run::RoutingSettings settings_of(const Flags& flags, const Session& session) {
   return settings;
 }
 
-Ending run_routing(const Flags& flags, const Session& session) {
-  const run::RoutingSettings settings = settings_of(flags, session);
+Ending run_routing(const RoutingFlags& flags, const Session& session) {
+  const run::RoutingSettings settings = routing_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_routing(settings, talk.hooks());
   talk.finish();
@@ -55,7 +55,7 @@ Ending run_routing(const Flags& flags, const Session& session) {
 }  // namespace
 
 void add_routing(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RoutingFlags>();
   run::RoutingSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "routing",

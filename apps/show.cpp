@@ -18,14 +18,14 @@ namespace vindex::apps {
 
 namespace {
 
-struct Flags {
+struct ShowFlags {
   std::string path, metric, layers, blocks, roles, sort_by, table;
   std::optional<std::int32_t> k;
   std::optional<std::size_t> top;
   bool experts = false, ascending = false, json = false;
 };
 
-std::string text_of(const results::Shown& shown, const Flags& flags) {
+std::string text_of(const results::Shown& shown, const ShowFlags& flags) {
   const std::size_t width = text_width(STDOUT_FILENO);
   std::string out = results::shown_headline(shown);
   if (flags.top) {
@@ -38,7 +38,7 @@ std::string text_of(const results::Shown& shown, const Flags& flags) {
          (flags.experts ? results::experts_text(shown, width) : results::groups_text(shown, width));
 }
 
-std::string json_of(const results::Shown& shown, const Flags& flags) {
+std::string json_of(const results::Shown& shown, const ShowFlags& flags) {
   if (flags.top) {
     return results::top_json(shown, *flags.top, flags.ascending);
   }
@@ -46,12 +46,12 @@ std::string json_of(const results::Shown& shown, const Flags& flags) {
 }
 
 /// What only files of spectra have.
-bool has_metric_flags(const Flags& flags) {
+bool has_metric_flags(const ShowFlags& flags) {
   return !flags.metric.empty() || flags.k || flags.top || flags.experts || !flags.table.empty();
 }
 
 /// A file of pairs has one table, which has no metrics to choose from.
-void show_pairs(const Flags& flags) {
+void show_pairs(const ShowFlags& flags) {
   if (has_metric_flags(flags) || !flags.layers.empty() || !flags.blocks.empty() ||
       !flags.roles.empty()) {
     throw UsageError("E-SHOW-PAIRS",
@@ -68,7 +68,7 @@ void show_pairs(const Flags& flags) {
 }
 
 /// Files of experts, cka, activations and routing: one table of their own each.
-void show_cells(const Flags& flags, results::FileSchema schema) {
+void show_cells(const ShowFlags& flags, results::FileSchema schema) {
   if (has_metric_flags(flags)) {
     throw UsageError("E-SHOW-KIND",
                      fmt::format("{} is a file of `vindex {}`: --layers, --blocks, --roles and "
@@ -85,7 +85,7 @@ void show_cells(const Flags& flags, results::FileSchema schema) {
 }  // namespace
 
 void add_show(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ShowFlags>();
   CLI::App* verb = app.add_subcommand(
       "show",
       "Show what a results file says: any metric, beside what noise gives\n\n"

@@ -2,12 +2,12 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/results/run_store.hpp>
 #include <vindex/run/progress.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace vindex::apps {
 namespace {
 
 std::string status_json(const results::RunStatus& status) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::array();
   for (const results::FailedRow& row : status.failed_rows) {
     rows.push_back({{"table", model::table_name(row.table)},
                     {"tensor", row.tensor},
@@ -25,17 +25,17 @@ std::string status_json(const results::RunStatus& status) {
                     {"status", row.status},
                     {"reason", row.reason}});
   }
-  nlohmann::ordered_json document = {{"schema", "vindex-status/1"},
-                                     {"state", status.state},
-                                     {"matrices_total", status.matrices_total},
-                                     {"done", status.done},
-                                     {"failed", status.failed},
-                                     {"left", status.left},
-                                     {"workers", status.workers},
-                                     {"workers_gone", status.gone},
-                                     {"rate_per_second", nullptr},
-                                     {"eta_seconds", nullptr},
-                                     {"failed_rows", std::move(rows)}};
+  Json document = {{"schema", "vindex-status/1"},
+                   {"state", status.state},
+                   {"matrices_total", status.matrices_total},
+                   {"done", status.done},
+                   {"failed", status.failed},
+                   {"left", status.left},
+                   {"workers", status.workers},
+                   {"workers_gone", status.gone},
+                   {"rate_per_second", nullptr},
+                   {"eta_seconds", nullptr},
+                   {"failed_rows", std::move(rows)}};
   if (status.derived_total > 0) {
     document["derived"] = {{"total", status.derived_total},
                            {"done", status.derived_done},
@@ -48,7 +48,7 @@ std::string status_json(const results::RunStatus& status) {
   if (status.eta_seconds >= 0.0) {
     document["eta_seconds"] = status.eta_seconds;
   }
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return document.dump() + "\n";
 }
 
 const char* state_of(const results::RunStatus& status) {

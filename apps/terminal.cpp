@@ -14,10 +14,10 @@ std::size_t text_width(int descriptor) {
   if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     return size.ws_col;
   }
-  constexpr unsigned long kMost = 10'000;
+  constexpr unsigned long kMax = 10'000;
   const char* columns = std::getenv("COLUMNS");
   const unsigned long width = columns == nullptr ? 0 : std::strtoul(columns, nullptr, 10);
-  return width > 0 && width <= kMost ? width : kUsualWidth;
+  return width > 0 && width <= kMax ? width : kUsualWidth;
 }
 
 bool is_live(int descriptor) {

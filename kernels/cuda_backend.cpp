@@ -25,7 +25,7 @@ constexpr std::uint64_t kHostWorkspace = 16ULL << 20U;
 /// A slab, and as much again for whoever reads it.
 constexpr std::uint64_t kSlabCopies = 2;
 /// The slab that a streamed input is read by where memory is scarce.
-constexpr std::uint64_t kLeastSlabBytes = 4ULL << 20U;
+constexpr std::uint64_t kMinSlabBytes = 4ULL << 20U;
 /// Of the memory that is free at the start, kept for the libraries and the driver: cuBLAS takes 32
 /// MiB per handle and stream on Hopper, kernels are loaded when they are first launched, cuSOLVER's
 /// by hundreds of MiB, and a kernel's stack is taken for all threads that the device can hold.
@@ -183,8 +183,7 @@ std::uint64_t CudaBackend::workspace_bytes(const decode::Encoding& encoding, std
   if (input == measure::InputBytes::kHeld) {
     return held_workspace(rows, cols);
   }
-  const std::uint64_t wanted =
-      input == measure::InputBytes::kStreamed ? kSlabBytes : kLeastSlabBytes;
+  const std::uint64_t wanted = input == measure::InputBytes::kStreamed ? kSlabBytes : kMinSlabBytes;
   const auto bytes = decode::code_bytes(encoding, static_cast<std::uint64_t>(rows),
                                         static_cast<std::uint64_t>(cols));
   const std::uint64_t row_bytes =

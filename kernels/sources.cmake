@@ -7,7 +7,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_panel.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_reduction.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/band_turn.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu

@@ -20,7 +20,7 @@ namespace vindex::bench {
 
 namespace {
 
-constexpr std::uint64_t kPiece = 8ULL << 20U;
+constexpr std::uint64_t kDiskPiece = 8ULL << 20U;
 constexpr std::size_t kAlignment = 4096;
 
 class File {
@@ -97,7 +97,7 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
       row.note = "the file system has no O_DIRECT";
       return row;
     }
-    for (std::uint64_t offset = 0; offset < files.back().bytes(); offset += kPiece) {
+    for (std::uint64_t offset = 0; offset < files.back().bytes(); offset += kDiskPiece) {
       pieces.push_back({files.back().descriptor(), offset});
     }
     bytes += files.back().bytes();
@@ -106,10 +106,10 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
     std::atomic<std::size_t> next{0};
     const double seconds = run_together(readers, [&](int) {
       const std::unique_ptr<void, decltype(&std::free)> buffer(
-          std::aligned_alloc(kAlignment, kPiece), &std::free);
+          std::aligned_alloc(kAlignment, kDiskPiece), &std::free);
       expects(buffer != nullptr, "memory for a piece of a file");
       for (std::size_t i = next++; i < pieces.size(); i = next++) {
-        if (::pread(pieces[i].descriptor, buffer.get(), kPiece,
+        if (::pread(pieces[i].descriptor, buffer.get(), kDiskPiece,
                     static_cast<off_t>(pieces[i].offset)) <= 0) {
           throw SystemError("E-READ", errno, "reading past the page cache failed");
         }

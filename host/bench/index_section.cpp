@@ -5,13 +5,13 @@
 #include "section.hpp"
 
 #include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -69,7 +69,7 @@ void write_model(std::int64_t tensors, const std::string& path) {
     }
   }
   folder.write_text("model.safetensors.index.json", write::safetensors_index_text(bytes, map));
-  const nlohmann::json config = {
+  const Json config = {
       {"model_type", "kimi_k2"},
       {"quantization_config",
        {{"quant_method", "compressed-tensors"},

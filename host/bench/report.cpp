@@ -1,8 +1,8 @@
 #include <vindex/bench/report.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -35,12 +35,11 @@ std::string processor_model() {
   return "unknown";
 }
 
-nlohmann::ordered_json row_object(const Row& row) {
-  nlohmann::ordered_json entry = {
-      {"name", row.name},         {"route", row.route}, {"backend", row.backend},
-      {"rows", row.rows},         {"cols", row.cols},   {"batch", row.batch},
-      {"encoding", row.encoding}, {"unit", row.unit},   {"samples", row.samples},
-      {"limit", nullptr},         {"peer", nullptr}};
+Json row_object(const Row& row) {
+  Json entry = {{"name", row.name},         {"route", row.route}, {"backend", row.backend},
+                {"rows", row.rows},         {"cols", row.cols},   {"batch", row.batch},
+                {"encoding", row.encoding}, {"unit", row.unit},   {"samples", row.samples},
+                {"limit", nullptr},         {"peer", nullptr}};
   if (!row.spectrum.empty()) {
     entry["spectrum"] = row.spectrum;
   }
@@ -122,22 +121,20 @@ double best_of(const Row& row) {
                                : *std::max_element(row.samples.begin(), row.samples.end());
 }
 
-std::string row_json(const Row& row) {
-  return row_object(row).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
+std::string row_json(const Row& row) { return row_object(row).dump(); }
 
 std::string report_json(const Report& report) {
-  nlohmann::ordered_json document = {{"schema", "vindex-bench/1"},
-                                     {"commit", report.commit},
-                                     {"date", utc_now()},
-                                     {"host",
-                                      {{"cpu", report.host.cpu},
-                                       {"cores", report.host.cores},
-                                       {"memory_gib", report.host.memory_gib},
-                                       {"blas", report.host.blas}}},
-                                     {"gpu", nullptr},
-                                     {"command", report.command},
-                                     {"rows", nlohmann::ordered_json::array()}};
+  Json document = {{"schema", "vindex-bench/1"},
+                   {"commit", report.commit},
+                   {"date", utc_now()},
+                   {"host",
+                    {{"cpu", report.host.cpu},
+                     {"cores", report.host.cores},
+                     {"memory_gib", report.host.memory_gib},
+                     {"blas", report.host.blas}}},
+                   {"gpu", nullptr},
+                   {"command", report.command},
+                   {"rows", Json::array()}};
   if (report.gpu) {
     document["gpu"] = {
         {"name", report.gpu->name}, {"driver", report.gpu->driver}, {"cuda", report.gpu->cuda}};
@@ -145,7 +142,7 @@ std::string report_json(const Report& report) {
   for (const Row& row : report.rows) {
     document["rows"].push_back(row_object(row));
   }
-  return document.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return document.dump(1) + "\n";
 }
 
 std::string report_table(const Report& report, std::size_t columns) {

@@ -22,7 +22,7 @@ namespace vindex::bench {
 
 namespace {
 
-constexpr std::uint64_t kPiece = 8ULL << 20U;
+constexpr std::uint64_t kReadPiece = 8ULL << 20U;
 
 /// The model that is read: what of it is the same for all matrices, and its files.
 struct Source {
@@ -86,12 +86,12 @@ double read_everything(const Source& source, shard::ReadPath path, int threads) 
   run::BoundedQueue<std::byte*> free_buffers(static_cast<std::size_t>(in_flight));
   std::vector<PieceBuffer> buffers;
   for (int i = 0; i < in_flight; ++i) {
-    void* memory = std::aligned_alloc(shard::kDirectAlignment, kPiece);
+    void* memory = std::aligned_alloc(shard::kDirectAlignment, kReadPiece);
     if (memory == nullptr) {
-      throw OutOfMemory("a buffer to read into", kPiece);
+      throw OutOfMemory("a buffer to read into", kReadPiece);
     }
     // Touched before the clock starts, as a ring's memory is.
-    std::memset(memory, 0, kPiece);
+    std::memset(memory, 0, kReadPiece);
     buffers.emplace_back(static_cast<std::byte*>(memory), &std::free);
     free_buffers.push(buffers.back().get());
   }
@@ -100,9 +100,10 @@ double read_everything(const Source& source, shard::ReadPath path, int threads) 
   const double start = wall_seconds();
   for (const shard::Shard& shard : source.files.shards) {
     const std::uint64_t size = shard.source->size();
-    for (std::uint64_t offset = 0; offset < size; offset += kPiece) {
+    for (std::uint64_t offset = 0; offset < size; offset += kReadPiece) {
       std::byte* const into = free_buffers.pop().value();
-      const shard::ByteRange range = {shard.source.get(), offset, std::min(kPiece, size - offset)};
+      const shard::ByteRange range = {shard.source.get(), offset,
+                                      std::min(kReadPiece, size - offset)};
       reader.submit({{range, into, true}}, [&, into](const std::exception_ptr& error) {
         if (error != nullptr) {
           const std::lock_guard lock(mutex);

@@ -1,8 +1,8 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/process_name.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 
 #include <fmt/format.h>
 
@@ -50,11 +50,11 @@ void throw_output_error(const char* id, int error_number, const std::string& wha
   }
 }
 
-AtomicFile::AtomicFile(std::string path, const OutputErrorIds& ids, Leftovers leftovers)
+AtomicFile::AtomicFile(std::string path, const OutputErrorIds& ids, StaleTemporaries stale)
     : path_(std::move(path)), ids_(ids) {
   require_file_target(path_, ids_.create);
-  if (leftovers == Leftovers::kRemove) {
-    remove_leftovers_of(path_);
+  if (stale == StaleTemporaries::kRemove) {
+    remove_stale_temporaries_of(path_);
   }
   temporary_path_ = temporary_name(path_);
   create();

@@ -10,9 +10,6 @@
 namespace vindex {
 
 namespace {
-struct ContextDeleter {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
 /// Whether OpenSSL's last failure came of that; it says so somewhere in its queue of errors.
 bool is_out_of_memory() {
   bool found = false;
@@ -24,7 +21,10 @@ bool is_out_of_memory() {
 }  // namespace
 
 struct Sha256::State {
-  std::unique_ptr<EVP_MD_CTX, ContextDeleter> context{EVP_MD_CTX_new()};
+  struct Deleter {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  std::unique_ptr<EVP_MD_CTX, Deleter> context{EVP_MD_CTX_new()};
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {

@@ -7,6 +7,17 @@
 
 namespace vindex {
 
+std::optional<double> JsonValue::as_number() const {
+  if (const auto* real = std::get_if<double>(&storage_)) {
+    return *real;
+  }
+  if (const auto* negative = std::get_if<std::int64_t>(&storage_)) {
+    return static_cast<double>(*negative);
+  }
+  const std::uint64_t* const whole = as_unsigned();
+  return whole == nullptr ? std::nullopt : std::optional(static_cast<double>(*whole));
+}
+
 const JsonValue* JsonValue::find(std::string_view key) const {
   const Object* object = as_object();
   if (object == nullptr) {

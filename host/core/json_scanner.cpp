@@ -249,11 +249,11 @@ JsonScanner::Number JsonScanner::number() {
 
 std::uint64_t JsonScanner::unsigned_integer() {
   // Nearly all are a few digits and nothing else; number() judges the others.
-  constexpr std::size_t kMostDigits = 19;  // fit 64 bits, whichever they are
+  constexpr std::size_t kMaxDigits = 19;  // fit 64 bits, whichever they are
   skip_space();
   std::uint64_t plain = 0;
   std::size_t end = position_;
-  while (end < text_.size() && end - position_ < kMostDigits && is_digit(text_[end])) {
+  while (end < text_.size() && end - position_ < kMaxDigits && is_digit(text_[end])) {
     plain = plain * 10 + static_cast<std::uint64_t>(text_[end++] - '0');
   }
   if (end > position_ && end < text_.size() && (text_[end] == ',' || text_[end] == ']') &&

@@ -13,7 +13,7 @@ constexpr std::size_t kKeyBytes = 8;
 constexpr std::size_t kFewNames = 16;
 /// What names share is looked for so far ahead and no farther: the cost of a turn that separates a
 /// single name then stays a small multiple of the bytes it passes over.
-constexpr std::size_t kMostAhead = 64;
+constexpr std::size_t kMaxAhead = 64;
 
 struct Item {
   std::uint64_t key;
@@ -63,7 +63,7 @@ class Sorter {
   }
 
   std::size_t common_bytes(std::span<const Item> items, std::size_t depth) const {
-    std::string_view shared = names_[items.front().position].substr(0, depth + kMostAhead);
+    std::string_view shared = names_[items.front().position].substr(0, depth + kMaxAhead);
     for (const Item& item : items) {
       const std::string_view name = names_[item.position];
       const auto [end, unused] =

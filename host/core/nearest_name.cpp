@@ -48,7 +48,7 @@ std::size_t edits(std::string_view a, std::string_view b) {
 
 /// Edits without the order of characters: never more than edits(). Cheap enough to keep most names
 /// from being compared in full.
-std::size_t least_edits(std::string_view a, std::string_view b) {
+std::size_t min_edits(std::string_view a, std::string_view b) {
   std::array<int, 256> surplus{};
   for (const char c : a) {
     ++surplus[static_cast<unsigned char>(folded(c))];
@@ -64,7 +64,7 @@ std::size_t least_edits(std::string_view a, std::string_view b) {
   return std::max(more, less);
 }
 
-std::size_t most_edits(std::string_view name) { return std::max<std::size_t>(2, name.size() / 3); }
+std::size_t max_edits(std::string_view name) { return std::max<std::size_t>(2, name.size() / 3); }
 
 std::string folded_text(std::string_view text) {
   std::string out(text);
@@ -112,7 +112,7 @@ std::string nearest_name(std::string_view text, std::span<const std::string> nam
     if (name.size() > kLongest) {
       continue;
     }
-    if (const std::size_t count = edits(text, name); count <= most_edits(name)) {
+    if (const std::size_t count = edits(text, name); count <= max_edits(name)) {
       best.add(name, count);
     }
   }
@@ -121,7 +121,7 @@ std::string nearest_name(std::string_view text, std::span<const std::string> nam
 
 std::vector<std::string> nearest_names(std::string_view text, std::span<const std::string> names,
                                        std::size_t most) {
-  constexpr std::size_t kLeastPart = 3;
+  constexpr std::size_t kMinPart = 3;
   std::vector<std::string> best;
   if (text.empty() || text.size() > kLongest || most == 0) {
     return best;
@@ -135,13 +135,13 @@ std::vector<std::string> nearest_names(std::string_view text, std::span<const st
     }
     const auto [shorter, longer] = std::minmax({wanted.size(), name.size()});
     const std::string folded_name = folded_text(name);
-    if (shorter >= kLeastPart && (folded_name.find(wanted) != std::string::npos ||
-                                  wanted.find(folded_name) != std::string::npos)) {
+    if (shorter >= kMinPart && (folded_name.find(wanted) != std::string::npos ||
+                                wanted.find(folded_name) != std::string::npos)) {
       parts.add(name, longer - shorter);
       continue;
     }
-    const std::size_t limit = std::min(most_edits(name) + 1, near.bound());
-    if (longer - shorter < limit && least_edits(wanted, name) < limit) {
+    const std::size_t limit = std::min(max_edits(name) + 1, near.bound());
+    if (longer - shorter < limit && min_edits(wanted, name) < limit) {
       const std::size_t count = edits(wanted, name);
       if (count < limit) {
         near.add(name, count);
@@ -170,12 +170,12 @@ std::string did_you_mean(std::string_view text, std::span<const std::string> nam
 }
 
 std::string name_list(std::span<const std::string> names) {
-  constexpr std::size_t kMost = 24;
+  constexpr std::size_t kMax = 24;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(names.size(), kMax); ++i) {
     text += (i == 0 ? "" : ", ") + excerpt(names[i]);
   }
-  return names.size() > kMost ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
+  return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
 }  // namespace vindex

@@ -1,6 +1,6 @@
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/process_name.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 
 #include <fmt/format.h>
 
@@ -110,9 +110,11 @@ std::string temporary_name(const std::string& path) {
                      start.empty() ? "" : start + ".", sequence++);
 }
 
-void remove_leftovers_of(const std::string& path) { remove_leftovers_of(std::span(&path, 1)); }
+void remove_stale_temporaries_of(const std::string& path) {
+  remove_stale_temporaries_of(std::span(&path, 1));
+}
 
-void remove_leftovers_of(std::span<const std::string> paths) {
+void remove_stale_temporaries_of(std::span<const std::string> paths) {
   std::unordered_set<std::string> names;
   for (const std::string& path : paths) {
     names.insert(file_name_of(path));
@@ -122,9 +124,11 @@ void remove_leftovers_of(std::span<const std::string> paths) {
   }
 }
 
-void remove_leftovers_in(const std::string& folder) { remove_all(leftovers_in(folder)); }
+void remove_stale_temporaries_in(const std::string& folder) {
+  remove_all(stale_temporaries_in(folder));
+}
 
-std::vector<std::string> leftovers_in(const std::string& folder) {
+std::vector<std::string> stale_temporaries_in(const std::string& folder) {
   return find_in(folder, nullptr);
 }
 

@@ -39,7 +39,7 @@ class CpuBackend final : public Backend {
                                    .encoding = &encoding,
                                    .options = options,
                                    .in_memory = input == measure::InputBytes::kHeld});
-    return input == measure::InputBytes::kStreamedLeast ? plan.least_workspace_bytes
+    return input == measure::InputBytes::kStreamedLeast ? plan.min_workspace_bytes
                                                         : plan.workspace_bytes;
   }
 

@@ -57,9 +57,9 @@ std::vector<Output> outputs_of(const EditSettings& settings) {
 }
 
 /// Before any of them is found to be there: killed runs leave temporary names beside whole outputs.
-void remove_leftovers(const std::vector<Output>& outputs) {
+void remove_stale_temporaries(const std::vector<Output>& outputs) {
   for (const Output& output : outputs) {
-    write::OutputFolder::remove_leftovers(output.path);
+    write::OutputFolder::remove_stale_temporaries(output.path);
   }
 }
 
@@ -209,7 +209,7 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
   }
   const std::vector<Output> outputs = outputs_of(settings);
   require_own_places(files, settings, outputs);
-  remove_leftovers(outputs);
+  remove_stale_temporaries(outputs);
   if (!output.empty()) {
     if (names_a_file(output)) {
       require_free_target(output, settings.replace, "--replace");

@@ -1,17 +1,15 @@
 // What an edit did, for programs and for people; nulls stand beside what they belong to.
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/edit/edit_model.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 
 namespace vindex::edit {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* side_text(const EditSettings& settings) {
   return settings.side.value_or(Side::kRight) == Side::kRight ? "right" : "left";
@@ -229,7 +227,7 @@ std::string edit_json(const EditResult& result) {
       {"ridge", settings.verb == EditVerb::kMemit ? number(settings.ridge) : Json(nullptr)},
       {"matrices", matrices},
       {"warnings", warnings}};
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(1) + "\n";
 }
 
 std::string edit_text(const EditResult& result, std::size_t width) {

@@ -17,7 +17,7 @@ constexpr std::string_view kGateUp = "gate_up_proj";
 constexpr std::string_view kExperts = ".experts.";
 
 /// b a turned.
-LowRankEdit turned(const LowRankEdit& edit) {
+LowRankEdit turned_edit(const LowRankEdit& edit) {
   LowRankEdit out;
   out.rows = edit.cols;
   out.cols = edit.rows;
@@ -138,7 +138,7 @@ void Experts::orient(PatchEntry& entry, std::int64_t rows, std::int64_t cols,
       return;
     }
   }
-  entry.edit = turned(edit);
+  entry.edit = turned_edit(edit);
 }
 
 std::vector<PatchEntry> Experts::fitted(PatchEntry entry) const {

@@ -1,11 +1,12 @@
 // LoRA adapters of edits, as PEFT and llama.cpp read them.
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/edit/patch.hpp>
 #include <vindex/write/gguf_writer.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -14,16 +15,12 @@
 
 namespace vindex::edit {
 namespace {
-
-using Json = nlohmann::ordered_json;
 using Floats = std::vector<float>;
 constexpr std::string_view kWeight = ".weight";
 /// Of the PEFT whose layout is written: before it sides of stacks were taken the other way round.
 constexpr std::string_view kPeftVersion = "0.19.1";
 
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-Floats turned(const Floats& values, std::int64_t rows, std::int64_t cols) {
+Floats turned_factor(const Floats& values, std::int64_t rows, std::int64_t cols) {
   Floats out(values.size());
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
@@ -141,10 +138,10 @@ void peft_module(const AdaptedTensor& tensor, const std::string& prefix, std::ve
   if (tensor.embedding) {
     out.push_back({prefix + ".lora_embedding_A",
                    {edit.rank, edit.rows},
-                   turned(edit.b, edit.rows, edit.rank)});
+                   turned_factor(edit.b, edit.rows, edit.rank)});
     out.push_back({prefix + ".lora_embedding_B",
                    {edit.cols, edit.rank},
-                   turned(edit.a, edit.rank, edit.cols)});
+                   turned_factor(edit.a, edit.rank, edit.cols)});
     return;
   }
   out.push_back({prefix + ".lora_A.weight", {edit.rank, edit.cols}, edit.a});
@@ -247,8 +244,7 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
                        {"task_type", nullptr},
                        {"use_dora", false},
                        {"use_rslora", false}};
-  folder.write_text("adapter_config.json",
-                    config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  folder.write_text("adapter_config.json", config.dump(2) + "\n");
 }
 
 void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matrices,
@@ -272,7 +268,7 @@ void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matr
       b.values = edit.b;
       if (tensor.name == "token_embd.weight") {
         a = {a.name, {edit.rows, edit.rank}, edit.b};
-        b = {b.name, {edit.cols, edit.rank}, turned(edit.a, edit.rank, edit.cols)};
+        b = {b.name, {edit.cols, edit.rank}, turned_factor(edit.a, edit.rank, edit.cols)};
       }
     }
     // One alpha for all: alpha / rank is then not 1 for those of less rank.

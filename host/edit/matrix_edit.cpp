@@ -4,6 +4,7 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/edit/matrix_edit.hpp>
 
 #include <algorithm>
@@ -12,15 +13,14 @@
 namespace vindex::edit {
 namespace {
 
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 /// The factors in the stored orientation: stored W += left right, left stored rows x rank.
 struct StoredFactors {
   std::vector<double> left;
   std::vector<double> right;
 };
 
-std::vector<double> turned(const std::vector<float>& matrix, std::int64_t rows, std::int64_t cols) {
+std::vector<double> turned_matrix(const std::vector<float>& matrix, std::int64_t rows,
+                                  std::int64_t cols) {
   std::vector<double> out(matrix.size());
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < cols; ++j) {
@@ -32,7 +32,8 @@ std::vector<double> turned(const std::vector<float>& matrix, std::int64_t rows, 
 
 StoredFactors stored_factors(const model::MatrixRecord& matrix, const LowRankEdit& edit) {
   if (matrix.transposed) {
-    return {turned(edit.a, edit.rank, edit.cols), turned(edit.b, edit.rows, edit.rank)};
+    return {turned_matrix(edit.a, edit.rank, edit.cols),
+            turned_matrix(edit.b, edit.rows, edit.rank)};
   }
   return {{edit.b.begin(), edit.b.end()}, {edit.a.begin(), edit.a.end()}};
 }

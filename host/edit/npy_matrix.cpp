@@ -10,7 +10,7 @@
 
 namespace vindex::edit {
 
-Matrix read_npy_matrix(const std::string& path, std::uint64_t most_bytes) {
+Matrix read_npy_matrix(const std::string& path, std::uint64_t max_bytes) {
   const auto source = shard::open_file_source(path);
   const shard::NpyHeader header = shard::read_npy_header(*source);
   if (header.shape.empty() || header.shape.size() > 2 || header.bytes == 0) {
@@ -23,7 +23,7 @@ Matrix read_npy_matrix(const std::string& path, std::uint64_t most_bytes) {
   matrix.cols = header.shape.size() == 2 ? header.shape[1] : 1;
   const auto count =
       static_cast<std::uint64_t>(matrix.rows) * static_cast<std::uint64_t>(matrix.cols);
-  if (count > most_bytes / 16) {
+  if (count > max_bytes / 16) {
     throw ConfigurationError(
         "E-BUDGET", fmt::format("{}: {} x {} numbers take {} MiB here; raise --ram-budget",
                                 source->name(), matrix.rows, matrix.cols, count / (1U << 16U)));
@@ -38,8 +38,8 @@ Matrix read_npy_matrix(const std::string& path, std::uint64_t most_bytes) {
   return matrix;
 }
 
-std::vector<double> read_npy_vector(const std::string& path, std::uint64_t most_bytes) {
-  Matrix matrix = read_npy_matrix(path, most_bytes);
+std::vector<double> read_npy_vector(const std::string& path, std::uint64_t max_bytes) {
+  Matrix matrix = read_npy_matrix(path, max_bytes);
   if (matrix.rows != 1 && matrix.cols != 1) {
     throw FormatError("E-EDIT-SHAPE", printable(path),
                       fmt::format("is {} x {}; a vector is wanted: one dimension, or 1 x n, or n x "

@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/json.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/edit/patch.hpp>
@@ -12,7 +13,6 @@
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -166,7 +166,7 @@ void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,
   for (const PatchEntry& entry : entries) {
     sorted.emplace(entry.key(), &entry);
   }
-  nlohmann::ordered_json digests = nlohmann::ordered_json::object();
+  Json digests = Json::object();
   Sha256 base;
   std::vector<write::SafetensorsTensor> layout;
   for (const auto& [key, entry] : sorted) {
@@ -179,11 +179,10 @@ void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,
     layout.push_back({key + ".a", decode::ElementType::kF32, {edit.rank, edit.cols}});
     layout.push_back({key + ".b", decode::ElementType::kF32, {edit.rows, edit.rank}});
   }
-  const write::SafetensorsMetadata metadata = {
-      {"format", std::string(kFormat)},
-      {"base_model_digest", hex(base.finish())},
-      {"digests", digests.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)},
-      {"program", program}};
+  const write::SafetensorsMetadata metadata = {{"format", std::string(kFormat)},
+                                               {"base_model_digest", hex(base.finish())},
+                                               {"digests", digests.dump()},
+                                               {"program", program}};
   write::SafetensorsWriter writer(file, std::move(layout), metadata, write::TensorOrder::kAsGiven);
   std::size_t index = 0;
   for (const auto& [key, entry] : sorted) {

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/activation_statistics.hpp>
 
@@ -10,14 +11,15 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// Independent sums over the values of a token, so that one addition need not wait for the last.
-constexpr std::size_t kLanes = 8;
-using LaneSums = std::array<double, kLanes>;
+constexpr std::size_t kTokenLanes = 8;
+using TokenLanes = std::array<double, kTokenLanes>;
 /// Square of the relative error of a mean, with room.
-constexpr double kRounding = 1e-27;
+constexpr double kMeanRounding = 1e-27;
 
-double sum_of(const LaneSums& lanes) { return std::accumulate(lanes.begin(), lanes.end(), 0.0); }
+double lane_total(const TokenLanes& lanes) {
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
 
 double hoyer_of(double absolute, double squares, double count) {
   const double root = std::sqrt(count);  // rounding leaves [0, 1] by itself
@@ -51,18 +53,18 @@ void ActivationTotals::add(std::span<const float> rows) {
       first_token_.assign(token, token + width);
     }
     varies_ = varies_ || !std::equal(token, token + width, first_token_.begin());
-    LaneSums absolute = {};
-    LaneSums squares = {};
+    TokenLanes absolute = {};
+    TokenLanes squares = {};
     for (std::size_t i = 0; i < width; ++i) {
       const float size = std::abs(token[i]);
       const double value = token[i];
       sums_[i] += value;
       largest_[i] = std::max(largest_[i], size);
-      absolute[i % kLanes] += size;
-      squares[i % kLanes] += value * value;
+      absolute[i % kTokenLanes] += size;
+      squares[i % kTokenLanes] += value * value;
     }
-    const double token_absolute = sum_of(absolute);
-    const double token_squares = sum_of(squares);
+    const double token_absolute = lane_total(absolute);
+    const double token_squares = lane_total(squares);
     absolute_ += token_absolute;
     squares_ += token_squares;
     const double hoyer = hoyer_of(token_absolute, token_squares, static_cast<double>(width));
@@ -121,8 +123,8 @@ void ActivationSpread::add(std::span<const float> rows) {
   expects(width > 0 && rows.size() % width == 0, "whole tokens");
   for (std::size_t first = 0; first < rows.size(); first += width) {
     const float* token = rows.data() + first;
-    LaneSums second = {};
-    LaneSums fourth = {};
+    TokenLanes second = {};
+    TokenLanes fourth = {};
     std::array<std::int32_t, kNearZero.size()> near = {};
     for (std::size_t i = 0; i < width; ++i) {
       const float size = std::abs(token[i]);
@@ -133,14 +135,14 @@ void ActivationSpread::add(std::span<const float> rows) {
       const double of_neuron = value - means_[i];
       squares_[i] += of_neuron * of_neuron;
       const double squared = (value - mean_) * (value - mean_);
-      second[i % kLanes] += squared;
-      fourth[i % kLanes] += squared * squared;
+      second[i % kTokenLanes] += squared;
+      fourth[i % kTokenLanes] += squared * squared;
     }
     for (std::size_t t = 0; t < near.size(); ++t) {
       near_zero_[t] += near[t];
     }
-    second_ += sum_of(second);
-    fourth_ += sum_of(fourth);
+    second_ += lane_total(second);
+    fourth_ += lane_total(fourth);
   }
   values_ += static_cast<std::int64_t>(rows.size());
 }
@@ -160,7 +162,7 @@ double ActivationSpread::neuron_variance() const {
 double ActivationSpread::kurtosis() const {
   // Float32 values that differ at all have a larger variance than rounding of their mean leaves.
   const auto count = static_cast<double>(values_);
-  return second_ > kRounding * count * mean_ * mean_
+  return second_ > kMeanRounding * count * mean_ * mean_
              ? std::max(1.0, count * fourth_ / (second_ * second_))
              : kNaN;
 }
@@ -195,16 +197,16 @@ bool LogitStatistics::add(std::span<const float> logits) {
   }
   constexpr std::size_t kTop = 8;
   std::array<float, kTop> top = {};  // descending
-  LaneSums sums = {};
-  LaneSums weighted = {};
+  TokenLanes sums = {};
+  TokenLanes weighted = {};
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float below = logits[i] - largest;
     const float value = std::exp(below);
     if (value == 0.0F) {
       continue;  // a masked entry, or one whose share no sum would keep
     }
-    sums[i % kLanes] += value;
-    weighted[i % kLanes] += static_cast<double>(value) * below;
+    sums[i % kTokenLanes] += value;
+    weighted[i % kTokenLanes] += static_cast<double>(value) * below;
     if (value > top.back()) {
       std::size_t place = kTop - 1;
       for (; place > 0 && top[place - 1] < value; --place) {
@@ -213,9 +215,9 @@ bool LogitStatistics::add(std::span<const float> logits) {
       top[place] = value;
     }
   }
-  const double total = sum_of(sums);
+  const double total = lane_total(sums);
   mass_ += std::min(1.0, std::accumulate(top.begin(), top.end(), 0.0) / total);
-  entropy_ += std::max(0.0, std::log(total) - sum_of(weighted) / total);
+  entropy_ += std::max(0.0, std::log(total) - lane_total(weighted) / total);
   ++tokens_;
   return true;
 }

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
 #include <vindex/measure/cka.hpp>
@@ -13,8 +14,7 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kRounding = 1e-6;
+constexpr double kCkaRounding = 1e-6;
 /// "vindex/p"
 constexpr std::uint64_t kOrderKey = 0x702F'7865'646E'6976;
 
@@ -50,7 +50,7 @@ double u_centring_term(std::int64_t rows, double row_norm, double trace) {
 double alignment(double product, double left, double right) {
   const double scale = std::sqrt(left) * std::sqrt(right);
   if (!(left > 0.0) || !(right > 0.0) || !std::isfinite(scale) || std::isnan(product)) {
-    return kNan;
+    return kNaN;
   }
   return std::clamp(product / scale, -1.0, 1.0);
 }
@@ -80,15 +80,15 @@ std::vector<std::int64_t> drawn_order(std::int64_t count, const Strata& strata, 
   return order;
 }
 
-DrawnNull null_of_draws(std::vector<double> draws, double value) {
+PermutationNull null_of_draws(std::vector<double> draws, double value) {
   std::erase_if(draws, [](double draw) { return std::isnan(draw); });
   if (draws.empty() || std::isnan(value)) {
-    return {kNan, kNan, kNan};
+    return {kNaN, kNaN, kNaN};
   }
   const auto count = static_cast<double>(draws.size());
   const auto reached = static_cast<double>(std::count_if(
-      draws.begin(), draws.end(), [&](double draw) { return draw >= value - kRounding; }));
-  DrawnNull null;
+      draws.begin(), draws.end(), [&](double draw) { return draw >= value - kCkaRounding; }));
+  PermutationNull null;
   null.mean = std::accumulate(draws.begin(), draws.end(), 0.0) / count;
   null.p = (1.0 + reached) / (1.0 + count);
   null.q95 = quantile(std::move(draws), 0.95);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint64_t kKey = 0x6E756C6C73000000;  // any fixed number; the shape is added
 constexpr std::int64_t kDrawsTimesSize = 65536;
-constexpr std::int64_t kLeastDraws = 1024;
-constexpr std::int64_t kMostDraws = 16384;
+constexpr std::int64_t kMinDraws = 1024;
+constexpr std::int64_t kMaxDraws = 16384;
 
 /// A chi-squared variable of `freedom` degrees. Source: Marsaglia and Tsang 2000, of
 /// gamma(freedom / 2); one degree is a squared normal.
@@ -60,7 +60,7 @@ class SquaredValues {
         --count;
         continue;
       }
-      expects(++steps <= kMostSteps * q_.size(), "qd steps of noise converge");
+      expects(++steps <= kMaxSteps * q_.size(), "qd steps of noise converge");
       shifted += transform(count);
     }
     std::sort(values.begin(), values.end(), std::greater<>());
@@ -69,7 +69,7 @@ class SquaredValues {
 
  private:
   static constexpr double kSmall = 0x1p-53;
-  static constexpr std::size_t kMostSteps = 1000;
+  static constexpr std::size_t kMaxSteps = 1000;
 
   /// One dqds step on the first `count` values; what it took off them.
   double transform(std::size_t count) {
@@ -118,8 +118,8 @@ class SquaredValues {
 }  // namespace
 
 MetricValues drawn_nulls(std::int64_t p, std::int64_t n) {
-  expects(p >= 2 && p <= n && p < kLeastComputedNull, "drawn_nulls: a short side from 2 to 63");
-  const std::int64_t draws = std::clamp(kDrawsTimesSize / p, kLeastDraws, kMostDraws);
+  expects(p >= 2 && p <= n && p < kMinComputedNull, "drawn_nulls: a short side from 2 to 63");
+  const std::int64_t draws = std::clamp(kDrawsTimesSize / p, kMinDraws, kMaxDraws);
   const std::uint64_t key =
       kKey ^ (static_cast<std::uint64_t>(n) * 64U + static_cast<std::uint64_t>(p));
   MetricValues sums;

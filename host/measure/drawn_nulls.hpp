@@ -1,4 +1,4 @@
-// Owns the nulls of small shapes, drawn: below a short side of kLeastComputedNull the metric of the
+// Owns the nulls of small shapes, drawn: below a short side of kMinComputedNull the metric of the
 // mean spectrum is up to a third off the mean of the metric.
 #pragma once
 
@@ -10,13 +10,13 @@
 namespace vindex::measure {
 
 /// Short sides from here on have nulls that are computed (nulls.cpp).
-inline constexpr std::int64_t kLeastComputedNull = 64;
+inline constexpr std::int64_t kMinComputedNull = 64;
 /// Short sides from here on take theta's null from its table (theta_null_table.hpp).
-inline constexpr std::int64_t kLeastTabulatedTheta = 16;
+inline constexpr std::int64_t kMinTabulatedTheta = 16;
 
-/// Means over drawn p x n Gaussian noise, 2 <= p < kLeastComputedNull, p <= n: the same numbers on
+/// Means over drawn p x n Gaussian noise, 2 <= p < kMinComputedNull, p <= n: the same numbers on
 /// every machine but for rounding, from streams that the shape is the key of. Metrics without a
-/// null are NaN, theta from kLeastTabulatedTheta on and condition_number of p = n too.
+/// null are NaN, theta from kMinTabulatedTheta on and condition_number of p = n too.
 ///
 /// Draws: 65536 / p, at least 1024 and at most 16384. Standard errors: docs/nulls.md. Cost: 20 ms
 /// (p = 2) to 0.1 s (p = 63) of one core.

@@ -1,5 +1,6 @@
 #include "noise_spectrum.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/expert_axis.hpp>
 #include <vindex/measure/largest_normal.hpp>
@@ -15,11 +16,10 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// Least centred norm over the root mean square of the norms.
-constexpr double kLeastCentred = 1e-3;
+constexpr double kMinCentred = 1e-3;
 
-void add_reason(std::string& reason, const std::string& text) {
+void append_reason(std::string& reason, const std::string& text) {
   reason += (reason.empty() ? "" : "; ") + text;
 }
 
@@ -31,13 +31,13 @@ struct Cosines {
 };
 
 Cosines cosines_of(std::span<const double> gram, const std::vector<std::size_t>& members,
-                   std::size_t experts, double least_square) {
+                   std::size_t experts, double min_square) {
   const std::size_t n = members.size();
   Cosines out;
   out.values.assign(experts * experts, std::numeric_limits<float>::quiet_NaN());
   const auto norm_of = [&](std::size_t i) {
     const double square = gram[i * n + i];
-    return square > least_square ? std::sqrt(square) : kNan;
+    return square > min_square ? std::sqrt(square) : kNaN;
   };
   double sum = 0.0;
   double pairs = 0.0;
@@ -65,7 +65,7 @@ Cosines cosines_of(std::span<const double> gram, const std::vector<std::size_t>&
       }
     }
   }
-  out.summary.mean = pairs > 0.0 ? sum / pairs : kNan;
+  out.summary.mean = pairs > 0.0 ? sum / pairs : kNaN;
   return out;
 }
 
@@ -113,7 +113,7 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
   const std::size_t experts = counts.size();
   expects(gram.size() == experts * experts, "expert_cosines: a sum for every pair");
   ExpertCosines out;
-  out.norm.assign(experts, kNan);
+  out.norm.assign(experts, kNaN);
   std::vector<std::size_t> members;
   for (std::size_t i = 0; i < experts; ++i) {
     if (!counts[i]) {
@@ -121,12 +121,12 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
     }
     const double square = gram[i * experts + i];
     if (!std::isfinite(square)) {
-      add_reason(out.reason, fmt::format("expert {}: weights that are not finite", i));
+      append_reason(out.reason, fmt::format("expert {}: weights that are not finite", i));
       continue;
     }
     out.norm[i] = std::sqrt(square);
     if (square == 0.0) {
-      add_reason(out.reason, fmt::format("expert {}: all zeros", i));
+      append_reason(out.reason, fmt::format("expert {}: all zeros", i));
     }
     members.push_back(i);
   }
@@ -149,20 +149,20 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
   fill_nulls(plain.members, length, false, out.plain);
   if (n < 2) {
     out.cosine_centred.assign(experts * experts, std::numeric_limits<float>::quiet_NaN());
-    add_reason(out.reason, "fewer than two experts");
+    append_reason(out.reason, "fewer than two experts");
     return out;
   }
-  out.mean_share = squares > 0.0 ? std::clamp(sum / count / squares, 0.0, 1.0) : kNan;
+  out.mean_share = squares > 0.0 ? std::clamp(sum / count / squares, 0.0, 1.0) : kNaN;
   out.mean_share_null = 1.0 / count;
   out.centred_gram = centred(own, n);
-  const double least = kLeastCentred * kLeastCentred * squares / count;
+  const double least = kMinCentred * kMinCentred * squares / count;
   Cosines without_mean = cosines_of(out.centred_gram, members, experts, least);
   out.cosine_centred = std::move(without_mean.values);
   out.centred = without_mean.summary;
   fill_nulls(out.counted, length, true, out.centred);
   for (std::size_t i = 0; i < n; ++i) {
     if (squares > 0.0 && !(out.centred_gram[i * n + i] > least)) {
-      add_reason(out.reason, fmt::format("expert {}: equals the mean expert", members[i]));
+      append_reason(out.reason, fmt::format("expert {}: equals the mean expert", members[i]));
     }
   }
   return out;
@@ -173,7 +173,7 @@ ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t e
   const auto n = static_cast<std::int64_t>(ascending.size());
   expects(n <= experts, "expert_spectrum: at most an eigenvalue each");
   ExpertSpectrum out;
-  out.values.assign(static_cast<std::size_t>(experts), kNan);
+  out.values.assign(static_cast<std::size_t>(experts), kNaN);
   out.null_values = out.values;
   if (n < 2) {
     return out;

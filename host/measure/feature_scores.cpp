@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::int64_t kTileValues = 64 << 10;  ///< decoded at a time: 256 KiB stay in the cache
 constexpr std::int64_t kReadValues = 1 << 20;   ///< read at a time where nothing is in memory
-constexpr std::int64_t kLeastTurnedRows = 64;   ///< of codes that lie in columns
+constexpr std::int64_t kMinTurnedRows = 64;     ///< of codes that lie in columns
 /// Rows whose products with stored columns are summed in float32, one after the other.
 constexpr std::int64_t kTurnedChunk = 256;
 constexpr std::int64_t kColumns = 512;  ///< features at a time of what is stored in x out
 /// Outside these bounds the float32 sums of squares may have lost something.
-constexpr double kLeastSquare = 1e-25, kLargestSquare = 1e30;
+constexpr double kMinSquare = 1e-25, kLargestSquare = 1e30;
 
 std::int64_t padded(std::int64_t length) {
   return (length + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
@@ -29,7 +29,7 @@ std::int64_t tile_rows(const decode::Encoding& encoding, std::int64_t cols) {
       std::max<std::int64_t>(2, kTileValues / std::max<std::int64_t>(cols, 1));
   return decode::code_layout(encoding.scheme) == decode::CodeLayout::kRows
              ? rows
-             : std::max(rows, kLeastTurnedRows);
+             : std::max(rows, kMinTurnedRows);
 }
 
 /// Rows that are read together.
@@ -62,7 +62,7 @@ void sum_again(const float* row, std::int64_t step, const QueryVectors& queries,
   }
 }
 
-bool is_doubtful(double square) { return !(square >= kLeastSquare && square <= kLargestSquare); }
+bool is_doubtful(double square) { return !(square >= kMinSquare && square <= kLargestSquare); }
 
 /// Features are stored rows.
 void score_stored_rows(MatrixInput& matrix, const ScoredRows& rows, const QueryVectors& queries,
@@ -112,9 +112,9 @@ void score_stored_rows(MatrixInput& matrix, const ScoredRows& rows, const QueryV
 /// What a block of stored columns comes to.
 class ColumnBlock {
  public:
-  ColumnBlock(const QueryVectors& queries, std::int64_t most_columns)
+  ColumnBlock(const QueryVectors& queries, std::int64_t max_columns)
       : queries_(queries),
-        stride_(padded(most_columns)),
+        stride_(padded(max_columns)),
         tile_rows_(std::max<std::int64_t>(8, kTileValues / stride_)),
         decoded_(static_cast<std::size_t>(tile_rows_ * stride_)),
         sums_(static_cast<std::size_t>(queries.count() * stride_)),

@@ -1,5 +1,6 @@
 // What surrounds the judgement: eigenvalues into findings, tails into spectra, which inputs are
 // refused or belong together, which reports get draws and vectors.
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/judgement.hpp>
 
 #include <algorithm>
@@ -7,12 +8,6 @@
 #include <functional>
 
 namespace vindex::measure {
-namespace {
-
-constexpr double kEps64 = 0x1p-52;
-
-}  // namespace
-
 double gram64_square_error(std::span<const double> sigma) {
   return 50.0 * static_cast<double>(sigma.size()) * kEps64 * sigma.front() * sigma.front();
 }

@@ -1,18 +1,18 @@
-#include <vindex/measure/telling_k.hpp>
+#include <vindex/measure/informative_k.hpp>
 
 #include <algorithm>
 #include <cmath>
 
 namespace vindex::measure {
 
-std::optional<std::int32_t> telling_k(std::int64_t shorter,
-                                      const std::array<double, kVarAtK.size()>& nulls) {
+std::optional<std::int32_t> informative_k(std::int64_t shorter,
+                                          const std::array<double, kVarAtK.size()>& nulls) {
   if (shorter < 2 || std::isnan(nulls.front())) {
     return std::nullopt;
   }
   std::int32_t best = kVarAtK.front();
   for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
-    if (kVarAtK[i] < shorter && kVarAtK[i] <= kMostTellingK && nulls[i] <= kMostNoiseShare) {
+    if (kVarAtK[i] < shorter && kVarAtK[i] <= kMaxInformativeK && nulls[i] <= kMaxNoiseShare) {
       best = std::max(best, kVarAtK[i]);
     }
   }

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/jackknife.hpp>
 
@@ -11,7 +12,6 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// What rounding leaves of the difference of a CKA from 1: closer ones are the same.
 constexpr double kNearOne = 1e-7;
 
@@ -24,7 +24,7 @@ struct Spread {
   double freedom = 4.0;  ///< degrees of freedom of it
 };
 
-Spread spread_of(std::span<const double> values) {
+Spread group_spread(std::span<const double> values) {
   const auto count = static_cast<double>(values.size());
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
   double second = 0.0;
@@ -71,15 +71,15 @@ double varying_directions(std::int64_t rows, double trace, double u_centred) {
 }
 
 JackknifeError jackknife_error(double value, std::span<const double> without, double directions) {
-  if (std::isnan(value) || without.size() < static_cast<std::size_t>(kLeastGroups) ||
+  if (std::isnan(value) || without.size() < static_cast<std::size_t>(kMinGroups) ||
       std::any_of(without.begin(), without.end(), [](double one) { return std::isnan(one); })) {
-    return {kNan, kNan, kNan};
+    return {kNaN, kNaN, kNaN};
   }
   JackknifeError out;
-  out.error = spread_of(without).error;
+  out.error = group_spread(without).error;
   std::vector<double> turned(without.size());
   std::transform(without.begin(), without.end(), turned.begin(), atanh_of);
-  const Spread of_turned = spread_of(turned);
+  const Spread of_turned = group_spread(turned);
   const double spread = student_quantile(of_turned.freedom) * of_turned.error;
   const double at_zero = 0.5 * std::max(directions, 1.0) * out.error;
   const double own = std::max(value, 0.0) + at_zero;

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/measure/spectrum_bounds.hpp>
 
@@ -7,10 +8,6 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kEps64 = 0x1p-52;
-constexpr double kEps32 = 0x1p-23;
 /// Entry of var_at_k for k = 64, the last that `fast` bounds.
 constexpr std::size_t kLastBound = 6;
 
@@ -68,7 +65,7 @@ bool is_known(std::size_t i, double s, double error, double largest, bool is_mod
   const double relative = i < kFastValues                   ? 1e-5
                           : s * kModestCondition >= largest ? 2e-4
                                                             : kInfinity;
-  return s >= kLeastDecided * largest && error <= kDefaultError * largest &&
+  return s >= kMinDecided * largest && error <= kDefaultError * largest &&
          error <= kAnsweredOfOccurring * relative * s;
 }
 
@@ -139,7 +136,7 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
 /// What follows a step that left doubt: `lost` of the smallest values alone, or everything (0).
 Verdict after(const Finding& found, const Situation& situation, std::int64_t lost) {
   Step stage = situation.step;
-  const bool may_help = lost > 0 && found.zero_rows == 0 && lost <= situation.most_tail_values;
+  const bool may_help = lost > 0 && found.zero_rows == 0 && lost <= situation.max_tail_values;
   if (may_help && (stage == Step::kGram32 || stage == Step::kGram64)) {
     return {.next = Step::kTail, .lost = lost};
   }
@@ -216,22 +213,21 @@ double noise_condition(std::int64_t rows, std::int64_t cols) {
 }
 
 bool begins_in_float64(std::int64_t rows, std::int64_t cols, const MeasureOptions& options,
-                       std::int64_t most_tail_values) {
+                       std::int64_t max_tail_values) {
   constexpr double kMargin = 1.25;
   // A route that was asked for by name is taken.
   const bool is_small = options.svd_route == "auto" && std::min(rows, cols) <= kFloat64Size;
   if (options.mode != Mode::kDefault) {
     return options.mode == Mode::kFast && is_small;
   }
-  return options.escalate &&
-         (is_small ||
-          (most_tail_values == 0 && noise_condition(rows, cols) > kMargin * kModestCondition));
+  return options.escalate && (is_small || (max_tail_values == 0 && noise_condition(rows, cols) >
+                                                                       kMargin * kModestCondition));
 }
 
 Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
                             const MeasureOptions& options, const BackEndReach& reach) {
   const bool at_once =
-      first == Step::kGram32 && begins_in_float64(rows, cols, options, reach.most_tail_values);
+      first == Step::kGram32 && begins_in_float64(rows, cols, options, reach.max_tail_values);
   return {.step = at_once ? Step::kGram64 : first,
           .rows = rows,
           .cols = cols,
@@ -239,7 +235,7 @@ Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
           .escalate = options.escalate,
           .is_strict = options.mode == Mode::kStrict,
           .sum_terms = reach.sum_terms,
-          .most_tail_values = reach.most_tail_values};
+          .max_tail_values = reach.max_tail_values};
 }
 
 Situation next_situation(const Situation& situation, Step next) {

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/largest_cosine.hpp>
 
 #include <algorithm>
@@ -7,18 +8,16 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 /// The continued fraction of the incomplete beta function, by Lentz's method (NIST DLMF 8.17.22);
 /// converges fast for x below (a + 1) / (a + b + 2).
 double beta_fraction(double a, double b, double x) {
-  constexpr int kMostTerms = 10'000;
+  constexpr int kMaxTerms = 10'000;
   constexpr double kTiny = 1e-300, kEnough = 1e-15;
   const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
   double c = 1.0;
   double d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
   double fraction = d;
-  for (int m = 1; m < kMostTerms; ++m) {
+  for (int m = 1; m < kMaxTerms; ++m) {
     const double k = m;
     const double even = k * (b - k) * x / ((a + 2.0 * k - 1.0) * (a + 2.0 * k));
     d = 1.0 / away_from_zero(1.0 + even * d);
@@ -51,7 +50,7 @@ double regularised_beta(double a, double b, double x, double rest) {
 
 double chance_of_cosine(double c, std::int64_t width, CosineSides sides) {
   if (width < 2 || std::isnan(c)) {
-    return kNan;
+    return kNaN;
   }
   const double square = std::min(1.0, c * c);
   const double both = regularised_beta((static_cast<double>(width) - 1.0) / 2.0, 0.5,
@@ -70,7 +69,7 @@ double chance_of_largest_cosine(double c, std::int64_t count, std::int64_t width
 double largest_cosine_quantile(double share, std::int64_t count, std::int64_t width,
                                CosineSides sides) {
   if (count < 1 || width < 2) {
-    return kNan;
+    return kNaN;
   }
   const double wanted = -std::expm1(std::log(share) / static_cast<double>(count));
   double low = sides == CosineSides::kBoth ? 0.0 : -1.0;
@@ -84,7 +83,7 @@ double largest_cosine_quantile(double share, std::int64_t count, std::int64_t wi
 
 double expected_largest_cosine(std::int64_t count, std::int64_t width, CosineSides sides) {
   if (count < 1 || width < 2) {
-    return kNan;
+    return kNaN;
   }
   // The least value and the integral of P(largest > c), between where that is nearly 1 and 0.
   constexpr double kBeyond = 1e-9;

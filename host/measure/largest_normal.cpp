@@ -8,9 +8,9 @@ namespace vindex::measure {
 LargestNormal largest_normal(double count) {
   // In s = ln t the integrand falls off at both ends faster than exponentially or as exp(s), where
   // the trapezoidal rule converges exponentially.
-  constexpr double kLeast = -40.0, kMost = 4.0, kStep = 1.0 / 32.0;
+  constexpr double kMin = -40.0, kMax = 4.0, kStep = 1.0 / 32.0;
   double weights = 0.0, sum = 0.0, squares = 0.0;
-  for (double s = kLeast; s <= kMost; s += kStep) {
+  for (double s = kMin; s <= kMax; s += kStep) {
     const double t = std::exp(s);
     const double beyond = -std::expm1(-t / count);  // chance of a number above the largest
     if (!(beyond > 0.0 && beyond < 1.0)) {

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/layer_statistics.hpp>
 #include <vindex/measure/metrics.hpp>
 
@@ -7,8 +8,6 @@
 
 namespace vindex::measure {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Members {
   std::size_t group = 0;
@@ -24,7 +23,7 @@ bool same_shape(const std::vector<const LayerRow*>& rows) {
   return true;
 }
 
-double value_of(const LayerRow& row, LayerMetric metric, double null) {
+double metric_of(const LayerRow& row, LayerMetric metric, double null) {
   switch (metric) {
     case LayerMetric::kVarAt64:
       return row.var_at_64;
@@ -47,7 +46,7 @@ Statistic summarise(const std::vector<const LayerRow*>& rows, LayerMetric metric
   std::vector<double> values;
   values.reserve(rows.size());
   for (const LayerRow* row : rows) {
-    const double value = value_of(*row, metric, null);
+    const double value = metric_of(*row, metric, null);
     if (std::isnan(value)) {
       continue;
     }

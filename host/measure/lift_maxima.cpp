@@ -4,6 +4,8 @@
 #include "null_keys.hpp"
 #include "uniform_choice.hpp"
 
+#include <vindex/core/constants.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,12 +16,11 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 /// Random numbers and increments of a draw. A thousand draws of so many take a second or two.
 constexpr double kWorkOfDraw = 3e5;
 constexpr double kManyPairs = 1000.0;
 /// Of experts that are chosen this often the logarithm of the load is normal enough.
-constexpr double kLeastLoad = 100.0;
+constexpr double kMinLoad = 100.0;
 
 /// The largest lift of each kind of pairs; NaN where there is none.
 using Largest = std::array<double, 2>;
@@ -171,7 +172,7 @@ MaximumNull law_of_independent(const std::vector<PairLaw>& kinds, double tokens)
   return of_values(std::move(values));
 }
 
-bool is_by_law(double pairs, double load) { return pairs >= kManyPairs && load >= kLeastLoad; }
+bool is_by_law(double pairs, double load) { return pairs >= kManyPairs && load >= kMinLoad; }
 
 /// How many of `tokens` are drawn, of `numbers` random numbers and `meetings` each.
 std::int64_t drawn_of(std::int64_t tokens, double pairs, double numbers, double meetings) {

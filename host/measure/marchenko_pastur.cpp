@@ -15,8 +15,6 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-
 // Least root bracketing: `increasing` rises from below `target` at `low` to above at `high`.
 double solve(const std::function<double(double)>& increasing,
              const std::function<double(double)>& slope, double target, double low, double high) {
@@ -31,7 +29,7 @@ double solve(const std::function<double(double)>& increasing,
     if (!(next > low && next < high)) {
       next = 0.5 * (low + high);
     }
-    if (std::abs(next - at) <= 1e-15 * kPi) {
+    if (std::abs(next - at) <= 1e-15 * std::numbers::pi) {
       return next;
     }
     at = next;
@@ -56,7 +54,7 @@ double MarchenkoPastur::value_at(double angle) const {
 double MarchenkoPastur::probability_below(double angle) const {
   const double sine = root_ * std::sin(angle);
   const double series = std::atan2(sine, 1.0 - root_ * std::cos(angle));
-  return (angle + sine - (1.0 - aspect_) * (series - sine) / aspect_) / kPi;
+  return (angle + sine - (1.0 - aspect_) * (series - sine) / aspect_) / std::numbers::pi;
 }
 
 double MarchenkoPastur::cumulative(double x) const {
@@ -72,7 +70,8 @@ double MarchenkoPastur::cumulative(double x) const {
   const double angle = 2.0 * std::atan2(std::sqrt(above), std::sqrt(below));
   const double sine = 0.5 * std::sqrt(above * below);
   const double series = std::atan2(sine, 0.5 * (1.0 - aspect_ + x));
-  const double value = (angle + sine - (1.0 - aspect_) * (series - sine) / aspect_) / kPi;
+  const double value =
+      (angle + sine - (1.0 - aspect_) * (series - sine) / aspect_) / std::numbers::pi;
   return std::clamp(value, 0.0, 1.0);
 }
 
@@ -81,14 +80,14 @@ double MarchenkoPastur::angle_of_probability(double probability) const {
     return 0.0;
   }
   if (probability >= 1.0) {
-    return kPi;
+    return std::numbers::pi;
   }
   return solve([this](double angle) { return probability_below(angle); },
                [this](double angle) {
                  const double sine = std::sin(angle);
-                 return 2.0 / kPi * sine * sine / value_at(angle);
+                 return 2.0 / std::numbers::pi * sine * sine / value_at(angle);
                },
-               probability, 0.0, kPi);
+               probability, 0.0, std::numbers::pi);
 }
 
 double MarchenkoPastur::quantile(double probability) const {

@@ -12,7 +12,7 @@ constexpr bool kNull = true;
 constexpr bool kNoNull = false;
 constexpr bool kNeedsBulk = true;
 
-constexpr std::array<MetricRow, kMetricCount> kRows = {{
+constexpr std::array<MetricRow, kMetricCount> kMetricRows = {{
     {Metric::kVarAt64Top128, "var_at_64_top128", kReal, kNoNull,
      "sum of the 64 largest sigma^2 over the sum of the 128 largest"},
     {Metric::kSpectralNorm, "spectral_norm", kReal, kNoNull, "largest singular value"},
@@ -71,8 +71,8 @@ constexpr std::array<MetricRow, kMetricCount> kRows = {{
 }};
 
 constexpr bool in_order() {
-  for (std::size_t i = 0; i < kRows.size(); ++i) {
-    if (static_cast<std::size_t>(kRows[i].metric) != i) {
+  for (std::size_t i = 0; i < kMetricRows.size(); ++i) {
+    if (static_cast<std::size_t>(kMetricRows[i].metric) != i) {
       return false;
     }
   }
@@ -82,7 +82,7 @@ static_assert(in_order(), "one row per metric, in the order of the enumeration")
 
 }  // namespace
 
-std::span<const MetricRow> metric_rows() { return kRows; }
+std::span<const MetricRow> metric_rows() { return kMetricRows; }
 
 MetricValues::MetricValues() {
   scalar.fill(std::numeric_limits<double>::quiet_NaN());

@@ -5,6 +5,7 @@
 #include "noise_edge.hpp"
 #include "power_law.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
@@ -18,7 +19,6 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kFloatEpsilon = 0x1p-23;
 // Nearer to square than this the smallest eigenvalue of noise is no Tracy-Widom variable.
 constexpr double kHardEdge = 0.95;
@@ -28,13 +28,13 @@ struct Spectrum {
   std::span<const double> sigma;  // descending
   std::vector<double> lambda;     // sigma^2
   std::vector<double> log;        // ln lambda, whole spectrum only
-  double least_known = 0.0;       // sigma^2 at or below it is known by that bound alone
+  double min_known = 0.0;         // sigma^2 at or below it is known by that bound alone
 };
 
 // x / y where that is a number.
 double ratio(double x, double y) { return y > 0.0 && std::isfinite(x / y) ? x / y : kNaN; }
 
-void add_reason(std::string& reason, std::string_view text) {
+void add_reason_once(std::string& reason, std::string_view text) {
   if (reason.find(text) != std::string::npos) {
     return;
   }
@@ -164,7 +164,7 @@ void set_sums(const Spectrum& spectrum, MetricValues& values) {
 void set_hill(const Spectrum& spectrum, MetricValues& values) {
   const auto& lambda = spectrum.lambda;
   const std::size_t k = lambda.size() / 2;
-  if (k > 0 && lambda[k] > spectrum.least_known) {
+  if (k > 0 && lambda[k] > spectrum.min_known) {
     double excess = 0.0;
     for (std::size_t i = 0; i < k; ++i) {
       excess += spectrum.log[i] - spectrum.log[k];
@@ -177,7 +177,7 @@ void set_hill(const Spectrum& spectrum, MetricValues& values) {
 void set_power_law(const Spectrum& spectrum, MetricValues& values) {
   const auto& lambda = spectrum.lambda;
   const auto end = std::partition_point(lambda.begin(), lambda.end(),
-                                        [&](double value) { return value > spectrum.least_known; });
+                                        [&](double value) { return value > spectrum.min_known; });
   const auto known = static_cast<std::size_t>(end - lambda.begin());
   const PowerLawFit fit =
       fit_power_law(std::span(lambda).first(known), std::span(spectrum.log).first(known));
@@ -225,7 +225,7 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
 }
 
 // Error of the smallest value; NaN where nothing is said.
-double least_error(const MatrixReport& report) {
+double min_error(const MatrixReport& report) {
   return std::isnan(report.sigma_min_error) ? report.sigma_error : report.sigma_min_error;
 }
 
@@ -238,7 +238,7 @@ void set_theta(const Spectrum& spectrum, double sigma_error, MetricValues& value
   values[Metric::kRankEdge] = theta.rank_edge;
   values[Metric::kRankGd] = theta.rank_gd;
   if (theta.is_exact_low_rank) {
-    add_reason(reason, "exact low rank: theta is 90");
+    add_reason_once(reason, "exact low rank: theta is 90");
   }
 }
 
@@ -273,7 +273,7 @@ MetricValues metrics_of_draw(std::int64_t n, std::span<const double> sigma) {
   set_sums(spectrum, values);
   set_hill(spectrum, values);
   values[Metric::kConditionNumber] = ratio(sigma.front(), sigma.back());
-  if (p < kLeastTabulatedTheta) {
+  if (p < kMinTabulatedTheta) {
     values[Metric::kTheta] =
         spectral_theta(sigma, n, norm_squared, std::numeric_limits<double>::quiet_NaN()).theta;
   }
@@ -299,7 +299,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
   const double norm_squared = report.moments.sum_squares;
   if (norm_squared == 0.0) {
     set_zero_matrix(values);
-    add_reason(reason, "zero matrix");
+    add_reason_once(reason, "zero matrix");
     return values;
   }
   const bool fast = mode == Mode::kFast;
@@ -309,7 +309,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
 
   Spectrum spectrum = spectrum_of(p, std::max(rows, cols), norm_squared, report.sigma);
   if (report.sigma_error > 0.0) {  // NaN: nothing is said
-    spectrum.least_known = report.sigma_error * report.sigma_error;
+    spectrum.min_known = report.sigma_error * report.sigma_error;
   }
   values[Metric::kFrobeniusNorm] = std::sqrt(norm_squared);
   set_head(spectrum, values);
@@ -317,11 +317,11 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
     keep_within(*report.bounds, values);
   }
   if (p == 1) {
-    add_reason(reason, "one singular value");
+    add_reason_once(reason, "one singular value");
   }
   if (fast) {
     keep_ranges(spectrum.p, values);
-    add_reason(reason, "fast mode: no tail");
+    add_reason_once(reason, "fast mode: no tail");
     return values;
   }
 
@@ -350,15 +350,15 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
          {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog}) {
       values[metric] = kNaN;
     }
-    add_reason(reason, "tail not reliable");
+    add_reason_once(reason, "tail not reliable");
   } else if (!(spectrum.sigma.back() > 0.0)) {
-    add_reason(reason, "zero singular value");
-  } else if (spectrum.sigma.back() <= least_error(report)) {
+    add_reason_once(reason, "zero singular value");
+  } else if (spectrum.sigma.back() <= min_error(report)) {
     values[Metric::kConditionNumber] = values[Metric::kTraceLog] = kNaN;
-    add_reason(reason, "sigma_min within its error");
+    add_reason_once(reason, "sigma_min within its error");
   }
   if (p > 1 && (std::isnan(values[Metric::kHillAlpha]) || std::isnan(values[Metric::kPlAlpha]))) {
-    add_reason(reason, "no tail to fit");
+    add_reason_once(reason, "no tail to fit");
   }
   keep_ranges(spectrum.p, values);
   return values;

@@ -9,7 +9,6 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
 // The outermost value lies at the mean of the Tracy-Widom law of real matrices, -1.2065336, and not
 // at the Airy function's -1.115: in counts, 2/(3 pi) 1.2065336^(3/2) in place of 1/4.
 constexpr double kOutermost = 0.2812341;
@@ -21,18 +20,19 @@ class MeanCount {
   MeanCount(const MarchenkoPastur& law, double p) : law_(law), p_(p) {}
   /// Where it is `count`, at or above `low`.
   double angle_of(double count, double low) const {
-    double high = kPi;
+    double high = std::numbers::pi;
     double at = low;
     for (int step = 0; step < 100; ++step) {
-      const double gap = p_ * law_.probability_below(at) - at / (2.0 * kPi) - count;
+      const double gap = p_ * law_.probability_below(at) - at / (2.0 * std::numbers::pi) - count;
       (gap < 0.0 ? low : high) = at;
       const double sine = std::sin(at);
-      const double slope = p_ * 2.0 / kPi * sine * sine / law_.value_at(at) - 1.0 / (2.0 * kPi);
+      const double slope = p_ * 2.0 / std::numbers::pi * sine * sine / law_.value_at(at) -
+                           1.0 / (2.0 * std::numbers::pi);
       double next = at - gap / slope;
       if (!(next > low && next < high)) {
         next = 0.5 * (low + high);
       }
-      if (std::abs(next - at) <= 1e-13 * kPi) {
+      if (std::abs(next - at) <= 1e-13 * std::numbers::pi) {
         return next;
       }
       at = next;
@@ -80,12 +80,13 @@ double share_deviation(const MarchenkoPastur& law, std::int64_t p, double x, dou
     // Integral of (cos(at) - cos(theta)) cos(m theta) from `at` to pi.
     double integral = 0.0;
     if (m == 1) {
-      integral = -0.5 * (kPi - at) - 0.25 * std::sin(2.0 * at);
+      integral = -0.5 * (std::numbers::pi - at) - 0.25 * std::sin(2.0 * at);
     } else {
       integral = 0.5 * (std::sin((m - 1) * at) / (m - 1) + std::sin((m + 1) * at) / (m + 1)) -
                  std::cos(at) * std::sin(m * at) / m;
     }
-    const double coefficient = 2.0 * root * (2.0 / kPi * integral + (m == 1 ? share : 0.0));
+    const double coefficient =
+        2.0 * root * (2.0 / std::numbers::pi * integral + (m == 1 ? share : 0.0));
     variance += 0.5 * m * coefficient * coefficient;
   }
   return std::sqrt(variance) / static_cast<double>(p);

@@ -113,11 +113,11 @@ MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
   if (p == 1) {
     return single_value_nulls(n);
   }
-  if (p < kLeastComputedNull) {
+  if (p < kMinComputedNull) {
     MetricValues drawn = kept_drawn_nulls(p, n);
     drawn[Metric::kTraceLog] = trace_log_null(p, n);
     drawn[Metric::kNumericalRank] = static_cast<double>(p);
-    if (p >= kLeastTabulatedTheta) {
+    if (p >= kMinTabulatedTheta) {
       drawn[Metric::kTheta] = theta_null(p, n);
     }
     return drawn;

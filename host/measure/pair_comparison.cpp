@@ -22,8 +22,8 @@ namespace {
 constexpr std::int64_t kSlabValues = 1 << 20;  ///< asked of an input: 4 MiB of float32
 /// Decoded at a time, of each side: what a core's own cache holds while it is summed.
 constexpr std::int64_t kStripValues = 1 << 15;
-constexpr std::int64_t kLeastStrip = 8;  ///< lines, for encodings that pack rows together
-constexpr std::size_t kLanes = 8;
+constexpr std::int64_t kMinStrip = 8;  ///< lines, for encodings that pack rows together
+constexpr std::size_t kPairLanes = 8;
 constexpr std::int64_t kTile = 32;  ///< of turning a slab
 
 /// Sums over some weights of both matrices.
@@ -31,9 +31,9 @@ struct PairSums {
   double inner = 0.0, squares_a = 0.0, squares_b = 0.0, squares_difference = 0.0, largest = 0.0;
 };
 
-using LaneArray = std::array<double, kLanes>;
+using LaneArray = std::array<double, kPairLanes>;
 
-double sum_of(const LaneArray& lanes) {
+double pair_lane_total(const LaneArray& lanes) {
   return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
@@ -41,7 +41,7 @@ double sum_of(const LaneArray& lanes) {
 /// Lane i has the elements i, i + 8, ...: the same for every vector width. The largest difference
 /// is the root of the largest square, to the bit: in binary arithmetic sqrt(d * d) is |d| unless
 /// the square leaves the range, which those of float32 do not.
-class LaneSums {
+class PairLaneSums {
  public:
   void add(std::size_t lane, float left, float right) {
     const double x = left;
@@ -54,16 +54,17 @@ class LaneSums {
     largest[lane] = square > largest[lane] ? square : largest[lane];
   }
   PairSums total() const {
-    return {sum_of(inner), sum_of(squares_a), sum_of(squares_b), sum_of(squares_d),
+    return {pair_lane_total(inner), pair_lane_total(squares_a), pair_lane_total(squares_b),
+            pair_lane_total(squares_d),
             std::sqrt(*std::max_element(largest.begin(), largest.end()))};
   }
   LaneArray inner = {}, squares_a = {}, squares_b = {}, squares_d = {}, largest = {};
 };
 
 PairSums line_sums_baseline(const float* a, const float* b, std::int64_t count) {
-  LaneSums sums;
+  PairLaneSums sums;
   for (std::int64_t i = 0; i < count; ++i) {
-    sums.add(static_cast<std::size_t>(i) % kLanes, a[i], b[i]);
+    sums.add(static_cast<std::size_t>(i) % kPairLanes, a[i], b[i]);
   }
   return sums.total();
 }
@@ -93,11 +94,12 @@ struct HalfSums {
   HalfSums low = {};
   HalfSums high = {};
   std::int64_t i = 0;
-  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += static_cast<std::int64_t>(kLanes)) {
+  for (; i + static_cast<std::int64_t>(kPairLanes) <= count;
+       i += static_cast<std::int64_t>(kPairLanes)) {
     add_four(a + i, b + i, low);
     add_four(a + i + 4, b + i + 4, high);
   }
-  LaneSums sums;
+  PairLaneSums sums;
   for (const auto& [half, at] : {std::pair<const HalfSums*, std::size_t>{&low, 0}, {&high, 4}}) {
     _mm256_storeu_pd(sums.inner.data() + at, half->inner);
     _mm256_storeu_pd(sums.squares_a.data() + at, half->squares_a);
@@ -158,7 +160,7 @@ std::uint64_t slab_floats(const Lines& lines) {
 
 std::int64_t strip_lines(const Lines& lines) {
   return std::min(lines.step,
-                  std::max(kLeastStrip, kStripValues / std::max<std::int64_t>(lines.length, 1)));
+                  std::max(kMinStrip, kStripValues / std::max<std::int64_t>(lines.length, 1)));
 }
 
 /// One side's lines, decoded.
@@ -224,7 +226,7 @@ std::uint64_t window_bytes(const decode::Encoding& encoding, std::int64_t rows, 
   return *bytes;
 }
 
-StoredShape shape_of(const MatrixInput& input) {
+StoredShape stored_shape(const MatrixInput& input) {
   return {&input.encoding(), input.rows(), input.cols(), input.transposed()};
 }
 
@@ -240,7 +242,7 @@ struct Totals {
 };
 
 Totals totals_of(MatrixInput& a, MatrixInput& b) {
-  const Lines lines = lines_of(shape_of(a), shape_of(b));
+  const Lines lines = lines_of(stored_shape(a), stored_shape(b));
   const LineSums sums_of_line = best_line_sums();
   Side side_a(a, lines, lines.turn_a);
   Side side_b(b, lines, lines.turn_b);

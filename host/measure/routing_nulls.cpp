@@ -3,6 +3,7 @@
 #include "null_keys.hpp"
 #include "uniform_choice.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/routing_statistics.hpp>
 
@@ -18,8 +19,6 @@
 namespace vindex::measure {
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Of every drawn token: what its scores gave, and how its own logits lie about the law's mean.
 struct DrawnTokens {

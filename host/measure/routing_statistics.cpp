@@ -1,5 +1,6 @@
 #include "draw_counts.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/routing_statistics.hpp>
@@ -12,8 +13,6 @@
 namespace vindex::measure {
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// pairs / (tokens (a/tokens) (b/tokens)); NaN where a or b is 0.
 float lift_of(double pairs, double tokens, double a, double b) {

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/sample_angles.hpp>
 
@@ -11,8 +12,6 @@
 
 namespace vindex::measure {
 namespace {
-
-constexpr double kDegrees = 180.0 / std::numbers::pi;
 
 double entropy_of(std::span<const float> sorted) {
   const double low = sorted.front();
@@ -43,7 +42,7 @@ struct Shape {
 
 /// Sum of term(0) ... term(count - 1) over fixed lanes, so that it does not wait for each addition.
 template <typename Term>
-double sum_of(std::size_t count, Term term) {
+double sum_of_terms(std::size_t count, Term term) {
   constexpr std::size_t kLanes = 8;
   std::array<double, kLanes> sums = {};
   std::size_t i = 0;
@@ -59,16 +58,16 @@ double sum_of(std::size_t count, Term term) {
   return sum;
 }
 
-Shape shape_of(std::span<const float> values) {
+Shape sample_shape(std::span<const float> values) {
   Shape shape;
-  shape.mean = sum_of(values.size(), [&](std::size_t i) { return double{values[i]}; }) /
+  shape.mean = sum_of_terms(values.size(), [&](std::size_t i) { return double{values[i]}; }) /
                static_cast<double>(values.size());
   const auto square = [&](std::size_t i) {
     const double off = values[i] - shape.mean;
     return off * off;
   };
-  shape.m2 = sum_of(values.size(), square);
-  shape.m4 = sum_of(values.size(), [&](std::size_t i) { return square(i) * square(i); });
+  shape.m2 = sum_of_terms(values.size(), square);
+  shape.m4 = sum_of_terms(values.size(), [&](std::size_t i) { return square(i) * square(i); });
   return shape;
 }
 
@@ -76,7 +75,7 @@ double spacing_cv_of(std::span<const float> sorted) {
   const std::size_t gaps = sorted.size() - 1;
   const double mean =
       (static_cast<double>(sorted.back()) - sorted.front()) / static_cast<double>(gaps);
-  const double squares = sum_of(gaps, [&](std::size_t i) {
+  const double squares = sum_of_terms(gaps, [&](std::size_t i) {
     const double off = static_cast<double>(sorted[i + 1]) - sorted[i] - mean;
     return off * off;
   });
@@ -96,13 +95,14 @@ double theta_qq_of(std::span<const float> sorted, const Shape& shape) {
     cross += quantile * (static_cast<double>(sorted[i]) - sorted[count - 1 - i]);
     squares += 2.0 * quantile * quantile;
   }
-  return kDegrees * std::acos(std::clamp(cross / std::sqrt(squares * shape.m2), -1.0, 1.0));
+  return kDegreesPerRadian *
+         std::acos(std::clamp(cross / std::sqrt(squares * shape.m2), -1.0, 1.0));
 }
 
 /// Keys of 32 bits in the order of the values, and back.
 std::uint32_t key_of(std::uint32_t bits) { return (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U; }
 
-float value_of(std::uint32_t key) {
+float value_of_key(std::uint32_t key) {
   return std::bit_cast<float>((key >> 31U) != 0 ? key & 0x7FFFFFFFU : ~key);
 }
 
@@ -116,17 +116,17 @@ void sort_bfloat16(std::vector<float>& values) {
   for (std::uint32_t key = 0; key < counts.size(); ++key) {
     // The low half of a key is that of the value, or its complement below zero.
     const std::uint32_t low = (key >> 15U) != 0 ? 0U : 0xFFFFU;
-    next = std::fill_n(next, counts[key], value_of(key << 16U | low));
+    next = std::fill_n(next, counts[key], value_of_key(key << 16U | low));
   }
 }
 
 }  // namespace
 
 std::int64_t sample_stride(std::int64_t count) {
-  return std::max<std::int64_t>(1, count / kMostSampled);
+  return std::max<std::int64_t>(1, count / kMaxSampled);
 }
 
-std::int64_t sample_size(std::int64_t count) { return std::min(count, kMostSampled); }
+std::int64_t sample_size(std::int64_t count) { return std::min(count, kMaxSampled); }
 
 double theta_seed_of(double entropy, double kurtosis, double spacing_cv) {
   return 90.0 * (kEntropyWeight * (1.0 - entropy) +
@@ -137,8 +137,8 @@ double theta_seed_of(double entropy, double kurtosis, double spacing_cv) {
 SampleAngles sample_angles(std::vector<float>& sample, bool with_qq) {
   SampleAngles out;
   out.count = static_cast<std::int64_t>(sample.size());
-  if (out.count < kLeastSampled || !std::all_of(sample.begin(), sample.end(),
-                                                [](float value) { return std::isfinite(value); })) {
+  if (out.count < kMinSampled || !std::all_of(sample.begin(), sample.end(),
+                                              [](float value) { return std::isfinite(value); })) {
     return out;
   }
   sort_values(sample);
@@ -147,7 +147,7 @@ SampleAngles sample_angles(std::vector<float>& sample, bool with_qq) {
     out.theta_seed = 0.0;
     return out;
   }
-  const Shape shape = shape_of(sample);
+  const Shape shape = sample_shape(sample);
   out.entropy = entropy_of(sample);
   out.kurtosis = static_cast<double>(out.count) * shape.m4 / (shape.m2 * shape.m2) - 3.0;
   out.spacing_cv = spacing_cv_of(sample);
@@ -203,7 +203,7 @@ void sort_values(std::vector<float>& values) {
     keys.swap(sorted);
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = value_of(keys[i]);
+    values[i] = value_of_key(keys[i]);
   }
 }
 

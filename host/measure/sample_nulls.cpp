@@ -28,7 +28,7 @@ constexpr std::array<DrawnSample, 23> kDrawn = {
 /// Linear in ln(count); beyond the largest as there.
 template <typename Value>
 double between(std::int64_t count, Value value) {
-  expects(count >= kLeastSampled, "a null of at least four values");
+  expects(count >= kMinSampled, "a null of at least four values");
   const auto above = std::upper_bound(
       kDrawn.begin() + 1, kDrawn.end() - 1, count,
       [](std::int64_t wanted, const DrawnSample& row) { return wanted < row.count; });

@@ -19,7 +19,7 @@ VINDEX_KERNEL void load(const float* from, Lanes& lanes) {
 }
 VINDEX_KERNEL void store(const Lanes& lanes, float* to) { std::memcpy(to, &lanes, sizeof lanes); }
 
-VINDEX_KERNEL double sum_of(const Lanes& lanes) {
+VINDEX_KERNEL double lane_sum(const Lanes& lanes) {
   const auto at = [&](int i) __attribute__((always_inline)) {
     return static_cast<double>(lanes[i]);
   };
@@ -47,7 +47,7 @@ VINDEX_KERNEL void tile(const float* rows, std::int64_t row_stride, const float*
   }
   for (int r = 0; r < R; ++r) {
     for (int q = 0; q < Q; ++q) {
-      scores[r * score_stride + q] += sum_of(sums[r][q]);
+      scores[r * score_stride + q] += lane_sum(sums[r][q]);
     }
   }
 }
@@ -65,7 +65,7 @@ VINDEX_KERNEL void square_tile(const float* rows, std::int64_t row_stride, std::
     }
   }
   for (int r = 0; r < R; ++r) {
-    squares[r] += sum_of(sums[r]);
+    squares[r] += lane_sum(sums[r]);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "noise_edge.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
@@ -12,14 +13,13 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kFastSize = 64;
 // Draws that differ by less than this, relative to their mean, differ by rounding.
-constexpr double kRounding = 1e-12;
+constexpr double kDrawRounding = 1e-12;
 
 // Relative to the first draw, so that draws that are equal, or whole numbers, have an exact mean.
-SignFlipSpread spread_of(const SignFlipNull& null, double value,
-                         double (*of)(const SignFlipDraw&, std::size_t), std::size_t index) {
+SignFlipSpread spread_of_draws(const SignFlipNull& null, double value,
+                               double (*of)(const SignFlipDraw&, std::size_t), std::size_t index) {
   const auto count = static_cast<double>(null.draws.size());
   const double first = of(null.draws.front(), index);
   double sum = 0.0;
@@ -36,7 +36,7 @@ SignFlipSpread spread_of(const SignFlipNull& null, double value,
     }
     spread.std = std::sqrt(squares / (count - 1.0));
   }
-  if (spread.std > kRounding * std::abs(spread.mean)) {
+  if (spread.std > kDrawRounding * std::abs(spread.mean)) {
     spread.z = (value - spread.mean) / (spread.std * std::sqrt(1.0 + 1.0 / count));
     spread.p = student_two_sided(spread.z, count - 1.0);
   }
@@ -130,17 +130,17 @@ SignFlipSummary summarise_sign_flips(const SignFlipNull& null, const MetricValue
     summary.rand_distance = distance_of(sigma, null.first_sigma);
   }
   for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
-    summary.var_at_k_spread[i] = spread_of(
+    summary.var_at_k_spread[i] = spread_of_draws(
         null, values.var_at_k[i],
         [](const SignFlipDraw& draw, std::size_t k) { return draw.var_at_k[k]; }, i);
   }
-  summary.stable_rank = spread_of(
+  summary.stable_rank = spread_of_draws(
       null, values[Metric::kStableRank],
       [](const SignFlipDraw& draw, std::size_t) { return draw.stable_rank; }, 0);
-  summary.effective_rank = spread_of(
+  summary.effective_rank = spread_of_draws(
       null, values[Metric::kEffectiveRank],
       [](const SignFlipDraw& draw, std::size_t) { return draw.effective_rank; }, 0);
-  summary.mp_outliers = spread_of(
+  summary.mp_outliers = spread_of_draws(
       null, values[Metric::kMpOutliers],
       [](const SignFlipDraw& draw, std::size_t) { return draw.mp_outliers; }, 0);
   return summary;

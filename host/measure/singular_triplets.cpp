@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kDenseSize = 512;
 constexpr std::int64_t kDenseShare = 4;
-constexpr std::int64_t kLeastGuard = 16;
+constexpr std::int64_t kMinGuard = 16;
 /// Residual over the largest eigenvalue at which a float32 iteration has nothing left to gain.
 constexpr double kResidual = 1e-6;
 
@@ -80,7 +80,7 @@ bool are_dense_vectors(std::int64_t short_side, std::int64_t columns) {
 }
 
 std::int64_t vector_block_width(std::int64_t short_side, std::int64_t columns) {
-  return std::min(short_side, columns + std::max(kLeastGuard, columns / 2));
+  return std::min(short_side, columns + std::max(kMinGuard, columns / 2));
 }
 
 bool is_enough_for_vectors(std::span<const double> values, std::span<const double> residuals,

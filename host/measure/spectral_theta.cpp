@@ -1,6 +1,7 @@
 #include "noise_edge.hpp"
 #include "theta_null_table.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/spectral_theta.hpp>
@@ -12,7 +13,6 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kDegrees = 180.0 / std::numbers::pi;
 constexpr double kEpsilon = 0x1p-52;
 
 double count_above(std::span<const double> descending, double threshold) {
@@ -67,7 +67,7 @@ SpectralTheta spectral_theta(std::span<const double> sigma, std::int64_t n, doub
     kept += sigma[i] * sigma[i] * kept_share(sigma[i] / unit, beta);
   }
   out.signal = std::min(1.0, std::sqrt(kept / norm_squared));
-  out.theta = kDegrees * std::asin(out.signal);
+  out.theta = kDegreesPerRadian * std::asin(out.signal);
   return out;
 }
 
@@ -82,7 +82,7 @@ double theta_null(std::int64_t p, std::int64_t n) {
   const double scale =
       std::pow(1.0 + root, 4.0 / 3.0) * std::pow(beta, -1.0 / 6.0) * std::pow(cols, -2.0 / 3.0);
   const double unit = std::sqrt(4.0 * root * scale / rows) / (1.0 + root);
-  return kDegrees * unit * theta_null_factor(rows, root);
+  return kDegreesPerRadian * unit * theta_null_factor(rows, root);
 }
 
 }  // namespace vindex::measure

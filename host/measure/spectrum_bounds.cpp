@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/spectrum_bounds.hpp>
@@ -9,15 +10,14 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kEps64 = 0x1p-53;
+constexpr double kUnitRoundoff64 = 0x1p-53;
 constexpr double kTolerance = 1e-5;
 /// What the iteration aims at, a third of what is promised.
 constexpr double kAim = 3e-6;
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Products in float64 move a Ritz value by at most this; |W|_F^2 bounds the 2-norm of |W|^T |W|.
 double projection_rounding(const CertificateInput& input) {
-  return 4.0 * static_cast<double>(input.long_side + 2 * input.short_side) * kEps64 *
+  return 4.0 * static_cast<double>(input.long_side + 2 * input.short_side) * kUnitRoundoff64 *
          input.sum_squares;
 }
 
@@ -48,7 +48,7 @@ double definiteness_shift(std::int64_t short_side, std::span<const double> value
     trace += std::max(value, 0.0);
   }
   const auto terms = static_cast<double>(short_side + static_cast<std::int64_t>(values.size()) + 4);
-  return trace * 2.0 * terms * kEps64;
+  return trace * 2.0 * terms * kUnitRoundoff64;
 }
 
 std::size_t bounded_count() {

@@ -17,7 +17,7 @@ constexpr double kRepeated = 4.0;
 constexpr double kFloor = 12.0 * 0x1p-52;
 /// The same of a value itself, times the root of the order.
 constexpr double kOwnFloor = 6.0 * 0x1p-52;
-constexpr int kMostRounds = 8;
+constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
 /// A cluster of more than this share of all values makes rounding less than random.
 constexpr double kLargeCluster = 0.125;
@@ -50,7 +50,7 @@ double diagonal_share(double p, double unit, const GramNorms& norms) {
 std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i,
                         const Rounding& rounding) {
   std::int64_t others = 0;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     const double window = error_of_cluster(others, rounding);
     const double top = lambda[i] + window;
     const double bottom = lambda[i] - window;

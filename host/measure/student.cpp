@@ -13,12 +13,12 @@ namespace {
 double beta_below_mean(double a, double b, double x, double one_less_x) {
   constexpr double kTiny = 1e-300;
   constexpr double kEnough = 1e-16;
-  constexpr int kMostTerms = 2000;
+  constexpr int kMaxTerms = 2000;
   const auto held = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
   double c = 1.0;
   double d = 1.0 / held(1.0 - (a + b) * x / (a + 1.0));
   double fraction = d;
-  for (int m = 1; m <= kMostTerms; ++m) {
+  for (int m = 1; m <= kMaxTerms; ++m) {
     const double twice = 2.0 * m;
     const double even = m * (b - m) * x / ((a + twice - 1.0) * (a + twice));
     d = 1.0 / held(1.0 + even * d);

@@ -69,9 +69,9 @@ std::optional<Basis> orthonormal(std::span<const float> vectors, std::int64_t co
 /// One-sided Jacobi: turns the rows of `matrix` (count x count) until they are orthogonal, and the
 /// rows of `others` along. Their norms are then the singular values.
 void make_rows_orthogonal(Basis& matrix, Basis& others) {
-  constexpr int kMostSweeps = 60;
+  constexpr int kMaxSweeps = 60;
   constexpr double kOrthogonal = 1e-15;
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
     bool turned = false;
     for (std::size_t i = 0; i + 1 < matrix.count; ++i) {
       for (std::size_t j = i + 1; j < matrix.count; ++j) {

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/tail_values.hpp>
 
 #include <algorithm>
@@ -10,13 +11,11 @@
 namespace vindex::measure {
 namespace {
 
-constexpr double kEps64 = 0x1p-52;
-
 /// How many of the smallest values of the basis are those of `before`, squares within `allowed`.
 std::int64_t settled_values(const TailBasis& basis, const Finding& before, double allowed) {
   std::int64_t settled = 0;
   auto known = before.sigma.rbegin();
-  for (auto own = basis.sigma.rbegin(); own != basis.sigma.rend() && settled < basis.most_settled;
+  for (auto own = basis.sigma.rbegin(); own != basis.sigma.rend() && settled < basis.max_settled;
        ++own, ++known, ++settled) {
     if (!(std::abs(*own * *own - *known * *known) <= allowed)) {
       break;
@@ -30,8 +29,8 @@ std::int64_t settled_values(const TailBasis& basis, const Finding& before, doubl
 bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before, Finding& found) {
   const auto p = static_cast<std::int64_t>(before.sigma.size());
   const double largest = before.sigma.front();
-  const double square_error = matrix_error(
-      p, largest, {.entry = before.rounding.entry, .lone = before.rounding.lone});
+  const double square_error =
+      matrix_error(p, largest, {.entry = before.rounding.entry, .lone = before.rounding.lone});
   found.sigma = before.sigma;
   found.tail_errors.clear();
   // Twice what the Gram's values are known to: it and a first pass may lie on either side.

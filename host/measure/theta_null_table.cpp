@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<double, 6> kRoots = {0.125, 0.25, 0.5, 0.70711, 0.86603, 1};
 constexpr std::size_t kShapes = 20;
-constexpr std::array<double, kShapes> kRows = {2,  3,  4,  5,  6,   7,   8,   12,  16,   24,
-                                               32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048};
+constexpr std::array<double, kShapes> kThetaRows = {2,  3,  4,  5,  6,   7,   8,   12,  16,   24,
+                                                    32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048};
 
 /// By root, then by rows. Two values of a square matrix never lie above their edge.
 constexpr std::array<std::array<double, kShapes>, kRoots.size()> kFactors = {
@@ -41,7 +41,8 @@ std::pair<std::size_t, double> place(const std::array<double, N>& nodes, double 
 
 std::array<double, kShapes> logarithms() {
   std::array<double, kShapes> out = {};
-  std::transform(kRows.begin(), kRows.end(), out.begin(), [](double p) { return std::log(p); });
+  std::transform(kThetaRows.begin(), kThetaRows.end(), out.begin(),
+                 [](double p) { return std::log(p); });
   return out;
 }
 

@@ -1,3 +1,4 @@
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/token_router.hpp>
 
@@ -11,8 +12,6 @@
 namespace vindex::measure {
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void check(const RouterRule& rule, std::int64_t experts, std::size_t biases) {
   const auto refuse = [&](const std::string& why) {

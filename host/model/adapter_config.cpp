@@ -19,12 +19,12 @@ namespace vindex::model {
 namespace {
 
 constexpr double kPeftAlpha = 8.0;  ///< PEFT's own default
-constexpr std::size_t kLongestPattern = 1024;
-constexpr std::size_t kMostPatterns = 4096;
+constexpr std::size_t kMaxAdapterPattern = 1024;
+constexpr std::size_t kMaxPatterns = 4096;
 // Expressions of a few bytes can take RE2 milliseconds and megabytes each; together these stay
 // below a second and 4 MiB.
 constexpr std::size_t kLongestExpression = 256;
-constexpr std::size_t kMostExpressions = 64;
+constexpr std::size_t kMaxExpressions = 64;
 constexpr std::int64_t kExpressionMemory = 1 << 16;
 
 std::string not_a_number(const char* name) {
@@ -197,9 +197,9 @@ AdapterConfig::Patterns AdapterConfig::patterns(const JsonValue& config, const c
   for (const auto& [text, number] : *members) {
     const auto wanted = number_of(&number);
     const bool plain = ModulePattern::is_plain(text);
-    const bool fits = wanted && std::isfinite(*wanted) && out.size() < kMostPatterns &&
-                      text.size() <= (plain ? kLongestPattern : kLongestExpression) &&
-                      (plain || ++expressions <= kMostExpressions);
+    const bool fits = wanted && std::isfinite(*wanted) && out.size() < kMaxPatterns &&
+                      text.size() <= (plain ? kMaxAdapterPattern : kLongestExpression) &&
+                      (plain || ++expressions <= kMaxExpressions);
     if (fits) {
       out.push_back({ModulePattern(text), *wanted});
     }
@@ -237,8 +237,8 @@ double AdapterConfig::scale(const std::string& module, std::int64_t rank) const 
 std::optional<std::int64_t> AdapterConfig::rank(const std::string& module) const {
   const auto claimed = first_match(rank_patterns_, module);
   const std::optional<double> rank = claimed ? claimed : rank_;
-  constexpr double kMost = 1e9;
-  if (!rank || !(*rank >= 0.0 && *rank <= kMost)) {
+  constexpr double kMax = 1e9;
+  if (!rank || !(*rank >= 0.0 && *rank <= kMax)) {
     return std::nullopt;
   }
   return static_cast<std::int64_t>(*rank);

@@ -176,7 +176,7 @@ AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& war
   if (std::string why = mutated_base(config.find("init_lora_weights")); !why.empty()) {
     kind.more_than_products.push_back(std::move(why));
   }
-  constexpr std::size_t kMostNames = 24;  // a hostile file has a million of them
+  constexpr std::size_t kMaxNames = 24;  // a hostile file has a million of them
   std::vector<std::string> unknown;
   std::size_t unknown_count = 0;
   for (const auto& [name, value] : *members) {
@@ -191,7 +191,7 @@ AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& war
     } else if (none != kNoProducts.end()) {
       kind.no_products = fmt::format("{}: {}: {}", kFile, name, none->why);
     } else if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
-      if (++unknown_count <= kMostNames) {
+      if (++unknown_count <= kMaxNames) {
         unknown.push_back(name);
       }
     }
@@ -200,8 +200,8 @@ AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& war
     warnings.push_back(
         {"W-LORA-KEYS",
          fmt::format("{}: keys that are unknown here and not used: {}{}", kFile, name_list(unknown),
-                     unknown_count > kMostNames ? fmt::format(", ... ({} in all)", unknown_count)
-                                                : std::string())});
+                     unknown_count > kMaxNames ? fmt::format(", ... ({} in all)", unknown_count)
+                                               : std::string())});
   }
   return kind;
 }

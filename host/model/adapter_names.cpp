@@ -13,15 +13,16 @@ constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBaseLayer = ".base_layer";
 
-struct Marker {
+struct AdapterMarker {
   std::string_view text;
   AdapterSide side;
   bool embedding;
 };
-constexpr std::array<Marker, 4> kMarkers = {{{".lora_A", AdapterSide::kA, false},
-                                             {".lora_B", AdapterSide::kB, false},
-                                             {".lora_embedding_A", AdapterSide::kA, true},
-                                             {".lora_embedding_B", AdapterSide::kB, true}}};
+constexpr std::array<AdapterMarker, 4> kAdapterMarkers = {
+    {{".lora_A", AdapterSide::kA, false},
+     {".lora_B", AdapterSide::kB, false},
+     {".lora_embedding_A", AdapterSide::kA, true},
+     {".lora_embedding_B", AdapterSide::kB, true}}};
 
 /// NAME.lora_a and NAME.lora_b: llama.cpp's behind a tensor's name, MLX's behind a module's.
 std::optional<FactorName> plain_factor(const std::string& name, bool mlx) {
@@ -41,7 +42,7 @@ std::optional<FactorName> peft_factor(const std::string& name) {
   if (name.ends_with(".bias")) {
     return std::nullopt;  // lora_bias: no factor, of whichever adapter
   }
-  for (const Marker& marker : kMarkers) {
+  for (const AdapterMarker& marker : kAdapterMarkers) {
     const std::size_t at = name.rfind(marker.text);
     if (at == std::string::npos) {
       continue;

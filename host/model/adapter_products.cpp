@@ -159,7 +159,7 @@ class Pairs {
     const std::int64_t all = pair.a->shape[0];
     if (!rank || *rank < 1 || !config_->unknown_rank().empty()) {
       wrapped.unknown = "target_parameters: experts share this pair, and their rank is unknown";
-    } else if (all % *rank != 0 || pair.b->shape[1] != all || all / *rank > kMostSlices) {
+    } else if (all % *rank != 0 || pair.b->shape[1] != all || all / *rank > kMaxSlices) {
       wrapped.unknown =
           fmt::format("target_parameters: A is {}, B is {}, which is no pair of rank {} an expert",
                       shape_text(pair.a->shape), shape_text(pair.b->shape), *rank);
@@ -286,7 +286,7 @@ class Pairs {
     const std::vector<std::int64_t>& b = pair.b->shape;
     const bool stacks = a.size() == 3;
     const Arrangement arrangement = arrangement_of(pair);
-    if (a.size() != b.size() || (stacks && (a[0] != b[0] || a[0] > kMostSlices)) ||
+    if (a.size() != b.size() || (stacks && (a[0] != b[0] || a[0] > kMaxSlices)) ||
         arrangement.rank_of_a(a) != arrangement.rank_of_b(b)) {
       return fmt::format("LoRA factors do not fit: A is {}, B is {}", shape_text(a), shape_text(b));
     }

@@ -14,7 +14,7 @@ namespace vindex::model {
 namespace {
 
 /// Layer, rank of the role, role, number among matrices of the same expert.
-using GroupKey = std::tuple<std::int32_t, std::int32_t, std::string, std::size_t>;
+using ExpertGroupKey = std::tuple<std::int32_t, std::int32_t, std::string, std::size_t>;
 using Numbered = std::map<std::int32_t, std::int64_t>;  // matrix by expert
 /// Logical rows and columns, and whether they are stored the other way round.
 using Shape = std::tuple<std::int64_t, std::int64_t, bool>;
@@ -72,7 +72,7 @@ std::string trouble_of(const MatrixRecord& matrix, const Shape& common) {
   return {};
 }
 
-ExpertGroup group_of(const ModelIndex& index, const Numbered& experts, std::int32_t count) {
+ExpertGroup group_of_experts(const ModelIndex& index, const Numbered& experts, std::int32_t count) {
   ExpertGroup group;
   group.members.resize(static_cast<std::size_t>(count));
   for (GroupMember& member : group.members) {
@@ -117,7 +117,7 @@ std::uint64_t ExpertGroup::present() const {
 }
 
 std::vector<ExpertGroup> expert_groups(const ModelIndex& index, const Selection& selection) {
-  std::map<GroupKey, Numbered> found;
+  std::map<ExpertGroupKey, Numbered> found;
   std::map<std::int32_t, std::int32_t> counts;  // of experts, by layer
   for (const std::int64_t number : select(index, selection)) {
     const MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(number)];
@@ -127,7 +127,7 @@ std::vector<ExpertGroup> expert_groups(const ModelIndex& index, const Selection&
     }
     std::size_t again = 0;
     const auto key = [&] {
-      return GroupKey(matrix.layer, role_rank(matrix.role), matrix.role, again);
+      return ExpertGroupKey(matrix.layer, role_rank(matrix.role), matrix.role, again);
     };
     while (found[key()].contains(matrix.expert)) {
       ++again;
@@ -137,7 +137,7 @@ std::vector<ExpertGroup> expert_groups(const ModelIndex& index, const Selection&
   }
   std::vector<ExpertGroup> groups;
   for (const auto& [key, experts] : found) {
-    groups.push_back(group_of(index, experts, counts[std::get<0>(key)]));
+    groups.push_back(group_of_experts(index, experts, counts[std::get<0>(key)]));
   }
   return groups;
 }

@@ -17,9 +17,9 @@ bool is_feed_forward(Block block) {
 }
 
 /// Where a feed-forward is; of unknown families its name without the part that the role has.
-using Place = std::tuple<std::int32_t, Block, std::int32_t, std::string>;
+using FeaturePlace = std::tuple<std::int32_t, Block, std::int32_t, std::string>;
 
-Place place_of(const MatrixRecord& matrix) {
+FeaturePlace feature_place(const MatrixRecord& matrix) {
   std::string name;
   if (!is_feed_forward(matrix.block)) {
     name = matrix.tensor;
@@ -63,12 +63,12 @@ std::vector<FeatureMatrix> feature_matrices(const shard::ModelFiles& files, cons
     return is_known ? is_feed_forward(matrix.block) : matrix.block == Block::kOther;
   };
   // A place with two down_proj has none that is known to be the one.
-  std::map<Place, std::vector<std::int64_t>> downs;
+  std::map<FeaturePlace, std::vector<std::int64_t>> downs;
   for (std::size_t i = 0; i < index.matrices.size(); ++i) {
     const MatrixRecord& matrix = index.matrices[i];
     if (matrix.table == ResultTable::kMatrix && matrix.role == "down_proj" &&
         is_candidate(matrix)) {
-      downs[place_of(matrix)].push_back(static_cast<std::int64_t>(i));
+      downs[feature_place(matrix)].push_back(static_cast<std::int64_t>(i));
     }
   }
   const bool interleaved = is_gpt_oss(files);
@@ -79,7 +79,7 @@ std::vector<FeatureMatrix> feature_matrices(const shard::ModelFiles& files, cons
       continue;
     }
     FeatureMatrix one{.matrix = i, .rows = rows_of(matrix, role, interleaved)};
-    const auto down = downs.find(place_of(matrix));
+    const auto down = downs.find(feature_place(matrix));
     if (down != downs.end() && down->second.size() == 1 &&
         index.matrices[static_cast<std::size_t>(down->second.front())].cols == one.rows.count) {
       one.down = down->second.front();

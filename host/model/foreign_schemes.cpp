@@ -45,11 +45,11 @@ constexpr std::array<std::string_view, 22> kForeignMethods = {
 
 /// A tensor `base + suffix` is part of the weight `base + ".weight"` of `scheme`, whatever the
 /// configuration says.
-struct Marker {
+struct SchemeMarker {
   std::string_view suffix;
   std::string_view scheme;
 };
-constexpr Marker kMarkers[] = {
+constexpr SchemeMarker kSchemeMarkers[] = {
     {".trellis", "exl3"},
     {".q_weight", "exl2"},
     {".codebooks", "aqlm"},
@@ -106,7 +106,7 @@ std::string_view module_of(std::string_view name) {
   return module;
 }
 
-std::string scheme_of(const Marker& marker, const QuantClaims& claims) {
+std::string scheme_of(const SchemeMarker& marker, const QuantClaims& claims) {
   const bool sparse = marker.scheme == "sparse-bitmask" && !claims.sparsity.empty();
   return sparse ? claims.sparsity : std::string(marker.scheme);
 }
@@ -117,7 +117,7 @@ using Modules = std::unordered_map<std::string_view, std::string>;
 Modules marked_modules(const shard::ModelFiles& files, const QuantClaims& claims) {
   Modules modules;
   for (const StoredTensor& tensor : files.tensors) {
-    for (const Marker& marker : kMarkers) {
+    for (const SchemeMarker& marker : kSchemeMarkers) {
       if (std::string_view(tensor.name).ends_with(marker.suffix)) {
         modules.try_emplace(module_of(tensor.name), scheme_of(marker, claims));
       }

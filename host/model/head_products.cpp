@@ -27,7 +27,7 @@ namespace vindex::model {
 
 namespace {
 
-constexpr std::uint64_t kMostHeads = 65'536;
+constexpr std::uint64_t kMaxHeads = 65'536;
 
 /// The matrices of one attention.
 struct Attention {
@@ -89,7 +89,7 @@ class Heads {
 
  private:
   static std::int64_t claimed(const Claim& claim) {
-    return claim.value <= kMostHeads ? static_cast<std::int64_t>(claim.value) : 0;
+    return claim.value <= kMaxHeads ? static_cast<std::int64_t>(claim.value) : 0;
   }
 
   void gather() {

@@ -17,12 +17,12 @@ namespace vindex::model {
 namespace {
 
 /// (layer, block, role, expert): the expert is -1 for a whole stack.
-using Place = std::tuple<std::int32_t, Block, std::string, std::int32_t>;
+using ImportancePlace = std::tuple<std::int32_t, Block, std::string, std::int32_t>;
 
 /// Entries by name and by what their names mean.
-class Entries {
+class ImportanceEntries {
  public:
-  Entries(const ImportanceMatrix& file, std::string_view architecture)
+  ImportanceEntries(const ImportanceMatrix& file, std::string_view architecture)
       : table_(Dialect::kGguf, known_family(Dialect::kGguf, architecture).value_or("")) {
     TensorName name;
     for (const ImportanceEntry& entry : file.entries()) {
@@ -33,10 +33,11 @@ class Entries {
         continue;
       }
       const bool one_expert = meaning->has_expert && name.number_count > 0;
-      by_place_.emplace(Place(name.layer, meaning->block,
-                              std::string(meaning->role.empty() ? name.last : meaning->role),
-                              one_expert ? name.numbers[0] : -1),
-                        &entry);
+      by_place_.emplace(
+          ImportancePlace(name.layer, meaning->block,
+                          std::string(meaning->role.empty() ? name.last : meaning->role),
+                          one_expert ? name.numbers[0] : -1),
+          &entry);
     }
   }
 
@@ -64,7 +65,7 @@ class Entries {
           continue;
         }
         const auto found = by_place_.find(
-            Place(matrix.layer, matrix.block, role, one_expert ? matrix.expert : -1));
+            ImportancePlace(matrix.layer, matrix.block, role, one_expert ? matrix.expert : -1));
         if (found != by_place_.end()) {
           return {found->second, one_expert};
         }
@@ -76,14 +77,14 @@ class Entries {
  private:
   NameTable table_;
   std::unordered_map<std::string_view, const ImportanceEntry*> by_name_;
-  std::map<Place, const ImportanceEntry*> by_place_;
+  std::map<ImportancePlace, const ImportanceEntry*> by_place_;
 };
 
 /// Slices that an entry must hold for `matrix`, and which is its own.
 struct Slice {
   std::int64_t number = 0, count = 1;
 };
-Slice slice_of(const MatrixRecord& matrix, bool one_expert, const ModelIndex& index) {
+Slice importance_slice(const MatrixRecord& matrix, bool one_expert, const ModelIndex& index) {
   if (one_expert) {
     return {};
   }
@@ -121,7 +122,7 @@ struct Missed {
 
 void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelIndex& index,
                    std::vector<std::int64_t>& selected) {
-  const Entries entries(*file, index.shape.architecture);
+  const ImportanceEntries entries(*file, index.shape.architecture);
   Missed absent, unlike, unused, reordered;
   const std::size_t all = selected.size();
   std::size_t plain = 0;
@@ -131,7 +132,7 @@ void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelInd
       continue;
     }
     ++plain;
-    const Entries::Found found = entries.find(matrix);
+    const ImportanceEntries::Found found = entries.find(matrix);
     if (found.entry == nullptr) {
       absent.add(matrix);
       continue;
@@ -141,7 +142,7 @@ void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelInd
       reordered.add(matrix);
       continue;
     }
-    const Slice slice = slice_of(matrix, found.one_expert, index);
+    const Slice slice = importance_slice(matrix, found.one_expert, index);
     const auto cols = static_cast<std::uint64_t>(matrix.cols);
     const std::uint64_t slices = entry.value_count / cols;
     const bool fits = entry.value_count % cols == 0 &&

@@ -25,8 +25,8 @@ constexpr std::string_view kSums = ".in_sum2";
 constexpr std::string_view kCounts = ".counts";
 constexpr std::uint64_t kPieceBytes = 1U << 20U;
 // As for a model's own names and tensors (input policy).
-constexpr std::uint64_t kMostEntries = 1'000'000;
-constexpr std::uint64_t kMostNameBytes = 64U << 10U;
+constexpr std::uint64_t kMaxImportanceEntries = 1'000'000;
+constexpr std::uint64_t kMaxNameBytes = 64U << 10U;
 
 [[noreturn]] void malformed(const shard::ByteSource& source, std::uint64_t offset,
                             const std::string& what) {
@@ -77,7 +77,7 @@ class DatReader {
   std::uint64_t at_ = 0;
 };
 
-const std::string* text_of(const shard::GgufHeader& header, std::string_view name) {
+const std::string* text_of_key(const shard::GgufHeader& header, std::string_view name) {
   const shard::GgufKey* key = shard::find_key(header.keys, name);
   return key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
 }
@@ -106,8 +106,8 @@ void ImportanceMatrix::read_gguf() {
   const shard::GgufHeader header = shard::read_gguf_header(*source_);
   warnings_ = header.warnings;
   big_endian_ = header.big_endian;
-  const std::string* type = text_of(header, "general.type");
-  const std::string* architecture = text_of(header, "general.architecture");
+  const std::string* type = text_of_key(header, "general.type");
+  const std::string* architecture = text_of_key(header, "general.architecture");
   const bool named = (type != nullptr && *type == "imatrix") ||
                      (architecture != nullptr && *architecture == "imatrix");
   if (!named) {
@@ -146,7 +146,7 @@ void ImportanceMatrix::read_gguf() {
     }
     const shard::GgufTensor& own = *found->second;
     const std::uint64_t slices = own.bytes / sizeof(float);
-    if (slices == 0 || slices > static_cast<std::uint64_t>(kMostSlices) || entry.value_count == 0 ||
+    if (slices == 0 || slices > static_cast<std::uint64_t>(kMaxSlices) || entry.value_count == 0 ||
         entry.value_count % slices != 0) {
       malformed(*source_, own.offset,
                 fmt::format("{} has {} counts for {} sums", printable(entry.name), slices,
@@ -165,9 +165,9 @@ void ImportanceMatrix::read_gguf() {
 
 void ImportanceMatrix::read_dat() {
   DatReader reader(*source_);
-  constexpr std::uint64_t kLeastEntry = 3 * sizeof(std::int32_t);
+  constexpr std::uint64_t kMinEntry = 3 * sizeof(std::int32_t);
   const std::uint64_t count = reader.count("the number of entries");
-  if (count > kMostEntries || count * kLeastEntry > reader.left()) {
+  if (count > kMaxImportanceEntries || count * kMinEntry > reader.left()) {
     malformed(*source_, 0,
               fmt::format("{} entries do not fit a file of {} bytes", count, source_->size()));
   }
@@ -175,7 +175,7 @@ void ImportanceMatrix::read_dat() {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t start = reader.at();
     const std::uint64_t length = reader.count("the length of a name");
-    if (length == 0 || length > kMostNameBytes || length > reader.left()) {
+    if (length == 0 || length > kMaxNameBytes || length > reader.left()) {
       malformed(*source_, start, fmt::format("a name of {} bytes", length));
     }
     ImportanceEntry entry;

@@ -1,4 +1,5 @@
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/model/inspect.hpp>
@@ -6,7 +7,6 @@
 #include <vindex/model/unmeasured.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -17,8 +17,6 @@ namespace vindex::model {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// A row of by_block: matrices of one kind and shape.
 struct Group {
   std::int64_t matrices = 0;
@@ -26,11 +24,11 @@ struct Group {
 };
 
 /// Ordered as the results are: block, role's rank, then the names and sides.
-using GroupKey =
+using InspectGroupKey =
     std::tuple<Block, std::int32_t, std::string, std::string, std::int64_t, std::int64_t>;
 
-std::map<GroupKey, Group> groups_of(const ModelIndex& index) {
-  std::map<GroupKey, Group> groups;
+std::map<InspectGroupKey, Group> groups_of(const ModelIndex& index) {
+  std::map<InspectGroupKey, Group> groups;
   const MatrixRecord* previous = nullptr;
   Group* group = nullptr;  // of `previous`: neighbours are mostly alike
   for (const MatrixRecord& matrix : index.matrices) {
@@ -62,7 +60,7 @@ std::int64_t matrix_count(const ModelIndex& index) {
 /// The LoRA pairs of an adapter that can be measured.
 struct PairTotals {
   std::int64_t pairs = 0;
-  std::int64_t least_rank = 0, most_rank = 0;
+  std::int64_t min_rank = 0, max_rank = 0;
 };
 
 PairTotals pairs_of(const ModelIndex& index) {
@@ -72,8 +70,8 @@ PairTotals pairs_of(const ModelIndex& index) {
       continue;
     }
     const std::int64_t rank = matrix.product->rank();
-    totals.least_rank = totals.pairs == 0 ? rank : std::min(totals.least_rank, rank);
-    totals.most_rank = std::max(totals.most_rank, rank);
+    totals.min_rank = totals.pairs == 0 ? rank : std::min(totals.min_rank, rank);
+    totals.max_rank = std::max(totals.max_rank, rank);
     ++totals.pairs;
   }
   return totals;
@@ -197,7 +195,7 @@ std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index
   }
   if (const PairTotals pairs = pairs_of(index); pairs.pairs > 0) {
     document["lora"] = {
-        {"pairs", pairs.pairs}, {"least_rank", pairs.least_rank}, {"most_rank", pairs.most_rank}};
+        {"pairs", pairs.pairs}, {"least_rank", pairs.min_rank}, {"most_rank", pairs.max_rank}};
   }
   document["warnings"] = std::move(warnings);
   std::string text = document.dump(2);
@@ -231,11 +229,10 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
        {"matrices", fmt::format("{}", matrix_count(index))}},
       {{}, {.least = 20, .keep = Keep::kStart}}, widths.tables, 2);
   if (const PairTotals pairs = pairs_of(index); pairs.pairs > 0) {
-    out +=
-        fmt::format("  an adapter: {} LoRA pair{} of rank {}{}\n", pairs.pairs,
-                    pairs.pairs == 1 ? "" : "s", pairs.least_rank,
-                    pairs.most_rank == pairs.least_rank ? std::string()
-                                                        : fmt::format(" to {}", pairs.most_rank));
+    out += fmt::format(
+        "  an adapter: {} LoRA pair{} of rank {}{}\n", pairs.pairs, pairs.pairs == 1 ? "" : "s",
+        pairs.min_rank,
+        pairs.max_rank == pairs.min_rank ? std::string() : fmt::format(" to {}", pairs.max_rank));
   }
 
   std::vector<std::vector<std::string>> rows = {

@@ -27,7 +27,7 @@ using decode::CompanionRole;
 using decode::ElementType;
 using shard::StoredTensor;
 
-constexpr std::size_t kTensorsPerPiece = 4096;
+constexpr std::size_t kLogicalTensorsPerPiece = 4096;
 
 /// True for types that are codes of something else more often than weights themselves.
 bool is_code_type(ElementType type) {
@@ -341,13 +341,14 @@ std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
   }
   logicals.resize(foreign + codes.size());
   const auto bind_piece = [&](std::size_t /*worker*/, std::size_t piece) {
-    const std::size_t begin = piece * kTensorsPerPiece;
-    const std::size_t end = std::min(codes.size(), begin + kTensorsPerPiece);
+    const std::size_t begin = piece * kLogicalTensorsPerPiece;
+    const std::size_t end = std::min(codes.size(), begin + kLogicalTensorsPerPiece);
     for (std::size_t i = begin; i < end; ++i) {
       logicals[foreign + i] = bind_one(files, claims, values, binding, codes[i]);
     }
   };
-  for_each_index(ceil_divide(codes.size(), kTensorsPerPiece), thread_count(0, threads), bind_piece);
+  for_each_index(ceil_divide(codes.size(), kLogicalTensorsPerPiece), thread_count(0, threads),
+                 bind_piece);
   sort_by_name(logicals);
   warn_of_orphans(logicals, warnings);
   return logicals;

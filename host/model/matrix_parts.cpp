@@ -40,8 +40,8 @@ TensorPart whole(const shard::ModelFiles& files, std::int32_t tensor) {
 
 /// Slice `slice` of `slices` equal parts of `tensor`, rows x cols each; nothing where the bytes
 /// do not divide.
-std::optional<TensorPart> slice_of(const shard::ModelFiles& files, std::int32_t tensor,
-                                   std::int64_t slice, std::int64_t slices) {
+std::optional<TensorPart> slice_part(const shard::ModelFiles& files, std::int32_t tensor,
+                                     std::int64_t slice, std::int64_t slices) {
   TensorPart out = whole(files, tensor);
   const StoredTensor& part = stored(files, tensor);
   const auto count = static_cast<std::uint64_t>(slices);
@@ -65,7 +65,8 @@ std::optional<TensorPart> slice_of(const shard::ModelFiles& files, std::int32_t 
 void set_parts(const shard::ModelFiles& files, const LogicalTensor& logical, std::int64_t slice,
                std::int64_t slices, MatrixRecord& matrix) {
   const auto part = [&](std::int32_t tensor) {
-    return slice < 0 ? std::optional(whole(files, tensor)) : slice_of(files, tensor, slice, slices);
+    return slice < 0 ? std::optional(whole(files, tensor))
+                     : slice_part(files, tensor, slice, slices);
   };
   const auto fail = [&](std::string why) {
     if (matrix.unsupported.empty()) {

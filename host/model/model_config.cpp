@@ -30,8 +30,8 @@ std::string string_member(const JsonValue* object, std::string_view key) {
 std::int32_t small_member(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.find(key);
   const std::uint64_t* number = value == nullptr ? nullptr : value->as_unsigned();
-  constexpr std::uint64_t kMost = 1U << 20U;
-  return number == nullptr || *number > kMost ? 0 : static_cast<std::int32_t>(*number);
+  constexpr std::uint64_t kMax = 1U << 20U;
+  return number == nullptr || *number > kMax ? 0 : static_cast<std::int32_t>(*number);
 }
 
 const std::string* key_text(const std::vector<shard::GgufKey>& keys, std::string_view name) {
@@ -261,9 +261,9 @@ void read_block(const JsonValue& quantisation, std::string_view key, QuantClaims
   if (sides != nullptr && sides->size() == 2) {
     const std::uint64_t* rows = (*sides)[0].as_unsigned();
     const std::uint64_t* cols = (*sides)[1].as_unsigned();
-    constexpr std::uint64_t kMost = 1U << 20U;
-    if (rows != nullptr && cols != nullptr && *rows >= 1 && *cols >= 1 && *rows <= kMost &&
-        *cols <= kMost) {
+    constexpr std::uint64_t kMax = 1U << 20U;
+    if (rows != nullptr && cols != nullptr && *rows >= 1 && *cols >= 1 && *rows <= kMax &&
+        *cols <= kMax) {
       claims.block = {static_cast<std::int32_t>(*rows), static_cast<std::int32_t>(*cols)};
       return;
     }

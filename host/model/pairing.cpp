@@ -62,8 +62,8 @@ bool names_layer_of_a(const LayerMap& map, std::int32_t layer) {
 }
 
 /// Where a matrix stands, in the layers of A.
-using Place = std::tuple<std::int32_t, Block, std::string, std::int32_t, std::int32_t>;
-Place place_of(const MatrixRecord& matrix, std::int32_t layer) {
+using PairPlace = std::tuple<std::int32_t, Block, std::string, std::int32_t, std::int32_t>;
+PairPlace place_in_pair(const MatrixRecord& matrix, std::int32_t layer) {
   const bool repeats = matrix.slice >= 0 && matrix.slice == matrix.expert;
   return {layer, matrix.block, matrix.role, matrix.expert, repeats ? -1 : matrix.slice};
 }
@@ -171,14 +171,14 @@ class Pairer {
   }
 
   void pair_places() {
-    std::map<Place, Candidates> places;
+    std::map<PairPlace, Candidates> places;
     for (std::size_t i = 0; i < a_.matrices.size(); ++i) {
       const MatrixRecord& matrix = a_.matrices[i];
       if (!is_free_a(i)) {
         continue;
       }
       if (names_layer_of_a(map_, matrix.layer)) {
-        places[place_of(matrix, matrix.layer)].a.push_back(static_cast<std::int64_t>(i));
+        places[place_in_pair(matrix, matrix.layer)].a.push_back(static_cast<std::int64_t>(i));
       } else {
         reason_a_[i] = fmt::format("layer {} of A is not in --map", matrix.layer);
       }
@@ -189,7 +189,7 @@ class Pairer {
         continue;
       }
       if (const auto layer = layer_in_a(map_, matrix.layer)) {
-        places[place_of(matrix, *layer)].b.push_back(static_cast<std::int64_t>(i));
+        places[place_in_pair(matrix, *layer)].b.push_back(static_cast<std::int64_t>(i));
       } else {
         reason_b_[i] = fmt::format("layer {} of B is not in --map", matrix.layer);
       }

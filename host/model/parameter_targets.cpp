@@ -13,10 +13,10 @@ namespace vindex::model {
 namespace {
 
 // Paths of more or longer parts are no model's.
-constexpr std::size_t kMostTargets = 65'536;
+constexpr std::size_t kMaxTargets = 65'536;
 constexpr std::size_t kLongestTarget = 512;
-constexpr std::size_t kMostParts = 64;
-constexpr std::size_t kMostOfOne = 16;  ///< parameters of a module
+constexpr std::size_t kMaxParts = 64;
+constexpr std::size_t kMaxOfOne = 16;  ///< parameters of a module
 
 /// The order in which classes of experts declare their parameters.
 constexpr std::array<std::string_view, 4> kDeclared = {"gate_up_proj", "gate_proj", "up_proj",
@@ -31,7 +31,7 @@ std::size_t declared_at(const std::string& leaf) {
 template <typename Use>
 void each_end(const std::string& path, Use use) {
   std::size_t begin = path.size();
-  for (std::size_t part = 0; part < kMostParts && begin > 0; ++part) {
+  for (std::size_t part = 0; part < kMaxParts && begin > 0; ++part) {
     const std::size_t dot = path.rfind('.', begin - 1);
     const std::size_t first = dot == std::string::npos ? 0 : dot + 1;
     if (path.size() - first > kLongestTarget) {
@@ -50,7 +50,7 @@ ParameterTargets::ParameterTargets(const JsonValue& config) {
     return;
   }
   const JsonValue::Array* list = targets->as_array();
-  bool texts = list != nullptr && list->size() <= kMostTargets;
+  bool texts = list != nullptr && list->size() <= kMaxTargets;
   for (std::size_t i = 0; texts && i < list->size(); ++i) {
     const std::string* text = (*list)[i].as_string();
     texts = text != nullptr && !text->empty() && text->size() <= kLongestTarget;
@@ -66,22 +66,22 @@ ParameterTargets::ParameterTargets(const JsonValue& config) {
         "E-LORA-CONFIG",
         fmt::format("adapter_config.json: target_parameters is no list of at most {} names of at "
                     "most {} bytes",
-                    kMostTargets, kLongestTarget));
+                    kMaxTargets, kLongestTarget));
   }
   for (auto& [path, names] : parameters_) {
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
-    if (names.size() > kMostOfOne) {
+    if (names.size() > kMaxOfOne) {
       throw ConfigurationError(
           "E-LORA-CONFIG",
           fmt::format("adapter_config.json: target_parameters names more than {} parameters of one "
                       "module",
-                      kMostOfOne));
+                      kMaxOfOne));
     }
   }
   const JsonValue* modules = config.find("target_modules");
   const JsonValue::Array* names = modules == nullptr ? nullptr : modules->as_array();
-  for (std::size_t i = 0; names != nullptr && i < std::min(names->size(), kMostTargets); ++i) {
+  for (std::size_t i = 0; names != nullptr && i < std::min(names->size(), kMaxTargets); ++i) {
     const std::string* text = (*names)[i].as_string();
     if (text != nullptr && text->size() <= kLongestTarget) {
       modules_.insert(*text);

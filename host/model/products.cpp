@@ -27,10 +27,10 @@ std::int64_t Product::rank() const {
 void check_product_count(const std::string& path, std::size_t count) {
   // A row takes about 1.5 KiB: a few hostile bytes of shapes may not become more than 200 MB. The
   // largest mixtures have 70,000 matrices of experts.
-  constexpr std::size_t kMostProducts = 131'072;
-  if (count > kMostProducts) {
+  constexpr std::size_t kMaxProducts = 131'072;
+  if (count > kMaxProducts) {
     throw FormatError("E-MODEL-PRODUCTS", printable(path),
-                      fmt::format("more than {} products", kMostProducts));
+                      fmt::format("more than {} products", kMaxProducts));
   }
 }
 

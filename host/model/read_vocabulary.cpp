@@ -14,7 +14,7 @@ namespace vindex::model {
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = 256U << 20U;
+constexpr std::uint64_t kMaxVocabularyBytes = 256U << 20U;
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
 
 /// Numbers of a GGUF header of its own version and byte order, one after the other.
@@ -98,10 +98,10 @@ std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
   if (key->type != shard::GgufType::kArray || key->element_type != shard::GgufType::kString) {
     throw FormatError("E-TOKENIZER", where, fmt::format("{} is no array of strings", kTokens));
   }
-  if (key->value_bytes > kMostBytes) {
+  if (key->value_bytes > kMaxVocabularyBytes) {
     throw FormatError("E-TOKENIZER", where,
                       fmt::format("{} has {} bytes, more than a vocabulary can have ({})", kTokens,
-                                  key->value_bytes, kMostBytes));
+                                  key->value_bytes, kMaxVocabularyBytes));
   }
   KeyBytes bytes(*files.shards.front().source, *key);
   (void)bytes.u32();  // the element type
@@ -118,10 +118,10 @@ std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
 
 Vocabulary read_json_file(const std::string& path) {
   const auto source = shard::open_file_source(path);
-  if (source->size() > kMostBytes) {
+  if (source->size() > kMaxVocabularyBytes) {
     throw FormatError("E-TOKENIZER", source->name(),
                       fmt::format("{} bytes, more than a tokenizer.json can have ({})",
-                                  source->size(), kMostBytes));
+                                  source->size(), kMaxVocabularyBytes));
   }
   std::vector<char> text(static_cast<std::size_t>(source->size()));
   source->read(0, std::as_writable_bytes(std::span(text)));

@@ -30,8 +30,8 @@ namespace {
 using shard::StoredTensor;
 
 // A bound that no model comes near, so that a few hostile bytes cannot become gigabytes of rows.
-constexpr std::size_t kMostMatrices = 4'000'000;
-constexpr std::size_t kTensorsPerPiece = 2048;
+constexpr std::size_t kMaxMatrices = 4'000'000;
+constexpr std::size_t kRecordsPerPiece = 2048;
 
 /// The product of `shape`. Errors: FormatError where it does not fit.
 std::int64_t logical_count(const LogicalTensor& logical) {
@@ -160,9 +160,9 @@ class Builder {
       transposed = orientation(logical, transposed);
     }
     const std::int64_t slices = stacked ? logical.shape[0] : 1;
-    if ((matrix_count_ += static_cast<std::size_t>(slices)) > kMostMatrices) {
+    if ((matrix_count_ += static_cast<std::size_t>(slices)) > kMaxMatrices) {
       throw FormatError("E-MODEL-MATRICES", printable(files_.path),
-                        fmt::format("more than {} matrices", kMostMatrices));
+                        fmt::format("more than {} matrices", kMaxMatrices));
     }
     for (std::int64_t slice = 0; slice < slices; ++slice) {
       add_matrix(i, meaning, transposed, stacked ? slice : -1, slices);
@@ -208,9 +208,9 @@ class Builder {
     }
     // Schemes of several tensors pack matrices, so three sides are a stack under any name.
     if (logical.shape.size() == 3 && (is_stack(meaning.layout) || logical.quantised)) {
-      return logical.shape[0] <= kMostSlices
+      return logical.shape[0] <= kMaxSlices
                  ? ""
-                 : fmt::format("a stack of more than {} slices", kMostSlices);
+                 : fmt::format("a stack of more than {} slices", kMaxSlices);
     }
     if (options_.reshape_out && logical.quantised) {
       return fmt::format("{}-D of {}: packed along its last side, not as out x rest",
@@ -344,7 +344,7 @@ void build_records(const shard::ModelFiles& files, const std::vector<LogicalTens
     join(pieces, index);
   };
   try {
-    build(kTensorsPerPiece, thread_count(0, options.threads));
+    build(kRecordsPerPiece, thread_count(0, options.threads));
   } catch (const FormatError&) {
     // Too many matrices are noticed by whichever piece comes last: once more, one after the other,
     // so that the first that is wrong is named.

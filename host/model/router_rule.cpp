@@ -53,7 +53,7 @@ class RouterKeys {
 
  private:
   std::int64_t count(const KeyNames& names, std::optional<std::int64_t> otherwise) const {
-    constexpr std::uint64_t kMost = 1U << 20U;
+    constexpr std::uint64_t kMax = 1U << 20U;
     const auto found = keys_.count(names);
     if (!found) {
       if (!otherwise) {
@@ -63,7 +63,7 @@ class RouterKeys {
       }
       return *otherwise;
     }
-    if (found->value < 1 || found->value > kMost) {
+    if (found->value < 1 || found->value > kMax) {
       keys_.refuse(fmt::format("{} is {}", printable(found->key), found->value));
     }
     return static_cast<std::int64_t>(found->value);
@@ -224,7 +224,7 @@ ModelRouters model_routers(const shard::ModelFiles& files) {
 std::vector<float> read_router_bias(const shard::ModelFiles& files, std::int32_t tensor) {
   const shard::StoredTensor& stored = files.tensors[static_cast<std::size_t>(tensor)];
   const shard::Shard& shard = files.shards[static_cast<std::size_t>(stored.shard)];
-  constexpr std::uint64_t kMostBytes = 1U << 20U;
+  constexpr std::uint64_t kMaxBytes = 1U << 20U;
   const decode::Encoding encoding = decode::plain_encoding(stored.type);
   const std::int64_t widest =
       stored.shape.empty() ? 0 : *std::max_element(stored.shape.begin(), stored.shape.end());
@@ -237,7 +237,7 @@ std::vector<float> read_router_bias(const shard::ModelFiles& files, std::int32_t
       stored.type == decode::ElementType::kF32 || stored.type == decode::ElementType::kF64 ||
       stored.type == decode::ElementType::kF16 || stored.type == decode::ElementType::kBF16;
   if (!is_vector || !is_plain || widest < 1 || elements != static_cast<double>(widest) ||
-      stored.bytes > kMostBytes) {
+      stored.bytes > kMaxBytes) {
     throw FormatError("E-ROUTER-BIAS", shard.path,
                       fmt::format("{} holds no bias per expert", printable(stored.name)));
   }

@@ -19,7 +19,7 @@ namespace {
 
 /// The two sides as the logical shape, where they are sides whose product can be counted.
 bool set_sides(Weight& weight, std::int64_t rows, std::int64_t cols) {
-  if (rows < 1 || cols < 1 || rows > kMostSide || cols > kMostSide) {
+  if (rows < 1 || cols < 1 || rows > kMaxSide || cols > kMaxSide) {
     return false;
   }
   weight.logical.shape = {rows, cols};
@@ -37,7 +37,7 @@ void set_whole(decode::Encoding& encoding, std::int64_t rows, std::int64_t cols)
 std::int64_t member(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.find(key);
   const std::uint64_t* number = value == nullptr ? nullptr : value->as_unsigned();
-  return number == nullptr || *number > static_cast<std::uint64_t>(kMostSide)
+  return number == nullptr || *number > static_cast<std::uint64_t>(kMaxSide)
              ? 0
              : static_cast<std::int64_t>(*number);
 }
@@ -103,8 +103,8 @@ LookupState read_state(std::span<const std::byte> bytes) {
   if (sides != nullptr && sides->size() == 2) {
     const std::uint64_t* rows = (*sides)[0].as_unsigned();
     const std::uint64_t* cols = (*sides)[1].as_unsigned();
-    constexpr auto kMost = static_cast<std::uint64_t>(kMostSide);
-    if (rows != nullptr && cols != nullptr && *rows <= kMost && *cols <= kMost) {
+    constexpr auto kMax = static_cast<std::uint64_t>(kMaxSide);
+    if (rows != nullptr && cols != nullptr && *rows <= kMax && *cols <= kMax) {
       state.rows = static_cast<std::int64_t>(*rows);
       state.cols = static_cast<std::int64_t>(*cols);
     }
@@ -189,7 +189,7 @@ std::optional<std::int64_t> hqq_bits(const Weight& weight) {
   return weight.values.number(tensor);
 }
 
-std::string text_of(std::span<const std::byte> bytes) {
+std::string scheme_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -249,13 +249,13 @@ void apply_hqq(Weight& weight) {
   // Without groups a scale serves a row (axis 1) or a column (axis 0).
   const std::int64_t group =
       weight.values.number(weight.found[Part::kGroupSize]).value_or(*axis == 1 ? cols : rows);
-  if (*bits < 1 || *bits > 8 || group < 1 || group > kMostSide || weights % group != 0) {
+  if (*bits < 1 || *bits > 8 || group < 1 || group > kMaxSide || weights % group != 0) {
     weight.fail(
         fmt::format("nbits {} or group_size {} unusable for {}x{}", *bits, group, rows, cols));
     return;
   }
   weight.logical.encoding.label = fmt::format("INT{}/g{}/hqq", *bits, group);
-  const std::string packing = text_of(weight.values.bytes(weight.found[Part::kPacking]));
+  const std::string packing = scheme_text(weight.values.bytes(weight.found[Part::kPacking]));
   const std::int64_t planes = hqq_planes(packing, *bits);
   if (planes == 0) {
     weight.name_only(fmt::format("{}/{}", weight.logical.encoding.label, printable(packing)));
@@ -301,8 +301,8 @@ void apply_hqq(Weight& weight) {
 void apply_ternary(Weight& weight) {
   weight.logical.encoding = unsupported_encoding("TERNARY", weight.codes().type);
   const StoredTensor* scale = weight.companion(Part::kScale);
-  if (weight.codes().shape.size() != 2 || weight.code_rows() > kMostSide / 4 ||
-      weight.code_cols() > kMostSide) {
+  if (weight.codes().shape.size() != 2 || weight.code_rows() > kMaxSide / 4 ||
+      weight.code_cols() > kMaxSide) {
     weight.forget_shape();
     weight.codes_misshapen();
     return;

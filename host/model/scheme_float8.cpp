@@ -65,7 +65,7 @@ Geometry geometry_of(const Weight& weight, const StoredTensor& scale) {
 
 bool has_usable_sides(const Weight& weight) {
   return weight.is_matrix_or_stack() && weight.code_rows() >= 1 && weight.code_cols() >= 1 &&
-         weight.code_rows() <= kMostSide && weight.code_cols() <= kMostSide;
+         weight.code_rows() <= kMaxSide && weight.code_cols() <= kMaxSide;
 }
 
 /// The geometry of the weight's scales, or 0 rows after a failure.

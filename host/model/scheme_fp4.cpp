@@ -67,7 +67,7 @@ void apply_fp4_pairs(Weight& weight, bool nvfp4) {
   const std::string label = nvfp4 ? "NVFP4" : "MXFP4";
   weight.logical.encoding = unsupported_encoding(label, weight.codes().type);
   const bool is_f4 = weight.codes().type == ElementType::kF4;  // its header has the logical shape
-  if (!weight.is_matrix_or_stack() || weight.code_cols() >= kMostSide / 2) {
+  if (!weight.is_matrix_or_stack() || weight.code_cols() >= kMaxSide / 2) {
     weight.forget_shape();
     weight.codes_misshapen();
     return;
@@ -107,7 +107,7 @@ void apply_blocks(Weight& weight) {
   weight.logical.encoding = unsupported_encoding("MXFP4", weight.codes().type);
   const std::vector<std::int64_t>& shape = weight.codes().shape;
   const std::size_t rank = shape.size();
-  if ((rank != 4 && rank != 3) || shape.back() != 16 || shape[rank - 2] >= kMostSide / kMxGroup) {
+  if ((rank != 4 && rank != 3) || shape.back() != 16 || shape[rank - 2] >= kMaxSide / kMxGroup) {
     weight.forget_shape();
     weight.codes_misshapen();
     return;

@@ -23,7 +23,7 @@ struct Packing {
   bool padded = false;  ///< no code straddles two words
 };
 
-/// Number of 32-bit words that `cols` (at most kMostSide) codes fill.
+/// Number of 32-bit words that `cols` (at most kMaxSide) codes fill.
 std::int64_t words_of(std::int64_t cols, Packing packing) {
   return packing.padded ? ceil_divide(cols, 32 / packing.bits)
                         : ceil_divide(cols * packing.bits, 32);
@@ -57,7 +57,7 @@ Packing packing_of(const QuantClaims& claims, std::int64_t cols, std::int64_t wo
 
 /// Columns per scale: the claimed group if `scales` confirms it, else what the shape says, else -1.
 /// 0 means one scale per row.
-std::int64_t group_of(const QuantClaims& claims, std::int64_t cols, std::int64_t scales) {
+std::int64_t packed_group(const QuantClaims& claims, std::int64_t cols, std::int64_t scales) {
   for (const QuantGroup& group : claims.groups) {
     if (group.group > 0 && ceil_divide(cols, group.group) == scales) {
       return group.group;
@@ -81,7 +81,7 @@ std::int64_t columns_of(Weight& weight) {
         sides.size() == 2
             ? sides[0] == weight.code_rows()
             : stored.size() == 3 && std::equal(stored.begin(), stored.end() - 1, sides.begin());
-    if (fits && cols >= 1 && cols <= kMostSide) {
+    if (fits && cols >= 1 && cols <= kMaxSide) {
       return cols;
     }
     weight.fail(fmt::format("weight_shape contradicts the codes: it says {}, {} is {}",
@@ -95,7 +95,7 @@ std::int64_t columns_of(Weight& weight) {
     return 0;
   }
   const std::int32_t bits = weight.claims.groups.size() == 1 ? weight.claims.groups[0].bits : 0;
-  if (bits >= 1 && bits <= 8 && words <= kMostSide / 32 && words * 32 % bits == 0) {
+  if (bits >= 1 && bits <= 8 && words <= kMaxSide / 32 && words * 32 % bits == 0) {
     return words * 32 / bits;
   }
   weight.fail("weight_shape missing");
@@ -137,7 +137,7 @@ void apply_packed_int(Weight& weight) {
   const std::int64_t per_row = scale->shape.size() == 1 && scales == rows ? 1 : scales;
   const bool one_scale = codes.shape.size() == 2 && rows > 1 && element_count(*scale) == 1 &&
                          weight.found[Part::kZeroPoint] < 0;
-  const std::int64_t group = one_scale ? 0 : group_of(weight.claims, cols, per_row);
+  const std::int64_t group = one_scale ? 0 : packed_group(weight.claims, cols, per_row);
   if (group < 0 || (!one_scale && !weight.has_shape(*scale, rows, per_row))) {
     weight.misshapen(*scale,
                      fmt::format("{} rows of equal groups of {} columns are needed", rows, cols));
@@ -249,7 +249,7 @@ void apply_mlx(Weight& weight) {
   weight.forget_shape();
   weight.logical.encoding = unsupported_encoding("INT/mlx", weight.codes().type);
   if (weight.codes().type != decode::ElementType::kU32 || !weight.is_matrix_or_stack() ||
-      words > kMostSide / 32 || scales == nullptr || scales->shape.empty() ||
+      words > kMaxSide / 32 || scales == nullptr || scales->shape.empty() ||
       scales->shape.back() < 1) {
     weight.codes_misshapen();
     return;

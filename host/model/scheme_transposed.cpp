@@ -17,7 +17,7 @@ namespace {
 
 bool in_bounds(const StoredTensor& tensor) {
   return tensor.shape.size() == 2 && tensor.shape[0] > 0 && tensor.shape[1] > 0 &&
-         tensor.shape[0] < kMostSide / 32 && tensor.shape[1] < kMostSide / 32;
+         tensor.shape[0] < kMaxSide / 32 && tensor.shape[1] < kMaxSide / 32;
 }
 
 /// auto-round's own layout: GPTQ's, zero points as they are.
@@ -26,7 +26,8 @@ bool is_auto_round(const std::string& packing) {
 }
 
 /// Columns per scale, or 0 where `groups` rows of scales fit no size.
-std::int64_t group_of(const QuantClaims& claims, std::int64_t inputs, std::int64_t groups) {
+std::int64_t group_of_transposed(const QuantClaims& claims, std::int64_t inputs,
+                                 std::int64_t groups) {
   if (claims.group > 0 && ceil_divide(inputs, claims.group) == groups) {
     return claims.group;
   }
@@ -97,7 +98,7 @@ void apply_gptq_or_awq(Weight& weight) {
     return;
   }
   const std::int64_t inputs = gptq ? codes.shape[0] * 32 / bits : codes.shape[0];
-  const std::int64_t group = group_of(weight.claims, inputs, groups);
+  const std::int64_t group = group_of_transposed(weight.claims, inputs, groups);
   weight.logical.encoding.label =
       fmt::format("INT{}/g{}/{}", bits, ceil_divide(inputs, groups), gptq ? "gptq" : "awq");
   if (gptq ? codes.shape[0] * 32 % bits != 0 || codes.shape[1] != outputs

@@ -13,7 +13,7 @@ namespace vindex::model {
 
 namespace {
 
-constexpr std::size_t kLongestPattern = 1024;
+constexpr std::size_t kMaxPattern = 1024;
 /// Of the compiled expression and its automata: RE2 refuses what would need more, and matches in
 /// time linear in the name whatever the expression.
 constexpr std::int64_t kPatternMemory = 8 << 20;
@@ -136,9 +136,9 @@ class NamePattern {
 
  private:
   static const std::string& checked(const std::string& pattern) {
-    if (pattern.size() > kLongestPattern) {
+    if (pattern.size() > kMaxPattern) {
       throw refusal("--tensors", pattern.substr(0, 40),
-                    fmt::format("... is longer than {} bytes", kLongestPattern));
+                    fmt::format("... is longer than {} bytes", kMaxPattern));
     }
     refuse_different(pattern);
     return pattern;

@@ -110,7 +110,7 @@ std::string tensors_trouble(const ModelIndex& index, const Selection& selection)
 }  // namespace
 
 std::string layers_text(const std::set<std::int32_t>& layers) {
-  constexpr std::size_t kMostRanges = 24;
+  constexpr std::size_t kMaxRanges = 24;
   std::vector<std::string> ranges;
   for (auto at = layers.upper_bound(-1); at != layers.end();) {
     const std::int32_t first = *at;
@@ -120,9 +120,9 @@ std::string layers_text(const std::set<std::int32_t>& layers) {
     }
     ranges.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
   }
-  if (ranges.size() > kMostRanges) {
+  if (ranges.size() > kMaxRanges) {
     const std::string last = ranges.back();
-    ranges.resize(kMostRanges);
+    ranges.resize(kMaxRanges);
     ranges.insert(ranges.end(), {"...", last});
   }
   const std::string text = fmt::format("{}", fmt::join(ranges, ","));

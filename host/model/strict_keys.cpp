@@ -81,11 +81,11 @@ std::optional<bool> flag_of(const shard::GgufKey& key) {
                                             : std::nullopt;
 }
 
-std::optional<std::string> text_of(const JsonValue& value) {
+std::optional<std::string> text_of_value(const JsonValue& value) {
   const std::string* text = value.as_string();
   return text == nullptr ? std::nullopt : std::optional(*text);
 }
-std::optional<std::string> text_of(const shard::GgufKey& key) {
+std::optional<std::string> text_of_value(const shard::GgufKey& key) {
   const auto* text = std::get_if<std::string>(&key.value);
   return key.type == shard::GgufType::kString && text != nullptr ? std::optional(*text)
                                                                  : std::nullopt;
@@ -160,7 +160,7 @@ std::optional<bool> StrictKeys::boolean(const KeyNames& names) const {
 }
 
 std::optional<NamedValue<std::string>> StrictKeys::text(const KeyNames& names) const {
-  return read<std::string>(names, "a text", [](const auto& value) { return text_of(value); });
+  return read<std::string>(names, "a text", [](const auto& value) { return text_of_value(value); });
 }
 
 }  // namespace vindex::model

@@ -15,16 +15,16 @@ namespace vindex::model {
 namespace {
 
 /// No vocabulary comes near; a hostile number must not become gigabytes of holes.
-constexpr std::uint64_t kMostEntries = 1U << 24U;
-constexpr std::size_t kMostBytes = 256U << 20U;
-constexpr std::string_view kMark = "\u2581";
+constexpr std::uint64_t kMaxTokens = 1U << 24U;
+constexpr std::size_t kMaxTokenizerBytes = 256U << 20U;
+constexpr std::string_view kSentencePieceSpace = "\u2581";
 
-using Entries = std::vector<std::optional<std::string>>;
+using TokenList = std::vector<std::optional<std::string>>;
 
 class Reader {
  public:
   Reader(std::span<char> text, const std::string& where)
-      : scanner_(text, where, {.depth = 32, .bytes = kMostBytes}) {}
+      : scanner_(text, where, {.depth = 32, .bytes = kMaxTokenizerBytes}) {}
 
   Vocabulary read(const std::string& where) {
     scanner_.enter_object();
@@ -62,11 +62,11 @@ class Reader {
     return has_mark_ || type_ == "Unigram" ? Spelling::kSpaceMark : Spelling::kPlain;
   }
 
-  void place(std::uint64_t number, std::string entry, Entries& entries) {
-    if (number >= kMostEntries) {
+  void place(std::uint64_t number, std::string entry, TokenList& entries) {
+    if (number >= kMaxTokens) {
       scanner_.fail("E-TOKENIZER", fmt::format("entry {} has the number {}, more than a vocabulary "
                                                "can have ({})",
-                                               excerpt(entry), number, kMostEntries));
+                                               excerpt(entry), number, kMaxTokens));
     }
     if (number >= entries.size()) {
       entries.resize(static_cast<std::size_t>(number) + 1);
@@ -151,7 +151,8 @@ class Reader {
       case JsonKind::kString: {
         const std::string_view text = scanner_.string();
         is_byte_level_ = is_byte_level_ || (of_key == "type" && text == "ByteLevel");
-        has_mark_ = has_mark_ || (of_key == "type" && text == "Metaspace") || text == kMark;
+        has_mark_ =
+            has_mark_ || (of_key == "type" && text == "Metaspace") || text == kSentencePieceSpace;
         break;
       }
       case JsonKind::kObject:
@@ -174,7 +175,7 @@ class Reader {
   JsonScanner scanner_;
   std::string type_;
   bool has_vocabulary_ = false, is_byte_level_ = false, has_mark_ = false;
-  Entries entries_;
+  TokenList entries_;
   std::vector<std::pair<std::uint64_t, std::string>> added_;
 };
 

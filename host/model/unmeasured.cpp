@@ -9,13 +9,13 @@
 namespace vindex::model {
 
 std::string unmeasured_text(const ModelIndex& index) {
-  constexpr std::size_t kLeastRank = 3;
+  constexpr std::size_t kMinRank = 3;
   std::map<std::string, std::size_t> reasons;
   const TensorRecord* first = nullptr;
   std::size_t count = 0;
   bool helps_reshape = false;
   for (const TensorRecord& tensor : index.tensors) {
-    if (!tensor.in_matrix && tensor.shape.size() >= kLeastRank) {
+    if (!tensor.in_matrix && tensor.shape.size() >= kMinRank) {
       first = first == nullptr ? &tensor : first;
       ++reasons[tensor.reason];
       ++count;

@@ -11,7 +11,7 @@ namespace vindex::model {
 
 namespace {
 
-constexpr std::string_view kMark = "\u2581";
+constexpr std::string_view kWordStart = "\u2581";
 constexpr std::string_view kContinued = "##";
 
 std::string utf8_of(char32_t code) {
@@ -112,7 +112,7 @@ std::string Vocabulary::text(std::int64_t number) const {
   }
   switch (spelling_) {
     case Spelling::kSpaceMark:
-      return replaced(*spelt, kMark, " ");
+      return replaced(*spelt, kWordStart, " ");
     case Spelling::kByteLevel:
       // Added tokens are spelt as they are.
       return from_byte_level(*spelt).value_or(std::string(*spelt));
@@ -136,9 +136,9 @@ std::vector<std::int64_t> Vocabulary::find(std::string_view text) const {
   const bool is_spaced = text.starts_with(' ');
   switch (spelling_) {
     case Spelling::kSpaceMark:
-      add_spelt(replaced(text, " ", kMark), numbers);
-      if (!is_spaced && !text.starts_with(kMark)) {
-        add_spelt(std::string(kMark) + replaced(text, " ", kMark), numbers);
+      add_spelt(replaced(text, " ", kWordStart), numbers);
+      if (!is_spaced && !text.starts_with(kWordStart)) {
+        add_spelt(std::string(kWordStart) + replaced(text, " ", kWordStart), numbers);
       }
       break;
     case Spelling::kByteLevel:

@@ -15,10 +15,10 @@
 namespace vindex::model {
 
 /// Slices of one tensor: a bound that no model comes near.
-inline constexpr std::int64_t kMostSlices = 65'536;
+inline constexpr std::int64_t kMaxSlices = 65'536;
 
 /// Sides beyond this are refused before they are multiplied.
-inline constexpr std::int64_t kMostSide = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t kMaxSide = std::numeric_limits<std::int32_t>::max();
 
 std::string_view type_name(decode::ElementType type);
 std::string shape_text(const std::vector<std::int64_t>& shape);

@@ -23,7 +23,7 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
+constexpr std::uint64_t kAssembleBufferBytes = std::uint64_t{256} << 10U;
 
 std::string target_of(const AssembleSettings& settings, const std::string& own_name) {
   if (settings.output.ends_with('/') || is_folder(settings.output)) {
@@ -35,7 +35,7 @@ std::string target_of(const AssembleSettings& settings, const std::string& own_n
 /// Which tensors have other bytes than their digests say; reads them all.
 std::vector<bool> changed_bytes(const GgufSource& source, const AssembleSettings& settings) {
   const std::vector<OrganTensor>& tensors = source.tensors();
-  const std::size_t threads = thread_count(kBufferBytes, settings.threads);
+  const std::size_t threads = thread_count(kAssembleBufferBytes, settings.threads);
   write::CopyTally tally;
   std::vector<write::RangeCopier> copiers(threads, write::RangeCopier(tally, settings.stop));
   std::vector<char> changed(tensors.size(), 0);

@@ -2,10 +2,10 @@
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/shard/gguf_set.hpp>
 #include <vindex/write/output_folder.hpp>
@@ -29,7 +29,7 @@ struct Stopped {};
 /// Tensors without a digest are copied in pieces of this size by several threads.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20U;
 /// Held by each thread: the buffer of a copier, and some for a tensor that is made.
-constexpr std::uint64_t kThreadBytes = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kComposeThreadBytes = std::uint64_t{8} << 20U;
 
 /// Files of the result that are written at a time: descriptors are few.
 constexpr std::size_t kOpenFiles = 64;
@@ -128,7 +128,7 @@ class Assembly {
   std::vector<Task> tasks(std::size_t first_file) const;
   void run(const Task& task, write::RangeCopier& copier);
   void make(const Task& task);
-  std::size_t threads() const { return thread_count(kThreadBytes, options_.threads); }
+  std::size_t threads() const { return thread_count(kComposeThreadBytes, options_.threads); }
 
   const Composition& composition_;
   const ComposeOptions& options_;
@@ -144,7 +144,7 @@ void Assembly::write(const std::vector<std::string>& targets) {
     bytes = sum.value_or(~std::uint64_t{0});
   }
   require_free_space(targets.front(), bytes);
-  remove_leftovers_of(targets);
+  remove_stale_temporaries_of(targets);
   outputs_.reserve(targets.size());
   while (outputs_.size() < targets.size()) {
     const std::size_t first = outputs_.size();
@@ -166,7 +166,7 @@ void Assembly::create(const std::string& target) {
                      : outputs_.back().first + composition_.files[outputs_.size() - 1].tensor_count;
   output.replaces = path_kind(target) != PathKind::kAbsent;
   output.file =
-      std::make_unique<AtomicFile>(target, write::kOutputErrors, Leftovers::kRemovedBefore);
+      std::make_unique<AtomicFile>(target, write::kOutputErrors, StaleTemporaries::kRemovedBefore);
   std::vector<write::GgufTensorLayout> layout;
   for (std::size_t t = output.first; t < output.first + file.tensor_count; ++t) {
     layout.push_back(composition_.tensors[t].layout);

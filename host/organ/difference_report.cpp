@@ -1,12 +1,12 @@
 // What a difference says, to people and to programs.
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/model_difference.hpp>
 #include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,15 +15,13 @@
 namespace vindex::organ {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string type_name(const DiffTensor& tensor) {
+std::string difference_type_name(const DiffTensor& tensor) {
   return std::string(decode::element_type_row(tensor.type).name);
 }
 
 std::string types_text(const TensorDifference& tensor) {
-  const std::string a = type_name(tensor.a);
-  return tensor.a.type == tensor.b.type ? a : a + " -> " + type_name(tensor.b);
+  const std::string a = difference_type_name(tensor.a);
+  return tensor.a.type == tensor.b.type ? a : a + " -> " + difference_type_name(tensor.b);
 }
 
 std::string number_text(double value, const char* form) {
@@ -88,7 +86,7 @@ std::string keys_text(const ModelDifference& difference, std::size_t width) {
 }
 
 /// A row of the summary.
-struct Group {
+struct DifferenceGroup {
   std::size_t states[6] = {};
   std::size_t count = 0, only_a = 0, only_b = 0;
   std::vector<double> cosines;
@@ -105,12 +103,12 @@ double median(std::vector<double> values) {
 }
 
 std::string summary_text(const ModelDifference& difference, const DiffView& view) {
-  std::map<std::int32_t, Group> groups;
-  const auto group_of = [&](const OrganName& name) -> Group& {
+  std::map<std::int32_t, DifferenceGroup> groups;
+  const auto group_of = [&](const OrganName& name) -> DifferenceGroup& {
     return groups[view.by_layer ? name.block : static_cast<std::int32_t>(name.organ_class)];
   };
   for (const TensorDifference& tensor : difference.tensors) {
-    Group& group = group_of(tensor.organ);
+    DifferenceGroup& group = group_of(tensor.organ);
     ++group.count;
     ++group.states[static_cast<std::size_t>(tensor.state)];
     if (!std::isnan(tensor.report.cosine)) {
@@ -199,10 +197,10 @@ std::string lone_text(const std::vector<LoneTensor>& tensors, const char* side,
                       const DiffView& view) {
   std::string text;
   for (std::size_t i = 0; i < std::min(tensors.size(), view.top); ++i) {
-    text += wrapped_text(
-                fmt::format("only in {}: {} ({}, {})", side, excerpt(tensors[i].name),
-                            type_name(tensors[i].tensor), shape_text(tensors[i].tensor.dimensions)),
-                view.width, 2) +
+    text += wrapped_text(fmt::format("only in {}: {} ({}, {})", side, excerpt(tensors[i].name),
+                                     difference_type_name(tensors[i].tensor),
+                                     shape_text(tensors[i].tensor.dimensions)),
+                         view.width, 2) +
             "\n";
   }
   if (tensors.size() > view.top) {
@@ -212,7 +210,7 @@ std::string lone_text(const std::vector<LoneTensor>& tensors, const char* side,
 }
 
 /// JSON has neither NaN nor infinities.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json json_value(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json key_value_json(const std::optional<KeyValue>& value) {
   if (!value) {
@@ -239,25 +237,26 @@ Json key_json(const KeyDifference& key) {
 }
 
 Json stored_json(const DiffTensor& tensor) {
-  return {{"type", type_name(tensor)}, {"ne", tensor.dimensions}, {"bytes", tensor.bytes}};
+  return {
+      {"type", difference_type_name(tensor)}, {"ne", tensor.dimensions}, {"bytes", tensor.bytes}};
 }
 
-Json tensor_json(const TensorDifference& tensor) {
+Json difference_tensor_json(const TensorDifference& tensor) {
   return {{"name", tensor.name},
           {"class", class_name(tensor.organ.organ_class)},
           {"block", tensor.organ.block},
           {"state", state_name(tensor.state)},
           {"a", stored_json(tensor.a)},
           {"b", stored_json(tensor.b)},
-          {"cosine", number(tensor.report.cosine)},
-          {"relative_error", number(tensor.report.relative_error)},
-          {"max_abs_difference", number(tensor.report.max_abs_difference)},
-          {"norm_a", number(tensor.report.norm_a)},
-          {"norm_b", number(tensor.report.norm_b)},
+          {"cosine", json_value(tensor.report.cosine)},
+          {"relative_error", json_value(tensor.report.relative_error)},
+          {"max_abs_difference", json_value(tensor.report.max_abs_difference)},
+          {"norm_a", json_value(tensor.report.norm_a)},
+          {"norm_b", json_value(tensor.report.norm_b)},
           {"reason", tensor.report.reason.empty() ? Json() : Json(tensor.report.reason)}};
 }
 
-Json side_json(const DiffSide& side) {
+Json difference_side_json(const DiffSide& side) {
   return {{"path", side.path},
           {"format", side.format},
           {"architecture", side.architecture.empty() ? Json() : Json(side.architecture)},
@@ -296,8 +295,8 @@ std::string difference_json(const ModelDifference& difference) {
   Json document = {{"schema", "organ-diff/1"},
                    {"same", difference.is_same()},
                    {"same_order", difference.same_order},
-                   {"a", side_json(difference.a)},
-                   {"b", side_json(difference.b)}};
+                   {"a", difference_side_json(difference.a)},
+                   {"b", difference_side_json(difference.b)}};
   Json keys = Json::array();
   for (const KeyDifference& key : difference.keys) {
     keys.push_back(key_json(key));
@@ -308,10 +307,10 @@ std::string difference_json(const ModelDifference& difference) {
   document["only_b"] = lone_json(difference.only_b);
   Json tensors = Json::array();
   for (const TensorDifference& tensor : difference.tensors) {
-    tensors.push_back(tensor_json(tensor));
+    tensors.push_back(difference_tensor_json(tensor));
   }
   document["tensors"] = tensors;
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(2) + "\n";
 }
 
 }  // namespace vindex::organ

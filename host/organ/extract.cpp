@@ -5,6 +5,7 @@
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/organ/gguf_source.hpp>
@@ -12,7 +13,6 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -23,7 +23,7 @@ namespace vindex::organ {
 namespace {
 
 /// Held by each thread: a copier's buffer and a header.
-constexpr std::uint64_t kThreadBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kExtractThreadBytes = std::uint64_t{1} << 20U;
 
 bool stop_wanted(const ExtractSettings& settings) {
   return settings.stop != nullptr && *settings.stop != 0;
@@ -144,8 +144,8 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
     digest_tensors(*source, settings, tensors);
   }
   std::vector<std::pair<std::string, write::GgufKeys>> sidecars;
-  const nlohmann::ordered_json json = manifest_json(*source, tensors, settings.by_reference,
-                                                    context_of(settings, filter), sidecars);
+  const Json json = manifest_json(*source, tensors, settings.by_reference,
+                                  context_of(settings, filter), sidecars);
   for (const auto& [name, keys] : sidecars) {
     write::GgufWriter(folder.create(name), keys, {}).finish();
   }
@@ -190,8 +190,8 @@ void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSetti
     throw MissingInputError("E-ORGAN-NONE", fmt::format("{}: no tensor is of {}",
                                                         printable(settings.model), filter.text()));
   }
-  if (tensors.size() > kMostManifestTensors) {
-    refuse_size(fmt::format("{} tensors, more than the {}", tensors.size(), kMostManifestTensors));
+  if (tensors.size() > kMaxManifestTensors) {
+    refuse_size(fmt::format("{} tensors, more than the {}", tensors.size(), kMaxManifestTensors));
   }
 }
 
@@ -221,7 +221,7 @@ void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& re
 std::size_t extraction_threads(const ExtractSettings& settings) {
   // More than there are cores: each waits for the device at the end of its file.
   const std::int32_t wanted = settings.threads > 0 ? settings.threads : 4 * usable_cores();
-  return thread_count(kThreadBytes, wanted);
+  return thread_count(kExtractThreadBytes, wanted);
 }
 
 void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
@@ -233,10 +233,9 @@ void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettin
   });
 }
 
-void write_manifest(const nlohmann::ordered_json& json, write::OutputFolder& folder) {
+void write_manifest(const Json& json, write::OutputFolder& folder) {
   // Paths of files may be no UTF-8: they are told, not used, where bytes were copied.
-  const std::string text =
-      json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string text = json.dump(1) + "\n";
   if (text.size() > kLargestManifest) {
     refuse_size(fmt::format("{} bytes, more than the {}", text.size(), kLargestManifest));
   }

@@ -2,11 +2,11 @@
 #include "organ_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -14,15 +14,13 @@
 namespace vindex::organ {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
-constexpr std::size_t kMostDimensions = 4;
+constexpr std::uint64_t kExtractBufferBytes = std::uint64_t{256} << 10U;
+constexpr std::size_t kMaxDimensions = 4;
 
 /// Whether a GGUF file can hold it as it is.
 bool fits_gguf(const shard::StoredTensor& tensor) {
   const decode::ElementTypeRow& row = decode::element_type_row(tensor.type);
-  return row.ggml_id >= 0 && tensor.shape.size() <= kMostDimensions && !tensor.name.empty() &&
+  return row.ggml_id >= 0 && tensor.shape.size() <= kMaxDimensions && !tensor.name.empty() &&
          tensor.name.size() <= kLongestTensorName;
 }
 
@@ -32,12 +30,13 @@ bool write_single(AtomicFile& file, const shard::StoredTensor& tensor, shard::By
   write::SafetensorsWriter writer(file, {{tensor.name, tensor.type, tensor.shape}}, {},
                                   write::TensorOrder::kAsGiven);
   Sha256 digest;
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(kBufferBytes, tensor.bytes)));
+  std::vector<std::byte> buffer(
+      static_cast<std::size_t>(std::min(kExtractBufferBytes, tensor.bytes)));
   for (std::uint64_t done = 0; done < tensor.bytes;) {
     if (stop != nullptr && *stop != 0) {
       return false;
     }
-    const std::uint64_t now = std::min<std::uint64_t>(kBufferBytes, tensor.bytes - done);
+    const std::uint64_t now = std::min<std::uint64_t>(kExtractBufferBytes, tensor.bytes - done);
     const std::span<std::byte> bytes = std::span(buffer).first(static_cast<std::size_t>(now));
     source.read(tensor.offset + done, bytes);
     digest.update(std::span<const std::byte>(bytes));
@@ -49,6 +48,12 @@ bool write_single(AtomicFile& file, const shard::StoredTensor& tensor, shard::By
   entry.sha256 = hex(digest.finish());
   file.flush();
   return true;
+}
+
+/// `model_type` of the configuration; null where there is none.
+const std::string* model_type(const shard::ModelFiles& model) {
+  const JsonValue* const type = model.config ? model.config->find("model_type") : nullptr;
+  return type == nullptr ? nullptr : type->as_string();
 }
 
 Json source_json(const shard::ModelFiles& model) {
@@ -66,8 +71,7 @@ Json source_json(const shard::ModelFiles& model) {
   for (const std::string& path : model.side_files) {
     sides.push_back(absolute_path(path));
   }
-  const JsonValue* type = model.config ? model.config->find("model_type") : nullptr;
-  const std::string* name = type == nullptr ? nullptr : type->as_string();
+  const std::string* const name = model_type(model);
   return {{"container", "safetensors"},
           {"files", std::move(files)},
           {"side_files", std::move(sides)},
@@ -129,7 +133,9 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
                                           write::RangeCopier(tally, settings.stop));
   const Json from = source_json(model);
   OrganOrigin origin;
-  origin.architecture = from["architecture"].is_string() ? from["architecture"] : Json("");
+  if (const std::string* const name = model_type(model)) {
+    origin.architecture = *name;
+  }
   origin.name = file_name_of(absolute_path(settings.model));
   for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
     ManifestTensor& entry = tensors[i];

@@ -3,11 +3,10 @@
 
 #include "manifest.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/organ/extract.hpp>
 #include <vindex/write/output_folder.hpp>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <functional>
 #include <set>
@@ -48,7 +47,7 @@ void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettin
 
 std::size_t extraction_threads(const ExtractSettings& settings);
 
-void write_manifest(const nlohmann::ordered_json& json, write::OutputFolder& folder);
+void write_manifest(const Json& json, write::OutputFolder& folder);
 
 /// Of a safetensors model.
 void extract_safetensors(const ExtractSettings& settings, const OrganFilter& filter,

@@ -6,8 +6,6 @@
 namespace vindex::organ {
 namespace {
 
-using enum decode::ElementType;
-
 /// Of several mixes of one type the first is the usual one.
 struct FileType {
   std::uint32_t number;
@@ -15,6 +13,8 @@ struct FileType {
   decode::ElementType type;  ///< that most of its weights have
 };
 
+namespace table {
+using enum decode::ElementType;
 constexpr FileType kFileTypes[] = {
     {0, "F32", kF32},       {1, "F16", kF16},          {2, "Q4_0", kQ4_0},
     {3, "Q4_1", kQ4_1},     {7, "Q8_0", kQ8_0},        {8, "Q5_0", kQ5_0},
@@ -30,6 +30,8 @@ constexpr FileType kFileTypes[] = {
     {37, "TQ2_0", kTQ2_0},  {38, "MXFP4_MOE", kMXFP4}, {39, "NVFP4", kNVFP4},
     {40, "Q1_0", kQ1_0},
 };
+}  // namespace table
+using table::kFileTypes;
 
 }  // namespace
 

@@ -17,7 +17,7 @@ namespace {
 using shard::GgufType;
 
 constexpr std::uint64_t kArrayHead = 12;  ///< element type u32, count u64
-constexpr std::size_t kPiece = 64U << 10U;
+constexpr std::size_t kValuePiece = 64U << 10U;
 
 std::size_t width_of(GgufType type) {
   constexpr std::size_t kWidths[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -25,7 +25,7 @@ std::size_t width_of(GgufType type) {
 }
 
 template <typename T>
-T number_of(std::span<const std::byte> bytes) {
+T number_from_bytes(std::span<const std::byte> bytes) {
   T value = {};
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
@@ -35,25 +35,25 @@ T number_of(std::span<const std::byte> bytes) {
 std::string scalar_text(GgufType type, std::span<const std::byte> bytes) {
   // clang-format off
   switch (type) {
-    case GgufType::kU8: return fmt::format("{}", number_of<std::uint8_t>(bytes));
-    case GgufType::kI8: return fmt::format("{}", number_of<std::int8_t>(bytes));
-    case GgufType::kU16: return fmt::format("{}", number_of<std::uint16_t>(bytes));
-    case GgufType::kI16: return fmt::format("{}", number_of<std::int16_t>(bytes));
-    case GgufType::kU32: return fmt::format("{}", number_of<std::uint32_t>(bytes));
-    case GgufType::kI32: return fmt::format("{}", number_of<std::int32_t>(bytes));
-    case GgufType::kF32: return fmt::format("{}", number_of<float>(bytes));
-    case GgufType::kBool: return number_of<std::uint8_t>(bytes) != 0 ? "true" : "false";
-    case GgufType::kU64: return fmt::format("{}", number_of<std::uint64_t>(bytes));
-    case GgufType::kI64: return fmt::format("{}", number_of<std::int64_t>(bytes));
-    default: return fmt::format("{}", number_of<double>(bytes));
+    case GgufType::kU8: return fmt::format("{}", number_from_bytes<std::uint8_t>(bytes));
+    case GgufType::kI8: return fmt::format("{}", number_from_bytes<std::int8_t>(bytes));
+    case GgufType::kU16: return fmt::format("{}", number_from_bytes<std::uint16_t>(bytes));
+    case GgufType::kI16: return fmt::format("{}", number_from_bytes<std::int16_t>(bytes));
+    case GgufType::kU32: return fmt::format("{}", number_from_bytes<std::uint32_t>(bytes));
+    case GgufType::kI32: return fmt::format("{}", number_from_bytes<std::int32_t>(bytes));
+    case GgufType::kF32: return fmt::format("{}", number_from_bytes<float>(bytes));
+    case GgufType::kBool: return number_from_bytes<std::uint8_t>(bytes) != 0 ? "true" : "false";
+    case GgufType::kU64: return fmt::format("{}", number_from_bytes<std::uint64_t>(bytes));
+    case GgufType::kI64: return fmt::format("{}", number_from_bytes<std::int64_t>(bytes));
+    default: return fmt::format("{}", number_from_bytes<double>(bytes));
   }
   // clang-format on
 }
 
 /// Reads a value front to back through a buffer.
-class Cursor {
+class ValueCursor {
  public:
-  Cursor(const GgufValue& value, std::uint64_t at) : value_(value), at_(at) {}
+  ValueCursor(const GgufValue& value, std::uint64_t at) : value_(value), at_(at) {}
 
   std::uint64_t position() const { return at_; }
   bool at_end() const { return at_ >= value_.size(); }
@@ -62,11 +62,11 @@ class Cursor {
     if (at_ < first_ || at_ + 8 > first_ + buffer_.size()) {
       first_ = at_;
       buffer_.resize(
-          static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, value_.size() - at_)));
+          static_cast<std::size_t>(std::min<std::uint64_t>(kValuePiece, value_.size() - at_)));
       expects(buffer_.size() >= 8, "a string's length lies in its value");
       value_.read(first_, buffer_);
     }
-    const auto number = number_of<std::uint64_t>(std::span(buffer_).subspan(at_ - first_));
+    const auto number = number_from_bytes<std::uint64_t>(std::span(buffer_).subspan(at_ - first_));
     at_ += 8;
     return number;
   }
@@ -122,7 +122,8 @@ void GgufValue::read(std::uint64_t offset, std::span<std::byte> into) const {
 std::string GgufValue::digest() const {
   Sha256 sum;
   sum.update(type_text(key_.type, key_.element_type) + ":");
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(size_, kPiece)));
+  std::vector<std::byte> piece(
+      static_cast<std::size_t>(std::min<std::uint64_t>(size_, kValuePiece)));
   for (std::uint64_t done = 0; done < size_;) {
     const auto now = std::span(piece).first(
         static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size_ - done)));
@@ -163,7 +164,7 @@ std::uint64_t GgufValue::element_offset(std::uint64_t index) const {
   if (key_.element_type != GgufType::kString) {
     return kArrayHead + index * width_of(key_.element_type);
   }
-  Cursor cursor(*this, kArrayHead);
+  ValueCursor cursor(*this, kArrayHead);
   for (std::uint64_t i = 0; i < index; ++i) {
     cursor.skip(cursor.length());
   }
@@ -178,7 +179,7 @@ std::optional<std::uint64_t> GgufValue::element_at(std::uint64_t offset) const {
   if (key_.element_type != GgufType::kString) {
     return (offset - kArrayHead) / width_of(key_.element_type);
   }
-  Cursor cursor(*this, kArrayHead);
+  ValueCursor cursor(*this, kArrayHead);
   for (std::uint64_t index = 0; !cursor.at_end(); ++index) {
     cursor.skip(cursor.length());
     if (offset < cursor.position()) {
@@ -193,7 +194,7 @@ std::string GgufValue::element_text(std::uint64_t index, std::size_t limit) cons
   if (key_.element_type == GgufType::kString) {
     std::array<std::byte, 8> length = {};
     read(offset, length);
-    return quoted(*this, offset + 8, number_of<std::uint64_t>(length), limit);
+    return quoted(*this, offset + 8, number_from_bytes<std::uint64_t>(length), limit);
   }
   std::vector<std::byte> bytes(width_of(key_.element_type));
   read(offset, bytes);
@@ -204,7 +205,8 @@ std::optional<FirstDifference> first_difference(const GgufValue& a, const GgufVa
   expects(a.is_array() && b.is_array() && a.key().element_type == b.key().element_type,
           "first_difference: two arrays of one element type");
   const std::uint64_t shared = std::min(a.size(), b.size());
-  std::vector<std::byte> left(static_cast<std::size_t>(std::min<std::uint64_t>(shared, kPiece)));
+  std::vector<std::byte> left(
+      static_cast<std::size_t>(std::min<std::uint64_t>(shared, kValuePiece)));
   std::vector<std::byte> right(left.size());
   // Up to the first byte that differs the elements begin at the same places; the counts before
   // them do not matter here.

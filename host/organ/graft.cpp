@@ -17,7 +17,7 @@ namespace vindex::organ {
 namespace {
 
 /// What comparing two tensors takes: decoded and encoded slabs of both.
-constexpr std::uint64_t kComparisonBytes = std::uint64_t{24} << 20U;
+constexpr std::uint64_t kAncestryThreadBytes = std::uint64_t{24} << 20U;
 
 GraftSide side_of(const GgufSource& model) {
   return {.path = model.path(),
@@ -60,7 +60,7 @@ Pairs related_pairs(const GgufSource& host, const GgufSource& donor, const Graft
 std::vector<Likeness> likeness_of(const GgufSource& host, const GgufSource& donor,
                                   const Pairs& pairs, std::int32_t threads) {
   std::vector<Likeness> found(pairs.size());
-  for_each_index(pairs.size(), thread_count(kComparisonBytes, threads),
+  for_each_index(pairs.size(), thread_count(kAncestryThreadBytes, threads),
                  [&](std::size_t /*worker*/, std::size_t i) {
                    const PlacedTensor a = placed(host, pairs[i].second);
                    const PlacedTensor b = placed(donor, pairs[i].first);

@@ -30,7 +30,7 @@ bool same_value(const KeyFact* a, const KeyFact* b) {
   return a->digest == b->digest || (!a->integers.empty() && a->integers == b->integers);
 }
 
-std::string text_of(const KeyFact* fact) { return fact == nullptr ? kAbsent : fact->text; }
+std::string fact_text(const KeyFact* fact) { return fact == nullptr ? kAbsent : fact->text; }
 
 /// What a loader takes where the key is absent (llama.cpp src/llama-model.cpp).
 const KeyFact* or_default(std::string_view suffix, const KeyFact* fact) {
@@ -39,7 +39,7 @@ const KeyFact* or_default(std::string_view suffix, const KeyFact* fact) {
 }
 
 /// Of an array with one number for each block that of `block`, else the number of all.
-std::optional<double> number_at(const KeyFact& fact, std::int32_t block) {
+std::optional<double> fact_number(const KeyFact& fact, std::int32_t block) {
   if (fact.number) {
     return fact.number;
   }
@@ -61,8 +61,8 @@ ByBlocks compare_by_blocks(const KeyFact* host, const KeyFact* donor, const Graf
     return ByBlocks::kNo;
   }
   for (const auto& [of_donor, of_host] : plan.blocks) {
-    const auto a = number_at(*host, of_host);
-    const auto b = number_at(*donor, of_donor);
+    const auto a = fact_number(*host, of_host);
+    const auto b = fact_number(*donor, of_donor);
     if (!a || !b) {
       return ByBlocks::kNo;
     }
@@ -181,8 +181,8 @@ class Checker {
       Finding finding = {.id = std::string(rule->id),
                          .level = takes(OrganClass::kSkeleton) ? rule->skeleton : rule->others,
                          .what = excerpt(suffix) + " differs",
-                         .host = text_of(a),
-                         .donor = text_of(b),
+                         .host = fact_text(a),
+                         .donor = fact_text(b),
                          .advice = std::string(rule->advice)};
       if (by_blocks == ByBlocks::kDifferent) {
         finding.what +=
@@ -306,8 +306,8 @@ class Checker {
         findings_.push_back({.id = "licence",
                              .level = Level::kWarning,
                              .what = excerpt(name) + " differs",
-                             .host = text_of(a),
-                             .donor = text_of(b),
+                             .host = fact_text(a),
+                             .donor = fact_text(b),
                              .advice = "the result descends from both: see that both allow it"});
       }
     }

@@ -1,12 +1,12 @@
 // What a graft says: findings, what is taken, what is not, for people and for programs.
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/graft.hpp>
 #include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <tuple>
@@ -14,24 +14,21 @@
 namespace vindex::organ {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string_view type_name(decode::ElementType type) { return decode::element_type_row(type).name; }
-
 /// Grafted tensors that read alike: of one class, block and pair of types.
-struct Group {
+struct GraftGroup {
   std::size_t count = 0;
   std::uint64_t bytes = 0;
 };
-using Groups = std::map<std::tuple<std::int32_t, OrganClass, std::string, std::string>, Group>;
+using Groups = std::map<std::tuple<std::int32_t, OrganClass, std::string, std::string>, GraftGroup>;
 
 std::string grafted_text(const GraftReport& report, std::size_t width) {
   Groups groups;
   for (const GraftedTensor& tensor : report.grafted) {
-    const std::string before =
-        tensor.host_type ? std::string(type_name(*tensor.host_type)) : std::string("-");
-    Group& group = groups[{tensor.organ.block, tensor.organ.organ_class, before,
-                           std::string(type_name(tensor.donor_type))}];
+    const std::string before = tensor.host_type
+                                   ? std::string(decode::element_type_name(*tensor.host_type))
+                                   : std::string("-");
+    GraftGroup& group = groups[{tensor.organ.block, tensor.organ.organ_class, before,
+                                std::string(decode::element_type_name(tensor.donor_type))}];
     ++group.count;
     group.bytes += tensor.bytes;
   }
@@ -66,7 +63,7 @@ std::string refusals_text(const GraftReport& report, std::size_t width) {
   return table_text(rows, {{.least = 24}, {.least = 20, .keep = Keep::kStart}}, width);
 }
 
-Json side_json(const GraftSide& side) {
+Json graft_side_json(const GraftSide& side) {
   return {{"path", side.path},
           {"architecture", side.architecture},
           {"name", side.name},
@@ -84,15 +81,16 @@ Json finding_json(const Finding& finding, bool force) {
           {"advice", finding.advice.empty() ? Json() : Json(finding.advice)}};
 }
 
-Json tensor_json(const GraftedTensor& tensor) {
-  return {{"name", tensor.name},
-          {"donor_name", tensor.donor_name},
-          {"class", class_name(tensor.organ.organ_class)},
-          {"block", tensor.organ.block},
-          {"ne", tensor.dimensions},
-          {"host_type", tensor.host_type ? Json(type_name(*tensor.host_type)) : Json()},
-          {"donor_type", type_name(tensor.donor_type)},
-          {"bytes", tensor.bytes}};
+Json grafted_tensor_json(const GraftedTensor& tensor) {
+  return {
+      {"name", tensor.name},
+      {"donor_name", tensor.donor_name},
+      {"class", class_name(tensor.organ.organ_class)},
+      {"block", tensor.organ.block},
+      {"ne", tensor.dimensions},
+      {"host_type", tensor.host_type ? Json(decode::element_type_name(*tensor.host_type)) : Json()},
+      {"donor_type", decode::element_type_name(tensor.donor_type)},
+      {"bytes", tensor.bytes}};
 }
 
 }  // namespace
@@ -137,8 +135,8 @@ std::string graft_json(const GraftReport& report) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   Json document = {{"schema", "organ-graft/1"},
                    {"outcome", outcome_name(report.outcome)},
-                   {"host", side_json(report.host)},
-                   {"donor", side_json(report.donor)},
+                   {"host", graft_side_json(report.host)},
+                   {"donor", graft_side_json(report.donor)},
                    {"type", settings.types.empty() ? "all" : settings.types},
                    {"layers", or_null(settings.layers)},
                    {"map", or_null(settings.map)},
@@ -162,7 +160,7 @@ std::string graft_json(const GraftReport& report) {
                           {"tensors", likeness}};
   Json grafted = Json::array();
   for (const GraftedTensor& tensor : report.grafted) {
-    grafted.push_back(tensor_json(tensor));
+    grafted.push_back(grafted_tensor_json(tensor));
   }
   document["grafted"] = grafted;
   document["dropped"] = report.dropped;
@@ -178,7 +176,7 @@ std::string graft_json(const GraftReport& report) {
   if (report.outcome == GraftOutcome::kWritten) {
     document["output"] = {{"files", report.written.files}, {"bytes", report.written.bytes}};
   }
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(2) + "\n";
 }
 
 }  // namespace vindex::organ

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHeads =
     "the host's graph cuts q, k and v by its own counts; choose a donor that has the same";
-constexpr std::string_view kExperts =
+constexpr std::string_view kExpertsReason =
     "the host's graph routes by its own counts; choose a donor that has the same";
 constexpr std::string_view kRope =
     "the host's rotation meets weights trained with the donor's; leave the skeleton out, or graft "
@@ -26,11 +26,11 @@ constexpr KeyRule kRules[] = {
     {"attention.q_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
     {"attention.kv_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
     {"ssm.", "heads", Level::kError, Level::kNote, kHeads},
-    {"expert_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_used_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_shared_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_group_count", "experts", Level::kError, Level::kError, kExperts},
-    {"expert_group_used_count", "experts", Level::kError, Level::kError, kExperts},
+    {"expert_count", "experts", Level::kError, Level::kError, kExpertsReason},
+    {"expert_used_count", "experts", Level::kError, Level::kError, kExpertsReason},
+    {"expert_shared_count", "experts", Level::kError, Level::kError, kExpertsReason},
+    {"expert_group_count", "experts", Level::kError, Level::kError, kExpertsReason},
+    {"expert_group_used_count", "experts", Level::kError, Level::kError, kExpertsReason},
     {"rope.", "rope", Level::kError, Level::kNote, kRope},
     {"attention.layer_norm_rms_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
     {"attention.layer_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},

@@ -19,10 +19,10 @@ void JsonNode::require_known(std::span<const std::string_view> known) const {
   }
 }
 
-std::string read_json_text(const std::string& path, std::uint64_t most_bytes,
+std::string read_json_text(const std::string& path, std::uint64_t max_bytes,
                            const JsonDocument& document) {
   const auto source = shard::open_file_source(path);
-  if (source->size() > most_bytes) {
+  if (source->size() > max_bytes) {
     throw FormatError(document.error_id, document.where,
                       fmt::format("{} bytes: no such document is so large", source->size()));
   }
@@ -31,13 +31,13 @@ std::string read_json_text(const std::string& path, std::uint64_t most_bytes,
   return text;
 }
 
-JsonValue read_json_file(const std::string& path, std::uint64_t most_bytes, std::size_t most_values,
+JsonValue read_json_file(const std::string& path, std::uint64_t max_bytes, std::size_t max_values,
                          const JsonDocument& document) {
-  const std::string text = read_json_text(path, most_bytes, document);
+  const std::string text = read_json_text(path, max_bytes, document);
   JsonLimits limits;
-  limits.bytes = static_cast<std::size_t>(most_bytes);
-  limits.values = most_values;
-  limits.kept_values = most_values;
+  limits.bytes = static_cast<std::size_t>(max_bytes);
+  limits.values = max_values;
+  limits.kept_values = max_values;
   return parse_json(text, document.where, limits);
 }
 

@@ -92,14 +92,14 @@ class JsonNode {
   const JsonDocument* document_;
 };
 
-/// The text of the document at `path`, at most `most_bytes` long. Errors: FormatError with
+/// The text of the document at `path`, at most `max_bytes` long. Errors: FormatError with
 /// `document`'s id where it is longer.
-std::string read_json_text(const std::string& path, std::uint64_t most_bytes,
+std::string read_json_text(const std::string& path, std::uint64_t max_bytes,
                            const JsonDocument& document);
 
-/// The document at `path`, at most `most_bytes` long. Errors: FormatError with `document`'s id
+/// The document at `path`, at most `max_bytes` long. Errors: FormatError with `document`'s id
 /// where it is longer, E-JSON-* where it is none.
-JsonValue read_json_file(const std::string& path, std::uint64_t most_bytes, std::size_t most_values,
+JsonValue read_json_file(const std::string& path, std::uint64_t max_bytes, std::size_t max_values,
                          const JsonDocument& document);
 
 }  // namespace vindex::organ

@@ -16,7 +16,7 @@ constexpr std::size_t kHead = 4 + 8;  // element type, count
 }
 
 template <typename Number>
-Number number_at(std::span<const std::byte> bytes, std::size_t at) {
+Number array_number(std::span<const std::byte> bytes, std::size_t at) {
   if (at > bytes.size() || bytes.size() - at < sizeof(Number)) {
     changed();
   }
@@ -32,7 +32,7 @@ std::vector<std::size_t> bounds_of(const EncodedArray& array) {
   for (std::uint64_t i = 0; i < array.count; ++i) {
     std::size_t bytes = width;
     if (width == 0) {
-      const auto length = number_at<std::uint64_t>(array.elements, bounds.back());
+      const auto length = array_number<std::uint64_t>(array.elements, bounds.back());
       if (length > array.elements.size()) {
         changed();
       }
@@ -57,12 +57,12 @@ std::size_t number_bytes(shard::GgufType type) {
 
 EncodedArray read_array(std::span<const std::byte> value) {
   EncodedArray array;
-  const auto type = number_at<std::uint32_t>(value, 0);
+  const auto type = array_number<std::uint32_t>(value, 0);
   if (type > static_cast<std::uint32_t>(shard::GgufType::kF64)) {
     changed();
   }
   array.element_type = static_cast<shard::GgufType>(type);
-  array.count = number_at<std::uint64_t>(value, 4);
+  array.count = array_number<std::uint64_t>(value, 4);
   array.elements = value.subspan(kHead);
   return array;
 }

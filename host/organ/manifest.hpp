@@ -4,13 +4,12 @@
 #pragma once
 
 #include <vindex/core/json.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/decode/element_type.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>
 #include <vindex/shard/gguf.hpp>
 #include <vindex/write/gguf_keys.hpp>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +23,7 @@ inline constexpr const char* kManifestSchema = "organ-manifest/1";
 
 /// Larger ones are neither read nor written, so that a refusal takes little memory.
 inline constexpr std::uint64_t kLargestManifest = std::uint64_t{112} << 20U;
-inline constexpr std::size_t kMostManifestTensors = 262'144;
+inline constexpr std::size_t kMaxManifestTensors = 262'144;
 
 /// One tensor of a manifest, in the model's order.
 struct ManifestTensor {
@@ -83,12 +82,12 @@ struct ManifestContext {
 
 /// The document, and in `sidecars` (by name) the keys that do not stand in it. `tensors` as they
 /// were extracted from `source`.
-nlohmann::ordered_json manifest_json(
-    const GgufSource& source, const std::vector<ManifestTensor>& tensors, bool by_reference,
-    const ManifestContext& context, std::vector<std::pair<std::string, write::GgufKeys>>& sidecars);
+Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
+                   bool by_reference, const ManifestContext& context,
+                   std::vector<std::pair<std::string, write::GgufKeys>>& sidecars);
 
 /// The members "counts" and "tensors", of any container. `reference`: bytes lie in the source.
-void add_tensor_lists(nlohmann::ordered_json& json, const std::vector<ManifestTensor>& tensors);
+void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors);
 
 /// Throws FormatError E-ORGAN-NAME where `name` cannot stand in JSON.
 void require_utf8_name(const std::string& name, const std::string& where);

@@ -1,13 +1,14 @@
 #include "manifest_keys.hpp"
 
+#include "gguf_value_types.hpp"
 #include "key_arrays.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -20,15 +21,11 @@
 
 namespace vindex::organ {
 namespace {
-
-using Json = nlohmann::ordered_json;
 using shard::GgufType;
 
-constexpr std::array<std::string_view, 13> kTypeNames = {
-    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64"};
 /// Longer values go into the sidecar.
-constexpr std::uint64_t kMostElements = 256;
-constexpr std::uint64_t kMostBytes = 16384;
+constexpr std::uint64_t kMaxElements = 256;
+constexpr std::uint64_t kMaxBytes = 16384;
 
 bool is_float(GgufType type) { return type == GgufType::kF32 || type == GgufType::kF64; }
 bool is_signed(GgufType type) {
@@ -84,8 +81,8 @@ std::optional<Json> array_json(std::span<const std::byte> value) {
 
 std::optional<Json> value_json(const shard::GgufKey& key, const shard::GgufHeader& header,
                                shard::ByteSource& source) {
-  if (key.value_bytes > kMostBytes ||
-      (key.type == GgufType::kArray && key.array_count > kMostElements)) {
+  if (key.value_bytes > kMaxBytes ||
+      (key.type == GgufType::kArray && key.array_count > kMaxElements)) {
     return std::nullopt;
   }
   const std::vector<std::byte> value = write::encoded_value(key, header, source);
@@ -123,11 +120,11 @@ class Entry {
     return *string;
   }
   GgufType type_of(const char* member) const {
-    const auto found = std::find(kTypeNames.begin(), kTypeNames.end(), text(member));
-    if (found == kTypeNames.end()) {
+    const auto found = std::find(kValueTypeNames.begin(), kValueTypeNames.end(), text(member));
+    if (found == kValueTypeNames.end()) {
       fail(fmt::format("\"{}\" is none of GGUF's value types", member));
     }
-    return static_cast<GgufType>(found - kTypeNames.begin());
+    return static_cast<GgufType>(found - kValueTypeNames.begin());
   }
   /// Refuses a "count" that is none, or another than `elements`.
   void require_count(std::uint64_t elements) const;
@@ -246,7 +243,7 @@ void Entry::encode_array(std::vector<std::byte>& out) const {
 }  // namespace
 
 std::string_view key_type_name(GgufType type) {
-  return kTypeNames.at(static_cast<std::size_t>(type));
+  return kValueTypeNames.at(static_cast<std::size_t>(type));
 }
 
 Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,

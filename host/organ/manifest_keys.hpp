@@ -5,10 +5,9 @@
 #pragma once
 
 #include <vindex/core/json.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/shard/gguf.hpp>
 #include <vindex/write/gguf_keys.hpp>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <string>
 #include <string_view>
@@ -20,9 +19,9 @@ std::string_view key_type_name(shard::GgufType type);
 
 /// The entry of `key`. What does not stand in JSON is copied into `sidecar`, which the entry calls
 /// `sidecar_name`. Errors: FormatError E-ORGAN-NAME for a key whose name is not UTF-8.
-nlohmann::ordered_json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
-                                 shard::ByteSource& source, write::GgufKeys& sidecar,
-                                 const std::string& sidecar_name);
+Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
+               shard::ByteSource& source, write::GgufKeys& sidecar,
+               const std::string& sidecar_name);
 
 /// The keys of a sidecar file, for entries that refer to it.
 struct KeySidecar {

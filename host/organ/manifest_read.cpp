@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostValues = 8'000'000;
+constexpr std::size_t kMaxManifestValues = 8'000'000;
 /// Of a member beside the tensors, all keys with their values, and of one tensor.
-constexpr std::size_t kMostInMember = 1'000'000;
-constexpr std::size_t kMostInTensor = 1'000;
-constexpr std::size_t kMostFiles = 65'535;
+constexpr std::size_t kMaxInMember = 1'000'000;
+constexpr std::size_t kMaxManifestTensorValues = 1'000;
+constexpr std::size_t kMaxFiles = 65'535;
 
 using Node = JsonNode;
 
@@ -104,7 +104,7 @@ ManifestTensor read_tensor(const Node& node, InnerPaths& paths) {
   }
   tensor.bytes = node["bytes"].number();
   const std::uint64_t split = node["source_file"].number();
-  if (split >= kMostFiles) {
+  if (split >= kMaxFiles) {
     node["source_file"].fail("there is no such file");
   }
   tensor.split = static_cast<std::size_t>(split);
@@ -179,7 +179,7 @@ JsonValue read_document(const std::string& path, const std::string& folder,
   std::string text = read_json_text(path, kLargestManifest, document);
   JsonLimits limits;
   limits.bytes = kLargestManifest;
-  limits.values = kMostValues;
+  limits.values = kMaxManifestValues;
   JsonScanner scanner(text, document.where, limits);
   JsonValue::Object members;
   InnerPaths paths(folder);
@@ -187,7 +187,7 @@ JsonValue read_document(const std::string& path, const std::string& folder,
   while (const auto key = scanner.next_key()) {
     if (*key != "tensors" || scanner.peek() != JsonKind::kArray) {
       std::string name(*key);
-      members.emplace_back(std::move(name), read_json_value(scanner, kMostInMember));
+      members.emplace_back(std::move(name), read_json_value(scanner, kMaxInMember));
       continue;
     }
     const JsonValue before{JsonValue::Storage(members)};
@@ -197,11 +197,11 @@ JsonValue read_document(const std::string& path, const std::string& folder,
     std::vector<ManifestTensor>& tensors = list.emplace();
     scanner.enter_array();
     while (scanner.next_element()) {
-      if (tensors.size() == kMostManifestTensors) {
+      if (tensors.size() == kMaxManifestTensors) {
         throw FormatError(document.error_id, document.where,
-                          fmt::format("more than {} tensors", kMostManifestTensors));
+                          fmt::format("more than {} tensors", kMaxManifestTensors));
       }
-      const JsonValue tensor = read_json_value(scanner, kMostInTensor);
+      const JsonValue tensor = read_json_value(scanner, kMaxManifestTensorValues);
       tensors.push_back(
           read_tensor(Node(&tensor, fmt::format("tensors[{}]", tensors.size()), document), paths));
     }
@@ -281,7 +281,7 @@ Manifest read_manifest(const std::string& folder) {
   }
   for (const Node& file : source["files"].list()) {
     const std::size_t index = manifest.files.size();
-    if (index >= kMostFiles) {
+    if (index >= kMaxFiles) {
       source["files"].fail("more files than a set can have");
     }
     manifest.files.push_back(read_file(file));

@@ -4,11 +4,11 @@
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/organ/file_type.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <filesystem>
@@ -16,8 +16,6 @@
 
 namespace vindex::organ {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// The value of a scalar key as it reads best; null where there is none.
 Json plain_value(const GgufSource& source, const std::string& name) {
@@ -111,11 +109,10 @@ std::string absolute_path(const std::string& path) {
 }
 
 void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {
-  Json counts = Json::object();
-  for (std::size_t i = 0; i < kOrganClasses; ++i) {
-    counts[std::string(class_name(static_cast<OrganClass>(i)))] = {
-        {"tensors", 0}, {"params", 0}, {"bytes", 0}};
-  }
+  struct Count {
+    std::uint64_t tensors = 0, params = 0, bytes = 0;
+  };
+  std::array<Count, kOrganClasses> counts = {};
   Json list = Json::array();
   for (const ManifestTensor& tensor : tensors) {
     const OrganName name = classify(tensor.name);
@@ -139,12 +136,16 @@ void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {
     entry["offset"] = tensor.offset;
     entry["sha256"] = tensor.sha256.empty() ? Json(nullptr) : Json(tensor.sha256);
     list.push_back(std::move(entry));
-    Json& count = counts[kind];
-    count["tensors"] = count["tensors"].get<std::uint64_t>() + 1;
-    count["params"] = count["params"].get<std::uint64_t>() + params;
-    count["bytes"] = count["bytes"].get<std::uint64_t>() + tensor.bytes;
+    Count& count = counts.at(static_cast<std::size_t>(name.organ_class));
+    ++count.tensors;
+    count.params += params;
+    count.bytes += tensor.bytes;
   }
-  json["counts"] = std::move(counts);
+  Json& written = json["counts"];
+  for (std::size_t i = 0; i < kOrganClasses; ++i) {
+    written[class_name(static_cast<OrganClass>(i))] = {
+        {"tensors", counts[i].tensors}, {"params", counts[i].params}, {"bytes", counts[i].bytes}};
+  }
   json["tensors"] = std::move(list);
 }
 

@@ -1,8 +1,7 @@
 // Owns the JSON documents of measured models.
+#include <vindex/core/json_document.hpp>
 #include <vindex/measure/sample_angles.hpp>
 #include <vindex/organ/measure_report.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -12,15 +11,13 @@ namespace vindex::organ {
 
 namespace {
 
-using Json = nlohmann::ordered_json;  // NaN is written as null
-
 struct FigureName {
   TensorFigure figure;
   const char* name;
   bool of_vectors;  ///< there for tensors of one side too
 };
 
-constexpr std::array<FigureName, kTensorFigures> kNames = {{
+constexpr std::array<FigureName, kTensorFigures> kFigureNames = {{
     {TensorFigure::kTheta, "theta", false},
     {TensorFigure::kThetaNull, "theta_null", false},
     {TensorFigure::kSignal, "signal", false},
@@ -42,7 +39,7 @@ Json spread_json(const Spread& spread) {
   return {{"mean", spread.mean}, {"sd", spread.sd}, {"min", spread.min}, {"max", spread.max}};
 }
 
-Json tensor_json(const MeasuredTensor& tensor) {
+Json measured_tensor_json(const MeasuredTensor& tensor) {
   Json out = {{"name", tensor.name},
               {"class", class_name(tensor.organ.organ_class)},
               {"kind", tensor.organ.is_bias ? "bias" : "weight"},
@@ -53,7 +50,7 @@ Json tensor_json(const MeasuredTensor& tensor) {
   if (tensor.slices > 1) {
     out["slices"] = tensor.slices;
   }
-  for (const auto& [figure, name, of_vectors] : kNames) {
+  for (const auto& [figure, name, of_vectors] : kFigureNames) {
     if (tensor.is_vector() && !of_vectors) {
       continue;
     }
@@ -117,7 +114,7 @@ Json method_json(const ModelMeasure& model) {
             {"backend", model.backend}}},
           {"seed",
            {{"theta_seed", "degrees; a heuristic of the histogram's shape, no measure of quality"},
-            {"sample", measure::kMostSampled},
+            {"sample", measure::kMaxSampled},
             {"bins", measure::kSeedBins},
             {"weights",
              {{"entropy", measure::kEntropyWeight},
@@ -128,9 +125,7 @@ Json method_json(const ModelMeasure& model) {
           {"nulls", "what independent normal numbers of that shape or number give"}};
 }
 
-std::string text_of(const Json& document) {
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string document_text(const Json& document) { return document.dump(1) + "\n"; }
 
 }  // namespace
 
@@ -143,20 +138,20 @@ std::string measure_json(const ModelMeasure& model) {
   }
   Json tensors = Json::array();
   for (const MeasuredTensor& tensor : model.tensors) {
-    tensors.push_back(tensor_json(tensor));
+    tensors.push_back(measured_tensor_json(tensor));
   }
-  return text_of({{"schema", "organ-measure/1"},
-                  {"model", model.name},
-                  {"path", model.path},
-                  {"arch", model.architecture},
-                  {"tensors_total", model.tensors_total},
-                  {"tensors_measured", model.tensors.size()},
-                  {"unmeasured", std::move(unmeasured)},
-                  {"bytes", model.bytes},
-                  {"seconds", model.seconds},
-                  {"method", method_json(model)},
-                  {"groups", model_groups(model)},
-                  {"tensors", std::move(tensors)}});
+  return document_text({{"schema", "organ-measure/1"},
+                        {"model", model.name},
+                        {"path", model.path},
+                        {"arch", model.architecture},
+                        {"tensors_total", model.tensors_total},
+                        {"tensors_measured", model.tensors.size()},
+                        {"unmeasured", std::move(unmeasured)},
+                        {"bytes", model.bytes},
+                        {"seconds", model.seconds},
+                        {"method", method_json(model)},
+                        {"groups", model_groups(model)},
+                        {"tensors", std::move(tensors)}});
 }
 
 std::string groups_json(std::span<const FleetModel> models) {
@@ -166,7 +161,7 @@ std::string groups_json(std::span<const FleetModel> models) {
       out[model.name] = model_groups(*model.measure);
     }
   }
-  return text_of(out);
+  return document_text(out);
 }
 
 std::vector<const FleetModel*> ranking(std::span<const FleetModel> models) {
@@ -208,11 +203,11 @@ std::string ranking_json(std::span<const FleetModel> models) {
                     {"tensors", model->measure->tensors.size()},
                     {"tensors_total", model->measure->tensors_total}});
   }
-  return text_of({{"schema", "organ-ranking/1"},
-                  {"ranked_by", "theta: mean over matrices, weighted by parameters"},
-                  {"theta_seed", kSeedWarning},
-                  {"ranking", std::move(rows)},
-                  {"failed", std::move(failed)}});
+  return document_text({{"schema", "organ-ranking/1"},
+                        {"ranked_by", "theta: mean over matrices, weighted by parameters"},
+                        {"theta_seed", kSeedWarning},
+                        {"ranking", std::move(rows)},
+                        {"failed", std::move(failed)}});
 }
 
 std::string dissection_json(std::span<const FleetModel> models) {
@@ -228,7 +223,7 @@ std::string dissection_json(std::span<const FleetModel> models) {
                     {"mb_s", 1e-6 * static_cast<double>(measure.bytes) / measure.seconds},
                     {"tensors", measure.tensors_total}});
   }
-  return text_of({{"schema", "organ-dissection/1"}, {"models", std::move(rows)}});
+  return document_text({{"schema", "organ-dissection/1"}, {"models", std::move(rows)}});
 }
 
 }  // namespace vindex::organ

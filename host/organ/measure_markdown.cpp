@@ -14,9 +14,9 @@ namespace vindex::organ {
 namespace {
 
 constexpr std::size_t kExtremes = 6;
-constexpr std::size_t kMostUnmeasured = 40;
+constexpr std::size_t kMaxUnmeasured = 40;
 
-std::string number(double value, int digits = 2) {
+std::string markdown_number(double value, int digits = 2) {
   return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
 }
 
@@ -53,12 +53,13 @@ std::string ranking_table(std::span<const FleetModel> models) {
       continue;
     }
     const GroupFigures group = group_figures(*model->measure);
-    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {}/{} |\n", ++place,
-                       cell(model->name), parameters_text(model->measure->parameters()),
-                       number(group.theta_weighted.mean), number(group.theta_null.mean),
-                       number(group.theta.mean), number(group.signal.mean, 3),
-                       number(group.theta_seed.mean), number(group.theta_seed_null.mean),
-                       model->measure->tensors.size(), model->measure->tensors_total);
+    out += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {}/{} |\n", ++place, cell(model->name),
+        parameters_text(model->measure->parameters()), markdown_number(group.theta_weighted.mean),
+        markdown_number(group.theta_null.mean), markdown_number(group.theta.mean),
+        markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
+        markdown_number(group.theta_seed_null.mean), model->measure->tensors.size(),
+        model->measure->tensors_total);
   }
   return out;
 }
@@ -73,11 +74,12 @@ std::string class_table(const ModelMeasure& model) {
     if (group.tensors == 0) {
       continue;
     }
-    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", class_name(organ_class),
-                       group.tensors, parameters_text(group.parameters),
-                       number(group.theta_weighted.mean), number(group.theta_null.mean),
-                       range(group.theta), number(group.signal.mean, 3),
-                       number(group.theta_seed.mean), number(group.theta_seed_null.mean));
+    out += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", class_name(organ_class), group.tensors,
+        parameters_text(group.parameters), markdown_number(group.theta_weighted.mean),
+        markdown_number(group.theta_null.mean), range(group.theta),
+        markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
+        markdown_number(group.theta_seed_null.mean));
   }
   return out;
 }
@@ -93,9 +95,10 @@ std::string vector_table(const ModelMeasure& model) {
       continue;
     }
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", class_name(organ_class),
-                       group.tensors, number(group.theta_qq.mean), number(group.theta_qq_null.mean),
-                       range(group.theta_qq), number(group.theta_seed.mean),
-                       number(group.theta_seed_null.mean));
+                       group.tensors, markdown_number(group.theta_qq.mean),
+                       markdown_number(group.theta_qq_null.mean), range(group.theta_qq),
+                       markdown_number(group.theta_seed.mean),
+                       markdown_number(group.theta_seed_null.mean));
   }
   return out;
 }
@@ -116,11 +119,13 @@ std::string extremes_table(const ModelMeasure& model) {
       "|--:|--:|--:|---|---|--:|--:|\n";
   const auto add = [&](const MeasuredTensor& tensor) {
     out += fmt::format(
-        "| {} | {} | {} | {}{} | {} | {} | {} |\n", number(tensor[TensorFigure::kTheta].mean),
-        number(tensor[TensorFigure::kThetaNull].mean),
-        number(tensor[TensorFigure::kRankGd].mean, tensor.slices > 1 ? 1 : 0), cell(tensor.name),
-        tensor.slices > 1 ? fmt::format(" ({} slices)", tensor.slices) : "", cell(tensor.type),
-        number(tensor[TensorFigure::kMpKs].mean, 3), number(tensor[TensorFigure::kThetaSeed].mean));
+        "| {} | {} | {} | {}{} | {} | {} | {} |\n",
+        markdown_number(tensor[TensorFigure::kTheta].mean),
+        markdown_number(tensor[TensorFigure::kThetaNull].mean),
+        markdown_number(tensor[TensorFigure::kRankGd].mean, tensor.slices > 1 ? 1 : 0),
+        cell(tensor.name), tensor.slices > 1 ? fmt::format(" ({} slices)", tensor.slices) : "",
+        cell(tensor.type), markdown_number(tensor[TensorFigure::kMpKs].mean, 3),
+        markdown_number(tensor[TensorFigure::kThetaSeed].mean));
   };
   const std::size_t shown = std::min(kExtremes, order.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -141,13 +146,13 @@ std::string unmeasured_text(const ModelMeasure& model) {
   }
   std::string out =
       fmt::format("Not measured, {} of {}:\n\n", model.unmeasured.size(), model.tensors_total);
-  for (std::size_t i = 0; i < std::min(kMostUnmeasured, model.unmeasured.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMaxUnmeasured, model.unmeasured.size()); ++i) {
     out += fmt::format("- `{}`: {}\n", printable(model.unmeasured[i].name),
                        printable(model.unmeasured[i].reason));
   }
-  if (model.unmeasured.size() > kMostUnmeasured) {
+  if (model.unmeasured.size() > kMaxUnmeasured) {
     out += fmt::format("- and {} more, in the JSON report\n",
-                       model.unmeasured.size() - kMostUnmeasured);
+                       model.unmeasured.size() - kMaxUnmeasured);
   }
   return out;
 }
@@ -201,8 +206,8 @@ std::string report_markdown(std::span<const FleetModel> models) {
     if (model.measure) {
       const double megabytes = 1e-6 * static_cast<double>(model.measure->bytes);
       out += fmt::format("| {} | {:.1f} | {} | {} |\n", cell(model.name), megabytes,
-                         number(model.measure->seconds, 1),
-                         number(megabytes / model.measure->seconds, 1));
+                         markdown_number(model.measure->seconds, 1),
+                         markdown_number(megabytes / model.measure->seconds, 1));
     }
   }
   return out;
@@ -219,9 +224,9 @@ std::string ranking_text(std::span<const FleetModel> models, std::size_t width) 
     const GroupFigures group = group_figures(*model->measure);
     rows.push_back(
         {printable(model->name), parameters_text(model->measure->parameters()),
-         number(group.theta_weighted.mean), number(group.theta_null.mean),
-         number(group.signal.mean, 3), number(group.theta_seed.mean),
-         number(group.theta_seed_null.mean),
+         markdown_number(group.theta_weighted.mean), markdown_number(group.theta_null.mean),
+         markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
+         markdown_number(group.theta_seed_null.mean),
          fmt::format("{}/{}", model->measure->tensors.size(), model->measure->tensors_total)});
   }
   const TextColumn figures{.right = true};

@@ -1,18 +1,18 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/json.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/organ/measure_models.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
-#include <regex>
 #include <set>
 #include <system_error>
 
@@ -24,12 +24,19 @@ namespace fs = std::filesystem;
 
 /// Number of a split, from 1, and the name without it; nothing where `stem` names none.
 std::optional<std::pair<std::string, int>> split_of(const std::string& stem) {
-  static const std::regex kSplit("(.+)-([0-9]{5})-of-([0-9]{5})");
-  std::smatch match;
-  if (!std::regex_match(stem, match, kSplit)) {
+  constexpr std::string_view kForm = "-00000-of-00000";  // 0: any digit
+  if (stem.size() <= kForm.size()) {
     return std::nullopt;
   }
-  return std::pair(match[1].str(), std::stoi(match[2].str()));
+  const std::string_view end = std::string_view(stem).substr(stem.size() - kForm.size());
+  const bool fits = std::equal(end.begin(), end.end(), kForm.begin(), [](char c, char form) {
+    return form == '0' ? c >= '0' && c <= '9' : c == form;
+  });
+  if (!fits) {
+    return std::nullopt;
+  }
+  return std::pair(stem.substr(0, stem.size() - kForm.size()),
+                   std::stoi(std::string(end.substr(1, 5))));
 }
 
 /// A listing that broke off would be one of fewer models.
@@ -200,11 +207,14 @@ std::optional<ModelMeasure> measure_model(run::RunSettings settings, const std::
 
 double earlier_seconds(const std::string& folder, const std::string& name) {
   std::ifstream file(fs::path(folder) / (name + ".measure.json"));
-  const auto document = nlohmann::json::parse(file, nullptr, false);
-  const auto seconds = document.is_object() ? document.find("seconds") : document.end();
-  return document.is_object() && seconds != document.end() && seconds->is_number()
-             ? seconds->get<double>()
-             : std::nan("");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  try {
+    const JsonValue document = parse_json(text, name, {});
+    const JsonValue* const seconds = document.find("seconds");
+    return seconds == nullptr ? std::nan("") : seconds->as_number().value_or(std::nan(""));
+  } catch (const FormatError&) {
+    return std::nan("");  // an interrupted run may have left less than a document
+  }
 }
 
 void write_reports(const std::string& folder, std::span<const FleetModel> models) {

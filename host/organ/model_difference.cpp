@@ -14,7 +14,7 @@ namespace {
 /// Slabs of both tensors, encoded and decoded.
 constexpr std::uint64_t kComparisonBytes = std::uint64_t{24} << 20U;
 
-KeyValue value_of(const GgufValue& value) {
+KeyValue value_of_key(const GgufValue& value) {
   KeyValue out = {.type = type_text(value.key().type, value.key().element_type),
                   .text = value.text(),
                   .count = {},
@@ -32,11 +32,11 @@ void compare_keys(const OpenedSide& a, const OpenedSide& b, ModelDifference& out
   }
   for (const shard::GgufKey* key : a.keys()) {
     const GgufValue left = a.value(*key);
-    KeyDifference difference = {.name = key->name, .a = value_of(left), .b = {}, .first = {}};
+    KeyDifference difference = {.name = key->name, .a = value_of_key(left), .b = {}, .first = {}};
     const auto found = in_b.find(key->name);
     if (found != in_b.end()) {
       const GgufValue right = b.value(*found->second);
-      difference.b = value_of(right);
+      difference.b = value_of_key(right);
       in_b.erase(found);
       if (difference.a->digest == difference.b->digest) {
         ++out.same_keys;
@@ -51,7 +51,8 @@ void compare_keys(const OpenedSide& a, const OpenedSide& b, ModelDifference& out
   }
   for (const shard::GgufKey* key : b.keys()) {
     if (in_b.contains(key->name)) {
-      out.keys.push_back({.name = key->name, .a = {}, .b = value_of(b.value(*key)), .first = {}});
+      out.keys.push_back(
+          {.name = key->name, .a = {}, .b = value_of_key(b.value(*key)), .first = {}});
     }
   }
 }

@@ -4,7 +4,6 @@
 #include <vindex/results/query.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -137,9 +136,12 @@ ModelMeasure read_model_measure(const std::string& file) {
   model.path = results.attribute("model");
   model.mode = results.attribute("mode");
   model.backend = results.attribute("backend");
-  const auto config = nlohmann::json::parse(results.run_text("config"), nullptr, false);
-  if (config.is_object() && config.contains("architecture")) {
-    model.architecture = config["architecture"].get<std::string>();
+  const std::string text = results.run_text("config");
+  const JsonValue config =
+      text.empty() ? JsonValue() : parse_json(text, file + ": /run/config", {});
+  const JsonValue* const architecture = config.find("architecture");
+  if (architecture != nullptr && architecture->as_string() != nullptr) {
+    model.architecture = *architecture->as_string();
   }
   const std::vector<results::QueriedRow> rows = results.rows();
   const std::vector<results::QueriedTensor> tensors = results.tensors();

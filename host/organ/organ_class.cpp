@@ -13,7 +13,7 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::array<std::string_view, kOrganClasses> kNames = {
+constexpr std::array<std::string_view, kOrganClasses> kClassNames = {
     "adapter", "norm", "embed", "router", "organ", "skeleton", "other"};
 
 /// A name cut at its dots.
@@ -171,7 +171,7 @@ OrganName classify(std::string_view tensor_name) {
 }
 
 std::string_view class_name(OrganClass organ_class) {
-  return kNames.at(static_cast<std::size_t>(organ_class));
+  return kClassNames.at(static_cast<std::size_t>(organ_class));
 }
 
 std::string_view class_folder(OrganClass organ_class) {
@@ -186,16 +186,16 @@ std::set<OrganClass> parse_classes(std::string_view list) {
   }
   while (!all) {
     const std::string_view part = list.substr(0, list.find(','));
-    const auto found = std::find(kNames.begin(), kNames.end(), part);
+    const auto found = std::find(kClassNames.begin(), kClassNames.end(), part);
     if (part == "ffn") {
       classes.insert(OrganClass::kOrgan);
-    } else if (found == kNames.end()) {
+    } else if (found == kClassNames.end()) {
       throw UsageError("E-ORGAN-TYPE",
                        fmt::format("--type: '{}' is no class; they are {}, ffn (organ without "
                                    "router) and all",
-                                   printable(std::string(part)), fmt::join(kNames, ", ")));
+                                   printable(std::string(part)), fmt::join(kClassNames, ", ")));
     } else {
-      classes.insert(static_cast<OrganClass>(found - kNames.begin()));
+      classes.insert(static_cast<OrganClass>(found - kClassNames.begin()));
       if (part == "organ") {
         classes.insert(OrganClass::kRouter);
       }

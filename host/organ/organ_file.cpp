@@ -11,8 +11,6 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint32_t kOrganVersion = 1;
-constexpr std::uint32_t kQuantizationVersion = 2;
 /// Leaves room for a number and what temporary names add.
 constexpr std::size_t kLongestStem = 160;
 constexpr std::size_t kDigestDigits = 64;

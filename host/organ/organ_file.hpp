@@ -17,6 +17,10 @@
 
 namespace vindex::organ {
 
+/// `organ.version` and `general.quantization_version` of what is written.
+inline constexpr std::uint32_t kOrganVersion = 1;
+inline constexpr std::uint32_t kQuantizationVersion = 2;
+
 /// Gives every tensor its path within the folder: "organs/blk_0_ffn_gate.bin" for
 /// blk.0.ffn_gate.weight. Dots and what no file name should hold become underscores; names that
 /// fall together are told apart by _2, _3 in the order in which they are asked for.

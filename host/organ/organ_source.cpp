@@ -34,7 +34,7 @@ std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
 void OpenOrgans::add(const OrganSource& organ, std::shared_ptr<shard::ByteSource> file) {
   const std::lock_guard lock(mutex_);
   open_.emplace_front(&organ, std::move(file));
-  if (open_.size() > kMost) {
+  if (open_.size() > kMax) {
     open_.pop_back();
   }
 }

@@ -27,7 +27,7 @@ class OpenOrgans {
 
  private:
   /// A process may usually have 1024 files open; every thread reads one.
-  static constexpr std::size_t kMost = 128;
+  static constexpr std::size_t kMax = 128;
   std::mutex mutex_;
   /// The latest first.
   std::list<std::pair<const OrganSource*, std::shared_ptr<shard::ByteSource>>> open_;

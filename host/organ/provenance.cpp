@@ -1,4 +1,5 @@
 #include "key_arrays.hpp"
+#include "organ_file.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/organ/file_type.hpp>
@@ -12,8 +13,6 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint32_t kOrganVersion = 1;
-constexpr std::uint32_t kQuantizationVersion = 2;
 constexpr std::string_view kBaseModel = "general.base_model.";
 constexpr std::string_view kTags = "general.tags";
 constexpr std::string_view kHistory = "organ.history";

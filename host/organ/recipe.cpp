@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSchema = "organ-recipe/1";
 constexpr std::uint64_t kLargestRecipe = std::uint64_t{16} << 20U;
-constexpr std::size_t kMostValues = 1'000'000;
+constexpr std::size_t kMaxRecipeValues = 1'000'000;
 constexpr std::uint64_t kBeginBytes = 4096;  ///< tell a recipe from a container
 
 constexpr std::string_view kRecipeMembers[] = {"schema", "name",   "donors", "host",
@@ -46,9 +46,9 @@ std::string optional_text(const JsonNode& node) {
   return node.is_given() ? node.text() : std::string();
 }
 
-class Reader {
+class RecipeReader {
  public:
-  Reader(const JsonNode& root, const std::string& path) : root_(root), path_(path) {}
+  RecipeReader(const JsonNode& root, const std::string& path) : root_(root), path_(path) {}
 
   Recipe run() {
     root_.require_known(kRecipeMembers);
@@ -166,12 +166,12 @@ bool is_recipe(const std::string& path) {
 
 Recipe read_recipe(const std::string& path) {
   const JsonDocument document{"E-RECIPE", printable(path)};
-  const JsonValue json = read_json_file(path, kLargestRecipe, kMostValues, document);
+  const JsonValue json = read_json_file(path, kLargestRecipe, kMaxRecipeValues, document);
   const JsonNode root(&json, {}, document);
   if (!root["schema"].is_given() || root["schema"].text() != kSchema) {
     root["schema"].fail(fmt::format("\"{}\" is wanted", kSchema));
   }
-  return Reader(root, path).run();
+  return RecipeReader(root, path).run();
 }
 
 }  // namespace vindex::organ

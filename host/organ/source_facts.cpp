@@ -9,9 +9,9 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kDigestPiece = std::uint64_t{1} << 20U;
 
-std::optional<double> number_of(const shard::GgufKey& key) {
+std::optional<double> key_number(const shard::GgufKey& key) {
   if (const auto* value = std::get_if<double>(&key.value)) {
     return *value;
   }
@@ -28,7 +28,7 @@ std::string digest_of(const GgufSource& model, const OrganTensor& tensor) {
   Sha256 sum;
   std::vector<std::byte> piece;
   for (std::uint64_t done = 0; done < tensor.bytes; done += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min(kPiece, tensor.bytes - done)));
+    piece.resize(static_cast<std::size_t>(std::min(kDigestPiece, tensor.bytes - done)));
     model.read(tensor, done, piece);
     sum.update(piece);
   }
@@ -45,7 +45,7 @@ ModelFacts facts_of(const GgufSource& model) {
     const GgufValue value(key, first.header, *first.source);
     facts.keys.emplace(key.name, KeyFact{.text = value.text(),
                                          .digest = value.digest(),
-                                         .number = number_of(key),
+                                         .number = key_number(key),
                                          .integers = key.integers});
   }
   for (const OrganTensor& tensor : model.tensors()) {

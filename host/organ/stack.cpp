@@ -33,7 +33,7 @@ bool is_no_layer_array(std::string_view name) {
   return name.starts_with("rope.") || name.starts_with("classifier.");
 }
 
-std::vector<std::byte> value_of(const GgufSource& model, const shard::GgufKey& key) {
+std::vector<std::byte> encoded_key(const GgufSource& model, const shard::GgufKey& key) {
   const GgufSplit& split = model.splits().front();
   return write::encoded_value(key, split.header, *split.source);
 }
@@ -50,7 +50,7 @@ void add_integer(const shard::GgufKey& key, std::uint64_t number, write::GgufKey
 
 Stack::Stack(const Recipe& recipe, const std::vector<std::unique_ptr<GgufSource>>& models)
     : host_(*models[recipe.host]), prefix_(host_.architecture() + ".") {
-  constexpr std::size_t kMostBlocks = 100'000;
+  constexpr std::size_t kMaxBlocks = 100'000;
   for (const RecipeLayers& layers : recipe.layers) {
     const GgufSource& model = *models[layers.donor];
     if (static_cast<std::uint64_t>(layers.last) >= model.block_count()) {
@@ -63,7 +63,7 @@ Stack::Stack(const Recipe& recipe, const std::vector<std::unique_ptr<GgufSource>
       blocks_.push_back({&model, block});
     }
   }
-  if (blocks_.size() > kMostBlocks) {
+  if (blocks_.size() > kMaxBlocks) {
     refuse("E-RECIPE-LAYERS", fmt::format("{} blocks are more than any model has", blocks_.size()));
   }
   std::set<const GgufSource*> seen = {&host_};
@@ -83,7 +83,7 @@ void Stack::require_same_keys(const GgufSource& donor) const {
     }
     const shard::GgufKey* other = donor.key(key.name);
     if (other == nullptr || other->type != key.type ||
-        value_of(donor, *other) != value_of(host_, key)) {
+        encoded_key(donor, *other) != encoded_key(host_, key)) {
       refuse("E-RECIPE-KEYS",
              fmt::format("{} {} {} than the host: their blocks do not work together",
                          printable(donor.path()),
@@ -133,7 +133,7 @@ bool Stack::is_layer_array(const shard::GgufKey& key) const {
 
 std::vector<std::byte> Stack::reindexed(const shard::GgufKey& key) const {
   constexpr std::size_t kHead = 12;  // element type, count
-  std::vector<std::byte> out = reordered(read_array(value_of(host_, key)), {});
+  std::vector<std::byte> out = reordered(read_array(encoded_key(host_, key)), {});
   for (const StackBlock& block : blocks_) {
     const shard::GgufKey* own = block.model->key(key.name);
     if (own == nullptr || own->type != key.type || own->element_type != key.element_type ||
@@ -142,7 +142,7 @@ std::vector<std::byte> Stack::reindexed(const shard::GgufKey& key) const {
              fmt::format("{} has no {} with one element per block, as the host has",
                          printable(block.model->path()), excerpt(key.name)));
     }
-    const std::vector<std::byte> value = value_of(*block.model, *own);
+    const std::vector<std::byte> value = encoded_key(*block.model, *own);
     const std::size_t index[] = {static_cast<std::size_t>(block.block)};
     const std::vector<std::byte> one = reordered(read_array(value), index);
     out.insert(out.end(), one.begin() + kHead, one.end());

@@ -10,7 +10,7 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::size_t kPiece = 1U << 20U;
+constexpr std::size_t kPairPiece = 1U << 20U;
 /// Rows longer than this are cut, so that a slab of one row stays small.
 constexpr std::uint64_t kLongestRow = 1U << 20U;
 
@@ -135,7 +135,8 @@ bool same_bytes(const PlacedTensor& a, const PlacedTensor& b) {
   if (a.type != b.type || a.bytes != b.bytes) {
     return false;
   }
-  std::vector<std::byte> left(static_cast<std::size_t>(std::min<std::uint64_t>(a.bytes, kPiece)));
+  std::vector<std::byte> left(
+      static_cast<std::size_t>(std::min<std::uint64_t>(a.bytes, kPairPiece)));
   std::vector<std::byte> right(left.size());
   for (std::uint64_t done = 0; done < a.bytes;) {
     const auto count =

@@ -12,25 +12,20 @@ namespace {
 
 /// Of 100,000 tensors; a refusal keeps within little memory.
 constexpr std::uint64_t kLargestReport = std::uint64_t{128} << 20U;
-constexpr std::size_t kMostInTensor = 100'000;
-constexpr std::size_t kMostValues = 64'000'000;
+constexpr std::size_t kMaxReportTensorValues = 100'000;
+constexpr std::size_t kMaxReportValues = 64'000'000;
 
-std::optional<double> number_of(const JsonValue* value) {
+std::optional<double> finite_number(const JsonValue* value) {
   if (value == nullptr) {
     return std::nullopt;
   }
-  if (const auto* real = std::get_if<double>(&value->storage())) {
-    return *real;
-  }
-  if (const std::uint64_t* whole = value->as_unsigned()) {
-    return static_cast<double>(*whole);
-  }
   // Of a stack of experts: {"mean": ..., "sd": ...}.
-  return number_of(value->find("mean"));
+  const std::optional<double> number = value->as_number();
+  return number ? number : finite_number(value->find("mean"));
 }
 
 void add_theta(const JsonNode& tensor, std::map<std::string, double>& thetas) {
-  const auto theta = number_of(tensor.json().find("theta"));
+  const auto theta = finite_number(tensor.json().find("theta"));
   if (!theta) {
     return;  // measured without one: 1-D, all zero
   }
@@ -49,7 +44,7 @@ std::map<std::string, double> read_theta_report(const std::string& path) {
   std::string text = read_json_text(path, kLargestReport, document);
   JsonLimits limits;
   limits.bytes = kLargestReport;
-  limits.values = kMostValues;
+  limits.values = kMaxReportValues;
   JsonScanner scanner(text, document.where, limits);
   std::map<std::string, double> thetas;
   scanner.enter_object();
@@ -60,7 +55,7 @@ std::map<std::string, double> read_theta_report(const std::string& path) {
     }
     scanner.enter_array();
     for (std::size_t i = 0; scanner.next_element(); ++i) {
-      const JsonValue value = read_json_value(scanner, kMostInTensor);
+      const JsonValue value = read_json_value(scanner, kMaxReportTensorValues);
       add_theta(JsonNode(&value, fmt::format("tensors[{}]", i), document), thetas);
     }
   }

@@ -28,8 +28,8 @@ void write_scale(h5::File& file, const std::string& path, std::span<const T> val
   }
 }
 
-const std::vector<float>& values_of(const ArrayCell& cell, float /*type*/) { return cell.floats; }
-const std::vector<double>& values_of(const ArrayCell& cell, double /*type*/) {
+const std::vector<float>& cell_values(const ArrayCell& cell, float /*type*/) { return cell.floats; }
+const std::vector<double>& cell_values(const ArrayCell& cell, double /*type*/) {
   return cell.doubles;
 }
 
@@ -54,7 +54,7 @@ void write_rows(h5::File& file, const PresentArray& array, bool part,
     const std::uint64_t count = std::min<std::uint64_t>(step, rows.size() - first);
     for (std::uint64_t i = 0; i < count; ++i) {
       const ArrayCell cell = bulk.array(*rows[first + i], array.number);
-      const std::vector<T>& values = values_of(cell, T{});
+      const std::vector<T>& values = cell_values(cell, T{});
       if (!cell.empty()) {
         expects(values.size() == width, "an array of its column's shape");
         std::copy(values.begin(), values.end(),

@@ -204,7 +204,7 @@ void write_vectors(h5::File& file, const std::string& prefix,
   }
 }
 
-std::uint64_t least_bytes(std::span<const StoredRow* const> rows) {
+std::uint64_t min_bytes(std::span<const StoredRow* const> rows) {
   std::uint64_t bytes = 0;
   for (const StoredRow* row : rows) {
     // Sorted mantissas keep about three quarters of their size under shuffle and deflate.

@@ -20,7 +20,7 @@ constexpr const char* kType = "/resume/attribute_type";
 constexpr const char* kValue = "/resume/attribute_value";
 
 /// Of one array of a row: 8192 experts squared.
-constexpr std::uint64_t kMostElements = 1U << 26U;
+constexpr std::uint64_t kMaxElements = 1U << 26U;
 
 template <typename T>
 T number_of(const h5::File& file, const std::string& text) {
@@ -86,7 +86,7 @@ std::vector<RunAttribute> read_attributes(const h5::File& file) {
 
 void ResultsReader::describe_cells(FileDescription& out) const {
   // A scale is read whole: a claim beyond this is no scale of ours.
-  constexpr std::uint64_t kMostValues = 1U << 24U;
+  constexpr std::uint64_t kMaxValues = 1U << 24U;
   out.optional_columns = optional_columns_in(file_);
   out.attributes = read_attributes(file_);
   for (const ScaleColumn& scale : schema().cells->scales) {
@@ -95,8 +95,7 @@ void ResultsReader::describe_cells(FileDescription& out) const {
       continue;
     }
     const h5::Dataset dataset = file_.open_dataset(path);
-    if (dataset.shape().size() != 1 || dataset.shape()[0] == 0 ||
-        dataset.shape()[0] > kMostValues) {
+    if (dataset.shape().size() != 1 || dataset.shape()[0] == 0 || dataset.shape()[0] > kMaxValues) {
       throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + path), "wrong shape");
     }
     const auto read = [&](auto values) {
@@ -147,7 +146,7 @@ ArrayCell ResultsReader::read_array(std::int64_t row, std::size_t number) {
   for (std::size_t i = 1; i < dataset.shape().size(); ++i) {
     width *= dataset.shape()[i];
   }
-  if (width > kMostElements) {
+  if (width > kMaxElements) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()), "an array of impossible size");
   }
   const auto read = [&](auto values) {

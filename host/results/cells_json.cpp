@@ -1,10 +1,10 @@
 #include "cell_columns.hpp"
+#include "json_value.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/results/shown_cells.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,14 +13,10 @@ namespace vindex::results {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json numbers(const std::vector<double>& values) {
+Json json_values(const std::vector<double>& values) {
   Json out = Json::array();
   for (const double value : values) {
-    out.push_back(number(value));
+    out.push_back(json_value(value));
   }
   return out;
 }
@@ -43,13 +39,13 @@ Json row_json(const ShownCells& shown, const ShownRow& row) {
     if (is_there(cell, shown.optional_columns)) {
       out[std::string(cell.name)] = cell.integer && !std::isnan(row.cells[i])
                                         ? Json(static_cast<std::int64_t>(row.cells[i]))
-                                        : number(row.cells[i]);
+                                        : json_value(row.cells[i]);
     }
   }
   for (std::size_t i = 0; i < table.arrays.size(); ++i) {
     if (table.arrays[i].dims[1].empty() && is_there(table.arrays[i], shown.optional_columns)) {
       out[std::string(table.arrays[i].name)] =
-          row.arrays[i].empty() ? Json(nullptr) : numbers(row.arrays[i]);
+          row.arrays[i].empty() ? Json(nullptr) : json_values(row.arrays[i]);
     }
   }
   return out;
@@ -61,10 +57,10 @@ Json matched_json(const std::vector<MatchedLayer>& matched) {
     out.push_back({{"depth", layer.depth},
                    {"layer_a", layer.layer_a},
                    {"layer_b", layer.layer_b},
-                   {"cka", number(layer.cka)},
-                   {"cka_biased", number(layer.cka_biased)},
-                   {"null_q95", number(layer.null_q95)},
-                   {"p", number(layer.p)}});
+                   {"cka", json_value(layer.cka)},
+                   {"cka_biased", json_value(layer.cka_biased)},
+                   {"null_q95", json_value(layer.null_q95)},
+                   {"p", json_value(layer.p)}});
   }
   return out;
 }
@@ -85,7 +81,7 @@ std::string cells_json(const ShownCells& shown) {
   Json& attributes = out["attributes"] = Json::object();
   for (const RunAttribute& attribute : shown.attributes) {
     if (const auto* const value = std::get_if<double>(&attribute.value)) {
-      attributes[attribute.name] = number(*value);
+      attributes[attribute.name] = json_value(*value);
     } else if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
       attributes[attribute.name] = *integer;
     } else {
@@ -94,22 +90,22 @@ std::string cells_json(const ShownCells& shown) {
   }
   Json& scales = out["scales"] = Json::object();
   for (const auto& [name, values] : shown.scales) {
-    scales[name] = values.integers.empty() ? numbers(values.doubles) : Json(values.integers);
+    scales[name] = values.integers.empty() ? json_values(values.doubles) : Json(values.integers);
   }
   if (shown.schema == FileSchema::kCka) {
     out["matched"] = matched_json(shown.matched);
     out["stages"] = shown.stages ? Json{{"count", shown.stages->count},
                                         {"breaks", shown.stage_breaks},
-                                        {"threshold", number(shown.stages->threshold)},
-                                        {"median", number(shown.stages->median)},
-                                        {"mad", number(shown.stages->mad)}}
+                                        {"threshold", json_value(shown.stages->threshold)},
+                                        {"median", json_value(shown.stages->median)},
+                                        {"mad", json_value(shown.stages->mad)}}
                                  : Json(nullptr);
   }
   Json& rows = out["rows"] = Json::array();
   for (const ShownRow& row : shown.rows) {
     rows.push_back(row_json(shown, row));
   }
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out.dump() + "\n";
 }
 
 }  // namespace vindex::results

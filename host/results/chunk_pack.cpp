@@ -18,21 +18,21 @@ constexpr int kDeflated = 1;
 
 /// Bits per byte above which deflate finds nothing worth its time.
 constexpr double kNoiseBits = 7.94;
-constexpr std::size_t kSample = 8192;
+constexpr std::size_t kSampledBytes = 8192;
 
 bool is_noise(std::span<const std::byte> plane) {
-  if (plane.size() < kSample) {
+  if (plane.size() < kSampledBytes) {
     return false;
   }
   std::array<std::uint32_t, 256> counts{};
-  const std::size_t step = plane.size() / kSample;
-  for (std::size_t i = 0; i < kSample; ++i) {
+  const std::size_t step = plane.size() / kSampledBytes;
+  for (std::size_t i = 0; i < kSampledBytes; ++i) {
     ++counts[static_cast<std::size_t>(plane[i * step])];
   }
   double bits = 0.0;
   for (const std::uint32_t count : counts) {
     if (count > 0) {
-      const double share = count / static_cast<double>(kSample);
+      const double share = count / static_cast<double>(kSampledBytes);
       bits -= share * std::log2(share);
     }
   }

@@ -3,6 +3,7 @@
 #include "result_tables.hpp"
 #include "sample_columns.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>
@@ -18,7 +19,6 @@ namespace {
 using measure::Metric;
 using measure::MetricValues;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kKs = measure::kVarAtK.size();
 
 Column make_column(std::string name, h5::Type type, std::string long_name) {

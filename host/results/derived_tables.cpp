@@ -3,6 +3,7 @@
 #include "sample_columns.hpp"
 #include "table_writer.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/layer_statistics.hpp>
 
 #include <fmt/format.h>
@@ -15,8 +16,6 @@
 namespace vindex::results {
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Merged {
   decode::Moments moments;

@@ -14,9 +14,9 @@ namespace {
 
 /// The values of a scale as a line of the fingerprint; of many, how many there are and the ends.
 std::string scale_line(const ScaleValues& values) {
-  constexpr std::size_t kMostListed = 64;
+  constexpr std::size_t kMaxListed = 64;
   const auto line = [](const auto& numbers) {
-    return numbers.size() <= kMostListed
+    return numbers.size() <= kMaxListed
                ? fmt::format("{}", fmt::join(numbers, " "))
                : fmt::format("{} from {} to {}", numbers.size(), numbers.front(), numbers.back());
   };

@@ -7,13 +7,13 @@
 // (Source: the public index of Divinci-AI's kimi-k2-instruct-vindex.) Singular values, which that
 // layout leaves out, stand beside the vectors in /vectors/.
 #include "export_formats.hpp"
+#include "json_value.hpp"
 #include "text_sink.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <bit>
 #include <cmath>
@@ -23,14 +23,11 @@ namespace vindex::results {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Experts = std::map<std::int32_t, const StoredRow*>;
 
 [[noreturn]] void cannot(const std::string& why) {
   throw UsageError("E-EXPORT-VECTORS", "gate-vectors: " + why);
 }
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 std::map<std::int32_t, Experts> gate_layers(const std::vector<StoredRow>& rows) {
   std::map<std::int32_t, Experts> layers;
@@ -99,14 +96,14 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     Json& entry = entries[std::to_string(layer)];
     entry["file_offset"] = start;
     entry["shape"] = {experts, first.vector_count, first.cols};
-    entry["median_var64"] = number(measure::quantile(var64, 0.5));
-    entry["q25_var64"] = number(measure::quantile(var64, 0.25));
-    entry["q75_var64"] = number(measure::quantile(var64, 0.75));
-    entry["var64_null"] = number(var_at_64_null(*members.begin()->second));
+    entry["median_var64"] = json_value(measure::quantile(var64, 0.5));
+    entry["q25_var64"] = json_value(measure::quantile(var64, 0.25));
+    entry["q75_var64"] = json_value(measure::quantile(var64, 0.75));
+    entry["var64_null"] = json_value(var_at_64_null(*members.begin()->second));
   }
   file.publish();
   TextSink sink(folder + "/gate_vectors_index.json");
-  sink.write(index.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  sink.write(index.dump(2) + "\n");
   sink.finish();
 }
 

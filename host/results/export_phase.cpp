@@ -22,7 +22,7 @@ namespace {
 
 void write_document(const std::string& folder, const char* name, const Json& document) {
   TextSink sink(folder + "/" + name);
-  sink.write(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  sink.write(document.dump(2) + "\n");
   sink.finish();
 }
 

@@ -4,10 +4,9 @@
 
 #include "export_formats.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/results/shown_cells.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <optional>
@@ -15,8 +14,6 @@
 #include <vector>
 
 namespace vindex::results {
-
-using Json = nlohmann::ordered_json;
 using Rows = std::vector<const StoredRow*>;
 using Layers = std::map<std::int32_t, std::map<model::Block, std::map<std::string, Rows>>>;
 

@@ -60,11 +60,9 @@ constexpr Part kParts[] = {{Block::kRoutedExpert, "routed"},
                            {Block::kRouter, "router"},
                            {Block::kDenseMlp, "dense"}};
 
-/// The run's own JSON, checked for depth before the generous parser sees it; null if it is none.
+/// The run's own JSON.
 Json parsed(const std::string& text, const std::string& where) {
-  parse_json(text, where, {});
-  Json out = Json::parse(text, nullptr, false);
-  return out.is_discarded() ? Json(nullptr) : out;
+  return Json::of(parse_json(text, where, {}));
 }
 
 }  // namespace

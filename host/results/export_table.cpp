@@ -31,7 +31,7 @@ std::string element_name(const Column& column, std::size_t i) {
   return name.replace(at + 4, 1, std::to_string(measure::kVarAtK[i]));
 }
 
-std::string value_text(const Column& column, const StoredRow& row, std::size_t i, bool json) {
+std::string exported_text(const Column& column, const StoredRow& row, std::size_t i, bool json) {
   const double value = column.number(row, i);
   if (column.name == "status") {
     const std::string name = kStatusNames[static_cast<std::size_t>(value)];
@@ -98,7 +98,7 @@ void export_csv(ExportInput& input, const std::string& target) {
         continue;
       }
       for (std::size_t i = 0; i < column.width; ++i) {
-        line += fmt::format(",{}", value_text(column, row, i, false));
+        line += fmt::format(",{}", exported_text(column, row, i, false));
       }
     }
     sink.write(line + "\n");
@@ -144,11 +144,11 @@ void export_json(ExportInput& input, const std::string& target) {
         continue;
       }
       if (column.width == 1) {
-        object += value_text(column, row, 0, true);
+        object += exported_text(column, row, 0, true);
         continue;
       }
       for (std::size_t i = 0; i < column.width; ++i) {
-        object += fmt::format("{}{}", i == 0 ? "[" : ",", value_text(column, row, i, true));
+        object += fmt::format("{}{}", i == 0 ? "[" : ",", exported_text(column, row, i, true));
       }
       object += "]";
     }

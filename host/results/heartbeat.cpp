@@ -1,8 +1,8 @@
 #include "heartbeat.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/process_name.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 
 #include <fmt/format.h>
 
@@ -21,8 +21,8 @@ namespace vindex::results {
 
 namespace {
 
-constexpr const char* kSuffix = ".progress";
-constexpr std::size_t kMostBytes = 256U << 10U;
+constexpr const char* kProgressSuffix = ".progress";
+constexpr std::size_t kMaxHeartbeatBytes = 256U << 10U;
 constexpr std::size_t kReasonBytes = 400;
 constexpr std::size_t kNameBytes = 1000;
 
@@ -72,13 +72,13 @@ void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow
       after.table == model::ResultTable::kMatrix ? heartbeat.matrices : heartbeat.derived;
   counts.failed += (is_failed ? 1 : 0) - (was_failed ? 1 : 0);
   counts.done += (is_failed ? 0 : 1) - (was_done ? 1 : 0);
-  if (is_failed && heartbeat.failed_rows.size() < kMostFailedRows) {
+  if (is_failed && heartbeat.failed_rows.size() < kMaxFailedRows) {
     heartbeat.failed_rows.push_back({.table = after.table,
                                      .tensor = after.tensor,
                                      .slice = after.slice,
                                      .status = kStatusNames[static_cast<std::size_t>(after.status)],
                                      .reason = after.reason});
-  } else if (!is_failed && was_failed && heartbeat.mended_rows.size() < kMostFailedRows) {
+  } else if (!is_failed && was_failed && heartbeat.mended_rows.size() < kMaxFailedRows) {
     heartbeat.mended_rows.push_back({after.table, after.tensor, after.slice});
   }
 }
@@ -109,13 +109,13 @@ Heartbeat parse_heartbeat(const std::string& text) {
   Heartbeat h;
   std::istringstream lines(text);
   const auto set_count = [](std::int64_t& to, std::string_view value) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 40U;
-    to = std::clamp(whole_number<std::int64_t>(value).value_or(to), -kMost, kMost);
+    constexpr std::int64_t kMax = std::int64_t{1} << 40U;
+    to = std::clamp(whole_number<std::int64_t>(value).value_or(to), -kMax, kMax);
   };
   const auto set_number = [](double& to, std::string_view value) {
     const double number = whole_number<double>(value).value_or(to);
-    constexpr double kMost = 1e12;
-    to = number >= 0.0 && number <= kMost ? number : to;
+    constexpr double kMax = 1e12;
+    to = number >= 0.0 && number <= kMax ? number : to;
   };
   for (std::string line; std::getline(lines, line);) {
     std::string_view rest = line;
@@ -139,7 +139,7 @@ Heartbeat parse_heartbeat(const std::string& text) {
     } else if (name == "eta") {
       set_number(h.progress.eta_seconds, rest);
     } else if (const auto failed = table_of_line(name, kFailedRow);
-               failed && h.failed_rows.size() < kMostFailedRows) {
+               failed && h.failed_rows.size() < kMaxFailedRows) {
       FailedRow row;
       row.table = *failed;
       row.slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
@@ -149,7 +149,7 @@ Heartbeat parse_heartbeat(const std::string& text) {
       row.reason = printable(std::string(rest.substr(std::min(tab + 1, rest.size()))));
       h.failed_rows.push_back(std::move(row));
     } else if (const auto mended = table_of_line(name, kMendedRow);
-               mended && h.mended_rows.size() < kMostFailedRows) {
+               mended && h.mended_rows.size() < kMaxFailedRows) {
       const std::int32_t slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
       h.mended_rows.push_back({*mended, std::string(rest), slice});
     }
@@ -158,14 +158,14 @@ Heartbeat parse_heartbeat(const std::string& text) {
 }
 
 std::string heartbeat_path(const std::string& folder, const std::string& tag) {
-  return folder + "/" + tag + kSuffix;
+  return folder + "/" + tag + kProgressSuffix;
 }
 
 void write_heartbeat(const std::string& folder, const std::string& tag,
                      const Heartbeat& heartbeat) {
   const std::string path = heartbeat_path(folder, tag);
-  // A name that remove_leftovers_in() knows, should the process be killed just now. No fsync:
-  // whoever reads this asks whether the process lives.
+  // A name that remove_stale_temporaries_in() knows, should the process be killed just now. No
+  // fsync: whoever reads this asks whether the process lives.
   const std::string temporary = temporary_name(path);
   const std::string text = heartbeat_text(heartbeat);
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -181,12 +181,12 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
 }
 
 Heartbeat read_heartbeat(const std::string& folder, const std::string& tag) {
-  return parse_heartbeat(read_small_file(heartbeat_path(folder, tag), kMostBytes));
+  return parse_heartbeat(read_small_file(heartbeat_path(folder, tag), kMaxHeartbeatBytes));
 }
 
 std::vector<std::string> heartbeat_tags(const std::string& folder) {
   std::vector<std::string> tags;
-  const std::string suffix = kSuffix;
+  const std::string suffix = kProgressSuffix;
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
   while (const dirent* entry = listing ? readdir(listing.get()) : nullptr) {
     const std::string name = entry->d_name;

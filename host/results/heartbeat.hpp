@@ -41,8 +41,8 @@ struct Heartbeat {
   std::int64_t sequence = 0;
   FinishedCounts matrices, derived;
   RunProgress progress;
-  std::vector<FailedRow> failed_rows;  ///< at most kMostFailedRows
-  std::vector<RowName> mended_rows;    ///< failed in a part, now done; at most kMostFailedRows
+  std::vector<FailedRow> failed_rows;  ///< at most kMaxFailedRows
+  std::vector<RowName> mended_rows;    ///< failed in a part, now done; at most kMaxFailedRows
 };
 
 /// Adds the outcome of `after`, whose status was `before`.

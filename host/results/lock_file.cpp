@@ -2,8 +2,8 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/process_name.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace vindex::results {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMaxLockBytes = 4096;
 constexpr std::time_t kForeignSeconds = 600;
 constexpr std::time_t kUnwrittenSeconds = 10;
 
@@ -75,7 +75,7 @@ int open_lock(const std::string& path) {
 
 /// What an open lock says. Errors: throw_output_error(), since it may be of a run that lives.
 std::string content_of(int descriptor, const std::string& path) {
-  std::string text(kMostBytes, '\0');
+  std::string text(kMaxLockBytes, '\0');
   ssize_t count = 0;
   do {
     count = ::pread(descriptor, text.data(), text.size(), 0);

@@ -5,8 +5,8 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -129,7 +129,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
   for (const std::string& source : sources) {
     gathered.add_file(source);
   }
-  remove_leftovers_of(output);
+  remove_stale_temporaries_of(output);
   const std::vector<const StoredRow*> rows = gathered.sorted();
   publish_results(output, description, rows, gathered.pool());
   gathered.pool().close_all();

@@ -22,8 +22,8 @@ namespace vindex::results {
 template <typename T, typename Fetch>
 void write_packed_rows(h5::File& file, h5::Dataset& dataset, std::uint64_t count,
                        std::uint64_t step, std::uint64_t elements, const Fetch& fetch) {
-  constexpr std::uint64_t kMostBytes = 64U << 20U;  // of all chunks on their way
-  const std::uint64_t fitting = kMostBytes / std::max<std::uint64_t>(elements * sizeof(T), 1);
+  constexpr std::uint64_t kMaxBytes = 64U << 20U;  // of all chunks on their way
+  const std::uint64_t fitting = kMaxBytes / std::max<std::uint64_t>(elements * sizeof(T), 1);
   // Where the system has no thread to give, a chunk is packed when it is its turn.
   constexpr auto kWhereThereIsAThread = std::launch::async | std::launch::deferred;
   const std::uint64_t window = std::clamp<std::uint64_t>(

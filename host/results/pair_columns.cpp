@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kScaleK = "k";
 
-Column text_column(const char* name, const char* long_name, std::string StoredRow::*member) {
+Column pair_text_column(const char* name, const char* long_name, std::string StoredRow::*member) {
   Column column;
   column.name = name;
   column.type = h5::Type::kString;
@@ -102,8 +102,8 @@ void add_delta(std::vector<Column>& columns) {
                                kDeltaVarAtK, measure::kVarAtK.size()));
   columns.push_back(row_column("delta_var_at_k_null", "the same of iid noise of that shape",
                                kDeltaVarAtKNull, measure::kVarAtK.size()));
-  columns.push_back(
-      text_column("delta_method", "how the spectrum of B - A was computed", &StoredRow::method));
+  columns.push_back(pair_text_column("delta_method", "how the spectrum of B - A was computed",
+                                     &StoredRow::method));
 }
 
 void add_subspaces(std::size_t directions, bool with_sd, std::vector<Column>& columns) {
@@ -128,15 +128,15 @@ std::vector<Column> pair_columns(const PairColumns& groups) {
   std::vector<Column> columns;
   columns.push_back(
       shared_column(all, "tensor", "tensor_a", "logical name of the tensor in model A"));
-  columns.push_back(
-      text_column("tensor_b", "logical name of the tensor in model B", &StoredRow::other_tensor));
+  columns.push_back(pair_text_column("tensor_b", "logical name of the tensor in model B",
+                                     &StoredRow::other_tensor));
   for (const char* name : {"layer", "block", "role", "expert", "slice", "rows", "cols"}) {
     columns.push_back(shared_column(all, name, name));
   }
   columns.push_back(
       shared_column(all, "encoding", "encoding_a", "how the weights of A are stored"));
-  columns.push_back(
-      text_column("encoding_b", "how the weights of B are stored", &StoredRow::other_encoding));
+  columns.push_back(pair_text_column("encoding_b", "how the weights of B are stored",
+                                     &StoredRow::other_encoding));
   columns.push_back(shared_column(all, "status", "status", "outcome of the comparison"));
   columns.push_back(shared_column(all, "reason", "reason",
                                   "why a value is missing or the pair was not compared"));
@@ -211,7 +211,7 @@ PairColumns pair_columns_of(const h5::File& file) {
   groups.delta = file.exists("/pair/delta_effective_rank");
   if (file.exists("/pair/angles_right")) {
     const h5::Shape shape = file.open_dataset("/pair/angles_right").shape();
-    if (shape.size() != 2 || shape[1] < 1 || shape[1] > measure::kMostSubspace) {
+    if (shape.size() != 2 || shape[1] < 1 || shape[1] > measure::kMaxSubspace) {
       throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " /pair/angles_right"),
                         "wrong shape");
     }

@@ -3,13 +3,13 @@
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/results/compared.hpp>
 #include <vindex/results/pair_cells.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -264,7 +264,6 @@ std::string compared_text(const Compared& compared, std::size_t width) {
 }
 
 std::string compared_json(const Compared& compared) {
-  using Json = nlohmann::ordered_json;
   const auto number = [](double value) { return std::isnan(value) ? Json(nullptr) : Json(value); };
   Json groups = Json::array();
   for (const ComparedGroup& group : compared.groups) {
@@ -309,7 +308,7 @@ std::string compared_json(const Compared& compared) {
               {"delta", compared.delta},
               {"k", compared.subspace > 0 ? Json(compared.subspace) : Json(nullptr)},
               {"groups", std::move(groups)}}
-             .dump(-1, ' ', false, Json::error_handler_t::replace) +
+             .dump() +
          "\n";
 }
 

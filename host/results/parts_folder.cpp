@@ -159,7 +159,7 @@ void write_valid(const AtomicFile& file, const FileDescription& description,
 
 void publish_results(const std::string& path, const FileDescription& description,
                      std::span<const StoredRow* const> rows, SourcePool& pool) {
-  require_free_space(path, least_bytes(rows));
+  require_free_space(path, min_bytes(rows));
   AtomicFile file(path);
   try {
     write_valid(file, description, rows, pool);

@@ -9,7 +9,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
-#include <vindex/measure/telling_k.hpp>
+#include <vindex/measure/informative_k.hpp>
 
 #include <fmt/format.h>
 
@@ -102,7 +102,7 @@ std::optional<std::int32_t> choose_k(std::vector<ShownMatrix>& matrices,
       if (rows[i]->status != measure::Status::kMeasured) {
         continue;
       }
-      const auto own = measure::telling_k(rows[i]->shorter(), rows[i]->nulls.var_at_k);
+      const auto own = measure::informative_k(rows[i]->shorter(), rows[i]->nulls.var_at_k);
       if (own) {
         each[g] = std::min(each[g].value_or(*own), *own);
       }
@@ -129,7 +129,7 @@ std::string ShownMetric::label() const {
 
 namespace {
 
-Shown shown_now(const std::string& path, const ShowQuery& query) {
+Shown rows_shown_now(const std::string& path, const ShowQuery& query) {
   Shown shown;
   shown.path = path;
   GatheredRows gathered;
@@ -181,7 +181,7 @@ Shown shown_now(const std::string& path, const ShowQuery& query) {
 }  // namespace
 
 Shown read_shown(const std::string& path, const ShowQuery& query) {
-  return read_while_it_stays(path, [&] { return shown_now(path, query); });
+  return read_while_it_stays(path, [&] { return rows_shown_now(path, query); });
 }
 
 }  // namespace vindex::results

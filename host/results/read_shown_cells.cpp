@@ -41,7 +41,7 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   return out;
 }
 
-ShownCells shown_now(const std::string& path, const model::Selection& selection) {
+ShownCells cells_shown_now(const std::string& path, const model::Selection& selection) {
   const RunFiles run = list_run(path);
   GatheredRows gathered;
   const FileSchema schema = gather_run(path, run, gathered, std::nullopt);
@@ -91,7 +91,7 @@ ShownCells shown_now(const std::string& path, const model::Selection& selection)
 }  // namespace
 
 ShownCells read_shown_cells(const std::string& path, const model::Selection& selection) {
-  return read_while_it_stays(path, [&] { return shown_now(path, selection); });
+  return read_while_it_stays(path, [&] { return cells_shown_now(path, selection); });
 }
 
 }  // namespace vindex::results

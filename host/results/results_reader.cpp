@@ -204,7 +204,7 @@ void ResultsReader::describe_spectra(FileDescription& out) const {
   out.store_spectra = file_.integer_attribute("/resume", "spectra") != 0;
   const std::int64_t draws = file_.integer_attribute("/resume", "sign_flip");
   out.sign_flip_draws =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMostSignFlipDraws));
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMaxSignFlipDraws));
   const std::int64_t vectors = file_.integer_attribute("/resume", "vectors");
   out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
   out.sampled = file_.has_attribute("/resume", "sampled");

@@ -74,7 +74,7 @@ void write_column(h5::File& file, TableWriter& table, const Column& column,
 /// Number in /matrix/ by row_key().
 using MatrixNumbers = std::unordered_map<std::string, std::int64_t>;
 
-MatrixNumbers numbers_of(std::span<const StoredRow* const> matrices) {
+MatrixNumbers matrix_numbers(std::span<const StoredRow* const> matrices) {
   MatrixNumbers numbers;
   for (const StoredRow* row : matrices) {
     numbers.emplace(row_key(*row), static_cast<std::int64_t>(numbers.size()));
@@ -271,7 +271,7 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
     return;
   }
   const MatrixNumbers numbers =
-      matrices.size() < rows.size() ? numbers_of(matrices) : MatrixNumbers();
+      matrices.size() < rows.size() ? matrix_numbers(matrices) : MatrixNumbers();
   const auto write_rows = [&](model::ResultTable table) {
     const auto own = rows_of(rows, table);
     write_table(file, table, kind, description, own, numbers);

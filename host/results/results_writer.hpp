@@ -43,6 +43,6 @@ std::string spectrum_group(const StoredRow& row, bool fast);
 
 /// Lower bound of the bytes that write_results() needs on disk: bulk data alone, as far as it does
 /// not compress.
-std::uint64_t least_bytes(std::span<const StoredRow* const> rows);
+std::uint64_t min_bytes(std::span<const StoredRow* const> rows);
 
 }  // namespace vindex::results

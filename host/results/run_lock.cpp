@@ -15,7 +15,7 @@ namespace vindex::results {
 
 namespace {
 
-constexpr const char* kSuffix = ".lock";
+constexpr const char* kLockSuffix = ".lock";
 /// How earlier versions called a lock that they took over.
 constexpr const char* kAside = ".lock.stale.";
 
@@ -24,11 +24,11 @@ double monotonic_seconds() {
 }
 
 std::vector<std::string> locks_in(const std::string& folder) {
-  return names_in(folder, [](const std::string& name) { return name.ends_with(kSuffix); });
+  return names_in(folder, [](const std::string& name) { return name.ends_with(kLockSuffix); });
 }
 
 std::string tag_of(const std::string& lock) {
-  return lock.substr(0, lock.size() - std::string(kSuffix).size());
+  return lock.substr(0, lock.size() - std::string(kLockSuffix).size());
 }
 
 std::string count_of(const std::string& tag) { return tag.substr(tag.find("of") + 2); }
@@ -45,7 +45,7 @@ bool remove_if_stale(const std::string& folder, const std::string& name, std::ti
 }  // namespace
 
 RunLock::RunLock(const std::string& folder, const std::string& tag)
-    : file_(folder + "/" + tag + kSuffix), refreshed_(monotonic_seconds()) {
+    : file_(folder + "/" + tag + kLockSuffix), refreshed_(monotonic_seconds()) {
   for (const std::string& name : locks_in(folder)) {
     const std::string other_tag = tag_of(name);
     if (other_tag == tag || (count_of(tag) != "1" && count_of(other_tag) == count_of(tag))) {
@@ -69,7 +69,7 @@ void RunLock::refresh() {
 std::string RunLock::owner() const { return file_.content().substr(0, file_.content().find('\n')); }
 
 bool is_held(const std::string& folder, const std::string& tag, const std::string& owner) {
-  const std::string path = folder + "/" + tag + kSuffix;
+  const std::string path = folder + "/" + tag + kLockSuffix;
   return read_small_file(path) == owner + "\n" && !is_stale_lock(path, std::time(nullptr));
 }
 

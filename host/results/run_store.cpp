@@ -7,8 +7,8 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/results/run_store.hpp>
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ class Store final : public RunStore {
  public:
   Store(const std::string& path, const RunDescription& run, const WorkerShare& share, bool restart,
         std::uint64_t pending_bytes)
-      : most_pending_bytes_(pending_bytes),
+      : max_pending_bytes_(pending_bytes),
         path_(resolve_output(path)),
         folder_(parts_folder(path_)),
         tag_(worker_tag(share.index, share.count)),
@@ -46,8 +46,8 @@ class Store final : public RunStore {
     make_folder();
     try {
       lock_.emplace(folder_, tag_);
-      remove_leftovers_of(path_);
-      remove_leftovers_in(folder_);
+      remove_stale_temporaries_of(path_);
+      remove_stale_temporaries_in(folder_);
       if (restart) {
         discard();
       } else {
@@ -95,7 +95,7 @@ class Store final : public RunStore {
     }
     dirty_ = true;
     lock_->refresh();
-    if (pending_bytes_ > most_pending_bytes_) {
+    if (pending_bytes_ > max_pending_bytes_) {
       publish_part();
     }
   }
@@ -276,7 +276,7 @@ class Store final : public RunStore {
     }
   }
 
-  std::uint64_t most_pending_bytes_;
+  std::uint64_t max_pending_bytes_;
   std::string path_, folder_, tag_;
   bool single_ = true;
   FileDescription description_;

@@ -11,11 +11,11 @@ namespace {
 using measure::SampleAngles;
 
 double of_size(const SampleAngles& angles, double (*null)(std::int64_t)) {
-  return angles.count >= measure::kLeastSampled ? null(angles.count)
-                                                : std::numeric_limits<double>::quiet_NaN();
+  return angles.count >= measure::kMinSampled ? null(angles.count)
+                                              : std::numeric_limits<double>::quiet_NaN();
 }
 
-constexpr std::array<SampleColumn, 6> kSample = {{
+constexpr std::array<SampleColumn, 6> kSampleColumns = {{
     {"theta_seed", "shape of the weights' histogram, degrees: a heuristic, no measure of quality",
      [](const SampleAngles& angles) { return angles.theta_seed; },
      [](SampleAngles& angles, double value) { angles.theta_seed = value; }},
@@ -46,7 +46,7 @@ constexpr std::array<SampleColumn, 2> kQq = {{
 
 }  // namespace
 
-std::span<const SampleColumn> sample_columns() { return kSample; }
+std::span<const SampleColumn> sample_columns() { return kSampleColumns; }
 std::span<const SampleColumn> qq_columns() { return kQq; }
 
 }  // namespace vindex::results

@@ -1,7 +1,7 @@
 // What `show` says to programs: one document, schema "vindex-show/1".
-#include <vindex/results/show.hpp>
+#include "json_value.hpp"
 
-#include <nlohmann/json.hpp>
+#include <vindex/results/show.hpp>
 
 #include <cmath>
 #include <string>
@@ -9,11 +9,6 @@
 namespace vindex::results {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// JSON has neither NaN nor infinities.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json head(const Shown& shown) {
   return {{"schema", "vindex-show/1"},
@@ -30,19 +25,19 @@ Json head(const Shown& shown) {
 }
 
 void add_numbers(Json& to, const ShownMetric& metric, const MetricNumbers& numbers) {
-  to["value"] = number(numbers.value);
+  to["value"] = json_value(numbers.value);
   if (metric.has_null) {
-    to["null"] = number(numbers.null);
-    to["difference"] = number(numbers.difference());
-    to["ratio"] = number(numbers.ratio());
+    to["null"] = json_value(numbers.null);
+    to["difference"] = json_value(numbers.difference());
+    to["ratio"] = json_value(numbers.ratio());
   }
   if (metric.has_sign_flip) {
-    to["signflip"] = number(numbers.sign_flip);
+    to["signflip"] = json_value(numbers.sign_flip);
   }
   if (metric.has_spread) {
-    to["signflip_std"] = number(numbers.sign_flip_std);
-    to["signflip_z"] = number(numbers.sign_flip_z);
-    to["signflip_p"] = number(numbers.sign_flip_p);
+    to["signflip_std"] = json_value(numbers.sign_flip_std);
+    to["signflip_z"] = json_value(numbers.sign_flip_z);
+    to["signflip_p"] = json_value(numbers.sign_flip_p);
   }
 }
 
@@ -64,9 +59,7 @@ Json matrix_json(const Shown& shown, const ShownMatrix& matrix) {
 }
 
 /// Texts of a file may be no UTF-8 where something else wrote them.
-std::string text_of(const Json& document) {
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string text_of(const Json& document) { return document.dump(2) + "\n"; }
 
 }  // namespace
 
@@ -82,21 +75,21 @@ std::string groups_json(const Shown& shown) {
     if (shown.metric.is_by_k()) {
       one["k"] = group.k ? Json(*group.k) : Json(nullptr);
     }
-    one["median"] = number(group.median);
-    one["q25"] = number(group.q25);
-    one["q75"] = number(group.q75);
-    one["min"] = number(group.min);
-    one["max"] = number(group.max);
+    one["median"] = json_value(group.median);
+    one["q25"] = json_value(group.q25);
+    one["q75"] = json_value(group.q75);
+    one["min"] = json_value(group.min);
+    one["max"] = json_value(group.max);
     if (shown.metric.has_null) {
-      one["null"] = number(group.null);
-      one["difference"] = number(group.difference);
-      one["ratio"] = number(group.ratio);
+      one["null"] = json_value(group.null);
+      one["difference"] = json_value(group.difference);
+      one["ratio"] = json_value(group.ratio);
     }
     if (shown.metric.has_sign_flip) {
-      one["signflip"] = number(group.sign_flip);
+      one["signflip"] = json_value(group.sign_flip);
     }
     if (shown.metric.has_spread) {
-      one["signflip_z"] = number(group.sign_flip_z);
+      one["signflip_z"] = json_value(group.sign_flip_z);
     }
     groups.push_back(std::move(one));
   }
@@ -113,15 +106,15 @@ std::string experts_json(const Shown& shown) {
     Json experts = Json::array();
     for (const RankedExpert& expert : group.experts) {
       Json one = matrix_json(shown, *expert.matrix);
-      one["robust_z"] = number(expert.z);
+      one["robust_z"] = json_value(expert.z);
       one["far"] = expert.is_far;
       experts.push_back(std::move(one));
     }
     groups.push_back({{"layer", group.layer},
                       {"role", group.role},
                       {"count", group.count},
-                      {"median", number(group.median)},
-                      {"scale", number(group.scale)},
+                      {"median", json_value(group.median)},
+                      {"scale", json_value(group.scale)},
                       {"experts", std::move(experts)}});
   }
   document["groups"] = std::move(groups);
@@ -135,7 +128,7 @@ std::string top_json(const Shown& shown, std::size_t count, bool ascending) {
   Json matrices = Json::array();
   for (const ShownMatrix* matrix : top_matrices(shown.matrices, count, ascending)) {
     Json one = matrix_json(shown, *matrix);
-    one["by"] = number(matrix->sort_by);
+    one["by"] = json_value(matrix->sort_by);
     matrices.push_back(std::move(one));
   }
   document["matrices"] = std::move(matrices);

@@ -25,7 +25,7 @@ std::string digits_text(double value, bool is_count) {
   return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:#.4g}", value);
 }
 
-std::string value_text(const ShownMetric& metric, double value) {
+std::string shown_text(const ShownMetric& metric, double value) {
   return std::isnan(value) ? std::string(kNone)
                            : (metric.is_share ? fmt::format("{:.4f}", value)
                                               : digits_text(value, metric.is_count));
@@ -177,7 +177,7 @@ std::string shown_headline(const Shown& shown) {
                      about.empty() ? "" : ": ", about);
 }
 
-std::string groups_text(const Shown& shown, std::size_t width, std::size_t most_lines) {
+std::string groups_text(const Shown& shown, std::size_t width, std::size_t max_lines) {
   const ShownMetric& metric = shown.metric;
   const std::vector<ShownGroup> groups = shown_groups(shown.matrices);
   Table table;
@@ -199,7 +199,7 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t most_
   }
   std::size_t lines = 0;
   for (const ShownGroup& group : groups) {
-    if (groups.size() > most_lines && !is_principal(group.block)) {
+    if (groups.size() > max_lines && !is_principal(group.block)) {
       continue;
     }
     ++lines;
@@ -209,15 +209,15 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t most_
     if (has_own_k(metric)) {
       cells.push_back(group.k ? std::to_string(*group.k) : kNone);
     }
-    cells.push_back(value_text(metric, group.median));
+    cells.push_back(shown_text(metric, group.median));
     cells.push_back(quartiles_text(metric, group));
     if (metric.has_null) {
-      cells.push_back(value_text(metric, group.null));
+      cells.push_back(shown_text(metric, group.null));
       cells.push_back(difference_text(metric, group.difference));
       cells.push_back(ratio_text(group.ratio));
     }
     if (metric.has_sign_flip) {
-      cells.push_back(value_text(metric, group.sign_flip));
+      cells.push_back(shown_text(metric, group.sign_flip));
     }
     if (metric.has_spread) {
       cells.push_back(z_text(group.sign_flip_z));
@@ -267,13 +267,13 @@ std::string experts_text(const Shown& shown, std::size_t width) {
       if (has_own_k(metric)) {
         cells.push_back(std::to_string(expert.matrix->k));
       }
-      cells.insert(cells.end(), {value_text(metric, numbers.value),
-                                 value_text(metric, group.median), z_text(expert.z)});
+      cells.insert(cells.end(), {shown_text(metric, numbers.value),
+                                 shown_text(metric, group.median), z_text(expert.z)});
       if (metric.has_null) {
-        cells.insert(cells.end(), {value_text(metric, numbers.null), ratio_text(numbers.ratio())});
+        cells.insert(cells.end(), {shown_text(metric, numbers.null), ratio_text(numbers.ratio())});
       }
       if (metric.has_sign_flip) {
-        cells.push_back(value_text(metric, numbers.sign_flip));
+        cells.push_back(shown_text(metric, numbers.sign_flip));
       }
       cells.push_back(which);
       table.row(std::move(cells));
@@ -324,14 +324,14 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
     if (has_k) {
       cells.push_back(matrix->k > 0 ? std::to_string(matrix->k) : kNone);
     }
-    cells.push_back(value_text(metric, numbers.value));
+    cells.push_back(shown_text(metric, numbers.value));
     if (metric.has_null) {
       cells.insert(cells.end(),
-                   {value_text(metric, numbers.null), difference_text(metric, numbers.difference()),
+                   {shown_text(metric, numbers.null), difference_text(metric, numbers.difference()),
                     ratio_text(numbers.ratio())});
     }
     if (metric.has_sign_flip) {
-      cells.push_back(value_text(metric, numbers.sign_flip));
+      cells.push_back(shown_text(metric, numbers.sign_flip));
     }
     cells.push_back(fmt::format("{}x{}", matrix->rows, matrix->cols));
     cells.push_back(name_text(*matrix));

@@ -16,8 +16,8 @@ constexpr double kOfMad = 1.4826;
 constexpr double kOfMeanDeviation = 1.2533;
 
 template <typename Number>
-std::vector<double> values_of(std::span<const ShownMatrix> matrices,
-                              const std::vector<std::size_t>& members, const Number& number) {
+std::vector<double> member_values(std::span<const ShownMatrix> matrices,
+                                  const std::vector<std::size_t>& members, const Number& number) {
   std::vector<double> values;
   for (const std::size_t i : members) {
     const double value = number(matrices[i].numbers);
@@ -71,7 +71,7 @@ std::vector<ShownGroup> shown_groups(std::span<const ShownMatrix> matrices) {
     if (first.k > 0) {
       group.k = first.k;
     }
-    const auto all = [&](const auto& number) { return values_of(matrices, members, number); };
+    const auto all = [&](const auto& number) { return member_values(matrices, members, number); };
     const auto median = [&](const auto& number) { return measure::quantile(all(number), 0.5); };
     const std::vector<double> values = all([](const MetricNumbers& n) { return n.value; });
     group.values = static_cast<std::int64_t>(values.size());

@@ -1,5 +1,6 @@
 #include "shown_metric.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>
 
@@ -15,8 +16,6 @@
 namespace vindex::results {
 
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Numbers that say which matrix it is, or how it went.
 constexpr std::array<std::string_view, 11> kIdentity = {
@@ -73,8 +72,8 @@ void check_k(std::int32_t k) {
 }
 
 /// Column `name` as one number per matrix; of [matrix, k] the one at `k`, or at the matrix's own.
-std::vector<double> numbers_of(std::span<const ShownMatrix> matrices, const std::string& name,
-                               std::optional<std::int32_t> k, ValueColumns& columns) {
+std::vector<double> shown_numbers(std::span<const ShownMatrix> matrices, const std::string& name,
+                                  std::optional<std::int32_t> k, ValueColumns& columns) {
   std::vector<double> out(matrices.size(), kNaN);
   const std::size_t width = columns.width(name);
   const std::vector<double> all = columns.read(name);
@@ -155,7 +154,7 @@ ShownMetric shown_metric(const ShowQuery& query, ValueColumns& columns) {
 void fill_numbers(std::span<ShownMatrix> matrices, const ShownMetric& metric,
                   ValueColumns& columns) {
   const auto fill = [&](const std::string& name, double MetricNumbers::*member) {
-    const std::vector<double> values = numbers_of(matrices, name, std::nullopt, columns);
+    const std::vector<double> values = shown_numbers(matrices, name, std::nullopt, columns);
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       const ShownMatrix& matrix = matrices[i];
       // Every matrix has var_at_k = 1 where k >= p: neither it nor its null says anything.
@@ -207,7 +206,7 @@ std::string fill_sort_column(std::span<ShownMatrix> matrices, const ShownMetric&
     if (column.k) {
       check_k(*column.k);
     }
-    const std::vector<double> values = numbers_of(matrices, column.dataset, column.k, columns);
+    const std::vector<double> values = shown_numbers(matrices, column.dataset, column.k, columns);
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       put(matrices[i].sort_by, values[i]);
     }

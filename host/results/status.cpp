@@ -49,7 +49,7 @@ void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
     const bool is_known =
         std::any_of(status.failed_rows.begin(), status.failed_rows.end(),
                     [&](const FailedRow& known) { return name_of(known) == name_of(row); });
-    if (!is_known && status.failed_rows.size() < kMostFailedRows) {
+    if (!is_known && status.failed_rows.size() < kMaxFailedRows) {
       status.failed_rows.push_back(std::move(row));
     }
   }
@@ -81,7 +81,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
   status.derived_done = status.derived_total - status.derived_failed - status.derived_left;
   status.state = !listing.has_file ? "running" : (all.skipped == 0 ? "complete" : "partial");
   for (const StoredRow* row : rows) {
-    if (is_failure(row->status) && status.failed_rows.size() < kMostFailedRows) {
+    if (is_failure(row->status) && status.failed_rows.size() < kMaxFailedRows) {
       status.failed_rows.push_back({.table = row->table,
                                     .tensor = printable(row->tensor),
                                     .slice = row->slice,

@@ -3,9 +3,9 @@
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cmath>
@@ -69,7 +69,7 @@ std::string json_number(double value) {
 
 std::string json_string(const std::string& text) {
   // What is no UTF-8 was escaped before it was stored; a foreign file may still hold any bytes.
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return Json(text).dump();
 }
 
 }  // namespace vindex::results

@@ -2,6 +2,7 @@
 
 #include "result_tables.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -12,10 +13,8 @@ namespace vindex::results {
 
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 template <typename T>
-std::vector<double> numbers(const h5::Dataset& dataset, std::size_t count, bool has_missing) {
+std::vector<double> read_numbers(const h5::Dataset& dataset, std::size_t count, bool has_missing) {
   std::vector<T> stored(count);
   dataset.read<T>(0, dataset.side(0), stored);
   std::vector<double> out(count);
@@ -31,15 +30,15 @@ std::vector<double> read_column(const h5::File& file, const std::string& path, s
   const bool has_missing = file.has_attribute(path, "_FillValue");
   switch (dataset.type()) {
     case h5::Type::kInt8:
-      return numbers<std::int8_t>(dataset, count, has_missing);
+      return read_numbers<std::int8_t>(dataset, count, has_missing);
     case h5::Type::kInt32:
-      return numbers<std::int32_t>(dataset, count, has_missing);
+      return read_numbers<std::int32_t>(dataset, count, has_missing);
     case h5::Type::kInt64:
-      return numbers<std::int64_t>(dataset, count, has_missing);
+      return read_numbers<std::int64_t>(dataset, count, has_missing);
     case h5::Type::kFloat32:
-      return numbers<float>(dataset, count, false);
+      return read_numbers<float>(dataset, count, false);
     case h5::Type::kFloat64:
-      return numbers<double>(dataset, count, false);
+      return read_numbers<double>(dataset, count, false);
     case h5::Type::kString:
       break;
   }

@@ -41,7 +41,7 @@ struct Density {
 Density density_of(std::span<const double> ascending) {
   constexpr std::size_t kPoints = 1000;
   constexpr double kBandwidth = 0.1;
-  constexpr double kLeast = 0.01;
+  constexpr double kMin = 0.01;
   const std::size_t n = ascending.size();
   std::vector<double> sums(n + 1, 0.0);
   std::partial_sum(ascending.begin(), ascending.end(), sums.begin() + 1);
@@ -62,7 +62,7 @@ Density density_of(std::span<const double> ascending) {
     const auto [all, all_sum] = between(x - kBandwidth, x + kBandwidth);
     const double distance = (x * below - below_sum) + ((all_sum - below_sum) - x * (all - below));
     const double y = (all - distance / kBandwidth) / (kBandwidth * static_cast<double>(n));
-    if (y > kLeast) {
+    if (y > kMin) {
       density.x.push_back(x);
       density.y.push_back(y);
       if (y > greatest) {
@@ -104,7 +104,7 @@ double misfit(const Density& density, double q, double sigma) {
 template <typename F>
 double polish(const F& f, double start) {
   constexpr double kTolerance = 1e-4;
-  constexpr int kMost = 200;
+  constexpr int kMax = 200;
   struct Vertex {
     double x, f;
   };
@@ -116,7 +116,7 @@ double polish(const F& f, double start) {
   };
   order();
   auto& [best, worst] = simplex;
-  for (int calls = 2; calls < kMost;) {
+  for (int calls = 2; calls < kMax;) {
     if (std::abs(worst.x - best.x) <= kTolerance && std::abs(worst.f - best.f) <= kTolerance) {
       break;
     }
@@ -148,15 +148,15 @@ double scale_to_mean_one(std::span<const double> values) {
 }  // namespace
 
 SmallPowerLaw fit_small_power_law(std::span<const double> ascending) {
-  constexpr std::size_t kLeastTail = 8;
+  constexpr std::size_t kMinTail = 8;
   if (ascending.size() < 2) {
     return {};
   }
-  if (ascending.size() < kLeastTail) {
+  if (ascending.size() < kMinTail) {
     return candidate(ascending);
   }
   SmallPowerLaw best;
-  for (std::size_t i = 0; i + kLeastTail <= ascending.size(); ++i) {
+  for (std::size_t i = 0; i + kMinTail <= ascending.size(); ++i) {
     const SmallPowerLaw fit = candidate(ascending.subspan(i));
     if (fit.ks < best.ks || std::isnan(best.ks)) {
       best = fit;

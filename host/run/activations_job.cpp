@@ -143,7 +143,7 @@ std::vector<RowWork> ActivationsJob::works(const std::vector<std::int64_t>& rows
           std::max(work.workspace, gate_cosines_memory(gate.rows.count, matrix.cols,
                                                        matrix.stored_cols(), backend, threads));
     }
-    work.least_workspace = work.workspace;
+    work.min_workspace = work.workspace;
     work.streamed = work.streamed_workspace = work.workspace + slabs;
     works.push_back(std::move(work));
   }

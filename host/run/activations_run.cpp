@@ -81,10 +81,11 @@ model::MatrixRecord record_of_row(const model::Dump& dump, const OpenModel* mode
   return record;
 }
 
-results::RunDescription describe(const ActivationsSettings& settings, const model::Dump& dump,
-                                 const OpenModel* model, const std::vector<ActivationLayer>& layers,
-                                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                 const shard::BulkReader& reader) {
+results::RunDescription describe_activations(
+    const ActivationsSettings& settings, const model::Dump& dump, const OpenModel* model,
+    const std::vector<ActivationLayer>& layers,
+    const std::vector<std::unique_ptr<measure::Backend>>& backends,
+    const shard::BulkReader& reader) {
   results::RunDescription run = begin_description(
       results::FileSchema::kActivations, settings.dump,
       fmt::format("activations of {}", printable(settings.dump)), settings.run.command);
@@ -148,7 +149,7 @@ RunOutcome measure_activations(const ActivationsSettings& settings, const RunHoo
     blas::load_blas(settings.run.blas_core);
   }
   run.reader = open_reader(settings.run.reading, {&dump.files, model ? &model->files : nullptr});
-  run.description = describe(settings, dump, model, layers, backends, *run.reader);
+  run.description = describe_activations(settings, dump, model, layers, backends, *run.reader);
   add_warnings(dump.files, dump.index, model ? "dump: " : "", run.messages);
   if (model != nullptr) {
     add_warnings(model->files, model->index, "model: ", run.messages);

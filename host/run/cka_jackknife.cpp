@@ -1,7 +1,9 @@
 // The form of rows.
 #include "cka_jackknife.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
@@ -14,10 +16,7 @@ namespace vindex::run {
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostThreads = 8;  // of thread_count()
-
-std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+constexpr std::size_t kMaxJackknifeThreads = 8;  // of thread_count()
 
 /// a_i of one group: sums over its rows of every column outside it, 0 inside, and their sum inside.
 struct GroupColumns {
@@ -29,7 +28,7 @@ void sum_columns(const std::vector<float>& block, std::size_t rows, RowRun group
                  GroupColumns& out) {
   std::vector<double> sums(rows, 0.0);
   for (std::int64_t i = group.first; i < group.first + group.count; ++i) {
-    const float* const row = block.data() + size_of(i) * rows;
+    const float* const row = block.data() + as_size(i) * rows;
     std::transform(sums.begin(), sums.end(), row, sums.begin(),
                    [](double sum, float value) { return sum + static_cast<double>(value); });
   }
@@ -41,13 +40,13 @@ void sum_columns(const std::vector<float>& block, std::size_t rows, RowRun group
 
 double without_rows(const BlockPair& pair, const GroupColumns& left, const GroupColumns& right,
                     std::size_t rows, RowRun group) {
-  const std::size_t count = size_of(group.count);
-  const std::size_t begin = size_of(group.first) * rows;
+  const std::size_t count = as_size(group.count);
+  const std::size_t begin = as_size(group.first) * rows;
   const double whole =
       float_dot(std::span(*pair.left).subspan(begin, count * rows), pair.right->data() + begin);
   double within = 0.0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t at = begin + i * rows + size_of(group.first);
+    const std::size_t at = begin + i * rows + as_size(group.first);
     within += float_dot(std::span(*pair.left).subspan(at, count), pair.right->data() + at);
   }
   const double outside = float_dot(left.outside, right.outside.data());
@@ -61,15 +60,16 @@ double without_rows(const BlockPair& pair, const GroupColumns& left, const Group
 }  // namespace
 
 std::uint64_t products_without_bytes(std::int64_t rows, std::int64_t layers) {
-  return kMostThreads * (static_cast<std::uint64_t>(layers) * sizeof(float) + sizeof(double)) *
+  return kMaxJackknifeThreads *
+         (static_cast<std::uint64_t>(layers) * sizeof(float) + sizeof(double)) *
          static_cast<std::uint64_t>(rows);
 }
 
 std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
                                               std::span<const RowRun> groups) {
-  std::vector<ProductsWithout> out(pairs.size(), ProductsWithout(groups.size(), kNan));
+  std::vector<ProductsWithout> out(pairs.size(), ProductsWithout(groups.size(), kNaN));
   const std::int64_t count = groups.empty() ? 0 : groups.back().first + groups.back().count;
-  const std::size_t rows = size_of(count);
+  const std::size_t rows = as_size(count);
   std::vector<const std::vector<float>*> blocks;
   for (const BlockPair& pair : pairs) {
     blocks.insert(blocks.end(), {pair.left, pair.right});
@@ -77,16 +77,16 @@ std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
   std::sort(blocks.begin(), blocks.end(), std::less<>());
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   const auto number = [&](const std::vector<float>* block) {
-    return size_of(std::lower_bound(blocks.begin(), blocks.end(), block, std::less<>()) -
+    return as_size(std::lower_bound(blocks.begin(), blocks.end(), block, std::less<>()) -
                    blocks.begin());
   };
   const std::size_t threads =
       pairs.size() * rows * rows < kThreadedElements
           ? 1
-          : std::min(kMostThreads, thread_count(blocks.size() * rows * sizeof(float)));
+          : std::min(kMaxJackknifeThreads, thread_count(blocks.size() * rows * sizeof(float)));
   std::vector<std::vector<GroupColumns>> of_worker(threads);
   for_each_index(groups.size(), threads, [&](std::size_t worker, std::size_t g) {
-    if (count - groups[g].count < measure::kLeastCkaRows) {
+    if (count - groups[g].count < measure::kMinCkaRows) {
       return;
     }
     std::vector<GroupColumns>& columns = of_worker[worker];

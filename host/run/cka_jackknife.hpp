@@ -35,7 +35,7 @@ struct BlockPair {
   double product = 0.0;
 };
 
-/// Of each of `pairs`; `groups` tile the rows. NaN where fewer than kLeastCkaRows rows are left.
+/// Of each of `pairs`; `groups` tile the rows. NaN where fewer than kMinCkaRows rows are left.
 std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
                                               std::span<const RowRun> groups);
 /// Memory of it beside the matrices.

@@ -1,7 +1,9 @@
 // The form of features, in chunks of whole groups.
 #include "cka_jackknife.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
@@ -12,10 +14,6 @@
 namespace vindex::run {
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 /// What a layer or a pair of layers sums over one group, chunk by chunk.
 class FeatureJackknife {
@@ -29,7 +27,7 @@ class FeatureJackknife {
   }
 
   std::vector<ProductsWithout> run() {
-    std::vector<ProductsWithout> out(pairs_.size(), ProductsWithout(groups_.size(), kNan));
+    std::vector<ProductsWithout> out(pairs_.size(), ProductsWithout(groups_.size(), kNaN));
     sum_weighted();
     // Groups that fit kDeletedRows rows together, or one that does not alone.
     for (std::size_t first = 0; first < groups_.size();) {
@@ -62,7 +60,7 @@ class FeatureJackknife {
 
   std::int64_t width(std::size_t layer) const { return layers_[layer].rows->cols(); }
   double norm(std::size_t layer, std::int64_t row) const {
-    return layers_[layer].sums->row_norms[size_of(row)];
+    return layers_[layer].sums->row_norms[as_size(row)];
   }
   static RowRun piece(RowRun rows, std::int64_t at) {
     return {rows.first + at, std::min(kDeletedRows, rows.count - at)};
@@ -95,8 +93,8 @@ class FeatureJackknife {
   void sum_weighted() {
     weighted_.resize(pairs_.size());
     for (std::size_t p = 0; p < pairs_.size(); ++p) {
-      weighted_[p].left.assign(size_of(width(pairs_[p].left)), 0.0);
-      weighted_[p].right.assign(size_of(width(pairs_[p].right)), 0.0);
+      weighted_[p].left.assign(as_size(width(pairs_[p].left)), 0.0);
+      weighted_[p].right.assign(as_size(width(pairs_[p].right)), 0.0);
       weighted_[p].diagonal =
           norms_product(*layers_[pairs_[p].left].sums, *layers_[pairs_[p].right].sums,
                         std::vector<RowRun>{{0, rows_}});
@@ -108,13 +106,13 @@ class FeatureJackknife {
       }
       for_each_index(pairs_.size(), thread_count(0), [&](std::size_t /*worker*/, std::size_t p) {
         const auto [left, right] = pairs_[p];
-        const std::size_t d = size_of(width(left));
-        const std::size_t e = size_of(width(right));
+        const std::size_t d = as_size(width(left));
+        const std::size_t e = as_size(width(right));
         for (std::int64_t i = 0; i < run.count; ++i) {
-          add_scaled(held_[left].values.data() + size_of(i) * d, norm(right, run.first + i),
+          add_scaled(held_[left].values.data() + as_size(i) * d, norm(right, run.first + i),
                      weighted_[p].left, 0, d);
           if (left != right) {
-            add_scaled(held_[right].values.data() + size_of(i) * e, norm(left, run.first + i),
+            add_scaled(held_[right].values.data() + as_size(i) * e, norm(left, run.first + i),
                        weighted_[p].right, 0, e);
           }
         }
@@ -134,7 +132,7 @@ class FeatureJackknife {
       while (run.first + i >= groups_[group].first + groups_[group].count) {
         ++group;
       }
-      body(group - first, run.first + i, values.data() + size_of(i) * size_of(width(layer)));
+      body(group - first, run.first + i, values.data() + as_size(i) * as_size(width(layer)));
     }
   }
 
@@ -153,7 +151,7 @@ class FeatureJackknife {
       const Through through = through_product(p, first, end, rows);
       for (std::size_t group = first; group < end; ++group) {
         const std::size_t at = group - first;
-        if (rows_ - groups_[group].count >= measure::kLeastCkaRows) {
+        if (rows_ - groups_[group].count >= measure::kMinCkaRows) {
           out[p][group] =
               without(p, group, at, rows.first, through.rows[at], through.sums[at], within[p][at]);
         }
@@ -162,10 +160,10 @@ class FeatureJackknife {
   }
 
   void sum_groups(std::size_t layer, std::size_t first, std::size_t end, RowRun rows) {
-    const std::size_t d = size_of(width(layer));
+    const std::size_t d = as_size(width(layer));
     LayerSide& side = sides_[layer];
     side.sums.assign((end - first) * d, 0.0);
-    side.along.assign(size_of(rows.count), 0.0);
+    side.along.assign(as_size(rows.count), 0.0);
     for (std::int64_t at = 0; at < rows.count; at += kDeletedRows) {
       for_rows(layer, first, piece(rows, at),
                [&](std::size_t group, std::int64_t /*row*/, const float* values) {
@@ -175,7 +173,7 @@ class FeatureJackknife {
     for (std::int64_t at = 0; at < rows.count; at += kDeletedRows) {
       for_rows(layer, first, piece(rows, at),
                [&](std::size_t group, std::int64_t row, const float* values) {
-                 side.along[size_of(row - rows.first)] =
+                 side.along[as_size(row - rows.first)] =
                      mixed_dot(side.sums.data() + group * d, values, d);
                });
     }
@@ -214,7 +212,7 @@ class FeatureJackknife {
     if (run.first < held.run.first || run.first + run.count > held.run.first + held.run.count) {
       return centred_rows(layers_[layer], run);
     }
-    const std::size_t d = size_of(width(layer));
+    const std::size_t d = as_size(width(layer));
     const auto begin =
         held.values.begin() + (run.first - held.run.first) * static_cast<std::int64_t>(d);
     return {begin, begin + run.count * static_cast<std::int64_t>(d)};
@@ -226,7 +224,7 @@ class FeatureJackknife {
   };
   Through through_product(std::size_t pair, std::size_t first, std::size_t end, RowRun rows) {
     const auto [left, right] = pairs_[pair];
-    const std::size_t e = size_of(width(right));
+    const std::size_t e = as_size(width(right));
     const std::vector<float>& product = cross_[pair].transposed;
     const double scale = cross_[pair].scale;
     Through out;
@@ -237,7 +235,7 @@ class FeatureJackknife {
           row_products(multiplier_, rows_of(left, run), product, width(left));
       for_rows(right, first, run, [&](std::size_t group, std::int64_t row, const float* values) {
         out.rows[group] +=
-            scale * mixed_dot(turned.data() + size_of(row - run.first) * e, values, e);
+            scale * mixed_dot(turned.data() + as_size(row - run.first) * e, values, e);
       });
     }
     const std::vector<double>& sums = sides_[left].sums;
@@ -260,8 +258,8 @@ class FeatureJackknife {
     const auto [left, right] = pairs_[pair];
     const RowRun run = groups_[group];
     const auto left_over = static_cast<double>(rows_ - run.count);
-    const std::size_t d = size_of(width(left));
-    const std::size_t e = size_of(width(right));
+    const std::size_t d = as_size(width(left));
+    const std::size_t e = as_size(width(right));
     const double* const s = sides_[left].sums.data() + at * d;
     const double* const t = sides_[right].sums.data() + at * e;
     const double ss = std::inner_product(s, s + d, s, 0.0);
@@ -271,8 +269,8 @@ class FeatureJackknife {
     for (std::int64_t i = run.first; i < run.first + run.count; ++i) {
       const double k_i = norm(left, i);
       const double l_i = norm(right, i);
-      const double xs = sides_[left].along[size_of(i - chunk_first)];
-      const double yt = sides_[right].along[size_of(i - chunk_first)];
+      const double xs = sides_[left].along[as_size(i - chunk_first)];
+      const double yt = sides_[right].along[as_size(i - chunk_first)];
       k += k_i;
       l += l_i;
       kl += k_i * l_i;

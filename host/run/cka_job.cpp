@@ -1,5 +1,6 @@
 #include "cka_job.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/cka.hpp>
 #include <vindex/measure/jackknife.hpp>
 #include <vindex/results/cka_cells.hpp>
@@ -16,8 +17,6 @@
 namespace vindex::run {
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::uint64_t bytes_of(const model::MatrixRecord& matrix) { return matrix.codes.bytes; }
 
@@ -118,9 +117,9 @@ class CkaJob::Tile {
         watch_b_(job.b_.dump.files) {
     const std::size_t columns = job.b_.layers.size();
     arrays_.assign(rows.size(), std::vector<std::vector<double>>(results::kCkaArrays.size(),
-                                                                 std::vector(columns, kNan)));
-    adjacent_.assign(rows.size(), {kNan, kNan, kNan});
-    adjacent_cka_.assign(rows.size(), kNan);
+                                                                 std::vector(columns, kNaN)));
+    adjacent_.assign(rows.size(), {kNaN, kNaN, kNaN});
+    adjacent_cka_.assign(rows.size(), kNaN);
     unknown_error_b_.resize(rows.size());
     open_left();
   }
@@ -207,7 +206,7 @@ class CkaJob::Tile {
 
   void set_pair(std::size_t i, std::size_t column, const TilePair& pair, const Opened& right) {
     const double cka = pair.estimate.cka;
-    const measure::DrawnNull null = measure::null_of_draws(pair.permuted, cka);
+    const measure::PermutationNull null = measure::null_of_draws(pair.permuted, cka);
     const measure::JackknifeError error =
         measure::jackknife_error(cka, pair.estimate.without, pair.estimate.directions);
     const auto set = [&](std::size_t array, double value) { arrays_[i][array][column] = value; };

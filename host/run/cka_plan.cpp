@@ -15,7 +15,7 @@ namespace {
 /// An operation on one element, beside a multiplication within a matrix product.
 constexpr double kElement = 16.0;
 constexpr std::uint64_t kSlabBytes = 64U << 20U;
-constexpr std::int64_t kMostTileA = 64;
+constexpr std::int64_t kMaxTileA = 64;
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 std::uint64_t count(std::int64_t value) { return static_cast<std::uint64_t>(value); }
@@ -62,20 +62,20 @@ class Planner {
         static_cast<std::int64_t>(slab_bytes / (count(widest(shape_)) * sizeof(float))), 256,
         std::max<std::int64_t>(256, shape_.rows));
     best.memory_bytes = memory(best);
-    std::int64_t least_reads = reads(best);
-    for (std::int64_t a = 1; a <= std::min(shape_.layers_a, kMostTileA); ++a) {
+    std::int64_t min_reads = reads(best);
+    for (std::int64_t a = 1; a <= std::min(shape_.layers_a, kMaxTileA); ++a) {
       for (std::int64_t b = 1; b <= shape_.layers_b; ++b) {
         CkaPlan plan = best;
         plan.tile_a = a;
         plan.tile_b = b;
-        if (reads(plan) >= least_reads) {
+        if (reads(plan) >= min_reads) {
           continue;
         }
         plan.memory_bytes = memory(plan);
         if (plan.memory_bytes > budget) {
           break;
         }
-        least_reads = reads(plan);
+        min_reads = reads(plan);
         best = plan;
       }
     }

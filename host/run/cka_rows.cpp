@@ -161,7 +161,7 @@ ComparedRows prompt_rows(const model::Dump& a, const model::Dump& b, Pooling poo
 
 std::string few_orders(const ComparedRows& rows) {
   const double orders = std::exp(measure::log_orders(rows.strata));
-  if (orders >= measure::kLeastOrders * (1.0 - 1e-9)) {
+  if (orders >= measure::kMinOrders * (1.0 - 1e-9)) {
     return "";
   }
   std::size_t movable = 0;
@@ -171,7 +171,7 @@ std::string few_orders(const ComparedRows& rows) {
   return fmt::format(
       "no permutations: prompts change places with prompts of the same length, and {} of {} have "
       "one with others, which leaves {:.0f} orders of {:.0f} needed: {}",
-      movable, rows.groups.size(), orders, measure::kLeastOrders, kPoolAdvice);
+      movable, rows.groups.size(), orders, measure::kMinOrders, kPoolAdvice);
 }
 
 Pooling parse_pooling(const std::string& text) {
@@ -190,9 +190,9 @@ Pooling parse_pooling(const std::string& text) {
 ComparedRows compared_rows(const model::Dump& a, const model::Dump& b, Pooling pooling, bool same) {
   ComparedRows rows =
       pooling == Pooling::kNone ? token_rows(a, b, same) : prompt_rows(a, b, pooling);
-  if (rows.count < measure::kLeastCkaRows) {
+  if (rows.count < measure::kMinCkaRows) {
     refuse(fmt::format("{}: {} rows; the unbiased estimator needs {} at least", name_of(a),
-                       rows.count, measure::kLeastCkaRows));
+                       rows.count, measure::kMinCkaRows));
   }
   return rows;
 }

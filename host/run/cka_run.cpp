@@ -8,7 +8,7 @@
 #include <vindex/model/dump.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/run/cka_run.hpp>
-#include <vindex/run/hand_over.hpp>
+#include <vindex/run/result_queue_budget.hpp>
 
 #include <fmt/format.h>
 
@@ -21,7 +21,8 @@ namespace vindex::run {
 
 namespace {
 
-CkaSide open_side(const std::string& path, const std::string& role, const std::string& layers) {
+CkaSide open_dump_side(const std::string& path, const std::string& role,
+                       const std::string& layers) {
   CkaSide side;
   side.dump = model::open_dump(path);
   const model::Selection wanted = model::parse_selection(layers, "", "", "");
@@ -51,14 +52,14 @@ std::string no_interval(const ComparedRows& rows) {
            "that are independent: dump prompt = 0, 1, 2, ...)";
   }
   const auto prompts = static_cast<std::int64_t>(rows.groups.size());
-  return prompts >= measure::kLeastGroups
+  return prompts >= measure::kMinGroups
              ? ""
              : fmt::format("no interval and no stages: {} prompts, and it takes {}", prompts,
-                           measure::kLeastGroups);
+                           measure::kMinGroups);
 }
 
-CkaShape shape_of(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
-                  const ComparedRows& rows) {
+CkaShape cka_shape(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
+                   const ComparedRows& rows) {
   CkaShape shape;
   shape.rows = rows.count;
   shape.layers_a = static_cast<std::int64_t>(a.layers.size());
@@ -85,7 +86,7 @@ CkaPlan plan_of(const CkaSettings& settings, const CkaShape& shape, std::int32_t
                 const std::vector<std::unique_ptr<measure::Backend>>& backends) {
   const std::uint64_t row = 8 * sizeof(double) * static_cast<std::uint64_t>(shape.layers_b) + 1024;
   const std::uint64_t budget = settings.run.ram_budget;
-  const std::uint64_t beside = hand_over(budget, shape.layers_a, row).bytes + row;
+  const std::uint64_t beside = result_queue_budget(budget, shape.layers_a, row).bytes + row;
   const std::uint64_t share = budget > beside ? (budget - beside) / backends.size() : 0;
   const measure::Backend& backend = *backends.front();
   const auto device = static_cast<double>(backend.limits().device_bytes);
@@ -103,11 +104,11 @@ const char* pooling_name(Pooling pooling) {
   return pooling == Pooling::kNone ? "none" : (pooling == Pooling::kMean ? "mean" : "last");
 }
 
-results::RunDescription describe(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
-                                 const ComparedRows& rows, const CkaShape& shape,
-                                 const CkaPlan& plan,
-                                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                 const shard::BulkReader& reader) {
+results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide& a,
+                                     const CkaSide& b, const ComparedRows& rows,
+                                     const CkaShape& shape, const CkaPlan& plan,
+                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                     const shard::BulkReader& reader) {
   results::RunDescription run = begin_description(
       results::FileSchema::kCka, settings.dump_a,
       fmt::format("CKA of {} and {}", printable(settings.dump_a), printable(settings.dump_b)),
@@ -201,16 +202,16 @@ std::string note_of_orders(const ComparedRows& rows, const CkaShape& shape) {
 RunOutcome compare_activations(const CkaSettings& settings, const RunHooks& hooks) {
   JobRun run = begin_run(settings.run);
   const Pooling pooling = parse_pooling(settings.pool);
-  CkaSide a = open_side(settings.dump_a, settings.role, settings.layers_a);
-  CkaSide b = open_side(settings.dump_b, settings.role, settings.layers_b);
+  CkaSide a = open_dump_side(settings.dump_a, settings.role, settings.layers_a);
+  CkaSide b = open_dump_side(settings.dump_b, settings.role, settings.layers_b);
   ComparedRows rows = compared_rows(a.dump, b.dump, pooling, settings.dump_a == settings.dump_b);
-  const CkaShape shape = shape_of(settings, a, b, rows);
+  const CkaShape shape = cka_shape(settings, a, b, rows);
   std::string note;
   std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(settings.run, note);
   const std::int32_t threads = settings.run.threads > 0 ? settings.run.threads : usable_cores();
   const CkaPlan plan = plan_of(settings, shape, threads, backends);
   run.reader = open_reader(settings.run.reading, {});  // tiles read by themselves
-  run.description = describe(settings, a, b, rows, shape, plan, backends, *run.reader);
+  run.description = describe_cka(settings, a, b, rows, shape, plan, backends, *run.reader);
   add_warnings(a.dump.files, a.dump.index, "A: ", run.messages);
   add_warnings(b.dump.files, b.dump.index, "B: ", run.messages);
   std::vector<std::string> reasons = missing_numbers(settings, rows);

@@ -18,7 +18,8 @@ namespace vindex::run {
 
 namespace {
 
-OpenModel open_side(const std::string& path, const std::string& config, std::int32_t threads) {
+OpenModel open_model_side(const std::string& path, const std::string& config,
+                          std::int32_t threads) {
   OpenModel model = open_whole(path, config, threads);
   if (model.index.matrices.empty()) {
     throw MissingInputError(
@@ -135,10 +136,12 @@ std::vector<JobPair> job_pairs(const OpenModel& a, const OpenModel& b,
   return out;
 }
 
-results::RunDescription describe(const CompareSettings& settings, const OpenModel& a,
-                                 const OpenModel& b, const model::Pairing& pairing,
-                                 const std::vector<JobPair>& pairs, const SpectraOfBoth& spectra,
-                                 const PairComputing& computing, const shard::BulkReader& reader) {
+results::RunDescription describe_compare(const CompareSettings& settings, const OpenModel& a,
+                                         const OpenModel& b, const model::Pairing& pairing,
+                                         const std::vector<JobPair>& pairs,
+                                         const SpectraOfBoth& spectra,
+                                         const PairComputing& computing,
+                                         const shard::BulkReader& reader) {
   results::RunDescription run = begin_description(
       results::FileSchema::kCompare, settings.model_a,
       fmt::format("{} beside {}", printable(settings.model_a), printable(settings.model_b)),
@@ -220,15 +223,16 @@ std::uint64_t angle_bytes(const CompareSettings& settings, std::size_t pairs) {
 
 RunOutcome compare_models(const CompareSettings& settings, const RunHooks& hooks) {
   JobRun run = begin_run(settings.run);
-  OpenModel a = open_side(settings.model_a, settings.model_config_a, settings.run.threads);
-  OpenModel b = open_side(settings.model_b, settings.model_config_b, settings.run.threads);
+  OpenModel a = open_model_side(settings.model_a, settings.model_config_a, settings.run.threads);
+  OpenModel b = open_model_side(settings.model_b, settings.model_config_b, settings.run.threads);
   model::Pairing pairing = select_pairs(settings, a, b);
   SpectraOfBoth spectra = open_spectra(settings, a, b);
   std::vector<JobPair> pairs = job_pairs(a, b, pairing.pairs);
   std::string note;
   PairComputing computing = open_computing(settings, note);
   run.reader = open_reader(settings.run.reading, {&a.files, &b.files});
-  run.description = describe(settings, a, b, pairing, pairs, spectra, computing, *run.reader);
+  run.description =
+      describe_compare(settings, a, b, pairing, pairs, spectra, computing, *run.reader);
   run.ram_budget -= std::min(run.ram_budget, angle_bytes(settings, pairs.size()));
   for (const std::string& part : model::unmatched_parts(a.index, settings.run.selection)) {
     run.messages.push_back("warning W-SELECTION: " + part);

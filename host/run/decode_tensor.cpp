@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace {
 
-constexpr std::int64_t kSlabValues = 4 << 20;  ///< 16 MiB of float32
+constexpr std::int64_t kDecodedSlab = 4 << 20;  ///< 16 MiB of float32
 constexpr OutputErrorIds kOutputErrors = {"E-OUTPUT", "E-WRITE", "E-WRITE", "E-WRITE"};
 
 /// The target is replaced when all is written: it may be no file of the model.
@@ -52,7 +52,7 @@ std::int64_t write_values(SourceWatch& watch, const model::MatrixRecord& record,
   const auto input = make_streamed_input(watch, record);
   // Whole blocks of rows: a scale's rows may cover several.
   const std::int64_t unit = std::max<std::int64_t>(1, record.encoding.block_rows);
-  const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / cols / unit * unit);
+  const std::int64_t step = std::max<std::int64_t>(unit, kDecodedSlab / cols / unit * unit);
   std::vector<float> values;
   for (std::int64_t first = 0; first < rows; first += step) {
     const std::int64_t count = std::min(step, rows - first);

@@ -2,14 +2,13 @@
 // told by whom, computed by what, and with which warnings.
 #pragma once
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/results/run_store.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -19,8 +18,6 @@
 #include <vector>
 
 namespace vindex::run {
-
-using Json = nlohmann::ordered_json;
 
 /// The description of a run begun now, of `model` as given: title, history, command. The
 /// fingerprint begins with the numeric version.

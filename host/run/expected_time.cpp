@@ -27,11 +27,11 @@ using Clock = std::chrono::steady_clock;
 
 /// Shapes are measured until they stand for this share of the work, but not more of them than this.
 constexpr double kCoveredShare = 0.9;
-constexpr std::size_t kMostShapes = 4;
+constexpr std::size_t kMaxShapes = 4;
 /// A matrix that would take longer is replaced by a smaller one of the same proportions.
-constexpr double kMostSeconds = 1.5;
+constexpr double kMaxSeconds = 1.5;
 /// And everything together stops being refined after this.
-constexpr double kMostSecondsAltogether = 6.0;
+constexpr double kMaxSecondsAltogether = 6.0;
 /// Beside the measurement: the program's start, one row, and the results file by the byte (deflate
 /// on one core); from runs of kimi-k2-mini and of one layer (docs/performance.md).
 constexpr double kFixedSeconds = 0.15;
@@ -114,7 +114,7 @@ double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::i
       const double seconds = seconds_since(start);
       best = std::max(
           best, static_cast<double>(count * calls) * measuring_cost(rows, cols, options) / seconds);
-      if (seconds > kMostSeconds) {
+      if (seconds > kMaxSeconds) {
         break;
       }
     }
@@ -225,13 +225,13 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
   double covered = 0.0;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     const Kind& kind = kinds[k];
-    const bool dear = k < kMostShapes && covered < kCoveredShare * plan.cost &&
-                      seconds_since(start) < kMostSecondsAltogether;
+    const bool dear = k < kMaxShapes && covered < kCoveredShare * plan.cost &&
+                      seconds_since(start) < kMaxSecondsAltogether;
     if (dear) {
       const model::MatrixRecord& example = *kind.example;
       const double each =
           kind.cost / static_cast<double>(kind.count) * static_cast<double>(workers) / rate;
-      const double factor = std::cbrt(kMostSeconds / each);
+      const double factor = std::cbrt(kMaxSeconds / each);
       rate = measured_rate(measured_encoding(example), shrunk(example.stored_rows(), factor),
                            shrunk(example.stored_cols(), factor),
                            std::min<std::int64_t>(kind.count, 64),

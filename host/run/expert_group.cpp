@@ -21,14 +21,14 @@ namespace vindex::run {
 namespace {
 
 /// Matrices handed to a back end together at most, and their bytes.
-constexpr std::int64_t kMostTogether = 64;
+constexpr std::int64_t kMaxTogether = 64;
 constexpr std::uint64_t kBytesTogether = 256ULL << 20U;
 
 /// Experts whose vectors are computed together.
 std::int64_t batch_of(const measure::Backend& backend, const ExpertOptions& options,
                       std::uint64_t largest) {
   const std::int64_t most =
-      std::max<std::int64_t>(options.threads, std::min(backend.limits().batch, kMostTogether));
+      std::max<std::int64_t>(options.threads, std::min(backend.limits().batch, kMaxTogether));
   return std::clamp<std::int64_t>(
       static_cast<std::int64_t>(kBytesTogether / std::max<std::uint64_t>(largest, 1)), 1, most);
 }

@@ -16,7 +16,7 @@ using results::experts_array;
 using results::experts_cell;
 
 /// Troubles told one by one; beyond it a count.
-constexpr std::size_t kMostTold = 8;
+constexpr std::size_t kMaxTold = 8;
 
 /// Why rows and columns of arrays are NaN.
 std::string reason_of(const model::ExpertGroup& group, const ExpertFindings& found) {
@@ -35,7 +35,7 @@ std::string reason_of(const model::ExpertGroup& group, const ExpertFindings& fou
     }
   }
   texts.insert(texts.end(), found.notes.begin(), found.notes.end());
-  const std::size_t more = texts.size() > kMostTold ? texts.size() - kMostTold : 0;
+  const std::size_t more = texts.size() > kMaxTold ? texts.size() - kMaxTold : 0;
   texts.resize(texts.size() - more);
   if (more > 0) {
     texts.push_back(fmt::format("and {} more", more));

@@ -19,8 +19,8 @@ namespace vindex::run {
 
 namespace {
 
-constexpr std::uint64_t kMostCutBytes = 128ULL << 20U;
-constexpr std::uint64_t kLeastCutBytes = 4ULL << 20U;
+constexpr std::uint64_t kMaxCutBytes = 128ULL << 20U;
+constexpr std::uint64_t kMinCutBytes = 4ULL << 20U;
 /// Of the budget, what groups may take together beside what finished rows wait in.
 constexpr double kGroupShare = 0.75;
 
@@ -63,7 +63,7 @@ Sharing share(const ExpertsSettings& settings, const SelectedModel& model,
   const auto at_once = static_cast<std::uint64_t>(
       std::min<std::int64_t>(cores * devices, static_cast<std::int64_t>(groups.size())));
   out.options.cut_bytes =
-      std::clamp(settings.run.ram_budget / (8 * at_once), kLeastCutBytes, kMostCutBytes);
+      std::clamp(settings.run.ram_budget / (8 * at_once), kMinCutBytes, kMaxCutBytes);
   std::uint64_t largest = 1;
   for (const model::ExpertGroup& group : groups) {
     if (group.record.unsupported.empty()) {
@@ -93,10 +93,11 @@ std::vector<std::string> names_of_optional(const Columns& columns) {
   return names;
 }
 
-results::RunDescription describe(const ExpertsSettings& settings, const SelectedModel& model,
-                                 const std::vector<model::ExpertGroup>& groups,
-                                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                 const Sharing& sharing, const shard::BulkReader& reader) {
+results::RunDescription describe_experts(
+    const ExpertsSettings& settings, const SelectedModel& model,
+    const std::vector<model::ExpertGroup>& groups,
+    const std::vector<std::unique_ptr<measure::Backend>>& backends, const Sharing& sharing,
+    const shard::BulkReader& reader) {
   results::RunDescription run = begin_description(
       results::FileSchema::kExperts, settings.run.model,
       fmt::format("Experts of {}", printable(settings.run.model)), settings.run.command);
@@ -105,7 +106,7 @@ results::RunDescription describe(const ExpertsSettings& settings, const Selected
   run.inputs_json = add_inputs(model.files, "", run).dump(1);
   run.settings_json = settings_text({{"k", settings.vectors}}, settings.run);
   Json surroundings = environment(settings.run, reader, backends);
-  for (Json& backend : surroundings["back_ends"]) {
+  for (Json& backend : surroundings["back_ends"].elements()) {
     backend["groups_at_once"] = sharing.calls.front();
     backend["threads_of_a_group"] = sharing.options.threads;
   }
@@ -127,9 +128,8 @@ results::RunDescription describe(const ExpertsSettings& settings, const Selected
 
 /// Multiplications and additions a second that `threads` threads do with the library's rank update,
 /// the best of three.
-double measured_rate(std::int32_t threads) {
+double measured_product_rate(std::int32_t threads) {
   constexpr std::int64_t kOrder = 1024;
-  using Clock = std::chrono::steady_clock;
   const blas::ReferenceBlas& library = blas::reference_blas();
   if (library.functions == nullptr) {
     return 0.0;
@@ -140,11 +140,12 @@ double measured_rate(std::int32_t threads) {
   std::vector<std::vector<float>> c(count, std::vector<float>(size));
   double best = 0.0;
   for (int round = 0; round < 4; ++round) {
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     for_each_index(count, count, [&](std::size_t, std::size_t i) {
       library.rank_update(kOrder, a[i].data(), c[i].data());
     });
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const auto order = static_cast<double>(kOrder);
     const double rate = static_cast<double>(count) * order * (order + 1.0) * order / seconds;
     best = round == 0 ? 0.0 : std::max(best, rate);  // the first one warms up
@@ -155,7 +156,7 @@ double measured_rate(std::int32_t threads) {
 /// 0 where there is no memory to find it out with: results that are complete do without.
 double library_rate(std::int32_t threads) {
   try {
-    return measured_rate(threads);
+    return measured_product_rate(threads);
   } catch (const OutOfMemory&) {
     return 0.0;
   } catch (const std::bad_alloc&) {
@@ -177,7 +178,7 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const RunHooks& 
   const std::int32_t cores = backends.front()->limits().concurrent_calls;
   const Sharing sharing = share(settings, model, groups, backends);
   run.reader = open_reader(settings.run.reading, {&model.files});
-  run.description = describe(settings, model, groups, backends, sharing, *run.reader);
+  run.description = describe_experts(settings, model, groups, backends, sharing, *run.reader);
   add_warnings(model.files, model.index, "", run.messages);
   for (const std::string& text : model.notes) {
     if (text.starts_with("warning W-SELECTION")) {

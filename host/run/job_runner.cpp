@@ -1,7 +1,7 @@
 #include "staging_pool.hpp"
 
-#include <vindex/run/hand_over.hpp>
 #include <vindex/run/job_runner.hpp>
+#include <vindex/run/result_queue_budget.hpp>
 #include <vindex/run/unit_stream.hpp>
 #include <vindex/run/worker_pool.hpp>
 
@@ -31,13 +31,13 @@ std::uint64_t largest_row(const std::vector<RowWork>& works) {
 /// Of `unit_budget`, what is set aside for staging memory between units: nothing where the largest
 /// unit needs it all.
 std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
-  constexpr std::uint64_t kMost = 256U << 20U;
+  constexpr std::uint64_t kMax = 256U << 20U;
   constexpr std::uint64_t kShare = 16;
   std::uint64_t largest = 0;
   for (const WorkUnit& unit : plan.units) {
     largest = std::max(largest, unit.memory_bytes);
   }
-  return std::min({kMost, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
+  return std::min({kMax, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
 }
 
 /// What the threads of a run touch; it outlives them.
@@ -66,7 +66,7 @@ class Runner {
     // have refused.
     const std::vector<RowWork> all = job().works(supported_rows());
     (void)plan_job(all, job().row_count(), job().lanes(), run_.ram_budget);
-    memory_ = hand_over(run_.ram_budget, job().row_count(), 0);
+    memory_ = result_queue_budget(run_.ram_budget, job().row_count(), 0);
     store_ = results::open_run_store(run_.output, run_.description, run_.worker, run_.restart,
                                      memory_.pending_bytes);
     // Said only now: a refusal is one line, and everything above may refuse.
@@ -81,7 +81,7 @@ class Runner {
     const std::vector<RowWork> works = job().works(left);
     shared_->plan = plan_job(works, job().row_count(), job().lanes(), run_.ram_budget);
     begin(run_.ram_budget -
-          hand_over(run_.ram_budget, job().row_count(), largest_row(works)).bytes);
+          result_queue_budget(run_.ram_budget, job().row_count(), largest_row(works)).bytes);
     work();
     return std::move(outcome_);
   }
@@ -302,7 +302,7 @@ class Runner {
   std::unique_ptr<Shared> shared_;
   JobRun run_;
   const RunHooks& hooks_;
-  HandOver memory_;  ///< its limits
+  ResultQueueBudget memory_;  ///< its limits
   std::unique_ptr<results::RunStore> store_;
   ProgressSnapshot snapshot_;
   RunOutcome outcome_;
@@ -315,7 +315,7 @@ class Runner {
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
                   std::uint64_t ram_budget) {
   const std::uint64_t largest = largest_row(works);
-  const std::uint64_t beside = hand_over(ram_budget, row_count, largest).bytes;
+  const std::uint64_t beside = result_queue_budget(ram_budget, row_count, largest).bytes;
   WorkPlan plan = plan_rows(works, {.ram_budget = ram_budget > beside ? ram_budget - beside : 0,
                                     .workers = lanes.count(),
                                     .batch = lanes.batch,

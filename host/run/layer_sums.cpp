@@ -102,7 +102,7 @@ LayerSums layer_sums(ActivationRows& rows, std::int64_t slab) {
     sums.kernel_scale = std::ldexp(1.0, -std::ilogb(mean));
   }
   const auto [least, most] = std::minmax_element(sums.row_norms.begin(), sums.row_norms.end());
-  sums.is_finite = *least >= 0.0 && *most <= kMostActivation * kMostActivation;
+  sums.is_finite = *least >= 0.0 && *most <= kMaxActivation * kMaxActivation;
   return sums;
 }
 

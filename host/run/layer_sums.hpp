@@ -14,13 +14,13 @@ struct LayerSums {
   std::vector<double> means;      ///< per column
   std::vector<double> row_norms;  ///< squared, of rows less `means`
   double trace = 0.0;             ///< their sum
-  bool is_finite = true;          ///< no value is NaN, infinite or beyond kMostActivation; the rest
+  bool is_finite = true;          ///< no value is NaN, infinite or beyond kMaxActivation; the rest
                                   ///< is otherwise of no use
   double kernel_scale = 1.0;      ///< power of two that brings trace / rows to [1, 2)
 };
 
 /// Sizes of values beyond which differences and sums of them leave float32.
-inline constexpr double kMostActivation = 1e36;
+inline constexpr double kMaxActivation = 1e36;
 
 /// Reads `rows` twice, `slab` rows at a time. Sums in float64 of values as float32, in a fixed
 /// order.

@@ -185,7 +185,7 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
 
 namespace {
 
-std::uint64_t workspace_of(const Pieces& work) {
+std::uint64_t pieces_workspace(const Pieces& work) {
   std::uint64_t largest = 0;
   for (const PassMatrix& matrix : work.matrices) {
     largest = std::max(largest, matrix.decoded);
@@ -203,7 +203,7 @@ std::uint64_t search_workspace(const model::ModelIndex& index,
     Pieces work;
     add_pieces(0, index.matrices[static_cast<std::size_t>(one.matrix)], one.rows, query_count,
                work);
-    largest = std::max(largest, workspace_of(work));
+    largest = std::max(largest, pieces_workspace(work));
   }
   return largest;
 }
@@ -211,7 +211,7 @@ std::uint64_t search_workspace(const model::ModelIndex& index,
 std::uint64_t search_workspace(const model::MatrixRecord& whole, std::int64_t query_count) {
   Pieces work;
   add_pieces(0, whole, {0, 1, whole.rows}, query_count, work);
-  return workspace_of(work);
+  return pieces_workspace(work);
 }
 
 std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,

@@ -23,7 +23,7 @@ namespace {
 
 using decode::ElementType;
 
-constexpr std::uint64_t kMostTextBytes = 64U << 20U;
+constexpr std::uint64_t kMaxTextBytes = 64U << 20U;
 constexpr std::int64_t kWidest = 1 << 24;  ///< of a vector
 
 double norm_of(const std::vector<float>& values) {
@@ -133,10 +133,10 @@ std::vector<float> read_row(const VectorFile& file, std::int64_t row) {
 
 std::string read_text(const std::string& path) {
   const auto source = shard::open_file_source(path);
-  if (source->size() > kMostTextBytes) {
+  if (source->size() > kMaxTextBytes) {
     throw FormatError("E-QUERY", source->name(),
                       fmt::format("{} bytes, more than a file of queries may have ({})",
-                                  source->size(), kMostTextBytes));
+                                  source->size(), kMaxTextBytes));
   }
   std::string text(static_cast<std::size_t>(source->size()), '\0');
   source->read(0, std::as_writable_bytes(std::span(text)));
@@ -157,8 +157,8 @@ std::string several_text(const model::Vocabulary& vocabulary,
 
 std::string at_place(const QueryWish& wish) { return wish.where.empty() ? "" : wish.where + ": "; }
 
-std::int64_t number_of(const QueryWish& wish, const std::string& text,
-                       const model::Vocabulary* vocabulary, const std::string& model) {
+std::int64_t token_number(const QueryWish& wish, const std::string& text,
+                          const model::Vocabulary* vocabulary, const std::string& model) {
   if (vocabulary == nullptr) {
     throw MissingInputError(
         "E-VOCABULARY",
@@ -324,7 +324,7 @@ Query QueryMaker::make(const QueryWish& wish, std::size_t number) {
   } else {
     const auto* text = std::get_if<TokenText>(&wish.what);
     const std::int64_t token = text != nullptr
-                                   ? number_of(wish, text->text, vocabulary_, files_.path)
+                                   ? token_number(wish, text->text, vocabulary_, files_.path)
                                    : std::get<TokenNumber>(wish.what).number;
     if (embedding_ == nullptr) {
       embedding_ = std::make_unique<EmbeddingRows>(files_, index_, matrix_);

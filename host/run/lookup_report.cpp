@@ -1,10 +1,10 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/run/lookup_run.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,7 @@ namespace vindex::run {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json json_value(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 const model::MatrixRecord& record_of(const LookupResult& result, const FoundFeature& feature) {
   return result.matrices[static_cast<std::size_t>(feature.matrix)];
@@ -34,7 +32,7 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
   for (const TokenScore& token : feature.tokens) {
     tokens.push_back({{"token", token.token},
                       {"text", text_json(result, token.token)},
-                      {"score", number(token.score)}});
+                      {"score", json_value(token.score)}});
   }
   const std::string_view circuit = circuit_type(feature.gate_down_cosine);
   return {{"layer", record.layer},
@@ -43,10 +41,10 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
           {"feature", feature.feature},
           {"tensor", printable(record.tensor)},
           {"slice", record.slice},
-          {"cosine", number(feature.cosine)},
-          {"score", number(feature.score)},
-          {"norm", number(feature.norm)},
-          {"gate_down_cosine", number(feature.gate_down_cosine)},
+          {"cosine", json_value(feature.cosine)},
+          {"score", json_value(feature.score)},
+          {"norm", json_value(feature.norm)},
+          {"gate_down_cosine", json_value(feature.gate_down_cosine)},
           {"circuit", circuit.empty() ? Json(nullptr) : Json(circuit)},
           {"tokens", std::move(tokens)}};
 }
@@ -163,14 +161,14 @@ Json query_json(const LookupResult& result, const QueryResult& query) {
       features.push_back(feature_json(result, feature));
     }
     lists.push_back({{"by", list.by},
-                     {"best", number(list.best)},
-                     {"p", number(list.p)},
+                     {"best", json_value(list.best)},
+                     {"p", json_value(list.p)},
                      {"features", std::move(features)}});
   }
   return {{"name", query.query.name},
           {"token", query.query.token ? Json(*query.query.token) : Json(nullptr)},
           {"text", query.query.token ? text_json(result, *query.query.token) : Json(nullptr)},
-          {"norm", number(query.query.norm)},
+          {"norm", json_value(query.query.norm)},
           {"lists", std::move(lists)}};
 }
 
@@ -188,7 +186,7 @@ Json head_json(const LookupResult& result) {
           {"model", printable(result.model)},
           {"backend", "cpu"},
           {"by", order_name(result.order)},
-          {"embedding_scale", number(result.scale.factor)},
+          {"embedding_scale", json_value(result.scale.factor)},
           {"embedding_scale_source", printable(result.scale.source)},
           {"vocabulary", vocabulary},
           {"width", result.width},
@@ -196,9 +194,9 @@ Json head_json(const LookupResult& result) {
           {"features", result.features},
           {"zero_features", result.zero},
           {"not_finite_features", result.not_finite},
-          {"expected_max", number(result.expected_max)},
-          {"null_median", number(result.null_median)},
-          {"null_q95", number(result.null_q95)},
+          {"expected_max", json_value(result.expected_max)},
+          {"null_median", json_value(result.null_median)},
+          {"null_q95", json_value(result.null_q95)},
           {"tokens_reason", printable(result.no_tokens)},
           {"skipped", std::move(skipped)}};
 }
@@ -231,9 +229,7 @@ std::string notes_text(const LookupResult& result, std::size_t width) {
   return text;
 }
 
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string dumped(const Json& json) { return json.dump(); }
 
 }  // namespace
 

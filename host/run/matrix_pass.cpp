@@ -28,7 +28,7 @@ std::vector<RowWork> works_of(const std::vector<PassMatrix>& matrices) {
     work.read_bytes = stored_bytes(matrix.record);
     work.cost = static_cast<double>(work.read_bytes);
     work.slot = staged_bytes(matrix.record).slot;
-    work.workspace = work.least_workspace = matrix.decoded;
+    work.workspace = work.min_workspace = matrix.decoded;
     work.streamed = matrix.decoded + matrix.encoded + work.read_bytes - matrix.record.codes.bytes;
     works.push_back(std::move(work));
   }

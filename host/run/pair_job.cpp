@@ -25,7 +25,7 @@ using results::PairCell;
 using results::PairMetricCell;
 
 /// Pairs handed to a device together: each holds both its matrices in host memory meanwhile.
-constexpr std::int64_t kMostBatch = 32;
+constexpr std::int64_t kMaxBatch = 32;
 
 /// The row of a pair whose side `side` ("A", "B", or "" where it is neither's fault) failed.
 results::ResultRow failed_pair(const std::exception_ptr& error, const char* side) {
@@ -48,7 +48,7 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
 }
 
 /// Of a side in parts: what they are decoded into.
-measure::StoredShape shape_of(const model::MatrixRecord& matrix, bool in_parts) {
+measure::StoredShape pair_shape(const model::MatrixRecord& matrix, bool in_parts) {
   if (in_parts) {
     return {&decode::float32_encoding(), matrix.rows, matrix.cols, false};
   }
@@ -56,10 +56,10 @@ measure::StoredShape shape_of(const model::MatrixRecord& matrix, bool in_parts) 
 }
 
 measure::StoredShape shape_a(const JobPair& pair) {
-  return shape_of(pair.a, !pair.matrices.parts_a.empty());
+  return pair_shape(pair.a, !pair.matrices.parts_a.empty());
 }
 measure::StoredShape shape_b(const JobPair& pair) {
-  return shape_of(pair.b, !pair.matrices.parts_b.empty());
+  return pair_shape(pair.b, !pair.matrices.parts_b.empty());
 }
 
 bool is_plain(const JobPair& pair) {
@@ -68,7 +68,7 @@ bool is_plain(const JobPair& pair) {
 
 /// True where a back end may take both at once: of one shape, orientation and encoding on each
 /// side.
-bool same_kind(const JobPair& a, const JobPair& b) {
+bool pairs_of_one_kind(const JobPair& a, const JobPair& b) {
   const auto alike = [](const model::MatrixRecord& x, const model::MatrixRecord& y) {
     return measure::is_same_kind({x.rows, x.cols, x.transposed, &x.encoding},
                                  {y.rows, y.cols, y.transposed, &y.encoding});
@@ -157,7 +157,7 @@ RowWork PairJob::work_of(std::int64_t row) const {
   const std::uint64_t own = own_memory(pair);
   if (!request.needs_back_end()) {
     work.output_bytes = kRowBytes;
-    work.workspace = work.least_workspace = work.streamed_workspace = comparing.decoded + own;
+    work.workspace = work.min_workspace = work.streamed_workspace = comparing.decoded + own;
     // Slabs below an arranged input are encoded in at most twice the bytes of float32.
     work.streamed = comparing.decoded + comparing.encoded + companions + 3 * own;
     return work;
@@ -189,7 +189,7 @@ RowWork PairJob::work_of(std::int64_t row) const {
     return std::max(most, comparing.decoded * (batch > 1 ? thread_count(1) : 1));
   };
   work.workspace = need(InputBytes::kHeld, InputBytes::kStreamed) + batch * own;
-  work.least_workspace = need(InputBytes::kHeld, InputBytes::kStreamedLeast) + own;
+  work.min_workspace = need(InputBytes::kHeld, InputBytes::kStreamedLeast) + own;
   work.streamed_workspace = need(InputBytes::kStreamedLeast, InputBytes::kStreamedLeast) + own;
   work.streamed = 2 * work.streamed_workspace + comparing.encoded + companions + 3 * own;
   return work;
@@ -207,7 +207,7 @@ std::vector<RowWork> PairJob::works(const std::vector<std::int64_t>& rows) const
     if (is_plain(pair(row))) {
       const bool joins = works.size() > 1 && works[works.size() - 2].kind != 0 &&
                          works[works.size() - 2].slot == work.slot &&
-                         same_kind(pair(works[works.size() - 2].row), pair(row));
+                         pairs_of_one_kind(pair(works[works.size() - 2].row), pair(row));
       work.kind = joins ? works[works.size() - 2].kind : works.size();
     }
   }
@@ -223,7 +223,7 @@ Lanes PairJob::lanes() const {
     for (const auto& backend : computing_.backends) {
       lanes.calls.push_back(backend->limits().concurrent_calls);
     }
-    lanes.batch = std::min(kMostBatch, computing_.backends.front()->limits().batch);
+    lanes.batch = std::min(kMaxBatch, computing_.backends.front()->limits().batch);
   }
   return lanes;
 }

@@ -12,7 +12,7 @@ namespace vindex::run {
 
 namespace {
 
-constexpr std::int64_t kSlabValues = 1 << 20;  ///< 4 MiB of float32
+constexpr std::int64_t kFactorSlab = 1 << 20;  ///< 4 MiB of float32
 
 /// A window in stored rows and columns, and whether it enters turned from there.
 struct StoredWindow {
@@ -58,7 +58,7 @@ std::uint64_t slab_bytes(const model::ProductFactor& factor) {
       static_cast<std::uint64_t>(decode::column_granularity(factor.matrix->encoding));
   const auto columns = static_cast<std::uint64_t>(window.cols) + 2 * granularity;
   const std::uint64_t values =
-      std::max({static_cast<std::uint64_t>(kSlabValues), columns,
+      std::max({static_cast<std::uint64_t>(kFactorSlab), columns,
                 static_cast<std::uint64_t>(factor.matrix->stored_rows()) * 2 * granularity});
   return 4 * sizeof(float) * values;
 }
@@ -74,7 +74,7 @@ cpu::Factor FactorReader::read_steps(const model::ProductFactor& factor) {
     shared_.reset();
     const auto input = make_streamed_input(watch_, matrix);
     shared_values_.resize(static_cast<std::size_t>(matrix.rows * matrix.cols));
-    const std::int64_t step = std::max<std::int64_t>(1, kSlabValues / matrix.cols);
+    const std::int64_t step = std::max<std::int64_t>(1, kFactorSlab / matrix.cols);
     for (std::int64_t row = 0; row < matrix.rows; row += step) {
       const std::int64_t count = std::min(step, matrix.rows - row);
       decode::decode_matrix(input->row_slab(row, count), shared_values_.data() + row * matrix.cols,
@@ -106,7 +106,7 @@ cpu::Factor FactorReader::read(const model::ProductFactor& factor) {
   const auto input = make_streamed_input(watch_, matrix);
   std::vector<float> values;
   if (window.cols == matrix.stored_cols()) {
-    const std::int64_t step = std::max<std::int64_t>(1, kSlabValues / window.cols);
+    const std::int64_t step = std::max<std::int64_t>(1, kFactorSlab / window.cols);
     for (std::int64_t row = 0; row < window.rows; row += step) {
       const std::int64_t count = std::min(step, window.rows - row);
       values.resize(static_cast<std::size_t>(count * window.cols));
@@ -122,7 +122,7 @@ cpu::Factor FactorReader::read(const model::ProductFactor& factor) {
   const std::int64_t begin = window.first_col / unit * unit;
   const std::int64_t end =
       std::min(matrix.stored_cols(), ceil_divide(window.first_col + window.cols, unit) * unit);
-  const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / window.rows / unit * unit);
+  const std::int64_t step = std::max<std::int64_t>(unit, kFactorSlab / window.rows / unit * unit);
   for (std::int64_t first = begin; first < end; first += step) {
     const std::int64_t count = std::min(step, end - first);
     values.resize(static_cast<std::size_t>(window.rows * count));

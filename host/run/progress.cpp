@@ -1,8 +1,8 @@
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/run/progress.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
 /// A name of fewer columns tells nothing.
-constexpr std::size_t kLeastName = 12;
+constexpr std::size_t kMinName = 12;
 /// Erases from the cursor to the end of the screen: also the rows into which a terminal has broken
 /// a line that was printed before it became narrower.
 constexpr const char* kErase = "\x1b[J";
@@ -92,7 +92,7 @@ std::string progress_line(const ProgressSnapshot& s, std::size_t columns) {
     line += taken[i] ? fields[i].text : "";
   }
   const std::size_t room = columns > used + 2 ? columns - used - 2 : 0;
-  if (!s.current.empty() && (room >= kLeastName || display_width(s.current) <= room)) {
+  if (!s.current.empty() && (room >= kMinName || display_width(s.current) <= room)) {
     line += "  " + shortened(s.current, room, Keep::kEnd);
   }
   // Beyond the count nothing was taken that does not fit.
@@ -100,16 +100,15 @@ std::string progress_line(const ProgressSnapshot& s, std::size_t columns) {
 }
 
 std::string progress_json(const ProgressSnapshot& s) {
-  nlohmann::ordered_json event = {{"event", "progress"},
-                                  {"done", s.done.matrices},
-                                  {"failed", s.failed},
-                                  {"total", s.total.matrices},
-                                  {"bytes_done", s.done.bytes},
-                                  {"bytes_total", s.total.bytes},
-                                  {"elapsed_seconds", s.elapsed_seconds}};
+  Json event = {{"event", "progress"},
+                {"done", s.done.matrices},
+                {"failed", s.failed},
+                {"total", s.total.matrices},
+                {"bytes_done", s.done.bytes},
+                {"bytes_total", s.total.bytes},
+                {"elapsed_seconds", s.elapsed_seconds}};
   const double left = remaining_seconds(s);
-  event["eta_seconds"] =
-      left < 0.0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(left);
+  event["eta_seconds"] = left < 0.0 ? Json(nullptr) : Json(left);
   event["tensor"] = s.current;
   event["done_before"] = s.before.matrices;
   event["rate_per_second"] = matrices_per_second(s);

@@ -24,7 +24,7 @@ constexpr std::uint64_t kAssumed = std::uint64_t{4} << 30U;
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62U;
 
 /// All of `text` as a decimal number.
-std::optional<std::uint64_t> number(std::string_view text) {
+std::optional<std::uint64_t> parsed_number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size() && !text.empty();
@@ -35,15 +35,15 @@ std::optional<std::uint64_t> number(std::string_view text) {
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
-  return std::getline(file, line) ? number(line) : std::nullopt;
+  return std::getline(file, line) ? parsed_number(line) : std::nullopt;
 }
 
 /// The number behind `name` in a file of lines "name number ...".
-std::optional<std::uint64_t> number_of(const fs::path& path, std::string_view name) {
+std::optional<std::uint64_t> number_in_file(const fs::path& path, std::string_view name) {
   std::ifstream file(path);
   for (std::string word, value; file >> word >> value; std::getline(file, word)) {
     if (word == name) {
-      return number(value);
+      return parsed_number(value);
     }
   }
   return std::nullopt;
@@ -74,7 +74,7 @@ void add_group(const fs::path& folder, const Controller& controller,
                std::vector<MemoryLimit>& limits) {
   const fs::path statistics = folder / "memory.stat";
   const std::uint64_t usage = number_in(folder / controller.usage).value_or(0);
-  const std::uint64_t reclaimable = number_of(statistics, controller.reclaimable).value_or(0);
+  const std::uint64_t reclaimable = number_in_file(statistics, controller.reclaimable).value_or(0);
   const std::uint64_t used = usage - std::min(usage, reclaimable);
   const auto add = [&](const char* name, const fs::path& file, std::optional<std::uint64_t> most) {
     if (most && *most < kNoLimit) {
@@ -85,7 +85,7 @@ void add_group(const fs::path& folder, const Controller& controller,
     add(name, folder / name, number_in(folder / name));
   }
   if (controller.ancestors != nullptr) {
-    add(controller.ancestors, statistics, number_of(statistics, controller.ancestors));
+    add(controller.ancestors, statistics, number_in_file(statistics, controller.ancestors));
   }
 }
 
@@ -111,7 +111,7 @@ std::optional<std::uint64_t> slurm_mebibytes(const std::string& name, const std:
   if (text.empty()) {
     return std::nullopt;
   }
-  const auto value = number(text);
+  const auto value = parsed_number(text);
   if (!value) {
     warnings.push_back(
         fmt::format("{} is `{}`, no whole number: passed over", name, printable(text)));
@@ -124,7 +124,7 @@ std::optional<std::uint64_t> slurm_mebibytes(const std::string& name, const std:
 std::vector<MemoryLimit> system_memory_limits(const fs::path& root) {
   std::vector<MemoryLimit> limits;
   const fs::path meminfo = root / "proc/meminfo";
-  if (const auto kib = number_of(meminfo, "MemAvailable:")) {
+  if (const auto kib = number_in_file(meminfo, "MemAvailable:")) {
     if (const auto bytes = checked_multiply(*kib, std::uint64_t{1024})) {
       limits.push_back({"MemAvailable", meminfo.string(), *bytes});
     }

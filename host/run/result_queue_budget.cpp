@@ -1,5 +1,5 @@
 #include <vindex/results/run_store.hpp>
-#include <vindex/run/hand_over.hpp>
+#include <vindex/run/result_queue_budget.hpp>
 
 #include <algorithm>
 
@@ -19,10 +19,11 @@ constexpr std::uint64_t kRowsInHand = 2;
 
 }  // namespace
 
-HandOver hand_over(std::uint64_t ram_budget, std::int64_t row_count, std::uint64_t largest_row) {
-  HandOver memory;
+ResultQueueBudget result_queue_budget(std::uint64_t ram_budget, std::int64_t row_count,
+                                      std::uint64_t largest_row) {
+  ResultQueueBudget memory;
   memory.queue_bytes = std::min(kQueueBytes, ram_budget / kQueueShare);
-  memory.pending_bytes = std::min(results::kMostPendingBytes, ram_budget / kPendingShare);
+  memory.pending_bytes = std::min(results::kMaxPendingBytes, ram_budget / kPendingShare);
   memory.bytes = 2 * std::max(memory.queue_bytes, largest_row) +
                  kPartCopies * std::max(memory.pending_bytes, largest_row) +
                  kRowsInHand * largest_row +
@@ -34,7 +35,7 @@ std::uint64_t budget_for(std::uint64_t units, std::int64_t row_count, std::uint6
   // A byte more of budget makes less than a sixth of a byte of hand-over: this ends soon.
   std::uint64_t budget = units;
   while (true) {
-    const std::uint64_t wanted = units + hand_over(budget, row_count, largest_row).bytes;
+    const std::uint64_t wanted = units + result_queue_budget(budget, row_count, largest_row).bytes;
     if (wanted <= budget) {
       return budget;
     }

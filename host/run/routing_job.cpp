@@ -2,6 +2,7 @@
 
 #include "token_slabs.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/results/routing_cells.hpp>
 #include <vindex/run/unit_stream.hpp>
@@ -21,8 +22,6 @@ using results::ArrayCell;
 using results::padded_array;
 using results::routing_array;
 using results::routing_cell;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Of every token that a null draws: a dozen numbers.
 constexpr std::uint64_t kDrawnTokenBytes =
@@ -150,7 +149,7 @@ std::vector<RowWork> RoutingJob::works(const std::vector<std::int64_t>& rows) co
     work.result_bytes =
         4 * square * sizeof(float) + 2 * static_cast<std::uint64_t>(scale_) * sizeof(double);
     work.output_bytes = work.result_bytes / 2;
-    work.workspace = work.least_workspace = slabs + tallies + work.result_bytes;
+    work.workspace = work.min_workspace = slabs + tallies + work.result_bytes;
     work.streamed = work.streamed_workspace = streamed + tallies + work.result_bytes;
     works.push_back(std::move(work));
   }
@@ -214,10 +213,10 @@ results::ResultRow RoutingJob::route(UnitStream& unit, std::int64_t row) {
   set(routing_cell("margin"), s.margin);
   beside(routing_cell("margin_null"), noise.margin);
   set(routing_cell("margin_noise"), noise.margin.mean);
-  const double most_together = largest_of(s.coactivation_lift);
-  set(routing_cell("coactivation_lift_max"), most_together);
+  const double max_together = largest_of(s.coactivation_lift);
+  set(routing_cell("coactivation_lift_max"), max_together);
   beside(routing_cell("coactivation_lift_max_null"), null.coactivation_max.null);
-  set(routing_cell("coactivation_lift_max_p"), null.coactivation_max.chance(most_together));
+  set(routing_cell("coactivation_lift_max_p"), null.coactivation_max.chance(max_together));
   set(routing_cell("coactivation_lift_null"), null.coactivation);
   set(routing_cell("coactivation_lift_null_sd"), null.coactivation_deviation);
   set(routing_cell("coactivation_lift_null_same_group"), null.same_group);
@@ -241,9 +240,9 @@ results::ResultRow RoutingJob::route(UnitStream& unit, std::int64_t row) {
   }
   const model::MatrixRecord& earlier = record(row - 1);
   const std::vector<float> transitions = tallies.transitions->lift();
-  const double most_next = largest_of(transitions);
+  const double max_next = largest_of(transitions);
   set(routing_cell("previous_layer"), earlier.layer);
-  set(routing_cell("transition_lift_max"), most_next);
+  set(routing_cell("transition_lift_max"), max_next);
   if (const std::int64_t tokens = tallies.transitions->tokens(); tokens > 0) {
     const measure::NoiseRouter& noise_before =
         nulls_.noise(before->rule, earlier.cols, tallies.spread_before.mean(),
@@ -251,7 +250,7 @@ results::ResultRow RoutingJob::route(UnitStream& unit, std::int64_t row) {
     const measure::MaximumNull& largest =
         nulls_.transition(noise_before.choice, noise.choice, tokens);
     beside(routing_cell("transition_lift_max_null"), largest.null);
-    set(routing_cell("transition_lift_max_p"), largest.chance(most_next));
+    set(routing_cell("transition_lift_max_p"), largest.chance(max_next));
     set(routing_cell("transition_lift_null"), 1.0);
     set(routing_cell("transition_lift_null_sd"),
         measure::transition_deviation(tokens, noise_before.choice.share(), noise.choice.share()));

@@ -124,10 +124,11 @@ std::vector<std::string> later_columns() {
   return names;
 }
 
-results::RunDescription describe(const RoutingSettings& settings, const model::Dump& dump,
-                                 const RuleSource& source, const std::vector<RoutedLayer>& layers,
-                                 std::int64_t experts, std::int32_t threads,
-                                 const shard::BulkReader& reader) {
+results::RunDescription describe_routing(const RoutingSettings& settings, const model::Dump& dump,
+                                         const RuleSource& source,
+                                         const std::vector<RoutedLayer>& layers,
+                                         std::int64_t experts, std::int32_t threads,
+                                         const shard::BulkReader& reader) {
   results::RunDescription run = begin_description(
       results::FileSchema::kRouting, settings.dump,
       fmt::format("routing of {}", printable(settings.dump)), settings.run.command);
@@ -189,7 +190,7 @@ RunOutcome measure_routing(const RoutingSettings& settings, const RunHooks& hook
       std::min<std::int32_t>(settings.run.threads > 0 ? settings.run.threads : usable_cores(),
                              static_cast<std::int32_t>(layers.size()));
   run.reader = open_reader(settings.run.reading, {&dump.files});
-  run.description = describe(settings, dump, source, layers, experts, threads, *run.reader);
+  run.description = describe_routing(settings, dump, source, layers, experts, threads, *run.reader);
   add_warnings(dump.files, dump.index, "", run.messages);
   run.messages.push_back(rule_text(source));
   run.messages.push_back(

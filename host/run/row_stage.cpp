@@ -12,8 +12,8 @@ namespace vindex::run {
 
 namespace {
 
-constexpr std::size_t kMostReports = 4096;
-constexpr std::int32_t kMostThreads = 16;
+constexpr std::size_t kMaxReports = 4096;
+constexpr std::int32_t kMaxStageThreads = 16;
 
 std::string code_text(ExitCode code) { return std::to_string(static_cast<int>(code)); }
 
@@ -31,9 +31,9 @@ std::uint64_t draw_bytes(const std::optional<measure::SignFlipNull>& null) {
 
 RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions& options,
                    RowSink& rows, std::uint64_t queue_bytes)
-    : index_(index), options_(options), rows_(rows), raw_(kMostReports, queue_bytes) {
+    : index_(index), options_(options), rows_(rows), raw_(kMaxReports, queue_bytes) {
   const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-  const std::int32_t count = std::clamp(cores / 4, 1, kMostThreads);
+  const std::int32_t count = std::clamp(cores / 4, 1, kMaxStageThreads);
   for (std::int32_t i = 0; i < count && start_thread(threads_, [this] { work(); }); ++i) {
   }
   if (threads_.empty()) {

@@ -16,8 +16,8 @@ namespace vindex::run {
 
 namespace {
 
-std::uint64_t workspace_of(const void* context, const model::MatrixRecord& matrix,
-                           measure::InputBytes input) {
+std::uint64_t matrix_workspace(const void* context, const model::MatrixRecord& matrix,
+                               measure::InputBytes input) {
   const auto* asked =
       static_cast<const std::pair<const measure::Backend*, const measure::MeasureOptions*>*>(
           context);
@@ -51,7 +51,7 @@ std::vector<RowWork> spectrum_works(const SelectedModel& model,
       backends.front().get(), &options);
   const SpectrumPlanning planning{.index = &model.index,
                                   .options = &options,
-                                  .workspace = &workspace_of,
+                                  .workspace = &matrix_workspace,
                                   .context = &context,
                                   .store_spectra = wanted.store_spectra,
                                   .sampled = wanted.sampled};

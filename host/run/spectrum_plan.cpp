@@ -13,7 +13,8 @@ namespace vindex::run {
 
 namespace {
 
-bool same_kind(const model::ModelIndex& index, const RowWork& work_a, const RowWork& work_b) {
+bool spectra_of_one_kind(const model::ModelIndex& index, const RowWork& work_a,
+                         const RowWork& work_b) {
   const model::MatrixRecord& a =
       index.matrices[static_cast<std::size_t>(work_a.matrices.front().matrix)];
   const model::MatrixRecord& b =
@@ -71,7 +72,7 @@ RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row, std::i
   const bool is_derived = input.working > 0;
   work.streamed_workspace = need(InputBytes::kStreamedLeast);
   work.workspace = need(is_derived ? InputBytes::kStreamed : InputBytes::kHeld);
-  work.least_workspace = is_derived ? work.streamed_workspace : work.workspace;
+  work.min_workspace = is_derived ? work.streamed_workspace : work.workspace;
   work.input_working = input.working;
   work.input_lasting = input.lasting;
   if (planning.sampled && record.table == model::ResultTable::kMatrix) {
@@ -88,7 +89,7 @@ RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row, std::i
 
 void set_kinds(const model::ModelIndex& index, std::vector<RowWork>& works) {
   for (std::size_t i = 0; i < works.size(); ++i) {
-    const bool is_alike = i > 0 && same_kind(index, works[i - 1], works[i]);
+    const bool is_alike = i > 0 && spectra_of_one_kind(index, works[i - 1], works[i]);
     works[i].kind = i == 0 ? 1 : works[i - 1].kind + (is_alike ? 0 : 1);
   }
 }

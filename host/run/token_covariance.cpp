@@ -11,7 +11,8 @@ namespace vindex::run {
 
 namespace {
 
-measure::InnerProductShape shape_of(std::int64_t tokens, std::int64_t width, std::int32_t threads) {
+measure::InnerProductShape covariance_shape(std::int64_t tokens, std::int64_t width,
+                                            std::int32_t threads) {
   const bool by_tokens = TokenCovariance::is_by_tokens(tokens, width);
   return {.left = by_tokens ? tokens : width, .right = 0, .cols = width, .threads = threads};
 }
@@ -25,12 +26,12 @@ TokenCovariance::TokenCovariance(measure::Backend& backend, std::int64_t tokens,
   if (is_by_tokens(tokens, width)) {
     centred_.reserve(static_cast<std::size_t>(tokens) * means.size());
   } else {
-    products_ = backend_.inner_products(shape_of(tokens, width, threads));
+    products_ = backend_.inner_products(covariance_shape(tokens, width, threads));
   }
 }
 
 std::int64_t TokenCovariance::side() const {
-  return shape_of(tokens_, static_cast<std::int64_t>(means_.size()), threads_).left;
+  return covariance_shape(tokens_, static_cast<std::int64_t>(means_.size()), threads_).left;
 }
 
 void TokenCovariance::add(const decode::EncodedMatrix& slab, std::span<const float> values) {
@@ -53,7 +54,7 @@ double TokenCovariance::effective_rank() {
     for (std::int64_t t = 0; t < tokens_; ++t) {
       tokens.push_back(decode::float32_view(centred_.data() + t * width, 1, width));
     }
-    products_ = backend_.inner_products(shape_of(tokens_, width, threads_));
+    products_ = backend_.inner_products(covariance_shape(tokens_, width, threads_));
     products_->add({.matrices = tokens});
     centred_ = {};
   }
@@ -65,7 +66,7 @@ double TokenCovariance::effective_rank() {
 
 std::uint64_t TokenCovariance::memory_bytes(const measure::Backend& backend, std::int64_t tokens,
                                             std::int64_t width, std::int32_t threads) {
-  const measure::InnerProductShape shape = shape_of(tokens, width, threads);
+  const measure::InnerProductShape shape = covariance_shape(tokens, width, threads);
   const auto n = static_cast<std::uint64_t>(shape.left);
   const std::uint64_t products = backend.inner_product_memory(shape).host;
   const std::uint64_t gram = n * n * sizeof(double);

@@ -3,6 +3,7 @@
 #include "description_parts.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json.hpp>
 #include <vindex/decode/decode_strided.hpp>
 #include <vindex/measure/sample_angles.hpp>
 #include <vindex/run/matrix_loader.hpp>
@@ -17,7 +18,7 @@ namespace vindex::run {
 
 namespace {
 
-constexpr std::int64_t kSlabValues = 1 << 20;
+constexpr std::int64_t kSampleSlab = 1 << 20;
 
 std::vector<float> read_sample(SourceWatch& watch, const model::MatrixRecord& record) {
   const std::int64_t rows = record.stored_rows();
@@ -27,7 +28,7 @@ std::vector<float> read_sample(SourceWatch& watch, const model::MatrixRecord& re
   const auto input = make_streamed_input(watch, record);
   // A tensor of one side is one row: it is cut by columns, at blocks.
   const std::int64_t unit = decode::column_granularity(record.encoding);
-  const std::int64_t step = std::max<std::int64_t>(unit, kSlabValues / rows / unit * unit);
+  const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
   for (std::int64_t first = 0; first < cols; first += step) {
     decode::decode_strided(input->column_slab(first, std::min(step, cols - first)), cols, stride,
                            sample);
@@ -40,7 +41,7 @@ std::string missing_text(const measure::SampleAngles& angles) {
   if (angles.is_constant) {
     return "constant: theta_seed is 0, no theta_qq";
   }
-  if (angles.count < measure::kLeastSampled) {
+  if (angles.count < measure::kMinSampled) {
     return "fewer than 4 values";
   }
   return std::isnan(angles.theta_seed) ? "holds values that are not finite" : "";
@@ -80,8 +81,8 @@ void add_samples(const RunSettings& settings, const SelectedModel& model,
     }
   }
   watch.require_unchanged();
-  Json told = Json::parse(description.settings_json);
-  told["sample"] = {{"most", measure::kMostSampled},
+  Json told = Json::of(parse_json(description.settings_json, "the settings", {}));
+  told["sample"] = {{"most", measure::kMaxSampled},
                     {"bins", measure::kSeedBins},
                     {"entropy_weight", measure::kEntropyWeight},
                     {"kurtosis_weight", measure::kKurtosisWeight},

@@ -11,7 +11,7 @@ namespace {
 /// Of a worker's work, one unit should be no more than the fourth part, unless so few rows are left
 /// that a device would idle between them.
 constexpr double kUnitsPerWorker = 4.0;
-constexpr double kLeastBatch = 16.0;
+constexpr double kMinBatch = 16.0;
 
 std::uint64_t one_input(const RowWork& work) { return work.input_working + work.input_lasting; }
 
@@ -22,11 +22,11 @@ std::uint64_t beside_workspace(const RowWork& work) {
 }
 std::uint64_t whole_bytes(const RowWork& work) { return beside_workspace(work) + work.workspace; }
 std::uint64_t tight_bytes(const RowWork& work) {
-  return beside_workspace(work) + work.least_workspace;
+  return beside_workspace(work) + work.min_workspace;
 }
 std::uint64_t streamed_bytes(const RowWork& work) { return work.streamed + work.result_bytes; }
 
-std::uint64_t least_bytes(const RowWork& work) {
+std::uint64_t min_bytes(const RowWork& work) {
   return work.reads_itself ? work.workspace + work.result_bytes
                            : std::min(tight_bytes(work), streamed_bytes(work));
 }
@@ -71,7 +71,7 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
   WorkUnit unit;
   add_row(unit, work);
   if (work.reads_itself) {
-    unit.memory_bytes = least_bytes(work);
+    unit.memory_bytes = min_bytes(work);
     unit.streamed = true;
     return unit;
   }
@@ -95,12 +95,12 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
 /// Adds the row to `last`, whose rows are of its kind, where there is room.
 bool join(WorkUnit& last, const RowWork& work, const PlanLimits& limits, std::uint64_t share,
           double fair_cost) {
-  if (last.cost + work.cost > std::max(fair_cost, kLeastBatch * work.cost)) {
+  if (last.cost + work.cost > std::max(fair_cost, kMinBatch * work.cost)) {
     return false;
   }
   if (work.reads_itself) {
     add_row(last, work);
-    last.memory_bytes = std::max(last.memory_bytes, least_bytes(work));
+    last.memory_bytes = std::max(last.memory_bytes, min_bytes(work));
     return true;
   }
   if (static_cast<std::int64_t>(last.rows.size()) >= limits.batch || last.streamed ||
@@ -125,12 +125,12 @@ WorkPlan totals_of(const std::vector<RowWork>& rows, const PlanLimits& limits) {
     plan.read_bytes += work.read_bytes;
     plan.cost += work.cost;
     plan.output_bytes += work.output_bytes;
-    if (const std::uint64_t least = least_bytes(work); least > plan.least_ram_bytes) {
+    if (const std::uint64_t least = min_bytes(work); least > plan.least_ram_bytes) {
       plan.least_ram_bytes = least;
       plan.largest = work.name;
     }
     if (work.reads_itself) {
-      plan.ram_bytes = std::max(plan.ram_bytes, least_bytes(work));
+      plan.ram_bytes = std::max(plan.ram_bytes, min_bytes(work));
       continue;
     }
     // One row, or as much of a batch as its ring holds.

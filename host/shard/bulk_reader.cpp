@@ -27,7 +27,7 @@ namespace {
 
 /// Below this a direct read costs more than the copy it saves, and neighbours come along with the
 /// kernel's read-ahead.
-constexpr std::uint64_t kLeastDirect = 64U << 10U;
+constexpr std::uint64_t kMinDirect = 64U << 10U;
 
 }  // namespace
 
@@ -203,11 +203,11 @@ class BulkReader::State {
     if (!end || *end > source.size()) {
       throw_truncated(source.name(), request.range.offset, request.range.bytes, source.size());
     }
-    const bool cached = !request.buffered && request.range.bytes >= kLeastDirect &&
+    const bool cached = !request.buffered && request.range.bytes >= kMinDirect &&
                         path_ != ReadPath::kDirect &&
                         calls_->cached(descriptor, request.range.offset, request.range.bytes);
     const bool may_be_direct = request.roomy && !request.buffered && !cached &&
-                               path_ != ReadPath::kBuffered && request.range.bytes >= kLeastDirect;
+                               path_ != ReadPath::kBuffered && request.range.bytes >= kMinDirect;
     const int direct = may_be_direct ? files_.descriptor(source) : -1;
     if (direct < 0) {
       read_buffered(request, 0);

@@ -17,15 +17,15 @@
 namespace vindex::shard {
 
 namespace {
-constexpr std::uint64_t kMostTensors = 1'000'000;
-constexpr std::uint64_t kMostKeys = 1'000'000;
-constexpr std::uint64_t kLongestName = 65'536;
+constexpr std::uint64_t kMaxGgufTensors = 1'000'000;
+constexpr std::uint64_t kMaxKeys = 1'000'000;
+constexpr std::uint64_t kMaxGgufName = 65'536;
 constexpr std::uint64_t kLongestString = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kLongestArray = std::uint64_t{64} << 20U;
 /// Bounds the time that walking and hashing a hostile header takes; the largest header known (a
 /// vocabulary of 256 K tokens with merges) has 20 MB.
-constexpr std::uint64_t kLargestHeader = std::uint64_t{1} << 30U;
-constexpr std::uint64_t kMostIntegers = 4096;
+constexpr std::uint64_t kMaxGgufHeader = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kMaxIntegers = 4096;
 /// What the first pass keeps of a name and its extent, in lists that have room to grow.
 constexpr std::uint64_t kRoomPerName = 96;
 /// Beyond these sums values stay in the file: their byte range is known.
@@ -137,23 +137,23 @@ void HeaderPass::read_prefix() {
   tensor_count_ = reader_.length("the tensor count");
   const std::uint64_t key_count_position = reader_.position();
   key_count_ = reader_.length("the key count");
-  if (tensor_count_ > kMostTensors ||
+  if (tensor_count_ > kMaxGgufTensors ||
       tensor_count_ > reader_.left() / (length_bytes + kShortestTensor)) {
     reader_.fail(8, "E-GGUF-COUNT",
                  fmt::format("{} tensors: more than {}, or than the {} bytes left can hold",
-                             tensor_count_, kMostTensors, reader_.left()));
+                             tensor_count_, kMaxGgufTensors, reader_.left()));
   }
-  if (key_count_ > kMostKeys || key_count_ > reader_.left() / (length_bytes + kShortestKey)) {
+  if (key_count_ > kMaxKeys || key_count_ > reader_.left() / (length_bytes + kShortestKey)) {
     reader_.fail(key_count_position, "E-GGUF-COUNT",
                  fmt::format("{} keys: more than {}, or than the {} bytes left can hold",
-                             key_count_, kMostKeys, reader_.left()));
+                             key_count_, kMaxKeys, reader_.left()));
   }
 }
 
 void HeaderPass::check_size() const {
-  if (reader_.position() > kLargestHeader) {
+  if (reader_.position() > kMaxGgufHeader) {
     reader_.fail(reader_.position(), "E-GGUF-LIMIT",
-                 fmt::format("the header exceeds {} bytes", kLargestHeader));
+                 fmt::format("the header exceeds {} bytes", kMaxGgufHeader));
   }
 }
 
@@ -184,7 +184,7 @@ void HeaderPass::read_keys() {
   }
   for (std::uint64_t i = 0; i < key_count_; ++i) {
     const std::uint64_t position = reader_.position();
-    const std::uint64_t length = string_length(kLongestName, "a key's name");
+    const std::uint64_t length = string_length(kMaxGgufName, "a key's name");
     if (length == 0) {
       reader_.fail(position, "E-GGUF-KEY-EMPTY", fmt::format("key {} has an empty name", i));
     }
@@ -267,13 +267,13 @@ void HeaderPass::read_array(GgufKey& key) {
                     key.array_count, kLongestArray, reader_.left()));
   }
   if (strings) {
-    if (!reader_.skip_strings(key.array_count, kLongestString, kLargestHeader)) {
+    if (!reader_.skip_strings(key.array_count, kLongestString, kMaxGgufHeader)) {
       check_size();
       string_length(kLongestString, "an array's string");
       reader_.fail(reader_.position(), "E-GGUF-LIMIT",
-                   fmt::format("the header exceeds {} bytes", kLargestHeader));
+                   fmt::format("the header exceeds {} bytes", kMaxGgufHeader));
     }
-  } else if (keep_ && is_integer(key.element_type) && key.array_count <= kMostIntegers &&
+  } else if (keep_ && is_integer(key.element_type) && key.array_count <= kMaxIntegers &&
              kept_integers_ + key.array_count <= kKeptIntegers) {
     kept_integers_ += key.array_count;
     read_integers(key, each);
@@ -304,7 +304,7 @@ void HeaderPass::read_tensors() {
   for (std::uint64_t i = 0; i < tensor_count_; ++i) {
     const std::uint64_t position = reader_.position();
     GgufTensor tensor;
-    const std::uint64_t length = string_length(kLongestName, "a tensor's name");
+    const std::uint64_t length = string_length(kMaxGgufName, "a tensor's name");
     if (length == 0) {
       reader_.fail(position, "E-GGUF-TENSOR-EMPTY", fmt::format("tensor {} has an empty name", i));
     }

@@ -20,7 +20,7 @@
 namespace vindex::shard {
 
 namespace {
-constexpr std::string_view kSuffix = ".gguf";
+constexpr std::string_view kGgufSuffix = ".gguf";
 constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kDigits = 5;
 
@@ -85,8 +85,8 @@ void refuse_companion(const GgufHeader& header, const std::string& name, bool ad
   }
 }
 
-GgufFile read_header(Shard shard, const AskForRoom& ask_for_room = {},
-                     KeepTensors keep = KeepTensors::kAll) {
+GgufFile read_gguf_header_of(Shard shard, const AskForRoom& ask_for_room = {},
+                             KeepTensors keep = KeepTensors::kAll) {
   GgufFile file;
   file.shard = std::move(shard);
   const std::string name = printable(file.shard.path);
@@ -110,7 +110,7 @@ Shard open_member(ModelStore& store, const std::string& file) {
 }
 
 /// The last that is asked of a file's header: files of a set are compared before.
-void append(GgufFile file, ModelFiles& model) {
+void append_gguf(GgufFile file, ModelFiles& model) {
   file.shard.source->header_is_read();
   const auto shard = static_cast<std::int32_t>(model.shards.size());
   std::vector<GgufTensor>& tensors = file.header.tensors;
@@ -186,7 +186,7 @@ std::vector<GgufFile> read_set(ModelStore& store, const SplitName& name, GgufFil
         if (i != known_at) {
           const std::string file = name.file_name(i + 1);
           require_member(store, file);
-          files[i] = read_header(open_shard(store, file), ask);
+          files[i] = read_gguf_header_of(open_shard(store, file), ask);
         }
       },
       [&](std::size_t i) { check_member(files[i], files.front(), i); });
@@ -223,8 +223,8 @@ std::string SplitName::file_name(std::uint64_t of_number) const {
 }
 
 std::optional<SplitName> parse_split_name(const std::string& file_name) {
-  const std::size_t tail = 1 + kDigits + kOf.size() + kDigits + kSuffix.size();
-  if (file_name.size() <= tail || !file_name.ends_with(kSuffix)) {
+  const std::size_t tail = 1 + kDigits + kOf.size() + kDigits + kGgufSuffix.size();
+  if (file_name.size() <= tail || !file_name.ends_with(kGgufSuffix)) {
     return std::nullopt;
   }
   const std::string_view end = std::string_view(file_name).substr(file_name.size() - tail);
@@ -278,7 +278,8 @@ std::vector<GgufFile> whole_set(ModelStore& store, GgufFile file, std::int32_t t
                                   name->number, count, printable(*missing)));
   }
   if (file.header.tensors.size() < file.header.tensor_count) {
-    file = read_header(open_shard(store, file.shard.file_name));  // its set may have matrices
+    file =
+        read_gguf_header_of(open_shard(store, file.shard.file_name));  // its set may have matrices
   }
   return read_set(store, *name, std::move(file), threads);
 }
@@ -296,7 +297,7 @@ std::string file_of_folder(ModelStore& store, const std::vector<std::string>& fi
     bool companion = false;
     if (first_files.size() > 1) {
       try {
-        companion = !companion_kind(read_header(open_member(store, file)).header).empty();
+        companion = !companion_kind(read_gguf_header_of(open_member(store, file)).header).empty();
       } catch (const FormatError&) {
         companion = false;  // a damaged file may be the model: it is listed, not passed over
       }
@@ -313,8 +314,8 @@ std::string file_of_folder(ModelStore& store, const std::vector<std::string>& fi
 void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
                      ModelFiles& model) {
   model.format = ContainerFormat::kGguf;
-  GgufFile file = read_header(std::move(shard), {},
-                              options.for_matrices ? KeepTensors::kIfMatrices : KeepTensors::kAll);
+  GgufFile file = read_gguf_header_of(
+      std::move(shard), {}, options.for_matrices ? KeepTensors::kIfMatrices : KeepTensors::kAll);
   refuse_companion(file.header, printable(file.shard.path), options.adapter);
   std::vector<GgufFile> files = whole_set(store, std::move(file), options.threads, model.warnings);
   if (files.size() > 1) {
@@ -324,7 +325,7 @@ void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
     throw_nothing_to_measure(model.path);
   }
   for (GgufFile& each : files) {
-    append(std::move(each), model);
+    append_gguf(std::move(each), model);
   }
   if (files.size() > 1) {
     const std::vector<std::string_view> names = tensor_names(model);
@@ -355,7 +356,8 @@ std::vector<GgufFile> open_gguf_set(ModelStore& store, std::vector<Warning>& war
   if (detect_container(*shard.source) != FileKind::kGguf) {
     throw FormatError("E-GGUF-MAGIC", printable(shard.path), "is no GGUF file");
   }
-  std::vector<GgufFile> files = whole_set(store, read_header(std::move(shard)), 0, warnings);
+  std::vector<GgufFile> files =
+      whole_set(store, read_gguf_header_of(std::move(shard)), 0, warnings);
   if (files.size() > 1) {
     check_total(files);
   }

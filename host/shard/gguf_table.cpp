@@ -15,10 +15,10 @@
 namespace vindex::shard {
 
 namespace {
-constexpr std::uint32_t kHighestRank = 4;
+constexpr std::uint32_t kMaxGgufRank = 4;
 constexpr std::uint32_t kMxfp4Id = 39;
 /// Looking at paddings costs a read each; a sample suffices for a warning.
-constexpr std::size_t kMostPaddingsRead = 4096;
+constexpr std::size_t kMaxPaddingsRead = 4096;
 }  // namespace
 
 namespace {
@@ -79,9 +79,9 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
   };
   const std::uint64_t rank_position = reader_.position();
   const std::uint32_t rank = reader_.u32("a tensor's dimension count");
-  if (rank > kHighestRank) {
+  if (rank > kMaxGgufRank) {
     fail(rank_position, "E-GGUF-DIMENSIONS",
-         fmt::format("{} dimensions, at most {} exist", rank, kHighestRank));
+         fmt::format("{} dimensions, at most {} exist", rank, kMaxGgufRank));
   }
   tensor.dimensions.reserve(rank);
   for (std::uint32_t i = 0; i < rank; ++i) {
@@ -179,7 +179,7 @@ void TensorTable::check_layout(std::uint64_t data_offset, std::uint64_t alignmen
     }
     const std::uint64_t padded = *checked_round_up(end, alignment);
     gaps += extent.begin > padded ? 1 : 0;
-    if (extent.begin >= padded && padded > end && paddings.size() < kMostPaddingsRead) {
+    if (extent.begin >= padded && padded > end && paddings.size() < kMaxPaddingsRead) {
       paddings.push_back({data_offset + end, padded - end, 0});
     }
     end = std::max(end, extent.begin + extent.bytes);

@@ -9,7 +9,7 @@ namespace vindex::shard {
 
 namespace {
 /// What a header makes takes up to six times its bytes; a refusal may take 200 MB.
-constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{24} << 20U;
+constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{24} << 20U;
 
 /// Ends a file that nobody wants any more.
 struct NotWanted {};
@@ -65,7 +65,7 @@ std::size_t header_threads(const ModelStore& store, std::int32_t wanted) {
 void read_headers(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t, const AskForRoom&)>& read,
                   const std::function<void(std::size_t)>& take) {
-  HeaderWindow window(count, kMostHeaderBytes);
+  HeaderWindow window(count, kMaxHeaderBytes);
   std::exception_ptr error;
   try {
     for_each_index(count, threads, [&](std::size_t /*worker*/, std::size_t i) {

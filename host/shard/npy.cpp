@@ -24,7 +24,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 /// numpy itself refuses to evaluate headers of more than 10,000 bytes; nothing that we read has
 /// 1,000.
 constexpr std::uint64_t kLongestHeader = 65'536;
-constexpr std::size_t kHighestRank = 64;  // numpy 2
+constexpr std::size_t kMaxNpyRank = 64;  // numpy 2
 constexpr std::uint64_t kVersionBytes = 8;
 
 struct TypeName {
@@ -195,8 +195,8 @@ class HeaderScanner {
     std::vector<std::int64_t> sides;
     expect('(');
     while (!take(')')) {
-      if (sides.size() == kHighestRank) {
-        fail(position_, "E-NPY-SHAPE", fmt::format("more than {} dimensions", kHighestRank));
+      if (sides.size() == kMaxNpyRank) {
+        fail(position_, "E-NPY-SHAPE", fmt::format("more than {} dimensions", kMaxNpyRank));
       }
       sides.push_back(side());
       if (!take(',')) {
@@ -238,7 +238,7 @@ class HeaderScanner {
 };
 
 /// Bytes before the dict, and its length. Errors: E-NPY-VERSION, E-NPY-LENGTH.
-std::pair<std::uint64_t, std::uint64_t> read_length(ByteSource& source) {
+std::pair<std::uint64_t, std::uint64_t> read_npy_header_length(ByteSource& source) {
   std::array<unsigned char, kVersionBytes + 4> start{};
   const std::uint64_t at_hand = std::min<std::uint64_t>(start.size(), source.size());
   source.read(0, std::as_writable_bytes(std::span(start)).first(at_hand));
@@ -293,7 +293,7 @@ NpyHeader read_npy_header(ByteSource& source) {
     throw FormatError("E-NPY-MAGIC", fmt::format("{} at byte 0", source.name()),
                       "is no .npy file, as its name says");
   }
-  const auto [before, length] = read_length(source);
+  const auto [before, length] = read_npy_header_length(source);
   std::string head(before + length, '\0');
   source.read(0, std::as_writable_bytes(std::span(head)));
   NpyHeader header;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kLargestStep = 4U << 20U;
 constexpr std::uint64_t kGrowth = 4;
 /// A header is read more than once, to be understood and for its digest.
-constexpr std::size_t kMostKept = std::size_t{8} << 20U;
+constexpr std::size_t kMaxKept = std::size_t{8} << 20U;
 
 /// A source that reads ahead until its header has been read. It keeps one run of bytes; what is
 /// asked for within it costs nothing.
@@ -61,7 +61,7 @@ class HeaderSource final : public ForwardingSource {
     }
     std::vector<std::byte> run(static_cast<std::size_t>(std::min(step, size() - at)));
     inner().read(at, run);
-    if (at == begin_ + kept_.size() && kept_.size() + run.size() <= kMostKept) {
+    if (at == begin_ + kept_.size() && kept_.size() + run.size() <= kMaxKept) {
       kept_.insert(kept_.end(), run.begin(), run.end());
     } else {
       kept_ = std::move(run);

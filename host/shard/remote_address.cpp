@@ -18,7 +18,7 @@ namespace {
 struct Scheme {
   std::string_view name;
   std::string_view form;
-  std::size_t most_parts;  ///< 0: no bound
+  std::size_t max_parts;  ///< 0: no bound
 };
 
 constexpr std::array<Scheme, 3> kSchemes = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]", 2},
@@ -58,7 +58,7 @@ std::string fault_of(std::string_view rest, const Scheme& scheme) {
     return "a space or control character";
   }
   std::vector<std::string_view> parts = split(rest, '/');
-  if (scheme.most_parts > 0 && parts.size() == scheme.most_parts) {
+  if (scheme.max_parts > 0 && parts.size() == scheme.max_parts) {
     // A revision is one more part, of which there may be none.
     const std::vector<std::string_view> last = split(parts.back(), '@');
     if (last.size() > 2) {
@@ -66,7 +66,7 @@ std::string fault_of(std::string_view rest, const Scheme& scheme) {
     }
     parts.pop_back();
     parts.insert(parts.end(), last.begin(), last.end());
-  } else if (scheme.most_parts > 0 && parts.size() > scheme.most_parts) {
+  } else if (scheme.max_parts > 0 && parts.size() > scheme.max_parts) {
     return "more parts than an address has";
   }
   if (parts.size() < 2 ||

@@ -17,12 +17,12 @@ namespace vindex::shard {
 
 namespace {
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kLargestHeader = 100'000'000;
-constexpr std::size_t kMostTensors = 1'000'000;
-constexpr std::size_t kMostMetadata = 1'000'000;
-constexpr std::size_t kLongestName = 65'536;
+constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
+constexpr std::size_t kMaxSafetensors = 1'000'000;
+constexpr std::size_t kMaxMetadata = 1'000'000;
+constexpr std::size_t kMaxSafetensorsName = 65'536;
 /// The format sets no limit; torch, which writes these files, has this one.
-constexpr std::size_t kHighestRank = 64;
+constexpr std::size_t kMaxSafetensorsRank = 64;
 /// `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]}` is the shortest entry.
 constexpr std::uint64_t kShortestEntry = 48;
 
@@ -45,7 +45,7 @@ class HeaderParser {
         scanner_(text, source.name(), limits(), kLengthBytes) {}
 
   std::vector<Entry> parse() {
-    entries_.reserve(std::min<std::size_t>(kMostTensors, text_.size() / kShortestEntry + 1));
+    entries_.reserve(std::min<std::size_t>(kMaxSafetensors, text_.size() / kShortestEntry + 1));
     scanner_.enter_object();
     while (const auto name = scanner_.next_key()) {
       if (*name == "__metadata__") {
@@ -63,7 +63,7 @@ class HeaderParser {
   static JsonLimits limits() {
     JsonLimits limits;
     limits.depth = 4;
-    limits.bytes = kLargestHeader;
+    limits.bytes = kMaxSafetensorsHeader;
     limits.values = std::numeric_limits<std::size_t>::max();  // nothing is kept of a value
     limits.unsigned_integers_only = true;
     return limits;
@@ -84,8 +84,8 @@ class HeaderParser {
     std::size_t count = 0;
     scanner_.enter_object();
     while (scanner_.next_key()) {
-      if (++count > kMostMetadata) {
-        scanner_.fail("E-ST-LIMIT", fmt::format("more than {} metadata keys", kMostMetadata));
+      if (++count > kMaxMetadata) {
+        scanner_.fail("E-ST-LIMIT", fmt::format("more than {} metadata keys", kMaxMetadata));
       }
       if (scanner_.peek() != JsonKind::kString) {
         scanner_.fail("E-ST-METADATA", "__metadata__ may hold strings only");
@@ -95,15 +95,15 @@ class HeaderParser {
   }
 
   void read_entry(std::string_view name) {
-    if (entries_.size() == kMostTensors) {
-      scanner_.fail("E-ST-LIMIT", fmt::format("more than {} tensors", kMostTensors));
+    if (entries_.size() == kMaxSafetensors) {
+      scanner_.fail("E-ST-LIMIT", fmt::format("more than {} tensors", kMaxSafetensors));
     }
     if (name.empty()) {
       scanner_.fail("E-ST-NAME", "a tensor with an empty name");
     }
-    if (name.size() > kLongestName) {
+    if (name.size() > kMaxSafetensorsName) {
       scanner_.fail("E-ST-LIMIT", fmt::format("a tensor name of {} bytes, more than {}",
-                                              name.size(), kLongestName));
+                                              name.size(), kMaxSafetensorsName));
     }
     Entry entry;
     entry.name_position = static_cast<std::uint32_t>(name.data() - text_.data());
@@ -151,8 +151,8 @@ class HeaderParser {
     std::size_t rank = 0;
     while (scanner_.next_element()) {
       const std::uint64_t dimension = scanner_.unsigned_integer();
-      if (++rank > kHighestRank) {
-        fail(entry, "E-ST-SHAPE", fmt::format("more than {} dimensions", kHighestRank));
+      if (++rank > kMaxSafetensorsRank) {
+        fail(entry, "E-ST-SHAPE", fmt::format("more than {} dimensions", kMaxSafetensorsRank));
       }
       // A zero among the dimensions must not hide that the others overflow.
       const auto next = checked_multiply(product, std::max<std::uint64_t>(dimension, 1));
@@ -230,7 +230,7 @@ class HeaderParser {
   std::vector<Entry> entries_;
 };
 
-std::uint64_t read_length(ByteSource& source) {
+std::uint64_t read_safetensors_header_length(ByteSource& source) {
   const std::string where = fmt::format("{} at byte 0", source.name());
   if (source.size() < kLengthBytes) {
     throw FormatError("E-ST-LENGTH", where,
@@ -242,10 +242,10 @@ std::uint64_t read_length(ByteSource& source) {
   for (std::size_t i = kLengthBytes; i-- > 0;) {
     length = length << 8U | bytes[i];
   }
-  if (length > kLargestHeader) {
-    throw FormatError(
-        "E-ST-LENGTH", where,
-        fmt::format("header length {} exceeds {}: no safetensors file", length, kLargestHeader));
+  if (length > kMaxSafetensorsHeader) {
+    throw FormatError("E-ST-LENGTH", where,
+                      fmt::format("header length {} exceeds {}: no safetensors file", length,
+                                  kMaxSafetensorsHeader));
   }
   if (length > source.size() - kLengthBytes) {
     throw FormatError("E-ST-LENGTH", where,
@@ -281,7 +281,7 @@ SafetensorsTensor materialise(const Entry& entry, std::span<const char> text,
 
 SafetensorsHeader read_safetensors_header(ByteSource& source,
                                           const std::function<void(std::uint64_t)>& ask_for_room) {
-  const std::uint64_t length = read_length(source);
+  const std::uint64_t length = read_safetensors_header_length(source);
   if (ask_for_room) {
     ask_for_room(length);
   }

@@ -17,8 +17,8 @@ namespace vindex::shard {
 
 namespace {
 constexpr std::size_t kLargestIndex = 100'000'000;
-constexpr std::size_t kMostTensors = 1'000'000;
-constexpr std::size_t kLongestName = 65'536;
+constexpr std::size_t kMaxIndexTensors = 1'000'000;
+constexpr std::size_t kMaxIndexName = 65'536;
 /// `"":"a",` is the shortest mapping.
 constexpr std::size_t kShortestMapping = 7;
 
@@ -76,16 +76,16 @@ class FileNumbers {
 };
 
 void read_weight_map(JsonScanner& scanner, std::size_t text_bytes, SafetensorsIndex& index) {
-  const std::size_t expected = std::min(kMostTensors, text_bytes / kShortestMapping);
+  const std::size_t expected = std::min(kMaxIndexTensors, text_bytes / kShortestMapping);
   index.tensors.reserve(expected);
   index.file_of.reserve(expected);
   FileNumbers numbers(scanner);
   scanner.enter_object();
   while (const auto tensor = scanner.next_key()) {
-    if (index.tensors.size() == kMostTensors || tensor->size() > kLongestName) {
+    if (index.tensors.size() == kMaxIndexTensors || tensor->size() > kMaxIndexName) {
       scanner.fail("E-INDEX-LIMIT", fmt::format("more than {} tensors, or a name of more than {} "
                                                 "bytes",
-                                                kMostTensors, kLongestName));
+                                                kMaxIndexTensors, kMaxIndexName));
     }
     if (scanner.peek() != JsonKind::kString) {
       scanner.fail("E-INDEX-FIELD", "weight_map must map tensor names to file names");

@@ -21,7 +21,7 @@ namespace vindex::shard {
 
 namespace {
 constexpr const char* kCanonicalIndex = "model.safetensors.index.json";
-constexpr const char* kSuffix = ".safetensors";
+constexpr const char* kSafetensorsFileSuffix = ".safetensors";
 
 /// A file of a model with its header read.
 struct OpenedFile {
@@ -29,7 +29,7 @@ struct OpenedFile {
   std::vector<SafetensorsTensor> tensors;
 };
 
-OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room) {
+OpenedFile read_safetensors_header_of(Shard shard, const AskForRoom& ask_for_room) {
   OpenedFile file;
   file.shard = std::move(shard);
   if (detect_container(*file.shard.source) != FileKind::kSafetensors) {
@@ -43,7 +43,7 @@ OpenedFile read_header(Shard shard, const AskForRoom& ask_for_room) {
   return file;
 }
 
-void append(OpenedFile file, ModelFiles& model) {
+void append_safetensors_file(OpenedFile file, ModelFiles& model) {
   const auto number = static_cast<std::int32_t>(model.shards.size());
   for (SafetensorsTensor& tensor : file.tensors) {
     model.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.shape), number,
@@ -65,9 +65,9 @@ void append_all(ModelStore& store, const Names& names, std::size_t expected,
   read_headers(
       names.size(), header_threads(store, options.threads),
       [&](std::size_t i, const AskForRoom& ask) {
-        files[i] = read_header(open_shard(store, std::string(names[i])), ask);
+        files[i] = read_safetensors_header_of(open_shard(store, std::string(names[i])), ask);
       },
-      [&](std::size_t i) { append(std::exchange(files[i], {}), model); });
+      [&](std::size_t i) { append_safetensors_file(std::exchange(files[i], {}), model); });
 }
 
 void check_total_size(const SafetensorsIndex& index, ModelFiles& model) {
@@ -172,7 +172,7 @@ void refuse_incomplete_set(const ModelStore& store, const std::vector<std::strin
 
 /// Whether `files` are exactly PREFIX-00001-of-N.safetensors to PREFIX-N-of-N.safetensors.
 bool is_complete_set(const std::vector<std::string>& files) {
-  const std::string tail = fmt::format("-of-{:05}{}", files.size(), kSuffix);
+  const std::string tail = fmt::format("-of-{:05}{}", files.size(), kSafetensorsFileSuffix);
   const std::string& first = files.front();
   const std::string first_tail = "-00001" + tail;
   if (files.size() < 2 || !first.ends_with(first_tail)) {
@@ -191,7 +191,7 @@ bool is_complete_set(const std::vector<std::string>& files) {
 void open_safetensors_file(Shard shard, ModelFiles& model) {
   model.format = ContainerFormat::kSafetensors;
   const std::string path = shard.path;
-  append(read_header(std::move(shard), {}), model);
+  append_safetensors_file(read_safetensors_header_of(std::move(shard), {}), model);
   if (is_shard_name(model.shards.front().file_name)) {
     model.warnings.push_back({"W-SHARD-ALONE", fmt::format("{} is one shard of a model: give the "
                                                            "folder for the whole",

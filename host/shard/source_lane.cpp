@@ -49,7 +49,7 @@ void SourceLane::submit(std::vector<Batch> batches) {
 
 // One for each batch that no idle thread will take.
 void SourceLane::start_threads() {
-  for (std::size_t free = idle_; free < pending_.size() && threads_.size() < kMostThreads; ++free) {
+  for (std::size_t free = idle_; free < pending_.size() && threads_.size() < kMaxThreads; ++free) {
     try {
       threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {

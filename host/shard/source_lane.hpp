@@ -33,7 +33,7 @@ void batch_extent(const BulkExtent& extent, std::vector<Batch>& batches);
 /// Thread-safe. Threads start with the first batches, so that a run without such sources has none.
 class SourceLane {
  public:
-  static constexpr std::size_t kMostThreads = 8;
+  static constexpr std::size_t kMaxThreads = 8;
 
   explicit SourceLane(ReadTally& tally) : tally_(tally) {}
   ~SourceLane() { join(); }

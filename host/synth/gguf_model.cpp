@@ -29,7 +29,7 @@ using write::GgufTensorLayout;
 using write::GgufWriter;
 
 // No matrix of the miniature takes more while it is written.
-constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 20U;
 
 // A piece of a planned matrix and the slice of a GGUF tensor that it becomes.
 struct Piece {
@@ -250,7 +250,7 @@ void write_gguf_model(const ModelPlan& plan, write::OutputFolder& folder) {
   GgufWriter writer(folder.create("kimi-k2-mini-Q8_0.gguf"), model_keys(MiniSizes()),
                     layout.tensors());
   std::vector<std::vector<TruthRow>> truth(plan.tensors.size());
-  const std::size_t threads = thread_count(kMostBytes);
+  const std::size_t threads = thread_count(kMaxBytes);
   for_each_index(plan.tensors.size(), threads, [&](std::size_t /*worker*/, std::size_t index) {
     const PlannedTensor& planned = plan.tensors[index];
     std::vector<float> weights(static_cast<std::size_t>(planned.recipe.rows * planned.recipe.cols));

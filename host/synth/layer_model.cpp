@@ -5,9 +5,8 @@
 #include "trained.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/decode/encode.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -77,16 +76,16 @@ ModelPlan plan_layer(std::int64_t experts, std::int64_t rows, std::int64_t cols,
   plan.spec = spec;
   plan.seed = seed;
   // No num_hidden_layers: one layer of a model is no number that its tensors would confirm.
-  nlohmann::ordered_json config = {{"architectures", {"DeepseekV3ForCausalLM"}},
-                                   {"first_k_dense_replace", 1},
-                                   {"hidden_size", rows},
-                                   {"model_type", "deepseek_v3"},
-                                   {"moe_intermediate_size", cols},
-                                   {"moe_layer_freq", 1},
-                                   {"n_routed_experts", experts},
-                                   {"num_experts_per_tok", std::min<std::int64_t>(8, experts)},
+  Json config = {{"architectures", {"DeepseekV3ForCausalLM"}},
+                 {"first_k_dense_replace", 1},
+                 {"hidden_size", rows},
+                 {"model_type", "deepseek_v3"},
+                 {"moe_intermediate_size", cols},
+                 {"moe_layer_freq", 1},
+                 {"n_routed_experts", experts},
+                 {"num_experts_per_tok", std::min<std::int64_t>(8, experts)},
 
-                                   {"torch_dtype", "bfloat16"}};
+                 {"torch_dtype", "bfloat16"}};
   const auto quantisation = quantization_config(variant);
   if (!quantisation.is_null()) {
     config["quantization_config"] = quantisation;

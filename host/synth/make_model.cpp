@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view kMini = "kimi-k2-mini";
 constexpr std::string_view kLayer = "layer:";
 // Above this a single matrix would not fit the memory of the machines meant (64 GB of floats).
-constexpr std::int64_t kMostWeights = std::int64_t{1} << 34;
-constexpr std::int64_t kMostExperts = 100'000;
+constexpr std::int64_t kMaxWeights = std::int64_t{1} << 34;
+constexpr std::int64_t kMaxExperts = 100'000;
 
 [[noreturn]] void refuse(const std::string& spec, const std::string& reason) {
   std::string known;
@@ -83,7 +83,7 @@ ModelPlan parse_layer(const std::string& spec, std::uint64_t seed) {
   if (!experts || !rows || !cols) {
     refuse(spec, "EXPERTSxROWSxCOLS must be three positive numbers");
   }
-  if (*experts > kMostExperts || *rows > kMostWeights / *cols) {
+  if (*experts > kMaxExperts || *rows > kMaxWeights / *cols) {
     refuse(spec, "at most 100000 experts of 2^34 weights");
   }
   const std::string_view encoding = take(rest, ':');

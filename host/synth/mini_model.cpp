@@ -3,17 +3,14 @@
 #include "model_plan.hpp"
 #include "random.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/decode/encoding.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string>
 
 namespace vindex::synth {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // What the experts of a layer hold, by role: over three layers every role shows three kinds.
 struct ExpertKinds {

@@ -4,9 +4,8 @@
 
 #include "weights.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/decode/encoding.hpp>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <array>
 #include <cstdint>
@@ -74,7 +73,7 @@ struct MiniSizes {
 };
 
 /// quantization_config of config.json for a variant; null for kBf16 and kQ8_0.
-nlohmann::ordered_json quantization_config(Variant variant);
+Json quantization_config(Variant variant);
 
 /// The encoding that `variant` gives to matrices it quantises.
 decode::Encoding variant_encoding(Variant variant);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTailShare = 0.03;
 // Of L where noise has its hard edge: the tail below begins above s_1/condition for every shape.
-constexpr double kLeastEdge = 0.05;
+constexpr double kMinEdge = 0.05;
 
 double between(double least, double most, double place) {
   return least * portable_pow(most / least, place);
@@ -28,8 +28,8 @@ Recipe trained_recipe(const TrainedRole& role, std::int64_t rows, std::int64_t c
   recipe.cols = cols;
   recipe.deviation = 1.0 / std::sqrt(static_cast<double>(cols));
   recipe.exponent = role.exponent;
-  recipe.gap = between(role.least_gap, role.most_gap, place);
-  recipe.condition = between(role.least_condition, role.most_condition, place);
+  recipe.gap = between(role.min_gap, role.max_gap, place);
+  recipe.condition = between(role.min_condition, role.max_condition, place);
   return recipe;
 }
 
@@ -41,7 +41,7 @@ std::vector<double> trained_shape(const Recipe& recipe) {
   }
   const auto count = static_cast<double>(p);
   const double root = std::sqrt(count / static_cast<double>(std::max(recipe.rows, recipe.cols)));
-  const double edge = std::max((1.0 - root) / (1.0 + root), kLeastEdge);
+  const double edge = std::max((1.0 - root) / (1.0 + root), kMinEdge);
   const auto tail = std::max<std::size_t>(1, static_cast<std::size_t>(kTailShare * count + 0.5));
   const std::size_t bulk = p - tail;
   for (std::size_t i = 2; i <= bulk; ++i) {

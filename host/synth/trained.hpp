@@ -14,9 +14,9 @@ namespace vindex::synth {
 /// mixture (bytes of the King James Bible, 8 experts in 3 layers, 256 x 256, float64 LAPACK).
 struct TrainedRole {
   std::string_view projection;
-  double exponent;             ///< of the heavy tail: s_i ~ i^-exponent over most of the values
-  double least_gap, most_gap;  ///< s_1/s_2
-  double least_condition, most_condition;  ///< s_1/s_p
+  double exponent;          ///< of the heavy tail: s_i ~ i^-exponent over most of the values
+  double min_gap, max_gap;  ///< s_1/s_2
+  double min_condition, max_condition;  ///< s_1/s_p
 };
 
 inline constexpr std::array<TrainedRole, 3> kTrainedRoles = {

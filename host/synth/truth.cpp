@@ -1,7 +1,8 @@
 #include "truth.hpp"
 
+#include <vindex/core/json_document.hpp>
+
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +10,6 @@
 
 namespace vindex::synth {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Longer spectra are given by their law, first and last values: the file stays small.
 constexpr std::size_t kAllValues = 512;

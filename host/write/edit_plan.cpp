@@ -15,34 +15,34 @@
 namespace vindex::write {
 namespace {
 
-[[noreturn]] void refuse(const std::string& tensor, const std::string& why) {
+[[noreturn]] void refuse_edit(const std::string& tensor, const std::string& why) {
   throw UsageError("E-EDIT", fmt::format("tensor \"{}\": {}", excerpt(tensor), why));
 }
 
 std::size_t place_of(const NameIndex& names, const std::string& tensor) {
   const auto found = names.find(tensor);
   if (!found) {
-    refuse(tensor, "the model has none of this name");
+    refuse_edit(tensor, "the model has none of this name");
   }
   return *found;
 }
 
-EditPart part_of(const shard::ModelFiles& model, const NameIndex& names, const NewBytes& edit) {
+EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const NewBytes& edit) {
   EditPart part;
   part.tensor = place_of(names, edit.tensor);
   part.bytes = &edit;
   const std::uint64_t room = model.tensors[part.tensor].bytes;
   const auto end = checked_add(edit.offset, edit.bytes.size());
   if (!end || *end > room) {
-    refuse(edit.tensor,
-           fmt::format("{} new bytes at {}, but it has {}", edit.bytes.size(), edit.offset, room));
+    refuse_edit(edit.tensor, fmt::format("{} new bytes at {}, but it has {}", edit.bytes.size(),
+                                         edit.offset, room));
   }
   part.begin = edit.offset;
   part.end = *end;
   return part;
 }
 
-EditPart part_of(const shard::ModelFiles& model, const NameIndex& names, const NewWeights& edit) {
+EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const NewWeights& edit) {
   EditPart part;
   part.tensor = place_of(names, edit.tensor);
   part.weights = &edit;
@@ -58,8 +58,9 @@ EditPart part_of(const shard::ModelFiles& model, const NameIndex& names, const N
   const std::int64_t rows = shape.cols == 0 ? 0 : count / shape.cols;
   if (shape.cols == 0 || count % shape.cols != 0 || edit.first_row < 0 ||
       edit.first_row > shape.rows || rows > shape.rows - edit.first_row) {
-    refuse(edit.tensor, fmt::format("{} new weights from row {} on are no whole rows of {} x {}",
-                                    count, edit.first_row, shape.rows, shape.cols));
+    refuse_edit(edit.tensor,
+                fmt::format("{} new weights from row {} on are no whole rows of {} x {}", count,
+                            edit.first_row, shape.rows, shape.cols));
   }
   part.begin = static_cast<std::uint64_t>(edit.first_row) * shape.row_bytes;  // within the tensor
   part.end = part.begin + static_cast<std::uint64_t>(rows) * shape.row_bytes;
@@ -94,10 +95,10 @@ std::vector<EditPart> plan_edit(const shard::ModelFiles& model, const ModelEdit&
   }
   const NameIndex names(stored);
   for (const NewBytes& bytes : edit.bytes) {
-    parts.push_back(part_of(model, names, bytes));
+    parts.push_back(edit_part(model, names, bytes));
   }
   for (const NewWeights& weights : edit.weights) {
-    parts.push_back(part_of(model, names, weights));
+    parts.push_back(edit_part(model, names, weights));
   }
   std::erase_if(parts, [](const EditPart& part) { return part.begin == part.end; });
   std::sort(parts.begin(), parts.end(), [](const EditPart& a, const EditPart& b) {
@@ -105,8 +106,8 @@ std::vector<EditPart> plan_edit(const shard::ModelFiles& model, const ModelEdit&
   });
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (parts[i].tensor == parts[i - 1].tensor && parts[i].begin < parts[i - 1].end) {
-      refuse(model.tensors[parts[i].tensor].name,
-             fmt::format("two replacements overlap from byte {} on", parts[i].begin));
+      refuse_edit(model.tensors[parts[i].tensor].name,
+                  fmt::format("two replacements overlap from byte {} on", parts[i].begin));
     }
   }
   return parts;

@@ -16,7 +16,7 @@ namespace {
 
 using shard::GgufType;
 
-constexpr std::size_t kLongestName = 65'535;
+constexpr std::size_t kMaxKeyBytes = 65'535;
 /// Longer values stay in their file until they are written.
 constexpr std::uint64_t kLongestHeld = std::uint64_t{64} << 10U;
 
@@ -115,7 +115,7 @@ std::vector<std::byte> encoded_value(const shard::GgufKey& key, const shard::Ggu
 
 std::vector<std::byte>& GgufKeys::begin(std::string_view name, GgufType type) {
   const char* const wrong = name.empty()                   ? "has an empty name"
-                            : name.size() > kLongestName   ? "has a name of more than 65535 bytes"
+                            : name.size() > kMaxKeyBytes   ? "has a name of more than 65535 bytes"
                             : !names_.emplace(name).second ? "is there twice"
                                                            : nullptr;
   if (wrong != nullptr) {

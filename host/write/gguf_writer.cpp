@@ -15,11 +15,12 @@
 namespace vindex::write {
 namespace {
 
-constexpr std::size_t kLongestName = 63;
-constexpr std::size_t kMostDimensions = 4;
-constexpr std::uint64_t kCopyBytes = std::uint64_t{1} << 20U;
+constexpr std::size_t kMaxTensorName = 63;
+constexpr std::size_t kMaxDimensions = 4;
+constexpr std::uint64_t kPieceCopyBytes = std::uint64_t{1} << 20U;
 
-[[noreturn]] void refuse(const char* id, const GgufTensorLayout& tensor, const char* why) {
+[[noreturn]] void refuse_gguf_tensor(const char* id, const GgufTensorLayout& tensor,
+                                     const char* why) {
   throw FormatError(id, fmt::format("tensor \"{}\"", excerpt(tensor.name)), why);
 }
 
@@ -27,7 +28,7 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t alignment,
                          const GgufTensorLayout& tensor) {
   const auto rounded = checked_round_up(value, alignment);
   if (!rounded || !checked_count(*rounded)) {
-    refuse("E-GGUF-LAYOUT", tensor, "the file would exceed 2^63 bytes");
+    refuse_gguf_tensor("E-GGUF-LAYOUT", tensor, "the file would exceed 2^63 bytes");
   }
   return *rounded;
 }
@@ -37,7 +38,7 @@ void write_keys(const GgufKeys& keys, HeaderStream& head) {
     append_bytes(head.buffer, piece.bytes);
     head.spill();
     for (std::uint64_t done = 0; done < piece.count;) {
-      const std::uint64_t now = std::min(kCopyBytes, piece.count - done);
+      const std::uint64_t now = std::min(kPieceCopyBytes, piece.count - done);
       const std::size_t at = head.buffer.size();
       head.buffer.resize(at + static_cast<std::size_t>(now));
       piece.source->read(piece.offset + done, std::span(head.buffer).subspan(at));
@@ -52,26 +53,27 @@ void write_keys(const GgufKeys& keys, HeaderStream& head) {
 std::uint64_t stored_bytes(const GgufTensorLayout& tensor) {
   const auto& row = decode::element_type_row(tensor.type);
   if (row.ggml_id < 0) {
-    refuse("E-GGUF-LAYOUT", tensor, "its type is none of ggml's");
+    refuse_gguf_tensor("E-GGUF-LAYOUT", tensor, "its type is none of ggml's");
   }
-  if (tensor.dimensions.size() > kMostDimensions) {
-    refuse("E-GGUF-LAYOUT", tensor, "more than 4 dimensions");
+  if (tensor.dimensions.size() > kMaxDimensions) {
+    refuse_gguf_tensor("E-GGUF-LAYOUT", tensor, "more than 4 dimensions");
   }
   const std::uint64_t first = tensor.dimensions.empty() ? 1 : tensor.dimensions.front();
   if (first % static_cast<std::uint64_t>(row.block_elements) != 0) {
-    refuse("E-GGUF-LAYOUT", tensor, "its rows do not fill whole blocks");
+    refuse_gguf_tensor("E-GGUF-LAYOUT", tensor, "its rows do not fill whole blocks");
   }
   const auto elements = checked_product(tensor.dimensions);
   const auto bytes = elements ? decode::stored_bytes(tensor.type, *elements) : std::nullopt;
   if (!bytes || !checked_count(*bytes)) {
-    refuse("E-GGUF-LAYOUT", tensor, "its size exceeds 2^63 bytes");
+    refuse_gguf_tensor("E-GGUF-LAYOUT", tensor, "its size exceeds 2^63 bytes");
   }
   return *bytes;
 }
 
 void require_storable(const GgufTensorLayout& tensor) {
-  if (tensor.name.empty() || tensor.name.size() > kLongestName) {
-    refuse("E-GGUF-NAME", tensor, "a name must have 1 to 63 bytes: ggml loads no other");
+  if (tensor.name.empty() || tensor.name.size() > kMaxTensorName) {
+    refuse_gguf_tensor("E-GGUF-NAME", tensor,
+                       "a name must have 1 to 63 bytes: ggml loads no other");
   }
   (void)stored_bytes(tensor);
 }
@@ -103,7 +105,7 @@ void GgufWriter::write_table(std::uint64_t alignment, HeaderStream& head) {
   for (const GgufTensorLayout& tensor : tensors_) {
     require_storable(tensor);
     if (!names.insert(tensor.name).second) {
-      refuse("E-GGUF-NAME", tensor, "the name is there twice");
+      refuse_gguf_tensor("E-GGUF-NAME", tensor, "the name is there twice");
     }
     const std::uint64_t bytes = stored_bytes(tensor);
     append(head.buffer, std::string_view(tensor.name));

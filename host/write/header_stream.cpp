@@ -3,7 +3,7 @@
 namespace vindex::write {
 
 namespace {
-constexpr std::size_t kBufferBytes = std::size_t{1} << 20U;
+constexpr std::size_t kHeaderBufferBytes = std::size_t{1} << 20U;
 }
 
 void append_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
@@ -11,7 +11,7 @@ void append_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes)
 }
 
 void HeaderStream::spill() {
-  if (buffer.size() >= kBufferBytes) {
+  if (buffer.size() >= kHeaderBufferBytes) {
     flush();
   }
 }

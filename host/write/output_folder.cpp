@@ -1,7 +1,7 @@
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/core/process_name.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/write/output_folder.hpp>
 
 #include <fmt/format.h>
@@ -106,14 +106,14 @@ void undo_moves(const std::string& staging, const std::string& folder) {
 
 }  // namespace
 
-void OutputFolder::remove_leftovers(const std::string& path) {
+void OutputFolder::remove_stale_temporaries(const std::string& path) {
   if (path_kind(path) == PathKind::kFolder) {
-    for (const std::string& leftover : leftovers_in(path)) {
+    for (const std::string& leftover : stale_temporaries_in(path)) {
       undo_moves(leftover, path);
     }
-    remove_leftovers_in(path);
+    remove_stale_temporaries_in(path);
   }
-  remove_leftovers_of(without_slashes(path));
+  remove_stale_temporaries_of(without_slashes(path));
 }
 
 OutputFolder::OutputFolder(std::string path) : path_(without_slashes(std::move(path))) {
@@ -129,10 +129,10 @@ OutputFolder::OutputFolder(std::string path) : path_(without_slashes(std::move(p
                         path_.empty() ? std::string("an empty name is no folder to write to")
                                       : printable(path_) + " is a link that leads nowhere");
     }
-    remove_leftovers(path_);
+    remove_stale_temporaries(path_);
     staging_ = temporary_name(path_);
   } else {
-    remove_leftovers(path_);
+    remove_stale_temporaries(path_);
     require_empty(path_);
     staging_ = temporary_name(path_ + "/part");
   }

@@ -13,11 +13,11 @@ namespace vindex::write {
 namespace {
 
 /// Between reading, digesting and writing it stays in cache; writers take turns with so much.
-constexpr std::uint64_t kBufferBytes = std::uint64_t{256} << 10U;
+constexpr std::uint64_t kRangeBufferBytes = std::uint64_t{256} << 10U;
 /// Between two looks at the stop flag.
 constexpr std::uint64_t kKernelBytes = std::uint64_t{32} << 20U;
 /// Smaller ranges are not worth a call of their own for what lies around whole blocks.
-constexpr std::uint64_t kLeastCloned = std::uint64_t{64} << 10U;
+constexpr std::uint64_t kMinCloned = std::uint64_t{64} << 10U;
 /// Of every file system that shares blocks; another answers EINVAL and the bytes are copied.
 constexpr std::uint64_t kBlockBytes = 4096;
 
@@ -26,7 +26,7 @@ std::unique_lock<std::mutex> turn_of(const RangeCopy& range) {
   return range.turn == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock(*range.turn);
 }
 
-RangeCopy part_of(const RangeCopy& range, std::uint64_t begin, std::uint64_t bytes) {
+RangeCopy range_part(const RangeCopy& range, std::uint64_t begin, std::uint64_t bytes) {
   RangeCopy part = range;
   part.source_offset += begin;
   part.file_offset += begin;
@@ -71,7 +71,7 @@ bool RangeCopier::run(const RangeCopy& range, Sha256* digest) {
 bool RangeCopier::clone(const RangeCopy& range) {
   const std::uint64_t begin =
       (kBlockBytes - range.source_offset % kBlockBytes) % kBlockBytes;  // of the first whole block
-  if (range.source->descriptor() < 0 || range.bytes < begin + kLeastCloned ||
+  if (range.source->descriptor() < 0 || range.bytes < begin + kMinCloned ||
       range.source_offset % kBlockBytes != range.file_offset % kBlockBytes) {
     return false;
   }
@@ -86,8 +86,8 @@ bool RangeCopier::clone(const RangeCopy& range) {
   }
   tally_.cloned += bytes;
   const std::uint64_t end = begin + bytes;
-  return by_hand(part_of(range, 0, begin), nullptr, true) &&
-         by_hand(part_of(range, end, range.bytes - end), nullptr, true);
+  return by_hand(range_part(range, 0, begin), nullptr, true) &&
+         by_hand(range_part(range, end, range.bytes - end), nullptr, true);
 }
 
 bool RangeCopier::by_kernel(RangeCopy& rest) {
@@ -108,8 +108,8 @@ bool RangeCopier::by_kernel(RangeCopy& rest) {
       break;  // reading and writing goes on from here, or meets the error and names it
     }
     tally_.kernel += static_cast<std::uint64_t>(count);
-    rest = part_of(rest, static_cast<std::uint64_t>(count),
-                   rest.bytes - static_cast<std::uint64_t>(count));
+    rest = range_part(rest, static_cast<std::uint64_t>(count),
+                      rest.bytes - static_cast<std::uint64_t>(count));
   }
   return true;
 }
@@ -125,12 +125,12 @@ bool RangeCopier::digest(shard::ByteSource& source, std::uint64_t offset, std::u
 
 bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest, bool write) {
   buffer_.resize(std::max<std::size_t>(
-      buffer_.size(), static_cast<std::size_t>(std::min(kBufferBytes, rest.bytes))));
+      buffer_.size(), static_cast<std::size_t>(std::min(kRangeBufferBytes, rest.bytes))));
   while (rest.bytes > 0) {
     if (stopped()) {
       return false;
     }
-    const std::uint64_t now = std::min(kBufferBytes, rest.bytes);
+    const std::uint64_t now = std::min(kRangeBufferBytes, rest.bytes);
     const std::span<std::byte> bytes = std::span(buffer_).first(static_cast<std::size_t>(now));
     rest.source->read(rest.source_offset, bytes);
     if (digest != nullptr) {
@@ -141,7 +141,7 @@ bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest, bool write) {
       rest.file->write(rest.file_offset, bytes);
       tally_.read += now;
     }
-    rest = part_of(rest, now, rest.bytes - now);
+    rest = range_part(rest, now, rest.bytes - now);
   }
   return !stopped();
 }

@@ -1,11 +1,11 @@
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -23,15 +23,16 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::size_t kLargestHeader = 100'000'000;
 constexpr const char* kMetadata = "__metadata__";
 
-[[noreturn]] void refuse(const char* id, const std::string& name, const char* why) {
+[[noreturn]] void refuse_safetensors(const char* id, const std::string& name, const char* why) {
   throw FormatError(id, fmt::format("tensor \"{}\"", excerpt(name)), why);
 }
 
 void append_string(std::string& out, const std::string& text) {
   if (!is_utf8(text)) {
-    refuse("E-ST-NAME", text, "this text is no UTF-8, which a safetensors header must be");
+    refuse_safetensors("E-ST-NAME", text,
+                       "this text is no UTF-8, which a safetensors header must be");
   }
-  out += nlohmann::json(text).dump();
+  out += Json(text).dump();
 }
 
 void append_tensor(std::string& out, const SafetensorsTensor& tensor, std::uint64_t begin,
@@ -61,19 +62,20 @@ std::vector<std::size_t> data_order(const std::vector<SafetensorsTensor>& tensor
 
 std::uint64_t stored_bytes(const SafetensorsTensor& tensor) {
   if (decode::element_type_row(tensor.type).safetensors.empty()) {
-    refuse("E-ST-LAYOUT", tensor.name, "its type is none of safetensors'");
+    refuse_safetensors("E-ST-LAYOUT", tensor.name, "its type is none of safetensors'");
   }
   std::vector<std::uint64_t> factors;
   for (const std::int64_t dimension : tensor.shape) {
     if (dimension < 0) {
-      refuse("E-ST-LAYOUT", tensor.name, "a negative dimension");
+      refuse_safetensors("E-ST-LAYOUT", tensor.name, "a negative dimension");
     }
     factors.push_back(static_cast<std::uint64_t>(dimension));
   }
   const auto elements = checked_product(factors);
   const auto bytes = elements ? decode::stored_bytes(tensor.type, *elements) : std::nullopt;
   if (!bytes || !checked_count(*bytes)) {
-    refuse("E-ST-LAYOUT", tensor.name, "its size exceeds 2^63 bytes or is no whole number of them");
+    refuse_safetensors("E-ST-LAYOUT", tensor.name,
+                       "its size exceeds 2^63 bytes or is no whole number of them");
   }
   return *bytes;
 }
@@ -97,18 +99,18 @@ SafetensorsWriter::SafetensorsWriter(AtomicFile& file, std::vector<SafetensorsTe
   for (const std::size_t index : data_order(tensors_, order)) {
     const SafetensorsTensor& tensor = tensors_[index];
     if (!names.insert(tensor.name).second) {
-      refuse("E-ST-NAME", tensor.name, "the name is there twice, or the metadata's");
+      refuse_safetensors("E-ST-NAME", tensor.name, "the name is there twice, or the metadata's");
     }
     const auto end = checked_add(data_bytes_, stored_bytes(tensor));
     if (!end || !checked_count(*end)) {
-      refuse("E-ST-LAYOUT", tensor.name, "the file would exceed 2^63 bytes");
+      refuse_safetensors("E-ST-LAYOUT", tensor.name, "the file would exceed 2^63 bytes");
     }
     offsets_[index] = data_bytes_;
     append_tensor(text, tensor, data_bytes_, *end);
     text += ',';
     data_bytes_ = *end;
     if (text.size() > kLargestHeader) {
-      refuse("E-ST-LAYOUT", tensor.name, "the header would exceed 100,000,000 bytes");
+      refuse_safetensors("E-ST-LAYOUT", tensor.name, "the header would exceed 100,000,000 bytes");
     }
   }
   if (text.back() == ',') {
@@ -141,8 +143,8 @@ void SafetensorsWriter::finish() const {
 
 std::string safetensors_index_text(std::uint64_t total_bytes,
                                    const std::map<std::string, std::string>& file_of_tensor) {
-  const nlohmann::ordered_json index = {{"metadata", {{"total_size", total_bytes}}},
-                                        {"weight_map", nlohmann::json(file_of_tensor)}};
+  const Json index = {{"metadata", {{"total_size", total_bytes}}},
+                      {"weight_map", Json(file_of_tensor)}};
   return index.dump(2) + "\n";
 }
 

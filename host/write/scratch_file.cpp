@@ -1,6 +1,6 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/leftovers.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/write/scratch_file.hpp>
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ ScratchFile::ScratchFile(std::string folder) : folder_(std::move(folder)) {
   if (descriptor_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
     // A file system without nameless files: the name lives for an instant, and a kill within it is
     // cleared by the next one.
-    remove_leftovers_of(folder_ + "/.vindex-scratch");
+    remove_stale_temporaries_of(folder_ + "/.vindex-scratch");
     const std::string name = temporary_name(folder_ + "/.vindex-scratch");
     descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (descriptor_ >= 0) {

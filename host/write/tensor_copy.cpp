@@ -8,15 +8,15 @@
 namespace vindex::write {
 namespace {
 
-constexpr std::uint64_t kCopyBytes = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kTensorCopyBytes = std::uint64_t{4} << 20U;
 /// Weights decoded and encoded at a time: 8 MiB of float32.
 constexpr std::int64_t kChunkWeights = std::int64_t{2} << 20U;
 
 void copy_range(shard::ByteSource& source, std::uint64_t offset, std::uint64_t begin,
                 std::uint64_t end, std::vector<std::byte>& buffer, const TensorSink& sink) {
-  buffer.resize(std::max<std::size_t>(buffer.size(), std::min(kCopyBytes, end - begin)));
+  buffer.resize(std::max<std::size_t>(buffer.size(), std::min(kTensorCopyBytes, end - begin)));
   while (begin < end) {
-    const auto now = static_cast<std::size_t>(std::min(kCopyBytes, end - begin));
+    const auto now = static_cast<std::size_t>(std::min(kTensorCopyBytes, end - begin));
     source.read(offset + begin, std::span(buffer).first(now));
     sink(begin, std::span<const std::byte>(buffer).first(now));
     begin += now;

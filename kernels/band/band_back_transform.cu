@@ -1,4 +1,4 @@
-#include "band/band_turn.hpp"
+#include "band/band_back_transform.hpp"
 #include "device/launch.hpp"
 
 #include <intrinsics.hpp>
@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 constexpr int kWarpLanes = 32;
 constexpr int kWarps = kThreads / kWarpLanes;
 constexpr int kPanel = static_cast<int>(kBand);
-constexpr int kColumns = static_cast<int>(kTurnColumns);
+constexpr int kColumns = static_cast<int>(kBackTransformColumns);
 constexpr int kSmall = kPanel * kColumns;
 static_assert(kSmall == kThreads, "a thread for every element of a small product");
 
@@ -41,7 +41,7 @@ struct alignas(16) Pack {
 /// memory. Per panel: S = V^T Z by warps that take rows in turn, whose sums are added in order;
 /// T S or T^T S; Z -= V (T S), a row for each thread.
 template <typename Real>
-__global__ void __launch_bounds__(kThreads) turn_kernel(Turn<Real> in) {
+__global__ void __launch_bounds__(kThreads) back_transform_kernel(BackTransform<Real> in) {
   auto* partial = reinterpret_cast<Real*>(device::dynamic_shared());
   Real* sums = partial + kWarps * kSmall;
   Real* turned = sums + kSmall;
@@ -147,21 +147,21 @@ void keep_panel(const Factors<Real, BandReal>& factors, Real* matrices, cudaStre
 }
 
 template <typename Real>
-void turn_columns(const Turn<Real>& turn, cudaStream_t stream) {
-  expects(turn.columns > 0 && turn.columns % kTurnColumns == 0 && turn.slots > 0 &&
+void back_transform(const BackTransform<Real>& turn, cudaStream_t stream) {
+  expects(turn.columns > 0 && turn.columns % kBackTransformColumns == 0 && turn.slots > 0 &&
               turn.slots <= 65535 && turn.order % kBand == 0 && turn.from.rows <= turn.order &&
               turn.to.rows <= turn.order,
           "columns to turn by the factor of a reduction");
-  launch(
-      turn_kernel<Real>,
-      dim3(static_cast<unsigned>(turn.columns / kTurnColumns), static_cast<unsigned>(turn.slots)),
-      dim3(kThreads), (kWarps + 2) * kSmall * sizeof(Real), stream, turn);
+  launch(back_transform_kernel<Real>,
+         dim3(static_cast<unsigned>(turn.columns / kBackTransformColumns),
+              static_cast<unsigned>(turn.slots)),
+         dim3(kThreads), (kWarps + 2) * kSmall * sizeof(Real), stream, turn);
 }
 
 template void keep_panel(const Factors<float, float>&, float*, cudaStream_t);
 template void keep_panel(const Factors<float, double>&, float*, cudaStream_t);
 template void keep_panel(const Factors<double, double>&, double*, cudaStream_t);
-template void turn_columns(const Turn<float>&, cudaStream_t);
-template void turn_columns(const Turn<double>&, cudaStream_t);
+template void back_transform(const BackTransform<float>&, cudaStream_t);
+template void back_transform(const BackTransform<double>&, cudaStream_t);
 
 }  // namespace vindex::kernels

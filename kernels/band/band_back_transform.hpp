@@ -19,31 +19,31 @@ template <typename Real, typename BandReal>
 void keep_panel(const Factors<Real, BandReal>& factors, Real* matrices, cudaStream_t stream);
 
 /// A product takes so many columns at a time.
-inline constexpr std::int64_t kTurnColumns = 8;
+inline constexpr std::int64_t kBackTransformColumns = 8;
 
 /// Columns of a batch, column-major: slot s at s * stride, `leading` between columns.
-struct TurnedColumns {
+struct TransformedColumns {
   double* data = nullptr;
   std::int64_t leading = 0, stride = 0;
   std::int64_t rows = 0;  ///< those beyond are taken for zero, and not written
 };
 
 template <typename Real>
-struct Turn {
+struct BackTransform {
   const Real* matrices = nullptr;       ///< as reduce_to_band() left them with keep_factor
   const std::int64_t* which = nullptr;  ///< on the device: the matrix of each slot
   std::int64_t order = 0;
-  std::int64_t columns = 0;  ///< a multiple of kTurnColumns
+  std::int64_t columns = 0;  ///< a multiple of kBackTransformColumns
   std::int64_t slots = 0;    ///< at most 65535
   bool transposed = false;
-  TurnedColumns from, to;   ///< may be the same
-  Real* scratch = nullptr;  ///< slots x columns x order
+  TransformedColumns from, to;  ///< may be the same
+  Real* scratch = nullptr;      ///< slots x columns x order
 };
 
 /// to = Q from, or Q^T from, for every slot, in the arithmetic of Real. Ordered on `stream`. Bits
 /// of a slot depend on its matrix and columns alone.
 /// Accuracy  backward stable: a few eps of Real times the columns' norms.
 template <typename Real>
-void turn_columns(const Turn<Real>& turn, cudaStream_t stream);
+void back_transform(const BackTransform<Real>& turn, cudaStream_t stream);
 
 }  // namespace vindex::kernels

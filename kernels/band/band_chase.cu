@@ -36,10 +36,10 @@ using device::chase::kScratch;
 using device::chase::kSize;
 using device::chase::Windows;
 
-constexpr int kLeastSweeps = 4;
+constexpr int kMinSweeps = 4;
 
 template <typename Real>
-constexpr int kMostSweeps = sizeof(Real) == 8 ? 8 : 12;
+constexpr int kMaxSweeps = sizeof(Real) == 8 ? 8 : 12;
 
 /// Blocks that a ring needs: from the one that the last of `sweeps` leaves to the one that the
 /// first will need next, such that a block is written back before its place is filled again.
@@ -47,7 +47,7 @@ constexpr int ring_blocks_for(int sweeps) { return (3 * sweeps + 4) / 2 + 1; }
 
 /// Steps after which the next group may start: the last block is done with the columns that the
 /// next group reads first, and they are written back.
-__host__ __device__ constexpr int least_period(int sweeps) { return (3 * sweeps + 6) / 2 + 1; }
+__host__ __device__ constexpr int min_period(int sweeps) { return (3 * sweeps + 6) / 2 + 1; }
 
 std::size_t shared_bytes_for(int sweeps, std::size_t element_bytes) {
   const auto ring = static_cast<std::size_t>(ring_blocks_for(sweeps)) * kSize * kColumn;
@@ -64,7 +64,7 @@ struct Clock {
 
   __device__ void start(std::int64_t n, int sweeps) {
     const std::int64_t steps = (n - first - 1 + kSize - 1) / kSize;
-    const auto least = static_cast<std::int64_t>(least_period(sweeps));
+    const auto least = static_cast<std::int64_t>(min_period(sweeps));
     period = static_cast<int>(steps + 1 > least ? steps + 1 : least);
     step = 0;
   }
@@ -84,7 +84,7 @@ class Mover {
   using Piece = Chunk<Stored>;
   static constexpr int kPieces = kSize * kColumn / Piece::kCount;
   static constexpr int kColumnPieces = kColumn / Piece::kCount;
-  static constexpr int kMostPieces = kPieces / (32 * kLeastSweeps);
+  static constexpr int kMaxPieces = kPieces / (32 * kMinSweeps);
 
   __device__ Mover(Stored* band, std::int64_t n, Real* ring) : band_(band), n_(n), ring_(ring) {}
 
@@ -92,7 +92,7 @@ class Mover {
   /// before. Columns and rows beyond n are zero.
   __device__ void fetch(std::int64_t first, bool first_pass) {
 #pragma unroll
-    for (int i = 0; i < kMostPieces; ++i) {
+    for (int i = 0; i < kMaxPieces; ++i) {
       const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
       Piece piece{};
       const std::int64_t column = first + index / kColumnPieces;
@@ -117,7 +117,7 @@ class Mover {
   __device__ void deposit(int slot) {
     Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
 #pragma unroll
-    for (int i = 0; i < kMostPieces; ++i) {
+    for (int i = 0; i < kMaxPieces; ++i) {
       const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
       if (index < kPieces) {
 #pragma unroll
@@ -150,12 +150,12 @@ class Mover {
   Stored* band_;
   std::int64_t n_;
   Real* ring_;
-  Piece fetched_[kMostPieces];
+  Piece fetched_[kMaxPieces];
 };
 
 // Grid: a block per matrix. Block: a warp per sweep.
 template <typename Stored, typename Real>
-__global__ __launch_bounds__(32 * kMostSweeps<Real>,
+__global__ __launch_bounds__(32 * kMaxSweeps<Real>,
                              1) void chase_kernel(Stored* bands, std::int64_t band_stride,
                                                   std::int64_t n, int ring_blocks, double* diagonal,
                                                   double* off_diagonal) {
@@ -241,8 +241,8 @@ __global__ __launch_bounds__(32 * kMostSweeps<Real>,
 }  // namespace
 
 ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes) {
-  const int most = element_bytes == 8 ? kMostSweeps<double> : kMostSweeps<float>;
-  for (int sweeps = most; sweeps >= kLeastSweeps; --sweeps) {
+  const int most = element_bytes == 8 ? kMaxSweeps<double> : kMaxSweeps<float>;
+  for (int sweeps = most; sweeps >= kMinSweeps; --sweeps) {
     const std::size_t bytes = shared_bytes_for(sweeps, element_bytes);
     if (bytes <= shared_limit) {
       return {.sweeps = sweeps, .ring_blocks = ring_blocks_for(sweeps), .shared_bytes = bytes};
@@ -250,7 +250,7 @@ ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes) {
   }
   throw UsageError(
       "E-CUDA-SHARED",
-      "bulge chasing needs " + std::to_string(shared_bytes_for(kLeastSweeps, element_bytes)) +
+      "bulge chasing needs " + std::to_string(shared_bytes_for(kMinSweeps, element_bytes)) +
           " bytes of shared memory per block, the device has " + std::to_string(shared_limit));
 }
 
@@ -258,7 +258,7 @@ template <typename Stored, typename Real>
 void chase_bands(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
                  double* diagonal, double* off_diagonal, cudaStream_t stream) {
   expects(n >= 0 && batch >= 0, "sizes of a batch of bands");
-  expects(shape.sweeps >= kLeastSweeps && shape.sweeps <= kMostSweeps<Real> &&
+  expects(shape.sweeps >= kMinSweeps && shape.sweeps <= kMaxSweeps<Real> &&
               shape.ring_blocks >= ring_blocks_for(shape.sweeps),
           "a shape from chase_shape()");
   if (n == 0 || batch == 0) {

@@ -1,8 +1,8 @@
+#include "band/band_back_transform.hpp"
 #include "band/band_factors.hpp"
 #include "band/band_panel.hpp"
 #include "band/band_reduction.hpp"
 #include "band/band_scale.hpp"
-#include "band/band_turn.hpp"
 #include "device/check.hpp"
 
 #include <vindex/core/error.hpp>

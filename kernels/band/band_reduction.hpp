@@ -7,7 +7,7 @@
 //   multiply   A <- A - V' W'^T - W' V'^T of the panel before, Y = A V (band_update.hpp)
 //   form       V^T V, V^T Y, the small factors (band_factors.hpp)
 //   advance    W, and the next panel and diagonal block ahead of the rest of the update
-//   keep       on request, the factor Q of A = Q B Q^T (band_turn.hpp)
+//   keep       on request, the factor Q of A = Q B Q^T (band_back_transform.hpp)
 //
 // Nothing waits for the host and nothing is allocated: a call can be captured in a CUDA graph.
 #pragma once
@@ -60,7 +60,7 @@ struct BandBatch {
   BandReal* band;            ///< gets batch x band_elements(order), layout of band_layout.hpp
   std::int32_t* exponents;   ///< gets one per matrix: eigenvalues are 2^exponent times the band's
   void* workspace;           ///< batch x workspace_bytes_per_matrix, aligned to 256 bytes
-  bool keep_factor = false;  ///< leave Q in `matrices`, as band_turn.hpp has it
+  bool keep_factor = false;  ///< leave Q in `matrices`, as band_back_transform.hpp has it
 };
 
 /// Reduces the batch, ordered on `stream`. `blas` works on `stream` and is used by the library

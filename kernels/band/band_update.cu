@@ -30,10 +30,10 @@ constexpr int kSharedOfColumns = 2 * kBandWidth * (kPairStride + kSingleStride);
 /// which is at most its order (band_scale.hpp).
 template <typename Real>
 __device__ Real pending_scale(Real bound) {
-  constexpr int kMost = 100;  // so that 1 / scale is a normal number
+  constexpr int kMax = 100;  // so that 1 / scale is a normal number
   int exponent = 0;
   (void)frexp(bound, &exponent);
-  return ldexp(Real(1), max(-kMost, min(15 - exponent, kMost)));
+  return ldexp(Real(1), max(-kMax, min(15 - exponent, kMax)));
 }
 
 template <typename Real>

@@ -86,10 +86,10 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
   const Real rest = lane == 0 ? Real{0} : x;
   const Real squares = warp_sum(rest * rest);
   const Real products = warp_sum(rest * other);
-  constexpr Real kLeastSquares = sizeof(Real) == 8 ? Real(1e-300) : Real(1e-36);
+  constexpr Real kMinSquares = sizeof(Real) == 8 ? Real(1e-300) : Real(1e-36);
   Reflector<Real> out = {lane == 0 ? Real{1} : Real{0}, Real{0}, alpha, first};
   // Not of a NaN, which stays in alpha or gets there through the windows.
-  if (squares >= kLeastSquares) {
+  if (squares >= kMinSquares) {
     const Real square = multiply_add(alpha, alpha, squares);
     const Real root = inverse_root(square);
     const Real signed_root = alpha > Real{0} ? root : -root;
@@ -98,7 +98,7 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
     const Real inverse = signed_root * (Real{1} / out.tau);
     out.v = lane == 0 ? Real{1} : x * inverse;
     out.overlap = multiply_add(inverse, products, first);
-  } else if (!(squares < kLeastSquares)) {
+  } else if (!(squares < kMinSquares)) {
     out.beta = squares;
   }
   return out;

@@ -23,23 +23,23 @@ std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
   std::size_t most = 0;
   for (const SpectrumRoute& route : {task.routes.first, task.routes.strict}) {
     if (!route.is_float32() && route.solver != SolverChoice::kQr) {
-      Carver count(nullptr, 0);
+      Arena count(nullptr, 0);
       const Float64Phase phase(task, route, wide, count);
       most = std::max(most, count.used());
     }
   }
   if (task.wants_top()) {
-    Carver count(nullptr, 0);
+    Arena count(nullptr, 0);
     const TopPhase phase(task, wide, count);
     most = std::max(most, count.used());
   }
   if (task.vector_columns > 0) {
-    Carver count(nullptr, 0);
+    Arena count(nullptr, 0);
     const Float64Phase phase(
         task, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary}, wide, count);
     most = std::max(most, count.used());
   }
-  Carver count(nullptr, 0);
+  Arena count(nullptr, 0);
   const QrPhase phase(task, count);
   return std::max(most, count.used());
 }
@@ -52,7 +52,7 @@ std::uint64_t end_bytes(const BatchTask& task, std::int64_t wide) {
     bytes += fast_solver_bytes(task.p(), task.n(), wide, slab, task.projected_at_once(wide)) +
              proof_bytes(task, wide);
   }
-  if (task.most_tail_values() > 0) {
+  if (task.max_tail_values() > 0) {
     bytes += TailSolver::device_bytes(task.p(), task.n(), slab, task.device.multiprocessors);
   }
   if (task.vector_columns > 0) {
@@ -65,9 +65,9 @@ std::uint64_t float32_phase_bytes(const BatchTask& task, std::int64_t batch) {
   if (!task.routes.first.is_float32()) {
     return 0;
   }
-  Carver count(nullptr, 0);
+  Arena count(nullptr, 0);
   const Float32Phase phase(task, task.eigen_piece(batch), count);
-  if (task.most_tail_values() > 0) {
+  if (task.max_tail_values() > 0) {
     const WeightPhase weights(task, count);
   }
   return count.used();
@@ -100,13 +100,13 @@ std::int64_t BatchTask::eigen_piece(std::int64_t count) const {
 }
 
 std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
-  constexpr std::int64_t kMost = 16;
-  constexpr std::int64_t kMostBytes = 2LL << 30U;
+  constexpr std::int64_t kMax = 16;
+  constexpr std::int64_t kMaxBytes = 2LL << 30U;
   if (!iterates() || (row_chunks() && chunk_count() > 1)) {
     return 1;  // what passes in pieces has large ones
   }
   const std::int64_t bytes = rows * cols * static_cast<std::int64_t>(sizeof(double));
-  return std::max<std::int64_t>(1, std::min({kMostBytes / bytes, count, kMost}));
+  return std::max<std::int64_t>(1, std::min({kMaxBytes / bytes, count, kMax}));
 }
 
 std::int64_t BatchTask::slice_bytes() const {
@@ -117,9 +117,9 @@ bool BatchTask::iterates() const { return is_fast && routes.has_top && !routes.f
 
 bool BatchTask::wants_top() const { return iterates() || (routes.has_top && vector_columns > 0); }
 
-std::int64_t BatchTask::most_tail_values() const {
+std::int64_t BatchTask::max_tail_values() const {
   const bool is_kept = routes.first.is_float32() || routes.strict.solver == SolverChoice::kTwoStage;
-  return is_kept && !is_fast && routes.keeps_factor ? kernels::most_tail_values(p()) : 0;
+  return is_kept && !is_fast && routes.keeps_factor ? kernels::max_tail_values(p()) : 0;
 }
 
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
@@ -129,7 +129,7 @@ std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
   return sizeof(double) * static_cast<std::uint64_t>(std::min(wide, kProofsAtOnce) * elements);
 }
 
-BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Carver& memory)
+BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Arena& memory)
     : values(memory.take<double>(batch * task.p())),
       failed(memory.take<int>(batch)),
       exponents(memory.take<std::int32_t>(batch)),
@@ -139,16 +139,16 @@ BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Carver& me
       moments(memory.take<RawMoments>(batch * task.chunk_count())),
       passes(memory.take<double>(batch)) {}
 
-WeightPhase::WeightPhase(const BatchTask& task, Carver& memory)
+WeightPhase::WeightPhase(const BatchTask& task, Arena& memory)
     : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
       wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)) {}
 
-Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Carver& memory)
+Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Arena& memory)
     : grams(memory.take<float>(batch * task.gram_shape().gram_elements())),
       gram_workspace(nullptr),
       gram_workspace_bytes(kernels::gram_workspace_bytes(task.gram_shape(), task.operands, batch)),
-      plan(plan_two_stage(task.p(), batch, true, task.routes.first.band,
-                          task.most_tail_values() > 0, task.device)),
+      plan(plan_two_stage(task.p(), batch, true, task.routes.first.band, task.max_tail_values() > 0,
+                          task.device)),
       solver(plan, memory) {
   gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
 }
@@ -156,7 +156,7 @@ Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Carver& me
 WeightPhase::WeightPhase(const Float64Phase& phase) : decoded(phase.decoded), wide(phase.wide) {}
 
 Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
-                           Carver& memory)
+                           Arena& memory)
     : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
       wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)),
       scratch(nullptr),
@@ -168,13 +168,13 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
           static_cast<std::int64_t>(complete_symmetric_bytes(task.p(), count)))) {
   scratch = memory.take<unsigned char>(static_cast<std::int64_t>(scratch_bytes));
   if (route.solver == SolverChoice::kTwoStage) {
-    plan = plan_two_stage(task.p(), count, false, route.band, task.most_tail_values() > 0,
-                          task.device);
+    plan =
+        plan_two_stage(task.p(), count, false, route.band, task.max_tail_values() > 0, task.device);
     solver = TwoStageArrays(plan, memory);
   }
 }
 
-TopPhase::TopPhase(const BatchTask& task, std::int64_t count, Carver& memory)
+TopPhase::TopPhase(const BatchTask& task, std::int64_t count, Arena& memory)
     : wide(task, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary},
            task.routes.top.is_float32() ? 0 : count, memory),
       leading(task.routes.top.is_float32() ? task.gram_shape().order() : task.p()),
@@ -193,7 +193,7 @@ TopPhase::TopPhase(const BatchTask& task, std::int64_t count, Carver& memory)
   }
 }
 
-QrPhase::QrPhase(const BatchTask& task, Carver& memory)
+QrPhase::QrPhase(const BatchTask& task, Arena& memory)
     : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
       wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)) {
   const std::int64_t p = task.p();
@@ -210,7 +210,7 @@ std::uint64_t arena_bytes(const BatchTask& task, const BatchSizes& sizes) {
 }
 
 std::uint64_t result_bytes(const BatchTask& task, std::int64_t batch) {
-  Carver count(nullptr, 0);
+  Arena count(nullptr, 0);
   const BatchResults results(task, batch, count);
   return count.used();
 }

@@ -1,6 +1,6 @@
 // Owns how the device memory of a batch is laid out and how many matrices fit. Phases of a batch
 // follow each other on one stream and share one piece of memory (the arena); encoded weights and
-// results last to the end. Pure: with a Carver that only counts, the layouts say how much they
+// results last to the end. Pure: with a Arena that only counts, the layouts say how much they
 // need.
 #pragma once
 
@@ -37,7 +37,7 @@ struct BatchTask {
   bool iterates() const;             ///< `fast` by an iteration and a proof of its bounds
   bool wants_top() const;            ///< an iteration, for that or for vectors
   /// The most of the smallest values that are looked for again; 0: kTail is not to be had.
-  std::int64_t most_tail_values() const;
+  std::int64_t max_tail_values() const;
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
   std::int64_t eigen_piece(std::int64_t count) const;
@@ -53,7 +53,7 @@ struct BatchSizes {
 
 /// What comes back to the host, in one copy. Arrays [batch] unless said otherwise.
 struct BatchResults {
-  BatchResults(const BatchTask& task, std::int64_t batch, Carver& memory);
+  BatchResults(const BatchTask& task, std::int64_t batch, Arena& memory);
   double* values;  ///< [batch][p], eigenvalues
   int* failed;
   std::int32_t* exponents;
@@ -67,7 +67,7 @@ struct BatchResults {
 /// Weights of one matrix decoded, as Float64Phase has them.
 struct Float64Phase;
 struct WeightPhase {
-  WeightPhase(const BatchTask& task, Carver& memory);
+  WeightPhase(const BatchTask& task, Arena& memory);
   explicit WeightPhase(const Float64Phase& phase);  ///< the same arrays
   float* decoded;
   double* wide;
@@ -75,7 +75,7 @@ struct WeightPhase {
 
 /// float32 Gram matrices and their solver; behind them, where tails are wanted, a WeightPhase.
 struct Float32Phase {
-  Float32Phase(const BatchTask& task, std::int64_t batch, Carver& memory);
+  Float32Phase(const BatchTask& task, std::int64_t batch, Arena& memory);
   float* grams;
   void* gram_workspace;
   std::size_t gram_workspace_bytes;
@@ -86,7 +86,7 @@ struct Float32Phase {
 /// Weights of one matrix decoded, float64 Gram matrices of `count` and their solver.
 struct Float64Phase {
   Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
-               Carver& memory);
+               Arena& memory);
   float* decoded;  ///< [chunk_rows][cols]
   double* wide;    ///< the same, or the whole matrix where the long side is the columns
   void* scratch;   ///< of the moments
@@ -102,7 +102,7 @@ struct Float64Phase {
 /// float32 Gram matrices of `count` for an iteration, and weights decoded: of one matrix, and in
 /// `fast` of several whole ones.
 struct TopPhase {
-  TopPhase(const BatchTask& task, std::int64_t count, Carver& memory);
+  TopPhase(const BatchTask& task, std::int64_t count, Arena& memory);
   Float64Phase wide;     ///< with float64 Gram matrices where those are narrowed
   std::int64_t leading;  ///< of a float32 Gram matrix
   float* grams;
@@ -115,7 +115,7 @@ struct TopPhase {
 
 /// QR of one matrix.
 struct QrPhase {
-  QrPhase(const BatchTask& task, Carver& memory);
+  QrPhase(const BatchTask& task, Arena& memory);
   float* decoded;
   double* wide;
   TriangularFactor factor;

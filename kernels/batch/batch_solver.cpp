@@ -57,7 +57,7 @@ BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask
   arena_ = lane.arena.reserve(arena_bytes_);
   device_results_ = lane.results.reserve(result_bytes_);
   host_results_ = lane.host_results.reserve(result_bytes_);
-  if (task.most_tail_values() > 0) {
+  if (task.max_tail_values() > 0) {
     lane.ends->tail.reserve(task.p(), task.n(), task.slab_length(), task.device.multiprocessors);
   }
 }
@@ -70,7 +70,7 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
   std::iota(all.begin(), all.end(), std::size_t{0});
   take_steps(measure::begin_measurement(first_step(), task_.rows, task_.cols, options_,
                                         {.sum_terms = static_cast<double>(task_.n()),
-                                         .most_tail_values = task_.most_tail_values()}),
+                                         .max_tail_values = task_.max_tail_values()}),
              all, std::nullopt, [&](std::size_t index, Finding& found, const Situation& situation) {
                return measure::judge(found, situation, out_[index]);
              });
@@ -126,9 +126,9 @@ void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKerne
 std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
   const auto count = static_cast<std::int64_t>(which.size());
   const std::int64_t piece = task_.eigen_piece(count);
-  Carver memory(arena_, arena_bytes_);
+  Arena memory(arena_, arena_bytes_);
   const Float32Phase phase(task_, piece, memory);
-  Carver result_memory(device_results_, result_bytes_);
+  Arena result_memory(device_results_, result_bytes_);
   const BatchResults results(task_, count, result_memory);
   // Piece by piece, so that the next one is read and uploaded while the device solves this one.
   for (std::int64_t first = 0; first < count; first += piece) {
@@ -155,9 +155,9 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
   for (std::size_t first = 0; first < which.size(); first += most) {
     const std::size_t last = std::min(first + most, which.size());
     const auto count = static_cast<std::int64_t>(last - first);
-    Carver memory(arena_, arena_bytes_);
+    Arena memory(arena_, arena_bytes_);
     const Float64Phase phase(task_, route, count, memory);
-    Carver result_memory(device_results_, result_bytes_);
+    Arena result_memory(device_results_, result_bytes_);
     const BatchResults results(task_, count, result_memory);
     const std::int64_t elements = phase.leading * phase.leading;
     if (phase.leading != task_.p()) {
@@ -221,7 +221,7 @@ void BatchSolver::form_gram64(std::size_t index, SignDraw flip, const Float64Pha
 std::vector<double> BatchSolver::values_by_qr(std::size_t index, SignDraw flip) {
   const Range range("qr and bidiagonal");
   const StageClock::Span span(eigen_clock_, stream());
-  Carver memory(arena_, arena_bytes_);
+  Arena memory(arena_, arena_bytes_);
   const QrPhase phase(task_, memory);
   for_each_slab(
       index, flip, phase, [](std::int64_t, std::int64_t) {},
@@ -266,7 +266,7 @@ BatchResults BatchSolver::download(std::int64_t batch) {
                         cudaMemcpyDeviceToHost, stream()));
   batch_.copy(ahead_);
   check(cudaStreamSynchronize(stream()));
-  Carver memory(host_results_, result_bytes_);
+  Arena memory(host_results_, result_bytes_);
   return {task_, batch, memory};
 }
 

@@ -27,9 +27,9 @@ Step BatchSolver::first_step() const {
 std::vector<BatchSolver::Indices> BatchSolver::parts_of(const Situation& situation,
                                                         const Indices& which) const {
   auto size = static_cast<std::int64_t>(which.size());
-  if (situation.most_tail_values > 0 && situation.step == Step::kGram32) {
+  if (situation.max_tail_values > 0 && situation.step == Step::kGram32) {
     size = task_.eigen_piece(size);
-  } else if (situation.most_tail_values > 0 && situation.step == Step::kGram64) {
+  } else if (situation.max_tail_values > 0 && situation.step == Step::kGram64) {
     size = std::min(size, sizes_.wide);
   }
   std::vector<Indices> parts;

@@ -16,7 +16,7 @@ using measure::Situation;
 
 namespace {
 
-constexpr int kMostPasses = 4;
+constexpr int kMaxPasses = 4;
 constexpr double kEps64 = 0x1p-52;
 
 /// What makes the band positive definite, in its units: rounding may leave it with eigenvalues
@@ -61,7 +61,7 @@ std::vector<Finding> BatchSolver::run_tail(const Situation& situation, std::size
   const StageClock::Span span(eigen_clock_, stream());
   // The layout of the step before.
   const auto count = static_cast<std::int64_t>(part_size);
-  Carver memory(arena_, arena_bytes_);
+  Arena memory(arena_, arena_bytes_);
   KeptReduction kept;
   std::optional<WeightPhase> weights;
   if (route.is_float32()) {
@@ -109,7 +109,7 @@ void BatchSolver::tail_group(const Situation& situation, const KeptReduction& ke
   }
   lane_.ends->tail.start(handles(), kernels_, kept, shape, members);
   std::vector<bool> is_open(group.size(), true);
-  for (int pass = 0; pass < kMostPasses; ++pass) {
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
     for (std::size_t m = 0; m < group.size(); ++m) {
       if (is_open[m]) {
         add_weights(lane_.ends->tail, static_cast<std::int64_t>(m), lost[group[m]].index,
@@ -127,7 +127,7 @@ void BatchSolver::tail_group(const Situation& situation, const KeptReduction& ke
     if (std::find(is_open.begin(), is_open.end(), true) == is_open.end()) {
       break;
     }
-    if (pass + 1 < kMostPasses) {
+    if (pass + 1 < kMaxPasses) {
       lane_.ends->tail.correct(handles());
     }
   }
@@ -150,7 +150,7 @@ bool BatchSolver::take_member(const Situation& situation, const TailShape& shape
       rounding_of(sigma, task_.p(), lost.before.sigma.front(), pass);
   if (!measure::take_tail({.sigma = sigma,
                            .residuals = lane_.ends->tail.residuals(member),
-                           .most_settled = settled_columns(shape, lost.lost),
+                           .max_settled = settled_columns(shape, lost.lost),
                            .square_errors = square_errors},
                           lost.lost, lost.before, found)) {
     return true;

@@ -63,7 +63,7 @@ std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const
   const SpectrumRoute& route = task_.routes.top;
   const auto count = static_cast<std::int64_t>(which.size());
   check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
-  Carver result_memory(device_results_, result_bytes_);
+  Arena result_memory(device_results_, result_bytes_);
   const BatchResults results(task_, count, result_memory);
   if (route.is_float32()) {
     form_grams32(which, flip, route.product, phase.grams, phase.gram_workspace,
@@ -126,7 +126,7 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
     const Indices part(
         which.begin() + static_cast<std::ptrdiff_t>(first),
         which.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, which.size())));
-    Carver memory(arena_, arena_bytes_);
+    Arena memory(arena_, arena_bytes_);
     const TopPhase phase(task_, static_cast<std::int64_t>(part.size()), memory);
     std::vector<Finding> found;
     const std::vector<FastMatrix> matrices = form_top_grams(phase, part, flip, found);
@@ -185,7 +185,7 @@ void BatchSolver::vectors_of(const Indices& which) {
   const auto count = static_cast<std::int64_t>(which.size());
   const std::int64_t p = task_.p();
   const Range range("singular vectors");
-  Carver memory(arena_, arena_bytes_);
+  Arena memory(arena_, arena_bytes_);
   const auto add_all = [&](const Float64Phase& phase) {
     for (std::int64_t i = 0; i < count; ++i) {
       add_weights(lane_.ends->vectors, i, which[static_cast<std::size_t>(i)], std::nullopt, phase);
@@ -204,7 +204,7 @@ void BatchSolver::vectors_of(const Indices& which) {
   } else {
     const Float64Phase phase(
         task_, {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kLibrary}, count, memory);
-    Carver result_memory(device_results_, result_bytes_);
+    Arena result_memory(device_results_, result_bytes_);
     const BatchResults results(task_, count, result_memory);
     for (std::int64_t i = 0; i < count; ++i) {
       form_gram64(which[static_cast<std::size_t>(i)], std::nullopt, phase, phase.grams + i * p * p,

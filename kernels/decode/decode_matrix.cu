@@ -33,7 +33,7 @@ struct RowGrid {
 
   RowGrid(std::int64_t rows, std::int64_t cols) {
     constexpr std::int64_t kRowsPerThread = 4;  // what is found per column serves so many
-    constexpr std::int64_t kMostInY = 65535;
+    constexpr std::int64_t kMaxInY = 65535;
     const std::int64_t runs = ceil_divide(cols, device::kDecodeRun);
     std::int64_t across = 1;
     while (across < kThreads && across < runs) {
@@ -43,7 +43,7 @@ struct RowGrid {
     const std::int64_t strips = ceil_divide(rows, down * kRowsPerThread);
     block = dim3(static_cast<unsigned int>(across), static_cast<unsigned int>(down));
     grid = dim3(static_cast<unsigned int>(ceil_divide(runs, across)),
-                static_cast<unsigned int>(std::clamp<std::int64_t>(strips, 1, kMostInY)));
+                static_cast<unsigned int>(std::clamp<std::int64_t>(strips, 1, kMaxInY)));
   }
 };
 

@@ -170,9 +170,9 @@ class PinnedBuffer {
 
 /// Cuts one piece of memory into aligned arrays. With a null start it only counts, so that the same
 /// code says how much it needs.
-class Carver {
+class Arena {
  public:
-  Carver(void* start, std::size_t bytes)
+  Arena(void* start, std::size_t bytes)
       : start_(static_cast<unsigned char*>(start)), bytes_(bytes) {}
   /// Errors: expects() where it does not fit (never while counting).
   template <typename T>

@@ -14,7 +14,7 @@ namespace vindex::kernels {
 inline constexpr std::size_t kSharedBytesWithoutAsking = 48U << 10U;
 
 /// The most shared memory that a block may ask for on the device of this thread.
-inline int most_shared_bytes() {
+inline int max_shared_bytes() {
   int device = 0;
   int bytes = 0;
   check(cudaGetDevice(&device));
@@ -44,7 +44,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
     // All there is, whatever this launch takes: the permission is the kernel's, not the launch's,
     // and what another thread sets for a smaller launch of the same kernel must not come between.
     expect(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                most_shared_bytes()),
+                                max_shared_bytes()),
            false);
   }
   if (launch_observer != nullptr) {

@@ -99,11 +99,11 @@ class PinnedPool {
 
   void count_out(std::size_t bytes) {
     out_bytes_ += bytes;
-    most_out_bytes_ = std::max(most_out_bytes_, out_bytes_);
+    max_out_bytes_ = std::max(max_out_bytes_, out_bytes_);
   }
 
   void free_excess() {
-    while (!kept_.empty() && out_bytes_ + kept_bytes_ > most_out_bytes_) {
+    while (!kept_.empty() && out_bytes_ + kept_bytes_ > max_out_bytes_) {
       kept_bytes_ -= kept_.front().bytes;
       kept_.erase(kept_.begin());
     }
@@ -113,7 +113,7 @@ class PinnedPool {
   std::vector<Block> kept_;  ///< oldest first
   std::size_t kept_bytes_ = 0;
   std::size_t out_bytes_ = 0;
-  std::size_t most_out_bytes_ = 0;
+  std::size_t max_out_bytes_ = 0;
 };
 
 }  // namespace vindex::kernels

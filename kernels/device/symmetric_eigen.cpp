@@ -7,10 +7,10 @@
 namespace vindex::kernels {
 
 std::int64_t matrices_per_call(std::int64_t n) {
-  constexpr std::int64_t kMostBytes = std::numeric_limits<std::int32_t>::max();
-  constexpr std::int64_t kMostMatrices = 16LL << 10U;
+  constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMaxMatrices = 16LL << 10U;
   const std::int64_t bytes = n * n * static_cast<std::int64_t>(sizeof(double));
-  return std::clamp<std::int64_t>(kMostBytes / std::max<std::int64_t>(bytes, 1), 1, kMostMatrices);
+  return std::clamp<std::int64_t>(kMaxBytes / std::max<std::int64_t>(bytes, 1), 1, kMaxMatrices);
 }
 
 int status_of(cudaStream_t stream, const int* info, const char* routine) {

@@ -148,7 +148,7 @@ std::size_t gram_workspace_bytes(const GramShape& shape, const OperandPlan& plan
   return GramWorkspace::bytes(shape, plan, held, shape.chunks());
 }
 
-std::size_t least_gram_workspace_bytes(const GramShape& shape, const OperandPlan& plan) {
+std::size_t min_gram_workspace_bytes(const GramShape& shape, const OperandPlan& plan) {
   return GramWorkspace::bytes(shape, plan, 1, 1);
 }
 
@@ -158,7 +158,7 @@ GramCut cut_grams(const GramShape& shape, const OperandPlan& plan, std::int64_t 
     return GramWorkspace::bytes(shape, plan, held, chunks) <= bytes;
   };
   if (!fits(1, 1)) {
-    throw OutOfMemory("operands of the Gram matrix", least_gram_workspace_bytes(shape, plan));
+    throw OutOfMemory("operands of the Gram matrix", min_gram_workspace_bytes(shape, plan));
   }
   // Whole matrices first: then block-scaled codes are read once.
   GramCut cut{1, shape.chunks(), 0};

@@ -109,7 +109,7 @@ struct GramCut {
 /// kMatricesAtOnce are never held), and the least it works with.
 std::size_t gram_workspace_bytes(const GramShape& shape, const OperandPlan& plan,
                                  std::int64_t matrices);
-std::size_t least_gram_workspace_bytes(const GramShape& shape, const OperandPlan& plan);
+std::size_t min_gram_workspace_bytes(const GramShape& shape, const OperandPlan& plan);
 
 /// The best cut of a batch of `matrices` into `bytes`. Errors: OutOfMemory where even the least
 /// does not fit.

@@ -167,8 +167,8 @@ void find_diagonal_facts(const float* matrices, std::int64_t p, std::int64_t lea
 
 void copy_upper_triangle(const double* from, std::int64_t leading, std::int64_t p, double* to,
                          cudaStream_t stream) {
-  constexpr std::int64_t kMostBlocks = 1024;
-  const std::int64_t blocks = std::min(kMostBlocks, ceil_divide(p * p, kThreads));
+  constexpr std::int64_t kMaxBlocks = 1024;
+  const std::int64_t blocks = std::min(kMaxBlocks, ceil_divide(p * p, kThreads));
   launch(upper_kernel, static_cast<unsigned int>(blocks), kThreads, 0, stream, from, leading, p,
          to);
 }

@@ -23,7 +23,7 @@ using measure::VectorSlab;
 /// Components of one float32 sum.
 constexpr std::int64_t kChunk = 1024;
 /// Blocks of rows that are decoded and multiplied together at most, and what they may fill.
-constexpr std::int64_t kMostBlocks = 64;
+constexpr std::int64_t kMaxBlocks = 64;
 constexpr std::int64_t kDecodedFloats = 64LL << 20U;
 constexpr std::int64_t kProductFloats = 64LL << 20U;
 /// Handles, pageable staging of the driver.
@@ -154,7 +154,7 @@ std::int64_t blocks_at_once(const InnerProductShape& shape, const Run& block) {
   const std::int64_t products = shape.left * shape.columns() * block.chunks();
   return std::clamp<std::int64_t>(std::min(kDecodedFloats / std::max<std::int64_t>(decoded, 1),
                                            kProductFloats / std::max<std::int64_t>(products, 1)),
-                                  1, kMostBlocks);
+                                  1, kMaxBlocks);
 }
 
 /// One side's float32 components.
@@ -325,8 +325,8 @@ std::unique_ptr<measure::InnerProducts> make_cuda_inner_products(std::int32_t de
 }
 
 measure::InnerProductMemory cuda_inner_product_memory(const InnerProductShape& shape) {
-  constexpr std::int64_t kMostBlockRows = 16;  // of wide matrices
-  const std::int64_t depth = std::max(2 * kChunk, kMostBlockRows * shape.cols);
+  constexpr std::int64_t kMaxBlockRows = 16;  // of wide matrices
+  const std::int64_t depth = std::max(2 * kChunk, kMaxBlockRows * shape.cols);
   const std::int64_t sums = shape.left * shape.columns();
   const std::int64_t vectors = shape.left + shape.right;
   const std::int64_t decoded = std::max(kDecodedFloats, vectors * depth);
@@ -337,7 +337,7 @@ measure::InnerProductMemory cuda_inner_product_memory(const InnerProductShape& s
   return {.host = kHostBytes,
           .device = kLibraryBytes + bytes(sums, sizeof(double)) +
                     bytes(decoded + products, sizeof(float)) +
-                    bytes(2 * vectors * kMostBlocks, sizeof(double))};
+                    bytes(2 * vectors * kMaxBlocks, sizeof(double))};
 }
 
 }  // namespace vindex::kernels

@@ -12,9 +12,9 @@ constexpr int kThreads = 256;
 
 /// 2^exponent of `largest`, or 1 where nothing has to be done, or can.
 __device__ inline double factor_of(float largest) {
-  constexpr float kLeast = 0x1p-40F;
-  constexpr float kMost = 0x1p+40F;
-  if (largest == 0.0F || (largest >= kLeast && largest <= kMost) || !isfinite(largest)) {
+  constexpr float kMin = 0x1p-40F;
+  constexpr float kMax = 0x1p+40F;
+  if (largest == 0.0F || (largest >= kMin && largest <= kMax) || !isfinite(largest)) {
     return 1.0;
   }
   constexpr long long kExponentBits = 0x7FF0000000000000LL;

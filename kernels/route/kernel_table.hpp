@@ -3,9 +3,9 @@
 // can put a wrong kernel in its place.
 #pragma once
 
+#include "band/band_back_transform.hpp"
 #include "band/band_chase.hpp"
 #include "band/band_reduction.hpp"
-#include "band/band_turn.hpp"
 #include "gram/gram_batch.hpp"
 #include "gram/sliced_gram.hpp"
 #include "tail/band_inverse.hpp"
@@ -23,8 +23,8 @@ struct KernelTable {
   decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;
   decltype(&chase_bands<double, double>) chase64 = &chase_bands<double, double>;
   decltype(&tridiagonal_values) values = &tridiagonal_values;
-  decltype(&turn_columns<float>) turn32 = &turn_columns<float>;
-  decltype(&turn_columns<double>) turn64 = &turn_columns<double>;
+  decltype(&back_transform<float>) back_transform32 = &back_transform<float>;
+  decltype(&back_transform<double>) back_transform64 = &back_transform<double>;
   decltype(&factor_bands<float>) factor32 = &factor_bands<float>;
   decltype(&factor_bands<double>) factor64 = &factor_bands<double>;
   decltype(&solve_bands) solve = &solve_bands;

@@ -106,17 +106,17 @@ class Bench : private TestBench {
     }
     DeviceBuffer memory("self-test");
     const auto band_count = kBatch * band_elements(order);
-    Carver counted(nullptr, 0);
-    const auto carve = [&](Carver& from) {
+    Arena counted(nullptr, 0);
+    const auto allocate = [&](Arena& from) {
       return BandBatch<Real, Real>{
           from.take<Real>(kBatch * order * order), kBatch, from.take<Real>(band_count),
           from.take<std::int32_t>(kBatch),
           from.take<unsigned char>(kBatch *
                                    static_cast<std::int64_t>(plan.workspace_bytes_per_matrix))};
     };
-    (void)carve(counted);
-    Carver real(memory.reserve(counted.used()), counted.used());
-    const BandBatch<Real, Real> batch = carve(real);
+    (void)allocate(counted);
+    Arena real(memory.reserve(counted.used()), counted.used());
+    const BandBatch<Real, Real> batch = allocate(real);
     send(padded, batch.matrices);
     reduce(plan, batch, lane.blas.get(), stream());
     const std::vector<Real> bands = fetched(batch.band, band_count);
@@ -134,19 +134,19 @@ class Bench : private TestBench {
   void chase(Chase chase_bands, double tolerance, Verdict& verdict) {
     const std::vector<Stored> bands = band_samples<Stored>(kOrder, kBatch);
     DeviceBuffer memory("self-test");
-    Carver counted(nullptr, 0);
+    Arena counted(nullptr, 0);
     struct Arrays {
       Stored* bands;
       double* diagonal;
       double* off_diagonal;
     };
-    const auto carve = [&](Carver& from) {
+    const auto allocate = [&](Arena& from) {
       return Arrays{from.take<Stored>(static_cast<std::int64_t>(bands.size())),
                     from.take<double>(kBatch * kOrder), from.take<double>(kBatch * kOrder)};
     };
-    (void)carve(counted);
-    Carver real(memory.reserve(counted.used()), counted.used());
-    const Arrays arrays = carve(real);
+    (void)allocate(counted);
+    Arena real(memory.reserve(counted.used()), counted.used());
+    const Arrays arrays = allocate(real);
     send(bands, arrays.bands);
     chase_bands(arrays.bands, kOrder, kBatch, chase_shape(device.shared_bytes, sizeof(Real)),
                 arrays.diagonal, arrays.off_diagonal, stream());

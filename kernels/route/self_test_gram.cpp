@@ -69,8 +69,8 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
     const OperandPlan plan = choose_operands(encoding, view, false);
     DeviceBuffer more("self-test");
     const std::size_t workspace_bytes = gram_workspace_bytes(shape, plan, 1);
-    Carver counted(nullptr, 0);
-    const auto carve = [&](Carver& from) {
+    Arena counted(nullptr, 0);
+    const auto allocate = [&](Arena& from) {
       struct Arrays {
         float* gram;
         GramFacts* facts;
@@ -79,9 +79,9 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
       return Arrays{from.take<float>(shape.gram_elements()), from.take<GramFacts>(1),
                     from.take<unsigned char>(static_cast<std::int64_t>(workspace_bytes))};
     };
-    (void)carve(counted);
-    Carver real(more.reserve(counted.used()), counted.used());
-    const auto arrays = carve(real);
+    (void)allocate(counted);
+    Arena real(more.reserve(counted.used()), counted.used());
+    const auto arrays = allocate(real);
     bench.kernels.gram(encoding, plan,
                        {.views = {&view, 1}, .sign_flip_keys = {}, .transposed = false},
                        arrays.workspace, workspace_bytes, product_kernel, arrays.gram, arrays.facts,
@@ -109,15 +109,15 @@ void try_sliced_gram(TestBench& bench, Verdict& verdict) {
     double* weights;
     double* gram;
   };
-  const auto carve = [&](Carver& from) {
+  const auto allocate = [&](Arena& from) {
     return Arrays{
         from.take<unsigned char>(static_cast<std::int64_t>(sliced_gram_bytes(kSide, kLength))),
         from.take<double>(kLength * kSide), from.take<double>(kSide * kSide)};
   };
-  Carver counted(nullptr, 0);
-  (void)carve(counted);
-  Carver real(memory.reserve(counted.used()), counted.used());
-  const Arrays arrays = carve(real);
+  Arena counted(nullptr, 0);
+  (void)allocate(counted);
+  Arena real(memory.reserve(counted.used()), counted.used());
+  const Arrays arrays = allocate(real);
   bench.send(sample.weights(), arrays.weights);
   const auto add = [&](bool over_rows, std::int64_t first, std::int64_t length) {
     bench.kernels.sliced_gram({.slab = arrays.weights + first * kSide,

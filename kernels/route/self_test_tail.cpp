@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kOrder = 97;  ///< several blocks and a rest
 constexpr std::int64_t kSlots = 2;   ///< as many matrices
-constexpr std::int64_t kColumns = kTurnColumns;
+constexpr std::int64_t kColumns = kBackTransformColumns;
 constexpr std::int64_t kMany = kSlots * kColumns;
 constexpr double kShift = 1e-3;  ///< of bands whose entries are at most 1
 /// A hundred times what sound devices show, of the largest eigenvalue.
@@ -47,9 +47,9 @@ class TailTrial {
         verdict_(verdict),
         order_(band_order(kOrder)),
         plan_(plan_band_reduction<Real>(order_, route, bench.device.shared_bytes)) {
-    Carver counted(nullptr, 0);
+    Arena counted(nullptr, 0);
     const Arrays sizes(plan_, counted);
-    Carver real(memory_.reserve(counted.used()), counted.used());
+    Arena real(memory_.reserve(counted.used()), counted.used());
     arrays_ = Arrays(plan_, real);
     const std::vector<double> dense = dense_samples(kOrder, kSlots);
     for (const double value : dense) {
@@ -63,14 +63,14 @@ class TailTrial {
     verdict_.require(without == bands_, "keeping the factor changes the band");
     exponents_ = bench_.fetched(arrays_.exponents, kSlots);
     bench_.send(which_, arrays_.which);
-    turn_there_and_back();
+    transform_there_and_back();
     solve();
   }
 
  private:
   struct Arrays {
     Arrays() = default;
-    Arrays(const BandPlan& plan, Carver& memory)
+    Arrays(const BandPlan& plan, Arena& memory)
         : matrices(memory.take<Real>(kSlots * plan.order * plan.order)),
           bands(memory.take<Real>(kSlots * band_elements(plan.order))),
           exponents(memory.take<std::int32_t>(kSlots)),
@@ -123,9 +123,9 @@ class TailTrial {
   }
 
   void turn(bool transposed) {
-    const TurnedColumns outer = {arrays_.outer, kOrder, kOrder * kColumns, kOrder};
-    const TurnedColumns inner = {arrays_.inner, order_, order_ * kColumns, order_};
-    kernel(bench_.kernels, &KernelTable::turn32, &KernelTable::turn64)(
+    const TransformedColumns outer = {arrays_.outer, kOrder, kOrder * kColumns, kOrder};
+    const TransformedColumns inner = {arrays_.inner, order_, order_ * kColumns, order_};
+    kernel(bench_.kernels, &KernelTable::back_transform32, &KernelTable::back_transform64)(
         {.matrices = arrays_.matrices,
          .which = arrays_.which,
          .order = order_,
@@ -139,7 +139,7 @@ class TailTrial {
   }
 
   /// A x against 2^exponent Q (B (Q^T x)).
-  void turn_there_and_back() {
+  void transform_there_and_back() {
     std::vector<double> x(at(kMany * kOrder));
     fill_random(x, 51);
     bench_.send(x, arrays_.outer);

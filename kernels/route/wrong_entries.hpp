@@ -36,12 +36,12 @@ class WrongEntries {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const Block& a, const Block& b) { return a.second > b.second; });
     std::string out = std::to_string(count_) + " wrong, " + first_ + "; by 64 x 64:";
-    constexpr std::size_t kMost = 8;
-    for (std::size_t i = 0; i < std::min(kMost, sorted.size()); ++i) {
+    constexpr std::size_t kMax = 8;
+    for (std::size_t i = 0; i < std::min(kMax, sorted.size()); ++i) {
       out += " (" + std::to_string(sorted[i].first.first) + ", " +
              std::to_string(sorted[i].first.second) + ") " + std::to_string(sorted[i].second);
     }
-    out += sorted.size() > kMost ? " ..." : "";
+    out += sorted.size() > kMax ? " ..." : "";
     out += "; by row modulo 8:";
     for (const std::int64_t wrong : rows_) {
       out += " " + std::to_string(wrong);

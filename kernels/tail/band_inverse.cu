@@ -15,7 +15,7 @@ constexpr int kTile = kSide * kOdd;
 constexpr int kSquare = kSide * kSide;
 constexpr int kAttempts = 4;
 /// Far below the rounding of entries of about 1, far above the smallest float.
-constexpr double kLeastPivot = 0x1p-90;
+constexpr double kMinPivot = 0x1p-90;
 static_assert(kSide == kWarpLanes && kWarps == static_cast<int>(kSolveColumns));
 
 /// Element (row, column) of the diagonal block at `start`.
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       // Elimination of [A, I]: what it makes of I is the inverse of L.
       for (int k = 0; k < kSide; ++k) {
         double pivot = a[k * kOdd + k];
-        if (!(pivot > kLeastPivot)) {  // also not-a-number
+        if (!(pivot > kMinPivot)) {  // also not-a-number
           failed = true;
           pivot = 1.0;
         }

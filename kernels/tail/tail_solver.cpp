@@ -18,29 +18,30 @@ namespace {
 constexpr int kSteps = 12;
 /// Columns that guard those wanted, at least; and the least number that is looked for.
 constexpr std::int64_t kGuard = 16;
-constexpr std::int64_t kLeastClass = 8;
+constexpr std::int64_t kMinClass = 8;
 /// As on the CPU, so that both judge alike.
-constexpr std::int64_t kLeastSide = 128;
-constexpr std::int64_t kMostSlots = 32;
+constexpr std::int64_t kMinSide = 128;
+constexpr std::int64_t kMaxSlots = 32;
 /// Slots share this much, so that wide ones are few.
 constexpr std::uint64_t kSlotBytes = 512ULL << 20U;
 
-static_assert(kTurnColumns == kSolveColumns && kGuard % kTurnColumns == 0);
+static_assert(kBackTransformColumns == kSolveColumns && kGuard % kBackTransformColumns == 0);
 
 std::int64_t width_for(std::int64_t p, std::int64_t lost) {
-  std::int64_t group = kLeastClass;
+  std::int64_t group = kMinClass;
   while (group < lost) {
     group *= 2;
   }
   const std::int64_t guard = std::max(kGuard, 3 * group / 4);
-  return std::min((group + guard) / kTurnColumns * kTurnColumns, p / kTurnColumns * kTurnColumns);
+  return std::min((group + guard) / kBackTransformColumns * kBackTransformColumns,
+                  p / kBackTransformColumns * kBackTransformColumns);
 }
 
 }  // namespace
 
 /// One piece of memory; also counts how much that is.
 struct TailSolver::Arrays {
-  Arrays(const TailShape& shape, Carver& memory)
+  Arrays(const TailShape& shape, Arena& memory)
       : block({band_order(shape.p), shape.width}),
         which(memory.take<std::int64_t>(shape.slots)),
         shifts(memory.take<double>(shape.slots)),
@@ -64,27 +65,27 @@ struct TailSolver::Arrays {
 };
 
 TailShape tail_shape(std::int64_t p, std::int64_t n, std::int64_t lost, int multiprocessors) {
-  expects(lost >= 1 && p >= kLeastSide, "a tail of a matrix that is large enough for one");
+  expects(lost >= 1 && p >= kMinSide, "a tail of a matrix that is large enough for one");
   TailShape shape = {.p = p, .n = n, .width = width_for(p, lost), .slots = 1};
   const std::int64_t order = band_order(p);
   const auto bytes = static_cast<std::uint64_t>(band_factor_elements(order) +
                                                 8 * (order + shape.width) * shape.width) *
                      sizeof(double);
   const std::int64_t by_device =
-      multiprocessors > 0 ? std::max<std::int64_t>(multiprocessors / 2, 1) : kMostSlots;
+      multiprocessors > 0 ? std::max<std::int64_t>(multiprocessors / 2, 1) : kMaxSlots;
   shape.slots = std::max<std::int64_t>(
-      1, std::min({by_device, kMostSlots, static_cast<std::int64_t>(kSlotBytes / bytes)}));
+      1, std::min({by_device, kMaxSlots, static_cast<std::int64_t>(kSlotBytes / bytes)}));
   return shape;
 }
 
-std::int64_t most_tail_values(std::int64_t p) { return p >= kLeastSide ? p / 16 : 0; }
+std::int64_t max_tail_values(std::int64_t p) { return p >= kMinSide ? p / 16 : 0; }
 
 std::int64_t settled_columns(const TailShape& shape, std::int64_t lost) {
   return lost + (shape.width - lost) / 4;
 }
 
 TailSolver::Arrays TailSolver::arrays() {
-  Carver memory(memory_.reserve(0), memory_.bytes());
+  Arena memory(memory_.reserve(0), memory_.bytes());
   return {shape_, memory};
 }
 
@@ -97,7 +98,7 @@ void TailSolver::start(const LibraryHandles& handles, const KernelTable& kernels
   kept_ = kept;
   shape_ = shape;
   used_ = static_cast<std::int64_t>(members.size());
-  Carver count(nullptr, 0);
+  Arena count(nullptr, 0);
   const Arrays counted(shape, count);
   (void)memory_.reserve(count.used());
   if (kept.is_float32) {
@@ -170,31 +171,31 @@ void TailSolver::search(const LibraryHandles& handles, std::span<const TailMembe
 void TailSolver::turn(const LibraryHandles& handles, bool transposed, const double* from,
                       double* to) {
   const Arrays at = arrays();
-  const TurnedColumns inner = {.data = at.block.block(at.inner),
-                               .leading = at.block.leading(),
-                               .stride = at.block.elements(),
-                               .rows = at.block.p};
-  const TurnedColumns outer = {.data = transposed ? const_cast<double*>(from) : to,
-                               .leading = shape_.p,
-                               .stride = shape_.p * shape_.width,
-                               .rows = shape_.p};
-  const auto run = [&](auto* turn_columns, const auto* matrices, auto* scratch) {
-    turn_columns({.matrices = matrices,
-                  .which = at.which,
-                  .order = at.block.p,
-                  .columns = shape_.width,
-                  .slots = used_,
-                  .transposed = transposed,
-                  .from = transposed ? outer : inner,
-                  .to = transposed ? inner : outer,
-                  .scratch = scratch},
-                 handles.stream);
+  const TransformedColumns inner = {.data = at.block.block(at.inner),
+                                    .leading = at.block.leading(),
+                                    .stride = at.block.elements(),
+                                    .rows = at.block.p};
+  const TransformedColumns outer = {.data = transposed ? const_cast<double*>(from) : to,
+                                    .leading = shape_.p,
+                                    .stride = shape_.p * shape_.width,
+                                    .rows = shape_.p};
+  const auto run = [&](auto* back_transform, const auto* matrices, auto* scratch) {
+    back_transform({.matrices = matrices,
+                    .which = at.which,
+                    .order = at.block.p,
+                    .columns = shape_.width,
+                    .slots = used_,
+                    .transposed = transposed,
+                    .from = transposed ? outer : inner,
+                    .to = transposed ? inner : outer,
+                    .scratch = scratch},
+                   handles.stream);
   };
   if (kept_.is_float32) {
-    run(kernels_->turn32, static_cast<const float*>(kept_.matrices),
+    run(kernels_->back_transform32, static_cast<const float*>(kept_.matrices),
         reinterpret_cast<float*>(at.scratch));
   } else {
-    run(kernels_->turn64, static_cast<const double*>(kept_.matrices), at.scratch);
+    run(kernels_->back_transform64, static_cast<const double*>(kept_.matrices), at.scratch);
   }
 }
 
@@ -233,17 +234,17 @@ bool TailSolver::is_sound(std::int64_t member) const {
          std::all_of(own.begin(), own.end(), [](double value) { return std::isfinite(value); });
 }
 
-/// What matrices that lose up to most_tail_values(p) values take: bytes of `memory_`, and of the
+/// What matrices that lose up to max_tail_values(p) values take: bytes of `memory_`, and of the
 /// projection's arrays.
-std::pair<std::uint64_t, ProjectionBuffers> TailSolver::most_bytes(std::int64_t p, std::int64_t n,
-                                                                   std::int64_t slab_length,
-                                                                   int multiprocessors) {
-  const std::int64_t most = most_tail_values(p);
+std::pair<std::uint64_t, ProjectionBuffers> TailSolver::max_bytes(std::int64_t p, std::int64_t n,
+                                                                  std::int64_t slab_length,
+                                                                  int multiprocessors) {
+  const std::int64_t most = max_tail_values(p);
   std::uint64_t own = 0;
   ProjectionBuffers buffers = {};
   for (std::int64_t lost = 1; lost <= most; ++lost) {
     const TailShape shape = tail_shape(p, n, lost, multiprocessors);
-    Carver count(nullptr, 0);
+    Arena count(nullptr, 0);
     const Arrays arrays(shape, count);
     own = std::max<std::uint64_t>(own, count.used());
     const ProjectionBuffers one = projection_buffers({.short_side = p,
@@ -261,13 +262,13 @@ std::pair<std::uint64_t, ProjectionBuffers> TailSolver::most_bytes(std::int64_t 
 
 std::uint64_t TailSolver::device_bytes(std::int64_t p, std::int64_t n, std::int64_t slab_length,
                                        int multiprocessors) {
-  const auto [own, buffers] = most_bytes(p, n, slab_length, multiprocessors);
+  const auto [own, buffers] = max_bytes(p, n, slab_length, multiprocessors);
   return std::accumulate(buffers.begin(), buffers.end(), own);
 }
 
 void TailSolver::reserve(std::int64_t p, std::int64_t n, std::int64_t slab_length,
                          int multiprocessors) {
-  const auto [own, buffers] = most_bytes(p, n, slab_length, multiprocessors);
+  const auto [own, buffers] = max_bytes(p, n, slab_length, multiprocessors);
   (void)memory_.reserve(own);
   projection_.reserve(buffers);
 }

@@ -47,7 +47,7 @@ struct TailShape {
 /// `lost` at least 1; `multiprocessors` 0: not known.
 TailShape tail_shape(std::int64_t p, std::int64_t n, std::int64_t lost, int multiprocessors);
 /// The most values that are looked for again: p / 16, 0 where p is too small for that.
-std::int64_t most_tail_values(std::int64_t p);
+std::int64_t max_tail_values(std::int64_t p);
 /// Of the columns, how many are as exact as the `lost` wanted ones; the others guard them.
 std::int64_t settled_columns(const TailShape& shape, std::int64_t lost);
 
@@ -77,16 +77,16 @@ class TailSolver {
   /// False where a band, a basis or a small eigenproblem failed.
   bool is_sound(std::int64_t member) const;
 
-  /// Device bytes for matrices that lose up to most_tail_values(p) values, slabs of `slab_length`
+  /// Device bytes for matrices that lose up to max_tail_values(p) values, slabs of `slab_length`
   /// being added.
   static std::uint64_t device_bytes(std::int64_t p, std::int64_t n, std::int64_t slab_length,
                                     int multiprocessors);
 
  private:
   struct Arrays;
-  static std::pair<std::uint64_t, ProjectionBuffers> most_bytes(std::int64_t p, std::int64_t n,
-                                                                std::int64_t slab_length,
-                                                                int multiprocessors);
+  static std::pair<std::uint64_t, ProjectionBuffers> max_bytes(std::int64_t p, std::int64_t n,
+                                                               std::int64_t slab_length,
+                                                               int multiprocessors);
   Arrays arrays();
   template <typename Real>
   void search(const LibraryHandles& handles, std::span<const TailMember> members);

@@ -13,9 +13,9 @@ namespace {
 constexpr int kThreads = 256;
 
 dim3 element_grid(std::int64_t elements, std::int64_t slots) {
-  constexpr std::int64_t kMostBlocks = 1024;
+  constexpr std::int64_t kMaxBlocks = 1024;
   return dim3(static_cast<unsigned>(
-                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMaxBlocks)),
               static_cast<unsigned>(slots));
 }
 

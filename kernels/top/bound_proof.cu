@@ -12,7 +12,7 @@ namespace vindex::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1024;
+constexpr std::int64_t kMaxBlocks = 1024;
 
 /// One matrix to be factored.
 struct Complement {
@@ -33,7 +33,7 @@ struct SmallMatrix {
 
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(
-                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMaxBlocks)),
               static_cast<unsigned int>(batch));
 }
 
@@ -45,7 +45,7 @@ __device__ std::int64_t element_step() { return static_cast<std::int64_t>(gridDi
 /// x over rows, y over columns, z over matrices: no division per element.
 dim3 matrix_grid(std::int64_t rows, std::int64_t cols, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(ceil_divide(rows, kThreads)),
-              static_cast<unsigned int>(std::min(cols, kMostBlocks)),
+              static_cast<unsigned int>(std::min(cols, kMaxBlocks)),
               static_cast<unsigned int>(batch));
 }
 

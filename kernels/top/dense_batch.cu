@@ -15,9 +15,9 @@ constexpr int kThreads = 256;
 
 // Grids of element-wise kernels: x over the elements of one matrix, y over matrices.
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
-  constexpr std::int64_t kMostBlocks = 1024;
+  constexpr std::int64_t kMaxBlocks = 1024;
   const std::int64_t blocks =
-      std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks);
+      std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMaxBlocks);
   return dim3(static_cast<unsigned int>(blocks), static_cast<unsigned int>(batch));
 }
 

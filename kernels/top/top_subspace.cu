@@ -15,20 +15,20 @@ namespace vindex::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1024;
-constexpr std::int32_t kMostRounds = 8;
-constexpr int kMostDegree = 10;
+constexpr std::int64_t kMaxBlocks = 1024;
+constexpr std::int32_t kMaxRounds = 8;
+constexpr int kMaxDegree = 10;
 constexpr int kFirstDegree = 4;
 /// Largest ratio a filter may put between two directions of the block: float32 keeps the smaller
 /// one to 1e-3, and the next round repairs that. Without the cap a steep spectrum destroys the
 /// block.
-constexpr double kMostGrowth = 1e4;
+constexpr double kMaxGrowth = 1e4;
 
 /// tf32 rounds operands to 2^-12 of their size, which leaves residuals of some 2^-11 of the largest
 /// value. Above this share of it a round in tf32 gains what one in float32 does.
 constexpr double kRoughResidual = 0x1p-8;
 /// ... unless the last round gained less than this factor.
-constexpr double kLeastGain = 2.0;
+constexpr double kMinGain = 2.0;
 
 /// The largest residual of the half of a block that is wanted, not the guards'.
 double worst_residual(std::span<const double> residuals) {
@@ -38,7 +38,7 @@ double worst_residual(std::span<const double> residuals) {
 
 int degree_for(double top, double cut) {
   const double rate = std::acosh(std::max(2.0 * top / cut - 1.0, 1.0 + 1e-6));
-  return std::clamp(static_cast<int>(std::acosh(kMostGrowth) / rate), 2, kMostDegree);
+  return std::clamp(static_cast<int>(std::acosh(kMaxGrowth) / rate), 2, kMaxDegree);
 }
 
 /// One step of the recurrence: other := scale (product - half current) - keep other.
@@ -92,7 +92,7 @@ __global__ void residual_kernel(const double* images, const double* bases, std::
 
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(
-                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMaxBlocks)),
               static_cast<unsigned int>(batch));
 }
 
@@ -138,7 +138,7 @@ struct SubspaceFinder::Member {
     top = out->values.front() + out->residuals.front();
     cut = std::max(out->values.back(), 1e-4 * top);
     degree = degree_for(top, cut);
-    rough = rough && worst > kRoughResidual * top && kLeastGain * worst < residual;
+    rough = rough && worst > kRoughResidual * top && kMinGain * worst < residual;
     residual = worst;
   }
 };
@@ -333,7 +333,7 @@ std::vector<TopSubspace> SubspaceFinder::find(const LibraryHandles& handles,
     std::vector<Member*> rest;
     for (Member* member : active) {
       const TopSubspace& out = *member->out;
-      if (!out.converged || out.rounds == kMostRounds ||
+      if (!out.converged || out.rounds == kMaxRounds ||
           enough(member->index, out.values, out.residuals)) {
         continue;
       }

@@ -13,14 +13,14 @@ namespace vindex::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1024;
+constexpr std::int64_t kMaxBlocks = 1024;
 
 std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 // Grids: x over the elements of a block, y over matrices.
 dim3 element_grid(std::int64_t elements, std::int64_t batch) {
   return dim3(static_cast<unsigned int>(
-                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMostBlocks)),
+                  std::clamp<std::int64_t>(ceil_divide(elements, kThreads), 1, kMaxBlocks)),
               static_cast<unsigned int>(batch));
 }
 

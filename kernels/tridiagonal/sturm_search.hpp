@@ -15,8 +15,8 @@ inline constexpr int kRowsBetweenRescales = 16;
 inline constexpr double kTolerance = 0x1p-53;
 /// Interpolation needs 6 to 9 steps. Halving needs 52 from a bracket of length 1; both are bounds
 /// that no matrix reaches.
-inline constexpr int kMostInterpolations = 60;
-inline constexpr int kMostSteps = 200;
+inline constexpr int kMaxInterpolations = 60;
+inline constexpr int kMaxSteps = 200;
 
 struct Row {
   double diagonal;
@@ -110,7 +110,7 @@ class Search {
  private:
   __device__ void choose() {
     const double width = fabs(newest_.x - opposite_.x);
-    if (width <= 2.0 * kTolerance || steps_ >= kMostSteps) {
+    if (width <= 2.0 * kTolerance || steps_ >= kMaxSteps) {
       finish(0.5 * newest_.x + 0.5 * opposite_.x);
       return;
     }
@@ -119,7 +119,7 @@ class Search {
       finish(newest_.x);
       return;
     }
-    interpolating_ = alone && interpolations_ < kMostInterpolations && newest_.mantissa != 0.0 &&
+    interpolating_ = alone && interpolations_ < kMaxInterpolations && newest_.mantissa != 0.0 &&
                      opposite_.mantissa != 0.0 && newest_.negative() != opposite_.negative();
     fraction_ = interpolating_ ? interpolated(width) : 0.5;
   }

@@ -32,9 +32,9 @@ using device::sturm::Point;
 using device::sturm::Row;
 using device::sturm::Search;
 
-constexpr int kMostThreads = 256;
+constexpr int kMaxThreads = 256;
 constexpr int kMonotoneThreads = 256;
-constexpr double kLeastOffDiagonal = 0x1p-55;
+constexpr double kMinOffDiagonal = 0x1p-55;
 constexpr unsigned int kAll = 0xFFFFFFFFU;
 
 /// What a block knows of its matrix.
@@ -56,7 +56,7 @@ struct Source {
     if (row == 0 || row == n) {
       return 0.0;
     }
-    return fmax(ldexp(fabs(off_diagonal[row - 1]), exponent), kLeastOffDiagonal);
+    return fmax(ldexp(fabs(off_diagonal[row - 1]), exponent), kMinOffDiagonal);
   }
   __device__ Row row(std::int64_t index) const {
     const double off = coupling(index);
@@ -191,11 +191,11 @@ __device__ void multisect(const Source& source, const Shared& shared, int row_co
 
 // Grid: `chunks` blocks per matrix, a thread per eigenvalue.
 template <bool kWhole>
-__global__ __launch_bounds__(kMostThreads, 2) void values_kernel(const double* diagonal,
-                                                                 const double* off_diagonal,
-                                                                 std::int64_t n, int row_count,
-                                                                 int chunks, double* values,
-                                                                 int* failed) {
+__global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* diagonal,
+                                                                const double* off_diagonal,
+                                                                std::int64_t n, int row_count,
+                                                                int chunks, double* values,
+                                                                int* failed) {
   const std::int64_t matrix = blockIdx.x / static_cast<unsigned int>(chunks);
   const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned int>(chunks));
   const int threads = static_cast<int>(blockDim.x);
@@ -313,7 +313,7 @@ void tridiagonal_values(const double* diagonal, const double* off_diagonal, std:
   if (n == 0 || batch == 0) {
     return;
   }
-  const auto threads = static_cast<int>(std::min<std::int64_t>(kMostThreads, (n + 31) / 32 * 32));
+  const auto threads = static_cast<int>(std::min<std::int64_t>(kMaxThreads, (n + 31) / 32 * 32));
   const std::int64_t chunks = ceil_divide(n, threads);
   expects(n <= std::numeric_limits<std::int32_t>::max() &&
               batch <= std::numeric_limits<std::int32_t>::max() / chunks,

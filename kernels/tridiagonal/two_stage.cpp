@@ -53,7 +53,7 @@ TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32,
   return plan;
 }
 
-TwoStageArrays::TwoStageArrays(const TwoStagePlan& plan, Carver& memory) {
+TwoStageArrays::TwoStageArrays(const TwoStagePlan& plan, Arena& memory) {
   const auto take = [&](std::int64_t elements) {
     return plan.is_float32 ? static_cast<void*>(memory.take<float>(elements))
                            : static_cast<void*>(memory.take<double>(elements));

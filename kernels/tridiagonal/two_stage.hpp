@@ -34,7 +34,7 @@ TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32,
 /// Scratch arrays, cut from memory that nothing else uses meanwhile.
 struct TwoStageArrays {
   TwoStageArrays() = default;
-  TwoStageArrays(const TwoStagePlan& plan, Carver& memory);
+  TwoStageArrays(const TwoStagePlan& plan, Arena& memory);
   void* bands = nullptr;
   void* kept_bands = nullptr;  ///< as the reduction left them; where they are kept
   void* workspace = nullptr;
@@ -43,8 +43,8 @@ struct TwoStageArrays {
 };
 
 /// Eigenvalues, descending. `matrices` (batch x order x order of float or double, both triangles,
-/// zero beyond p) is destroyed, or holds the factors (band_turn.hpp). Ordered on `stream`; `blas`
-/// works on it. Does not wait.
+/// zero beyond p) is destroyed, or holds the factors (band_back_transform.hpp). Ordered on
+/// `stream`; `blas` works on it. Does not wait.
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, float* matrices,
                       const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
                       cudaStream_t stream);

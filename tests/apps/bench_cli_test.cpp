@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <map>
 
-namespace vindex::testing {
+namespace vindex::testing::bench_cli_test {
 namespace {
 
 class BenchCliTest : public ::testing::Test {
@@ -146,4 +146,4 @@ TEST_F(BenchCliTest, AGpuThatIsNotThereIsSaidSo) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::bench_cli_test

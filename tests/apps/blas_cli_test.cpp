@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::blas_cli_test {
 namespace {
 
 class BlasCliTest : public ProgramTest {
@@ -212,4 +212,4 @@ TEST_F(BlasCliTest, IntegersOf64BitsAreRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::blas_cli_test

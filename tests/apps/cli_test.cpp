@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sys/stat.h>
 
-namespace vindex::testing {
+namespace vindex::testing::cli_test {
 namespace {
 
 class CliTest : public ::testing::Test {
@@ -205,4 +205,4 @@ TEST_F(CliTest, SeveralHostileShardsAreRefusedInTheMemoryOfOne) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::cli_test

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-namespace vindex::testing {
+namespace vindex::testing::compare_cli_test {
 namespace {
 
 constexpr double kMeasured = 0, kNotFinite = 2;
@@ -246,4 +246,4 @@ TEST_F(CompareTest, AnOriginalMeetsItsGgufFile) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::compare_cli_test

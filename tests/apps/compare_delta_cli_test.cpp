@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::compare_delta_cli_test {
 namespace {
 
 TEST_F(CompareTest, AChangeOfLowRankIsFoundInItsSpectrum) {
@@ -238,4 +238,4 @@ TEST_F(CompareTest, TheTableTellsTheRankOfAnAdapter) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::compare_delta_cli_test

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <random>
 
-namespace vindex::testing {
+namespace vindex::testing::gguf_factor_test {
 namespace {
 
 constexpr std::uint32_t kNvfp4 = 40;
@@ -129,4 +129,4 @@ TEST_F(GgufFactorTest, FactorsThatDoNotFitMakeTheirRowsUnsupported) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::gguf_factor_test

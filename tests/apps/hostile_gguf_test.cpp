@@ -9,7 +9,7 @@
 #include <fstream>
 #include <functional>
 
-namespace vindex::testing {
+namespace vindex::testing::hostile_gguf_test {
 namespace {
 
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
@@ -206,13 +206,13 @@ std::string sparse(const std::string& path, const std::string& bytes, std::uint6
 // Counts within every limit and within the file, so that only time and memory bound the reader.
 TEST_F(HostileGgufTest, LargeButLegalCountsTakeNeitherTimeNorMemory) {
   const std::string path = folder_.file("hostile.gguf");
-  constexpr std::uint64_t kMost = std::uint64_t{64} << 20U;
+  constexpr std::uint64_t kMax = std::uint64_t{64} << 20U;
   GgufBuilder strings;
-  strings.key_array("a", 8, kMost, "");  // 64 M empty strings; then a key without a name
+  strings.key_array("a", 8, kMax, "");  // 64 M empty strings; then a key without a name
   strings.key_count = 2;
   expect_refused(sparse(path, strings.header(), 600U << 20U), 65, "E-GGUF-KEY-EMPTY");
   GgufBuilder numbers;
-  numbers.key_array("a", 10, kMost, "");
+  numbers.key_array("a", 10, kMax, "");
   numbers.key_count = 2;
   expect_refused(sparse(path, numbers.header(), 600U << 20U), 65, "E-GGUF-KEY-EMPTY");
   GgufBuilder tensors;  // a million tensors of rank 0, all with the empty name
@@ -307,4 +307,4 @@ TEST_F(HostileGgufTest, LyingKeysAreWarningsAndTheTensorsAreMeasured) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::hostile_gguf_test

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <set>
 
-namespace vindex::testing {
+namespace vindex::testing::imatrix_cli_test {
 namespace {
 
 /// The tensors of a GGUF file that holds nothing but F32, read without the project's code.
@@ -351,4 +351,4 @@ TEST_F(ImatrixCliTest, WhatIsNoImportanceMatrixOfThisModelIsRefusedBeforeAnyOutp
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::imatrix_cli_test

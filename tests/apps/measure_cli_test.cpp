@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::measure_cli_test {
 namespace {
 
 class MeasureCliTest : public ::testing::Test {
@@ -319,4 +319,4 @@ TEST_F(MeasureCliTest, AConfigurationFileEqualsFlags) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::measure_cli_test

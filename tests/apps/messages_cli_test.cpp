@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace vindex::testing {
+namespace vindex::testing::messages_cli_test {
 namespace {
 
 class MessagesCliTest : public ProgramTest {
@@ -115,4 +115,4 @@ TEST_F(MessagesCliTest, PlainWordsAndEightyColumns) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::messages_cli_test

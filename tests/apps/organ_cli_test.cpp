@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-namespace vindex::testing {
+namespace vindex::testing::organ_cli_test {
 namespace {
 
 class OrganCliTest : public ProgramTest {
@@ -104,4 +104,4 @@ TEST_F(OrganCliTest, AStopLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::organ_cli_test

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-namespace vindex {
+namespace vindex::organ_diff_cli_test {
 namespace {
 
 class OrganDiffTest : public testing::ProgramTest {
@@ -84,4 +84,4 @@ TEST_F(OrganDiffTest, AReportReplacesOnlyAReport) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::organ_diff_cli_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex {
+namespace vindex::organ_graft_cli_test {
 namespace {
 
 using nlohmann::json;
@@ -360,4 +360,4 @@ TEST_F(OrganGraftTest, TextFitsEightyColumns) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::organ_graft_cli_test

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-namespace vindex::testing {
+namespace vindex::testing::organ_outputs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -236,4 +236,4 @@ TEST_F(ProgramTest, NumbersThatAreNoneAreRefusedByEveryOption) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::organ_outputs_test

@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-namespace vindex::testing {
+namespace vindex::testing::organ_purify_cli_test {
 namespace {
 
 class OrganPurifyTest : public ProgramTest {
@@ -102,4 +102,4 @@ TEST_F(OrganPurifyTest, RefusalsSayWhy) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::organ_purify_cli_test

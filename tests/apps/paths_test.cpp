@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sys/wait.h>
 
-namespace vindex::testing {
+namespace vindex::testing::paths_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -221,4 +221,4 @@ TEST_F(PathsTest, RemoteModelsAreRefusedByEveryVerb) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::paths_test

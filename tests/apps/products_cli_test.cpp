@@ -12,7 +12,7 @@
 #include <limits>
 #include <map>
 
-namespace vindex::testing {
+namespace vindex::testing::products_cli_test {
 namespace {
 
 class ProductsTest : public ProgramTest {
@@ -338,4 +338,4 @@ TEST_F(ProductsTest, WithoutTheFlagAdaptersPointToIt) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::products_cli_test

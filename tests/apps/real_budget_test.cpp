@@ -9,7 +9,7 @@
 #include <cmath>
 #include <fstream>
 
-namespace vindex::testing {
+namespace vindex::testing::real_budget_test {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
@@ -118,4 +118,4 @@ TEST_F(BudgetTest, TiedEmbeddingsAppearOnce) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::real_budget_test

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-namespace vindex::testing {
+namespace vindex::testing::real_data_test {
 namespace {
 
 class RealMixtureCliTest : public ProgramTest {
@@ -202,4 +202,4 @@ TEST_F(RealMixtureCliTest, QuantisedCheckpointsAreMeasuredAndDecoded) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::real_data_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-namespace vindex::testing {
+namespace vindex::testing::real_quantisation_test {
 namespace {
 
 class RealQuantisationTest : public ProgramTest {
@@ -119,4 +119,4 @@ TEST_F(RealQuantisationTest, FourBitsMoveVarAt64ByWhatTheRulePredicts) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::real_quantisation_test

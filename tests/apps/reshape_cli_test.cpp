@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::testing {
+namespace vindex::testing::reshape_cli_test {
 namespace {
 
 class ReshapeTest : public ProgramTest {
@@ -89,4 +89,4 @@ TEST_F(ReshapeTest, ConvolutionsOfARealModelAgreeWithLapack) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::reshape_cli_test

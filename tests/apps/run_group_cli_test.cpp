@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::run_group_cli_test {
 namespace {
 
 using nlohmann::json;
@@ -144,4 +144,4 @@ TEST_F(RunGroupCliTest, SaysOfEveryKindOfFileWhereItComesFrom) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::run_group_cli_test

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace vindex::testing {
+namespace vindex::testing::show_cli_test {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -230,4 +230,4 @@ TEST_F(ShowCliTest, HelpStartsWithExamples) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::show_cli_test

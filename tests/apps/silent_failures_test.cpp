@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-namespace vindex::testing {
+namespace vindex::testing::silent_failures_test {
 namespace {
 
 class SilentFailuresTest : public ProgramTest {
@@ -157,4 +157,4 @@ TEST_F(SilentFailuresTest, HelpThatNobodyCanReadIsAFailure) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::silent_failures_test

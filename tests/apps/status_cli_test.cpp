@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-namespace vindex::testing {
+namespace vindex::testing::status_cli_test {
 namespace {
 
 class StatusCliTest : public ProgramTest {
@@ -138,4 +138,4 @@ TEST_F(StatusCliTest, WithoutATerminalThereAreFewPlainLines) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::status_cli_test

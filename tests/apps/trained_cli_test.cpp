@@ -9,7 +9,7 @@
 #include <cmath>
 #include <set>
 
-namespace vindex::testing {
+namespace vindex::testing::trained_cli_test {
 namespace {
 
 class TrainedCliTest : public ProgramTest {
@@ -104,4 +104,4 @@ TEST_F(TrainedCliTest, GateAndUpOfInt4NeedWholeGroupsToo) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::trained_cli_test

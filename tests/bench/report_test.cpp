@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-namespace vindex::bench {
+namespace vindex::bench::report_test {
 namespace {
 
 Report sample_report() {
@@ -177,4 +177,4 @@ TEST(BenchWeights, SeedsGiveDifferentWeightsAndNamesAreChecked) {
 }
 
 }  // namespace
-}  // namespace vindex::bench
+}  // namespace vindex::bench::report_test

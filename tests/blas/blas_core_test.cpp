@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::blas {
+namespace vindex::blas::blas_core_test {
 namespace {
 
 constexpr std::uint32_t kSse42 = 1U << 20U;
@@ -198,4 +198,4 @@ TEST(BlasCore, ReadsThisProcessorAsTheCompilerDoes) {
 #endif
 
 }  // namespace
-}  // namespace vindex::blas
+}  // namespace vindex::blas::blas_core_test

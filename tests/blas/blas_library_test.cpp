@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::blas {
+namespace vindex::blas::blas_library_test {
 namespace {
 
 /// Column-major upper triangle of A A^T by its definition.
@@ -87,4 +87,4 @@ TEST(BlasLibrary, EveryThreadMayCallTheReference) {
 }
 
 }  // namespace
-}  // namespace vindex::blas
+}  // namespace vindex::blas::blas_library_test

@@ -4,9 +4,9 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/core/leftovers.hpp>
 #include <vindex/core/output_sink.hpp>
 #include <vindex/core/process_name.hpp>
+#include <vindex/core/stale_temporaries.hpp>
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace vindex {
+namespace vindex::atomic_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,13 +131,13 @@ TEST(AtomicFile, AKillLeavesATemporaryNameThatTheNextOneRemoves) {
   ::waitpid(child, nullptr, 0);
   const std::vector<std::string> left = names_in(folder.path());
   ASSERT_EQ(left.size(), 1U);
-  remove_leftovers_of(folder / "b");  // of another output
-  remove_leftovers_of(folder / "a.tmp");
+  remove_stale_temporaries_of(folder / "b");  // of another output
+  remove_stale_temporaries_of(folder / "a.tmp");
   EXPECT_EQ(names_in(folder.path()), left);
   AtomicFile live(folder / "a");
   ASSERT_EQ(names_in(folder.path()).size(), 1U);
   EXPECT_NE(names_in(folder.path()), left);
-  remove_leftovers_of(folder / "a");  // not of a process that lives
+  remove_stale_temporaries_of(folder / "a");  // not of a process that lives
   EXPECT_EQ(names_in(folder.path()).size(), 1U);
   live.publish();
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
@@ -152,7 +152,7 @@ TEST(AtomicFile, TheNextOneOfTheNameRemovesWhatAKillLeft) {
   AtomicFile(folder / "a").publish();
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"a", "b" + dead, "c" + dead}));
   const std::vector<std::string> both = {folder / "b", folder / "c"};
-  remove_leftovers_of(both);
+  remove_stale_temporaries_of(both);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
@@ -163,7 +163,7 @@ TEST(AtomicFile, ANumberThatIsInUseAgainKeepsNothing) {
   folder.write(own, "of a process that lives");
   folder.write(mark + ".1.0", "of one that had this number at another time");
   folder.write(mark + ".0", "of an earlier version, which did not say since when");
-  remove_leftovers_of(folder / "a");
+  remove_stale_temporaries_of(folder / "a");
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{mark + ".0", own}));
 }
 
@@ -208,4 +208,4 @@ TEST(OutputSink, WritesInOrderAndOnlyWhatIsCommittedStays) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::atomic_file_test

@@ -5,7 +5,7 @@
 #include <array>
 #include <limits>
 
-namespace vindex {
+namespace vindex::checked_test {
 namespace {
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
@@ -37,4 +37,4 @@ TEST(CheckedTest, CountsAreSigned) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::checked_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex {
+namespace vindex::digest_test {
 namespace {
 
 // FIPS 180-4 examples.
@@ -20,4 +20,4 @@ TEST(DigestTest, PiecesGiveTheSameDigestAsTheWhole) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::digest_test

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace vindex {
+namespace vindex::error_test {
 namespace {
 
 TEST(ErrorTest, MessageStartsWithTheStableId) {
@@ -50,4 +50,4 @@ TEST(ExpectsTest, FailureIsAnInternalError) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::error_test

@@ -9,7 +9,7 @@
 #include <string>
 #include <variant>
 
-namespace vindex {
+namespace vindex::json_test {
 namespace {
 
 using testing::at_byte;
@@ -217,7 +217,7 @@ TEST(JsonScannerTest, AnyByteAtAnyPlaceOfAStringIsReadAsAnotherParserDoes) {
                                        "\x7F", " ", "\x1F", "\x80", "\xFF"}) {
         std::string content(length, 'a');
         content.insert(at, middle);
-        std::string text = vindex::quoted(content);
+        std::string text = json_test::quoted(content);
         const std::string copy = text;
         const bool is_valid = nlohmann::json::accept(copy);
         std::string read;
@@ -288,4 +288,4 @@ TEST(JsonScannerTest, OnlySpacesMayFollowWhereSoAsked) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::json_test

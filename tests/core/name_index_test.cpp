@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex {
+namespace vindex::name_index_test {
 namespace {
 
 TEST(NameIndexTest, FindsEveryNameAndNoOther) {
@@ -37,4 +37,4 @@ TEST(NameIndexTest, AnEmptyListHoldsNothing) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::name_index_test

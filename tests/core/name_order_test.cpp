@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex {
+namespace vindex::name_order_test {
 namespace {
 
 /// Names with long beginnings in common, repetitions, zeros and bytes beyond ASCII.
@@ -135,4 +135,4 @@ TEST(NameFollowerTest, FindsWhatTheIndexFindsInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::name_order_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex {
+namespace vindex::nearest_name_test {
 namespace {
 
 TEST(NearestNameTest, FindsWhatWasMeant) {
@@ -72,4 +72,4 @@ TEST(NearestNamesTest, AgreesWithComparingEveryName) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::nearest_name_test

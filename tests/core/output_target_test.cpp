@@ -16,7 +16,7 @@
 #include <sys/sysmacros.h>
 #include <vector>
 
-namespace vindex {
+namespace vindex::output_target_test {
 namespace {
 
 std::string id_of(const std::string& path, bool replace) {
@@ -89,4 +89,4 @@ TEST(StandardOutputTest, OnlyAReaderThatHasGoneEndsQuietly) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::output_target_test

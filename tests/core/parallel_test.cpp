@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex {
+namespace vindex::parallel_test {
 namespace {
 
 TEST(ParallelTest, EveryIndexOnceAndWorkersWithinTheirNumber) {
@@ -55,4 +55,4 @@ TEST(ParallelTest, ThreadsAreThoseWantedAndFewWhereTasksAreLarge) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::parallel_test

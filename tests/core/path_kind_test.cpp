@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace vindex {
+namespace vindex::path_kind_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -59,4 +59,4 @@ TEST(PathKindTest, WhatMayNotBeLookedAtIsNotAbsent) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::path_kind_test

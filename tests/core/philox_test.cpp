@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex {
+namespace vindex::philox_test {
 namespace {
 
 void expect_block(const PhiloxBlock& block, std::uint32_t a, std::uint32_t b, std::uint32_t c,
@@ -40,4 +40,4 @@ TEST(PhiloxTest, BitsRunThroughTheWordsInOrder) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::philox_test

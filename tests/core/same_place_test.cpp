@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-namespace vindex {
+namespace vindex::same_place_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -61,4 +61,4 @@ TEST(SamePlace, AFolderHoldsWhatIsNamedBelowIt) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::same_place_test

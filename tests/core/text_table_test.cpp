@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace vindex {
+namespace vindex::text_table_test {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -125,4 +125,4 @@ TEST(TextTable, ParagraphsBreakBetweenWords) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::text_table_test

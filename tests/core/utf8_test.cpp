@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace vindex {
+namespace vindex::utf8_test {
 namespace {
 
 /// The bytes of `code` by the definition, surrogates and beyond included.
@@ -50,4 +50,4 @@ TEST(Utf8, OverlongCutAndLoneBytesAreNone) {
 }
 
 }  // namespace
-}  // namespace vindex
+}  // namespace vindex::utf8_test

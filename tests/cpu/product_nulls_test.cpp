@@ -6,7 +6,7 @@
 #include <cmath>
 #include <thread>
 
-namespace vindex::cpu {
+namespace vindex::cpu::product_nulls_test {
 namespace {
 
 constexpr measure::Metric kCompared[] = {
@@ -115,4 +115,4 @@ TEST(ProductNullTest, NoConditionNumberWhereASecondSideIsTheLeast) {
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::product_nulls_test

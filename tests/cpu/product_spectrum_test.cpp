@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::cpu {
+namespace vindex::cpu::product_spectrum_test {
 namespace {
 
 measure::MatrixReport measured(const std::vector<Factor>& chain, double scale = 1.0) {
@@ -120,4 +120,4 @@ TEST(ProductMetricsTest, AreOverTheValuesThatMayDifferFromZero) {
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::product_spectrum_test

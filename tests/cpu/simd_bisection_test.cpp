@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::cpu {
+namespace vindex::cpu::simd_bisection_test {
 namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
@@ -195,4 +195,4 @@ TEST(TridiagonalEigenvaluesTest, ANonFiniteEntryMakesEveryValueNaN) {
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::simd_bisection_test

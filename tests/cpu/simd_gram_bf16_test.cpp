@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::cpu {
+namespace vindex::cpu::simd_gram_bf16_test {
 namespace {
 
 // A matrix with its codes, and its weights as float64.
@@ -137,8 +137,8 @@ TEST(GramBf16Test, Bfloat16BothOrientationsAtAwkwardSizes) {
   for (const auto& [rows, cols] : shapes) {
     for (const bool contract_rows : {true, false}) {
       for (const SimdLevel level : levels()) {
-        SCOPED_TRACE(testing::Message() << rows << "x" << cols << " " << contract_rows << " level "
-                                        << static_cast<int>(level));
+        SCOPED_TRACE(::testing::Message() << rows << "x" << cols << " " << contract_rows
+                                          << " level " << static_cast<int>(level));
         const auto sample = bf16_sample(rows, cols, 0.02);
         const std::int64_t n = contract_rows ? cols : rows;
         std::vector<float> gram(n * n, 0.25F);
@@ -155,8 +155,8 @@ TEST(GramBf16Test, Fp8BlockScalesJoinAfterTheSum) {
     for (const std::int32_t block : {128, 32}) {
       for (const bool contract_rows : {true, false}) {
         for (const SimdLevel level : levels()) {
-          SCOPED_TRACE(testing::Message() << rows << "x" << cols << "/" << block << " "
-                                          << contract_rows << " " << static_cast<int>(level));
+          SCOPED_TRACE(::testing::Message() << rows << "x" << cols << "/" << block << " "
+                                            << contract_rows << " " << static_cast<int>(level));
           const auto sample = fp8_sample(rows, cols, block);
           const std::int64_t n = contract_rows ? cols : rows;
           std::vector<float> gram(n * n, 0.0F);
@@ -243,4 +243,4 @@ TEST(GramBf16Test, TakesOnlyWhatIsExactInBfloat16) {
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::simd_gram_bf16_test

@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::cpu {
+namespace vindex::cpu::simd_tridiagonal_test {
 namespace {
 
 // Q diag(values) Q^T with Q a product of `reflectors` random Householder reflections, in float64.
@@ -218,4 +218,4 @@ TEST(TridiagonaliseTest, ANonFiniteEntryMakesAllNaN) {
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::simd_tridiagonal_test

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::test {
+namespace vindex::test::strict_tail_test {
 namespace {
 
 /// Upper triangle of a random matrix whose trailing diagonal entries are tiny, with its reference.
@@ -68,4 +68,4 @@ TEST(StrictTail, SaysSoWhereTheFactorIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::strict_tail_test

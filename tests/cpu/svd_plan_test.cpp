@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace vindex::cpu {
+namespace vindex::cpu::svd_plan_test {
 namespace {
 
 struct Row {
@@ -56,7 +56,7 @@ TEST(SvdPlan, NeverExceedsItsLimitAndKeepsChunksAlike) {
   SvdPlanRequest request{.rows = 2048, .cols = 7168, .encoding = &encoding, .in_memory = false};
   const SvdPlan free = plan_svd(request);
   EXPECT_TRUE(free.keep_decoded);
-  for (std::uint64_t limit = free.least_workspace_bytes; limit < free.workspace_bytes + 1000;
+  for (std::uint64_t limit = free.min_workspace_bytes; limit < free.workspace_bytes + 1000;
        limit += 5'000'000) {
     request.workspace_limit = limit;
     const SvdPlan plan = plan_svd(request);
@@ -64,9 +64,9 @@ TEST(SvdPlan, NeverExceedsItsLimitAndKeepsChunksAlike) {
     EXPECT_EQ(plan.chunk, free.chunk);
     EXPECT_EQ(plan.slab % 1024, 0);
   }
-  request.workspace_limit = free.least_workspace_bytes - 1;
+  request.workspace_limit = free.min_workspace_bytes - 1;
   EXPECT_THROW(plan_svd(request), OutOfMemory);
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::svd_plan_test

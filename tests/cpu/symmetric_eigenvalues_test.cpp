@@ -10,7 +10,7 @@
 #include <numbers>
 #include <vector>
 
-namespace vindex::cpu {
+namespace vindex::cpu::symmetric_eigenvalues_test {
 namespace {
 
 TEST(SymmetricEigenvalues, OfTwoByTwoByHand) {
@@ -45,4 +45,4 @@ TEST(SymmetricEigenvalues, OfMinimaInClosedForm) {
 }
 
 }  // namespace
-}  // namespace vindex::cpu
+}  // namespace vindex::cpu::symmetric_eigenvalues_test

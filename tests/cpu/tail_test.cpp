@@ -11,7 +11,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::tail_test {
 namespace {
 
 using cpu::BandInverse;
@@ -136,4 +136,4 @@ TEST(Tail, TheSmallestPairsOfABandAreFound) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::tail_test

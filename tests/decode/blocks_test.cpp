@@ -3,7 +3,7 @@
 
 #include <array>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::blocks_test {
 namespace {
 
 TEST(SimpleBlocks, Q4_0LowNibblesComeFirstAndScalesMayBeNegative) {
@@ -147,4 +147,4 @@ TEST(ScaledFormats, Fp8WeightIsCodeTimesItsBlocksScale) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::blocks_test

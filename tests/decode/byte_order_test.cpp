@@ -6,7 +6,7 @@
 
 #include <set>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::byte_order_test {
 namespace {
 
 TEST(ByteOrder, FieldsLieInTheirBlockAndDoNotOverlap) {
@@ -86,4 +86,4 @@ TEST(ByteOrder, EveryStoredTypeComesBackFromTwoReversals) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::byte_order_test

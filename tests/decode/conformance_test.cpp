@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::conformance_test {
 namespace {
 
 std::string lower_prefix(std::string_view name) {
@@ -118,4 +118,4 @@ INSTANTIATE_TEST_SUITE_P(Quantised, SafetensorsCase,
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::conformance_test

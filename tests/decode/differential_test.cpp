@@ -2,7 +2,7 @@
 // bytes (which hold every NaN, infinity and subnormal a format has), any alignment, any cut.
 #include "decode_support.hpp"
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::differential_test {
 namespace {
 
 TEST(Differential, EveryLevelGivesTheBitsOfOneByOneDecoding) {
@@ -134,4 +134,4 @@ TEST(Differential, OutputStrideLeavesTheGapsAlone) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::differential_test

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::decode {
+namespace vindex::decode::encode_blocks_test {
 namespace {
 
 using testing::read_bytes;
@@ -129,4 +129,4 @@ TEST(EncodeBlocks, RealBlocksAreFoundAgain) {
 }
 
 }  // namespace
-}  // namespace vindex::decode
+}  // namespace vindex::decode::encode_blocks_test

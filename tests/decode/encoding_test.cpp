@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::encoding_test {
 namespace {
 
 TEST(ElementTypes, IdsAndNamesAreUnique) {
@@ -135,4 +135,4 @@ TEST(Levels, TheBestOneIsSupported) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::encoding_test

@@ -5,7 +5,7 @@
 #include <array>
 #include <limits>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::float_formats_test {
 namespace {
 
 // Value of a small IEEE-like float: sign, `exponent_bits`, `mantissa_bits`, with infinity or not.
@@ -123,4 +123,4 @@ TEST(FloatFormats, SixtyFourBitIntegersRoundAlikeAtEveryLevel) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::float_formats_test

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::iq_blocks_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -211,4 +211,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(element_type_row(param.param.type).name); });
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::iq_blocks_test

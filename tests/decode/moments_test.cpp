@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::moments_test {
 namespace {
 
 struct Exact {
@@ -164,4 +164,4 @@ TEST(Moments, MergedSlicesAreTheWhole) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::moments_test

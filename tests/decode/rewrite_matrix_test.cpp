@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::decode {
+namespace vindex::decode::rewrite_matrix_test {
 namespace {
 
 /// Whether every weight outside the block of (row, col) has the same bits.
@@ -276,4 +276,4 @@ TEST(RewriteMatrix, EveryEncoderServesEdits) {
 }
 
 }  // namespace
-}  // namespace vindex::decode
+}  // namespace vindex::decode::rewrite_matrix_test

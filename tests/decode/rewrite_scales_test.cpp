@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::decode {
+namespace vindex::decode::rewrite_scales_test {
 namespace {
 
 /// Blocks that no encoder of ours writes: every code in use (INT4's -8 too), scales of both signs
@@ -117,4 +117,4 @@ TEST(RewriteScales, ABlockKeepsItsScaleWhileItsCodesHoldTheNewWeights) {
 }
 
 }  // namespace
-}  // namespace vindex::decode
+}  // namespace vindex::decode::rewrite_scales_test

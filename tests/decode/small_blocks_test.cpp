@@ -1,7 +1,7 @@
 // Blocks of the small and unevenly spaced formats, on paper.
 #include "decode_support.hpp"
 
-namespace vindex::decode::testing {
+namespace vindex::decode::testing::small_blocks_test {
 namespace {
 
 TEST(SmallKBlocks, Q2_KTakesScaleAndMinimumOfItsSixteen) {
@@ -123,4 +123,4 @@ TEST(TernaryBlocks, OneAndTwoBitCodesStartAtTheLeastBit) {
 }
 
 }  // namespace
-}  // namespace vindex::decode::testing
+}  // namespace vindex::decode::testing::small_blocks_test

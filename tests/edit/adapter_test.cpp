@@ -13,7 +13,7 @@
 #include <cmath>
 #include <map>
 
-namespace vindex::edit {
+namespace vindex::edit::adapter_test {
 namespace {
 
 using testing::error_of;
@@ -311,4 +311,4 @@ TEST(Adapter, WhatIsNoSumIsRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::edit
+}  // namespace vindex::edit::adapter_test

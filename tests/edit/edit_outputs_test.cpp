@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::edit {
+namespace vindex::edit::edit_outputs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST_F(EditOutputs, AFileIsNoFolderBeforeTheWork) {
 }
 
 }  // namespace
-}  // namespace vindex::edit
+}  // namespace vindex::edit::edit_outputs_test

@@ -6,7 +6,7 @@
 
 #include <experts.hpp>
 
-namespace vindex::edit {
+namespace vindex::edit::experts_test {
 namespace {
 
 using testing::error_of;
@@ -174,4 +174,4 @@ TEST(Experts, HaveAPlaceInTheStackOfAll) {
 }
 
 }  // namespace
-}  // namespace vindex::edit
+}  // namespace vindex::edit::experts_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <utility>
 
-namespace vindex::edit {
+namespace vindex::edit::low_rank_edit_test {
 namespace {
 
 using testing::error_of;
@@ -294,4 +294,4 @@ TEST(LowRankEdit, TheSpectrumIsThatOfTheProduct) {
 }
 
 }  // namespace
-}  // namespace vindex::edit
+}  // namespace vindex::edit::low_rank_edit_test

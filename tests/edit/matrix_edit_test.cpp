@@ -17,7 +17,7 @@
 #include <limits>
 #include <map>
 
-namespace vindex::edit {
+namespace vindex::edit::matrix_edit_test {
 namespace {
 
 using testing::error_of;
@@ -343,4 +343,4 @@ TEST(EditMatrix, AStopLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::edit
+}  // namespace vindex::edit::matrix_edit_test

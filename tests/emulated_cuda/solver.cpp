@@ -59,9 +59,9 @@ void eigenvalues_of_batch(std::int64_t n, void* a, std::int64_t lda, void* w, ch
 
 /// What the batched solver refuses; on a device such calls fail, or worse.
 bool is_too_much(std::int64_t n, std::int64_t lda, std::int64_t element_bytes, std::int64_t batch) {
-  constexpr std::int64_t kMostMatrices = 32LL << 10U;
-  constexpr std::int64_t kMostBytes = 2LL << 30U;
-  return batch > kMostMatrices || n * lda * element_bytes > kMostBytes / batch;
+  constexpr std::int64_t kMaxMatrices = 32LL << 10U;
+  constexpr std::int64_t kMaxBytes = 2LL << 30U;
+  return batch > kMaxMatrices || n * lda * element_bytes > kMaxBytes / batch;
 }
 
 /// One solver's state, before its arguments are looked at.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::edit_faults_test {
 namespace {
 
 using Contents = std::map<std::string, std::string>;
@@ -142,4 +142,4 @@ TEST_F(EditFaultsTest, WhatMayNotGrowLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::edit_faults_test

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::testing {
+namespace vindex::testing::exhaustion_test {
 namespace {
 
 TEST_F(FaultsTest, NoThreadToBeHadIsNoCrash) {
@@ -196,4 +196,4 @@ TEST_F(FaultsTest, NoMemoryWhileReadingIsNoDamage) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::exhaustion_test

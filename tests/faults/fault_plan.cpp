@@ -18,13 +18,13 @@ namespace vindex::faults {
 namespace {
 
 constexpr unsigned long kEvery = ~0UL;
-constexpr std::size_t kMostPath = 1024;
+constexpr std::size_t kMaxPath = 1024;
 
 struct Plan {
   std::string_view calls = "*";
   const char* path = "*";
   const char* log = nullptr;
-  unsigned long first = 0, times = 1, least_bytes = 0, delay_milliseconds = 0, date = 0;
+  unsigned long first = 0, times = 1, min_bytes = 0, delay_milliseconds = 0, date = 0;
   Verdict verdict;
   bool kill_before = false;
 };
@@ -72,7 +72,7 @@ Plan read_plan() {
   plan.log = std::getenv("VINDEX_FAULT_LOG");
   plan.first = number("VINDEX_FAULT_AT", 0);
   plan.times = number("VINDEX_FAULT_TIMES", 1);
-  plan.least_bytes = number("VINDEX_FAULT_BYTES", 0);
+  plan.min_bytes = number("VINDEX_FAULT_BYTES", 0);
   plan.date = number("VINDEX_FAULT_DATE", 0);
   const char* const what = std::getenv("VINDEX_FAULT_DO");
   const std::string_view action = what == nullptr ? "" : what;
@@ -118,7 +118,7 @@ char* put(char* at, const char* end, std::string_view text) {
 }
 
 void log(const char* file, bool wrong, unsigned long count, const char* name, const char* path) {
-  char line[kMostPath + 64];
+  char line[kMaxPath + 64];
   char digits[24];
   char* digit = digits + sizeof(digits);
   do {
@@ -167,7 +167,7 @@ Verdict ask(const char* name, const char* path, int descriptor) {
     return {};
   }
   const int kept = errno;
-  char opened[kMostPath] = "";
+  char opened[kMaxPath] = "";
   if (path == nullptr && descriptor >= 0) {
     char link[40] = "/proc/self/fd/";
     char* at = link + std::strlen(link);
@@ -191,7 +191,7 @@ Verdict ask(const char* name, const char* path, int descriptor) {
 }
 
 Verdict ask_memory(const char* name, std::size_t bytes) {
-  if (bytes < plan().least_bytes || !is_listed(plan().calls, name)) {
+  if (bytes < plan().min_bytes || !is_listed(plan().calls, name)) {
     return {};
   }
   const int kept = errno;

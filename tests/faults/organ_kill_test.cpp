@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-namespace vindex::testing {
+namespace vindex::testing::organ_kill_test {
 namespace {
 
 using Contents = std::map<std::string, std::string>;
@@ -85,4 +85,4 @@ TEST_F(OrganKillTest, Purify) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::organ_kill_test

@@ -14,7 +14,7 @@ using namespace vindex;
 
 namespace {
 
-constexpr std::uint64_t kMostDecoded = 1U << 16U;
+constexpr std::uint64_t kMaxDecoded = 1U << 16U;
 
 void read_and_decode(const shard::ModelFiles& model, const shard::StoredTensor& tensor) {
   std::vector<std::byte> whole(static_cast<std::size_t>(tensor.bytes));
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const shard::ModelFiles model = fuzz::gguf_model(std::span(data, size));
     for (const shard::StoredTensor& tensor : model.tensors) {
-      if (tensor.bytes > 0 && tensor.bytes <= kMostDecoded) {
+      if (tensor.bytes > 0 && tensor.bytes <= kMaxDecoded) {
         read_and_decode(model, tensor);
       }
     }

@@ -6,7 +6,7 @@ namespace vindex::fuzz {
 
 namespace {
 
-constexpr std::size_t kMostParts = 64;
+constexpr std::size_t kMaxParts = 64;
 
 class Cursor {
  public:
@@ -110,8 +110,8 @@ GgufParts take_apart(const std::string& bytes) {
   parts.big_endian = version != 0 && (version & 0xFFFFU) == 0;
   parts.version = parts.big_endian ? __builtin_bswap32(static_cast<std::uint32_t>(version))
                                    : static_cast<std::uint32_t>(version);
-  const std::uint64_t tensors = std::min<std::uint64_t>(cursor.length(), kMostParts);
-  const std::uint64_t keys = std::min<std::uint64_t>(cursor.length(), kMostParts);
+  const std::uint64_t tensors = std::min<std::uint64_t>(cursor.length(), kMaxParts);
+  const std::uint64_t keys = std::min<std::uint64_t>(cursor.length(), kMaxParts);
   for (std::uint64_t i = 0; i < keys && !cursor.failed(); ++i) {
     GgufParts::Key key;
     key.name = cursor.take(cursor.length());

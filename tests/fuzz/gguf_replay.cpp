@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 constexpr std::size_t kMutations = 20'000;
-constexpr std::size_t kMostBytes = 1U << 16U;
+constexpr std::size_t kMaxBytes = 1U << 16U;
 
 void run(const std::string& bytes) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
@@ -39,7 +39,7 @@ int main(int count, char** arguments) {
   const std::size_t files = inputs.size();
   for (std::size_t i = 0; i < kMutations; ++i) {
     std::string bytes =
-        vindex::fuzz::mutated_gguf(inputs[random() % inputs.size()], random, kMostBytes);
+        vindex::fuzz::mutated_gguf(inputs[random() % inputs.size()], random, kMaxBytes);
     run(bytes);
     if (i % 10 == 0) {
       inputs.push_back(std::move(bytes));

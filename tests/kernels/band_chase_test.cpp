@@ -12,7 +12,7 @@
 #include <limits>
 #include <utility>
 
-namespace vindex::test {
+namespace vindex::test::band_chase_test {
 namespace {
 
 using kernels::chase_shape;
@@ -223,4 +223,4 @@ TEST(ChaseShape, IsRefusedWhereNothingFits) {
 INSTANTIATE_THREAD_ORDERS(BandChase);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::band_chase_test

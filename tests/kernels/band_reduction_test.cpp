@@ -14,7 +14,7 @@
 #include <limits>
 #include <tuple>
 
-namespace vindex::test {
+namespace vindex::test::band_reduction_test {
 namespace {
 
 using kernels::band_elements;
@@ -306,4 +306,4 @@ TEST(BandPlanTest, OrdersOutsideAreRefused) {
 
 INSTANTIATE_THREAD_ORDERS(BandReduction);
 
-}  // namespace vindex::test
+}  // namespace vindex::test::band_reduction_test

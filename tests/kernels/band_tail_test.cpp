@@ -1,8 +1,8 @@
 // What a tail is made of: the factor that a reduction keeps, its products with columns, solves with
 // bands, and the norm of the passes, against plain float64 arithmetic on the host.
+#include "band/band_back_transform.hpp"
 #include "band/band_norm.hpp"
 #include "band/band_reduction.hpp"
-#include "band/band_turn.hpp"
 #include "kernels/kernel_fixture.hpp"
 #include "kernels/symmetric_matrices.hpp"
 #include "tail/band_inverse.hpp"
@@ -12,7 +12,7 @@
 #include <cmath>
 #include <random>
 
-namespace vindex::test {
+namespace vindex::test::band_tail_test {
 namespace {
 
 using namespace kernels;
@@ -91,16 +91,16 @@ class BandTail : public KernelTest {
     DeviceArray<double> outer(x);
     DeviceArray<double> inner(static_cast<std::size_t>(2 * order * columns));
     DeviceArray<Real> scratch(static_cast<std::size_t>(2 * order * columns));
-    Turn<Real> turn = {.matrices = reduced.matrices.data(),
-                       .which = slots.data(),
-                       .order = order,
-                       .columns = columns,
-                       .slots = 2,
-                       .transposed = true,
-                       .from = {outer.data(), n, n * columns, n},
-                       .to = {inner.data(), order, order * columns, order},
-                       .scratch = scratch.data()};
-    turn_columns(turn, stream());
+    BackTransform<Real> turn = {.matrices = reduced.matrices.data(),
+                                .which = slots.data(),
+                                .order = order,
+                                .columns = columns,
+                                .slots = 2,
+                                .transposed = true,
+                                .from = {outer.data(), n, n * columns, n},
+                                .to = {inner.data(), order, order * columns, order},
+                                .scratch = scratch.data()};
+    back_transform(turn, stream());
     const std::vector<Real> bands = reduced.bands.values();
     const std::vector<double> turned = inner.values();
     std::vector<double> product;
@@ -114,7 +114,7 @@ class BandTail : public KernelTest {
     check(cudaDeviceSynchronize());
     std::swap(turn.from, turn.to);
     turn.transposed = false;
-    turn_columns(turn, stream());
+    back_transform(turn, stream());
     const std::vector<double> got = outer.values();
     const std::vector<std::int32_t> exponents = reduced.exponents.values();
     double worst = 0.0;
@@ -257,4 +257,4 @@ TEST_P(BandTail, PassesAreSummedAsWhatEachOfThemLeft) {
 INSTANTIATE_THREAD_ORDERS(BandTail);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::band_tail_test

@@ -9,7 +9,7 @@
 #include <functional>
 #include <random>
 
-namespace vindex::test {
+namespace vindex::test::band_update_test {
 namespace {
 
 using kernels::BandArithmetic;
@@ -196,4 +196,4 @@ TEST_P(BandUpdate, IsRightToAFewUnitsInTheLastPlace) {
 INSTANTIATE_THREAD_ORDERS(BandUpdate);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::band_update_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::test {
+namespace vindex::test::batch_memory_test {
 namespace {
 
 using namespace kernels;
@@ -91,10 +91,10 @@ TEST(BatchMemory, PiecesAreWhatFillsADevice) {
 
 TEST(BatchMemory, TailsAreWantedWhereTheirKernelsAreTrusted) {
   BatchTask task = expert(7168, 2048, true);
-  EXPECT_EQ(task.most_tail_values(), 128);
+  EXPECT_EQ(task.max_tail_values(), 128);
   const std::uint64_t with = device_bytes(task, {.batch = 16, .wide = 8});
   task.routes.keeps_factor = false;
-  EXPECT_EQ(task.most_tail_values(), 0);
+  EXPECT_EQ(task.max_tail_values(), 0);
   EXPECT_LT(device_bytes(task, {.batch = 16, .wide = 8}), with);
 }
 
@@ -125,4 +125,4 @@ TEST(BatchMemory, ChunksDependOnTheShapeAlone) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::batch_memory_test

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-namespace vindex::test {
+namespace vindex::test::cholesky_test {
 namespace {
 
 class Cholesky : public KernelTest {
@@ -140,4 +140,4 @@ TEST_P(Cholesky, ColumnsBecomeOrthonormalWhateverTheirCondition) {
 INSTANTIATE_THREAD_ORDERS(Cholesky);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::cholesky_test

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <random>
 
-namespace vindex::test {
+namespace vindex::test::cuda_decode_test {
 namespace {
 
 TEST(CudaDecode, EveryFormatGivesTheBitsOfTheHost) {
@@ -43,4 +43,4 @@ TEST(CudaDecode, EveryFormatGivesTheBitsOfTheHost) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::cuda_decode_test

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace vindex::test {
+namespace vindex::test::cuda_route_test {
 namespace {
 
 using namespace kernels;
@@ -273,4 +273,4 @@ TEST(CudaRoute, ALibraryThatIsWrongBothWaysIsNotUsed) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::cuda_route_test

@@ -12,7 +12,7 @@
 #include <deque>
 #include <random>
 
-namespace vindex::test {
+namespace vindex::test::decode_matrix_test {
 namespace {
 
 class DecodeKernels : public KernelTest {
@@ -139,4 +139,4 @@ TEST_P(DecodeKernels, SignsComeFromTheStreamOfTheWholeMatrix) {
 INSTANTIATE_THREAD_ORDERS(DecodeKernels);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::decode_matrix_test

@@ -10,7 +10,7 @@
 #include <emulated/execution.hpp>
 #include <numeric>
 
-namespace vindex::test {
+namespace vindex::test::device_limits_test {
 namespace {
 
 using namespace kernels;
@@ -102,4 +102,4 @@ TEST(SymmetricEigen, CallsAreCutWithinWhatTheLibraryTakes) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::device_limits_test

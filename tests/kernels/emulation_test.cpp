@@ -11,7 +11,7 @@
 #include <intrinsics.hpp>
 #include <numeric>
 
-namespace vindex::test {
+namespace vindex::test::emulation_test {
 namespace {
 
 using emulated::KernelFault;
@@ -355,4 +355,4 @@ TEST_P(Emulation, NarrowFloatsRoundToNearestEven) {
 INSTANTIATE_THREAD_ORDERS(Emulation);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::emulation_test

@@ -13,7 +13,7 @@
 #include <memory>
 #include <random>
 
-namespace vindex::test {
+namespace vindex::test::encoded_batch_test {
 namespace {
 
 using kernels::DrawNumber;
@@ -36,7 +36,7 @@ class LentInput final : public measure::MatrixInput {
   std::uint64_t sign_flip_key() const override { return key_; }
   bool in_memory() const override { return in_memory_; }
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    most_rows_ = std::max(most_rows_, count);
+    max_rows_ = std::max(max_rows_, count);
     return decode::row_slab(matrix_, first, count);
   }
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
@@ -47,7 +47,7 @@ class LentInput final : public measure::MatrixInput {
     std::fill(bytes_.begin(), bytes_.end(), std::byte{0xFF});
   }
   int releases() const { return releases_; }
-  std::int64_t most_rows() const { return most_rows_; }
+  std::int64_t max_rows() const { return max_rows_; }
 
  private:
   decode::EncodedMatrix matrix_;
@@ -55,7 +55,7 @@ class LentInput final : public measure::MatrixInput {
   std::uint64_t key_;
   bool in_memory_;
   int releases_ = 0;
-  std::int64_t most_rows_ = 0;
+  std::int64_t max_rows_ = 0;
 };
 
 class EncodedBatches : public KernelTest {};
@@ -87,12 +87,12 @@ TEST_P(EncodedBatches, PiecesAreTheBitsOfTheHostWithAndWithoutSigns) {
       batch.begin(inputs, 1);
       EXPECT_EQ(batch.size(), 2U);
       batch.upload(1);
-      EXPECT_EQ(second.most_rows(), 0) << "not asked for yet";
+      EXPECT_EQ(second.max_rows(), 0) << "not asked for yet";
       batch.upload(2);
       batch.finish();
       EXPECT_EQ(first.releases(), 1);
       EXPECT_EQ(second.releases(), 1);
-      EXPECT_EQ(second.most_rows() < kRows, !in_memory) << "a slab of one unit";
+      EXPECT_EQ(second.max_rows() < kRows, !in_memory) << "a slab of one unit";
       for (const std::size_t index : {1UL, 0UL}) {
         std::vector<float> whole(static_cast<std::size_t>(kRows * kCols));
         decode::decode_matrix(samples[index].matrix(), whole.data(), kCols);
@@ -147,4 +147,4 @@ TEST_P(EncodedBatches, InputsAreReleasedAlsoWhereABatchEndsEarly) {
 INSTANTIATE_THREAD_ORDERS(EncodedBatches);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::encoded_batch_test

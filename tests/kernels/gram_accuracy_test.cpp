@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-namespace vindex::test {
+namespace vindex::test::gram_accuracy_test {
 namespace {
 
 using decode::ElementType;
@@ -102,4 +102,4 @@ TEST_P(GramAccuracy, Pairs) {
 INSTANTIATE_TEST_SUITE_P(Order, GramAccuracy, ::testing::Values(0ULL));
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::gram_accuracy_test

@@ -171,7 +171,7 @@ struct Grams {
 
 struct FormOptions {
   bool may_round = false;
-  bool least_workspace = false;
+  bool min_workspace = false;
   std::size_t misalignment = 0;
   std::vector<std::uint64_t> sign_flip_keys = {};
   bool transposed = false;
@@ -190,8 +190,8 @@ inline Grams form(const std::vector<const HostMatrix*>& matrices, kernels::Produ
     views.push_back(on_device.back()->view());
   }
   const std::size_t bytes =
-      options.least_workspace
-          ? kernels::least_gram_workspace_bytes(shape, plan)
+      options.min_workspace
+          ? kernels::min_gram_workspace_bytes(shape, plan)
           : kernels::gram_workspace_bytes(shape, plan, static_cast<std::int64_t>(views.size()));
   DeviceArray<std::byte> workspace(bytes);
   DeviceArray<float> grams(views.size() * static_cast<std::size_t>(shape.gram_elements()));

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <set>
 
-namespace vindex::kernels {
+namespace vindex::kernels::gram_plan_test {
 namespace {
 
 using decode::DecodeView;
@@ -202,10 +202,10 @@ TEST(GramCut, HoldsWhatFitsAndNoMoreThanTheBatch) {
   EXPECT_LT(half.chunks_at_once, 28);
   EXPECT_GE(half.chunks_at_once, 26);
   EXPECT_LE(half.bytes, one / 2);
-  const std::size_t least = least_gram_workspace_bytes(shape, plan);
+  const std::size_t least = min_gram_workspace_bytes(shape, plan);
   EXPECT_EQ(cut_grams(shape, plan, 1, least).chunks_at_once, 1);
   EXPECT_THROW(cut_grams(shape, plan, 1, least - 1), OutOfMemory);
 }
 
 }  // namespace
-}  // namespace vindex::kernels
+}  // namespace vindex::kernels::gram_plan_test

@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace vindex::test {
+namespace vindex::test::gram_sums_test {
 namespace {
 
 using decode::ElementType;
@@ -138,4 +138,4 @@ TEST_P(GramSums, DiagonalIsRoundedOnce) {
 INSTANTIATE_TEST_SUITE_P(Orders, GramSums, ::testing::Values(0ULL, 1ULL));
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::gram_sums_test

@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace vindex::test {
+namespace vindex::test::gram_test {
 namespace {
 
 using decode::ElementType;
@@ -311,7 +311,7 @@ TEST_P(GramKernels, BatchAndWorkspaceChangeNoBit) {
     for (const ProductKernel kernel : product_kernels()) {
       const Grams batch = form({&matrices[0], &matrices[1]}, kernel, stream());
       for (std::size_t i = 0; i < 2; ++i) {
-        const Grams alone = form_one(matrices[i], kernel, {.least_workspace = true});
+        const Grams alone = form_one(matrices[i], kernel, {.min_workspace = true});
         EXPECT_LE(relative_error(batch, i, matrices[i].gram()), kSumError);
         EXPECT_TRUE(std::equal(
             alone.values.begin(), alone.values.end(),
@@ -366,4 +366,4 @@ TEST_P(GramKernels, MomentsAboutADistantMean) {
 INSTANTIATE_TEST_SUITE_P(Orders, GramKernels, ::testing::Values(0ULL, 1ULL));
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::gram_test

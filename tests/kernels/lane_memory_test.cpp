@@ -10,7 +10,7 @@
 #include <emulated/device.hpp>
 #include <memory>
 
-namespace vindex::test {
+namespace vindex::test::lane_memory_test {
 namespace {
 
 using namespace kernels;
@@ -83,4 +83,4 @@ TEST(LaneMemory, ShapesThatTakeTurnsKeepWithinTheShareOfOne) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::lane_memory_test

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <warpgroup.hpp>
 
-namespace vindex::test {
+namespace vindex::test::launch_errors_test {
 namespace {
 
 using namespace kernels;
@@ -118,4 +118,4 @@ TEST_F(LaunchErrors, AKernelThatEndsItselfSaysWhatItWaitedFor) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::launch_errors_test

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::not_converged_test {
 namespace {
 
 using namespace kernels;
@@ -96,4 +96,4 @@ TEST_F(NotConverged, QrTakesOverInEveryModeOrItIsSaidSo) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::not_converged_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::kernels {
+namespace vindex::kernels::pinned_pool_test {
 namespace {
 
 constexpr std::size_t kMebibyte = 1U << 20U;
@@ -44,4 +44,4 @@ TEST(PinnedPool, DoesNotGiveALargeBlockForASmallWish) {
 }
 
 }  // namespace
-}  // namespace vindex::kernels
+}  // namespace vindex::kernels::pinned_pool_test

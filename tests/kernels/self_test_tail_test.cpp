@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::test {
+namespace vindex::test::self_test_tail_test {
 namespace {
 
 using namespace kernels;
@@ -36,8 +36,8 @@ void spoiling_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cub
 
 /// The first element of the first column.
 template <typename Real>
-void wrong_turn(const Turn<Real>& turn, cudaStream_t stream) {
-  turn_columns(turn, stream);
+void wrong_turn(const BackTransform<Real>& turn, cudaStream_t stream) {
+  back_transform(turn, stream);
   check(cudaMemsetAsync(turn.to.data, 0, sizeof(double), stream));
 }
 
@@ -89,8 +89,8 @@ struct PlantedFault {
 constexpr PlantedFault kTailFaults[] = {
     {"keep32", [](KernelTable& table) { table.band32 = spoiling_band<float>; }},
     {"keep64", [](KernelTable& table) { table.band64 = spoiling_band<double>; }},
-    {"turn32", [](KernelTable& table) { table.turn32 = wrong_turn<float>; }},
-    {"turn64", [](KernelTable& table) { table.turn64 = wrong_turn<double>; }},
+    {"back_transform32", [](KernelTable& table) { table.back_transform32 = wrong_turn<float>; }},
+    {"back_transform64", [](KernelTable& table) { table.back_transform64 = wrong_turn<double>; }},
     {"factor32", [](KernelTable& table) { table.factor32 = wrong_factor<float>; }},
     {"factor64", [](KernelTable& table) { table.factor64 = wrong_factor<double>; }},
     {"refused32", [](KernelTable& table) { table.factor32 = refusing_factor<float>; }},
@@ -139,4 +139,4 @@ TEST(TailTrial, WhereTheTailIsWrongNothingIsKeptForIt) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::self_test_tail_test

@@ -18,7 +18,7 @@
 #include <numbers>
 #include <stdexcept>
 
-namespace vindex::test {
+namespace vindex::test::self_test_test {
 namespace {
 
 using namespace kernels;
@@ -326,4 +326,4 @@ TEST(HostReference, AgreesWithLapackAndWithWhatIsKnown) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::self_test_test

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::sliced_gram_test {
 namespace {
 
 using Weights = std::vector<double>;
@@ -156,4 +156,4 @@ TEST_P(SlicedGram, ALineThatIsNotFiniteSpoilsItselfAlone) {
 INSTANTIATE_TEST_SUITE_P(Order, SlicedGram, ::testing::Values(0ULL));
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::sliced_gram_test

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <deque>
 
-namespace vindex::test {
+namespace vindex::test::top_solvers_test {
 namespace {
 
 using kernels::FastMatrix;
@@ -304,4 +304,4 @@ TEST_P(TopSolvers, VectorsAreTripletsByEitherWay) {
 INSTANTIATE_THREAD_ORDERS(TopSolvers);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::top_solvers_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::test {
+namespace vindex::test::tridiagonal_values_test {
 namespace {
 
 using kernels::ValueOrder;
@@ -151,4 +151,4 @@ TEST_P(TridiagonalValues, InPiecesHaveTheSameBits) {
 INSTANTIATE_THREAD_ORDERS(TridiagonalValues);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::tridiagonal_values_test

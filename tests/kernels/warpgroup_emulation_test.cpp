@@ -7,7 +7,7 @@
 #include <emulated/execution.hpp>
 #include <warpgroup.hpp>
 
-namespace vindex::test {
+namespace vindex::test::warpgroup_emulation_test {
 namespace {
 
 using emulated::KernelFault;
@@ -131,4 +131,4 @@ TEST_P(Warpgroups, BarriersAreMadeKnownToCopies) {
 INSTANTIATE_THREAD_ORDERS(Warpgroups);
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::warpgroup_emulation_test

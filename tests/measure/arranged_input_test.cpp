@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::arranged_input_test {
 namespace {
 
 using At = std::function<float(std::int64_t row, std::int64_t col)>;
@@ -146,4 +146,4 @@ TEST(ArrangedInputTest, ASlabOfALargeMatrixIsBounded) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::arranged_input_test

@@ -12,7 +12,7 @@
 #include <set>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::cka_test {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
@@ -196,7 +196,7 @@ TEST(CkaTest, StrataKeepTheirPlacesAndAreIndependent) {
 }
 
 TEST(CkaTest, ANullCountsDrawsOfAtLeastTheValue) {
-  const DrawnNull null = null_of_draws({0.1, 0.2, 0.3, 0.4}, 0.3);
+  const PermutationNull null = null_of_draws({0.1, 0.2, 0.3, 0.4}, 0.3);
   EXPECT_DOUBLE_EQ(null.mean, 0.25);
   EXPECT_DOUBLE_EQ(null.p, 3.0 / 5.0);
   EXPECT_NEAR(null.q95, 0.385, 1e-12);
@@ -206,4 +206,4 @@ TEST(CkaTest, ANullCountsDrawsOfAtLeastTheValue) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::cka_test

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <span>
 
-namespace vindex::test {
+namespace vindex::test::conformance_test {
 namespace {
 
 using measure::MatrixReport;
@@ -397,4 +397,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Accuracy, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::conformance_test

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <emulated/device.hpp>
 
-namespace vindex::test {
+namespace vindex::test::cuda_batches_test {
 namespace {
 
 using measure::MatrixReport;
@@ -393,4 +393,4 @@ TEST_F(CudaBatches, OneBadMatrixDoesNoHarmToItsBatch) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::cuda_batches_test

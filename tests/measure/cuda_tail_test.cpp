@@ -10,7 +10,7 @@
 #include <cmath>
 #include <emulated/device.hpp>
 
-namespace vindex::test {
+namespace vindex::test::cuda_tail_test {
 namespace {
 
 using measure::MatrixReport;
@@ -119,4 +119,4 @@ TEST_F(CudaTail, FastIsTheFloat32SpectrumOfDefault) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::cuda_tail_test

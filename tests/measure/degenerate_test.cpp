@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::degenerate_test {
 namespace {
 
 using measure::MatrixReport;
@@ -214,4 +214,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Degenerate, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::degenerate_test

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace vindex::test {
+namespace vindex::test::fast_test {
 namespace {
 
 using measure::MatrixReport;
@@ -116,4 +116,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Fast, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::fast_test

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+namespace vindex::measure::feature_scores_test {
 namespace {
 
 using vindex::decode::ElementType;
@@ -192,3 +193,4 @@ TEST(FeatureScores, OfBlocksAreThoseOfTheirDecodedWeights) {
 }
 
 }  // namespace
+}  // namespace vindex::measure::feature_scores_test

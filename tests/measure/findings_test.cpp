@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::findings_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -139,4 +139,4 @@ TEST(Eigenvalues, FailureAndNotANumberGiveNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::findings_test

@@ -1,20 +1,20 @@
 // The k of a summary: by hand for shapes that models have, and its properties for all small ones.
-#include <vindex/measure/telling_k.hpp>
+#include <vindex/measure/informative_k.hpp>
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::informative_k_test {
 namespace {
 
 using MaybeK = std::optional<std::int32_t>;
 
 MaybeK k_of(std::int64_t rows, std::int64_t cols) {
-  return telling_k(std::min(rows, cols), null_metrics(rows, cols).var_at_k);
+  return informative_k(std::min(rows, cols), null_metrics(rows, cols).var_at_k);
 }
 
-TEST(TellingKTest, ShapesOfModels) {
+TEST(InformativeKTest, ShapesOfModels) {
   struct Case {
     std::int64_t rows, cols;
     MaybeK k;
@@ -30,32 +30,32 @@ TEST(TellingKTest, ShapesOfModels) {
   }
 }
 
-TEST(TellingKTest, ItIsBelowTheShorterSideAndNoiseLeavesRoom) {
+TEST(InformativeKTest, ItIsBelowTheShorterSideAndNoiseLeavesRoom) {
   for (std::int64_t p = 2; p < 300; p += 7) {
     for (const std::int64_t n : {p, 2 * p, 10 * p}) {
       const MetricValues nulls = null_metrics(p, n);
-      const MaybeK k = telling_k(p, nulls.var_at_k);
+      const MaybeK k = informative_k(p, nulls.var_at_k);
       ASSERT_TRUE(k);
       EXPECT_LT(*k, p);
-      EXPECT_LE(*k, kMostTellingK);
+      EXPECT_LE(*k, kMaxInformativeK);
       for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
         if (kVarAtK[i] == *k && *k > 1) {
-          EXPECT_LE(nulls.var_at_k[i], kMostNoiseShare) << p << "x" << n;
+          EXPECT_LE(nulls.var_at_k[i], kMaxNoiseShare) << p << "x" << n;
         }
         // None larger would do.
-        if (kVarAtK[i] > *k && kVarAtK[i] <= kMostTellingK && kVarAtK[i] < p) {
-          EXPECT_GT(nulls.var_at_k[i], kMostNoiseShare) << p << "x" << n;
+        if (kVarAtK[i] > *k && kVarAtK[i] <= kMaxInformativeK && kVarAtK[i] < p) {
+          EXPECT_GT(nulls.var_at_k[i], kMaxNoiseShare) << p << "x" << n;
         }
       }
     }
   }
 }
 
-TEST(TellingKTest, UnknownNullsGiveNoK) {
-  EXPECT_EQ(telling_k(64, MetricValues().var_at_k), MaybeK());
+TEST(InformativeKTest, UnknownNullsGiveNoK) {
+  EXPECT_EQ(informative_k(64, MetricValues().var_at_k), MaybeK());
 }
 
-TEST(TellingKTest, OneKForGroupsThatAreNear) {
+TEST(InformativeKTest, OneKForGroupsThatAreNear) {
   const auto common = [](std::vector<MaybeK> each) { return common_k(each); };
   EXPECT_EQ(common({64, 64}), 64);
   EXPECT_EQ(common({16, 8, 16}), 8);
@@ -66,4 +66,4 @@ TEST(TellingKTest, OneKForGroupsThatAreNear) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::informative_k_test

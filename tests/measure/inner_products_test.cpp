@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::inner_products_test {
 namespace {
 
 using decode::EncodedMatrix;
@@ -385,4 +385,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, InnerProductsTest, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::inner_products_test

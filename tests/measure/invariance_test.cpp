@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::test {
+namespace vindex::test::invariance_test {
 namespace {
 
 using measure::MatrixReport;
@@ -97,4 +97,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Invariance, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::invariance_test

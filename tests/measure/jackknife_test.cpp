@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::jackknife_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -103,4 +103,4 @@ TEST(JackknifeTest, StudentsQuantilesAreThoseOfTheTables) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::jackknife_test

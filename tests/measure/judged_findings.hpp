@@ -36,7 +36,7 @@ inline Situation at(Step step, Mode mode, bool escalate = true, std::int64_t p =
           .sum_terms = 100.0};
 }
 inline Situation with_tail(Situation situation, std::int64_t most, Step before = Step::kGram32) {
-  situation.most_tail_values = most;
+  situation.max_tail_values = most;
   situation.before = before;
   return situation;
 }

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::judgement_conformance_test {
 namespace {
 
 using measure::MatrixReport;
@@ -147,4 +147,4 @@ TEST_F(JudgementConformance, FastWithoutProofIsEscalatedOrSaysSo) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::judgement_conformance_test

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::judgement_tail_test {
 namespace {
 
 /// 64 values well above, of which more is promised, and these.
@@ -155,4 +155,4 @@ TEST(Judgement, StrictTakesATailBeforeQr) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::judgement_tail_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::judgement_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -293,13 +293,13 @@ TEST(Judgement, MeasurementsBeginByTheShape) {
       MeasureOptions options;
       const auto begun = [&](Step first) {
         return begin_measurement(first, shape.rows, shape.cols, options,
-                                 {.sum_terms = 7.0, .most_tail_values = most});
+                                 {.sum_terms = 7.0, .max_tail_values = most});
       };
       const bool at_once = most > 0 ? shape.with_tail : shape.without_tail;
       EXPECT_EQ(begun(Step::kGram32).step, at_once ? Step::kGram64 : Step::kGram32);
       EXPECT_FALSE(begun(Step::kGram32).is_strict);
       EXPECT_EQ(begun(Step::kGram32).sum_terms, 7.0);
-      EXPECT_EQ(begun(Step::kGram32).most_tail_values, most);
+      EXPECT_EQ(begun(Step::kGram32).max_tail_values, most);
       EXPECT_EQ(begun(Step::kQr).step, Step::kQr);
       EXPECT_EQ(begin_draw(Step::kGram32, shape.rows, shape.cols, options).step, Step::kGram32)
           << "draws keep the first step";
@@ -333,4 +333,4 @@ TEST(Judgement, DrawsAreNotEscalated) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::judgement_test

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+namespace vindex::measure::largest_cosine_test {
 namespace {
 
 namespace measure = vindex::measure;
@@ -94,3 +95,4 @@ TEST(LargestCosine, StandsBesideDraws) {
 }
 
 }  // namespace
+}  // namespace vindex::measure::largest_cosine_test

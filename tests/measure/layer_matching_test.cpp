@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::measure::layer_matching_test {
 namespace {
 
 TEST(LayerMatching, DepthsAreEveryFivePercent) {
@@ -86,4 +86,4 @@ TEST(Stages, OneValueAndNone) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::layer_matching_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::layer_statistics_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -129,4 +129,4 @@ TEST(LayerGroupsTest, DifferentShapesHaveNoCommonNull) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::layer_statistics_test

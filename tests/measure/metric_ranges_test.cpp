@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::metric_ranges_test {
 namespace {
 
 MatrixReport report_of(std::vector<double> sigma) {
@@ -92,4 +92,4 @@ TEST(DeriveMetricsTest, RangesHoldExactly) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::metric_ranges_test

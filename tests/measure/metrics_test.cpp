@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::metrics_test {
 namespace {
 
 MatrixReport report_of(std::vector<double> sigma) {
@@ -345,4 +345,4 @@ TEST(DeriveMetrics, FastValuesStayWithinTheirCertifiedBounds) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::metrics_test

@@ -10,7 +10,7 @@
 #include <functional>
 #include <map>
 
-namespace vindex::test {
+namespace vindex::test::middle_route_test {
 namespace {
 
 using measure::MatrixReport;
@@ -192,4 +192,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, MiddleRoute, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::middle_route_test

@@ -20,7 +20,7 @@ extern "C" void dsyevd_(const char* job, const char* part, const int* size, doub
                         const int* stride, double* values, double* work, const int* work_size,
                         int* integers, const int* integers_size, int* info);
 
-namespace vindex::measure {
+namespace vindex::measure::nulls_test {
 namespace {
 
 TEST(NullMetricsTest, ExactlyTheMetricsOfTheTableHaveOne) {
@@ -351,4 +351,4 @@ TEST(NullCacheTest, ThreadsSeeTheSameEntries) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::nulls_test

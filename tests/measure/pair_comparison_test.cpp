@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::pair_comparison_test {
 namespace {
 
 /// rows x cols floats, stored as they are or turned.
@@ -149,4 +149,4 @@ TEST(PairComparisonTest, TheWorkspaceOfALargeMatrixIsASlab) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::pair_comparison_test

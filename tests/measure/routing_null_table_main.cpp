@@ -17,13 +17,13 @@ using vindex::measure::testing::RoutingCase;
 
 /// One statistic over cases.
 struct Range {
-  double least_mean = 1e9, most_mean = -1e9, least_sd = 1e9, most_sd = -1e9;
+  double min_mean = 1e9, max_mean = -1e9, min_sd = 1e9, max_sd = -1e9;
   double beyond = 0.0, count = 0.0;
   void add(const CalibratedStatistic& one) {
-    least_mean = std::min(least_mean, one.z_mean);
-    most_mean = std::max(most_mean, one.z_mean);
-    least_sd = std::min(least_sd, one.z_sd);
-    most_sd = std::max(most_sd, one.z_sd);
+    min_mean = std::min(min_mean, one.z_mean);
+    max_mean = std::max(max_mean, one.z_mean);
+    min_sd = std::min(min_sd, one.z_sd);
+    max_sd = std::max(max_sd, one.z_sd);
     beyond += one.beyond * one.count;
     count += one.count;
   }
@@ -68,8 +68,7 @@ int main(int argc, char** argv) {
       std::printf("| `%s` | | | %.4f | %.0f |\n", name.c_str(), share, range.count);
     } else {
       std::printf("| `%s` | %+.2f to %+.2f | %.2f to %.2f | %.4f | %.0f |\n", name.c_str(),
-                  range.least_mean, range.most_mean, range.least_sd, range.most_sd, share,
-                  range.count);
+                  range.min_mean, range.max_mean, range.min_sd, range.max_sd, share, range.count);
     }
   }
 }

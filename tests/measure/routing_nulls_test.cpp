@@ -16,7 +16,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::routing_nulls_test {
 namespace {
 
 ChoiceLaw law_of(const RouterRule& rule, std::int64_t experts, double sd = 1.0) {
@@ -300,4 +300,4 @@ TEST(RoutingNulls, FitRoutersWithoutPreference) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::routing_nulls_test

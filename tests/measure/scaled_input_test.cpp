@@ -14,7 +14,7 @@
 #include <random>
 #include <span>
 
-namespace vindex::test {
+namespace vindex::test::scaled_input_test {
 namespace {
 
 using decode::ElementType;
@@ -243,4 +243,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, ScaledSpectrum, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::scaled_input_test

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace vindex::test {
+namespace vindex::test::sigma_error_test {
 namespace {
 
 using measure::MatrixReport;
@@ -90,4 +90,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, SigmaError, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::sigma_error_test

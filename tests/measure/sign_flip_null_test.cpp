@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::sign_flip_null_test {
 namespace {
 
 SignFlipDraw drawn(double var_at_1, double stable_rank, double effective_rank, double outliers) {
@@ -148,4 +148,4 @@ TEST(NullNameTest, IsWhatTheCommandLineSays) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::sign_flip_null_test

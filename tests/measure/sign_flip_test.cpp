@@ -14,7 +14,7 @@
 #include <limits>
 #include <string>
 
-namespace vindex::test {
+namespace vindex::test::sign_flip_test {
 namespace {
 
 constexpr std::uint64_t kKey = 0x0123456789abcdefU;
@@ -188,4 +188,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, SignFlipNull, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::sign_flip_test

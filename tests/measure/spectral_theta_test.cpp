@@ -19,7 +19,7 @@ extern "C" void dsyevd_(const char* job, const char* part, const int* size, doub
                         const int* stride, double* values, double* work, const int* work_size,
                         int* integers, const int* integers_size, int* info);
 
-namespace vindex::measure {
+namespace vindex::measure::spectral_theta_test {
 namespace {
 
 constexpr int kRows = 768;
@@ -219,4 +219,4 @@ TEST(ThetaMetricTest, StandsAmongTheMetrics) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::spectral_theta_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::spectrum_error_test {
 namespace {
 
 TEST(SpectrumError, AValueAloneAnswersForItsEntriesAndItself) {
@@ -99,4 +99,4 @@ TEST(SpectrumError, LinesOfUnequalNormAnswerForTheStrongestOne) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::spectrum_error_test

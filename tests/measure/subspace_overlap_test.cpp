@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::subspace_overlap_test {
 namespace {
 
 using Vectors = std::vector<float>;
@@ -218,4 +218,4 @@ TEST(SubspaceOverlapTest, GapsSayWhatIsNoDefiniteSubspace) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::subspace_overlap_test

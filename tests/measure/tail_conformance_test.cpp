@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <functional>
 
-namespace vindex::test {
+namespace vindex::test::tail_conformance_test {
 namespace {
 
 using measure::MatrixReport;
@@ -131,4 +131,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, TailConformance, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::tail_conformance_test

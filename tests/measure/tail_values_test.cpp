@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::test {
+namespace vindex::test::tail_values_test {
 namespace {
 
 using measure::Finding;
@@ -25,7 +25,7 @@ TEST(TailValues, ResidualsOverTheGapBoundTheError) {
   const std::vector<double> residuals = {1e-3, 1e-9, 1e-12};
   Finding found;
   ASSERT_TRUE(
-      take_tail({.sigma = sigma, .residuals = residuals, .most_settled = 2}, 2, lossy(), found));
+      take_tail({.sigma = sigma, .residuals = residuals, .max_settled = 2}, 2, lossy(), found));
   EXPECT_EQ(found.sigma, (std::vector<double>{1.0, 0.5, 0.1, 9.9e-4, 4.9e-4}));
   ASSERT_EQ(found.tail_errors.size(), 2U);
   const double floor = 5.0 * 0x1p-52;
@@ -40,7 +40,7 @@ TEST(TailValues, WithoutAGapTheResidualIsTheError) {
   const std::vector<double> residuals = {1e-12, 1e-12, 1e-10};
   Finding found;
   ASSERT_TRUE(
-      take_tail({.sigma = sigma, .residuals = residuals, .most_settled = 1}, 1, before, found));
+      take_tail({.sigma = sigma, .residuals = residuals, .max_settled = 1}, 1, before, found));
   EXPECT_NEAR(found.tail_errors[0], 1e-10 / 2e-4, 2e-9);
 }
 
@@ -50,7 +50,7 @@ TEST(TailValues, RoundingOfThePassIsAdded) {
   const std::vector<double> rounding = {0.0, 0.0, 8e-12};
   Finding found;
   ASSERT_TRUE(take_tail(
-      {.sigma = sigma, .residuals = residuals, .most_settled = 2, .square_errors = rounding}, 1,
+      {.sigma = sigma, .residuals = residuals, .max_settled = 2, .square_errors = rounding}, 1,
       lossy(), found));
   EXPECT_NEAR(found.tail_errors[0], 8e-12 / (2.0 * 4.9e-4), 1e-12);
 }
@@ -60,15 +60,15 @@ TEST(TailValues, ABasisOfOtherValuesIsNoTail) {
   Finding found;
   // 1e-3 is missed: its place holds 0.1.
   EXPECT_FALSE(take_tail(
-      {.sigma = std::vector<double>{0.1, 4.9e-4}, .residuals = residuals, .most_settled = 2}, 2,
+      {.sigma = std::vector<double>{0.1, 4.9e-4}, .residuals = residuals, .max_settled = 2}, 2,
       lossy(), found));
   EXPECT_EQ(found.sigma, lossy().sigma);
   EXPECT_TRUE(found.tail_errors.empty());
   EXPECT_FALSE(take_tail({.sigma = std::vector<double>{9.9e-4, std::nan("")},
                           .residuals = residuals,
-                          .most_settled = 2},
+                          .max_settled = 2},
                          1, lossy(), found));
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::tail_values_test

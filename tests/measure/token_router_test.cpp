@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::token_router_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -104,4 +104,4 @@ TEST(TokenRouter, RefusesRulesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::token_router_test

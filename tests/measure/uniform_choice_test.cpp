@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::measure::uniform_choice_test {
 namespace {
 
 ChoiceLaw law_of(const RouterRule& rule, std::int64_t experts, double sd = 1.0) {
@@ -149,4 +149,4 @@ TEST(UniformChoice, FollowsTheSpreadOfLogits) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::measure::uniform_choice_test

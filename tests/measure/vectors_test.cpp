@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::test {
+namespace vindex::test::vectors_test {
 namespace {
 
 using measure::MatrixReport;
@@ -122,4 +122,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Vectors, every_backend(),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::vectors_test

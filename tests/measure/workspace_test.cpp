@@ -16,7 +16,7 @@
 #include <cstring>
 #include <thread>
 
-namespace vindex::test {
+namespace vindex::test::workspace_test {
 namespace {
 
 using measure::MatrixReport;
@@ -162,7 +162,7 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
                                     .options = options,
                                     .in_memory = false};
         for (const bool least : {false, true}) {
-          request.workspace_limit = least ? cpu::plan_svd(request).least_workspace_bytes : 0;
+          request.workspace_limit = least ? cpu::plan_svd(request).min_workspace_bytes : 0;
           const cpu::SvdPlan plan = cpu::plan_svd(request);
           cpu::Workspace workspace(0);
           MatrixReport report;
@@ -263,4 +263,4 @@ TEST(CpuBackend, SaysWhoComputes) {
 }
 
 }  // namespace
-}  // namespace vindex::test
+}  // namespace vindex::test::workspace_test

@@ -4,7 +4,7 @@
 
 #include <vindex/model/adapter.hpp>
 
-namespace vindex::model {
+namespace vindex::model::adapter_config_test {
 namespace {
 
 using decode::ElementType;
@@ -258,4 +258,4 @@ TEST(AdapterConfigTest, KeysOfGgufAdapters) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::adapter_config_test

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-namespace vindex::model {
+namespace vindex::model::adapter_products_test {
 namespace {
 
 using decode::ElementType;
@@ -270,4 +270,4 @@ TEST(AdapterProductsTest, WhatIsNoLoraIsRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::adapter_products_test

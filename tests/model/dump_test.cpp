@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::model {
+namespace vindex::model::dump_test {
 namespace {
 
 using testing::npy_array;
@@ -128,4 +128,4 @@ TEST(DumpTest, WithoutAMatrixThereIsNoDump) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::dump_test

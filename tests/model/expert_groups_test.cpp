@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::model {
+namespace vindex::model::expert_groups_test {
 namespace {
 
 MatrixRecord expert(std::int32_t layer, std::int32_t number, const std::string& role,
@@ -126,4 +126,4 @@ TEST(ExpertGroups, ASecondMatrixOfAnExpertBeginsAnotherGroup) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::expert_groups_test

@@ -1,7 +1,7 @@
 // What names mean, family by family. Fixtures are never square, so that a swapped side shows.
 #include "model_fixture.hpp"
 
-namespace vindex::model {
+namespace vindex::model::families_test {
 namespace {
 
 using decode::ElementType;
@@ -162,4 +162,4 @@ TEST(LlamaTest, BothContainersAgree) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::families_test

@@ -1,7 +1,7 @@
 // What names mean, continued: every name of the newest families, and files that are no model.
 #include "model_fixture.hpp"
 
-namespace vindex::model {
+namespace vindex::model::family_names_test {
 namespace {
 
 struct Named {
@@ -141,4 +141,4 @@ TEST(NoModelTest, FilesOfOtherKindsAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::family_names_test

@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-namespace vindex::model {
+namespace vindex::model::head_products_test {
 namespace {
 
 TEST(HeadProductsTest, GroupedHeadsShareKeysAndValues) {
@@ -314,4 +314,4 @@ TEST(HeadProductsTest, MoreHeadsThanAnyModelHasAreRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::head_products_test

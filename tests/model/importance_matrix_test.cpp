@@ -12,7 +12,7 @@
 #include <limits>
 #include <numeric>
 
-namespace vindex::model {
+namespace vindex::model::importance_matrix_test {
 namespace {
 
 using testing::at_byte;
@@ -309,4 +309,4 @@ TEST(ImportanceMatrix, RealFileOfTheMixtureBelongsToBothContainers) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::importance_matrix_test

@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-namespace vindex::model {
+namespace vindex::model::inspect_test {
 namespace {
 
 using decode::ElementType;
@@ -120,4 +120,4 @@ TEST(InspectTextTest, TablesFitTheTerminalAndListsOfNamesAreWholeWithoutOne) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::inspect_test

@@ -1,7 +1,7 @@
 // What names mean, continued: the families that name or lay out experts in their own way.
 #include "model_fixture.hpp"
 
-namespace vindex::model {
+namespace vindex::model::more_families_test {
 namespace {
 
 using decode::ElementType;
@@ -312,4 +312,4 @@ TEST(NoConfigurationTest, HuggingFaceNamesSpeakForThemselves) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::more_families_test

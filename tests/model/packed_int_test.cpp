@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::model {
+namespace vindex::model::packed_int_test {
 namespace {
 
 using decode::ElementType;
@@ -108,4 +108,4 @@ TEST(PackedIntTest, PlainWeightOfTheSameNameIsAmbiguous) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::packed_int_test

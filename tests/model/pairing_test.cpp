@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace vindex::model {
+namespace vindex::model::pairing_test {
 namespace {
 
 MatrixRecord matrix(const std::string& name, std::int32_t layer, const std::string& role,
@@ -178,4 +178,4 @@ TEST(PairingTest, ALayerMapIsReadWholeOrRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::pairing_test

@@ -7,7 +7,7 @@
 
 #include <random>
 
-namespace vindex::model {
+namespace vindex::model::parallel_index_test {
 namespace {
 
 constexpr std::int32_t kThreads = 8;
@@ -129,4 +129,4 @@ TEST(ParallelIndexTest, OfSeveralErrorsTheFirstByNameIsThrown) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::parallel_index_test

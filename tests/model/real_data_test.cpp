@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <tuple>
 
-namespace vindex::model {
+namespace vindex::model::real_data_test {
 namespace {
 
 const std::string kData = VINDEX_SHARED_DATA;
@@ -139,4 +139,4 @@ TEST(RealSchemesTest, EveryCheckpointIsOneWeightUnderItsLogicalName) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::real_data_test

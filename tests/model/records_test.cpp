@@ -1,7 +1,7 @@
 // Which tensors are matrices, in which order, at which bytes.
 #include "model_fixture.hpp"
 
-namespace vindex::model {
+namespace vindex::model::records_test {
 namespace {
 
 using decode::ElementType;
@@ -167,4 +167,4 @@ TEST(TiedOutputTest, AnOutputThatIsTheEmbeddingIsMeasuredOnce) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::records_test

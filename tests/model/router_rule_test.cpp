@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::model {
+namespace vindex::model::router_rule_test {
 namespace {
 
 void set_config(ModelFixture& fixture, const std::string& text) {
@@ -220,4 +220,4 @@ TEST(RouterRule, LayersRoutedByTheTokenAreNamed) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::router_rule_test

@@ -1,7 +1,7 @@
 // Codes and companions: what they make together, and how a broken set reads.
 #include "schemes_fixture.hpp"
 
-namespace vindex::model {
+namespace vindex::model::schemes_test {
 namespace {
 
 using decode::CompanionRole;
@@ -300,4 +300,4 @@ TEST(PlainIntegerTest, IntegersAreMeasuredAndBoolsAreNot) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::schemes_test

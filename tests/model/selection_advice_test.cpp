@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-namespace vindex::model {
+namespace vindex::model::selection_advice_test {
 namespace {
 
 ModelIndex small_model() {
@@ -146,4 +146,4 @@ TEST(UnmeasuredTest, TensorsOfManySidesAreCountedAndVectorsAreNot) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::selection_advice_test

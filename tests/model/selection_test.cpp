@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace vindex::model {
+namespace vindex::model::selection_test {
 namespace {
 
 ModelIndex small_model() {
@@ -127,4 +127,4 @@ TEST(SelectionTest, ExpressionsAreEcmaScriptsOverBytes) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::selection_test

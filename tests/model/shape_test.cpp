@@ -2,7 +2,7 @@
 // differ.
 #include "model_fixture.hpp"
 
-namespace vindex::model {
+namespace vindex::model::shape_test {
 namespace {
 
 /// A mixture of 3 layers (the first dense), 4 experts of width 12, one shared, hidden 40.
@@ -197,4 +197,4 @@ TEST(ShapeTest, AClaimedSchemeWithoutQuantisedWeightsIsWarnedOf) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::shape_test

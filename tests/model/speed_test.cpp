@@ -3,7 +3,7 @@
 
 #include <ctime>
 
-namespace vindex::model {
+namespace vindex::model::speed_test {
 namespace {
 
 double thread_seconds() {
@@ -37,4 +37,4 @@ TEST(SpeedTest, TwoHundredThousandTensorsAreIndexedInLinearTime) {
 }
 
 }  // namespace
-}  // namespace vindex::model
+}  // namespace vindex::model::speed_test

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+namespace vindex::model::vocabulary_test {
 namespace {
 
 using vindex::model::Spelling;
@@ -218,3 +219,4 @@ TEST(GgufVocabulary, IsAbsentWhereNothingHasOne) {
 }
 
 }  // namespace
+}  // namespace vindex::model::vocabulary_test

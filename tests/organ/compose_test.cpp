@@ -15,7 +15,7 @@
 
 #include <filesystem>
 
-namespace vindex::organ {
+namespace vindex::organ::compose_test {
 namespace {
 
 using testing::error_of;
@@ -195,4 +195,4 @@ TEST(ProvenanceTest, ParentsHistoryAndTypesAreTold) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::compose_test

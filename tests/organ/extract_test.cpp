@@ -16,7 +16,7 @@
 #include <fstream>
 #include <sys/resource.h>
 
-namespace vindex::organ {
+namespace vindex::organ::extract_test {
 namespace {
 
 using testing::error_of;
@@ -309,4 +309,4 @@ TEST(ExtractTest, StoppedOrRefusedLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::extract_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::gguf_value_test {
 namespace {
 
 using testing::GgufBuilder;
@@ -135,4 +135,4 @@ TEST(GgufValue, LongArraysAreReadPieceByPiece) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::gguf_value_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::graft_checks_test {
 namespace {
 
 using decode::ElementType;
@@ -221,4 +221,4 @@ TEST(GraftChecks, AncestryByItsThresholds) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::graft_checks_test

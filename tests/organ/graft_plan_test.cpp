@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::graft_plan_test {
 namespace {
 
 using decode::ElementType;
@@ -218,4 +218,4 @@ TEST(GraftPlan, NothingAskedForNothingTaken) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::graft_plan_test

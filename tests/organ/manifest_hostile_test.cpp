@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 
-namespace vindex::organ {
+namespace vindex::organ::manifest_hostile_test {
 namespace {
 
 using testing::error_of;
@@ -144,4 +144,4 @@ TEST_F(ManifestHostileTest, EveryCutIsAnError) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::manifest_hostile_test

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace vindex::organ {
+namespace vindex::organ::measure_report_test {
 namespace {
 
 Spread one(double value) {
@@ -151,4 +151,4 @@ TEST(FleetTest, FindsModelsBelowAFolder) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::measure_report_test

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::model_difference_test {
 namespace {
 
 using testing::FloatTensor;
@@ -249,4 +249,4 @@ TEST(TensorPair, Shapes) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::model_difference_test

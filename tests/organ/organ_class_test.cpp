@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::organ_class_test {
 namespace {
 
 using enum OrganClass;
@@ -101,4 +101,4 @@ TEST(OrganClassTest, OddNamesEndNowhere) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::organ_class_test

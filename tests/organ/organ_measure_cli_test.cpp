@@ -10,7 +10,7 @@
 #include <numeric>
 #include <set>
 
-namespace vindex::testing {
+namespace vindex::testing::organ_measure_cli_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -213,4 +213,4 @@ TEST_F(OrganMeasure, SplitAndWholeModelsOfTheSharedData) {
 }
 
 }  // namespace
-}  // namespace vindex::testing
+}  // namespace vindex::testing::organ_measure_cli_test

@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::purify_flat_test {
 namespace {
 
 using Bins = std::vector<std::complex<double>>;
@@ -219,4 +219,4 @@ TEST(PurifyFlatTest, APermutationChangesTheResult) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::purify_flat_test

@@ -15,7 +15,7 @@
 #include <limits>
 #include <random>
 
-namespace vindex::organ {
+namespace vindex::organ::purify_model_test {
 namespace {
 
 using testing::error_of;
@@ -265,4 +265,4 @@ TEST(PurifyModelTest, NoInputIsWrittenOver) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::purify_model_test

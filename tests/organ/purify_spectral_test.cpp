@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::organ {
+namespace vindex::organ::purify_spectral_test {
 namespace {
 
 measure::Backend& backend() {
@@ -277,4 +277,4 @@ TEST(PurifyGateTest, DecidesByTheTable) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::purify_spectral_test

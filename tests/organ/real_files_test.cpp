@@ -11,7 +11,7 @@
 
 #include <filesystem>
 
-namespace vindex::organ {
+namespace vindex::organ::real_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,4 +110,4 @@ TEST(RealFilesTest, RealModelsAreClean) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::real_files_test

@@ -13,7 +13,7 @@
 
 #include <filesystem>
 
-namespace vindex::organ {
+namespace vindex::organ::recipe_test {
 namespace {
 
 using testing::error_of;
@@ -234,4 +234,4 @@ TEST_F(RecipeTest, NextTokenBlocksStayTheLast) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::recipe_test

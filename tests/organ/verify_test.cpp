@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <set>
 
-namespace vindex::organ {
+namespace vindex::organ::verify_test {
 namespace {
 
 using testing::little_endian;
@@ -270,4 +270,4 @@ TEST(VerifyTest, DamagedBytesEndInFindings) {
 }
 
 }  // namespace
-}  // namespace vindex::organ
+}  // namespace vindex::organ::verify_test

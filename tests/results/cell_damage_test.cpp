@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::cell_damage_test {
 namespace {
 
 bool some_line_has(const std::vector<std::string>& lines, const std::string& text) {
@@ -271,4 +271,4 @@ TEST(HostileCells, AnotherKindIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::cell_damage_test

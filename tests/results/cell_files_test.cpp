@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace vindex::results {
+namespace vindex::results::cell_files_test {
 namespace {
 
 using testing::cell_row;
@@ -202,4 +202,4 @@ TEST(CellArrays, SmallerOnesArePaddedWithNaN) {
 }
 
 }  // namespace
-}  // namespace vindex::results
+}  // namespace vindex::results::cell_files_test

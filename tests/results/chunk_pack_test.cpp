@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::results {
+namespace vindex::results::chunk_pack_test {
 namespace {
 
 std::uint32_t fletcher_of(std::vector<int> bytes) {
@@ -88,4 +88,4 @@ TEST(ChunkPackTest, NoiseCostsNextToNothingAndOrderIsFound) {
 }
 
 }  // namespace
-}  // namespace vindex::results
+}  // namespace vindex::results::chunk_pack_test

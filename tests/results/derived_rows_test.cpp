@@ -15,7 +15,7 @@
 #include <functional>
 #include <sstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::derived_rows_test {
 namespace {
 
 using model::ResultTable;
@@ -287,4 +287,4 @@ TEST(DerivedRows, ExportAsCsvAndJson) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::derived_rows_test

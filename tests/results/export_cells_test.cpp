@@ -15,7 +15,7 @@
 #include <cmath>
 #include <sstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::export_cells_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -205,4 +205,4 @@ TEST_F(ExportCells, WhatAFileCannotServeIsRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::export_cells_test

@@ -14,7 +14,7 @@
 #include <map>
 #include <sstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::export_test {
 namespace {
 
 std::string read_file(const std::string& path) {
@@ -173,4 +173,4 @@ TEST_F(Export, RefusesUnknownFormatsAndItsOwnInput) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::export_test

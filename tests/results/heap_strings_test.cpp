@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::results {
+namespace vindex::results::heap_strings_test {
 namespace {
 
 using vindex::testing::little_endian;
@@ -107,4 +107,4 @@ TEST(HeapStringsTest, TheDriverTellsUnsoundHeapsFromOtherBytes) {
 }
 
 }  // namespace
-}  // namespace vindex::results
+}  // namespace vindex::results::heap_strings_test

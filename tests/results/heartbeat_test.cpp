@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::heartbeat_test {
 namespace {
 
 using model::ResultTable;
@@ -231,8 +231,8 @@ TEST(Heartbeat, TheNamesOfFailedRowsAreBoundedAndTheCountIsNot) {
   store->show_progress({});
   const RunStatus status = read_status(path);
   EXPECT_EQ(status.failed, static_cast<std::int64_t>(run.matrices.size()));
-  EXPECT_EQ(status.failed_rows.size(), kMostFailedRows);
+  EXPECT_EQ(status.failed_rows.size(), kMaxFailedRows);
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::heartbeat_test

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::hostile_file_test {
 namespace {
 
 bool some_line_has(const std::vector<std::string>& lines, const std::string& text) {
@@ -244,4 +244,4 @@ TEST(Robustness, FlippedBytesNeverCrashTheReader) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::hostile_file_test

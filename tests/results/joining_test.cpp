@@ -14,7 +14,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::joining_test {
 namespace {
 
 TEST(Coordinates, EveryColumnNamesThoseOfItsTable) {
@@ -231,4 +231,4 @@ TEST(WeightWatcherExport, WithoutSpectraWhatNeedsThemIsEmpty) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::joining_test

@@ -16,7 +16,7 @@
 #include <functional>
 #include <thread>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::query_test {
 namespace {
 
 std::string error_of(const std::function<void()>& action) {
@@ -279,4 +279,4 @@ TEST_F(QueryTest, AFileOfALaterMajorVersionIsRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::query_test

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <functional>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::read_shown_files_test {
 namespace {
 
 TEST_F(ReadShown, PartialFilesAndPartsAlone) {
@@ -134,4 +134,4 @@ TEST_F(ReadShown, WhatIsNoResultsFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::read_shown_files_test

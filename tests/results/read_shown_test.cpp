@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::read_shown_test {
 namespace {
 
 TEST_F(ReadShown, EveryMetricIsWhatWasMeasured) {
@@ -209,4 +209,4 @@ TEST_F(ReadShown, FastFilesShowWhatTheyHave) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::read_shown_test

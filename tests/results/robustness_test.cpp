@@ -13,7 +13,7 @@
 #include <random>
 #include <sys/resource.h>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::robustness_test {
 namespace {
 
 TEST(Robustness, KillAtAnyMomentLeavesAValidStateToResumeFrom) {
@@ -152,7 +152,7 @@ TEST(Robustness, DamagedPartIsNamed) {
   }
 }
 
-TEST(Robustness, LeftoversOfKilledRunsAreRemoved) {
+TEST(Robustness, StaleTemporariesOfKilledRunsAreRemoved) {
   const TestFolder folder;
   const std::string path = folder / "out.h5";
   std::array<char, 256> host = {};
@@ -166,4 +166,4 @@ TEST(Robustness, LeftoversOfKilledRunsAreRemoved) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::robustness_test

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::run_store_test {
 namespace {
 
 std::vector<StoredRow> rows_of(const std::string& path) { return ResultsReader(path).rows(0); }
@@ -313,4 +313,4 @@ TEST(RunStore, PartsOfDifferentRunsAreNotMerged) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::run_store_test

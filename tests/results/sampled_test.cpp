@@ -18,7 +18,7 @@
 #include <fstream>
 #include <numeric>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::sampled_test {
 namespace {
 
 class Sampled : public ::testing::Test {
@@ -181,4 +181,4 @@ TEST_F(Sampled, AFileOf12WithoutThetaIsDamaged) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::sampled_test

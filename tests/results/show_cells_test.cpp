@@ -14,7 +14,7 @@
 
 #include <sstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::show_cells_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -142,4 +142,4 @@ TEST(ShowCka, OlderFilesAreReadAndHaveNoStages) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::show_cells_test

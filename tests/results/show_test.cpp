@@ -9,7 +9,7 @@
 #include <limits>
 #include <sstream>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::show_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -373,4 +373,4 @@ TEST(ShowJson, NumbersAreUnroundedAndNaNIsNull) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::show_test

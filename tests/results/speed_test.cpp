@@ -12,7 +12,7 @@
 #include <random>
 #include <sys/resource.h>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::speed_test {
 namespace {
 
 double seconds_of(const std::function<void()>& action) {
@@ -68,4 +68,4 @@ TEST(Speed, DISABLED_Publishing23040RowsOf2048Values) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::speed_test

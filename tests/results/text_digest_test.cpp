@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::results::testing {
+namespace vindex::results::testing::text_digest_test {
 namespace {
 
 SampleOptions small() {
@@ -154,4 +154,4 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing
+}  // namespace vindex::results::testing::text_digest_test

@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-namespace vindex::run {
+namespace vindex::run::bounded_queue_test {
 namespace {
 
 TEST(BoundedQueueTest, ItemsComeOutInOrderAndTheEndIsNothing) {
@@ -43,4 +43,4 @@ TEST(BoundedQueueTest, WaitingEndsWithTheTimeout) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::bounded_queue_test

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace vindex::run {
+namespace vindex::run::changed_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::changed_input_test

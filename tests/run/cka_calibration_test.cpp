@@ -16,7 +16,7 @@
 #include <numeric>
 #include <string>
 
-namespace vindex::run {
+namespace vindex::run::cka_calibration_test {
 namespace {
 
 using testing::MemoryDump;
@@ -345,4 +345,4 @@ TEST(CkaStages, PlantedBreaksAreFound) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::cka_calibration_test

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace vindex::run {
+namespace vindex::run::cka_test {
 namespace {
 
 using testing::equal_groups;
@@ -294,4 +294,4 @@ TEST(CkaPlanTest, ThePlanSaysWhatDrawsCost) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::cka_test

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-namespace vindex::run {
+namespace vindex::run::job_test {
 namespace {
 
 TEST(FailedRow, SaysWhyAndHowTheRunWillEnd) {
@@ -111,4 +111,4 @@ TEST(JobRunner, WaitsForReadsOfAUnitThatEndedEarly) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::job_test

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::run {
+namespace vindex::run::memory_budget_test {
 namespace {
 
 TEST(MemoryBudgetTest, NeverMoreThanTheTotalIsOut) {
@@ -74,4 +74,4 @@ TEST(MemoryBudgetTest, MoreThanTheTotalIsAProgrammingError) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::memory_budget_test

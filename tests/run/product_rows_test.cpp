@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <map>
 
-namespace vindex::run {
+namespace vindex::run::product_rows_test {
 namespace {
 
 using vindex::testing::FloatTensor;
@@ -270,4 +270,4 @@ TEST_F(ProductRowsTest, HeadsOfALatentModelAgreeBetweenContainers) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::product_rows_test

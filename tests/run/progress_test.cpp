@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-namespace vindex::run {
+namespace vindex::run::progress_test {
 namespace {
 
 ProgressSnapshot halfway() {
@@ -193,4 +193,4 @@ TEST(ProgressTest, JsonLinesParse) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::progress_test

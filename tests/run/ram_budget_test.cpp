@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-namespace vindex::run {
+namespace vindex::run::ram_budget_test {
 namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
@@ -138,4 +138,4 @@ TEST(SystemMemoryTest, ThisMachineLeavesSomething) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::ram_budget_test

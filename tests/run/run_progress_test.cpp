@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace vindex::run {
+namespace vindex::run::run_progress_test {
 namespace {
 
 using vindex::testing::importance_dat;
@@ -76,4 +76,4 @@ TEST(RunProgress, TheCostOfDerivedRowsAddsUpToTheTotal) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::run_progress_test

@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::run {
+namespace vindex::run::sampled_input_test {
 namespace {
 
 /// Bits, so that NaN equals itself.
@@ -162,4 +162,4 @@ TEST(SampledInputTest, HasNoneOfAMatrixThatWasNotSeen) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::sampled_input_test

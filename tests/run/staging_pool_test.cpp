@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace vindex::run {
+namespace vindex::run::staging_pool_test {
 namespace {
 
 struct Made {
@@ -79,4 +79,4 @@ TEST(StagingPoolTest, BuffersMayOutliveIt) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::staging_pool_test

@@ -20,7 +20,7 @@
 #include <filesystem>
 #include <thread>
 
-namespace vindex::run {
+namespace vindex::run::unsteady_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -246,4 +246,4 @@ TEST_F(UnsteadyRunTest, AnotherVersionUnderTheRunIsNoticedBeforeItsNumbersAreBel
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::unsteady_store_test

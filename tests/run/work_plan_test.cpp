@@ -10,7 +10,7 @@
 #include <numeric>
 #include <set>
 
-namespace vindex::run {
+namespace vindex::run::work_plan_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20U;
@@ -188,4 +188,4 @@ TEST(WorkPlanTest, HeadsOfOneAttentionMakeUnitsForEveryWorker) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::work_plan_test

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-namespace vindex::run {
+namespace vindex::run::worker_pool_test {
 namespace {
 
 /// Calls at once of two devices.
@@ -189,4 +189,4 @@ TEST(WorkerPoolTest, NeverMoreThanTheBudgetIsLeased) {
 }
 
 }  // namespace
-}  // namespace vindex::run
+}  // namespace vindex::run::worker_pool_test

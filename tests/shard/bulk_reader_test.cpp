@@ -20,7 +20,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace vindex::shard {
+namespace vindex::shard::bulk_reader_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -330,4 +330,4 @@ TEST(IoRingTest, CompletionsCarryTheirTags) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::bulk_reader_test

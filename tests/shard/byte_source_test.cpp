@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::byte_source_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -190,4 +190,4 @@ TEST(PositionalReadTest, FailuresAndEarlyEndsAreErrors) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::byte_source_test

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::file_kind_test {
 namespace {
 
 using namespace std::string_literals;
@@ -81,4 +81,4 @@ TEST(FileKindTest, AHeaderLengthThatLooksLikeAPickleIsNone) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::file_kind_test

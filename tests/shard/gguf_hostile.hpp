@@ -16,7 +16,7 @@ using testing::GgufBuilder;
 using testing::small_gguf;
 
 inline constexpr std::uint64_t kTwoTo63 = std::uint64_t{1} << 63U;
-inline constexpr std::uint64_t kAll = ~std::uint64_t{0};
+inline constexpr std::uint64_t kAllOnes = ~std::uint64_t{0};
 
 inline std::string error_of(const std::string& bytes) {
   const auto source = make_memory_source("memory.gguf", testing::bytes_of(bytes));

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::gguf_hostile_tensors_test {
 namespace {
 
 using testing::at_byte;
@@ -44,14 +44,11 @@ TEST(GgufHostileTensorsTest, MoreThanFourDimensionsCve2024_21802) {
 // zero that hides the others' overflow.
 TEST(GgufHostileTensorsTest, DimensionProductsCve2026_33298) {
   const std::uint64_t two32 = std::uint64_t{1} << 32U;
-  const std::vector<std::vector<std::uint64_t>> shapes = {{kAll},
-                                                          {kTwoTo63},
-                                                          {two32, two32},
-                                                          {two32, two32, 0},
-                                                          {4, kTwoTo63 / 2},
-                                                          {two32, two32 / 2},
-                                                          {1, 1, kTwoTo63, 2},
-                                                          {kAll, kAll, kAll, kAll}};
+  const std::vector<std::vector<std::uint64_t>> shapes = {
+      {kAllOnes},          {kTwoTo63},
+      {two32, two32},      {two32, two32, 0},
+      {4, kTwoTo63 / 2},   {two32, two32 / 2},
+      {1, 1, kTwoTo63, 2}, {kAllOnes, kAllOnes, kAllOnes, kAllOnes}};
   for (const auto& shape : shapes) {
     GgufBuilder builder;
     builder.tensor("a", shape, 24, 0);
@@ -79,7 +76,7 @@ TEST(GgufHostileTensorsTest, FirstDimensionsThatDoNotFillBlocksCve2024_42477) {
 
 // Offset and size beyond the end of the file (CVE-2026-7482, "Bleeding Llama").
 TEST(GgufHostileTensorsTest, DataBeyondTheFileCve2026_7482) {
-  for (const std::uint64_t offset : {std::uint64_t{64}, std::uint64_t{1} << 40U, kAll - 31}) {
+  for (const std::uint64_t offset : {std::uint64_t{64}, std::uint64_t{1} << 40U, kAllOnes - 31}) {
     GgufBuilder builder = small_gguf();
     builder.tensor("c", {64}, 24, offset);
     builder.data.resize(96);
@@ -95,7 +92,7 @@ TEST(GgufHostileTensorsTest, DataBeyondTheFileCve2026_7482) {
 TEST(GgufHostileTensorsTest, SumsOfSizesCve2025_53630AndCve2026_27940) {
   GgufBuilder builder;
   builder.tensor("a", {kTwoTo63 - 32}, 24, 0).tensor("b", {kTwoTo63 - 32}, 24, kTwoTo63 - 32);
-  builder.tensor("c", {128}, 24, kAll - 31);
+  builder.tensor("c", {128}, 24, kAllOnes - 31);
   builder.data = std::string(128, '\0');
   EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-RANGE", builder.tensor_position(0)));
 }
@@ -230,7 +227,7 @@ TEST(GgufHostileTensorsTest, EveryReadMayFail) {
   builder.key_array("tokens", 8, 100'000, std::string(800'000, '\0'));  // several windows
   const std::string bytes = builder.bytes();
   const auto inner = make_memory_source("memory.gguf", bytes_of(bytes));
-  FaultySource counting(*inner, Fault::kFails, kAll);
+  FaultySource counting(*inner, Fault::kFails, kAllOnes);
   read_gguf_header(counting);
   ASSERT_GT(counting.reads(), 8U);
   for (std::uint64_t read = 0; read < counting.reads(); ++read) {
@@ -259,4 +256,4 @@ TEST(GgufHostileTensorsTest, EveryByteOfTheHeaderMayBeWrong) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::gguf_hostile_tensors_test

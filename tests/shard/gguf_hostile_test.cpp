@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::gguf_hostile_test {
 namespace {
 
 using testing::at_byte;
@@ -39,13 +39,13 @@ std::uint64_t cut(const GgufBuilder& builder, std::uint64_t value) {
 
 TEST(GgufHostileTest, TensorCountsCve2024_21836) {
   for (GgufBuilder& builder : small_containers()) {
-    for (const std::uint64_t count : {std::uint64_t{1'000'001} << 32U, kTwoTo63, kAll}) {
+    for (const std::uint64_t count : {std::uint64_t{1'000'001} << 32U, kTwoTo63, kAllOnes}) {
       builder.tensor_count = cut(builder, count);
       EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-COUNT", 8)) << count;
     }
   }
   GgufBuilder builder = small_gguf();
-  for (const std::uint64_t count : {std::uint64_t{1'000'001}, kAll / 80 + 1}) {
+  for (const std::uint64_t count : {std::uint64_t{1'000'001}, kAllOnes / 80 + 1}) {
     builder.tensor_count = count;
     EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-COUNT", 8)) << count;
   }
@@ -53,13 +53,13 @@ TEST(GgufHostileTest, TensorCountsCve2024_21836) {
 
 TEST(GgufHostileTest, KeyCountsCve2024_23605AndCve2024_25664) {
   for (GgufBuilder& builder : small_containers()) {
-    for (const std::uint64_t count : {std::uint64_t{1'000'001} << 32U, kTwoTo63, kAll}) {
+    for (const std::uint64_t count : {std::uint64_t{1'000'001} << 32U, kTwoTo63, kAllOnes}) {
       builder.key_count = cut(builder, count);
       EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-COUNT", 8 + builder.length_bytes));
     }
   }
   GgufBuilder builder = small_gguf();
-  for (const std::uint64_t count : {std::uint64_t{1'000'001}, kAll / 128 + 1}) {
+  for (const std::uint64_t count : {std::uint64_t{1'000'001}, kAllOnes / 128 + 1}) {
     builder.key_count = count;
     EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-COUNT", 16)) << count;
   }
@@ -76,20 +76,20 @@ TEST(GgufHostileTest, CountsThatFitTheFileAndNotItsContent) {
 // CVE-2025-66960 is the same of version 1.
 TEST(GgufHostileTest, StringLengthsCve2024_23496AndCve2025_49847) {
   for (const std::uint64_t length :
-       {kAll, kAll - 7, kTwoTo63, std::uint64_t{1} << 31U, std::uint64_t{1'000'000}}) {
+       {kAllOnes, kAllOnes - 7, kTwoTo63, std::uint64_t{1} << 31U, std::uint64_t{1'000'000}}) {
     GgufBuilder builder;
     builder.key("text", 8, little_endian(length) + "abc");
     EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-STRING", builder.key_value_position(0)))
         << length;
   }
   for (GgufBuilder& builder : containers()) {
-    builder.key("text", 8, builder.length(kAll) + "abc");
+    builder.key("text", 8, builder.length(kAllOnes) + "abc");
     EXPECT_EQ(error_of(builder.bytes()), at_byte("E-GGUF-STRING", builder.key_value_position(0)));
   }
 }
 
 TEST(GgufHostileTest, KeyNameLengths) {
-  for (const std::uint64_t length : {kAll, kTwoTo63, std::uint64_t{65'537}}) {
+  for (const std::uint64_t length : {kAllOnes, kTwoTo63, std::uint64_t{65'537}}) {
     std::string bytes = GgufBuilder().key_u32("k", 1).bytes() + std::string(70'000, 'x');
     bytes.replace(24, 8, little_endian(length));
     EXPECT_EQ(error_of(bytes), at_byte("E-GGUF-STRING", 24)) << length;
@@ -98,7 +98,7 @@ TEST(GgufHostileTest, KeyNameLengths) {
 
 TEST(GgufHostileTest, TensorNameLengths) {
   const GgufBuilder builder = small_gguf();
-  for (const std::uint64_t length : {kAll, kTwoTo63, std::uint64_t{65'537}}) {
+  for (const std::uint64_t length : {kAllOnes, kTwoTo63, std::uint64_t{65'537}}) {
     std::string bytes = builder.bytes() + std::string(70'000, 'x');
     bytes.replace(builder.tensor_position(0), 8, little_endian(length));
     EXPECT_EQ(error_of(bytes), at_byte("E-GGUF-STRING", builder.tensor_position(0))) << length;
@@ -111,7 +111,7 @@ TEST(GgufHostileTest, ArrayCountsCve2024_21825AndCve2024_25667) {
       continue;
     }
     for (const std::uint64_t count :
-         {kAll, kTwoTo63, kAll / 8 + 1, kAll / 4 + 1, std::uint64_t{1} << 31U}) {
+         {kAllOnes, kTwoTo63, kAllOnes / 8 + 1, kAllOnes / 4 + 1, std::uint64_t{1} << 31U}) {
       GgufBuilder builder;
       builder.key_array("array", type, count, "x");
       EXPECT_EQ(error_of(builder.bytes()),
@@ -132,7 +132,7 @@ TEST(GgufHostileTest, AFileOfFortyNineBytesWithAnArrayOfTwoTo63) {
 
 TEST(GgufHostileTest, StringsOfArraysCve2024_25668) {
   for (GgufBuilder& builder : containers()) {
-    builder.key_array("array", 8, 2, builder.text("one") + builder.length(kAll));
+    builder.key_array("array", 8, 2, builder.text("one") + builder.length(kAllOnes));
     EXPECT_EQ(
         error_of(builder.bytes()),
         at_byte("E-GGUF-STRING", builder.key_value_position(0) + 4 + 2 * builder.length_bytes + 3));
@@ -141,7 +141,7 @@ TEST(GgufHostileTest, StringsOfArraysCve2024_25668) {
 
 TEST(GgufHostileTest, ArrayCountsInEveryContainer) {
   for (GgufBuilder& builder : containers()) {
-    builder.key_array("array", 4, kAll, "x");
+    builder.key_array("array", 4, kAllOnes, "x");
     EXPECT_EQ(error_of(builder.bytes()),
               at_byte("E-GGUF-ARRAY", builder.key_value_position(0) + 4));
   }
@@ -153,7 +153,7 @@ TEST(GgufHostileTest, TensorFieldsInEveryContainer) {
     rank.raw_tensor("a", 5, std::string(5 * empty.length_bytes, '\1'), 0, 0);
     EXPECT_EQ(error_of(rank.bytes()), at_byte("E-GGUF-DIMENSIONS", rank.rank_position(0)));
     GgufBuilder product = empty;
-    product.tensor("a", {kAll, kAll, kAll, kAll}, 24, 0);
+    product.tensor("a", {kAllOnes, kAllOnes, kAllOnes, kAllOnes}, 24, 0);
     EXPECT_EQ(error_of(product.bytes()), at_byte("E-GGUF-SHAPE", product.rank_position(0) + 4));
     GgufBuilder type = empty;
     type.tensor("a", {256}, 137, 0);
@@ -163,7 +163,7 @@ TEST(GgufHostileTest, TensorFieldsInEveryContainer) {
     range.data = std::string(63, '\0');
     EXPECT_EQ(error_of(range.bytes()), at_byte("E-GGUF-RANGE", range.tensor_position(0)));
     GgufBuilder offset = empty;
-    offset.tensor("a", {8}, 24, kAll - 31);
+    offset.tensor("a", {8}, 24, kAllOnes - 31);
     EXPECT_EQ(error_of(offset.bytes()), at_byte("E-GGUF-RANGE", offset.tensor_position(0)));
     GgufBuilder alignment = empty;
     alignment.key_u32("general.alignment", 0);
@@ -241,4 +241,4 @@ TEST(GgufHostileTest, AnAlignmentBeyondTheFile) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::gguf_hostile_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::gguf_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -309,4 +309,4 @@ TEST(GgufModelTest, AModelConfigIsNotRead) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::gguf_model_test

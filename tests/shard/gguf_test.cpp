@@ -10,7 +10,7 @@
 #include <bit>
 #include <string>
 
-namespace vindex::shard {
+namespace vindex::shard::gguf_test {
 namespace {
 
 using testing::bytes_of;
@@ -235,4 +235,4 @@ TEST(GgufWarningTest, BytesAfterTheLastTensor) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::gguf_test

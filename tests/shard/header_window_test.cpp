@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::header_window_test {
 namespace {
 
 using testing::braces;
@@ -47,14 +47,14 @@ void wait_a_little(std::mt19937& random) {
 }
 
 TEST(HeaderWindowTest, WhatIsHeldStaysWithinTheBoundUnlessItIsOneAlone) {
-  constexpr std::uint64_t kMost = 100;
+  constexpr std::uint64_t kMax = 100;
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     std::mt19937 sizes(seed);
     std::vector<std::uint64_t> bytes(60);
     for (std::uint64_t& size : bytes) {
       size = sizes() % 10 == 0 ? 150 : 1 + sizes() % 60;
     }
-    HeaderWindow window(bytes.size(), kMost);
+    HeaderWindow window(bytes.size(), kMax);
     std::mutex mutex;
     std::uint64_t held = 0;
     std::size_t holders = 0;
@@ -69,7 +69,7 @@ TEST(HeaderWindowTest, WhatIsHeldStaysWithinTheBoundUnlessItIsOneAlone) {
           held += bytes[i];
           ++holders;
           ++admitted;
-          EXPECT_TRUE(held <= kMost || holders == 1) << held;
+          EXPECT_TRUE(held <= kMax || holders == 1) << held;
         }
         wait_a_little(random);
         const std::lock_guard lock(mutex);
@@ -260,4 +260,4 @@ TEST(ReadHeadersTest, SplitsAreTheSameForAnyNumberOfThreadsAndTheFirstBadOneIsNa
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::header_window_test

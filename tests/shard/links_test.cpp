@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 
-namespace vindex::shard {
+namespace vindex::shard::links_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -220,4 +220,4 @@ TEST_F(CachedModel, ABlobThatIsAbsentIsNamed) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::links_test

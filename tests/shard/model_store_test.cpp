@@ -22,7 +22,7 @@
 #include <map>
 #include <mutex>
 
-namespace vindex::shard {
+namespace vindex::shard::model_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -305,4 +305,4 @@ TEST(PrefetchingStoreTest, ReadsBeyondTheHeaderAreWhatWasAsked) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::model_store_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::npy_test {
 namespace {
 
 using testing::at_byte;
@@ -256,4 +256,4 @@ TEST(ArrayFilesTest, ALargeArrayIsOpenedWithoutItsBytes) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::npy_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::real_files_test {
 namespace {
 
 const std::string kData = VINDEX_SHARED_DATA;
@@ -168,4 +168,4 @@ TEST_F(RealFilesTest, ConfigurationsLieBesideSingleFiles) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::real_files_test

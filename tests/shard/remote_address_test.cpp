@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::shard {
+namespace vindex::shard::remote_address_test {
 namespace {
 
 std::string id_of(const std::string& address) {
@@ -42,4 +42,4 @@ TEST(RemoteAddressTest, MalformedOnesAreSaidToBe) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::remote_address_test

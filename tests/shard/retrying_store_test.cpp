@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::retrying_store_test {
 namespace {
 
 using testing::throw_busy;
@@ -138,4 +138,4 @@ TEST_F(RetryingStoreTest, ListingOpeningAndAskingAreRequestsToo) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::retrying_store_test

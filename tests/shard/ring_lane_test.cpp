@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-namespace vindex::shard {
+namespace vindex::shard::ring_lane_test {
 namespace {
 
 /// Reads the whole file through a lane, what the ring does not take by hand.
@@ -72,4 +72,4 @@ TEST_F(RingLaneTest, WhatARingTookBeforeItFailedArrives) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::ring_lane_test

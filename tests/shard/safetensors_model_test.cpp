@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string>
 
-namespace vindex::shard {
+namespace vindex::shard::safetensors_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -314,4 +314,4 @@ TEST(ConfigTest, LimitsAndStrictness) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::safetensors_model_test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::shard {
+namespace vindex::shard::safetensors_test {
 namespace {
 
 using testing::at_byte;
@@ -266,4 +266,4 @@ TEST(SafetensorsHostileTest, EveryByteOfTheHeaderMayBeWrong) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::safetensors_test

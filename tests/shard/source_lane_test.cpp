@@ -14,7 +14,7 @@
 #include <set>
 #include <thread>
 
-namespace vindex::shard {
+namespace vindex::shard::source_lane_test {
 namespace {
 
 /// Every read_many() waits at a gate; counts calls, ranges and threads.
@@ -66,7 +66,7 @@ TEST_F(BulkReaderTest, ASlowSourceGetsManyRangesACallAndFewThreads) {
     }
     {
       std::unique_lock lock(slow.mutex);
-      slow.changed.wait(lock, [&] { return slow.inside == SourceLane::kMostThreads; });
+      slow.changed.wait(lock, [&] { return slow.inside == SourceLane::kMaxThreads; });
     }
     // Meanwhile a file is read as ever.
     AlignedBlock block(1U << 20U);
@@ -85,7 +85,7 @@ TEST_F(BulkReaderTest, ASlowSourceGetsManyRangesACallAndFewThreads) {
   }
   EXPECT_EQ(slow.calls, 100U);
   EXPECT_EQ(slow.ranges, 1000U);
-  EXPECT_EQ(slow.threads.size(), SourceLane::kMostThreads);
+  EXPECT_EQ(slow.threads.size(), SourceLane::kMaxThreads);
   for (std::size_t at = 0; at < memory.size(); at += 100) {
     EXPECT_EQ(std::memcmp(memory.data() + at, content_.data() + 7 * at, 100), 0) << at;
   }
@@ -103,15 +103,15 @@ TEST_F(BulkReaderTest, StoppingEndsWhatASlowSourceHasNotBegun) {
     }
     {
       std::unique_lock lock(slow.mutex);
-      slow.changed.wait(lock, [&] { return slow.inside == SourceLane::kMostThreads; });
+      slow.changed.wait(lock, [&] { return slow.inside == SourceLane::kMaxThreads; });
     }
     reader.stop();
-    EXPECT_EQ(ended, 20 - static_cast<int>(SourceLane::kMostThreads));
+    EXPECT_EQ(ended, 20 - static_cast<int>(SourceLane::kMaxThreads));
     const std::lock_guard lock(slow.mutex);
     slow.open = true;
     slow.changed.notify_all();
   }
-  EXPECT_EQ(good, static_cast<int>(SourceLane::kMostThreads));
+  EXPECT_EQ(good, static_cast<int>(SourceLane::kMaxThreads));
 }
 
 TEST(SourceLaneTest, ExtentsBecomeBatchesByHand) {
@@ -132,4 +132,4 @@ TEST(SourceLaneTest, ExtentsBecomeBatchesByHand) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::source_lane_test

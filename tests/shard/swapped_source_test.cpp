@@ -11,7 +11,7 @@
 #include <random>
 #include <string>
 
-namespace vindex::shard {
+namespace vindex::shard::swapped_source_test {
 namespace {
 
 using testing::bytes_of;
@@ -74,4 +74,4 @@ TEST_F(SwappedSourceTest, ManyRequestsAtOnceAndTheSourceItselfStayWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace vindex::shard
+}  // namespace vindex::shard::swapped_source_test

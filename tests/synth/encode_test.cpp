@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::decode {
+namespace vindex::decode::encode_test {
 namespace {
 
 using testing::encoded_weights;
@@ -265,4 +265,4 @@ TEST(EncodedSize, RowsMustFillGroups) {
 }
 
 }  // namespace
-}  // namespace vindex::decode
+}  // namespace vindex::decode::encode_test

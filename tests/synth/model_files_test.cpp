@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::synth {
+namespace vindex::synth::model_files_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -235,4 +235,4 @@ TEST(LayerModel, HasPartialBlocksAtBothEdges) {
 }
 
 }  // namespace
-}  // namespace vindex::synth
+}  // namespace vindex::synth::model_files_test

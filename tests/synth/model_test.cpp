@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-namespace vindex::synth {
+namespace vindex::synth::model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ TEST(MakeModel, UnknownSpecsAreRefusedWithTheKnownOnes) {
 }
 
 }  // namespace
-}  // namespace vindex::synth
+}  // namespace vindex::synth::model_test

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-namespace vindex::synth {
+namespace vindex::synth::output_test {
 namespace {
 
 using testing::TemporaryFolder;
@@ -49,4 +49,4 @@ TEST(SynthOutput, AFullDiskLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::synth
+}  // namespace vindex::synth::output_test

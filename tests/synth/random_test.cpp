@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::synth {
+namespace vindex::synth::random_test {
 namespace {
 
 // Random123 1.14, tests/kat_vectors, philox4x32 10, counter 0, key 0.
@@ -79,4 +79,4 @@ TEST(PortableMath, AgreesWithTheLibraryToItsLastBits) {
 }
 
 }  // namespace
-}  // namespace vindex::synth
+}  // namespace vindex::synth::random_test

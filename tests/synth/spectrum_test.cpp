@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::synth {
+namespace vindex::synth::spectrum_test {
 namespace {
 
 Recipe powerlaw(std::int64_t rows, std::int64_t cols) {
@@ -143,4 +143,4 @@ TEST(DrawnWeights, WeakSpikesAreNotPredicted) {
 }
 
 }  // namespace
-}  // namespace vindex::synth
+}  // namespace vindex::synth::spectrum_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::synth {
+namespace vindex::synth::trained_test {
 namespace {
 
 double stable_rank(const std::vector<double>& shape) {
@@ -82,8 +82,8 @@ TEST(TrainedSpectrum, DescendsToItsConditionForEveryShape) {
 // Routed experts of the trained mixture, 27 of each role, 256 x 256: least and most found there.
 struct Found {
   std::string_view projection;
-  double least_rank, most_rank;            // stable
-  double least_sixteenth, most_sixteenth;  // s_1/s_16
+  double min_rank, max_rank;            // stable
+  double min_sixteenth, max_sixteenth;  // s_1/s_16
 };
 
 TEST(TrainedSpectrum, LooksLikeTheRolesOfATrainedMixture) {
@@ -98,10 +98,10 @@ TEST(TrainedSpectrum, LooksLikeTheRolesOfATrainedMixture) {
     for (const double place : {0.0, 0.25, 0.5, 0.75, 1.0}) {
       const auto shape = trained_shape(trained_recipe(*role, 256, 256, place));
       constexpr double kSlack = 1.3;
-      EXPECT_GT(stable_rank(shape), found.least_rank / kSlack);
-      EXPECT_LT(stable_rank(shape), found.most_rank * kSlack);
-      EXPECT_GT(shape[0] / shape[15], found.least_sixteenth / kSlack);
-      EXPECT_LT(shape[0] / shape[15], found.most_sixteenth * kSlack);
+      EXPECT_GT(stable_rank(shape), found.min_rank / kSlack);
+      EXPECT_LT(stable_rank(shape), found.max_rank * kSlack);
+      EXPECT_GT(shape[0] / shape[15], found.min_sixteenth / kSlack);
+      EXPECT_LT(shape[0] / shape[15], found.max_sixteenth * kSlack);
       EXPECT_GT(shape[0] / shape[128], 4.9);
       EXPECT_LT(shape[0] / shape[128], 30.0);
       const auto small =
@@ -143,4 +143,4 @@ TEST(TrainedSpectrum, AMatrixFollowsFromItsSeedAlone) {
 }
 
 }  // namespace
-}  // namespace vindex::synth
+}  // namespace vindex::synth::trained_test

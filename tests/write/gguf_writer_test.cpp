@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::write {
+namespace vindex::write::gguf_writer_test {
 namespace {
 
 using decode::ElementType;
@@ -188,4 +188,4 @@ TEST(GgufKeys, CopiesEveryTypeOfEveryContainer) {
 }
 
 }  // namespace
-}  // namespace vindex::write
+}  // namespace vindex::write::gguf_writer_test

@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-namespace vindex::write::testing {
+namespace vindex::write {
 
 using vindex::testing::file_text;
 using vindex::testing::folder_content;
@@ -34,4 +34,4 @@ inline RewriteReport copy_model(const std::string& model, const std::string& tar
   return rewrite_model(shard::open_model(model), target);
 }
 
-}  // namespace vindex::write::testing
+}  // namespace vindex::write

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace vindex::write {
+namespace vindex::write::output_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,4 +175,4 @@ TEST(OutputFolder, AKillBetweenTwoMovesIsUndone) {
 }
 
 }  // namespace
-}  // namespace vindex::write
+}  // namespace vindex::write::output_folder_test

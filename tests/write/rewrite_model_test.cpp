@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace vindex::write::testing {
+namespace vindex::write::rewrite_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -263,4 +263,4 @@ TEST(RewriteModel, AKillLeavesTemporaryNamesAndTheNextRunRemovesThem) {
 }
 
 }  // namespace
-}  // namespace vindex::write::testing
+}  // namespace vindex::write::rewrite_model_test

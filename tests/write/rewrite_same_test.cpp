@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::write::testing {
+namespace vindex::write::rewrite_same_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -250,4 +250,4 @@ TEST_F(RealModels, OldContainersBecomeTheForm) {
 }
 
 }  // namespace
-}  // namespace vindex::write::testing
+}  // namespace vindex::write::rewrite_same_test

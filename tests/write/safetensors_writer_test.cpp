@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::write {
+namespace vindex::write::safetensors_writer_test {
 namespace {
 
 using decode::ElementType;
@@ -107,4 +107,4 @@ TEST(SafetensorsWriter, RefusesWhatNoReaderTakes) {
 }
 
 }  // namespace
-}  // namespace vindex::write
+}  // namespace vindex::write::safetensors_writer_test

@@ -353,8 +353,8 @@ void dispatch(const Call& call, SimdLevel level) {
 }
 
 template <typename T>
-void reduce(const T* matrix, std::int64_t n, std::int64_t stride, T scale, std::span<double> band,
-            std::span<T> workspace, SimdLevel level) {
+void reduce_matrix(const T* matrix, std::int64_t n, std::int64_t stride, T scale,
+                   std::span<double> band, std::span<T> workspace, SimdLevel level) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
   expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
@@ -379,12 +379,12 @@ std::int64_t band_workspace_elements(std::int64_t n) { return Layout(n).total();
 
 void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
                     std::span<double> band, std::span<float> workspace, SimdLevel level) {
-  reduce(matrix, n, stride, scale, band, workspace, level);
+  reduce_matrix(matrix, n, stride, scale, band, workspace, level);
 }
 
 void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
                     std::span<double> band, std::span<double> workspace, SimdLevel level) {
-  reduce(matrix, n, stride, scale, band, workspace, level);
+  reduce_matrix(matrix, n, stride, scale, band, workspace, level);
 }
 
 void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,

@@ -1,6 +1,7 @@
 #include "gram/gram.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <array>
@@ -69,8 +70,6 @@ std::int64_t drop_zeros(T* gram, std::int64_t p) {
   }
   return left;
 }
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
 
 }  // namespace
 

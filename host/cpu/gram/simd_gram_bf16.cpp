@@ -21,8 +21,8 @@ constexpr std::int64_t kPanelWords = kPanelWidth * kPackDepth / 2;
 // Contracted length of one float32 accumulator.
 constexpr std::int64_t kSegment = 128;
 // Shortest contracted scale block worth a fold of its own.
-constexpr std::int64_t kLeastScaleBlock = 32;
-constexpr std::int64_t kMostSegments = kPackDepth / kLeastScaleBlock;
+constexpr std::int64_t kMinScaleBlock = 32;
+constexpr std::int64_t kMaxSegments = kPackDepth / kMinScaleBlock;
 // Panels kept in the second-level cache while all others pass by: 12 * 32 KiB.
 constexpr std::int64_t kBlockPanels = 12;
 
@@ -132,7 +132,7 @@ void add_tile(const Tile& tile, std::int64_t first_row, std::int64_t first_colum
   }
 }
 
-void multiply(const PackedSlab& slab, float* gram, std::int64_t n, SimdLevel level) {
+void multiply_panels(const PackedSlab& slab, float* gram, std::int64_t n, SimdLevel level) {
   const std::int64_t panels = panel_count(n);
   alignas(64) Tile tile;
   for (std::int64_t block = 0; block < panels; block += kBlockPanels) {
@@ -186,14 +186,14 @@ bool gram_bf16_takes(const decode::EncodedMatrix& slab, bool contract_rows) {
   return scales != nullptr &&
          (scales->type == decode::ElementType::kF32 ||
           scales->type == decode::ElementType::kBF16) &&
-         length >= kLeastScaleBlock && length % 2 == 0;
+         length >= kMinScaleBlock && length % 2 == 0;
 }
 
 bool gram_bf16_is_fast(SimdLevel level) { return level >= SimdLevel::kAvx512Bf16; }
 
 std::size_t gram_bf16_workspace_bytes(std::int64_t n) {
   const auto padded = static_cast<std::size_t>(panel_count(n) * kPanelWidth);
-  return padded * (kPackDepth / 2 * sizeof(std::uint32_t) + kMostSegments * sizeof(float));
+  return padded * (kPackDepth / 2 * sizeof(std::uint32_t) + kMaxSegments * sizeof(float));
 }
 
 void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scale, float* gram,
@@ -229,7 +229,7 @@ void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scal
     std::int64_t end = start;
     float* scales = scale_vectors;
     while (end < depth && end - start < kPackDepth &&
-           static_cast<std::int64_t>(packed.segments.size()) < kMostSegments) {
+           static_cast<std::int64_t>(packed.segments.size()) < kMaxSegments) {
       std::int64_t length = std::min({kSegment, depth - end, kPackDepth - (end - start)});
       Segment segment;
       segment.first_pair = (end - start) / 2;
@@ -255,7 +255,7 @@ void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scal
         slab.codes + (contract_rows ? start * slab.row_stride_bytes : start * (fp8 ? 1 : 2));
     source.depth = end - start;
     pack_gram_panels(source, panels, level);
-    multiply(packed, gram, n, level);
+    multiply_panels(packed, gram, n, level);
     start = end;
   }
 }

@@ -6,6 +6,7 @@
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/measure/checked_inner_products.hpp>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ using measure::VectorSlab;
 /// A tile of sums is one task of one thread: its side is a constant, so that bits know no threads.
 constexpr std::int64_t kTile = 512;
 /// Columns of a block of wide matrices, about.
-constexpr std::int64_t kDepth = 1024;
+constexpr std::int64_t kProductDepth = 1024;
 
 struct TilePlace {
   std::int64_t row = 0, col = 0, rows = 0, cols = 0;
@@ -66,8 +67,6 @@ Sharing sharing_of(const InnerProductShape& shape) {
 std::int64_t product_floats(const InnerProductShape& shape) {
   return tile_floats(shape) * static_cast<std::int64_t>(sharing_of(shape).threads);
 }
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
 
 /// out = left right^T of one block, row-major without gaps.
 void multiply_tile(const VectorBlock& left, const VectorBlock& right, const BlockPlace& place,
@@ -128,7 +127,7 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
   void add_slabs(const VectorSlab& left, const VectorSlab& right, const SlabShape& slab) override {
     std::int64_t width = std::max<std::int64_t>(slab.cols, 1);
     if (!left.columns) {
-      const std::int64_t least = ceil_divide(kDepth, slab.block_rows);
+      const std::int64_t least = ceil_divide(kProductDepth, slab.block_rows);
       width = std::min(width, ceil_divide(least, slab.granularity) * slab.granularity);
     }
     std::vector<BlockPlace> blocks;

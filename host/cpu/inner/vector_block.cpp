@@ -17,8 +17,8 @@ constexpr std::size_t kLanes = 16;
 constexpr std::int64_t kDecodedRows = 64;
 /// Where the largest component of a block lies in between, no product of two of them that counts
 /// leaves the range of float32.
-constexpr float kLeast = 0x1p-40F;
-constexpr float kMost = 0x1p+40F;
+constexpr float kMinNorm = 0x1p-40F;
+constexpr float kMaxNorm = 0x1p+40F;
 
 struct LargestAndSquares {
   float largest = 0.0F;  ///< of the magnitudes; NaN counts as nothing
@@ -54,7 +54,7 @@ LargestAndSquares look_at(const float* values, std::int64_t count) {
 
 /// The power of two that brings `largest` near 1; 0 where nothing has to be done, or can.
 int exponent_of(float largest) {
-  const bool is_fine = largest == 0.0F || (largest >= kLeast && largest <= kMost);
+  const bool is_fine = largest == 0.0F || (largest >= kMinNorm && largest <= kMaxNorm);
   return is_fine || !std::isfinite(largest) ? 0 : std::ilogb(largest);
 }
 
@@ -65,20 +65,20 @@ float scaled(float value, int exponent) {
 }  // namespace
 
 std::uint64_t VectorBlock::memory_bytes(std::int64_t vectors) {
-  return array_bytes(vectors * kMostDepth, sizeof(float)) + array_bytes(vectors, sizeof(float)) +
+  return array_bytes(vectors * kMaxDepth, sizeof(float)) + array_bytes(vectors, sizeof(float)) +
          array_bytes(vectors, sizeof(int)) + array_bytes(vectors, sizeof(double));
 }
 
 VectorBlock::VectorBlock(Workspace& workspace, std::int64_t vectors)
     : vectors_(vectors),
-      values_(workspace, vectors * kMostDepth, "a block of decoded vectors"),
+      values_(workspace, vectors * kMaxDepth, "a block of decoded vectors"),
       largest_(workspace, vectors, "the largest components of a block"),
       exponents_(workspace, vectors, "the scales of a block"),
       squares_(workspace, vectors, "the sums of squares of a block") {}
 
 void VectorBlock::load(const measure::VectorSlab& slab, const BlockPlace& place,
                        std::size_t threads) {
-  expects(place.depth() <= kMostDepth, "inner products: encodings whose blocks fit together");
+  expects(place.depth() <= kMaxDepth, "inner products: encodings whose blocks fit together");
   if (place.columns) {
     load_columns(slab, place, threads);
   } else {

@@ -22,7 +22,7 @@ struct BlockPlace {
 class VectorBlock {
  public:
   /// Most components of a block.
-  static constexpr std::int64_t kMostDepth = 2048;
+  static constexpr std::int64_t kMaxDepth = 2048;
   static std::uint64_t memory_bytes(std::int64_t vectors);
 
   VectorBlock(Workspace& workspace, std::int64_t vectors);

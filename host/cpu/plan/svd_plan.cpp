@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kChunk = 256;
 constexpr std::int64_t kProofChunk = 128;
 /// Least slab: the depth that the bfloat16 Gram kernel packs at a time.
-constexpr std::int64_t kLeastSlab = 1024;
+constexpr std::int64_t kMinSlab = 1024;
 /// Streamed slabs grow to this many encoded bytes, so that one read is worth its latency.
 constexpr std::uint64_t kSlabBytes = 32U << 20U;
 /// Packing buffers of OpenBLAS that one thread touches beside a depth of 512 rows of the operand.
@@ -72,7 +72,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   // Rows may be cut anywhere, columns at a block of codes.
   const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
   plan.chunk = std::min(std::lcm(depth, std::max<std::int64_t>(block, 1)), plan.long_side);
-  plan.slab = std::min(std::lcm(kLeastSlab, plan.chunk), plan.long_side);
+  plan.slab = std::min(std::lcm(kMinSlab, plan.chunk), plan.long_side);
 
   const Mode mode = request.options.mode;
   plan.route = wanted == "qr"          ? SvdRoute::kQr
@@ -114,14 +114,14 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   // In memory slabs are views.
   const std::uint64_t slab_bytes = request.in_memory ? 0 : encoded_bytes(*request.encoding, plan);
   plan.library_bytes = static_cast<std::uint64_t>(p) * 512 * sizeof(double) + kLibraryBytes;
-  plan.least_workspace_bytes =
+  plan.min_workspace_bytes =
       solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes + plan.library_bytes;
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
-    plan.least_workspace_bytes += gram_bf16_workspace_bytes(p);
+    plan.min_workspace_bytes += gram_bf16_workspace_bytes(p);
   }
-  plan.workspace_bytes = plan.least_workspace_bytes;
-  if (request.workspace_limit != 0 && plan.least_workspace_bytes > request.workspace_limit) {
-    throw OutOfMemory("the smallest workspace of one matrix", plan.least_workspace_bytes);
+  plan.workspace_bytes = plan.min_workspace_bytes;
+  if (request.workspace_limit != 0 && plan.min_workspace_bytes > request.workspace_limit) {
+    throw OutOfMemory("the smallest workspace of one matrix", plan.min_workspace_bytes);
   }
   if (request.in_memory) {
     return plan;  // decoding again costs less than keeping
@@ -132,7 +132,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   };
   const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
   const bool second_pass = plan.may_escalate ||
-                           (mode != Mode::kFast && most_tail_values(plan) > 0) ||
+                           (mode != Mode::kFast && max_tail_values(plan) > 0) ||
                            plan.route == SvdRoute::kGram64 || request.options.sign_flip_draws > 0 ||
                            request.options.vectors > 0;
   if (second_pass && fits(decoded)) {

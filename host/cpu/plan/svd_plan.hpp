@@ -35,12 +35,12 @@ struct SvdPlan {
   std::int64_t long_side = 0;
   std::int64_t chunk = 0;  ///< of the long side: decoded, scaled and multiplied at a time
   std::int64_t slab = 0;   ///< of the long side: asked of the input at a time, a multiple of chunk
-  bool keep_decoded = false;                ///< float32 weights stay for a second pass
-  bool may_escalate = false;                ///< memory is there for what may follow kGram32
-  bool library_only = false;                ///< OpenBLAS and LAPACK alone, none of our kernels
-  std::uint64_t workspace_bytes = 0;        ///< upper bound, streamed slabs and library included
-  std::uint64_t least_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
-  std::uint64_t library_bytes = 0;          ///< of these: packing buffers inside OpenBLAS
+  bool keep_decoded = false;              ///< float32 weights stay for a second pass
+  bool may_escalate = false;              ///< memory is there for what may follow kGram32
+  bool library_only = false;              ///< OpenBLAS and LAPACK alone, none of our kernels
+  std::uint64_t workspace_bytes = 0;      ///< upper bound, streamed slabs and library included
+  std::uint64_t min_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
+  std::uint64_t library_bytes = 0;        ///< of these: packing buffers inside OpenBLAS
 };
 
 /// The plan for one matrix.

@@ -2,6 +2,7 @@
 #include "strict/strict_qr.hpp"
 #include "workspace.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
@@ -18,7 +19,6 @@ namespace vindex::cpu {
 namespace {
 
 constexpr std::uint64_t kKey = 0x70726F6475637473;  // any fixed number
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Standard normals and chi variables, in order, from one stream of Philox.
 class Draws {

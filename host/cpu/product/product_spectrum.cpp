@@ -2,7 +2,9 @@
 #include "workspace.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 
 #include <algorithm>
@@ -13,20 +15,16 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int64_t kPanel = 32;  ///< columns per block reflector
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+constexpr std::int64_t kReflectorPanel = 32;  ///< columns per block reflector
 
 void expect_sides(const Factor& factor) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  expects(factor.rows > 0 && factor.cols > 0 && factor.rows <= kMost && factor.cols <= kMost &&
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  expects(factor.rows > 0 && factor.cols > 0 && factor.rows <= kMax && factor.cols <= kMax &&
               factor.values.size() == as_size(factor.rows * factor.cols),
           "a factor with rows, columns and all its values");
 }
 
-Factor multiply(const Factor& a, const Factor& b) {
+Factor multiply_factors(const Factor& a, const Factor& b) {
   expects(a.cols == b.rows, "factors whose sides fit");
   Factor out{a.rows, b.cols, std::vector<double>(as_size(a.rows * b.cols))};
   blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, as_int(a.rows),
@@ -72,16 +70,17 @@ Factor core_of(std::span<const Factor* const> chain) {
       static_cast<std::size_t>(std::min_element(sides.begin(), sides.end()) - sides.begin());
   Factor left;
   for (std::size_t i = 0; i < cut; ++i) {
-    left = reduced_left(i == 0 ? *chain[0] : multiply(left, *chain[i]));
+    left = reduced_left(i == 0 ? *chain[0] : multiply_factors(left, *chain[i]));
   }
   Factor right;
   for (std::size_t i = chain.size(); i > cut; --i) {
-    right = reduced_right(i == chain.size() ? *chain[i - 1] : multiply(*chain[i - 1], right));
+    right =
+        reduced_right(i == chain.size() ? *chain[i - 1] : multiply_factors(*chain[i - 1], right));
   }
   if (cut == 0) {
     return right;
   }
-  return cut == chain.size() ? left : multiply(left, right);
+  return cut == chain.size() ? left : multiply_factors(left, right);
 }
 
 }  // namespace
@@ -95,7 +94,7 @@ Factor reduced_left(Factor factor) {
   const auto m = static_cast<lapack_int>(factor.cols);
   const auto n = static_cast<lapack_int>(factor.rows);
   std::vector<double> tau(as_size(factor.cols));
-  std::vector<double> work(as_size(factor.cols * kPanel));
+  std::vector<double> work(as_size(factor.cols * kReflectorPanel));
   const auto work_size = static_cast<lapack_int>(work.size());
   lapack_int info = 0;
   blas::blas().LAPACK_dgelqf(&m, &n, factor.values.data(), &m, tau.data(), work.data(), &work_size,
@@ -118,7 +117,7 @@ Factor reduced_right(Factor factor) {
   const auto m = static_cast<lapack_int>(factor.cols);
   const auto n = static_cast<lapack_int>(factor.rows);
   std::vector<double> tau(as_size(factor.rows));
-  std::vector<double> work(as_size(factor.rows * kPanel));
+  std::vector<double> work(as_size(factor.rows * kReflectorPanel));
   const auto work_size = static_cast<lapack_int>(work.size());
   lapack_int info = 0;
   blas::blas().LAPACK_dgeqrf(&m, &n, factor.values.data(), &m, tau.data(), work.data(), &work_size,
@@ -142,7 +141,7 @@ double product_error(std::span<const Factor* const> chain, double scale) {
     bound *= norm_bound(*factor);
   }
   const std::vector<std::int64_t> sides = sides_of(chain);
-  return 50.0 * static_cast<double>(product_rank(sides)) * kEpsilon * bound;
+  return 50.0 * static_cast<double>(product_rank(sides)) * kEps64 * bound;
 }
 
 measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale) {

@@ -10,7 +10,7 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int64_t kPanel = 32;  ///< columns per block reflector
+constexpr std::int64_t kQrPanel = 32;  ///< columns per block reflector
 
 /// Copies a tile, turned to the tall orientation, to rows first.. of a column-major matrix with
 /// leading dimension `stride`.
@@ -38,7 +38,7 @@ void copy_tall(const Tile& tile, bool row_slabs, double* to, std::int64_t stride
 void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                        Workspace& workspace, double* r, double& seconds) {
   const std::int64_t p = plan.short_side;
-  const std::int64_t panel = std::min(kPanel, p);
+  const std::int64_t panel = std::min(kQrPanel, p);
   WorkArray<double> block(workspace, plan.chunk * p, "a block of rows");
   WorkArray<double> reflectors(workspace, panel * p, "block reflectors");
   WorkArray<double> work(workspace, panel * p, "QR decomposition");
@@ -64,7 +64,7 @@ std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Wor
   WorkArray<double> e(workspace, p, "bidiagonal form");
   WorkArray<double> tau_left(workspace, p, "Householder factors");
   WorkArray<double> tau_right(workspace, p, "Householder factors");
-  WorkArray<double> work(workspace, 2 * p * kPanel, "bidiagonal reduction");
+  WorkArray<double> work(workspace, 2 * p * kQrPanel, "bidiagonal reduction");
   const auto work_size = static_cast<lapack_int>(work.size());
   lapack_int info = 0;
   blas::blas().LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(),
@@ -85,9 +85,9 @@ std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Wor
 std::uint64_t qr_bytes(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
   const std::uint64_t factor = array_bytes(plan.chunk * p, sizeof(double)) +
-                               2 * array_bytes(std::min(kPanel, p) * p, sizeof(double));
+                               2 * array_bytes(std::min(kQrPanel, p) * p, sizeof(double));
   const std::uint64_t values =
-      3 * array_bytes(p, sizeof(double)) + array_bytes(2 * p * kPanel, sizeof(double));
+      3 * array_bytes(p, sizeof(double)) + array_bytes(2 * p * kQrPanel, sizeof(double));
   return std::max(factor, values);
 }
 

@@ -1,10 +1,13 @@
 #include "strict/strict_tail.hpp"
 
+#include "lapack_work.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,14 +15,10 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr int kMostRounds = 8;
+constexpr int kMaxTailRounds = 8;
 constexpr int kSolvesPerRound = 3;
-constexpr std::int64_t kLapackBlock = 32;
-constexpr double kEps64 = 0x1p-52;
 
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-
-std::int64_t small_work(std::int64_t width) { return width * (kLapackBlock + 8); }
+std::int64_t tail_qr_work(std::int64_t width) { return width * (kLapackBlock + 8); }
 
 class InverseIteration {
  public:
@@ -36,7 +35,7 @@ class InverseIteration {
         left_image_(workspace, p * width, "the smallest singular vectors"),
         other_(workspace, p * width, "the smallest singular vectors"),
         small_(workspace, 3 * width * width, "a small decomposition"),
-        work_(workspace, small_work(width), "a small decomposition"),
+        work_(workspace, tail_qr_work(width), "a small decomposition"),
         diagonal_(workspace, p, "the diagonal") {
     for (std::int64_t j = 0; j < p; ++j) {
       diagonal_[j] = r[j * p + j];
@@ -154,10 +153,10 @@ class InverseIteration {
 }  // namespace
 
 std::uint64_t tail_bytes(std::int64_t p) {
-  const std::int64_t width = carried_columns(std::max<std::int64_t>(most_tail_values(p), 1), p);
+  const std::int64_t width = carried_columns(std::max<std::int64_t>(max_tail_values(p), 1), p);
   return 5 * array_bytes(p * width, sizeof(double)) +
          array_bytes(3 * width * width, sizeof(double)) +
-         array_bytes(small_work(width), sizeof(double)) + array_bytes(p, sizeof(double)) +
+         array_bytes(tail_qr_work(width), sizeof(double)) + array_bytes(p, sizeof(double)) +
          orthonormal_bytes(width);
 }
 
@@ -168,7 +167,7 @@ std::vector<double> smallest_singular_values(double* r, std::int64_t p, std::int
   std::vector<double> values;
   std::vector<double> residuals;
   const double enough = static_cast<double>(p) * kEps64 * largest;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxTailRounds; ++round) {
     iteration.solve();
     if (!iteration.project(values, residuals)) {
       return {};

@@ -12,7 +12,7 @@
 namespace vindex::cpu {
 
 /// The most values this is asked for.
-constexpr std::int64_t most_tail_values(std::int64_t p) { return p / 16 < 96 ? p / 16 : 96; }
+constexpr std::int64_t max_tail_values(std::int64_t p) { return p / 16 < 96 ? p / 16 : 96; }
 
 /// Bytes that smallest_singular_values() takes at most.
 std::uint64_t tail_bytes(std::int64_t p);

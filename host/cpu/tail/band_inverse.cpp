@@ -1,6 +1,7 @@
 #include "tail/band_inverse.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +10,6 @@ namespace vindex::cpu {
 namespace {
 
 constexpr std::int64_t kSquare = kBand * kBand;
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
 
 // to = alpha block * from + to, or with the block's transpose.
 void add_product(CBLAS_TRANSPOSE side, double alpha, const double* block, const double* from,

@@ -7,6 +7,7 @@
 #include "tridiagonal/tridiagonal.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/constants.hpp>
 #include <vindex/measure/tail_values.hpp>
 
 #include <algorithm>
@@ -17,8 +18,7 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr int kMostPasses = 4;
-constexpr double kEps64 = 0x1p-52;
+constexpr int kMaxPasses = 4;
 
 /// One matrix: its band and what is known of it.
 class Tail {
@@ -75,7 +75,7 @@ class Tail {
       sigma.push_back(to_sigma * tail.sigma[static_cast<std::size_t>(j)]);
       residuals.push_back(to_sigma * to_sigma * norm(tail.residual, p_, j));
     }
-    return measure::take_tail({.sigma = sigma, .residuals = residuals, .most_settled = settled()},
+    return measure::take_tail({.sigma = sigma, .residuals = residuals, .max_settled = settled()},
                               lost_, before_, found);
   }
 
@@ -108,13 +108,13 @@ class Tail {
 
 }  // namespace
 
-std::int64_t most_tail_values(const SvdPlan& plan) {
+std::int64_t max_tail_values(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
   return is_reduced_by_band(p, plan.library_only) ? p / 16 : 0;
 }
 
 std::uint64_t tail_workspace_bytes(const SvdPlan& plan) {
-  const std::int64_t count = most_tail_values(plan);
+  const std::int64_t count = max_tail_values(plan);
   if (count == 0) {
     return 0;
   }
@@ -141,7 +141,7 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
     const Stopwatch watch(report.seconds_eigen);
     basis = tail.start();
   }
-  for (int pass = 0; pass < kMostPasses && basis.size() > 0; ++pass) {
+  for (int pass = 0; pass < kMaxPasses && basis.size() > 0; ++pass) {
     TailValues values = tail_values(reader, plan, tail.change(), std::move(basis), tail.width(),
                                     workspace, report.seconds_eigen);
     const Stopwatch watch(report.seconds_eigen);
@@ -155,7 +155,7 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
       break;
     }
     basis = std::move(values.basis);
-    if (pass + 1 < kMostPasses) {
+    if (pass + 1 < kMaxPasses) {
       tail.correct(basis, values.residual);
     }
   }

@@ -20,7 +20,7 @@
 namespace vindex::cpu {
 
 /// The most values that by_tail() is asked for.
-std::int64_t most_tail_values(const SvdPlan& plan);
+std::int64_t max_tail_values(const SvdPlan& plan);
 
 /// The finding of kTail: the `lost` smallest values of `before` again. `gram` is what the step of
 /// `before` left; `situation` says when enough is enough. `tail_errors` stay empty where it does

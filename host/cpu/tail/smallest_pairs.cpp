@@ -5,6 +5,7 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,16 +15,14 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr int kMostRestarts = 12;
+constexpr int kMaxRestarts = 12;
 /// Blocks of a Krylov space: the block and its images under the inverse.
-constexpr std::int64_t kDepth = 3;
+constexpr std::int64_t kKrylovDepth = 3;
 /// Rows that are turned at a time.
 constexpr std::int64_t kRows = 256;
 
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-
 std::int64_t space_size(std::int64_t width, std::int64_t order) {
-  return std::min(kDepth * width, order);
+  return std::min(kKrylovDepth * width, order);
 }
 
 class Search {
@@ -109,7 +108,7 @@ bool smallest_pairs(BandInverse& inverse, std::int64_t count, double enough,
   const std::int64_t width = columns.size() / inverse.order();
   expects(count <= width, "room for the columns that are carried");
   Search search(inverse, width, workspace);
-  for (int restart = 0; restart < kMostRestarts; ++restart) {
+  for (int restart = 0; restart < kMaxRestarts; ++restart) {
     const double worst = search.improve(count);
     if (!std::isfinite(worst)) {
       return false;

@@ -1,11 +1,13 @@
 #include "tail/tail_pass.hpp"
 
+#include "lapack_work.hpp"
 #include "stopwatch.hpp"
 #include "top/normal_products.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -13,20 +15,16 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int64_t kLapackBlock = 32;
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-
-std::int64_t small_work(std::int64_t count) { return count * (kLapackBlock + 8); }
+std::int64_t triangle_work(std::int64_t count) { return count * (kLapackBlock + 8); }
 
 /// The triangular factor of rows that come block by block.
 class RowFactor {
  public:
-  RowFactor(std::int64_t count, std::int64_t most_rows, Workspace& workspace)
+  RowFactor(std::int64_t count, std::int64_t max_rows, Workspace& workspace)
       : count_(count),
-        rows_(count + most_rows),
+        rows_(count + max_rows),
         stack_(workspace, rows_ * count, "rows of a small factor"),
-        work_(workspace, small_work(count), "a small factor") {
+        work_(workspace, triangle_work(count), "a small factor") {
     std::fill_n(stack_.data(), stack_.size(), 0.0);
   }
 
@@ -70,7 +68,7 @@ std::uint64_t tail_values_bytes(const SvdPlan& plan, std::int64_t count) {
   return 2 * array_bytes(p * count, sizeof(double)) +
          array_bytes(plan.chunk * count, sizeof(double)) +
          array_bytes((plan.chunk + count) * count, sizeof(double)) +
-         array_bytes(small_work(count), sizeof(double)) +
+         array_bytes(triangle_work(count), sizeof(double)) +
          2 * array_bytes(count * count, sizeof(double)) + normal_products_bytes(plan, count);
 }
 
@@ -95,7 +93,7 @@ TailValues tail_values(TileReader& reader, const SvdPlan& plan, const TileChange
   factor.copy_to(small.data());
   out.sigma.resize(static_cast<std::size_t>(count));
   const auto order = static_cast<lapack_int>(count);
-  const auto work_size = static_cast<lapack_int>(small_work(count));
+  const auto work_size = static_cast<lapack_int>(triangle_work(count));
   const lapack_int one = 1;
   double unused = 0.0;
   lapack_int info = 0;

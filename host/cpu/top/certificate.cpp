@@ -2,7 +2,9 @@
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +12,6 @@
 
 namespace vindex::cpu {
 namespace {
-
-constexpr double kEps32 = 0x1p-24;
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
 
 /// True where tau I - G + V T V^T is positive definite, tau less the rounding of this very test.
 bool is_complement_below(const float* gram, const Projection& projection, double tau,

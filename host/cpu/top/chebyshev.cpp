@@ -1,11 +1,13 @@
 #include "top/chebyshev.hpp"
 
 #include "gram/gram.hpp"
+#include "lapack_work.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,20 +15,17 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int32_t kMostRounds = 8;
-constexpr int kMostDegree = 10;
+constexpr std::int32_t kMaxChebyshevRounds = 8;
+constexpr int kMaxDegree = 10;
 constexpr int kFirstDegree = 4;
 /// Largest ratio a filter may put between two directions of the block: float32 keeps the smaller
 /// one to 1e-3, and the next round repairs that. Without the cap a steep spectrum destroys the
 /// block.
-constexpr double kMostGrowth = 1e4;
-constexpr std::int64_t kLapackBlock = 32;
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
+constexpr double kMaxGrowth = 1e4;
 
 int degree_for(double top, double cut) {
   const double rate = std::acosh(std::max(2.0 * top / cut - 1.0, 1.0 + 1e-6));
-  return std::clamp(static_cast<int>(std::acosh(kMostGrowth) / rate), 2, kMostDegree);
+  return std::clamp(static_cast<int>(std::acosh(kMaxGrowth) / rate), 2, kMaxDegree);
 }
 
 /// One Rayleigh-Ritz step and one filter step on a block, in preallocated arrays.
@@ -187,7 +186,7 @@ TopSubspace top_subspace(
   for (;;) {
     iteration.rayleigh_ritz(top.values, top.residuals);
     ++top.rounds;
-    if (top.rounds == kMostRounds || enough(top.values, top.residuals)) {
+    if (top.rounds == kMaxChebyshevRounds || enough(top.values, top.residuals)) {
       break;
     }
     const double highest = top.values.front() + top.residuals.front();

@@ -4,16 +4,11 @@
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 
 namespace vindex::cpu {
-namespace {
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-
-}  // namespace
-
 std::uint64_t normal_products_bytes(const SvdPlan& plan, std::int64_t count) {
   return std::max(array_bytes(plan.chunk * plan.short_side, sizeof(double)),
                   orthonormal_bytes(count));

@@ -1,19 +1,14 @@
 #include "top/orthonormal.hpp"
 
+#include "lapack_work.hpp"
+
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 
 namespace vindex::cpu {
-namespace {
-
-constexpr std::int64_t kLapackBlock = 32;
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-
-}  // namespace
-
 std::uint64_t orthonormal_bytes(std::int64_t count) {
   return array_bytes(count * (kLapackBlock + 1), sizeof(double));
 }

@@ -1,24 +1,18 @@
 #include "top/projection.hpp"
 
+#include "lapack_work.hpp"
 #include "stopwatch.hpp"
 #include "top/normal_products.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <utility>
 
 namespace vindex::cpu {
-namespace {
-
-constexpr std::int64_t kLapackBlock = 32;
-
-int as_int(std::int64_t value) { return static_cast<int>(value); }
-
-}  // namespace
-
 WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t count,
                           Workspace& workspace) {
   WorkArray<double> out(workspace, p * count, "singular vectors");

@@ -4,6 +4,7 @@
 #include "tridiagonal/simd_sturm.hpp"
 
 #include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -15,7 +16,6 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 // Interpolation needs 6 to 9 evaluations; an interval that takes this many goes back to counting.
 constexpr int kMaxInterpolations = 100;
 
@@ -219,7 +219,7 @@ void tridiagonal_eigenvalues(std::span<const double> diagonal, std::span<const d
     e[i] = i > 0 ? std::ldexp(std::abs(off_diagonal[i - 1]), exponent) : 0.0;
     scaled_norm = std::max({scaled_norm, std::abs(d[i]), e[i]});
   }
-  const double negligible = 0.25 * kEpsilon * scaled_norm;
+  const double negligible = 0.25 * kEps64 * scaled_norm;
   std::vector<double> off_squared(diagonal.size());
   for (std::int64_t i = 0; i < size; ++i) {
     if (e[i] <= negligible) {
@@ -243,7 +243,7 @@ void tridiagonal_eigenvalues(std::span<const double> diagonal, std::span<const d
         lower = std::min(lower, d[i] - radius);
         upper = std::max(upper, d[i] + radius);
       }
-      const double margin = 4.0 * kEpsilon;
+      const double margin = 4.0 * kEps64;
       const TridiagonalBlock block{d.data() + first, off_squared.data() + first, last - first};
       BlockSolver(block, level, eigenvalues.data() + first).solve(lower - margin, upper + margin);
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 32;
 /// Below this order the band is the matrix and two stages gain nothing.
-constexpr std::int64_t kLeastBandOrder = 128;
+constexpr std::int64_t kMinBandOrder = 128;
 
 template <typename Real>
 void reduce_by_band(const Real* matrix, std::int64_t p, double* d, double* e,
@@ -28,7 +28,7 @@ void reduce_by_band(const Real* matrix, std::int64_t p, double* d, double* e,
 }  // namespace
 
 bool is_reduced_by_band(std::int64_t p, bool library) {
-  return !library && p >= kLeastBandOrder && tridiagonalise_is_fast();
+  return !library && p >= kMinBandOrder && tridiagonalise_is_fast();
 }
 
 std::uint64_t tridiagonal_bytes(std::int64_t p, std::size_t size, bool library) {

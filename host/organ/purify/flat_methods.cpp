@@ -32,8 +32,8 @@ void keep_strong_bins(std::span<std::complex<double>> bins, double least) {
 }
 
 /// Power of the weakest bin that is needed so that the stronger ones hold `share` of the energy.
-double least_power_for_share(std::span<const std::complex<double>> bins, std::size_t count,
-                             double share) {
+double min_power_for_share(std::span<const std::complex<double>> bins, std::size_t count,
+                           double share) {
   struct Bin {
     double power, weight;
   };
@@ -112,7 +112,7 @@ void attenuate_incoherent(HaarBands& bands, double tau) {
 void purify_by_fourier(const PurifyRule& rule, std::span<float> values) {
   std::vector<std::complex<double>> bins = real_transform(values);
   const double least = rule.method == PurifyMethod::kFft
-                           ? least_power_for_share(bins, values.size(), rule.energy_share)
+                           ? min_power_for_share(bins, values.size(), rule.energy_share)
                            : universal_power(bins, values.size());
   keep_strong_bins(bins, least);
   inverse_real_transform(bins, values);

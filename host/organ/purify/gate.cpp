@@ -30,7 +30,7 @@ GateDecision decide_gate(const GateRules& rules, std::int64_t rows, std::int64_t
   if (energy_removed && *energy_removed >= 1.0) {
     return {GateVerdict::kShut, "no rank", "nothing would be left of it"};
   }
-  if (short_side < rules.least_short_side) {
+  if (short_side < rules.min_short_side) {
     add("too small", fmt::format("{} singular values are too few to tell noise", short_side));
   } else if (!(fit.sigma > 0.0)) {
     add("no noise", "no noise in it: more than half of its singular values are zero");

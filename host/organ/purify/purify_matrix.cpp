@@ -1,6 +1,7 @@
 #include "purify/purify_matrix.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/sizes.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/low_rank.hpp>
@@ -13,8 +14,6 @@
 
 namespace vindex::organ {
 namespace {
-
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 std::vector<float> decoded(const decode::EncodedMatrix& matrix) {
   std::vector<float> out(as_size(matrix.rows * matrix.cols));
@@ -109,7 +108,7 @@ bool keep_weights(const MatrixTools& tools, decode::ElementType type, double nor
 
 /// Most triplets that can be kept: values beyond the end of noise are a distance of their share
 /// from the law, which the gate bounds.
-std::int64_t most_triplets(const PurifyOptions& options, std::int64_t short_side) {
+std::int64_t max_triplets(const PurifyOptions& options, std::int64_t short_side) {
   const auto all = static_cast<double>(short_side);
   double share = options.gate.force ? 1.0 : options.gate.largest_ks;
   if (options.rule.method == PurifyMethod::kLaser) {
@@ -210,7 +209,7 @@ std::uint64_t purify_matrix_bytes(const measure::Backend& backend, const PurifyO
   if (!is_spectral(options.rule.method)) {
     return weights + std::max(work, flat_method_bytes(options.rule.method, count));
   }
-  const std::int64_t rank = most_triplets(options, std::min(rows, cols));
+  const std::int64_t rank = max_triplets(options, std::min(rows, cols));
   measured.vectors = static_cast<std::int32_t>(rank);
   work = std::max(
       work, backend.workspace_bytes(encoding, rows, cols, measured, measure::InputBytes::kHeld));

@@ -16,8 +16,6 @@
 namespace vindex::organ {
 namespace {
 
-std::string_view type_name(decode::ElementType type) { return decode::element_type_row(type).name; }
-
 std::uint64_t matrix_count(const OrganTensor& tensor) {
   return std::accumulate(tensor.dimensions.begin() + 2, tensor.dimensions.end(), std::uint64_t{1},
                          std::multiplies<>());
@@ -29,7 +27,7 @@ std::string why_skipped(const OrganTensor& tensor, OrganClass organ_class,
   if (!options.classes.contains(organ_class)) {
     return fmt::format("{}: not asked for (--include)", class_name(organ_class));
   }
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int32_t>::max();
   const auto& sides = tensor.dimensions;
   if (sides.size() < 2 || sides[0] < 2 || sides[1] < 2) {
     return "one dimension";
@@ -37,11 +35,11 @@ std::string why_skipped(const OrganTensor& tensor, OrganClass organ_class,
   if (tensor.bytes == 0) {
     return "no weights";
   }
-  if (sides[0] > kMost || sides[1] > kMost) {
+  if (sides[0] > kMax || sides[1] > kMax) {
     return "more than 2^31 - 1 rows or columns";
   }
   if (!decode::is_decodable(decode::plain_encoding(tensor.type))) {
-    return fmt::format("no decoder for {}", type_name(tensor.type));
+    return fmt::format("no decoder for {}", decode::element_type_name(tensor.type));
   }
   if (!options.encode) {
     return {};
@@ -49,11 +47,12 @@ std::string why_skipped(const OrganTensor& tensor, OrganClass organ_class,
   const decode::Encoding encoding = decode::plain_encoding(options.out_type.value_or(tensor.type));
   if (!decode::is_encodable(encoding)) {
     return fmt::format("no encoder for {}: --out-type F16, BF16, Q8_0 or Q4_0 stores it",
-                       type_name(encoding.type));
+                       decode::element_type_name(encoding.type));
   }
   const auto cols = static_cast<std::int64_t>(sides[0]);
   if (!decode::encoded_size(encoding, static_cast<std::int64_t>(sides[1]), cols)) {
-    return fmt::format("rows of {} weights fill no blocks of {}", cols, type_name(encoding.type));
+    return fmt::format("rows of {} weights fill no blocks of {}", cols,
+                       decode::element_type_name(encoding.type));
   }
   return {};
 }
@@ -91,9 +90,8 @@ std::vector<PurifiedTensor> plan(const GgufSource& source, const PurifyOptions& 
   return out;
 }
 
-std::uint64_t least_bytes(const GgufSource& source, const measure::Backend& backend,
-                          const PurifyOptions& options,
-                          const std::vector<PurifiedTensor>& tensors) {
+std::uint64_t min_bytes(const GgufSource& source, const measure::Backend& backend,
+                        const PurifyOptions& options, const std::vector<PurifiedTensor>& tensors) {
   std::uint64_t least = 0;
   for (const PurifiedTensor& tensor : tensors) {
     if (!tensor.matrices.empty()) {
@@ -139,8 +137,9 @@ void withdraw_what_cannot_be_stored(PurifiedTensor& tensor) {
     if (matrix.changed) {
       matrix.changed = false;
       matrix.outcome = "overflow";
-      matrix.reason = fmt::format("matrix {} of the stack cannot be stored as {}",
-                                  bad - tensor.matrices.begin(), type_name(tensor.out_type));
+      matrix.reason =
+          fmt::format("matrix {} of the stack cannot be stored as {}",
+                      bad - tensor.matrices.begin(), decode::element_type_name(tensor.out_type));
     }
   }
 }
@@ -163,7 +162,7 @@ PurifyResult purify_model(const GgufSource& source, measure::Backend& backend,
   PurifyResult result;
   result.options = options;
   result.tensors = plan(source, options);
-  const std::uint64_t least = least_bytes(source, backend, options, result.tensors);
+  const std::uint64_t least = min_bytes(source, backend, options, result.tensors);
   if (least > options.ram_budget) {
     throw ConfigurationError(
         "E-BUDGET", fmt::format("--ram-budget of {} bytes is too small: the largest matrix needs "

@@ -1,10 +1,10 @@
 // What purification did, for programs and for people. Doing nothing stands beside it.
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/purify.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +12,6 @@
 
 namespace vindex::organ {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string_view type_name(decode::ElementType type) { return decode::element_type_row(type).name; }
 
 /// Over the matrices that changed.
 struct Totals {
@@ -79,16 +75,17 @@ Json matrix_json(const PurifiedMatrix& matrix) {
   return out;
 }
 
-Json tensor_json(const GgufSource& source, const PurifiedTensor& tensor) {
+Json purified_tensor_json(const GgufSource& source, const PurifiedTensor& tensor) {
   const OrganTensor& stored = source.tensors()[tensor.tensor];
-  Json out = {{"name", stored.name},
-              {"class", class_name(tensor.organ_class)},
-              {"block", tensor.block >= 0 ? Json(tensor.block) : Json(nullptr)},
-              {"dimensions", stored.dimensions},
-              {"type", type_name(stored.type)},
-              {"out_type", type_name(tensor.changed() ? tensor.out_type : stored.type)},
-              {"changed", tensor.changed()},
-              {"skipped", tensor.skipped.empty() ? Json(nullptr) : Json(tensor.skipped)}};
+  Json out = {
+      {"name", stored.name},
+      {"class", class_name(tensor.organ_class)},
+      {"block", tensor.block >= 0 ? Json(tensor.block) : Json(nullptr)},
+      {"dimensions", stored.dimensions},
+      {"type", decode::element_type_name(stored.type)},
+      {"out_type", decode::element_type_name(tensor.changed() ? tensor.out_type : stored.type)},
+      {"changed", tensor.changed()},
+      {"skipped", tensor.skipped.empty() ? Json(nullptr) : Json(tensor.skipped)}};
   out["matrices"] = Json::array();
   for (const PurifiedMatrix& matrix : tensor.matrices) {
     out["matrices"].push_back(matrix_json(matrix));
@@ -190,9 +187,10 @@ std::string purify_json(const GgufSource& source, const PurifyResult& result,
   }
   out["gate"] = {{"largest_ks", options.gate.largest_ks},
                  {"energy_cap", options.gate.energy_cap},
-                 {"least_short_side", options.gate.least_short_side},
+                 {"least_short_side", options.gate.min_short_side},
                  {"force", options.gate.force}};
-  out["out_type"] = options.out_type ? Json(type_name(*options.out_type)) : Json("same");
+  out["out_type"] =
+      options.out_type ? Json(decode::element_type_name(*options.out_type)) : Json("same");
   out["totals"] = {{"tensors_tried", totals.tried},
                    {"tensors_changed", result.changed_count()},
                    {"matrices", totals.matrices},
@@ -207,9 +205,9 @@ std::string purify_json(const GgufSource& source, const PurifyResult& result,
                      {"written_change", totals.root(totals.nothing)}}}};
   out["tensors"] = Json::array();
   for (const PurifiedTensor& tensor : result.tensors) {
-    out["tensors"].push_back(tensor_json(source, tensor));
+    out["tensors"].push_back(purified_tensor_json(source, tensor));
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out.dump(2) + "\n";
 }
 
 std::string purify_text(const GgufSource& source, const PurifyResult& result, std::size_t width) {

@@ -1,5 +1,6 @@
 // The model with what changed, and the factors by themselves.
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/same_place.hpp>
 #include <vindex/decode/decode_matrix.hpp>
@@ -11,21 +12,20 @@
 #include <vindex/write/scratch_file.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kWritePiece = std::uint64_t{1} << 20U;
 
 /// Moves `count` bytes in pieces from `read` to `write`, offsets counted from 0.
 template <typename Read, typename Write>
 void in_pieces(std::uint64_t count, Read read, Write write) {
-  std::vector<std::byte> piece(std::min(count, kPiece));
+  std::vector<std::byte> piece(std::min(count, kWritePiece));
   for (std::uint64_t at = 0; at < count; at += piece.size()) {
-    piece.resize(std::min(count - at, kPiece));
+    piece.resize(std::min(count - at, kWritePiece));
     read(at, std::span(piece));
     write(at, std::span<const std::byte>(piece));
   }
@@ -40,7 +40,7 @@ void convert_matrix(const GgufSource& source, const PurifiedTensor& tensor, std:
   const std::uint64_t matrix_bytes = stored.bytes / tensor.matrices.size();
   const auto row_bytes = static_cast<std::int64_t>(matrix_bytes) / tensor.rows;
   const std::int64_t most =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(kPiece) / row_bytes);
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(kWritePiece) / row_bytes);
   for (std::int64_t row = 0; row < tensor.rows; row += most) {
     const std::int64_t rows = std::min(most, tensor.rows - row);
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows * row_bytes));
@@ -144,9 +144,9 @@ void write_factors(const GgufSource& source, const PurifyResult& result, AtomicF
       places.push_back(matrix.a_at);
       tensors.push_back({name + ".b", type, {tensor.rows, matrix.rank}});
       places.push_back(matrix.b_at);
-      const nlohmann::ordered_json about = {{"rank", matrix.rank},
-                                            {"relative_change", matrix.change->relative_change},
-                                            {"energy_removed", matrix.change->energy_removed}};
+      const Json about = {{"rank", matrix.rank},
+                          {"relative_change", matrix.change->relative_change},
+                          {"energy_removed", matrix.change->energy_removed}};
       metadata.emplace_back(name, about.dump());
     }
   }

@@ -12,8 +12,9 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::array<std::string_view, static_cast<std::size_t>(PurifyMethod::kCount)> kNames = {
-    "svd-shrink", "svd-gd", "laser", "fft", "fft-universal", "haar", "haar-bayes", "haar-visu"};
+constexpr std::array<std::string_view, static_cast<std::size_t>(PurifyMethod::kCount)>
+    kMethodNames = {"svd-shrink",    "svd-gd", "laser",      "fft",
+                    "fft-universal", "haar",   "haar-bayes", "haar-visu"};
 
 double square(double value) { return value * value; }
 
@@ -37,15 +38,15 @@ ChangeFigures figures_of(double before, double after, double product, double dif
 }  // namespace
 
 std::string_view method_name(PurifyMethod method) {
-  return kNames.at(static_cast<std::size_t>(method));
+  return kMethodNames.at(static_cast<std::size_t>(method));
 }
 
 std::optional<PurifyMethod> method_of(std::string_view name) {
-  const auto* const at = std::find(kNames.begin(), kNames.end(), name);
-  if (at == kNames.end()) {
+  const auto* const at = std::find(kMethodNames.begin(), kMethodNames.end(), name);
+  if (at == kMethodNames.end()) {
     return std::nullopt;
   }
-  return static_cast<PurifyMethod>(at - kNames.begin());
+  return static_cast<PurifyMethod>(at - kMethodNames.begin());
 }
 
 bool is_spectral(PurifyMethod method) {

@@ -1,19 +1,15 @@
+#include "gguf_value_types.hpp"
 #include "lint_file.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kMostListed = 20;
-constexpr std::uint32_t kStringType = 8;
-constexpr std::uint32_t kArrayType = 9;
-constexpr std::array<std::string_view, 13> kTypeNames = {
-    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "arr", "u64", "i64", "f64"};
+constexpr std::uint64_t kMaxListed = 20;
 
 }  // namespace
 
@@ -32,7 +28,7 @@ void Findings::add(const char* id, VerifyLevel level, std::string where, std::st
   ++(level == VerifyLevel::kError     ? report_.errors
      : level == VerifyLevel::kWarning ? report_.warnings
                                       : report_.notes);
-  if (++count <= kMostListed) {
+  if (++count <= kMaxListed) {
     report_.findings.push_back(
         {id, level, file_, std::move(where), std::move(what), std::move(advice)});
   }
@@ -40,9 +36,9 @@ void Findings::add(const char* id, VerifyLevel level, std::string where, std::st
 
 void Findings::finish_file() {
   for (const auto& [id, entry] : counts_) {
-    if (entry.second > kMostListed) {
+    if (entry.second > kMaxListed) {
       report_.findings.push_back({id, entry.first, file_, "",
-                                  fmt::format("and {} more of these", entry.second - kMostListed),
+                                  fmt::format("and {} more of these", entry.second - kMaxListed),
                                   ""});
     }
   }
@@ -67,7 +63,8 @@ std::optional<std::uint64_t> LintFile::number(std::string_view name) const {
 }
 
 std::string value_type_text(std::uint32_t type) {
-  return type < kTypeNames.size() ? std::string(kTypeNames.at(type)) : fmt::format("type {}", type);
+  return type < kValueTypeNames.size() ? std::string(kValueTypeNames.at(type))
+                                       : fmt::format("type {}", type);
 }
 
 }  // namespace vindex::organ

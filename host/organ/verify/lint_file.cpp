@@ -1,5 +1,7 @@
 #include "lint_file.hpp"
 
+#include "gguf_value_types.hpp"
+
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
@@ -16,22 +18,16 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kMostEntries = 1'000'000;
+constexpr std::uint64_t kMaxEntries = 1'000'000;
 constexpr std::uint64_t kLongestString = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kLongestArray = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kKeptName = 65'536;
 constexpr std::uint64_t kKeptText = 1024;
 constexpr std::size_t kLongestTensorName = 63;
-constexpr std::uint32_t kStringType = 8;
-constexpr std::uint32_t kArrayType = 9;
-constexpr std::uint32_t kBoolType = 7;
 constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 std::string at_byte(std::uint64_t position) { return fmt::format("byte {}", position); }
 std::string of_key(const LintKey& key) { return fmt::format("key \"{}\"", excerpt(key.name)); }
-std::string of_tensor(const LintTensor& tensor) {
-  return fmt::format("tensor \"{}\"", excerpt(tensor.name));
-}
 
 /// The file cannot be followed any further.
 struct Broken {
@@ -40,9 +36,9 @@ struct Broken {
 };
 
 /// Reads forward; everything out of the file ends in Broken.
-class Cursor {
+class LintCursor {
  public:
-  explicit Cursor(shard::ByteSource& source) : source_(source) {}
+  explicit LintCursor(shard::ByteSource& source) : source_(source) {}
   void set_layout(bool big_endian, std::size_t length_bytes) {
     big_endian_ = big_endian;
     length_bytes_ = length_bytes;
@@ -102,9 +98,9 @@ class Cursor {
   std::vector<std::byte> window_;
 };
 
-class Reader {
+class LintReader {
  public:
-  Reader(LintFile& file, Findings& findings)
+  LintReader(LintFile& file, Findings& findings)
       : file_(file), findings_(findings), cursor_(*file.source) {}
 
   void run() {
@@ -137,14 +133,14 @@ class Reader {
 
   LintFile& file_;
   Findings& findings_;
-  Cursor cursor_;
+  LintCursor cursor_;
   std::uint64_t key_count_ = 0;
   std::uint64_t tensor_count_ = 0;
   std::unordered_set<std::string> key_names_;
   std::unordered_set<std::string> tensor_names_;
 };
 
-bool Reader::prefix() {
+bool LintReader::prefix() {
   if (cursor_.text(4, 4, "the magic") != "GGUF") {
     findings_.error("V-MAGIC", at_byte(0), "does not begin with the bytes GGUF",
                     "it is another format, or damaged");
@@ -172,7 +168,7 @@ bool Reader::prefix() {
   cursor_.set_layout(file_.big_endian, file_.version == 1 ? 4 : 8);
   tensor_count_ = cursor_.length("the tensor count");
   key_count_ = cursor_.length("the key count");
-  if (tensor_count_ > kMostEntries || key_count_ > kMostEntries) {
+  if (tensor_count_ > kMaxEntries || key_count_ > kMaxEntries) {
     findings_.error(
         "V-COUNT", at_byte(8),
         fmt::format("{} tensors and {} keys: more than any model has", tensor_count_, key_count_));
@@ -181,7 +177,7 @@ bool Reader::prefix() {
   return true;
 }
 
-void Reader::read_key() {
+void LintReader::read_key() {
   LintKey key;
   key.position = cursor_.position();
   const std::uint64_t length = cursor_.length("the length of a key's name");
@@ -192,7 +188,7 @@ void Reader::read_key() {
   file_.keys.push_back(std::move(key));
 }
 
-void Reader::judge_key_name(const LintKey& key) {
+void LintReader::judge_key_name(const LintKey& key) {
   if (key.name.empty()) {
     findings_.error("V-KEY-EMPTY", at_byte(key.position), "a key has an empty name");
   } else if (key.name.size() >= kKeptName) {
@@ -207,7 +203,7 @@ void Reader::judge_key_name(const LintKey& key) {
   }
 }
 
-void Reader::read_value(LintKey& key) {
+void LintReader::read_value(LintKey& key) {
   if (key.type >= kTypeBytes.size()) {
     throw Broken{cursor_.position() - 4, fmt::format("key \"{}\": value type {} does not exist",
                                                      excerpt(key.name), key.type)};
@@ -229,7 +225,7 @@ void Reader::read_value(LintKey& key) {
   }
 }
 
-void Reader::read_array(LintKey& key) {
+void LintReader::read_array(LintKey& key) {
   const std::uint64_t position = cursor_.position();
   key.element_type = cursor_.u32("an array's element type");
   key.count = cursor_.length("an array's count");
@@ -260,7 +256,7 @@ void Reader::read_array(LintKey& key) {
   cursor_.skip(bytes.value_or(~std::uint64_t{0}), "an array");
 }
 
-void Reader::read_alignment() {
+void LintReader::read_alignment() {
   const LintKey* key = file_.key("general.alignment");
   if (key == nullptr) {
     return;
@@ -281,7 +277,7 @@ void Reader::read_alignment() {
   }
 }
 
-void Reader::read_tensor() {
+void LintReader::read_tensor() {
   LintTensor tensor;
   tensor.position = cursor_.position();
   const std::uint64_t length = cursor_.length("the length of a tensor's name");
@@ -314,7 +310,7 @@ void Reader::read_tensor() {
   file_.tensors.push_back(std::move(tensor));
 }
 
-void Reader::judge_type(LintTensor& tensor) {
+void LintReader::judge_type(LintTensor& tensor) {
   constexpr std::array<std::uint32_t, 8> kRemoved = {4, 5, 31, 32, 33, 36, 37, 38};
   constexpr std::uint32_t kPastTypes = 43;
   tensor.type = decode::element_type_of_ggml(tensor.type_id);
@@ -334,7 +330,7 @@ void Reader::judge_type(LintTensor& tensor) {
   }
 }
 
-void Reader::judge_shape(LintTensor& tensor) {
+void LintReader::judge_shape(LintTensor& tensor) {
   const auto elements = checked_product(tensor.dimensions);
   if (!elements || !checked_count(*elements) ||
       std::any_of(tensor.dimensions.begin(), tensor.dimensions.end(),
@@ -363,9 +359,13 @@ void Reader::judge_shape(LintTensor& tensor) {
 
 }  // namespace
 
+std::string of_tensor(const LintTensor& tensor) {
+  return fmt::format("tensor \"{}\"", excerpt(tensor.name));
+}
+
 void read_lint_file(LintFile& file, Findings& findings) {
   try {
-    Reader(file, findings).run();
+    LintReader(file, findings).run();
   } catch (const Broken& broken) {
     findings.error("V-TRUNCATED", at_byte(broken.position), broken.what,
                    "damaged or cut short: fetch it again; what follows is not judged");

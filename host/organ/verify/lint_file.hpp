@@ -61,6 +61,9 @@ struct LintTensor {
   std::uint64_t position = 0;          ///< of the entry
 };
 
+/// A tensor as findings name it.
+std::string of_tensor(const LintTensor& tensor);
+
 struct LintFile {
   std::string path;
   std::unique_ptr<shard::ByteSource> source;

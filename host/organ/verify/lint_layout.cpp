@@ -13,11 +13,7 @@ namespace vindex::organ {
 namespace {
 
 constexpr std::uint64_t kDefaultAlignment = 32;
-constexpr std::uint64_t kMostPaddingRead = 4096;
-
-std::string of_tensor(const LintTensor& tensor) {
-  return fmt::format("tensor \"{}\"", excerpt(tensor.name));
-}
+constexpr std::uint64_t kMaxPaddingRead = 4096;
 
 /// The sizes of all tensors are known.
 bool sizes_known(const LintFile& file) {
@@ -87,7 +83,7 @@ void lint_offsets(const LintFile& file, Findings& findings) {
 }
 
 bool is_zero(shard::ByteSource& source, std::uint64_t begin, std::uint64_t end) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kMostPaddingRead, end - begin)));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kMaxPaddingRead, end - begin)));
   source.read(begin, bytes);
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }

@@ -15,7 +15,7 @@
 namespace vindex::organ {
 namespace {
 
-std::string of_key(std::string_view key) { return fmt::format("key \"{}\"", excerpt(key)); }
+std::string of_key_name(std::string_view key) { return fmt::format("key \"{}\"", excerpt(key)); }
 std::string of_block(std::int64_t block) { return fmt::format("block {}", block); }
 
 /// "blk.4.attn_q.weight" without its beginning.
@@ -46,7 +46,7 @@ class ModelLint {
 
   void run() {
     if (first_.key("general.architecture") == nullptr) {
-      findings_.error("V-ARCHITECTURE", of_key("general.architecture"),
+      findings_.error("V-ARCHITECTURE", of_key_name("general.architecture"),
                       "is absent: no loader knows what this is");
     }
     lint_key_types();
@@ -90,7 +90,7 @@ void ModelLint::lint_key_types() {
     }
     const std::string type = value_type_text(key.type);
     if (fmt::format("|{}|", rule->types).find("|" + type + "|") == std::string::npos) {
-      findings_.error("V-KEY-TYPE", of_key(key.name),
+      findings_.error("V-KEY-TYPE", of_key_name(key.name),
                       fmt::format("is {}, llama.cpp takes {} alone (\"key has wrong type\")", type,
                                   rule->types),
                       "write it with that type");
@@ -113,13 +113,13 @@ void ModelLint::lint_types() {
   const auto majority = shares.file_type();
   if (file_type && majority && !shares.agrees(*file_type)) {
     const std::string_view said = file_type_name(*file_type);
-    findings_.warning("V-FILE-TYPE", of_key("general.file_type"),
+    findings_.warning("V-FILE-TYPE", of_key_name("general.file_type"),
                       fmt::format("says {} ({}), most weights are {}", *file_type,
                                   said.empty() ? "unknown" : said, file_type_name(*majority)),
                       fmt::format("{} would tell the truth", *majority));
   }
   if (quantised && first_.key("general.quantization_version") == nullptr) {
-    findings_.warning("V-QUANTIZATION-VERSION", of_key("general.quantization_version"),
+    findings_.warning("V-QUANTIZATION-VERSION", of_key_name("general.quantization_version"),
                       "is absent, and there are quantised tensors", "add it: u32 2");
   }
 }
@@ -128,7 +128,7 @@ void ModelLint::lint_blocks() {
   const auto count = number("block_count");
   if (!count) {
     if (!blocks_.empty()) {
-      findings_.error("V-BLOCK-COUNT", of_key(architecture_ + ".block_count"),
+      findings_.error("V-BLOCK-COUNT", of_key_name(architecture_ + ".block_count"),
                       "is absent, and there are blocks");
     }
     return;
@@ -141,9 +141,8 @@ void ModelLint::lint_blocks() {
           "count it (next-token blocks count too), or remove its tensors");
     }
   }
-  constexpr std::uint64_t kMostBlocks = 100'000;
-  for (std::uint64_t block = 0; !blocks_.empty() && block < std::min(*count, kMostBlocks);
-       ++block) {
+  constexpr std::uint64_t kMaxBlocks = 100'000;
+  for (std::uint64_t block = 0; !blocks_.empty() && block < std::min(*count, kMaxBlocks); ++block) {
     if (!blocks_.contains(static_cast<std::int32_t>(block))) {
       findings_.error("V-BLOCK-MISSING", of_block(static_cast<std::int64_t>(block)),
                       fmt::format("has no tensors, block_count is {}", *count),
@@ -161,7 +160,7 @@ void ModelLint::lint_arrays() {
       continue;
     }
     if (key.count != *count) {
-      findings_.error("V-LAYER-ARRAY", of_key(key.name),
+      findings_.error("V-LAYER-ARRAY", of_key_name(key.name),
                       fmt::format("\"wrong array length; expected {}, got {}\"", *count, key.count),
                       "blocks were removed or added without their entries: re-index it");
     }

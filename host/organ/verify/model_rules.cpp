@@ -111,8 +111,9 @@ constexpr Name kGlobal[] = {"token_embd.weight", "output_norm.weight"};
 constexpr Name kLlamaBlock[] = {"attn_norm.weight", "attn_q.weight",      "attn_k.weight",
                                 "attn_v.weight",    "attn_output.weight", "ffn_norm.weight"};
 constexpr Name kDense[] = {"ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"};
-constexpr Name kExperts[] = {"ffn_gate_inp.weight", "ffn_gate_exps.weight|ffn_gate_up_exps.weight",
-                             "ffn_up_exps.weight|ffn_gate_up_exps.weight", "ffn_down_exps.weight"};
+constexpr Name kExpertTensors[] = {
+    "ffn_gate_inp.weight", "ffn_gate_exps.weight|ffn_gate_up_exps.weight",
+    "ffn_up_exps.weight|ffn_gate_up_exps.weight", "ffn_down_exps.weight"};
 constexpr Name kLlamaOptional[] = {"output.weight",
                                    "output.bias",
                                    "rope_freqs.weight",
@@ -177,14 +178,14 @@ constexpr Name kDeepseek2Optional[] = {"output.weight",
 constexpr std::span<const Name> kNone;
 
 constexpr ArchitectureRule kArchitectures[] = {
-    {"llama", kGlobal, kLlamaBlock, kDense, kExperts, kLlamaOptional},
+    {"llama", kGlobal, kLlamaBlock, kDense, kExpertTensors, kLlamaOptional},
     {"qwen2", kGlobal, kQwen2Block, kDense, kNone, kQwen2Optional},
-    {"qwen2moe", kGlobal, kQwen2Block, kDense, kExperts, kQwen2Optional},
+    {"qwen2moe", kGlobal, kQwen2Block, kDense, kExpertTensors, kQwen2Optional},
     {"qwen3", kGlobal, kQwen3Block, kDense, kNone, kQwen2Optional},
-    {"qwen3moe", kGlobal, kQwen3Block, kDense, kExperts, kQwen2Optional},
+    {"qwen3moe", kGlobal, kQwen3Block, kDense, kExpertTensors, kQwen2Optional},
     {"gemma2", kGlobal, kGemma2Block, kDense, kNone, kNone},
     {"phi3", kGlobal, kPhi3Block, kPhi3Dense, kNone, kPhi3Optional},
-    {"deepseek2", kGlobal, kDeepseek2Block, kDense, kExperts, kDeepseek2Optional},
+    {"deepseek2", kGlobal, kDeepseek2Block, kDense, kExpertTensors, kDeepseek2Optional},
 };
 
 template <std::size_t N>

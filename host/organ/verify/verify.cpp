@@ -15,18 +15,18 @@ namespace vindex::organ {
 namespace {
 
 /// Files of one model, in order; a set that lacks members has fewer.
-struct Group {
+struct FindingGroup {
   std::vector<std::string> names;
   std::vector<std::string> missing;
 };
 
 /// `name` and the rest of its set.
-Group group_of(shard::ModelStore& store, const std::string& name) {
+FindingGroup group_of(shard::ModelStore& store, const std::string& name) {
   const auto split = shard::parse_split_name(name);
   if (!split || split->count <= 1) {
     return {{name}, {}};
   }
-  Group group;
+  FindingGroup group;
   for (std::uint64_t i = 1; i <= split->count; ++i) {
     const std::string member = split->file_name(i);
     const bool there = store.state(member).presence == shard::MemberState::Presence::kPresent;
@@ -35,11 +35,11 @@ Group group_of(shard::ModelStore& store, const std::string& name) {
   return group;
 }
 
-std::vector<Group> groups_of(shard::ModelStore& store) {
+std::vector<FindingGroup> groups_of(shard::ModelStore& store) {
   if (!store.file().empty()) {
     return {group_of(store, store.file())};
   }
-  std::map<std::string, Group> groups;
+  std::map<std::string, FindingGroup> groups;
   for (const shard::StoreMember& member : store.list()) {
     if (member.folder || !member.name.ends_with(".gguf")) {
       continue;
@@ -47,7 +47,7 @@ std::vector<Group> groups_of(shard::ModelStore& store) {
     const auto split = shard::parse_split_name(member.name);
     groups.emplace(split ? split->prefix + "-of" : member.name, group_of(store, member.name));
   }
-  std::vector<Group> list;
+  std::vector<FindingGroup> list;
   for (auto& [unused, group] : groups) {
     list.push_back(std::move(group));
   }
@@ -58,8 +58,8 @@ std::vector<Group> groups_of(shard::ModelStore& store) {
   return list;
 }
 
-void verify_group(shard::ModelStore& store, const Group& group, const VerifySettings& settings,
-                  bool as_model, VerifyReport& report) {
+void verify_group(shard::ModelStore& store, const FindingGroup& group,
+                  const VerifySettings& settings, bool as_model, VerifyReport& report) {
   Findings findings(report);
   std::vector<LintFile> files;
   for (const std::string& name : group.names) {
@@ -108,7 +108,7 @@ VerifyReport verify(const VerifySettings& settings) {
     verify_organs(settings.path, settings, report);
   } else {
     const auto store = shard::open_local_store(settings.path);
-    for (const Group& group : groups_of(*store)) {
+    for (const FindingGroup& group : groups_of(*store)) {
       verify_group(*store, group, settings, true, report);
     }
   }

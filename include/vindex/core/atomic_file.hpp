@@ -27,7 +27,7 @@ std::string file_name_of(const std::string& path);
 [[noreturn]] void throw_output_error(const char* id, int error_number, const std::string& what);
 
 /// Who removes what killed processes left under temporary names of a file.
-enum class Leftovers : std::uint8_t {
+enum class StaleTemporaries : std::uint8_t {
   kRemove,        ///< the next one that writes it
   kRemovedBefore  ///< its caller, which writes many files of one folder
 };
@@ -38,7 +38,7 @@ class AtomicFile {
   /// Creates the temporary file. Errors: require_file_target() and throw_output_error() with
   /// ids.create.
   explicit AtomicFile(std::string path, const OutputErrorIds& ids = {},
-                      Leftovers leftovers = Leftovers::kRemove);
+                      StaleTemporaries stale = StaleTemporaries::kRemove);
   /// A file of a folder that is made aside: it grows at `staged`, where nothing may lie, and
   /// messages name `path`, where it will lie. rename() says that the folder has its name.
   AtomicFile(std::string path, std::string staged, const OutputErrorIds& ids);

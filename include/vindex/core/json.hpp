@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,8 @@ class JsonValue {
   const bool* as_bool() const { return std::get_if<bool>(&storage_); }
   /// Non-negative integers only.
   const std::uint64_t* as_unsigned() const { return std::get_if<std::uint64_t>(&storage_); }
+  /// Any number, rounded to a double.
+  std::optional<double> as_number() const;
   const std::string* as_string() const { return std::get_if<std::string>(&storage_); }
   const Array* as_array() const { return std::get_if<Array>(&storage_); }
   const Object* as_object() const { return std::get_if<Object>(&storage_); }

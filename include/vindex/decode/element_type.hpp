@@ -77,6 +77,9 @@ struct ElementTypeRow {
 /// safetensors safetensors/src/tensor.rs.
 const ElementTypeRow& element_type_row(ElementType type);
 
+/// Its name in that row.
+inline std::string_view element_type_name(ElementType type) { return element_type_row(type).name; }
+
 /// All rows, in the order of the enumeration.
 std::span<const ElementTypeRow> element_type_rows();
 

@@ -17,7 +17,7 @@
 namespace vindex::measure {
 
 /// Rows below which the unbiased estimator does not exist.
-inline constexpr std::int64_t kLeastCkaRows = 4;
+inline constexpr std::int64_t kMinCkaRows = 4;
 
 /// What both estimators need of two centred sets over the same rows.
 struct KernelSums {
@@ -45,7 +45,7 @@ using Strata = std::vector<std::vector<std::int64_t>>;
 double log_orders(const Strata& strata);
 
 /// Orders below which a null of permutations says nothing: with fewer, p cannot reach 0.05.
-inline constexpr double kLeastOrders = 20.0;
+inline constexpr double kMinOrders = 20.0;
 
 /// Which of `count` things stands at each place in draw `draw`: those of a stratum in a random
 /// order on the places of that stratum (Fisher and Yates with Philox numbers of a fixed key, the
@@ -55,11 +55,11 @@ std::vector<std::int64_t> drawn_order(std::int64_t count, const Strata& strata, 
 /// Null of `value` from its draws: mean, 95 % quantile, and (1 + draws of at least the value) /
 /// (1 + draws), where what lies below it by rounding (1e-6) counts as equal. NaN without draws or
 /// where `value` is.
-struct DrawnNull {
+struct PermutationNull {
   double mean = 0.0;
   double q95 = 0.0;
   double p = 0.0;
 };
-DrawnNull null_of_draws(std::vector<double> draws, double value);
+PermutationNull null_of_draws(std::vector<double> draws, double value);
 
 }  // namespace vindex::measure

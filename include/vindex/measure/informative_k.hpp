@@ -12,16 +12,16 @@
 namespace vindex::measure {
 
 /// The largest k chosen: the one that published figures use.
-inline constexpr std::int32_t kMostTellingK = 64;
+inline constexpr std::int32_t kMaxInformativeK = 64;
 /// Noise has at most this share at a k that tells: what a matrix may have above it is then at least
 /// 1/0.7 of it.
-inline constexpr double kMostNoiseShare = 0.7;
+inline constexpr double kMaxNoiseShare = 0.7;
 
 /// The largest k of kVarAtK that is below `shorter` (p, the shorter side) and at most
-/// kMostTellingK, and at which `nulls` (var_at_k of noise of that shape) are at most
-/// kMostNoiseShare; 1 where p >= 2 and no k is as good. Nothing where p < 2 or the nulls are NaN.
-std::optional<std::int32_t> telling_k(std::int64_t shorter,
-                                      const std::array<double, kVarAtK.size()>& nulls);
+/// kMaxInformativeK, and at which `nulls` (var_at_k of noise of that shape) are at most
+/// kMaxNoiseShare; 1 where p >= 2 and no k is as good. Nothing where p < 2 or the nulls are NaN.
+std::optional<std::int32_t> informative_k(std::int64_t shorter,
+                                          const std::array<double, kVarAtK.size()>& nulls);
 
 /// One k for groups that have `each` by themselves, so that their values compare: the smallest of
 /// them where it is no less than a quarter of the largest. Nothing where they are further apart, or

@@ -21,9 +21,9 @@
 namespace vindex::measure {
 
 /// Groups below which there is no error: its own would be as large.
-inline constexpr std::int64_t kLeastGroups = 5;
+inline constexpr std::int64_t kMinGroups = 5;
 
-/// NaN where the value or one of the others is, and below kLeastGroups.
+/// NaN where the value or one of the others is, and below kMinGroups.
 struct JackknifeError {
   double error = 0.0;  ///< standard error of the value
   double low = 0.0;    ///< 95 % interval, which holds the value and lies within [-1, 1]

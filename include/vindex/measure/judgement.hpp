@@ -40,7 +40,7 @@ inline constexpr double kCheckAlarm = 3e-6;
 /// kModestCondition, and the value below which the promise of `strict` holds.
 inline constexpr double kDefaultError = 4e-6;
 inline constexpr double kModestCondition = 100.0;
-inline constexpr double kLeastDecided = 10.0 * kDefaultError;
+inline constexpr double kMinDecided = 10.0 * kDefaultError;
 /// Short sides up to this are measured in float64 at once: it costs less than a second thought.
 inline constexpr std::int64_t kFloat64Size = 512;
 /// A float64 Gram holds the promise of `strict` up to this many times p; QR beyond.
@@ -78,9 +78,9 @@ struct Situation {
   std::int64_t rows = 0, cols = 0;
   Mode mode = Mode::kDefault;
   bool escalate = true;
-  bool is_strict = false;             ///< on the route of `strict`
-  double sum_terms = 0.0;             ///< roundings in an entry of this back end's float64 Gram
-  std::int64_t most_tail_values = 0;  ///< that kTail of this back end takes on; 0: it has none
+  bool is_strict = false;            ///< on the route of `strict`
+  double sum_terms = 0.0;            ///< roundings in an entry of this back end's float64 Gram
+  std::int64_t max_tail_values = 0;  ///< that kTail of this back end takes on; 0: it has none
 
   std::int64_t p() const { return rows < cols ? rows : cols; }
 };
@@ -106,12 +106,12 @@ double noise_condition(std::int64_t rows, std::int64_t cols);
 /// noise already, which is better conditioned than what training leaves, lies so far beyond
 /// kModestCondition that a float32 step would be thrown away.
 bool begins_in_float64(std::int64_t rows, std::int64_t cols, const MeasureOptions& options,
-                       std::int64_t most_tail_values);
+                       std::int64_t max_tail_values);
 
 /// What a back end says of itself.
 struct BackEndReach {
-  double sum_terms = 0.0;             ///< of Situation
-  std::int64_t most_tail_values = 0;  ///< of Situation
+  double sum_terms = 0.0;            ///< of Situation
+  std::int64_t max_tail_values = 0;  ///< of Situation
 };
 
 /// Where the measurement of a rows x cols matrix begins if `first` is the first step of the back

@@ -16,8 +16,8 @@
 
 namespace vindex::measure {
 
-inline constexpr std::int64_t kMostSampled = 100000;
-inline constexpr std::int64_t kLeastSampled = 4;
+inline constexpr std::int64_t kMaxSampled = 100000;
+inline constexpr std::int64_t kMinSampled = 4;
 inline constexpr std::int32_t kSeedBins = 256;
 inline constexpr double kEntropyWeight = 0.30, kKurtosisWeight = 0.50, kSpacingWeight = 0.20;
 
@@ -40,15 +40,15 @@ struct SampleAngles {
   bool is_constant = false;  ///< theta_seed is 0 by definition, all else NaN
 };
 
-/// Of `sample`, which is left sorted. NaN throughout for fewer than kLeastSampled values and where
-/// one is not finite. Cost: about a millisecond for kMostSampled values, and five with theta_qq.
+/// Of `sample`, which is left sorted. NaN throughout for fewer than kMinSampled values and where
+/// one is not finite. Cost: about a millisecond for kMaxSampled values, and five with theta_qq.
 SampleAngles sample_angles(std::vector<float>& sample, bool with_qq);
 
 /// theta_seed = 90 (0.30 (1 - entropy) + 0.50 (1 - exp(-abs(kurtosis)/3)) + 0.20 (1 - 1/max(cv,
 /// 1))).
 double theta_seed_of(double entropy, double kurtosis, double spacing_cv);
 
-/// Means over samples of `count` independent normal numbers, count >= kLeastSampled: tabulated
+/// Means over samples of `count` independent normal numbers, count >= kMinSampled: tabulated
 /// draws, linear in ln(count) between them, to 0.2 degrees (theta_qq: 2 %).
 double theta_seed_null(std::int64_t count);
 double theta_qq_null(std::int64_t count);

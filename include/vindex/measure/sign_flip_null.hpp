@@ -20,7 +20,7 @@ struct MetricValues;
 /// Draws from which on z and its p are of use: of 5 draws a p of 0.01 takes a z of 4.6.
 inline constexpr std::int32_t kRecommendedSignFlipDraws = 10;
 /// Draws that may be asked for.
-inline constexpr std::int32_t kMostSignFlipDraws = 1000;
+inline constexpr std::int32_t kMaxSignFlipDraws = 1000;
 
 /// "none", "signflip" for one draw, "signflip=R" for more: what the command line and the file say.
 std::string null_name(std::int32_t sign_flip_draws);

@@ -18,7 +18,7 @@
 namespace vindex::measure {
 
 /// Most directions that are compared.
-inline constexpr std::int32_t kMostSubspace = 256;
+inline constexpr std::int32_t kMaxSubspace = 256;
 
 struct SubspaceOverlap {
   double overlap = 0.0;        ///< norm(Q_A^T Q_B)_F^2 / count: 0 nothing in common, 1 equal

@@ -19,7 +19,7 @@ namespace vindex::measure {
 struct TailBasis {
   std::span<const double> sigma = {};      ///< singular values of W on it
   std::span<const double> residuals = {};  ///< |W^T W v - s^2 v| of each
-  std::int64_t most_settled = 0;           ///< of the smallest; the others guard them
+  std::int64_t max_settled = 0;            ///< of the smallest; the others guard them
   /// Of each s^2, by the arithmetic of the pass; empty: nothing worth adding.
   std::span<const double> square_errors = {};
 };

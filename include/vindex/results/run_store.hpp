@@ -127,7 +127,7 @@ class RunStore {
 };
 
 /// Spectra, vectors and arrays that wait in memory for the next part, unless less is asked for.
-inline constexpr std::uint64_t kMostPendingBytes = 64U << 20U;
+inline constexpr std::uint64_t kMaxPendingBytes = 64U << 20U;
 /// Memory of one row in a RunStore beside these: as gathered, and again while the published file is
 /// read back.
 inline constexpr std::uint64_t kStoredRowBytes = 4096;
@@ -137,7 +137,7 @@ inline constexpr std::uint64_t kStoredRowBytes = 4096;
 /// `pending_bytes` of finished spectra, vectors and arrays a part is published by itself.
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
                                          const WorkerShare& share, bool restart,
-                                         std::uint64_t pending_bytes = kMostPendingBytes);
+                                         std::uint64_t pending_bytes = kMaxPendingBytes);
 
 /// Merges part folders or files into one results file. Errors as above; parts that do not belong
 /// together: 78.
@@ -148,7 +148,7 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
 std::vector<std::string> validate_file(const std::string& path);
 
 /// Failed rows that are told by name; the file has them all.
-inline constexpr std::size_t kMostFailedRows = 20;
+inline constexpr std::size_t kMaxFailedRows = 20;
 
 struct RunStatus {
   FileSchema schema = FileSchema::kResults;
@@ -162,7 +162,7 @@ struct RunStatus {
   std::int32_t gone = 0;     ///< processes that were killed: what they had not published is lost
   double rate_per_second = 0.0;        ///< of all workers together
   double eta_seconds = -1.0;           ///< of the slowest; negative: not known
-  std::vector<FailedRow> failed_rows;  ///< in the file's order, at most kMostFailedRows
+  std::vector<FailedRow> failed_rows;  ///< in the file's order, at most kMaxFailedRows
 };
 /// The schema of the run at `path`: of the published file, or of its parts. Errors:
 /// MissingInputError where there is neither, FormatError as validate_file().

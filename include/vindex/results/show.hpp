@@ -20,7 +20,7 @@ namespace vindex::results {
 struct ShowQuery {
   std::optional<model::ResultTable> table = std::nullopt;  ///< nothing: the first that has rows
   std::string metric;             ///< "stable_rank", "var_at_k", "var_at_8", "var@8"
-  std::optional<std::int32_t> k;  ///< of var_at_k; nothing: one that tells (telling_k.hpp)
+  std::optional<std::int32_t> k;  ///< of var_at_k; nothing: one that tells (informative_k.hpp)
   model::Selection selection;     ///< layers, blocks and roles
   std::string sort_by;            ///< a column; empty: ratio, or value where there is no null
 };
@@ -145,10 +145,10 @@ std::vector<ExpertGroup> expert_groups(std::span<const ShownMatrix> matrices);
 std::vector<const ShownMatrix*> top_matrices(std::span<const ShownMatrix> matrices,
                                              std::size_t count, bool ascending);
 
-/// The groups as a table of at most `width` columns. Where there are more than `most_lines`, those
+/// The groups as a table of at most `width` columns. Where there are more than `max_lines`, those
 /// of routed experts, routers and dense MLPs are shown and a last line tells how many are not.
 std::string groups_text(const Shown& shown, std::size_t width,
-                        std::size_t most_lines = std::numeric_limits<std::size_t>::max());
+                        std::size_t max_lines = std::numeric_limits<std::size_t>::max());
 std::string experts_text(const Shown& shown, std::size_t width);
 std::string top_text(const Shown& shown, std::size_t count, bool ascending, std::size_t width);
 /// Path, state, counts; other tables that have rows; the metric.

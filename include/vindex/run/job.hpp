@@ -45,7 +45,7 @@ void add_reason(results::ResultRow& row, const std::string& reason);
 class RowSink {
  public:
   /// Holds rows of `limit_bytes` bulk_bytes() at most, or one.
-  explicit RowSink(std::uint64_t limit_bytes) : rows_(kMostRows, limit_bytes) {}
+  explicit RowSink(std::uint64_t limit_bytes) : rows_(kMaxRows, limit_bytes) {}
 
   /// `row` with its index in the job. Waits where rows are not taken fast enough.
   void push(results::ResultRow row);
@@ -58,7 +58,7 @@ class RowSink {
   BoundedQueue<results::ResultRow>& rows() { return rows_; }
 
  private:
-  static constexpr std::size_t kMostRows = 4096;
+  static constexpr std::size_t kMaxRows = 4096;
   BoundedQueue<results::ResultRow> rows_;
   std::mutex mutex_;
   std::exception_ptr failure_;

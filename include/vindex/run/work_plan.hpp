@@ -28,7 +28,7 @@ struct RowWork {
   std::uint64_t slot = 0;                ///< of its largest matrix as placed in staging memory
   std::uint64_t shared = 0;              ///< of these, what a batch holds beside its slots
   std::uint64_t workspace = 0;           ///< beside encoded bytes that are held
-  std::uint64_t least_workspace = 0;     ///< the same by the route with the smallest tiles
+  std::uint64_t min_workspace = 0;       ///< the same by the route with the smallest tiles
   std::uint64_t streamed_workspace = 0;  ///< the least, slabs among it
   std::uint64_t streamed = 0;            ///< all there is to it where bytes are read slab by slab
   /// Of an input beside its encoded bytes: while slabs are asked for, and as long as it lives.

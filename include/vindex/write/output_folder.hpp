@@ -34,7 +34,7 @@ class OutputFolder {
 
   /// Removes what killed processes left beside and within the folder `path`, there or not: its
   /// constructor does, and who judges the folder before.
-  static void remove_leftovers(const std::string& path);
+  static void remove_stale_temporaries(const std::string& path);
 
   const std::string& path() const { return path_; }
   /// Errors: SystemError E-OUT-SPACE (74) where its disk has less than `bytes` free.
