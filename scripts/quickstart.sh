@@ -1,23 +1,73 @@
 #!/usr/bin/env bash
 # From a fresh checkout to a measured model: installs what is missing, builds, makes a small Kimi-K2-like mixture of
 # experts with planted spectra, measures it, and shows planted against measured.
+# Usage: scripts/quickstart.sh [--cuda|--cpu]
+#   --cuda  build the CUDA back end even where no GPU is found (needs nvcc >= 12.6.2)
+#   --cpu   leave the CUDA back end out even where a GPU is found
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/setup.sh
+wish=auto
+case "${1:-}" in
+  "") ;;
+  --cuda | --cpu) wish="${1#--}" ;;
+  *)
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    exit 64
+    ;;
+esac
+
+has_gpu() {
+  compgen -G '/dev/nvidia[0-9]*' >/dev/null || command -v nvidia-smi >/dev/null || ldconfig -p | grep -q 'libcuda\.so'
+}
+
 preset=cpu
-if folder="$(scripts/find_nvcc.sh 2>/dev/null)"; then
-  preset=cuda
-  export PATH="$folder:$PATH"
+architectures=()
+why="no GPU and no driver of one here"
+if [[ "$wish" == cpu ]]; then
+  why="asked for by --cpu"
+elif [[ "$wish" == cuda ]] || has_gpu; then
+  if folder="$(scripts/find_nvcc.sh)"; then
+    preset=cuda
+    export PATH="$folder:$PATH"
+    why="a GPU is here"
+    if compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+      architectures=(-DCMAKE_CUDA_ARCHITECTURES=native)  # of the GPUs of this machine alone
+    else
+      why="asked for by --cuda; no GPU here, so for sm_80, sm_89 and sm_90a"
+    fi
+  elif [[ "$wish" == cuda ]]; then
+    exit 1
+  else
+    why="a GPU is here, but no CUDA toolkit"
+  fi
 fi
-cmake --preset "$preset" >/dev/null
-cmake --build --preset "$preset" --target vindex
+
+jobs="$(scripts/build_jobs.sh)"
+echo "vindex quickstart"
+echo "  1. install the packages that are missing (Debian 12, asks for root or sudo)"
+echo "  2. build the program, preset $preset ($why): with $jobs compilers at once"
+if [[ "$preset" == cpu ]]; then
+  echo "     2 to 5 minutes on two cores, less with more"
+else
+  echo "     10 to 20 minutes on two cores, less with more"
+fi
+echo "  3. make a small model with known spectra, measure it, compare (seconds)"
+echo
+
+echo "== 1. packages"
+scripts/setup.sh
+echo "== 2. build"
+began=$SECONDS
+cmake --preset "$preset" "${architectures[@]}" >/dev/null
+NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" --target vindex -j "$jobs"
+echo "built in $((SECONDS - began)) s: build/$preset/apps/vindex"
 vindex="build/$preset/apps/vindex"
 
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 echo
-echo "== vindex synth kimi-k2-mini"
+echo "== 3. vindex synth kimi-k2-mini"
 "$vindex" synth kimi-k2-mini -o "$work/mini"
 echo
 echo "== vindex inspect"
@@ -29,3 +79,5 @@ echo
 echo "== planted against measured"
 "$vindex" --quiet export "$work/spectra.h5" --format csv -o "$work/spectra.csv"
 python3 scripts/compare_truth.py "$work/mini/truth.json" "$work/spectra.csv"
+echo
+echo "Next: $vindex --help"

@@ -14,6 +14,9 @@ if folder="$(scripts/find_nvcc.sh)"; then
 else
   echo "no CUDA toolkit: the CUDA back end is not compiled here" >&2
 fi
+began=$SECONDS
 cmake --preset "$preset" >/dev/null
-cmake --build --preset "$preset" -j "$(nproc)"
+NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" -j "$(scripts/build_jobs.sh)"
+echo "built in $((SECONDS - began)) s"
 ctest --preset "$preset" -j "$(nproc)"
+echo "built and tested in $((SECONDS - began)) s"

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
@@ -121,7 +122,8 @@ std::optional<std::uint64_t> slurm_mebibytes(const std::string& name, const std:
 
 }  // namespace
 
-std::vector<MemoryLimit> system_memory_limits(const fs::path& root) {
+std::vector<MemoryLimit> system_memory_limits(const std::string& folder) {
+  const fs::path root(folder);
   std::vector<MemoryLimit> limits;
   const fs::path meminfo = root / "proc/meminfo";
   if (const auto kib = number_in_file(meminfo, "MemAvailable:")) {

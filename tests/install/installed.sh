@@ -26,6 +26,10 @@ try_program() {
 
 if [[ "$what" == tree ]]; then
   "$cmake" --install "$build" --prefix "$folder/prefix" >/dev/null
+  bytes=$(stat -c %s "$folder/prefix/bin/vindex")
+  if grep -q '^VINDEX_SANITIZE:STRING=$' "$build/CMakeCache.txt" && grep -q '^VINDEX_DEBUG_INFO:BOOL=OFF$' "$build/CMakeCache.txt"; then
+    ((bytes <= 10000000)) || { echo "the program has $bytes bytes, more than 10 MB"; exit 1; }
+  fi
   try_program "$folder/prefix"
   exit 0
 fi

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,7 @@ struct RamBudget {
 /// What the system says: MemAvailable, and every limit of the control groups from the one of this
 /// process up to the root (version 1 and 2; the page cache that they would give up first is left).
 /// A file that is absent or no number is no limit. `root`: the folder that holds proc and sys.
-std::vector<MemoryLimit> system_memory_limits(const std::filesystem::path& root = "/");
+std::vector<MemoryLimit> system_memory_limits(const std::string& root = "/");
 
 /// Three quarters of the least of `limits` and of what Slurm grants. Nothing known: 3 GiB.
 RamBudget default_ram_budget(std::vector<MemoryLimit> limits, const SlurmVariables& slurm);

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Fails when a header makes every source dear again: scripts/include_reach.py [--list] [ROOT].
+
+For each header that costs much to compile it counts the sources of the program (host/, apps/, each alone) that reach it
+through includes, and holds the count to a limit. The limits stand a little above today's counts; a change that needs more
+says why and raises its limit here. What the compiler calls cost is measured by bench/build_time.py; this costs nothing and
+needs no compiler.
+"""
+import pathlib
+import re
+import sys
+
+ARGUMENTS = [argument for argument in sys.argv[1:] if argument != "--list"]
+ROOT = pathlib.Path(ARGUMENTS[0] if ARGUMENTS else pathlib.Path(__file__).parent.parent).resolve()
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+# header -> most sources that may reach it. Seconds are g++ 12's on an EPYC (Genoa), of the header and what it brings.
+LIMITS = {
+    "nlohmann/json.hpp": 1,  # 2 s and more with each use: core/json_document.cpp alone writes documents
+    "regex": 0,              # 2 s with each use: RE2 serves user patterns, plain code the rest
+    "iostream": 0,
+    "CLI/CLI.hpp": 34,       # 3 s: apps alone
+    "re2/re2.h": 3,
+    "filesystem": 26,        # 0.5 s
+    "functional": 225,       # 0.4 s
+    "variant": 280,          # 0.2 s
+    "fmt/format.h": 265,     # 0.6 s: sources, not headers
+    "future": 4,
+    "ranges": 0,             # 0.6 s
+}
+# A public header brings all that it includes to everyone: these may not stand in one.
+NOT_IN_PUBLIC_HEADERS = {"nlohmann/json.hpp", "CLI/CLI.hpp", "re2/re2.h", "fmt/format.h", "regex", "iostream", "ranges"}
+
+
+def folders_of(source: pathlib.Path) -> list[pathlib.Path]:
+    """Where the quoted and angled includes of a file are looked for."""
+    parts = source.relative_to(ROOT).parts
+    own = [ROOT / "host" / parts[1]] if parts[0] == "host" else [ROOT / parts[0]]
+    return [source.parent, ROOT / "include", *own, ROOT / "kernels"]
+
+
+def includes_of(path: pathlib.Path, cache: dict) -> list[str]:
+    if path not in cache:
+        cache[path] = [name for _, name in INCLUDE.findall(path.read_text(encoding="utf-8"))]
+    return cache[path]
+
+
+def reached_by(source: pathlib.Path, cache: dict) -> set[str]:
+    """Names of all headers that `source` reaches; those of the project are followed."""
+    names, waiting, seen = set(), [source], {source}
+    while waiting:
+        at = waiting.pop()
+        for name in includes_of(at, cache):
+            names.add(name)
+            for folder in (at.parent, *folders_of(source)):
+                header = folder / name
+                if header.is_file():
+                    if header not in seen:
+                        seen.add(header)
+                        waiting.append(header)
+                    break
+    return names
+
+
+def main() -> int:
+    cache: dict = {}
+    sources = sorted([*(ROOT / "host").rglob("*.cpp"), *(ROOT / "apps").rglob("*.cpp")])
+    counts = dict.fromkeys(LIMITS, 0)
+    for source in sources:
+        for name in reached_by(source, cache) & LIMITS.keys():
+            counts[name] += 1
+    failures = [f"{name} is reached by {counts[name]} of {len(sources)} sources, more than {limit}"
+                for name, limit in LIMITS.items() if counts[name] > limit]
+    for header in sorted((ROOT / "include").rglob("*.hpp")):
+        failures += [f"{header.relative_to(ROOT)} includes {name}, which public headers leave to sources"
+                     for name in includes_of(header, cache) if name in NOT_IN_PUBLIC_HEADERS]
+    if "--list" in sys.argv[1:]:
+        for name, count in counts.items():
+            print(f"{name:24} {count:4} of {len(sources)} sources, limit {LIMITS[name]}")
+    for failure in failures:
+        print("include_reach: " + failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
