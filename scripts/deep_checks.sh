@@ -9,12 +9,12 @@ scripts/setup.sh --development
 
 echo "== sanitizers"
 cmake --preset sanitize >/dev/null
-cmake --build --preset sanitize -j "$(nproc)"
+cmake --build --preset sanitize -j "$(scripts/build_jobs.sh)"
 ctest --preset sanitize -j "$(nproc)"
 
 echo "== thread sanitizer"
 cmake --preset thread >/dev/null
-cmake --build --preset thread -j "$(nproc)"
+cmake --build --preset thread -j "$(scripts/build_jobs.sh)"
 ctest --preset thread -j "$(nproc)"
 
 echo "== every fault"

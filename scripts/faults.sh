@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cmake --preset cpu >/dev/null
-cmake --build --preset cpu -j "$(nproc)" --target vindex vindex_faults >/dev/null
+cmake --build --preset cpu -j "$(scripts/build_jobs.sh)" --target vindex vindex_faults >/dev/null
 memory=/dev/shm
 [ -d $memory ] && [ -w $memory ] || memory=${TMPDIR:-/tmp}
 work=$(mktemp -d -p $memory)

@@ -19,7 +19,7 @@ bundle() {
   cmake --preset cuda >/dev/null
   local targets=(vindex_cuda_module)
   for file in "${programs[@]}"; do [[ "$file" == *.so ]] || targets+=("$(basename "$file")"); done
-  cmake --build --preset cuda -j "$(nproc)" --target "${targets[@]}"
+  cmake --build --preset cuda -j "$(scripts/build_jobs.sh)" --target "${targets[@]}"
   rm -rf bundle
   stage=bundle/vindex-gpu
   mkdir -p "$stage/lib" "$stage/programs"
