@@ -22,7 +22,7 @@ bool is_out_of_memory() {
 
 struct Sha256::State {
   struct Deleter {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+    void operator()(EVP_MD_CTX* freed) const { EVP_MD_CTX_free(freed); }
   };
   std::unique_ptr<EVP_MD_CTX, Deleter> context{EVP_MD_CTX_new()};
 };

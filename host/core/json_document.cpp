@@ -37,12 +37,12 @@ struct Json::Node {
       return out;
     }
     return std::visit(
-        [](const auto& value) -> nlohmann::ordered_json {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Array> ||
-                        std::is_same_v<std::decay_t<decltype(value)>, Object>) {
+        [](const auto& scalar) -> nlohmann::ordered_json {
+          if constexpr (std::is_same_v<std::decay_t<decltype(scalar)>, Array> ||
+                        std::is_same_v<std::decay_t<decltype(scalar)>, Object>) {
             return nullptr;
           } else {
-            return value;
+            return scalar;
           }
         },
         json.node_->value);
