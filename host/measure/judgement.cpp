@@ -100,7 +100,7 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
   report.moments = found.moments;
   report.gram_norm_squared = found.gram_norm_squared;
   report.check_trace = report.check_gram = kNaN;
-  report.sigma_error = report.sigma_min_error = kNaN;
+  report.sigma_error = kNaN;
   report.bounds.reset();
   report.sigma.clear();
   if (found.moments.nonfinite > 0) {
@@ -304,7 +304,6 @@ Verdict judge(const Finding& found, const Situation& situation, MatrixReport& re
       set_bounds(found, situation, report);
     }
     report.sigma_error = *std::max_element(errors.begin(), errors.end());
-    report.sigma_min_error = errors.back();
   }
   const Verdict verdict = doubt(found, situation, report);
   if (verdict.next) {

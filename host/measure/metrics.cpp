@@ -224,11 +224,6 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
   values[Metric::kMpKs] = greatest;
 }
 
-// Error of the smallest value; NaN where nothing is said.
-double min_error(const MatrixReport& report) {
-  return std::isnan(report.sigma_min_error) ? report.sigma_error : report.sigma_min_error;
-}
-
 void set_theta(const Spectrum& spectrum, double sigma_error, MetricValues& values,
                std::string& reason) {
   const SpectralTheta theta = spectral_theta(spectrum.sigma, static_cast<std::int64_t>(spectrum.n),
@@ -353,7 +348,8 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
     add_reason_once(reason, "tail not reliable");
   } else if (!(spectrum.sigma.back() > 0.0)) {
     add_reason_once(reason, "zero singular value");
-  } else if (spectrum.sigma.back() <= min_error(report)) {
+  } else if (spectrum.sigma.back() <= report.sigma_error) {  // false where that is NaN
+    // By the error that the row stores, even where the smallest value alone is known better.
     values[Metric::kConditionNumber] = values[Metric::kTraceLog] = kNaN;
     add_reason_once(reason, "sigma_min within its error");
   }

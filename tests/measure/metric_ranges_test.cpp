@@ -49,14 +49,25 @@ TEST(DeriveMetricsTest, WhatLiesWithinItsErrorIsNoTail) {
   EXPECT_TRUE(
       std::isnan(derive_metrics(10, 30, report, Mode::kStrict, reason)[Metric::kHillAlpha]));
   EXPECT_EQ(reason, "sigma_min within its error; no tail to fit");
+}
 
-  // A smallest value that was found again answers for itself.
-  report = report_of({4.0, 2.0, 1.0, 1e-6});
-  report.sigma_error = 1e-5;
-  report.sigma_min_error = 1e-12;
-  reason.clear();
-  EXPECT_EQ(derive_metrics(4, 9, report, Mode::kDefault, reason)[Metric::kConditionNumber],
-            4.0 / 1e-6);
+TEST(DeriveMetricsTest, TheStoredErrorDecidesWhetherThereIsAConditionNumber) {
+  MatrixReport report = report_of({4.0, 2.0, 1.0, 1e-6});
+  for (const double error : {1e-5, 1e-6}) {
+    SCOPED_TRACE(error);
+    report.sigma_error = error;
+    std::string reason;
+    const MetricValues values = derive_metrics(4, 9, report, Mode::kDefault, reason);
+    EXPECT_EQ(values[Metric::kSigmaMin], 1e-6);
+    EXPECT_TRUE(std::isnan(values[Metric::kConditionNumber]));
+    EXPECT_TRUE(std::isnan(values[Metric::kTraceLog]));
+    EXPECT_EQ(reason, "sigma_min within its error");
+  }
+  report.sigma_error = 0.99e-6;
+  std::string reason;
+  const MetricValues values = derive_metrics(4, 9, report, Mode::kDefault, reason);
+  EXPECT_EQ(values[Metric::kConditionNumber], 4.0 / 1e-6);
+  EXPECT_FALSE(std::isnan(values[Metric::kTraceLog]));
   EXPECT_EQ(reason, "");
 }
 

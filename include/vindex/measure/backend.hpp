@@ -109,9 +109,6 @@ struct MatrixReport {
   double check_gram = std::numeric_limits<double>::quiet_NaN();
   /// Largest error of a value of `sigma` that the route answers for, in its units; NaN: unknown.
   double sigma_error = std::numeric_limits<double>::quiet_NaN();
-  /// The same of the last value alone, smaller where a route found the smallest ones again; NaN:
-  /// that of all.
-  double sigma_min_error = std::numeric_limits<double>::quiet_NaN();
   bool tail_reliable = true;  ///< false: sigma_min, condition, numerical rank, trace_log become NaN
   bool escalated = false;
   std::string method;                     ///< "gram32+trd32+cpu", ... (results contract)
