@@ -215,7 +215,8 @@ ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t e
       out.rank_90 = static_cast<double>(i + 1);
     }
   }
-  out.effective_rank = std::exp(entropy);
+  // Of centred experts p values at most are not rounding error.
+  out.effective_rank = std::clamp(std::exp(entropy), 1.0, static_cast<double>(p));
   return out;
 }
 

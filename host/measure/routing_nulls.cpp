@@ -197,6 +197,7 @@ NoiseRouter noise_router(const RouterRule& rule, std::int64_t experts, double me
     return out;
   }
   out.entropy = compared_by_own(drawn.entropy, drawn, tokens);
+  out.entropy.mean = std::min(out.entropy.mean, std::log(static_cast<double>(experts)));
   if (has_margin) {
     out.margin = median_compared_by_own(drawn, tokens);
   }

@@ -54,7 +54,8 @@ LoadStatistics load_statistics(std::span<const double> counts) {
     ranked += (2.0 * static_cast<double>(i) + 1.0 - count) * sorted[i];
   }
   statistics.cv = std::sqrt(squares / count) / mean;
-  statistics.entropy = sorted.size() > 1 ? entropy / std::log(count) : kNaN;
+  // Rounding may take equal loads an ulp beyond 1.
+  statistics.entropy = sorted.size() > 1 ? std::clamp(entropy / std::log(count), 0.0, 1.0) : kNaN;
   statistics.gini = ranked / (count * total);
   statistics.max_over_mean = sorted.back() / mean;
   return statistics;
@@ -110,7 +111,8 @@ RoutingStatistics RoutingTally::statistics() const {
     const double mean = std::accumulate(weights_.begin(), weights_.end(), 0.0) / selections;
     out.overall_weight = mean;
     out.weight_deviation = std::sqrt(std::max(0.0, weight_squares_ / selections - mean * mean));
-    out.router_entropy = entropy_ / tokens;
+    // A sum of as many ln E may be rounded beyond tokens ln E.
+    out.router_entropy = std::min(entropy_ / tokens, std::log(static_cast<double>(experts_)));
   }
   out.margin = quantile(margins_, 0.5);
   out.coactivation_lift.assign(experts_ * experts_, std::numeric_limits<float>::quiet_NaN());

@@ -164,7 +164,7 @@ bool TokenRouter::route(std::span<const float> logits, RoutedToken& token) {
       entropy -= value / total * std::log(value / total);
     }
   }
-  token.entropy = entropy;
+  token.entropy = std::clamp(entropy, 0.0, std::log(static_cast<double>(scores_.size())));
   return true;
 }
 

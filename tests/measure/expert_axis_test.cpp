@@ -84,6 +84,22 @@ TEST(ExpertAxis, ByHand) {
   EXPECT_NEAR(spectrum.effective_rank, 1.0, 1e-12);
 }
 
+TEST(ExpertAxis, AnEffectiveRankIsNoLargerThanTheNumberOfDirections) {
+  for (std::int64_t experts = 2; experts <= 400; ++experts) {
+    // As far from their mean in every direction; what is left of the mean is rounding.
+    std::vector<double> equal(static_cast<std::size_t>(experts), 0.7);
+    equal.front() = 1e-17;
+    const auto most = static_cast<double>(experts - 1);
+    const double rank = expert_spectrum(equal, experts, 1000).effective_rank;
+    EXPECT_LE(rank, most);
+    EXPECT_NEAR(rank, most, 1e-9 * most);
+    // And in one.
+    std::vector<double> single(static_cast<std::size_t>(experts), 0.0);
+    single.back() = 0.7;
+    EXPECT_GE(expert_spectrum(single, experts, 1000).effective_rank, 1.0);
+  }
+}
+
 TEST(ExpertAxis, PermutedExpertsPermuteTheResult) {
   std::mt19937_64 random(3);
   const Vectors vectors = noise(7, 50, random);

@@ -73,6 +73,29 @@ TEST(RoutingStatistics, EvenLoads) {
   EXPECT_NEAR(one.cv, std::sqrt(3.0), 1e-15);
 }
 
+TEST(RoutingStatistics, EntropiesOfEqualNumbersStayInTheirRange) {
+  for (std::size_t experts = 2; experts <= 400; ++experts) {
+    for (const double load : {1.0, 5.0, 7.0, 33.0}) {
+      const double entropy = load_statistics(std::vector<double>(experts, load)).entropy;
+      EXPECT_LE(entropy, 1.0) << experts << " loads of " << load;
+      EXPECT_NEAR(entropy, 1.0, 1e-13);
+    }
+    const double most = std::log(static_cast<double>(experts));
+    for (const RouterScoring scoring : {RouterScoring::kSoftmax, RouterScoring::kSigmoid}) {
+      TokenRouter router({.scoring = scoring, .top_k = 1}, static_cast<std::int64_t>(experts), {});
+      RoutingTally tally(static_cast<std::int64_t>(experts), 7);
+      RoutedToken token;
+      for (int i = 0; i < 7; ++i) {
+        ASSERT_TRUE(router.route(std::vector<float>(experts, 0.3F), token));
+        EXPECT_LE(token.entropy, most) << experts;
+        tally.add(token);
+      }
+      EXPECT_LE(tally.statistics().router_entropy, most) << experts;
+      EXPECT_NEAR(tally.statistics().router_entropy, most, 1e-12);
+    }
+  }
+}
+
 TEST(RoutingStatistics, TransitionsByHand) {
   TransitionTally tally(2, 3);
   tally.add(token_of({0}, {1.0}), token_of({2, 1}, {0.5, 0.5}));
