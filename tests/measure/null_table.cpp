@@ -140,10 +140,12 @@ std::string null_page(const std::vector<DrawnShape>& shapes) {
             fmt::format("| `{}` | NaN | no mean | | |{}\n", drawn.metric, is_drawn ? " |" : "");
         continue;
       }
-      const double difference = 100.0 * (null - drawn.mean) / std::abs(drawn.mean);
-      tables += fmt::format("| `{}` | {} | {} | {:.2g} | {:+.2f} % |{}\n", drawn.metric,
-                            short_number(null), short_number(drawn.mean), drawn.error,
-                            difference == 0.0 ? 0.0 : difference,
+      const double difference =
+          null == drawn.mean ? 0.0 : 100.0 * (null - drawn.mean) / std::abs(drawn.mean);
+      // Of a mean of 0 there is no share.
+      const std::string share = drawn.mean == 0.0 ? "-" : fmt::format("{:+.2f} %", difference);
+      tables += fmt::format("| `{}` | {} | {} | {:.2g} | {} |{}\n", drawn.metric,
+                            short_number(null), short_number(drawn.mean), drawn.error, share,
                             is_drawn ? fmt::format(" {:.2g} |", error_of_null(shape, drawn)) : "");
       if (is_drawn) {
         continue;
