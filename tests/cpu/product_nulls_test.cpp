@@ -15,7 +15,7 @@ constexpr measure::Metric kCompared[] = {
     measure::Metric::kEffectiveRank,   measure::Metric::kEffectiveRankSigma,
     measure::Metric::kSpectralEntropy, measure::Metric::kHillAlpha,
     measure::Metric::kTraceLog,        measure::Metric::kGini,
-    measure::Metric::kConditionNumber};
+    measure::Metric::kConditionNumber, measure::Metric::kStableRank};
 
 struct Mean {
   double sum = 0.0, squares = 0.0;
