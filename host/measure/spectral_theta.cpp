@@ -1,3 +1,4 @@
+#include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
 #include "theta_null_table.hpp"
 
@@ -73,6 +74,9 @@ SpectralTheta spectral_theta(std::span<const double> sigma, std::int64_t n, doub
 
 double theta_null(std::int64_t p, std::int64_t n) {
   expects(p >= 2 && n >= p, "theta_null: at least two singular values");
+  if (p < kMinTabulatedTheta) {
+    return kNaN;  // drawn for the shape (null_metrics)
+  }
   const auto rows = static_cast<double>(p);
   const auto cols = static_cast<double>(n);
   const double beta = rows / cols;

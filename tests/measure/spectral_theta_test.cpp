@@ -190,7 +190,7 @@ TEST(SpectralThetaTest, DegenerateSpectra) {
 
 TEST(ThetaNullTest, DrawnNoiseHasThatMean) {
   for (const auto& [rows, cols, draws] :
-       {std::tuple{6, 11, 4000}, {20, 20, 3000}, {40, 700, 2000}, {100, 300, 1500}}) {
+       {std::tuple{16, 30, 4000}, {20, 20, 3000}, {40, 700, 2000}, {100, 300, 1500}}) {
     for (const test::DrawnMean& drawn : test::drawn_means(rows, cols, draws, 31)) {
       if (drawn.metric == "theta") {
         EXPECT_NEAR(theta_null(rows, cols), drawn.mean, 4.0 * drawn.error) << rows << "x" << cols;
@@ -199,7 +199,16 @@ TEST(ThetaNullTest, DrawnNoiseHasThatMean) {
   }
   EXPECT_LT(theta_null(2048, 7168), 0.02);
   EXPECT_GT(theta_null(2048, 7168), 0.001);
-  EXPECT_GT(theta_null(5, 1000000), 0.0);
+}
+
+// Below 16 values it is drawn for the shape; there is no second answer.
+TEST(ThetaNullTest, OfFewValuesTheTableSaysNothing) {
+  for (const std::int64_t p : {2, 5, 15}) {
+    EXPECT_TRUE(std::isnan(theta_null(p, 16))) << p;
+    EXPECT_FALSE(std::isnan(null_metrics(p, 16)[Metric::kTheta])) << p;
+  }
+  EXPECT_EQ(theta_null(16, 16), null_metrics(16, 16)[Metric::kTheta]);
+  EXPECT_GT(theta_null(16, 1000000), 0.0);
 }
 
 TEST(ThetaMetricTest, StandsAmongTheMetrics) {

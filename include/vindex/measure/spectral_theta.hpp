@@ -38,7 +38,7 @@ SpectralTheta spectral_theta(std::span<const double> sigma, std::int64_t n, doub
 
 /// Mean theta of iid Gaussian noise of p x n, 2 <= p <= n: the few matrices whose largest value
 /// lies above the limit's edge. Tabulated draws over the Tracy-Widom scaling of that edge, within 5
-/// % for p >= 16. Below that the median of so few values scatters and the mean is several degrees:
+/// %. NaN for p < 16, where the median of so few values scatters and the mean is several degrees:
 /// null_metrics() draws it for the shape.
 double theta_null(std::int64_t p, std::int64_t n);
 
