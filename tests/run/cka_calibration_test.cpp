@@ -266,19 +266,23 @@ TEST_P(CkaInterval, CoversAsOftenAsItSays) {
              regime.name, regime.prompts, regime.least, regime.most, mean, std::sqrt(squares),
              error / std::sqrt(squares), width, 100.0 * covered);
   EXPECT_GE(covered, 0.92);
-  EXPECT_LE(covered, 0.99);
+  // Without a relation the jackknife's error is too large, and the interval wide (docs/cka.md).
+  if (regime.common > 0.0 || regime.shared > 0.0) {
+    EXPECT_LE(covered, 0.99);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Regimes, CkaInterval,
-    ::testing::Values(Regime{"weak", 0.35, 0.0, 0.0, 40, 3, 3},
-                      Regime{"weak", 0.35, 0.0, 0.0, 30, 1, 6},
-                      Regime{"strong", 1.0, 0.0, 0.0, 30, 1, 6},
-                      Regime{"near 1", 20.0, 0.0, 0.0, 24, 2, 2},
-                      Regime{"one direction dominates, weak", 0.0, 30.0, 0.3, 30, 1, 6},
-                      Regime{"one direction dominates", 0.5, 30.0, 0.5, 30, 1, 6},
-                      Regime{"one direction dominates, strong", 0.5, 30.0, 0.9, 30, 1, 6},
-                      Regime{"one direction dominates, few prompts", 0.5, 30.0, 0.9, 8, 1, 6}),
+    ::testing::Values(
+        Regime{"none", 0.0, 0.0, 0.0, 40, 3, 3}, Regime{"none", 0.0, 0.0, 0.0, 30, 1, 6},
+        Regime{"none, one direction dominates", 0.0, 30.0, 0.0, 30, 1, 6},
+        Regime{"weak", 0.35, 0.0, 0.0, 40, 3, 3}, Regime{"weak", 0.35, 0.0, 0.0, 30, 1, 6},
+        Regime{"strong", 1.0, 0.0, 0.0, 30, 1, 6}, Regime{"near 1", 20.0, 0.0, 0.0, 24, 2, 2},
+        Regime{"one direction dominates, weak", 0.0, 30.0, 0.3, 30, 1, 6},
+        Regime{"one direction dominates", 0.5, 30.0, 0.5, 30, 1, 6},
+        Regime{"one direction dominates, strong", 0.5, 30.0, 0.9, 30, 1, 6},
+        Regime{"one direction dominates, few prompts", 0.5, 30.0, 0.9, 8, 1, 6}),
     [](const auto& regime) { return fmt::format("Regime{}", regime.index); });
 
 /// A chain of layers, each the one before it with something new; six times as much after `breaks`.
