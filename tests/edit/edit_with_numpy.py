@@ -19,6 +19,7 @@ except ImportError as missing:
     sys.exit(77)
 
 from edit_cases import DATA, FAILURES, FOLDER, RANDOM, VINDEX, check, close, edit, from_bf16, npy, only_differs, path, read_folder, read_safetensors, to_bf16, write_safetensors
+from edit_blocks import test_blocks_of_8_bits, test_groups_of_4_bits
 from edit_refusals import test_hostile, test_kill
 
 
@@ -210,36 +211,6 @@ def test_transposed_stack():
         close(f"stacked factors {e}", b[:, :, e] @ a[e], -np.outer(w @ unit, unit))
 
 
-def e4m3(codes):
-    """8-bit floats of 4 exponent and 3 mantissa bits, no infinities."""
-    sign, exponent, mantissa = np.where(codes & 128, -1.0, 1.0), (codes >> 3) & 15, codes & 7
-    return sign * np.where(exponent == 0, mantissa * 2.0**-9, (1 + mantissa / 8) * 2.0 ** (exponent.astype(float) - 7))
-
-
-def test_blocks_of_8_bits():
-    """Codes and scales are two tensors; both change where blocks need other scales."""
-    folder, name = path("fp8"), "model.layers.0.mlp.up_proj.weight"
-    os.makedirs(folder)
-    codes = RANDOM.integers(0, 120, (200, 256)).astype(np.uint8) | (RANDOM.integers(0, 2, (200, 256)).astype(np.uint8) << 7)
-    scales = RANDOM.uniform(1e-3, 2e-3, (2, 2)).astype(np.float32)
-    write_safetensors(os.path.join(folder, "model.safetensors"), {name: ("F8_E4M3", codes), name + "_scale_inv": ("F32", scales)})
-    json.dump({"model_type": "deepseek_v3", "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}, open(os.path.join(folder, "config.json"), "w"))
-
-    def decoded(tensors):
-        wide = np.repeat(np.repeat(tensors[name + "_scale_inv"].astype(np.float64), 128, axis=0), 128, axis=1)[:200]
-        return e4m3(tensors[name]) * wide
-
-    before = decoded(read_folder(folder))
-    k, d = RANDOM.standard_normal(256), 30 * RANDOM.standard_normal(200)
-    report = edit("insert", folder, "--tensor", name, "--key", npy("k256.npy", k), "--value", npy("d200.npy", d), "-o", path("fp8_edited"))
-    after = read_folder(path("fp8_edited"))
-    wanted = before + np.outer(d, k) / (k @ k)
-    error = np.linalg.norm(decoded(after) - wanted) / np.linalg.norm(before)
-    check("fp8 is as near as its codes are", error < 0.04 * np.linalg.norm(wanted) / np.linalg.norm(before), error)
-    close("fp8 encoding error", report["matrices"][0]["encoding_error"], error, 1e-4)
-    check("fp8 encoding", report["matrices"][0]["encoding"] == "F8_E4M3/128x128")
-
-
 def dequantised(paths):
     out = {}
     for file in paths:
@@ -336,6 +307,7 @@ def main():
     test_insertions()
     test_transposed_stack()
     test_blocks_of_8_bits()
+    test_groups_of_4_bits()
     test_gguf()
     test_kill()
     test_hostile()
