@@ -54,6 +54,13 @@ TEST(ProductNullTest, AgreesWithWholeMatricesOfNoise) {
     }
     EXPECT_GT(null[measure::Metric::kStableRank], 1.0 / null.var_at_k[0])
         << "the mean of the metric, not the metric of a mean";
+    // stable_rank is 1/var_at_1: over the same draws the product of both means exceeds 1 by their
+    // scatter alone, which 400 draws know to about a tenth. It tells the two means apart where
+    // either of them alone does not.
+    const double excess =
+        scalar[static_cast<std::size_t>(measure::Metric::kStableRank)].mean() * var[0].mean() - 1.0;
+    EXPECT_NEAR(null[measure::Metric::kStableRank] * null.var_at_k[0] - 1.0, excess, 0.4 * excess)
+        << sides[0] << "x" << sides[1];
     for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
       EXPECT_NEAR(null.var_at_k[i], var[i].mean(),
                   0.003 * var[i].mean() + 4.0 * var[i].error() + 1e-12)
