@@ -88,8 +88,18 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   return Ending();
 }
 
+/// One draw has no z that could mislead.
+void say_few_draws(std::int32_t draws, const Session& session) {
+  if (draws > 1 && draws < measure::kRecommendedSignFlipDraws) {
+    say(session,
+        fmt::format("warning W-NULL-DRAWS: z and p of {} sign flips say little; use {} or more",
+                    draws, measure::kRecommendedSignFlipDraws));
+  }
+}
+
 Ending run_measure(const MeasureFlags& flags, const Session& session) {
   const run::RunSettings settings = settings_of(flags, session);
+  say_few_draws(settings.options.sign_flip_draws, session);
   RunTalk talk(session, flags.job.progress);
   const run::RunOutcome outcome = run::measure_model(settings, talk.hooks());
   talk.finish();

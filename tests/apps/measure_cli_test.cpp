@@ -247,6 +247,31 @@ TEST_F(MeasureCliTest, OnlyWholeNumbersOfSignFlipsAreDrawn) {
   }
 }
 
+TEST_F(MeasureCliTest, FewSignFlipsAreAWarning) {
+  const std::string model = mini();
+  const auto error_of = [&](const char* null, std::vector<std::string> more = {}) {
+    more.insert(more.begin(),
+                {"measure", model, "-o", folder_.file("out.h5"), "--restart", "--null", null,
+                 "--layers", "1", "--blocks", "router", "--progress", "none"});
+    const ProgramResult result = run(more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.err;
+  };
+  const std::string warning = "warning W-NULL-DRAWS: z and p of ";
+  for (const char* null : {"signflip=2", "signflip=9"}) {
+    const std::string error = error_of(null);
+    const std::size_t at = error.find(warning);
+    ASSERT_NE(at, std::string::npos) << error;
+    EXPECT_EQ(error.find(warning, at + 1), std::string::npos) << "once: " << error;
+    EXPECT_LE(error.find('\n', at) - at, 80U) << error;
+    EXPECT_NE(error.find("; use 10 or more\n"), std::string::npos) << error;
+    EXPECT_EQ(error_of(null, {"-q"}).find("W-NULL-DRAWS"), std::string::npos);
+  }
+  for (const char* null : {"none", "signflip", "signflip=10"}) {
+    EXPECT_EQ(error_of(null).find("W-NULL-DRAWS"), std::string::npos) << null;
+  }
+}
+
 TEST_F(MeasureCliTest, APlanCountsTheDrawsOfTheSignFlipNull) {
   must({"synth", "layer:4x768x512:fp8", "-o", folder_.file("layer")});
   const auto seconds = [&](const char* null) {
