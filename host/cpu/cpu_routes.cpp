@@ -1,3 +1,20 @@
+// Owns the two ways from the weights W to all their singular values, p the short side and n the
+// long one:
+//
+//   by_gram   G = W^T W,  T = Q^T G Q tridiagonal,  s_i = sqrt(l_i(T))      n p^2 + 4/3 p^3 flop
+//   by_qr     W = Q R,  B = U^T R V bidiagonal,     s_i = s_i(B)          2 n p^2 + 2 p^3
+//
+// Why a Gram first: it is one product of matrices that takes slabs in any order and keeps p^2
+// numbers, at about half of the arithmetic of QR. LAPACK's gesvd, which bidiagonalises W itself,
+// takes 4 n p^2 - 4/3 p^3 and spends half of that on products with vectors, bound by memory. The
+// price of a Gram is known: rounding E of G moves s_i^2 by at most |E| (Weyl), so s_i by |E| / (2
+// s_i), which is half of eps (s_1 / s_i)^2 relative to it. What that leaves of each value is
+// modelled in measure/spectrum_error.hpp from the norms that by_gram() collects, and
+// measure/judgement.hpp says where it is too little and which step follows. by_qr() never squares,
+// so its error is eps64 s_1 for any condition.
+//
+// Sources: LAPACK syrk, sytrd, sterf, tpqrt, gebrd, bdsqr; QR before the bidiagonal form is Chan,
+// "An improved algorithm for computing the singular value decomposition" (1982).
 #include "cpu_routes.hpp"
 
 #include "gram/gram.hpp"
@@ -114,6 +131,9 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
 double passes_norm_squared_of(std::span<const double> band, std::int64_t n) {
   double sum = 0.0;
   double behind = 0.0;
+  // From the end: `behind` then is the squared norm of what lies behind the pass at `start`.
+  // Elements below the diagonal count twice, and those of a block of columns belong to the matrix
+  // that the pass at that block met.
   for (std::int64_t start = band_order(n) - kBand; start >= 0; start -= kBand) {
     for (std::int64_t j = start; j < start + kBand; ++j) {
       const double* const column = band.data() + j * kBandStride;
@@ -176,6 +196,7 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   const Stopwatch watch(report.seconds_eigen);
   const double norm_squared = symmetric_norm_squared(gram.data(), p);
   found.gram_norm_squared = std::ldexp(norm_squared, -4 * change.scale_exponent);
+  // The norms are read before the reduction destroys G.
   const DiagonalNorms diagonal = diagonal_norms(gram.data(), p);
   const std::int64_t left = drop_zero_columns(gram.data(), p);
   if (left == 0) {
@@ -226,6 +247,7 @@ void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Work
   if (!reader.finite() || change.scale_exponent != 0) {
     return;
   }
+  // Weights far from 1 are rare, so the first pass does not wait for a pass that finds the largest.
   // The largest weight is known only now.
   change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
   if (change.scale_exponent != 0) {
@@ -266,6 +288,8 @@ Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
     if (lost > 0 && lost <= max_tail_values(p)) {
       const std::vector<double> tail =
           smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
+      // The iteration finds singular values, but nothing in it says that they are the smallest: the
+      // float64 Gram, good to its own rounding, does.
       if (is_tail_of(tail, found.sigma, measure::gram64_square_error(found.sigma))) {
         std::copy(tail.begin(), tail.end(), found.sigma.end() - lost);
         std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
