@@ -1,3 +1,15 @@
+// Owns the block Cholesky factor of a shifted band and what is solved with it. With A_k the
+// diagonal blocks of B + s I and B_k those below them, kBand on a side,
+//
+//   L_k L_k^T = A_k - E_(k-1) E_(k-1)^T,    E_k = B_k L_k^-T,
+//
+// and a solve runs down the blocks with L_k^-1 and up again with L_k^-T. Source: Golub and Van
+// Loan, Matrix Computations, 4.5 (block tridiagonal systems); LAPACK potrf, BLAS trsm.
+//
+// Why not LAPACK's pbtrf and pbtrs: pbtrs solves for one right-hand side after the other (tbsv),
+// and the search solves for dozens at once, which by blocks are products of matrices. Why Cholesky
+// and not LU or LDL^T: a factor that exists proves that the shift was large enough, and it needs no
+// pivots.
 #include "tail/band_inverse.hpp"
 
 #include <vindex/blas/blas.hpp>

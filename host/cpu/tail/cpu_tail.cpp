@@ -1,3 +1,18 @@
+// Owns the order of the search for lost values, G + E = 2^k Q B Q^T what the reduction left:
+//
+//   X = Q Y,  Y the eigenvectors of the smallest eigenvalues of B            (smallest_pairs.hpp)
+//   S, X, R = singular values of W X, X turned to them, R = W^T W X - X S^2  (tail_pass.hpp)
+//   enough?  else X <- X - (Q B Q^T)^-1 R, and another pass
+//
+// The correction: where x = v + d with v the eigenvector of W^T W that is looked for, R is (W^T W -
+// s^2) d, and in the directions that X leaves out s^2 is small beside the eigenvalues, so that (G +
+// E)^-1 R is d but for |E| over the distance to them. Each pass leaves that share of the error.
+//
+// Why not the whole spectrum in float64: a float64 Gram takes twice the time of a float32 one,
+// while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
+// a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
+// decision 39). Why the values are exact although the vectors are only good to float32 stands in
+// cpu_tail.hpp, and the bounds of their errors in measure/tail_values.hpp.
 #include "tail/cpu_tail.hpp"
 
 #include "stopwatch.hpp"
@@ -44,6 +59,8 @@ class Tail {
     // The chase and the solves round in float64 whatever the reduction did.
     const double least = 8.0 * kEps64 * before_.sigma.front() * before_.sigma.front();
     const double entry = std::max(before_.rounding.entry, least) / unit();
+    // E with entries of size `entry` has a norm of 2 sqrt(p) entry (Wigner). A quarter of that is
+    // enough: vectors of B that are better than B is known gain nothing.
     const double enough = 0.5 * entry * std::sqrt(static_cast<double>(p_));
     if (!factor(entry) || !smallest_pairs(inverse_, settled(), enough, inner, workspace_)) {
       return {};
@@ -88,6 +105,9 @@ class Tail {
 
   /// Rounding may leave the band with eigenvalues below 0.
   bool factor(double entry) {
+    // Some times the rounding of an entry, which nearly always is more than the band is short of
+    // being definite. The shift only has to be small beside the eigenvalues to be separated; a
+    // larger one costs restarts and no accuracy.
     double shift = matrix_error(0, 0.0, {.entry = 3.0 * entry});
     for (int attempt = 0; attempt < 4; ++attempt, shift *= 10.0) {
       if (inverse_.factor(shift)) {

@@ -1,3 +1,17 @@
+// Owns the search for the smallest eigenpairs of the band B by a block Krylov space of its inverse,
+// with A = (B + s I)^-1 and restarts:
+//
+//   K = [X, A X, A^2 X],   Z = orth(K),   Z^T B Z = Y diag(t) Y^T,   X <- the first columns of Z Y
+//
+// until |B x - t x| is small enough for each x that is sought. The Ritz values are of B and not of
+// A, because the residual in B is what bounds the error of an eigenvalue.
+//
+// Why not plain inverse iteration: the best quadratic in A damps all the rest far better than
+// A^2 does, for the same two solves. Why not the eigenvectors of the tridiagonal matrix (LAPACK
+// stein): their way back leads through the reflectors of the chase, n^2 / 2 of them, which would
+// have to be kept by every reduction for the few that need them. Why not LAPACK's or ARPACK's
+// Lanczos with one vector: clusters of equal small values need a block, and a block solves by
+// products of matrices.
 #include "tail/smallest_pairs.hpp"
 
 #include "top/orthonormal.hpp"

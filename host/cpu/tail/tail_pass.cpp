@@ -1,3 +1,15 @@
+// Owns singular values of W on a subspace, from one pass over W in float64. With an orthonormal
+// basis X (p x k) and the rows of W X passing by in blocks:
+//
+//   W X = U R (R by QR of [R; next block of rows]),   R = P diag(s) Y^T,   X <- X Y
+//   residual = W^T (W X) Y - X diag(s^2)
+//
+// so that s are the singular values of W X and the residual says how far each column is from a
+// singular vector of W. Sources: QR by row blocks, Demmel, Grigori, Hoemmen, Langou 2012; LAPACK
+// geqrf, gesvd.
+//
+// Why not the eigenvalues of X^T (W^T W X), which the pass has anyway: they are squares, and those
+// of values below sqrt(eps64) of the largest in the subspace are rounding.
 #include "tail/tail_pass.hpp"
 
 #include "lapack_work.hpp"
