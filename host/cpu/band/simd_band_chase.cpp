@@ -1,3 +1,18 @@
+// Owns the reduction of a band to tridiagonal form by chasing bulges. A sweep clears its column
+// below the subdiagonal by a reflector H = I - tau u u^T, which acts on kBand rows and columns at a
+// time:
+//
+//   diagonal window D:  H D H = D - u k^T - k u^T,   k = tau D u - (tau^2 u^T D u / 2) u
+//   window below, B:    B H is full (the bulge); a new reflector H' clears its first column:
+//                       H' B H = B - w v^T - u' z^T,   w = tau B v,   z = tau' (B - w v^T)^T u'
+//
+// then the same kBand rows further down with H', to the end of the band: 6 kBand n^2 flop in all.
+// Source: Haidar, Ltaief, Dongarra 2011 (column-wise chasing). The rest of the bulge stays until
+// the next sweeps meet it, which is what makes room below the band necessary.
+//
+// Why not LAPACK's sbtrd: it clears single elements by plane rotations, some n^2 of them per
+// diagonal, and each reads two rows for a handful of flop. A window of kBand^2 stays in registers
+// or in the nearest cache through both products that it needs.
 #include "band/simd_band_chase.hpp"
 
 #include "simd_lanes.hpp"
@@ -126,6 +141,8 @@ class Chase {
     load(reflector.v, u);
     Vector product[kVectors];
     multiply_symmetric(window, reflector.v, u, product);
+    // H D H = D - tau u (D u)^T - tau (D u) u^T + tau^2 (u^T D u) u u^T; the last term is shared
+    // between the other two.
     // K = tau D u - (tau^2 u^T D u / 2) u, so that H D H = D - u K^T - K u^T.
     const double tau = reflector.tau;
     const double half = 0.5 * tau * tau * dot(product, u);
@@ -237,6 +254,7 @@ class Chase {
     Vector u[kVectors];
     load(next.v, u);
 
+    // Both rank-one updates go over the window at once: B is read twice, not three times.
     // z = tau' (B - w v^T)^T u, with B as it was.
     const double overlap = dot(u, w);
     alignas(64) double z[kBand];

@@ -1,5 +1,17 @@
 // Owns the Householder QR of one block column of the band reduction, in registers of
-// kRegisterBytes.
+// kRegisterBytes. Per column, with alpha its pivot and x what stands below it:
+//
+//   beta = -sign(alpha) sqrt(alpha^2 + |x|^2),   tau = (beta - alpha) / beta,
+//   v = [1, x / (alpha - beta)],   column j: P_j -= tau (v^T P_j) v
+//
+// Source: LAPACK larfg and geqr2. The sign of beta is the one that does not cancel. |x|^2 is summed
+// in float64, since its rounding would be that of the whole reflector.
+//
+// geqr2 passes over the rows twice per column, once for the products v^T P_j and once to apply
+// them. Here the pass that applies reflector k also sums x^T P_j of column k + 1, x not yet scaled:
+// v^T P_j is P_kj + x^T P_j / (alpha - beta). So reflectors stay unscaled in the panel, and readers
+// scale them. Why not a Cholesky QR, which would be products of matrices: it wants columns of a
+// condition below eps^-1/2, and panels of a Gram matrix may be dependent.
 #pragma once
 
 #include "band/simd_band_reduction.hpp"

@@ -1,3 +1,16 @@
+// Owns the reduction of a dense symmetric matrix to a band. Per panel of kBand columns:
+//
+//   panel = Q R,  Q = I - V T V^T,      T_kk = tau_k,  T_(i<k, k) = -tau_k T (V^T v_k)    (larft)
+//   X = A V T,   W = X - V (T^T V^T X) / 2,      Q^T A Q = A - V W^T - W V^T
+//
+// of the trailing matrix A. The last line is (I - V T^T V^T) A (I - V T V^T) written out: its term
+// V (T^T V^T A V T) V^T is symmetric and goes to W by halves. Sources: Bischof, Lang, Sun 2000
+// (SBR); Dongarra, Sorensen, Hammarling 1989; LAPACK larft.
+//
+// The update of one panel waits until the product A V of the next one reads A anyway: so each
+// element of the trailing matrix is moved once per kBand columns. Why not tridiagonal at once
+// (LAPACK sytrd): half of its 4/3 n^3 flop are products with a vector, which read the whole
+// trailing matrix for every column, and are bound by memory however many cores wait.
 #include "band/simd_band_reduction.hpp"
 
 #include "band/simd_band_panel.hpp"
@@ -66,6 +79,7 @@ class Reduction {
     }
   }
 
+  // A = Q B Q^T, so Q = Q_0 Q_1 ...: Q times a block takes the last panel first, Q^T the first.
   // Q is the product of all block reflectors; they lie where the columns were that they cleared.
   [[gnu::always_inline]] inline void apply(bool transposed, T* block, std::int64_t count) {
     const std::int64_t panels = order_ / kBand - 1;

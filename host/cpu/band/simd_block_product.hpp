@@ -1,4 +1,9 @@
 // Owns the one matrix product of the band reduction: C += A B with kBand columns in B and C.
+//
+// Why not BLAS: C is kBand wide and the blocks lie in strips (simd_band_panel.hpp), where gemm
+// would pack both operands anew for every block and pay more for that than for the product. A is
+// read element by element and broadcast, B and C by whole vectors, so nothing needs packing and one
+// text serves A and its transpose.
 #pragma once
 
 #include "band/simd_band_reduction.hpp"
