@@ -1,3 +1,17 @@
+// Owns all eigenvalues of a symmetric tridiagonal matrix T. N(x), the number of eigenvalues below
+// x, is the number of sign changes among the leading minors of T - x I (simd_sturm.hpp); so
+//
+//   split      where |e_i| <= eps ||T|| / 4: no eigenvalue moves by more than rounding
+//   isolate    cut each interval that holds c values into c + 1 parts, until each holds one
+//   converge   inverse quadratic interpolation of det(T - x I), safeguarded by bisection
+//              (Chandrupatla 1997), 6 to 9 evaluations where halving alone takes 52
+//
+// Sources: Barth, Martin, Wilkinson 1967 for the counts; Gershgorin discs for the first interval.
+//
+// Why not LAPACK's sterf: its QL iteration is one chain of square roots and divisions, which no
+// vector unit helps, while shifts are independent of each other: all eigenvalues move in step, a
+// lane each. Absolute error is a few eps ||T|| either way, which is all that a reduction leaves to
+// be known.
 #include "tridiagonal/simd_bisection.hpp"
 
 #include "tridiagonal/simd_bracketed_root.hpp"
@@ -82,6 +96,7 @@ class BlockSolver {
     evaluator_.evaluate(points_, true);
     whole.lower = points_[0];
     whole.upper = points_[1];
+    // What the interpolation needs of the ends is the sign and size of the determinant.
     // Outside all Gershgorin discs, so known whatever the rounding of the counts.
     whole.lower.count = 0;
     whole.upper.count = size_;
@@ -97,6 +112,8 @@ class BlockSolver {
       out_ = std::fill_n(out_, held, 0.5 * (interval.lower.x + interval.upper.x));
       return;
     }
+    // Interpolation needs a sign change between the ends. Counts and determinants come from one
+    // recurrence, but where rounding has moved a count they may disagree: then counts alone go on.
     if (held > 1 || interval.by_count || interval.lower.mantissa == 0.0 ||
         interval.upper.mantissa == 0.0 || interval.lower.negative() == interval.upper.negative()) {
       crowded.push_back(interval);

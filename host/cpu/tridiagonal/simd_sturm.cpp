@@ -1,3 +1,15 @@
+// Owns the three-term recurrence of the leading minors of T - x I, for many x at once:
+//
+//   m_0 = 1,   m_i = (d_i - x) m_(i-1) - e_i^2 m_(i-2),   N(x) = sign changes in m_0 ... m_n
+//
+// with both minors rescaled by a power of two every few rows. Source: Barth, Martin, Wilkinson
+// 1967; Givens 1954 for the product form.
+//
+// Why not the quotients m_i / m_(i-1), the usual form (LAPACK stebz): each needs a division on the
+// critical path, some ten times the latency of a multiplication and a subtraction; and the last
+// minor is the determinant, which interpolation wants. Rescaling is what quotients avoid, and costs
+// a sixteenth of the work here. No multiplication is fused with a subtraction, in any variant, so
+// that all of them give the same bits.
 #include "tridiagonal/simd_sturm.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Owns the eigenvalues of a dense symmetric matrix for other layers (measure's and run's small
+// problems), by the same reduction and bisection as those of a Gram matrix: a second solver would
+// be a second error bound to keep.
 #include "tridiagonal.hpp"
 #include "workspace.hpp"
 
