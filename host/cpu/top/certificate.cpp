@@ -1,3 +1,17 @@
+// Owns the computed half of the proof in measure/spectrum_bounds.hpp. With V the Ritz vectors, T
+// their values, R their residuals, G the Gram matrix in memory:
+//
+//   tau I - G + V T V^T is positive definite, by a Cholesky factorisation that succeeds (potrf)
+//   upper sums: eigenvalues of T + R^T R / (t_k - tau)                                   (syev)
+//   |G - W^T W|_2 <= (length + chunks + 4) eps32 |W|_F^2
+//
+// The last is the usual bound of a sum of so many roundings, eps32 terms times |W|^T |W|, whose
+// norm is at most |W|_F^2 (Higham 2002, section 3.5).
+//
+// Why Cholesky and not the inertia of an LDL^T factorisation (LAPACK sytrf), which would count the
+// eigenvalues above tau outright: a Cholesky factorisation that runs to its end has an error bound
+// that is known before it begins (Rump 2006), so that success is a proof; the signs of computed
+// pivots are none.
 #include "top/certificate.hpp"
 
 #include <vindex/blas/blas.hpp>
@@ -23,6 +37,7 @@ bool is_complement_below(const float* gram, const Projection& projection, double
   {
     WorkArray<double> scaled(workspace, p * m, "scaled vectors");
     for (std::int64_t j = 0; j < m; ++j) {
+      // A negative Ritz value of W^T W is rounding, which the shift allows for.
       const double value = std::max(projection.values[static_cast<std::size_t>(j)], 0.0);
       const double root = std::sqrt(value);
       for (std::int64_t i = 0; i < p; ++i) {

@@ -1,3 +1,19 @@
+// Owns the block iteration that finds the dominant eigenvectors of a float32 Gram matrix G: a block
+// X is multiplied by a polynomial of G that is small on [0, cut] and large above, then rotated to
+// its Ritz vectors. With c = cut / 2 the filter is T_d((G - c) / c) over its value at `top`, by the
+// scaled recurrence of Zhou, Saad, Tiago, Chelikowsky 2006:
+//
+//   s_1 = c / (top - c),              X_1 = (s_1 / c) (G - c) X_0
+//   s_(j+1) = 1 / (2 / s_1 - s_j),    X_(j+1) = (2 s_(j+1) / c) (G - c) X_j - s_j s_(j+1) X_(j-1)
+//
+// Scaled, the filter is 1 at `top`, so that nothing overflows whatever its degree d. Between the
+// top and the cut it grows by T_d(2 top / cut - 1) = cosh(d acosh(2 top / cut - 1)), from which
+// degree_for() has the largest d that keeps the ratio below kMaxGrowth.
+//
+// Why not power steps on W (randomised SVD, Halko, Martinsson, Tropp 2011): a product with W costs
+// n / p times one with G, and flat spectra, noise above all, need more than eight of them, where a
+// polynomial of degree d does the work of d^2 near the cut. Why not Lanczos with one vector: it
+// reads G for every product with a vector and is bound by memory.
 #include "top/chebyshev.hpp"
 
 #include "gram/gram.hpp"
@@ -57,6 +73,7 @@ class BlockIteration {
   /// Damps what belongs to eigenvalues in [0, cut]; the filter is 1 at `top`.
   void filter(double cut, double top, int degree) {
     const double half = cut / 2.0;
+    // G - c I in place: the product then needs no second term.
     for (std::int64_t j = 0; j < p_; ++j) {
       gram_[j * p_ + j] = static_cast<float>(static_cast<double>(diagonal_[j]) - half);
     }
@@ -190,6 +207,8 @@ TopSubspace top_subspace(
       break;
     }
     const double highest = top.values.front() + top.residuals.front();
+    // The last Ritz value is the best known edge of what is to be damped. In a matrix of low rank
+    // it is rounding, and a filter of [0, rounding] damps nothing.
     const double cut = std::max(top.values.back(), 1e-4 * highest);
     iteration.filter(cut, highest, degree_for(highest, cut));
   }

@@ -1,3 +1,7 @@
+// Owns the order of `fast`'s proved route: float32 Gram, block iteration on it (chebyshev.hpp), one
+// pass over the weights in float64 for Ritz values on the subspace (projection.hpp), bounds
+// (certificate.hpp). The values come from that pass and not from the Gram, so that its rounding
+// only decides how good the subspace is, and enters the bounds as |G - W^T W|.
 #include "top/cpu_fast.hpp"
 
 #include "gram/gram.hpp"

@@ -1,3 +1,10 @@
+// Owns the search for singular vectors: a subspace first, then Ritz vectors and residuals from the
+// weights themselves. Small matrices, and subspaces that are most of the matrix, get theirs from
+// LAPACK's syevr on a float64 Gram; others from the block iteration of `fast` on a float32 one,
+// which costs a few products of a block with it in place of several p^3.
+//
+// The vectors of one side are V, those of the other W V / s: W V is at hand from the pass, and so
+// the pair is exact in one direction and its residual says what is missing in the other.
 #include "top/cpu_vectors.hpp"
 
 #include "cpu_routes.hpp"

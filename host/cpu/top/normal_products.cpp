@@ -1,3 +1,6 @@
+// Owns the pass that forms Y = W X and W^T Y together, slab by slab: each slab of W is decoded once
+// and multiplied twice, while it is in memory. W^T (W X) costs 4 n p k flop; the float64 Gram that
+// would give the same product costs n p^2.
 #include "top/normal_products.hpp"
 
 #include "stopwatch.hpp"

@@ -1,3 +1,9 @@
+// Owns orthonormal bases by Householder QR (LAPACK geqrf, orgqr) and their rotation by row blocks.
+//
+// Why Householder and not Gram-Schmidt or Cholesky QR: columns that come out of a filter or of
+// inverse iteration lean on each other up to the last digit, and orthogonality of the others is
+// lost with the condition of the columns (Cholesky QR: with its square). Reflectors give eps64
+// whatever they are.
 #include "top/orthonormal.hpp"
 
 #include "lapack_work.hpp"

@@ -1,3 +1,10 @@
+// Owns the Rayleigh-Ritz step on W^T W with float64 products: with X orthonormal,
+//
+//   X^T (W^T W X) = Y diag(t) Y^T,   V = X Y,   R = W^T (W X) Y - V diag(t)
+//
+// t are the best values that the subspace has: lower bounds of the largest eigenvalues, one by one
+// (Cauchy) and in sums (Ky Fan). Source: Golub and Van Loan, Matrix Computations, 8; LAPACK syev.
+// For the smallest values squares do not do, and tail/tail_pass.cpp has the way without them.
 #include "top/projection.hpp"
 
 #include "lapack_work.hpp"
