@@ -1,3 +1,17 @@
+// Owns the route without squares: R of W = Q R, block of rows by block of rows, its bidiagonal form
+// and that form's singular values:
+//
+//   [R; next rows of W] = Q' R'      (tpqrt, a triangle on top of a rectangle)
+//   R = U B V^T                      (gebrd)
+//   s = singular values of B         (bdsqr, without vectors the dqds iteration of lasq1)
+//
+// Sources: Demmel, Grigori, Hoemmen, Langou 2012 (QR by blocks); Fernando and Parlett 1994 (dqds).
+// Error p eps64 s_1, since every step is orthogonal or dqds; the square roots of a Gram's
+// eigenvalues err by eps64 s_1^2 / s.
+//
+// Why not LAPACK's gesvd or gesdd on W: W would have to lie in memory in float64 as a whole, and
+// without the QR first the bidiagonal form costs 4 n p^2 where tpqrt and gebrd take 2 n p^2 + 2
+// p^3.
 #include "strict/strict_qr.hpp"
 
 #include "stopwatch.hpp"

@@ -1,3 +1,16 @@
+// Owns the few smallest singular values of a triangle R, by inverse iteration with a block on both
+// sides:
+//
+//   U = orth(R^-T V),   V = orth(R^-1 U),   several times;     U^T R V = P diag(s) Y^T
+//   residuals |R v - s u| and |R^T u - s v|, at most p eps64 s_1 for each that is sought
+//
+// A value with such residuals lies within them of a singular value of R: it is an eigenvalue of [0,
+// R; R^T, 0] disturbed by that much (Weyl). Source: Golub and Van Loan, Matrix Computations, 8.2.4
+// and 8.6; BLAS trsm, LAPACK gesvd.
+//
+// Why not gebrd of R: it finds all p values for 8/3 p^3 flop, half of them bound by memory, where a
+// handful is lost; a solve costs p^2 for each column. Why the iteration is on R and not on R^T R:
+// the smallest values are those that squaring would lose again.
 #include "strict/strict_tail.hpp"
 
 #include "lapack_work.hpp"
@@ -75,6 +88,7 @@ class InverseIteration {
     double* const projected = small_.data();
     double* const left_rotation = projected + square;
     double* const right_rotation = left_rotation + square;  // rows are right vectors
+    // R V and R^T U once each serve the small matrix and both residuals.
     std::copy_n(basis_.data(), p_ * width_, image_.data());
     triangular_multiply(CblasNoTrans, image_);
     std::copy_n(left_.data(), p_ * width_, left_image_.data());
