@@ -1,3 +1,10 @@
+// Owns the sums of a Gram matrix: G += T^T T tile by tile (BLAS syrk, one triangle: n p^2 flop
+// where gemm would take 2 n p^2), and what is read off it: its norm, its diagonal, lines that are
+// zero.
+//
+// Each tile's products are summed among themselves and then added once. So the error of an entry
+// grows with the length of a tile plus the number of tiles, not with the long side, and is the
+// smaller the more even the cut: (length + n / length) eps where one running sum has n eps.
 #include "gram/gram.hpp"
 
 #include <vindex/blas/blas.hpp>
@@ -12,6 +19,7 @@ namespace {
 
 template <typename T>
 double norm_squared(const T* gram, std::int64_t p) {
+  // Lanes of their own: the order of additions is fixed, and no addition waits for the one before.
   constexpr std::int64_t kLanes = 8;
   std::array<double, kLanes> lanes{};
   double diagonal = 0.0;

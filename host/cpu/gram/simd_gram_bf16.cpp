@@ -1,3 +1,16 @@
+// Owns the Gram matrix of weights whose codes bfloat16 holds exactly. With c the codes and s_b the
+// scales of the blocks of the contracted side,
+//
+//   G_ij = sum over blocks b of  s_bi s_bj  sum over k in b of  c_ki c_kj
+//
+// BF16 weights have one block and scales of 1. A product of two codes of 8 significant bits fits
+// the 24 of float32, so the inner sum rounds by its additions alone; it runs over at most kSegment
+// products in one accumulator, then it is scaled and added. Source: Intel SDM, VDPBF16PS; scales
+// after the products as in DeepGEMM.
+//
+// Why not decode to float32 and take syrk: vdpbf16ps does two products where an FMA does one, on
+// operands of half the bytes, and code times scale need not be rounded to float32. Why segments: a
+// single float32 sum over the long side errs by its length.
 #include "gram/simd_gram_bf16.hpp"
 
 #include "gram/simd_gram_pack.hpp"
