@@ -1,3 +1,16 @@
+// Owns sums of inner products of many vectors, X Y^T over a long contraction that passes by in
+// blocks:
+//
+//   S_ij = sum over blocks b of  double( float sum over k in b of x_ik y_jk )
+//   S_ii (of one set) = sum over k of x_ik^2 in float64
+//
+// Products of a block are BLAS gemm or syrk in float32, blocks are added in float64. An entry's
+// error is then that of one block's sum, eps32 times its depth and typically its root, whatever the
+// length; the diagonal is summed in float64, because sums of terms of one sign round with a bias.
+//
+// Why not float64 throughout: half the speed, twice the memory, for digits below those of the
+// weights. Why fixed tiles and blocks: a sum's bits must depend on no count of threads and on no
+// slab's cut.
 #include "inner/cpu_inner_products.hpp"
 
 #include "inner/vector_block.hpp"

@@ -1,3 +1,7 @@
+// Owns the decoded block of one side: components as float32 brought into a range in which products
+// neither overflow nor vanish, x_k = value_k 2^e with one exponent for each vector, and sums of
+// squares of the true components. Scales are powers of two and exact; most blocks need none and are
+// left as they are.
 #include "inner/vector_block.hpp"
 
 #include <vindex/core/error.hpp>
