@@ -1,4 +1,12 @@
 // Owns the null of a product: draws of small triangles, the same on every machine up to rounding.
+//
+// The metrics of a chain of factors of independent normals, averaged over draws. A draw of a tall n
+// x r factor is replaced by its triangle R, whose law is known (Bartlett 1933): R_ii is chi with n
+// - i degrees of freedom (i from 0), R_ij normal above the diagonal, all independent. So a draw
+// costs r^3 and not n r^2.
+//
+// Why draws and no formula: the singular values of a product of noise follow no Marchenko-Pastur
+// law, and at the sizes of heads (64 to 256) limits for many factors are far off.
 #include "strict/strict_qr.hpp"
 #include "workspace.hpp"
 

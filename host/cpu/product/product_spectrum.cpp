@@ -1,3 +1,14 @@
+// Owns the spectrum of a chain of factors A_1 A_2 ... A_m that is never formed. The chain is cut at
+// its least side r and reduced from both ends towards the cut:
+//
+//   A_1 = Q R,   R A_2 = Q' R',  ...     s(A_1 A_2 ... A_m) = s(R_left L_right),   r x r
+//
+// since orthogonal factors at the ends change no singular value. Source: LAPACK gelqf, geqrf, then
+// gebrd and bdsqr (strict/strict_qr.hpp).
+//
+// Why not form the product: an attention head's Q^T K is d x d of rank r = 128, and forming it
+// costs d^2 r where this costs d r^2; and the d - r values that are zero would come out as
+// rounding.
 #include "strict/strict_qr.hpp"
 #include "workspace.hpp"
 
