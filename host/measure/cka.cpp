@@ -1,3 +1,17 @@
+// Owns the unbiased estimator in sums that need no n x n kernel. A, the U-centred K of cka.hpp, is
+// K_ij + u_i + u_j off its diagonal, u_i = k_i / (n - 2) - tr K / (2 (n - 1)(n - 2)), and its rows
+// sum to 0. So the u of the other side drop out of <A, B>:
+//
+//   <A, B> = sum over i != j of (K_ij + u_i + u_j) L_ij
+//          = ||X^T Y||_F^2 - sum k_i l_i - 2 sum u_i l_i         as sum over j != i of L_ij = -l_i
+//          = ||X^T Y||_F^2 - n / (n - 2) sum k_i l_i + tr K tr L / ((n - 1)(n - 2))
+//
+// Source: Song et al. 2012 for the estimator; the sums are its form for linear kernels of centred
+// columns.
+//
+// Why the unbiased one first: for f columns of noise on both sides the biased one is f / (n + f +
+// 1), near 1 where features outnumber rows. Why permutations for its null: rows of text depend on
+// each other, and no formula for independent rows holds.
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>

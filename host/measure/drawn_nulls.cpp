@@ -1,3 +1,18 @@
+// Owns draws of the spectrum of small noise. The singular values of p x n standard normals are
+// those of an upper bidiagonal matrix of independent chi variables (Dumitriu and Edelman 2002, beta
+// = 1):
+//
+//   diagonal chi_n, chi_(n-1), ..., chi_(n-p+1),    other diagonal chi_(p-1), ..., chi_1
+//
+// found by dqds on their squares q_i, e_i (Fernando and Parlett 1994):
+//
+//   d = q_1 - shift;   q'_i = d + e_i,   e'_i = e_i q_(i+1) / q'_i,   d <- d q_(i+1) / q'_i - shift
+//
+// Why not draw W itself: p n normals and an SVD of p^2 n where this takes 2 p variables and some
+// p^2. Why dqds: no subtraction but the shift's, so the smallest value keeps its digits, on which
+// condition_number and trace_log hang. chi-squared variables are Marsaglia's and Tsang's (2000), by
+// acceptance, in a stream of Philox numbers for each draw, so that a draw is the same whatever came
+// before it.
 #include "drawn_nulls.hpp"
 
 #include "draw_stream.hpp"
@@ -74,6 +89,7 @@ class SquaredValues {
   /// One dqds step on the first `count` values; what it took off them.
   double transform(std::size_t count) {
     double shift = last_shift(count);
+    // A shift above the smallest value shows as a negative d; nothing of q and e is lost yet.
     while (!step(count, shift)) {
       shift = shift > kSmall * q_[count - 1] ? 0.25 * shift : 0.0;
     }

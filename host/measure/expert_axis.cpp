@@ -1,3 +1,16 @@
+// Owns what follows from the E x E Gram matrix G of experts' flattened weights, so that no pair of
+// experts is read again:
+//
+//   cosine_ij          G_ij / sqrt(G_ii G_jj)
+//   centred Gram       G_ij - m_i - m_j + m,  m_i the mean of row i, m of all: of w_i - mean w
+//   mean_share         |mean w|^2 / mean |w|^2 = (sum of all G_ij / E) / tr G
+//   spectrum           eigenvalues of the centred Gram; rank_90 and exp(entropy) of their shares
+//
+// Null of the spectrum: centring E rows of noise leaves E - 1 independent ones, so it is that of (E
+// - 1) x length noise (noise_spectrum.hpp), scaled to the trace that was measured.
+//
+// Why centre: a mean expert that all share makes every cosine large and says nothing of the
+// experts.
 #include "noise_spectrum.hpp"
 
 #include <vindex/core/constants.hpp>
@@ -96,6 +109,7 @@ void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary
   const auto count = static_cast<double>(experts);
   const double others = count - 1.0;
   const double pairs = count * others / 2.0;
+  // Centred vectors sum to zero, so that their cosines must be negative in the mean.
   const double correlation = centred ? -1.0 / others : 0.0;
   const double spread = 1.0 - correlation * correlation;
   summary.null = correlation;

@@ -1,3 +1,16 @@
+// Owns the arithmetic of jackknife.hpp, whose head has the formulas and their sources. The
+// interval's ends are found by halving, since the bound on the right of the inequality depends on
+// the value asked about.
+//
+// Student's quantile is Cornish and Fisher's series (Abramowitz and Stegun 26.7.5) and not an
+// inverse of the beta function: with four degrees of freedom and more it is good to 1e-3, and the
+// freedom itself is an estimate from a kurtosis. varying_directions() is tr(C)^2 / tr(C^2) with n
+// tr C and n (n - 3) tr(C^2) in place of the traces: what the kernel's trace and the squared norm
+// of the U-centred kernel are on average.
+//
+// Why a jackknife and not a bootstrap: without a group the sums of both estimators are differences
+// of sums that are there anyway, where each draw of a bootstrap costs n^2 (CONTRIBUTING.md,
+// decision 56).
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/jackknife.hpp>

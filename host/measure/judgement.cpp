@@ -1,3 +1,19 @@
+// Owns the rules by which a finding becomes a report or a doubt (table: judgement.hpp). What they
+// compare:
+//
+//   check_trace   |sum s_i^2 - F2| / F2,                F2 from the decoded weights
+//   check_gram    |sum s_i^4 - ||G||_F^2| / ||G||_F^2,  from the Gram matrix itself
+//   condition     s_1 / s_p over values that are not exact zeros
+//   error of s_i  from its route: rounding of a Gram (spectrum_error.hpp), residuals of a tail
+//                 (tail_values.hpp), p eps64 s_1 for QR, the width of proved bounds for kTop
+//
+// Both checks are sums over the spectrum from another source than the spectrum, so they see a wrong
+// eigenvalue iteration, and cost nothing. They cannot see errors of the smallest values, which are
+// too small in any such sum: those are the model's, and the promises of the metrics contract
+// decide.
+//
+// Why errors and not a condition number alone: a condition above 100 threw away spectra of trained
+// matrices of which all but a few values were good to 1e-6 (CONTRIBUTING.md, decision 37).
 #include <vindex/core/constants.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/measure/spectrum_bounds.hpp>

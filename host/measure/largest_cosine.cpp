@@ -1,3 +1,15 @@
+// Owns the law of the largest of many random cosines. The square of one coordinate of a uniformly
+// random direction in w dimensions is Beta(1/2, (w - 1)/2), so
+//
+//   P(|cosine| > c) = I_(1 - c^2)((w - 1) / 2, 1/2),   P(largest > c) = 1 - (1 - P)^count
+//
+// by the continued fraction of the incomplete beta function (NIST DLMF 8.17.22) and Lentz's method;
+// the mean of the largest is the integral of P(largest > c) by Simpson's rule.
+//
+// Why not the normal approximation, variance 1 / w: the largest of 100,000 lies 4.4 deviations out,
+// where the tail of a bounded number lies below the normal one, far below in few dimensions. Powers
+// go through log1p and expm1, since the chances of one are below 1e-5 and a plain 1 - P would leave
+// nothing of them.
 #include <vindex/core/constants.hpp>
 #include <vindex/measure/largest_cosine.hpp>
 

@@ -1,3 +1,13 @@
+// Owns the moments of the largest of N independent normals. With F its distribution function and t
+// = -N ln F(largest), t is exponential, so a moment is
+//
+//   E f(largest) = integral over t > 0 of f(x(t)) e^-t dt,   x(t) = F^-1(exp(-t / N))
+//
+// taken in s = ln t by the trapezoidal rule (Trefethen and Weideman 2014 for its convergence).
+//
+// Why not the Gumbel limit: it approaches like 1 / ln N, a few per cent off for any N that occurs.
+// Why not the density N F^(N-1) F': its peak moves and narrows with N, while in s the integrand
+// hardly changes.
 #include <vindex/measure/largest_normal.hpp>
 #include <vindex/measure/sample_angles.hpp>
 

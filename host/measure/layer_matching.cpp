@@ -1,3 +1,11 @@
+// Owns matching by relative depth and the count of stages. Both are rules and no estimates: depths
+// in twentieths, by integers so that halves round the same everywhere; breaks by median and median
+// absolute deviation, whose 1.4826 makes it the standard deviation of normal scatter (Iglewicz and
+// Hoaglin 1993).
+//
+// Why the MAD and not a standard deviation: a break is an outlier, and would widen the deviation
+// that is to find it; the MAD it widens little, and the second round, without the breaks found,
+// undoes that.
 #include <vindex/measure/layer_matching.hpp>
 #include <vindex/measure/metrics.hpp>
 

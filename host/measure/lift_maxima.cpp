@@ -1,3 +1,18 @@
+// Owns the law of one lift and of the largest of many. Of T tokens, N chose both experts of a pair,
+// A and B chose either: lift = N T / (A B), whose mean to first order is both / (a b). Given N, A =
+// N + X with X binomial, and ln A has, v the variance and k the third cumulant of X over the mean
+// of A, to second order:
+//
+//   mean of ln A = ln E A - v / 2 + k / 3 - 3 v^2 / 4
+//   variance     = v + 5 v^2 / 2 - k,     third cumulant = k - 3 v^2
+//
+// (ln(1 + d) = d - d^2/2 + d^3/3 - d^4/4 with E d^4 = 3 v^2). So ln lift is N's logarithm less two
+// nearly normal numbers of known skewness, whose tail is Cornish and Fisher's: LiftLaw sums it over
+// N. Of P independent pairs the largest stays below x with probability (1 - P(lift > x))^P.
+//
+// Why logarithms: a lift is large where a load happens to be small, and 1 / A is far from normal
+// there, its logarithm hardly. Why not always draws: their cost grows with the tokens, a thousand
+// times over for every layer.
 #include "lift_maxima.hpp"
 
 #include "draw_counts.hpp"
@@ -88,6 +103,7 @@ class LiftLaw {
                                 (tokens - n) * std::log1p(-law.both);
       const LogLoad of_a(n, tokens - n, a);
       const LogLoad of_b(n, tokens - n, b);
+      // A token that is not of both is of one at most: the loads are correlated negatively.
       const double together = -(tokens - n) * a * b / (of_a.load * of_b.load);
       const double variance = std::max(1e-30, of_a.variance + of_b.variance + 2.0 * together);
       terms_.push_back({n, step * std::exp(log_chance), of_a.mean + of_b.mean, std::sqrt(variance),

@@ -1,9 +1,16 @@
+// Owns the law's distribution function in closed form, and its inverse by Newton's method within a
+// bracket. The density in theta is (2/pi) sin^2(theta) / x (marchenko_pastur.hpp; Marchenko and
+// Pastur 1967).
+//
 // With r = sqrt(g), D = 1 + r^2 - 2 r cos(theta):
 //   sin^2 / D = [ (1 + r^2) + 2 r cos - (1 - r^2)^2 / D ] / (4 r^2)
 //   integral of 1/D from 0 = [ theta + 2 S ] / (1 - r^2),
 //   S = sum over k >= 1 of r^k sin(k theta) / k = atan2(r sin, 1 - r cos)
 // so P(theta) = [ theta + r sin - (1 - r^2) (S - r sin) / r^2 ] / pi, whose rounding error is about
 // eps / r: no series is needed for any aspect ratio of a matrix.
+//
+// Why not quadrature, as usual: the density has a root at both edges, and for g = 1 a pole, where
+// rules lose their digits; mp_ks asks for the function at every eigenvalue of a spectrum.
 #include <vindex/core/error.hpp>
 #include <vindex/measure/marchenko_pastur.hpp>
 

@@ -1,6 +1,10 @@
 // Owns derive_metrics: the contract's definitions, one function per family of metrics. F2 is always
 // the sum of squares of the decoded weights, never the sum of the computed eigenvalues: so rounding
 // may take a metric an ulp beyond its range, which one function puts right.
+//
+// Formulas stand in docs/metrics.md, with their papers; here, only what is not the formula itself:
+// sums are taken over ln l = 2 ln s, since s^2 may underflow where s does not, and entropies as
+// (sum l ln F2 - sum l ln l) / F2, one logarithm for each value in place of one for each share.
 #include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
 #include "power_law.hpp"
@@ -216,6 +220,7 @@ void set_noise_comparison(const Spectrum& spectrum, MetricValues& values) {
   }
   double greatest = 0.0;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
+    // The empirical distribution steps at every value: both sides of a step count.
     const double expected = law.cumulative(lambda[i] / unit);
     const double at = (p - static_cast<double>(i)) / p;          // share of values <= this one
     const double before = (p - static_cast<double>(i + 1)) / p;  // just below it

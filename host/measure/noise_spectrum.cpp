@@ -1,3 +1,14 @@
+// Owns the numbers of noise_spectrum.hpp: each mean eigenvalue is the root of its count, p F(theta)
+// - theta / (2 pi) = j - 1/2 - 1/4 for the j-th from below (so kInner), found by Newton's method
+// within a bracket; the values are then scaled to the exact mean of their sum, p n.
+//
+// share_deviation() is the central limit theorem of linear statistics in the angle: for f = sum a_m
+// cos(m theta) the variance of sum f(l_i) is sum m a_m^2 / 2 for real entries (Bai and Silverstein
+// 2004; the form in Chebyshev coefficients holds for every aspect ratio).
+//
+// Why not draws: a null is needed for every shape of a model, at once, and its error must be below
+// the metrics' own digits; draws of large shapes cost minutes. docs/nulls.md holds both against
+// each other.
 #include "noise_spectrum.hpp"
 
 #include <vindex/core/error.hpp>
@@ -64,6 +75,8 @@ std::vector<double> mean_noise_spectrum(const MarchenkoPastur& law, std::int64_t
     values[static_cast<std::size_t>(p - j)] = value;
     sum += value;
   }
+  // The places are right to a share of a spacing; their sum is known exactly, so that shares of it,
+  // which most metrics are, gain most.
   const double scale = count * static_cast<double>(n) / sum;
   for (double& value : values) {
     value *= scale;

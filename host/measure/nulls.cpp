@@ -3,6 +3,21 @@
 // a metric is known exactly or is far from the metric of the mean. A matrix of one row or column
 // has one singular value whatever its entries, so its nulls are the exact values. Below a short
 // side of 64 nulls are drawn (drawn_nulls.hpp), but for those whose mean is known.
+//
+// What has an exact mean for p x n standard normals W, G = W W^T, F2 = tr G:
+//
+//   trace_log             sum over i < p of psi((n - i) / 2) / p - psi(p n / 2) + ln p
+//   participation_ratio   (p n + 2) / (p + n + 1)
+//
+// The first as det G is a product of independent chi-squared variables of n, n - 1, ... degrees
+// (Bartlett 1933), F2 one of p n, and the mean of ln chi^2_k is psi(k / 2) + ln 2. The second as E
+// tr(G^2) is p n (p + n + 1), E F2^2 is p n (p n + 2), and direction and length of normal noise are
+// independent, so that the mean of the ratio is the ratio of the means.
+//
+// psi by its recurrence and asymptotic series (DLMF 5.5.2, 5.11.2). Why metrics of a mean spectrum
+// otherwise, and not means of metrics: the spectrum of noise hardly scatters at these sizes, so
+// that the two agree to the digits in docs/nulls.md, and one spectrum makes all nulls agree with
+// each other.
 #include "drawn_nulls.hpp"
 #include "noise_spectrum.hpp"
 

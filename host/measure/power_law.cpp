@@ -1,3 +1,17 @@
+// Owns the search for the x_min of least distance D (power_law.hpp: Clauset, Shalizi and Newman
+// 2009). With m values from x_min up and y = ln(x / x_min) ascending from 0,
+//
+//   alpha - 1 = m / sum y_j,    D = max over j of |1 - exp(-(alpha - 1) y_j) - j / m|
+//
+// Both terms rise with j. So between two places a < b where the model is known, |model - j / m| is
+// at most max(model_b - (a + 1) / m, (b - 1) / m - model_a), and a piece whose bound is below the
+// greatest distance found so far needs no look: D takes some tens of exponentials in place of m. A
+// candidate is given up as soon as its distance exceeds the best D; candidates spread over the
+// range come first, so that the best is good early. The result is that of the full search: bounds
+// are relaxed by kSlack.
+//
+// Why not fewer candidates, as some tools take: D has many near-equal minima over a smooth
+// spectrum, and alpha would hang on which were looked at.
 #include "power_law.hpp"
 
 #include <vindex/core/error.hpp>
@@ -91,6 +105,7 @@ double Candidates::distance(std::size_t candidate, double limit) {
     if (piece.last - piece.first < 2) {
       continue;
     }
+    // Both rise, so no place inside is further off than these.
     const double over = piece.last_value - static_cast<double>(piece.first + 1) * unit;
     const double under = static_cast<double>(piece.last - 1) * unit - piece.first_value;
     if (std::max(over, under) + kSlack < greatest) {

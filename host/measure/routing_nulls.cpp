@@ -1,4 +1,14 @@
 // Owns what uniform routing gives (measure/routing_nulls.hpp).
+//
+// Loads of experts are sums of exchangeable choices, so their means and deviations are exact: one
+// expert's share is k / E in the mean with deviation sqrt(p (1 - p) / T) / k, p = k / E; E (1 -
+// p)^T experts are dead. Statistics of all loads (cv, entropy, Gini, maximum) have no such formula
+// and are drawn.
+//
+// Entropy and margin are means and medians over tokens of drawn normal logits. A layer is compared
+// with noise of the mean and deviation of its own logits, so what its statistic owes to those must
+// not count as scatter: it is taken out by linear regression on the sufficient statistics of normal
+// logits, sum and sum of squares.
 #include "lift_maxima.hpp"
 #include "null_keys.hpp"
 #include "uniform_choice.hpp"

@@ -1,3 +1,14 @@
+// Owns a value beside its draws. With mean m and deviation d of R draws,
+//
+//   z = (value - m) / (d sqrt(1 + 1 / R)),    p = P(|t| > |z|), Student's t of R - 1 degrees
+//
+// which is the test that value is one more draw from the law of the draws. rand_distance is the
+// square root of the Jensen-Shannon divergence of two spectra as shares l_i / sum l, index by
+// index, as WeightWatcher has it.
+//
+// Why not (1 + draws beyond) / (1 + R): with ten draws it cannot fall below 0.09, and a draw costs
+// a spectrum. What the normal law assumes holds for sums over spectra; counts, as mp_outliers, may
+// have no spread at all, and then have neither z nor p.
 #include "noise_edge.hpp"
 
 #include <vindex/core/constants.hpp>

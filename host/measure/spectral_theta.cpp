@@ -1,3 +1,16 @@
+// Owns the arithmetic of theta. With beta = p / n, unit = median s / sqrt(median of the
+// Marchenko-Pastur law), z = s / unit:
+//
+//   edge            z = 1 + sqrt(beta)
+//   hard threshold  z = sqrt(2 (beta + 1) + 8 beta / (beta + 1 + sqrt(beta^2 + 14 beta + 1)))
+//                                                                      (Gavish and Donoho 2014)
+//   shrinker        eta(z)^2 = ((z^2 - beta - 1)^2 - 4 beta) / z^2 above the edge, else 0
+//                                                                      (Gavish and Donoho 2017)
+//   signal          sqrt(sum eta^2 unit^2) / ||W||_F,   theta = arcsin(signal)
+//
+// Why the median for the noise's scale and not a fit of the bulk: up to a quarter of the values may
+// be signal before it moves much, and it asks for no cut between bulk and signal, which is what is
+// looked for.
 #include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
 #include "theta_null_table.hpp"

@@ -1,3 +1,14 @@
+// Owns the arithmetic of the proof in spectrum_bounds.hpp, and all of its rounding: from every Ritz
+// value that must be a lower bound what float64 products can have added is taken off, 4 (n + 2 p)
+// 2^-53 F2 as |W|^T |W| has a norm of at most F2; to every upper one it is added.
+//
+//   lower of var@k   sum of the k largest t / F2
+//   upper of var@k   (sum of the k largest eigenvalues of T + R^T R / gap_k + k rounding) / F2
+//   stable rank      F2 / upper of l_1 ... F2 / lower of l_1
+//
+// complement_candidates() says where a proof is worth trying: nearer to the next value the bounds
+// are sharper and a factorisation fails more easily, so 15 % of the way comes first and half of it
+// second.
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/metrics.hpp>

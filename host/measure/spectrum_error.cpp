@@ -1,3 +1,17 @@
+// Owns the constants of the error model (spectrum_error.hpp has the argument). With c_i the number
+// of other values that E mixes with value i, u the unit of the arithmetic and e, lone, repeated
+// from gram_rounding():
+//
+//   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone)
+//                    + (4 u + 4 repeated + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
+//
+// 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
+// and the factors in gram_rounding() are set by comparison with float64 LAPACK over a dozen laws of
+// values, eight kinds of matrices and every order (docs/sigma-error.md), such that nothing there
+// exceeds what is answered for, and the mean is about a third of it or less.
+//
+// Why not the worst case, n eps F2 or p eps s_1^2: that is a hundred to a thousand times what
+// occurs, and would send every matrix to float64.
 #include <vindex/measure/spectrum_error.hpp>
 
 #include <algorithm>
@@ -50,6 +64,7 @@ double diagonal_share(double p, double unit, const GramNorms& norms) {
 std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i,
                         const Rounding& rounding) {
   std::int64_t others = 0;
+  // The more values are mixed, the further E reaches, and the more it mixes: to the fixed point.
   for (int round = 0; round < kMaxRounds; ++round) {
     const double window = error_of_cluster(others, rounding);
     const double top = lambda[i] + window;
@@ -108,6 +123,11 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   const auto depth = static_cast<double>(std::min(arithmetic.depth, n));
   const double pieces = std::max(static_cast<double>(n) / depth, 1.0);
   // A sum of `depth` products of independent signs; its addition to the Gram; the reduction.
+  // A term of an entry has size F2 / (n p). After k terms of random sign the sum has sqrt(k) of it
+  // and is rounded by u times that, so `depth` roundings add up to u depth F2 / (n p), and those of
+  // all pieces to u F2 / p / sqrt(pieces). Adding piece k rounds an entry that has grown to k /
+  // pieces of its size ||G||_F / p: sqrt(pieces) of that in all. A pass of the reduction rounds
+  // entries of the size of what is left. Factors: docs/sigma-error.md.
   const double products = 0.25 * arithmetic.unit * norms.sum_squares / order / std::sqrt(pieces);
   const double additions =
       0.6 * arithmetic.unit * std::sqrt(pieces * norms.gram_norm_squared) / order;

@@ -1,4 +1,12 @@
 // Owns Student's distribution, by the continued fraction of the incomplete beta function.
+//
+// P(|t| > x) of f degrees of freedom is I_z(f / 2, 1/2) with z = f / (f + t^2), by the continued
+// fraction of DLMF 8.17.22. z and 1 - z are both formed from t^2 / f, so that neither is a
+// difference: for large t the chance is z^(f/2) times something, and for small t it is 1 -
+// I_(1-z)(1/2, f/2).
+//
+// Why not the series of jackknife.cpp: freedoms of 1 to 4 occur, and chances far in the tail are
+// printed.
 #include <vindex/core/error.hpp>
 #include <vindex/measure/sign_flip_null.hpp>
 

@@ -1,3 +1,13 @@
+// Owns what becomes of values found on a subspace. With r the residual of s^2 and gap the distance
+// from s^2 to the smallest eigenvalue that the settled part of the basis leaves out, less what that
+// is known to:
+//
+//   error of s^2 = min(|r|, 2 |r|^2 / gap) + rounding of the pass      (Kato; Temple)
+//   error of s   = that by root_error(), plus p eps64 s_1
+//
+// A value counts as settled where its square is within what the Gram's spectrum is known to of the
+// value in its place. If fewer are settled than were lost, the search found other vectors, and
+// nothing is taken.
 #include <vindex/core/constants.hpp>
 #include <vindex/measure/tail_values.hpp>
 

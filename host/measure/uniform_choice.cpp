@@ -1,3 +1,13 @@
+// Owns the two ways of drawing from a law of choices: token by token (a pattern of parts by its
+// chance, a random permutation of groups, Floyd's subset within each), and loads of all tokens at
+// once.
+//
+// Loads: tokens are split binomially over patterns, then group by group over the states "these
+// parts are still to be given", then within a group expert by expert: of c tokens that take j of
+// the m experts left, a binomial number with chance j / m takes the next one. Each split is
+// conditional on the ones before, and conditional binomials make a multinomial, so that the loads
+// have their exact joint law, in a time that does not depend on the number of tokens. Why not
+// always so: which pairs meet is lost in it.
 #include "uniform_choice.hpp"
 
 #include "draw_counts.hpp"
