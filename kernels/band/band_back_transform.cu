@@ -1,3 +1,9 @@
+// Owns keeping the panels of a reduction and products of Q or Q^T with columns, Z <- Z - V (T (V^T
+// Z)) panel by panel (T^T for Q^T). The compact WY form, as LAPACK's larfb applies it.
+//
+// A block keeps eight columns of one matrix for all panels, so that no panel is a launch and no
+// product waits for another block. Why not cuBLAS per panel: n / 32 launches of three thin products
+// each, for a handful of columns, would be launch time alone.
 #include "band/band_back_transform.hpp"
 #include "device/launch.hpp"
 

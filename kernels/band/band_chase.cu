@@ -1,8 +1,9 @@
-// Bulge chasing, a block per matrix and a warp per sweep. Sweep s clears column s below the
-// subdiagonal (step 0) and pushes the bulge that this makes down by kBand rows per step. Step k
-// works on two 32 x 32 windows: first it applies the reflector of step k - 1 to the columns of the
-// window below the diagonal and clears that window's first column with a new reflector (half step
-// 2k), then it applies the new one to both sides of the diagonal window (half step 2k + 1).
+// Owns bulge chasing on the device, a block per matrix and a warp per sweep. Sweep s clears column
+// s below the subdiagonal (step 0) and pushes the bulge that this makes down by kBand rows per
+// step. Step k works on two 32 x 32 windows: first it applies the reflector of step k - 1 to the
+// columns of the window below the diagonal and clears that window's first column with a new
+// reflector (half step 2k), then it applies the new one to both sides of the diagonal window (half
+// step 2k + 1).
 //
 // Lock step. A sweep may do a half step once the sweep before has done the one two later, and three
 // half steps behind it does: so neighbouring sweeps lag 3 half steps, all sweeps do one half step,
@@ -19,6 +20,13 @@
 // `group * 8 + rank` has rows rank + 8 a and columns 8 * group + b. With that layout the loads are
 // free of bank conflicts (columns 63 elements apart), and sums over rows or columns end with lane i
 // holding element i after 7 or 3 exchanges.
+//
+// Formulas of a half step are those of host/cpu/band/simd_band_chase.cpp, with kBand = 32 in place
+// of 16; they stand beside the code in chase_window.hpp. Source: Haidar, Ltaief, Dongarra 2011.
+//
+// Why a block per matrix and not a grid for one: sweeps of one matrix must meet at every half step,
+// which costs a barrier within a block and microseconds across blocks, and a batch has matrices
+// enough.
 #include "band/band_chase.hpp"
 #include "band/chase_window.hpp"
 #include "device/launch.hpp"

@@ -1,3 +1,13 @@
+// Owns the small products between panels. With V and Y = A V of a panel:
+//
+//   T_kk = tau_k,  T_ik = -tau_k sum over i <= j < k of T_ij (V^T V)_jk       (LAPACK larft)
+//   C = -T^T (V^T Y) T / 2,   W = Y T + V C,   Q^T A Q = A - V W^T - W V^T
+//
+// (derived in host/cpu/band/simd_band_reduction.cpp, where A V T stands for Y T). V^T V and V^T Y
+// are summed by chunks of rows, whose results are added in order: the same bits for every batch.
+//
+// The bound of W is for half_product.hpp: binary16 parts end at 65504, and to scale W by its
+// largest entry one would have to wait for it.
 #include "band/band_factors.hpp"
 #include "band/band_product.hpp"
 #include "device/launch.hpp"
@@ -177,6 +187,7 @@ __global__ void __launch_bounds__(kSmallThreads)
   }
   __syncthreads();
   if (thread < kBandWidth) {
+    // |W| <= |Y| |T| + |V| |C|, entry by entry.
     // Y = A v: the norm of a column of V is at most the root of two, the norm of A at most the
     // order (band_scale.hpp), and no entry of V is beyond one.
     Real bound = Real(0);

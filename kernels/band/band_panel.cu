@@ -1,3 +1,14 @@
+// Owns the Householder QR of panels. Per column, alpha its pivot and x what is below:
+//
+//   beta = -sign(alpha) sqrt(alpha^2 + |x|^2),  tau = (beta - alpha) / beta,
+//   v = [1, x / (alpha - beta)]
+//
+// Source: LAPACK larfg, geqr2. The sums x^T P_j of all columns are made before beta is known, and
+// corrected by the pivot row, so that a column costs one barrier of the block and not two.
+//
+// Why not Cholesky QR or TSQR, which would need fewer barriers: the first wants columns of a
+// condition below eps^-1/2, which panels of a Gram matrix need not have, the second must rebuild
+// the reflectors from Q. A batch of matrices hides the barriers.
 #include "band/band_panel.hpp"
 #include "band/band_product.hpp"
 #include "device/launch.hpp"
@@ -219,6 +230,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
       }
 #pragma unroll
       for (int c = 1; c < kWidth; ++c) {
+        // v^T P_c: the pivot's own element, and x^T P_c scaled as x will be.
         const Real dot = fma(inverse, sums[c], pivot_row[c]);
         const Real factor = c < live ? -tau * dot : Real(0);
 #pragma unroll

@@ -1,3 +1,10 @@
+// Owns the order of launches of the reduction to a band and how its workspace is cut. The two-sided
+// block update of Dongarra, Sorensen, Hammarling 1989 with a band of 32 (Bischof, Lang, Sun 2000):
+// 4/3 n^3 flop, of which all but the panels are products of matrices, and n^3 / 96 elements moved.
+//
+// Why not one stage (cuSOLVER's sytrd): half of its arithmetic are products of the trailing matrix
+// with one vector, which read it for every column: 5.7 GB for a float32 matrix of 2048 where this
+// moves 0.4.
 #include "band/band_back_transform.hpp"
 #include "band/band_factors.hpp"
 #include "band/band_panel.hpp"

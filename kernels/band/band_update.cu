@@ -1,3 +1,11 @@
+// Owns the pass that applies A <- A - V W^T - W V^T of the panel before and forms Y = A V of this
+// one, from one read of the lower triangle. A block a_ij below the diagonal gives a_ij v_j to the
+// rows' part of Y and a_ij^T v_i to the columns' part: the rows' part stays in registers along a
+// strip, the columns' parts of a strip are written and added up later (band_factors.cu), in order.
+//
+// Why not two calls of cuBLAS (BandRoute::kLibrary has them): they read and write the full square
+// and read it again, three times what one pass over the triangle moves, and the pass is bound by
+// memory.
 #include "band/band_product.hpp"
 #include "band/band_update.hpp"
 #include "band/half_product.hpp"
