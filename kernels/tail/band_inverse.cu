@@ -1,3 +1,12 @@
+// Owns Cholesky factors of shifted bands and solves with them, blocks of 32:
+//
+//   L_k L_k^T = A_k + s I - E_(k-1) E_(k-1)^T,    E_k = B_k L_k^-T
+//
+// as host/cpu/tail/band_inverse.cpp, but what is kept is L_k^-1: a solve is then two products with
+// a 32 x 32 block per step, every lane a row, where substitution would be a chain of 32 divisions.
+// The inverse of a well-scaled 32 x 32 triangle is accurate enough for inverse iteration, which
+// only needs a good solve: residuals judge the result. Source: Golub and Van Loan, Matrix
+// Computations, 4.5.
 #include "device/launch.hpp"
 #include "tail/band_inverse.hpp"
 

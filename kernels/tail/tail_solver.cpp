@@ -1,3 +1,11 @@
+// Owns the order of work of the search for lost values on a device, X <- orth((B + s I)^-1 X)
+// twelve times, back to the side of the weights by Q, Ritz pairs from one pass, and X - (Q B
+// Q^T)^-1 R for those that need better (derived in host/cpu/tail/cpu_tail.cpp).
+//
+// Why plain inverse iteration and not the host's Krylov space: that is three times as wide, and
+// solves are cheap here while orthonormal bases and small eigenproblems are not. Why fixed widths
+// and slots: libraries choose algorithms by the size of a batch, and a matrix's bits must not
+// depend on its neighbours.
 #include "tail/tail_solver.hpp"
 
 #include <vindex/core/ceil_divide.hpp>

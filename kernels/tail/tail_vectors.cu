@@ -1,3 +1,5 @@
+// Owns element-wise steps of the search for lost values: the start, X - c D for corrections, norms
+// of residuals. Sums run in a fixed tree, one block to a column, so that bits depend on no batch.
 #include "device/launch.hpp"
 #include "tail/tail_vectors.hpp"
 
