@@ -1,3 +1,10 @@
+// Owns the order in which Gram matrices of a batch are formed: sums and operands, facts, products,
+// in cuts that fit the workspace; and the moments from raw sums about a shift a, with m = sum (w -
+// a) / n and s_k the sum of (w - a)^k:
+//
+//   m2 = s_2 - n m^2,   m3 = s_3 - 3 m s_2 + 2 n m^3,   m4 = s_4 - 4 m s_3 + 6 m^2 s_2 - 3 n m^4
+//
+// Why about a shift: powers about 0 of weights that lie around another number cancel to nothing.
 #include "decode/decode_matrix.hpp"
 #include "gram/gram_batch.hpp"
 #include "gram/gram_products.hpp"

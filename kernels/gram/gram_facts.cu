@@ -1,5 +1,10 @@
-// From the sums of tiles (gram_operands.cu) to what is known of each matrix: its facts, the factors
-// of its tiles and the diagonal of its Gram matrix.
+// Owns the way from the sums of tiles (gram_operands.cu) to what is known of each matrix: its
+// facts, the factors of its tiles and the diagonal of its Gram matrix.
+//
+// The largest weight decides both exponents: that of the Gram matrix in memory, w 2^-exponent with
+// the largest in [1, 2), and that of the operands, below 2^15 so that binary16 holds them. The
+// diagonal is sum w^2 in float64, since a tensor core cuts the sums of positive terms
+// (gram_plan.hpp).
 #include "device/launch.hpp"
 #include "gram/gram_operands.hpp"
 #include "gram/gram_sums.hpp"

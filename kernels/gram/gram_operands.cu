@@ -1,3 +1,9 @@
+// Owns the pass over the codes of a batch: operands of the tensor cores and, on the way, sums of
+// the weights and of the squares of every line. What an operand is, code or shifted weight or its
+// two halves, and why that loses nothing, stands in gram_plan.hpp.
+//
+// Sums and operands share the read of the codes, which is most of the time; where both at once
+// would take too many registers, the kernel is compiled for one of them and runs twice.
 #include "device/launch.hpp"
 #include "gram/gram_operands.hpp"
 #include "gram/gram_sums.hpp"

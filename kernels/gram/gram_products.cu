@@ -1,3 +1,11 @@
+// Owns the multiplication by mma.sync, for devices without wgmma: tiles of 128 x 128 of the lower
+// triangle,
+//
+//   G_tile = sum of  factor (float32 sum of SumDepth products in one accumulator)
+//
+// Sums are cut by the tensor core and totals are rounded by an FMA, which is why sums are short
+// (gram_plan.hpp). Why not cuBLAS: it would form the full square, and how long it lets one
+// accumulator run is its own affair.
 #include "device/launch.hpp"
 #include "gram/warp_tile.hpp"
 

@@ -1,4 +1,4 @@
-// The multiplication by wgmma: a warp copies operand tiles in bulk into a ring of stages, two
+// Owns the multiplication by wgmma: a warp copies operand tiles in bulk into a ring of stages, two
 // warpgroups multiply them straight out of shared memory. While one folds a finished sum into its
 // totals, the other keeps the tensor cores busy.
 //

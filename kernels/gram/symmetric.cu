@@ -1,3 +1,7 @@
+// Owns completing a batch of symmetric matrices from their lower triangles, with ||G||_F^2 and the
+// facts of the diagonal on the way, summed in float64 by a fixed tree. A matrix with an element
+// that is not finite becomes zero before a batched solver sees it, whose iteration it might keep
+// from ending.
 #include "device/launch.hpp"
 #include "gram/symmetric.hpp"
 
