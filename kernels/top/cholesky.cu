@@ -1,6 +1,13 @@
-// Left-looking by blocks of 64 columns: the block's columns lose what the columns before them
-// contribute (one product of cuBLAS for the batch), its square is factored by one thread block per
-// matrix in shared memory, and every row below is solved by one thread.
+// Owns Cholesky factors of a batch, left-looking by blocks of 64 columns: the block's columns lose
+// what the columns before them contribute (one product of cuBLAS for the batch), its square is
+// factored by one thread block per matrix in shared memory, and every row below is solved by one
+// thread.
+//
+//   S_kk - L_k L_k^T = L_kk L_kk^T,    L_ik = (S_ik - L_i L_k^T) L_kk^-T,    L_k the columns before
+//
+// Why not cuSOLVER's potrfBatched: it takes square matrices and no trapezoid below, so CholeskyQR
+// would need another pass for the rows, and it is made for many small matrices, not for a few of
+// order 1000 and more.
 #include "device/blas_size.hpp"
 #include "device/launch.hpp"
 #include "top/cholesky.hpp"

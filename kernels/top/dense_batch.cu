@@ -1,3 +1,11 @@
+// Owns orthonormal bases of a batch by shifted Cholesky QR (Fukaya, Kannan, Nakatsukasa, Yamamoto,
+// Yanagisawa 2020), three passes of
+//
+//   S = X^T X (first pass: + s I, s = 11 (p w + w (w + 1)) u trace S),   S = L L^T,   X <- X L^-T
+//
+// The shift makes the first factorisation succeed for any condition up to 1e15 and leaves columns
+// that the next two, plain CholeskyQR, make orthonormal to rounding. Why not Householder QR, as on
+// the host: column after column with two barriers each, where this is products of matrices.
 #include "device/blas_size.hpp"
 #include "device/launch.hpp"
 #include "top/cholesky.hpp"

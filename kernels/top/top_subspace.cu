@@ -1,3 +1,10 @@
+// Owns the block iteration of host/cpu/top/chebyshev.cpp, which has the formulas and why, for a
+// batch: members leave as their residuals are small enough. A step is other <- scale (G X - c X) -
+// keep other, the scaled recurrence of Zhou, Saad, Tiago, Chelikowsky 2006, products by cuBLAS.
+//
+// First rounds multiply in tf32, several times as fast: a filter only has to damp, and what it
+// leaves wrong the Ritz step in full precision shows as a residual. kRoughResidual and kMinGain say
+// when that no longer pays.
 #include "device/blas_size.hpp"
 #include "device/launch.hpp"
 #include "top/top_subspace.hpp"

@@ -1,3 +1,9 @@
+// Owns the Rayleigh-Ritz step on W^T W with float64 products for a batch, slab by slab:
+//
+//   Y = W X and Z += W^T Y of each slab;   X^T Z = P diag(t) P^T;   V = X P,   R = Z P - V diag(t)
+//
+// as host/cpu/top/projection.cpp. For the smallest values t are squares, so their bounds add what
+// that rounds.
 #include "device/blas_size.hpp"
 #include "device/launch.hpp"
 #include "top/weight_projection.hpp"
