@@ -1,5 +1,5 @@
-// Eigenvalues of tridiagonal matrices by many threads. Each step of a thread is one pass over T:
-// the leading minors of T - x I by the three-term recurrence m' = (d - x) m - e^2 m_before,
+// Owns eigenvalues of tridiagonal matrices by many threads. Each step of a thread is one pass over
+// T: the leading minors of T - x I by the three-term recurrence m' = (d - x) m - e^2 m_before,
 // rescaled every 16 rows. Quotients m' / m, the usual form, would need a reciprocal per row on the
 // critical path (about 10 times the latency of the one multiply-add here), and the minors also give
 // the determinant for interpolation.
@@ -10,6 +10,10 @@
 //
 // Where float64 runs at 1/64 of float32 (sm_89) this is the dearest stage. Pairs of float32 numbers
 // would do: about 12 passes in them from brackets found in plain float32. Not written.
+//
+// Why not QL: a serial chain of roots and divisions. Why not divide and conquer: without vectors
+// nothing is left of what it gains. Here an eigenvalue is a thread, and a batch of matrices fills
+// the device. Sources: Barth, Martin, Wilkinson 1967; Chandrupatla 1997 for the interpolation.
 #include "device/launch.hpp"
 #include "tridiagonal/sturm_search.hpp"
 #include "tridiagonal/tridiagonal_values.hpp"
