@@ -1,3 +1,5 @@
+// Owns cutting a requested order of rows into runs of neighbours, and reading, pooling and decoding
+// them run by run.
 #include "activation_rows.hpp"
 
 #include <vindex/core/error.hpp>

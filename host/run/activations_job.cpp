@@ -1,3 +1,5 @@
+// Owns what is done with one layer of a dump: its statistics, its sums and its gate projections,
+// and which of its rows are refused.
 #include "activations_job.hpp"
 
 #include "gate_cosines.hpp"

@@ -1,3 +1,5 @@
+// Owns the steps of an activations run: opening dump and model, the list of layers, the
+// description.
 #include "activations_job.hpp"
 #include "description_parts.hpp"
 

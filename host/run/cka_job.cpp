@@ -1,3 +1,4 @@
+// Owns the units of a CKA run, some layers of A beside those of B, and their rows.
 #include "cka_job.hpp"
 
 #include <vindex/core/constants.hpp>

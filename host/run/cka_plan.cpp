@@ -1,3 +1,4 @@
+// Owns the costs of both forms of CKA in flop and bytes, and the choice between them.
 #include "cka_plan.hpp"
 
 #include "cka_jackknife.hpp"

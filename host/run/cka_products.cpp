@@ -1,3 +1,4 @@
+// Owns the products of CKA by a back end: X^T Y over slabs of rows, and blocks of U-centred X X^T.
 #include "cka_products.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,5 @@
+// Owns the steps of a CKA run: opening both dumps, the plan, the description, notes on what cannot
+// be tested.
 #include "cka_job.hpp"
 #include "description_parts.hpp"
 #include "opening.hpp"

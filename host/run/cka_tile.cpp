@@ -1,3 +1,4 @@
+// Owns the estimates of one tile of layers: plain, permuted, and without each group in turn.
 #include "cka_tile.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,5 @@
+// Owns the steps of a comparing run: opening, pairing, back ends, the description, what stayed
+// unpaired.
 #include "description_parts.hpp"
 #include "pair_job.hpp"
 

@@ -1,3 +1,5 @@
+// Owns finding a logical tensor by its name and writing its weights, refusing to overwrite an
+// input.
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>

@@ -1,3 +1,5 @@
+// Owns the inputs and options of derived rows: a plain view, weights scaled by activations, a
+// placeholder.
 #include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/arranged_input.hpp>
 #include <vindex/measure/scaled_input.hpp>

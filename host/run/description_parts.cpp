@@ -1,3 +1,4 @@
+// Owns the common entries of a description: time, program, files, settings, environment, warnings.
 #include "description_parts.hpp"
 
 #include <vindex/core/error.hpp>

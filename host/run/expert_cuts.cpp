@@ -1,3 +1,4 @@
+// Owns the arithmetic of cutting a group of experts by rows, and the bytes that a cut reads.
 #include "expert_cuts.hpp"
 
 #include <vindex/measure/inner_products.hpp>

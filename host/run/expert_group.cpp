@@ -1,3 +1,4 @@
+// Owns the passes over one group: sums of inner products, then singular vectors, then the row.
 #include "expert_group.hpp"
 
 #include "expert_overlap.hpp"

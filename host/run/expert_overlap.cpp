@@ -1,3 +1,4 @@
+// Owns stacks of bases and their overlaps, block of experts by block.
 #include "expert_overlap.hpp"
 
 #include <vindex/decode/float32_view.hpp>

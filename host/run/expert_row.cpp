@@ -1,3 +1,4 @@
+// Owns the translation of a measured group into cells, arrays and the reason of what is missing.
 #include "expert_row.hpp"
 
 #include <vindex/measure/subspace_overlap.hpp>

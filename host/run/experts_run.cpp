@@ -1,3 +1,4 @@
+// Owns the steps of an experts run, and how cores are shared between groups and within one.
 #include "description_parts.hpp"
 #include "expert_job.hpp"
 #include "opening.hpp"

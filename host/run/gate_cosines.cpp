@@ -1,3 +1,4 @@
+// Owns unit rows of a gate projection and the means of their cosines, neighbours and all pairs.
 #include "gate_cosines.hpp"
 
 #include "token_slabs.hpp"

@@ -1,3 +1,4 @@
+// Owns the runner itself: plan, resume, workers, parts, early stop, the final file.
 #include "staging_pool.hpp"
 
 #include <vindex/run/job_runner.hpp>

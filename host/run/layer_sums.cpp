@@ -1,3 +1,4 @@
+// Owns the two passes over a layer, means first, squared norms of centred rows second.
 #include "layer_sums.hpp"
 
 #include <vindex/core/parallel.hpp>

@@ -1,3 +1,4 @@
+// Owns the memory of one query and how many fit the budget.
 #include "lookup_batches.hpp"
 
 #include <vindex/model/unmeasured.hpp>

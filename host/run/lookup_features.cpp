@@ -1,3 +1,5 @@
+// Owns both passes of a lookup, features by their cosines and tokens by what features write, and
+// lists of the best.
 #include "lookup_features.hpp"
 
 #include <vindex/core/error.hpp>

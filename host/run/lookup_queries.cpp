@@ -1,3 +1,5 @@
+// Owns reading queries from the command line, JSON lines and .npy files, and making vectors of one
+// width of them.
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>

@@ -1,3 +1,4 @@
+// Owns the report of a lookup as JSON and as text, written query by query.
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>

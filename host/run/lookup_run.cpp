@@ -1,3 +1,4 @@
+// Owns the steps of a lookup: model, sides that are searched, batches of queries, report.
 #include "description_parts.hpp"
 #include "lookup_batches.hpp"
 #include "lookup_features.hpp"

@@ -1,3 +1,5 @@
+// Owns views of stored parts with their companions checked, and an input that reads slabs from its
+// files.
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_view.hpp>

@@ -1,3 +1,4 @@
+// Owns a pass as units for the worker pool: its works, its threads and its progress.
 #include "opening.hpp"
 
 #include <vindex/core/error.hpp>

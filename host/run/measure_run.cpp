@@ -1,3 +1,4 @@
+// Owns the steps of a measuring run, and the plan of one that is not carried out.
 #include "description_parts.hpp"
 #include "opening.hpp"
 #include "spectrum_job.hpp"

@@ -1,3 +1,4 @@
+// Owns the queue of those that wait for memory, and leases that give it back.
 #include <vindex/core/error.hpp>
 #include <vindex/run/memory_budget.hpp>
 

@@ -1,3 +1,4 @@
+// Owns opening a model with the reader of its files, and the runner's options from the settings.
 #include "opening.hpp"
 
 namespace vindex::run {

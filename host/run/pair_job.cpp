@@ -1,3 +1,5 @@
+// Owns the units of a comparing run: facts and memory of pairs, what runs on which lane, finished
+// rows.
 #include "pair_job.hpp"
 
 #include <vindex/core/error.hpp>

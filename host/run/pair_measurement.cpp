@@ -1,3 +1,4 @@
+// Owns the measurements of one pair: comparison, spectrum of the difference, overlap of subspaces.
 #include "pair_measurement.hpp"
 
 #include <vindex/core/error.hpp>

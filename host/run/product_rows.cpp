@@ -1,3 +1,4 @@
+// Owns reading factors of a product window by window, and measuring the product from them.
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>

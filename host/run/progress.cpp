@@ -1,3 +1,4 @@
+// Owns rates, remaining time, and the texts and JSON lines that carry them.
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/run/progress.hpp>

@@ -1,3 +1,4 @@
+// Owns a set of ranges in one buffer: laid out, requested, awaited.
 #include "range_reader.hpp"
 
 #include <vindex/core/error.hpp>

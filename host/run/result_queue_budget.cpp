@@ -1,3 +1,4 @@
+// Owns the sizes of the queues between workers and the results file.
 #include <vindex/results/run_store.hpp>
 #include <vindex/run/result_queue_budget.hpp>
 

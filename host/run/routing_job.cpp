@@ -1,3 +1,5 @@
+// Owns routing one layer's logits token by token, its tallies, and transitions from the layer
+// before.
 #include "routing_job.hpp"
 
 #include "token_slabs.hpp"

@@ -1,3 +1,4 @@
+// Owns the steps of a routing run: dump, rule and bias, layers, the description.
 #include "description_parts.hpp"
 #include "opening.hpp"
 #include "routing_job.hpp"

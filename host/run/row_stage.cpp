@@ -1,3 +1,4 @@
+// Owns the threads that turn reports into rows: metrics, nulls, texts, spectra and vectors.
 #include "row_stage.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the description of a measuring run: mode, back ends, options and their digest.
 #include "description_parts.hpp"
 
 #include <vindex/blas/blas_library.hpp>

@@ -1,3 +1,4 @@
+// Owns an input that passes every call on and takes its sample from what passes.
 #include "sampled_input.hpp"
 
 #include <vindex/core/ceil_divide.hpp>

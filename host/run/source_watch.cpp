@@ -1,3 +1,4 @@
+// Owns the files that a unit has read, and the one question whether any of them changed.
 #include <vindex/core/error.hpp>
 #include <vindex/run/source_watch.hpp>
 

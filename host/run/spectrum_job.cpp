@@ -1,3 +1,4 @@
+// Owns the units of a measuring run: what goes to which back end, and the rows of what comes back.
 #include "spectrum_job.hpp"
 
 #include "sampled_input.hpp"

@@ -1,3 +1,5 @@
+// Owns the cost model of a spectrum: memory beside the matrix, report, arithmetic, kinds that share
+// a call.
 #include "sampled_input.hpp"
 
 #include <vindex/measure/judgement.hpp>

@@ -1,3 +1,4 @@
+// Owns the list of buffers that are kept, and what happens to those that no one takes.
 #include "staging_pool.hpp"
 
 #include <deque>

@@ -1,3 +1,4 @@
+// Owns the lines of outcomes and of failures after a run.
 #include <vindex/core/text_table.hpp>
 #include <vindex/run/summary.hpp>
 

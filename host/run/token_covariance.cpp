@@ -1,3 +1,5 @@
+// Owns sums of the smaller Gram matrix of centred tokens, and the effective rank from its
+// eigenvalues.
 #include "token_covariance.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns how many tokens a slab holds, and the loop over slabs.
 #include "token_slabs.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns laying out a unit's matrices in slots, requesting their ranges, and the states of a slot.
 #include "unit_slots.hpp"
 
 #include <vindex/core/error.hpp>

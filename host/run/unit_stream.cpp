@@ -1,3 +1,4 @@
+// Owns the inputs of a unit: they wait for their slot and release it.
 #include "unit_slots.hpp"
 
 #include <vindex/core/error.hpp>

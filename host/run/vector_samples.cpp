@@ -1,3 +1,4 @@
+// Owns reading 1-D tensors and the angles of their values.
 #include "vector_samples.hpp"
 
 #include "description_parts.hpp"

@@ -1,3 +1,4 @@
+// Owns forming units: which rows fit one call together, held whole or streamed, in what order.
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 

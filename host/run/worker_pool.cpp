@@ -1,3 +1,4 @@
+// Owns the threads: one that begins units, consumers for each device, and how both end.
 #include <vindex/core/threads.hpp>
 #include <vindex/run/worker_pool.hpp>
 
