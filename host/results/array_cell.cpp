@@ -1,3 +1,4 @@
+// Owns padding an array to the sides of its column, and scales that count.
 #include <vindex/core/error.hpp>
 #include <vindex/results/array_cell.hpp>
 

@@ -1,3 +1,4 @@
+// Owns creating array datasets with their scales and filling them in chunks of rows.
 #include "array_columns.hpp"
 
 #include "bulk_writer.hpp"

@@ -1,3 +1,4 @@
+// Owns writing spectra and vectors in chunks, and how much memory the smallest chunk needs.
 #include "bulk_writer.hpp"
 
 #include "packed_rows.hpp"

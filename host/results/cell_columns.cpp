@@ -1,3 +1,4 @@
+// Owns the list of columns that a table of cells has, and checking a row against it.
 #include "cell_columns.hpp"
 
 #include <vindex/core/error.hpp>

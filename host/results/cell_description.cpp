@@ -1,3 +1,4 @@
+// Owns writing and reading back the attributes of such a run.
 #include "cell_description.hpp"
 
 #include "cell_columns.hpp"

@@ -1,3 +1,4 @@
+// Owns the rules of each kind: routing, experts, activations, CKA.
 #include "cell_rules.hpp"
 
 #include "matched_layers.hpp"

@@ -1,3 +1,4 @@
+// Owns rows of cells as JSON, for `show --json`.
 #include "cell_columns.hpp"
 #include "json_value.hpp"
 

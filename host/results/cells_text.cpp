@@ -1,3 +1,5 @@
+// Owns the tables and headlines that `show` prints of rows of cells, a list of columns for each
+// kind.
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/results/activations_cells.hpp>

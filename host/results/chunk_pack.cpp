@@ -1,3 +1,4 @@
+// Owns shuffling, splitting into bytes worth deflating and noise, and the checksum.
 #include "chunk_pack.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the columns themselves, one maker for each kind of value.
 #include "columns.hpp"
 
 #include "result_tables.hpp"

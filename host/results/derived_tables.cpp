@@ -1,3 +1,4 @@
+// Owns the rows of both tables: reasons of unmeasured tensors, quantiles over groups.
 #include "derived_tables.hpp"
 
 #include "sample_columns.hpp"

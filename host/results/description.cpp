@@ -1,3 +1,4 @@
+// Owns flattening a description into stored lines, and comparing fingerprints.
 #include "description.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the table of formats and what each of them can serve.
 #include "export_formats.hpp"
 #include "result_tables.hpp"
 #include "results_file.hpp"

@@ -1,3 +1,4 @@
+// Owns the checks themselves, column by column and table by table.
 #include "file_checker.hpp"
 
 #include "pair_columns.hpp"

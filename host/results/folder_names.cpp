@@ -1,3 +1,4 @@
+// Owns listing a folder with every failure of the listing an error.
 #include "folder_names.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns merging rows by their keys, and where the bulk of each lies.
 #include "gathered_rows.hpp"
 
 #include <vindex/core/error.hpp>

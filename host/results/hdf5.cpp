@@ -1,3 +1,4 @@
+// Owns the writing half of the wrapper, attributes and handles; hdf5_read.cpp has the reading half.
 #include "hdf5.hpp"
 
 #include "hdf5_common.hpp"

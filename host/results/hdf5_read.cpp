@@ -1,3 +1,5 @@
+// Owns the reading half of the HDF5 wrapper: what is refused before libhdf5 sees it, datasets,
+// attributes.
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
 #include "storage_failure.hpp"

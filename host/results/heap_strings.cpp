@@ -1,3 +1,4 @@
+// Owns walking global heap collections with every size checked, and the strings that they hold.
 #include "heap_strings.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns writing and parsing a heartbeat line by line.
 #include "heartbeat.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns claiming, refreshing and replacing a lock, and whether its owner still lives.
 #include "lock_file.hpp"
 
 #include <vindex/core/atomic_file.hpp>

@@ -1,3 +1,4 @@
+// Owns making those tables from a file's rows and writing them.
 #include "matched_layers.hpp"
 
 #include "table_writer.hpp"

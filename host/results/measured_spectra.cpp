@@ -1,3 +1,4 @@
+// Owns opening that file, finding rows by key and reading their values.
 #include "results_reader.hpp"
 
 #include <vindex/core/digest.hpp>

@@ -1,3 +1,4 @@
+// Owns merging parts folders of several workers or machines into one results file.
 #include "gathered_rows.hpp"
 #include "parts_folder.hpp"
 #include "results_file.hpp"

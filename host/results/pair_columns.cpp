@@ -1,3 +1,4 @@
+// Owns the columns themselves, and those that pairs share with /matrix/.
 #include "pair_columns.hpp"
 
 #include "cell_columns.hpp"

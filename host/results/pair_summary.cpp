@@ -1,3 +1,4 @@
+// Owns the summary of a comparison by groups of pairs, as text and as JSON.
 #include "gathered_rows.hpp"
 #include "pair_columns.hpp"
 #include "results_file.hpp"

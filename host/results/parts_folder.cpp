@@ -1,3 +1,4 @@
+// Owns publishing a part, verifying its digest, and removing parts that a file has taken in.
 #include "parts_folder.hpp"
 
 #include "folder_names.hpp"

@@ -1,3 +1,4 @@
+// Owns the reader's answers, table by table and column by column.
 #include "result_tables.hpp"
 #include "results_reader.hpp"
 #include "value_columns.hpp"

@@ -1,3 +1,4 @@
+// Owns reading what `show` shows of files whose rows are cells, finished or still being written.
 #include "cell_columns.hpp"
 #include "gathered_rows.hpp"
 #include "matched_layers.hpp"

@@ -1,3 +1,4 @@
+// Owns the loop over blocks.
 #include "read_through.hpp"
 
 #include <vector>

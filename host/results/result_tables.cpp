@@ -1,3 +1,4 @@
+// Owns the paths of tables and their groups.
 #include "result_tables.hpp"
 
 #include <algorithm>

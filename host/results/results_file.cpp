@@ -1,3 +1,4 @@
+// Owns checking that path, and joining the history of a file that is replaced.
 #include "results_file.hpp"
 
 #include "results_reader.hpp"

@@ -1,3 +1,4 @@
+// Owns reading header, identities and rows; results_reader_bulk.cpp reads spectra and vectors.
 #include "results_reader.hpp"
 
 #include "pair_columns.hpp"

@@ -1,3 +1,4 @@
+// Owns the order in which a file is written: root, tables, resume columns, run, bulk.
 #include "results_writer.hpp"
 
 #include "array_columns.hpp"

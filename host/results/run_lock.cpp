@@ -1,3 +1,4 @@
+// Owns the names of workers' locks, and which of them exclude each other.
 #include "run_lock.hpp"
 
 #include "folder_names.hpp"

@@ -1,3 +1,4 @@
+// Owns the store of a run: opening or resuming, publishing parts, finishing.
 #include "cell_columns.hpp"
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"

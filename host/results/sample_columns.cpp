@@ -1,3 +1,4 @@
+// Owns the list of these columns.
 #include "sample_columns.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Owns the table of schemas, a row for each kind of file.
 #include "schema.hpp"
 
 #include "cell_columns.hpp"

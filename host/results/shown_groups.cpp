@@ -1,3 +1,4 @@
+// Owns forming groups of equal role and shape, and the members that are far from the rest.
 #include "shown_groups.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns resolving a name to a metric or column, with advice where it is unknown.
 #include "shown_metric.hpp"
 
 #include <vindex/core/constants.hpp>

@@ -1,3 +1,4 @@
+// Owns keeping a few of many part files open while their bulk is read.
 #include "results_reader.hpp"
 
 #include <algorithm>

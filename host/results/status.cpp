@@ -1,3 +1,4 @@
+// Owns where a run stands, from its parts, locks and heartbeats.
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"

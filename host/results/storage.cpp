@@ -1,3 +1,4 @@
+// Owns memory, files, and the callbacks of the HDF5 driver over them.
 #include "storage.hpp"
 
 #include "heap_strings.hpp"

@@ -1,3 +1,4 @@
+// Owns keys of rows, their order, and which of two outcomes is the better.
 #include "stored_row.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns writing and finishing an export, and how cells of CSV and JSON are written.
 #include "text_sink.hpp"
 
 #include "results_file.hpp"

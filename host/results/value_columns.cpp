@@ -1,3 +1,4 @@
+// Owns reading such columns, and gathering them from several files.
 #include "value_columns.hpp"
 
 #include "result_tables.hpp"

@@ -1,3 +1,4 @@
+// Owns the fits: power law over all candidates, bulk of the density, determinant.
 #include "weightwatcher_fits.hpp"
 
 #include <algorithm>
