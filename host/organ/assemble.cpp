@@ -1,3 +1,4 @@
+// Owns both ways of assembling: restoring a folder, and choosing whether a recipe is meant.
 #include "manifest.hpp"
 #include "recipe.hpp"
 #include "recipe_compose.hpp"

@@ -1,3 +1,4 @@
+// Owns the tasks of writing: files, ranges to copy, tensors to make, threads, publishing.
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>

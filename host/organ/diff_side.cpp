@@ -1,3 +1,4 @@
+// Owns opening a side as GGUF or safetensors and filling the common form.
 #include "diff_side.hpp"
 
 #include "source_facts.hpp"

@@ -1,3 +1,4 @@
+// Owns extracting from GGUF, and what both containers share; extract_safetensors.cpp has the other.
 #include "extraction.hpp"
 #include "organ_file.hpp"
 

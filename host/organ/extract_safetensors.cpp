@@ -1,3 +1,5 @@
+// Owns extracting from a safetensors model: which tensors a GGUF of one tensor can hold, and the
+// others by reference.
 #include "extraction.hpp"
 #include "organ_file.hpp"
 

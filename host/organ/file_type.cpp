@@ -1,3 +1,4 @@
+// Owns the table of file types, and the count of bytes by type.
 #include <vindex/organ/file_type.hpp>
 
 #include <algorithm>

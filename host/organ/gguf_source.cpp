@@ -1,3 +1,4 @@
+// Owns opening files, sets and folders into one list of keys and tensors.
 #include "manifest.hpp"
 #include "organ_folder.hpp"
 #include "organ_source.hpp"

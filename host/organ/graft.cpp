@@ -1,3 +1,4 @@
+// Owns the steps of a graft: open, plan, check, compose or only report.
 #include "source_facts.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the checks, one function for each question.
 #include "graft_rules.hpp"
 
 #include <vindex/core/digest.hpp>

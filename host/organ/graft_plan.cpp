@@ -1,3 +1,4 @@
+// Owns parsing a wish and choosing tensors, each with its refusal.
 #include <vindex/core/error.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/organ/graft_plan.hpp>

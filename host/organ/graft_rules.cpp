@@ -1,3 +1,4 @@
+// Owns that table.
 #include "graft_rules.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns reading a document, and refusing members that are not known.
 #include "json_node.hpp"
 
 #include <vindex/core/nearest_name.hpp>

@@ -1,3 +1,4 @@
+// Owns numbers and strings of an array, and an array in another order.
 #include "key_arrays.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns keys as JSON entries and their encoding back, type by type.
 #include "manifest_keys.hpp"
 
 #include "gguf_value_types.hpp"

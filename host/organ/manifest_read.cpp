@@ -1,3 +1,4 @@
+// Owns reading manifest.json: tensors, files and keys, with every path kept inside the folder.
 #include "json_node.hpp"
 #include "manifest.hpp"
 #include "manifest_keys.hpp"

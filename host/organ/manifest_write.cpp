@@ -1,3 +1,4 @@
+// Owns writing manifest.json: what stands in it plainly and what goes to a file beside it.
 #include "manifest.hpp"
 #include "manifest_keys.hpp"
 

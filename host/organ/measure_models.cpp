@@ -1,3 +1,4 @@
+// Owns finding models, running each, and writing its documents.
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>

@@ -1,3 +1,4 @@
+// Owns pairing keys and tensors by name and comparing each pair.
 #include "diff_side.hpp"
 
 #include <vindex/core/error.hpp>

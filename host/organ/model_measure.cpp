@@ -1,3 +1,4 @@
+// Owns gathering a results file by tensors, and figures of groups.
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/organ/model_measure.hpp>

@@ -1,3 +1,4 @@
+// Owns the rules of names, in their order, and names of classes.
 #include <vindex/core/error.hpp>
 #include <vindex/organ/organ_class.hpp>
 

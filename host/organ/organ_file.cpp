@@ -1,3 +1,4 @@
+// Owns unique file names, and writing one such file.
 #include "organ_file.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns reading a manifest into parts, with sources and organ files checked.
 #include "organ_folder.hpp"
 
 #include "manifest.hpp"

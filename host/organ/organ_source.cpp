@@ -1,3 +1,4 @@
+// Owns the few files that stay open, and reading through them.
 #include "organ_source.hpp"
 
 #include <vindex/core/error.hpp>

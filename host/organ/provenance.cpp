@@ -1,3 +1,4 @@
+// Owns adding parents, and changing or dropping what no longer holds.
 #include "key_arrays.hpp"
 #include "organ_file.hpp"
 

@@ -1,3 +1,4 @@
+// Owns reading a recipe from JSON, and which tensors a part covers.
 #include "recipe.hpp"
 
 #include "json_node.hpp"

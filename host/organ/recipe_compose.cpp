@@ -1,3 +1,4 @@
+// Owns applying host, stack and parts in turn, the resulting tensors, keys and parents.
 #include "recipe_compose.hpp"
 
 #include "manifest.hpp"

@@ -1,3 +1,4 @@
+// Owns gathering those facts from an opened GGUF model.
 #include "source_facts.hpp"
 
 #include <vindex/core/digest.hpp>

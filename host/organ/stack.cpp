@@ -1,3 +1,4 @@
+// Owns the map of blocks, checks that keys agree, and arrays of layers in the new order.
 #include "stack.hpp"
 
 #include "key_arrays.hpp"

@@ -1,3 +1,4 @@
+// Owns choosing rows, and comparing bytes and decoded weights of a pair.
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/organ/tensor_pair.hpp>

@@ -1,3 +1,4 @@
+// Owns writing theta into a report and reading it back from one.
 #include "json_node.hpp"
 #include "recipe.hpp"
 

@@ -1,3 +1,4 @@
+// Owns whether a matrix is purified at all: a verdict and its reason from its spectrum.
 #include <vindex/organ/purify_gate.hpp>
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Owns the transform and its inverse, level by level.
 #include "purify/haar.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the product of singular triplets that is kept, and multiplying it out.
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/organ/low_rank.hpp>

@@ -1,3 +1,4 @@
+// Owns the steps for one matrix, and the memory that they take.
 #include "purify/purify_matrix.hpp"
 
 #include <vindex/core/error.hpp>

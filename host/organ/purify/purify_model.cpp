@@ -1,3 +1,5 @@
+// Owns which matrices of a model are purified, in units over workers, and what was left alone and
+// why.
 #include "purify/purify_matrix.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns gathering findings by file, and looking up what a file holds.
 #include "gguf_value_types.hpp"
 #include "lint_file.hpp"
 

@@ -1,3 +1,5 @@
+// Owns reading prefix, keys and table of a file, noting each broken rule and going on where that is
+// possible.
 #include "lint_file.hpp"
 
 #include "gguf_value_types.hpp"

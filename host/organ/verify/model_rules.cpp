@@ -1,3 +1,4 @@
+// Owns those tables and looking a rule up by architecture.
 #include "model_rules.hpp"
 
 #include <algorithm>

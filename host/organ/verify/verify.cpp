@@ -1,3 +1,5 @@
+// Owns the order of a verification: files into groups, rules of each file, of each group, of
+// values.
 #include "../manifest.hpp"
 #include "lint_file.hpp"
 
