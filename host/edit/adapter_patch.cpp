@@ -1,3 +1,4 @@
+// Owns reading an adapter's factors as entries of a patch, and refusing what is more than factors.
 #include "adapter_patch.hpp"
 
 #include "whole_tensors.hpp"

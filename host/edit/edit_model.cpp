@@ -1,3 +1,4 @@
+// Owns the steps of an edit: opening, targets, factors, effects, outputs.
 #include "edit_outputs.hpp"
 #include "experts.hpp"
 #include "npy_matrix.hpp"

@@ -1,3 +1,4 @@
+// Owns checking places before anything is computed, and writing model, adapter and patch.
 #include "edit_outputs.hpp"
 
 #include "experts.hpp"

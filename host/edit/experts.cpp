@@ -1,3 +1,4 @@
+// Owns finding stacks and lone experts by name, and turning edits to their orientation.
 #include "experts.hpp"
 
 #include <vindex/core/error.hpp>

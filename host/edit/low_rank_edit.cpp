@@ -1,3 +1,5 @@
+// Owns deletion, insertion and bounded edits as factors, and their spectra from small Gram
+// matrices.
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/edit/low_rank_edit.hpp>

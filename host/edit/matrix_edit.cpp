@@ -1,3 +1,4 @@
+// Owns applying factors slab by slab, encoding, and measuring the change.
 #include "slab_sums.hpp"
 #include "slabs.hpp"
 

@@ -1,3 +1,4 @@
+// Owns reading a .npy file as a matrix or vector of doubles.
 #include "npy_matrix.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns reading and writing patches: factors, digests and keys in a safetensors file.
 #include "adapter_patch.hpp"
 
 #include <vindex/core/digest.hpp>

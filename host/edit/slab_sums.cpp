@@ -1,3 +1,4 @@
+// Owns those sums, for row slabs and column slabs alike.
 #include "slab_sums.hpp"
 
 #include <vindex/blas/blas.hpp>

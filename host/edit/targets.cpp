@@ -1,3 +1,4 @@
+// Owns finding matrices by name, parsing directions, and computing them.
 #include "targets.hpp"
 
 #include <vindex/core/error.hpp>

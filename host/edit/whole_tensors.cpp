@@ -1,3 +1,4 @@
+// Owns comparing an adapter's whole tensors with the model's.
 #include "whole_tensors.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>
