@@ -1,3 +1,4 @@
+// Owns the table of keys, and reading a configuration by it.
 #include "adapter_keys.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the patterns of each tool, and the weight that a factor belongs to.
 #include "adapter_names.hpp"
 
 #include <vindex/model/adapter.hpp>

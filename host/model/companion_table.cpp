@@ -1,3 +1,4 @@
+// Owns that table.
 #include "companion_table.hpp"
 
 namespace vindex::model {

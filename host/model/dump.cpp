@@ -1,3 +1,4 @@
+// Owns parsing array names, checking shapes against each other, and tokens and prompts.
 #include "row_order.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns the architectures that scale, and the keys that say by how much.
 #include "model_config.hpp"
 
 #include <vindex/model/embedding_scale.hpp>

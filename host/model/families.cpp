@@ -1,3 +1,4 @@
+// Owns expanding patterns into a table, and looking names up in it.
 #include "families.hpp"
 
 #include "family_tables.hpp"

@@ -1,3 +1,4 @@
+// Owns finding those matrices by role, and cutting the fused ones.
 #include "model_config.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the markers of each scheme, and modules named by the configuration.
 #include "foreign_schemes.hpp"
 
 #include "weight.hpp"

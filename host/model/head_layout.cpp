@@ -1,3 +1,4 @@
+// Owns the cuts of separate and of fused projections.
 #include "head_layout.hpp"
 
 #include <fmt/format.h>

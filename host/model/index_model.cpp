@@ -1,3 +1,4 @@
+// Owns the way from a model's files to its records, products and warnings.
 #include "families.hpp"
 #include "logical_tensor.hpp"
 #include "model_config.hpp"

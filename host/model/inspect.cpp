@@ -1,3 +1,4 @@
+// Owns the JSON document and the text of an inspection.
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>

@@ -1,3 +1,4 @@
+// Owns binding codes and companions, scheme by scheme, and warning of those left over.
 #include "logical_tensor.hpp"
 
 #include "companion_table.hpp"

@@ -1,3 +1,4 @@
+// Owns whole tensors, slices of stacks, and companions of either.
 #include "matrix_parts.hpp"
 
 #include "weight.hpp"

@@ -1,3 +1,4 @@
+// Owns reading claims of every kind from both sources, with warnings.
 #include "model_config.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns gathering facts by layer, and comparing them with claims.
 #include "model_shape.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the record of a fused matrix that the other model stores as two, and the height of a head.
 #include "model_config.hpp"
 
 #include <vindex/model/pairing.hpp>

@@ -1,3 +1,4 @@
+// Owns resolving those names to weights and ranks.
 #include "parameter_targets.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns building records: slices, orientation, ranges, names.
 #include "records.hpp"
 
 #include "adapter_names.hpp"

@@ -1,3 +1,4 @@
+// Owns that table.
 #include "router_families.hpp"
 
 #include <algorithm>

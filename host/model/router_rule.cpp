@@ -1,3 +1,4 @@
+// Owns reading a rule by its family, and finding and reading biases.
 #include "model_config.hpp"
 #include "router_families.hpp"
 #include "strict_keys.hpp"

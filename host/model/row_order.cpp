@@ -1,3 +1,4 @@
+// Owns the key of a row, and sorting by it.
 #include "row_order.hpp"
 
 #include <vindex/core/reorder.hpp>

@@ -1,3 +1,4 @@
+// Owns which rule applies, by hint or by what lies beside the codes; scheme_*.cpp have the rules.
 #include "schemes.hpp"
 
 #include "weight.hpp"

@@ -1,3 +1,4 @@
+// Owns parsing each list, and matching records against it.
 #include "tensor_name.hpp"
 
 #include <vindex/core/error.hpp>

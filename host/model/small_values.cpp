@@ -1,3 +1,4 @@
+// Owns reading those tensors within bounds, and their numbers.
 #include "small_values.hpp"
 
 #include <vindex/core/ceil_divide.hpp>

@@ -1,3 +1,4 @@
+// Owns reading such keys from JSON or GGUF, type by type.
 #include "strict_keys.hpp"
 
 #include <vindex/core/error.hpp>

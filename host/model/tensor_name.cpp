@@ -1,3 +1,4 @@
+// Owns the scan of a name, component by component.
 #include "tensor_name.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns the texts of these remarks.
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>
 #include <vindex/model/unmeasured.hpp>

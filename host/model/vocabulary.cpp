@@ -1,3 +1,4 @@
+// Owns finding entries by text and by spelling, the byte-level alphabet, and guesses.
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/model/vocabulary.hpp>

@@ -1,3 +1,4 @@
+// Owns setting and checking shapes, and the texts of what is wrong.
 #include "weight.hpp"
 
 #include <vindex/core/checked.hpp>
