@@ -1,3 +1,4 @@
+// Owns opening such folders and files and listing their arrays.
 #include "file_kind.hpp"
 #include "remote_address.hpp"
 #include "shard_list.hpp"

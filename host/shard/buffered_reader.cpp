@@ -1,3 +1,4 @@
+// Owns the window, its refilling, and fields of every type.
 #include "buffered_reader.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns dividing extents into requests and handing them to ring, threads or sources.
 #include "bulk_request.hpp"
 #include "direct_files.hpp"
 #include "positional_read.hpp"

@@ -1,3 +1,4 @@
+// Owns sources over local files and memory, and errors of both.
 #include "positional_read.hpp"
 
 #include <vindex/core/checked.hpp>

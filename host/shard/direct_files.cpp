@@ -1,3 +1,4 @@
+// Owns opening those descriptors, and noting which file systems refuse.
 #include "direct_files.hpp"
 
 #include "page_cache.hpp"

@@ -1,3 +1,4 @@
+// Owns the signatures of each kind, and what is said of it.
 #include "file_kind.hpp"
 
 #include <vindex/core/error.hpp>

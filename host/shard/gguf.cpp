@@ -1,3 +1,4 @@
+// Owns one pass over a header: prefix, keys, table; every number checked.
 #include "buffered_reader.hpp"
 #include "gguf_header.hpp"
 #include "gguf_table.hpp"

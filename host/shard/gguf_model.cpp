@@ -1,3 +1,4 @@
+// Owns opening one file or a set, names of splits, and checks across members.
 #include "gguf_model.hpp"
 
 #include "file_kind.hpp"

@@ -1,3 +1,4 @@
+// Owns reading entries, and finding overlaps, gaps and doubled names.
 #include "gguf_table.hpp"
 
 #include "gguf_types.hpp"

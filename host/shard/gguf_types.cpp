@@ -1,3 +1,4 @@
+// Owns those names and what is said of each.
 #include "gguf_types.hpp"
 
 #include <vindex/decode/element_type.hpp>

@@ -1,3 +1,4 @@
+// Owns admitting files in order within the bound, and the threads that read.
 #include "header_window.hpp"
 
 #include <vindex/core/parallel.hpp>

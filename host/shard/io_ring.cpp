@@ -1,3 +1,4 @@
+// Owns opening the kernel's ring with a probe, and passing reads to it.
 #include "io_ring.hpp"
 
 #include <vindex/core/error.hpp>

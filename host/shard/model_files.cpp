@@ -1,3 +1,4 @@
+// Owns choosing how a path is opened: file, folder, index or set.
 #include "file_kind.hpp"
 #include "gguf_model.hpp"
 #include "model_folder.hpp"

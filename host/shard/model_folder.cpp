@@ -1,3 +1,4 @@
+// Owns listing a folder by kinds, and requiring members.
 #include "model_folder.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns scanning the header's dict, and reading arrays of numbers.
 #include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>

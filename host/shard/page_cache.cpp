@@ -1,3 +1,4 @@
+// Owns asking the kernel: cachestat where it is known, else a read that may not wait.
 #include "page_cache.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns a store that reads the beginning of each file at once, so that a header costs one request.
 #include "positional_read.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns parsing addresses, and refusing them where no store is built in.
 #include "remote_address.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns a store that repeats what failed for a passing reason, with growing delays.
 #include <vindex/core/error.hpp>
 #include <vindex/core/philox.hpp>
 #include <vindex/shard/store_decorators.hpp>

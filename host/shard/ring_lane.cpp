@@ -1,3 +1,4 @@
+// Owns the thread that awaits completions, and giving up on a ring.
 #include "ring_lane.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns parsing the header in place, and checking ranges against the file.
 #include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>

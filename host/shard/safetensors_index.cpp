@@ -1,3 +1,4 @@
+// Owns parsing that document, with names of files stored once.
 #include "safetensors_index.hpp"
 
 #include "file_kind.hpp"

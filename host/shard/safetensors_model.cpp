@@ -1,3 +1,4 @@
+// Owns opening shards, checking index against headers, and refusing sets with gaps.
 #include "safetensors_model.hpp"
 
 #include "file_kind.hpp"

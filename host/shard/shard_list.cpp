@@ -1,3 +1,4 @@
+// Owns opening a shard, doubled names, and warnings of other files beside.
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns the threads of that lane, and gathering requests into batches.
 #include "source_lane.hpp"
 
 #include <exception>

@@ -1,3 +1,4 @@
+// Owns comparing the keys of members, and which keys may differ.
 #include "split_metadata.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns turning the bytes of every element in a range, whatever its width.
 #include "swapped_source.hpp"
 
 #include <vindex/decode/byte_order.hpp>
