@@ -1,3 +1,4 @@
+// Owns matching edits to tensors, their bounds and overlaps, and refusals.
 #include "edit_plan.hpp"
 
 #include <vindex/core/checked.hpp>

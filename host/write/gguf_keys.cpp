@@ -1,3 +1,4 @@
+// Owns encoding keys of every type, and copying keys from a file of either byte order.
 #include "header_stream.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns the layout of a file and the writing of its tensors in order.
 #include "header_stream.hpp"
 
 #include <vindex/core/checked.hpp>

@@ -1,3 +1,4 @@
+// Owns the buffer of a header and its spilling to the file.
 #include "header_stream.hpp"
 
 namespace vindex::write {

@@ -1,3 +1,4 @@
+// Owns the folder aside: making, filling, publishing by renames that can be undone, removing.
 #include <vindex/core/error.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/core/process_name.hpp>

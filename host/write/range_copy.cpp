@@ -1,3 +1,4 @@
+// Owns the three ways of copying a range, and which of them a file system grants.
 #include <vindex/write/range_copy.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns going through a model's shards and side files, each copied or written anew.
 #include "edit_plan.hpp"
 #include "tensor_copy.hpp"
 

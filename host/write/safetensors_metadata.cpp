@@ -1,3 +1,4 @@
+// Owns the scan of a header for that one member.
 #include <vindex/core/json_scanner.hpp>
 #include <vindex/write/safetensors_metadata.hpp>
 

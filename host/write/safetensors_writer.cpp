@@ -1,3 +1,4 @@
+// Owns the header's text, the order of data, and the index of several shards.
 #include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/excerpt.hpp>

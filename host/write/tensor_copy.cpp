@@ -1,3 +1,4 @@
+// Owns streaming a tensor's bytes with its replaced parts encoded on the way.
 #include "tensor_copy.hpp"
 
 #include <vindex/core/excerpt.hpp>
