@@ -1,3 +1,4 @@
+// Owns the shards of a planned model, its index and its configuration, tensor after tensor.
 #include "huggingface_model.hpp"
 
 #include "truth.hpp"

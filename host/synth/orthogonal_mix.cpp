@@ -1,3 +1,4 @@
+// Owns the transforms, on contiguous rows and on panels of columns.
 #include "orthogonal_mix.hpp"
 
 #include "random.hpp"

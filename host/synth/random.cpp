@@ -1,3 +1,5 @@
+// Owns blocks of Philox numbers and their transform to normals, in wide registers where there are
+// any.
 #include "random.hpp"
 
 #include <vindex/core/philox.hpp>

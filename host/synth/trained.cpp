@@ -1,3 +1,4 @@
+// Owns the recipe at a place within a role's measured ranges, and the law of its singular values.
 #include "trained.hpp"
 
 #include "portable_math.hpp"

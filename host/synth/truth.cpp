@@ -1,3 +1,4 @@
+// Owns the rows of that document and how numbers are written in it.
 #include "truth.hpp"
 
 #include <vindex/core/json_document.hpp>

@@ -1,3 +1,4 @@
+// Owns drawing one matrix: planted values, spikes, row scales, and what they should give.
 #include "weights.hpp"
 
 #include "orthogonal_mix.hpp"
