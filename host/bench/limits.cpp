@@ -1,3 +1,4 @@
+// Owns the measurements of those limits that need no device or disk: memory copies and BLAS.
 #include "limits.hpp"
 
 #include <vindex/bench/weights.hpp>

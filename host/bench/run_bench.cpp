@@ -1,3 +1,5 @@
+// Owns the order of a benchmark: sections that were asked for, limits when one first needs them,
+// failures.
 #include "section.hpp"
 
 #include <vindex/blas/blas_library.hpp>

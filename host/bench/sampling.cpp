@@ -1,3 +1,4 @@
+// Owns the loop that takes samples, and the one that starts threads together.
 #include <vindex/bench/sampling.hpp>
 #include <vindex/core/threads.hpp>
 

@@ -1,3 +1,4 @@
+// Owns making a folder with a name of its own, and removing it.
 #include "scratch_folder.hpp"
 
 #include <vindex/core/error.hpp>

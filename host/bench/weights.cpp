@@ -1,3 +1,4 @@
+// Owns the seeded weights themselves, encoded or filled with valid codes.
 #include <vindex/bench/weights.hpp>
 #include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
