@@ -1,3 +1,4 @@
+// Owns removing those variables before a library is loaded.
 #include "arithmetic_environment.hpp"
 
 #include <cstdlib>

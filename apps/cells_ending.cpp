@@ -1,3 +1,4 @@
+// Owns the summary and the reason that such a verb prints at its end.
 #include "cells_ending.hpp"
 
 #include "terminal.hpp"

@@ -1,3 +1,5 @@
+// Owns declaring and settling those flags: workers, threads, memory, back ends, configuration
+// files.
 #include "job_flags.hpp"
 
 #include <vindex/core/error.hpp>

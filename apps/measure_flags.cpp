@@ -1,3 +1,4 @@
+// Owns declaring the flags of measuring, and turning them into settings.
 #include "measure_flags.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Owns parsing a decimal number and refusing everything else.
 #include "numbers.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,3 +1,4 @@
+// Owns refusing a place for a report, and writing the report there.
 #include "report_file.hpp"
 
 #include "terminal.hpp"

@@ -1,3 +1,4 @@
+// Owns the hooks that a run calls, and the last lines of a verb that ran.
 #include "run_talk.hpp"
 
 #include "terminal.hpp"

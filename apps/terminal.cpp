@@ -1,3 +1,4 @@
+// Owns the width of a text on a terminal, and whether there is one.
 #include "terminal.hpp"
 
 #include <vindex/core/text_table.hpp>

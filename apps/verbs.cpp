@@ -1,3 +1,4 @@
+// Owns stop signals, configuration files, parsing of sizes and devices, and printing.
 #include "verbs.hpp"
 
 #include "numbers.hpp"
