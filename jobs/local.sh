@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same without a cluster: N workers on this machine, one after another, then the merge. For
-# trying the split, and for machines where one process should not run for days.
+# Without a cluster: N workers on this machine, one after another, then the merge. To try the
+# division of work, and for machines where one process should not run for days.
 #   jobs/local.sh N MODEL OUT.h5 [flags of measure]
 # VINDEX names the program where it is not on the PATH.
 set -euo pipefail

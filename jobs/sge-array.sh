@@ -2,7 +2,7 @@
 # Grid Engine, one worker per array task on a shared file system:
 #   qsub -N workers -t 1-16 jobs/sge-array.sh MODEL OUT.h5 [flags of measure]
 #   qsub -hold_jid workers -b y vindex merge OUT.h5.parts -o OUT.h5
-# A worker that is warned (-notify) publishes what it has and asks to be queued again (exit 99).
+# A worker that receives a warning (-notify) publishes its finished rows and is queued again (exit 99).
 # VINDEX names the program where it is not on the PATH.
 #$ -cwd
 #$ -S /bin/bash

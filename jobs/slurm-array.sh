@@ -2,7 +2,7 @@
 # Slurm, one worker per array task, on any nodes that share a file system:
 #   job=$(sbatch --parsable --array=0-15 jobs/slurm-array.sh MODEL OUT.h5 [flags of measure])
 #   sbatch --dependency=afterok:$job jobs/slurm-merge.sh OUT.h5
-# A worker that runs out of time publishes what it has and is queued again (exit 75 of vindex).
+# A worker that runs out of time publishes its finished rows and is queued again (exit 75 of vindex).
 # VINDEX names the program where it is not on the PATH.
 #SBATCH --job-name=vindex
 #SBATCH --nodes=1
@@ -20,7 +20,7 @@ output=${2:?usage: sbatch --array=0-N slurm-array.sh MODEL OUT.h5 [flags]}
 shift 2
 index=$((${SLURM_ARRAY_TASK_ID:?this is a job array: sbatch --array=0-N} - SLURM_ARRAY_TASK_MIN))
 
-# The shell gets Slurm's warning, so it hands it on and goes on waiting.
+# The shell receives Slurm's warning, passes it on and continues to wait.
 trap 'kill -TERM "$worker" 2>/dev/null' TERM USR1
 "$vindex" measure "$model" -o "$output" --worker "$index/$SLURM_ARRAY_TASK_COUNT" \
   "$@" &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Slurm: one results file from the parts of every worker, to be run after all of them
-# (jobs/slurm-array.sh tells how).
+# Slurm: merges the parts of all workers into one results file; run it after they have finished
+# (usage in jobs/slurm-array.sh).
 #SBATCH --job-name=vindex-merge
 #SBATCH --nodes=1
 #SBATCH --ntasks=1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Slurm, one job over several nodes: a worker on each, with all its GPUs, then the merge.
 #   sbatch --nodes=4 jobs/slurm-nodes.sh MODEL OUT.h5 [flags of measure]
-# Runs out of time: what is finished stays, and the job is queued again (exit 75 of vindex).
+# If it runs out of time, finished rows are kept and the job is queued again (exit 75 of vindex).
 # VINDEX names the program where it is not on the PATH.
 #SBATCH --job-name=vindex
 #SBATCH --ntasks-per-node=1
@@ -17,7 +17,7 @@ model=${1:?usage: sbatch --nodes=N slurm-nodes.sh MODEL OUT.h5 [flags]}
 output=${2:?usage: sbatch --nodes=N slurm-nodes.sh MODEL OUT.h5 [flags]}
 shift 2
 
-# Quoted for the shell of each task, which alone knows its number.
+# Quoted for the shell of each task: only that shell has the task's number.
 # shellcheck disable=SC2016
 srun --kill-on-bad-exit=0 bash -c '
   exec "$0" measure "$1" -o "$2" --device all --worker "$SLURM_PROCID/$SLURM_NTASKS" \

@@ -53,7 +53,7 @@ def text_config(model):
 
 
 def find_layers(model):
-    """The decoder's layers: the list of modules that has as many as the configuration says, outside other towers."""
+    """The decoder's layers: the list of modules of the length that the configuration gives, outside other towers."""
     from torch import nn
 
     wanted = text_config(model).num_hidden_layers
@@ -71,7 +71,7 @@ def is_expert(name):
 
 def find_down(layer):
     """The linear layer that reads the neurons of every token: of a dense feed-forward, or of the shared expert of a mixture.
-    Routed experts see only the tokens that are sent to them, so there is no [tokens, neurons] of theirs."""
+    Routed experts see only the tokens sent to them, so they have no [tokens, neurons] matrix."""
     found = [(name, module) for name, module in layer.named_modules()
              if name.split(".")[-1] in DOWN_NAMES and not is_expert(name) and not re.search(r"attn|attention|mixer|mamba", name)]
     return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""What scripts/capture.py reads and writes: prompts as token numbers, and the arrays of a dump, row by row to disk."""
+"""Input and output of scripts/capture.py: prompts as token ids, and the arrays of a dump, written row by row."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class CaptureError(Exception):
-    """What a user can mend: printed as one line; the first member is the exit code (sysexits)."""
+    """An error that the user can correct: printed as one line; the first member is the exit code (sysexits)."""
 
 
 def parse_numbers(text):
@@ -49,7 +49,7 @@ def read_ids(path):
 
 
 def read_texts(path, tokenizer):
-    """Prompts of a text file, one a line; empty lines are passed over."""
+    """Prompts of a text file, one per line; empty lines are skipped."""
     lines = [line for line in path.read_text().splitlines() if line.strip()]
     if tokenizer == "bytes":
         return [list(line.encode()) for line in lines]
@@ -133,7 +133,7 @@ class ArrayFile:
 
 
 class Dump:
-    """The arrays of a dump, in a folder that gets its name when everything is in it."""
+    """The arrays of a dump, in a folder that is renamed when it is complete."""
 
     def __init__(self, target, container, dtype, tokens):
         self.target, self.container, self.dtype, self.tokens = target, container, dtype, tokens

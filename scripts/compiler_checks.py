@@ -3,7 +3,7 @@
 
   - ptxas serialised no wgmma (C7510 to C7519: it would still be right, at a fraction of the speed);
   - no kernel has a stack or spills beyond the table below: a change of a line can cost a factor of two here and nowhere else;
-  - nothing touches the accumulators of a wgmma between its issue and its wait (SASS; wants cuobjdump, which a toolkit has and
+  - nothing touches the accumulators of a wgmma between its issue and its wait (SASS; requires cuobjdump, which a toolkit has and
     PyPI's nvidia-cuda-cuobjdump brings).
 
 Reads what scripts/keep_compiler_output.sh kept when the kernels were built. Ends with 1 where a check fails, with 2 where there
@@ -60,7 +60,7 @@ def beyond(name, stack, spills):
 
 
 def check_output(folder):
-    """Complaints about what ptxas said, and how many kernels it spoke of."""
+    """Complaints about the output of ptxas, and the number of kernels in it."""
     complaints, count = [], 0
     for path in sorted(folder.rglob("*.cu.o.said")):
         text = path.read_text(errors="replace")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The checks that take longer than a push should wait for: every test under address and undefined-behaviour sanitizers,
+# The checks that take too long for every push: every test under address and undefined-behaviour sanitizers,
 # the threaded parts under the thread sanitizer, every system call of short runs failing, a minute of every fuzz target,
-# clang-tidy over every host source. To be run before a release and after large changes.
+# clang-tidy over every host source. Run them before a release and after large changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

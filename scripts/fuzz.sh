@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds every fuzz target with libFuzzer and runs each from its corpus for the given number of seconds (default 60), with
-# another seed each time; `scripts/fuzz.sh --same RUNS`: for that many runs, the same ones each time, so that a push
-# fails for what it changed. Fails where a target does not build or finds something. Findings are left under
-# build/fuzz/findings.
+# another seed each time; `scripts/fuzz.sh --same RUNS`: for that many runs, the same ones each time, so that a
+# push fails only for its own changes. Fails where a target does not build or finds something. Findings are kept
+# under build/fuzz/findings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,9 @@
-# The half of gpu_check.sh that packs the bundle; it sources this. Wants find_cuda_folders().
+# The half of gpu_check.sh that packs the bundle; it sources this. Requires find_cuda_folders().
 
 # Programs of the bundle and where the build leaves them.
 programs=(apps/vindex lib/vindex/libvindex_cuda_module.so tests/measure/measure_tests tests/kernels/gpu_kernel_tests
           bench/gpu_probe)
-# What the GPU machine has itself: the C library, the driver, CUDA's toolkit. libstdc++ and libgcc_s travel along.
+# The GPU machine itself provides the C library, the driver and CUDA's toolkit; libstdc++ and libgcc_s are bundled.
 own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresolv|libutil)\.so'
 own_cuda='/(libcuda|libcublas|libcublasLt|libcusolver|libcusparse|libnvJitLink|libcudart)\.so'
 
@@ -24,7 +24,7 @@ bundle() {
   stage=bundle/vindex-gpu
   mkdir -p "$stage/lib" "$stage/programs"
   for file in "${programs[@]}"; do cp "build/cuda/$file" "$stage/programs/"; done
-  # The program loads OpenBLAS itself, by this name: ldd does not know of it.
+  # The program loads OpenBLAS itself, under this name: ldd does not list it.
   local openblas
   openblas="$(sed -n 's/^VINDEX_OPENBLAS:[A-Z]*=//p' build/cuda/CMakeCache.txt)"
   cp -L "$openblas" "$stage/lib/libopenblas.so.0"
@@ -34,7 +34,7 @@ bundle() {
   strip --strip-debug "$stage"/programs/* "$stage"/lib/*
   cat >"$stage/vindex" <<'WRAPPER'
 #!/bin/sh
-# The program with the libraries that travel with it; other programs keep the machine's own.
+# The program with the bundled libraries; other programs use the machine's own.
 here="$(cd "$(dirname "$0")" && pwd)"
 LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$VINDEX_CUDA_FOLDERS" exec "$here/programs/vindex" "$@"
 WRAPPER
@@ -43,7 +43,7 @@ WRAPPER
   newest="$(objdump -T "$stage"/programs/* "$stage"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
   echo "needs the C library $newest or newer"
   try_bundle "$stage"
-  # Kernels of three architectures in three programs: gzip leaves twice as much, too much to be carried.
+  # Kernels for three architectures in three programs: with gzip the bundle would be twice as large, too large to copy.
   XZ_OPT=-T0 tar -cJf bundle/unfinished.tar.xz -C bundle vindex-gpu
   mv bundle/unfinished.tar.xz bundle/bundle.tar.xz
   rm -rf "$stage"

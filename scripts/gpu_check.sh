@@ -4,26 +4,25 @@
 #                                               probe with the libraries they need, packed into bundle/bundle.tar.xz and
 #                                               tried in an empty root folder
 #   scripts/gpu_check.sh run [FOLDER [PART...]] on the GPU machine, from a checkout with bundle/: every part, each with
-#                                               its time limit, the next one whatever became of it. Below nine minutes.
+#                                               its time limit, whatever the result of the one before. Below nine minutes.
 # FOLDER (default bench/results) gets two files a call, written anew after every part: a summary (JSON) and an archive of
 # all output (scripts/gpu_record.sh). Documents for bench/results lie in the archive.
-# Parts, in the order of a first contact: what cannot harm the device first, what may never come back late, each in a process
-# of its own, so that a kernel that traps or hangs costs its own part and no earlier result:
+# Parts, in an order for a first test: harmless ones first, those that may hang last, each in a process of its own, so
+# that a kernel that traps or hangs costs only its own part and no earlier result:
 #   facts self-test suites agreement stages counters bench conformance decode end-to-end peers probe sanitizer racecheck
-# They want more than nine minutes together; what is cut says so. Three calls have room for all:
+# Together they need more than nine minutes; parts that are cut off are reported. Three calls run all of them:
 #   run FOLDER first    facts self-test suites agreement stages bench counters racecheck
 #   run FOLDER second   facts self-test conformance decode end-to-end sanitizer racecheck
 #   run FOLDER third    facts self-test peers probe
-# Where the self-tests condemn a kernel, later parts take the best route that is left, and the summary says which. A suite
-# that fails is run again with every launch awaited, with a dump of the device, and under memcheck.
-# Ends with 0 where all went well, with 1 where a part failed, with 70 where there is no GPU, with 64 for a call that makes no
-# sense, with 66 where there is no bundle.
+# Where the self-tests reject a kernel, later parts use the best remaining route, which the summary names. A suite that
+# fails is run again with synchronous launches, with a dump of the device, and under memcheck.
+# Exit code: 0 if all parts succeeded, 1 if a part failed, 70 without a GPU, 64 for wrong usage, 66 without a bundle.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all_parts=(facts self-test suites agreement stages counters bench conformance decode end-to-end peers probe sanitizer racecheck)
 
-# A lent machine answers for ten minutes; unpacking and the tables want some of them.
+# A borrowed machine is available for ten minutes; unpacking and the tables take some of them.
 all_seconds="${VINDEX_CHECK_SECONDS:-520}"
 
 # Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold. Both Gram kernels, wgmma's and
@@ -47,9 +46,9 @@ for root in site.getsitepackages():
   printf '%s' "$found"
 }
 
-# Every route's kernels by the program's own self-tests, a process each, the least dangerous first; then the best route that
-# came to its end is that of the later parts: a kernel that failed its trial there is not used, and condemns no other. The
-# first process finds the libraries cold.
+# Every route's kernels by the program's own self-tests, one process each, the safest first; later parts use the best route
+# whose process completed: a kernel that failed its self-test there is not used, and does not exclude others. The first
+# process loads the libraries from a cold cache.
 try_routes() {
   local route best="" code limit=60
   for route in library two-stage+gram-mma+band-plain two-stage+gram-mma+band-tensor two-stage+gram-wgmma+band-plain auto; do
@@ -75,7 +74,7 @@ try_suites() {
   done < <("$do_part" suites)
 }
 
-# What failed in a suite, again by the means that say more. For the first few: a broken device breaks many.
+# Repeats the first few failures of a suite with more diagnostics: a broken device causes many.
 looks_left=3
 look_closer() {
   local suite="$1" variants="$2" log="$3" cases
@@ -197,8 +196,8 @@ run() {
   commit="$(cat "$stage/commit")"
   cuda_folders="$(find_cuda_folders)"
   export VINDEX_CUDA_FOLDERS="$cuda_folders" VINDEX_REQUIRE=cuda PATH="/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer:$PATH" PYTHONUNBUFFERED=1
-  # What the machine's environment would do to the arithmetic and to the libraries: told, and taken away from programs that,
-  # unlike vindex, do not do so themselves.
+  # Settings of the environment that would affect arithmetic or libraries: reported, and unset for programs that, unlike
+  # vindex, do not do so themselves.
   environment="$(env | grep -E '^(CUBLAS|CUDA|CUSOLVER|NVIDIA|LD_LIBRARY)[A-Z0-9_]*=|TF32' || true)"
   environment="${environment:-nothing of CUBLAS, CUDA, NVIDIA, LD_LIBRARY or TF32 in the environment}"
   unset "${!OPENBLAS_@}" "${!OMP_@}" "${!CUBLAS_@}" NVIDIA_TF32_OVERRIDE || true

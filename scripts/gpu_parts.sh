@@ -66,7 +66,7 @@ facts() {
   return "$code"
 }
 
-# Tests that skip for want of a GPU have not passed. Printed as they run, so that a test that hangs is the last line.
+# Tests that skip without a GPU have not passed. Printed as they run, so that a test that hangs is the last line.
 tests_on_gpu() {
   local status=0
   ours "$@" 2>&1 | grep --line-buffered -vE '^\[ +(OK|SKIPPED) |own thread order|: Skipped$|^$' | tee "$scratch/tests.log" || status=$?
@@ -80,7 +80,7 @@ tests_on_gpu() {
 suite() { VINDEX_TEST_VARIANTS="$1" tests_on_gpu "$stage/programs/gpu_kernel_tests" "--gtest_filter=$2"; }
 conformance() { tests_on_gpu "$stage/programs/measure_tests" '--gtest_filter=*/cuda*-*emulated*'; }
 
-# What failed, once more, every launch waited for: the error names the kernel that did it.
+# Failed tests once more with synchronous launches: the error then names the kernel.
 awaited() { CUDA_LAUNCH_BLOCKING=1 VINDEX_AWAIT_LAUNCHES=1 suite "$@"; }
 
 # And once more with a dump of the device at the exception: which kernel, which block, which instruction. Not in the first
@@ -145,7 +145,7 @@ PYTHON
 # beyond 2048. The tests' sizes are the emulation's.
 agreement_specs=(layer:4x7168x2048:fp8:powerlaw layer:1x4096x4096:bf16 layer:4x2048x7168:int4:gaussian layer:3x1000x1777:bf16:spiked)
 
-# The models and their spectra by the processor's float64: begun with the call, beside parts that want the GPU.
+# The models and their float64 spectra on the CPU: started with the call, in parallel with parts that need the GPU.
 references() {
   local number name
   for number in "${!agreement_specs[@]}"; do
@@ -156,7 +156,7 @@ references() {
   done
 }
 
-# Every mode and route against the references. Told one by one.
+# Every mode and route against the references, reported one by one.
 agreement() {
   local number name mode route file status=0
   for number in "${!agreement_specs[@]}"; do

@@ -2,11 +2,11 @@
 # parts it had, since a machine that is lent may hand few back:
 #   FOLDER/gpu-NAME-CALL.json      vindex-gpu-check/1: of every part how it ended, after how long, and the line that says most
 #   FOLDER/gpu-NAME-CALL-raw.tgz   all output: a log of every part, documents of benchmarks, tables, core dumps of the device
-# Both are written anew after every part and at the end, whatever ends the call. Wants: out, call_name, raw, scratch, commit, gpu,
+# Both are written anew after every part and at the end, whatever ends the call. Requires: out, call_name, raw, scratch, commit, gpu,
 # all_seconds, do_part.
 
 rows=()      # of the summary, JSON
-lines=()     # the same for people
+lines=()     # the same, human-readable
 failed=0     # 1 where a part failed
 ended=false  # true where the call came to its end
 number=0     # of parts so far
@@ -20,13 +20,13 @@ no_gpu=70
 
 json_text() { printf '%s' "$1" | LC_ALL=C tr -c '[:print:]' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g'; }
 
-# The line of a log that says most of a failure.
+# The most informative line of a log about a failure.
 reason_of() {
   { grep -m 1 -E 'E-[A-Z]{2,}|VINDEX_REQUIRE|ERROR SUMMARY: [1-9]|ERROR in|exception with' "$1" ||
     grep -m 1 -iE 'no gpu|no test ran|not here' "$1" || grep -m 1 -E '^\[  FAILED' "$1" || grep -v '^ *$' "$1" | tail -n 1 || true; } | cut -c 1-600
 }
 
-# record NAME ENDING CODE SECONDS REASON: into the summary and, at once, to whoever looks.
+# record NAME ENDING CODE SECONDS REASON: into the summary and, at once, to the terminal.
 record() {
   rows+=("$(printf '{"part": "%s", "ending": "%s", "code": %d, "seconds": %d, "log": "%s", "reason": "%s"}' \
     "$(json_text "$1")" "$2" "$3" "$4" "$(basename "$last_log")" "$(json_text "$5")")")
@@ -47,7 +47,7 @@ write_summary() {
   printf '\n ]}\n'
 }
 
-# What runs beside may write meanwhile, which tar calls 1.
+# Parallel parts may write meanwhile, for which tar returns 1.
 archive() { tar -czf "$scratch/raw.tgz" "$@" -C "$scratch" "$(basename "$raw")" 2>/dev/null || (($? == 1)); }
 
 # Core dumps may be too large to be handed back; all else is text.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: keep_compiler_output.sh COMPILER ARGUMENT...
-# Runs a CUDA compiler and keeps what it said beside its object, as OBJECT.said, for scripts/compiler_checks.py. Prints all of
+# Runs a CUDA compiler and keeps its output next to the object, as OBJECT.said, for scripts/compiler_checks.py. Prints all of
 # it but ptxas's table of registers and stacks. A launcher of CMake (kernels/CMakeLists.txt).
 set -uo pipefail
 
