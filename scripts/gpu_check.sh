@@ -228,5 +228,5 @@ case "${1:-}" in
     source scripts/gpu_bundle.sh
     bundle ;;
   run) shift; run "$@" ;;
-  *) sed -n '2,26p' "$0"; exit 64 ;;
+  *) awk 'NR > 1 && !/^#/ { exit } NR > 1' "$0"; exit 64 ;;
 esac
