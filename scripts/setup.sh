@@ -11,7 +11,7 @@ if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
   packages+=(hdf5-tools tmux dpkg-dev file)
 fi
 if [[ "${1:-}" == "--development" ]]; then
-  packages+=(clang libclang-rt-14-dev clang-format clang-tidy
+  packages+=(clang libclang-rt-14-dev clang-format clang-tidy codespell
              python3-h5py python3-h5netcdf python3-netcdf4 python3-pandas python3-xarray)
 fi
 
