@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints how many compilers may run at once here: one a core, and 1.2 GB of free memory for each.
+# Prints how many compilers may run at once on this machine: one per core, with 1.2 GB of free memory for each.
 set -euo pipefail
 
 cores="$(nproc)"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fails when a header makes every source dear again: scripts/include_reach.py [--list] [ROOT].
+"""Fails when an expensive header reaches too many sources: scripts/include_reach.py [--list] [ROOT].
 
-For each header that costs much to compile it counts the sources of the program (host/, apps/, each alone) that reach it
-through includes, and holds the count to a limit. The limits stand a little above today's counts; a change that needs more
-says why and raises its limit here. What the compiler calls cost is measured by bench/build_time.py; this costs nothing and
-needs no compiler.
+For each header that is expensive to compile, counts the sources of the program (host/, apps/, each alone) that reach it
+through includes, and compares the count with a limit. The limits are slightly above the current counts; a change that
+needs more gives its reason and raises the limit here. bench/build_time.py measures the cost of compiler calls; this
+check is fast and needs no compiler.
 """
 import pathlib
 import re
@@ -14,7 +14,7 @@ ARGUMENTS = [argument for argument in sys.argv[1:] if argument != "--list"]
 ROOT = pathlib.Path(ARGUMENTS[0] if ARGUMENTS else pathlib.Path(__file__).parent.parent).resolve()
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
-# header -> most sources that may reach it. Seconds are g++ 12's on an EPYC (Genoa), of the header and what it brings.
+# header -> maximum number of sources that may reach it. Seconds are g++ 12's on an EPYC (Genoa), of the header and what it brings.
 LIMITS = {
     "nlohmann/json.hpp": 1,  # 2 s and more with each use: core/json_document.cpp alone writes documents
     "regex": 0,              # 2 s with each use: RE2 serves user patterns, plain code the rest
