@@ -15,28 +15,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace vindex::edit {
 namespace {
-
-/// What an adapter holds beside factors: whole tensors, biases. Nothing of this is a low-rank edit.
-void require_factors_only(const shard::ModelFiles& files, const model::ModelIndex& index,
-                          const PatchBase* base, bool force, Patch& patch) {
-  const std::vector<std::string> rest = whole_tensors(files, index, base);
-  if (rest.empty()) {
-    return;
-  }
-  const std::string text = fmt::format(
-      "{}: the adapter also holds tensors that are no factors{} and are not applied: "
-      "{}",
-      printable(files.path), base == nullptr ? "" : ", are no copies of the model's",
-      name_list(rest));
-  if (!force) {
-    throw ConfigurationError("E-ADAPTER-REST", text + "; --force applies the factors alone");
-  }
-  patch.warnings.push_back({"W-ADAPTER-REST", text});
-}
 
 /// Warnings that for an edit are none: the model would be another than the adapter's.
 void refuse_variants(const std::string& path, const model::ModelIndex& index, Patch& patch) {
@@ -97,7 +81,8 @@ std::optional<std::string> architecture_of(const shard::ModelFiles& files) {
   return std::string();
 }
 
-PatchEntry entry_of(run::FactorReader& reader, const model::MatrixRecord& record) {
+PatchEntry outline_of(const model::MatrixRecord& record,
+                      const std::optional<std::array<int, 3>>& version) {
   const model::Product& product = *record.product;
   PatchEntry entry;
   entry.tensor = record.tensor.substr(0, record.tensor.rfind('@'));
@@ -105,62 +90,134 @@ PatchEntry entry_of(run::FactorReader& reader, const model::MatrixRecord& record
   entry.edit.rows = product.factors[0].left();
   entry.edit.rank = product.factors[0].right();
   entry.edit.cols = product.factors[1].right();
-  entry.edit.b = values_of(reader, product.factors[0]);
-  entry.edit.a = values_of(reader, product.factors[1]);
-  entry.edit = scaled(std::move(entry.edit), product.scale);
+  if (const std::int64_t experts = product.factors[0].col_step; experts > 1) {
+    entry.parameter = {record.layer, record.role, experts, version};
+  }
   return entry;
 }
 
+class AdapterFile final : public PatchFile {
+ public:
+  AdapterFile(const std::string& path, bool force, const PatchBase* base)
+      : force_(force), files_(open(path)), index_(model::index_model(files_, {.lora = true})) {
+    if (base != nullptr) {
+      base_.emplace(*base);
+    }
+    outline_.kind = "LoRA adapter";
+    outline_.architecture = architecture_of(files_);
+    refuse_variants(path, index_, outline_);
+    whole_ = whole_tensors(files_, index_, base);
+    std::vector<std::string> rest;
+    for (const WholeTensor& tensor : whole_) {
+      if (tensor.wanted == nullptr) {
+        rest.push_back(tensor.name);
+      }
+    }
+    if (!rest.empty() && !force) {
+      refuse_rest(rest);
+    }
+    add_entries();
+  }
+
+  Patch read() override {
+    Patch patch = outline_;
+    if (const std::vector<std::string> rest = no_copies(); !rest.empty()) {
+      if (!force_) {
+        refuse_rest(rest);
+      }
+      patch.warnings.push_back({"W-ADAPTER-REST", rest_text(rest)});
+    }
+    run::SourceWatch watch(files_);
+    run::FactorReader reader(watch);
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      const model::Product& product = *products_[i]->product;
+      LowRankEdit& edit = patch.entries[i].edit;
+      edit.b = values_of(reader, product.factors[0]);
+      edit.a = values_of(reader, product.factors[1]);
+      edit = scaled(std::move(edit), product.scale);
+    }
+    watch.require_unchanged();
+    return patch;
+  }
+
+ private:
+  static shard::ModelFiles open(const std::string& path) {
+    shard::OpenOptions opening;
+    opening.adapter = true;
+    shard::ModelFiles files = shard::open_model(path, opening);
+    const bool has_factors = std::any_of(
+        files.tensors.begin(), files.tensors.end(),
+        [](const auto& tensor) { return tensor.name.find(".lora_") != std::string::npos; });
+    if (!has_factors) {
+      throw FormatError(
+          "E-PATCH-FORMAT", printable(path),
+          "is neither a patch (safetensors with the metadata format vindex-patch/1) nor "
+          "a LoRA adapter (PEFT, MLX, GGUF)");
+    }
+    return files;
+  }
+
+  void add_entries() {
+    const auto version = peft_version(files_);
+    std::set<std::string> adapters;
+    for (const model::MatrixRecord& record : index_.matrices) {
+      if (record.table != model::ResultTable::kProduct) {
+        continue;
+      }
+      if (!record.unsupported.empty()) {
+        throw ConfigurationError("E-ADAPTER-PAIR",
+                                 fmt::format("{}: {}: {}", printable(files_.path),
+                                             model::matrix_name(record), record.unsupported));
+      }
+      const std::size_t at = record.tensor.rfind('@');
+      adapters.insert(at == std::string::npos ? std::string() : record.tensor.substr(at + 1));
+      outline_.entries.push_back(outline_of(record, version));
+      products_.push_back(&record);
+    }
+    if (adapters.size() > 1) {
+      throw ConfigurationError(
+          "E-ADAPTER-PAIR",
+          fmt::format("{}: holds {} adapters; apply files of one adapter each, one after the other",
+                      printable(files_.path), adapters.size()));
+    }
+  }
+
+  /// Names of whole tensors that are no copies of the model's, by their values.
+  std::vector<std::string> no_copies() const {
+    std::vector<std::string> rest;
+    for (const WholeTensor& tensor : whole_) {
+      if (tensor.wanted == nullptr || !is_copy(files_, tensor, *base_)) {
+        rest.push_back(tensor.name);
+      }
+    }
+    return rest;
+  }
+
+  std::string rest_text(const std::vector<std::string>& rest) const {
+    return fmt::format(
+        "{}: the adapter also holds tensors that are no factors{} and are not applied: "
+        "{}",
+        printable(files_.path), base_ ? ", are no copies of the model's" : "", name_list(rest));
+  }
+
+  [[noreturn]] void refuse_rest(const std::vector<std::string>& rest) const {
+    throw ConfigurationError("E-ADAPTER-REST",
+                             rest_text(rest) + "; --force applies the factors alone");
+  }
+
+  bool force_;
+  shard::ModelFiles files_;
+  model::ModelIndex index_;
+  std::optional<PatchBase> base_;
+  std::vector<WholeTensor> whole_;
+  std::vector<const model::MatrixRecord*> products_;  ///< beside the outline's entries
+};
+
 }  // namespace
 
-Patch read_adapter(const std::string& path, bool force, const PatchBase* base) {
-  shard::OpenOptions opening;
-  opening.adapter = true;
-  const shard::ModelFiles files = shard::open_model(path, opening);
-  const bool has_factors = std::any_of(
-      files.tensors.begin(), files.tensors.end(),
-      [](const auto& tensor) { return tensor.name.find(".lora_") != std::string::npos; });
-  if (!has_factors) {
-    throw FormatError(
-        "E-PATCH-FORMAT", printable(path),
-        "is neither a patch (safetensors with the metadata format vindex-patch/1) nor "
-        "a LoRA adapter (PEFT, MLX, GGUF)");
-  }
-  const model::ModelIndex index = model::index_model(files, {.lora = true});
-  Patch patch;
-  patch.kind = "LoRA adapter";
-  patch.architecture = architecture_of(files);
-  refuse_variants(path, index, patch);
-  require_factors_only(files, index, base, force, patch);
-  const auto version = peft_version(files);
-  run::SourceWatch watch(files);
-  run::FactorReader reader(watch);
-  std::set<std::string> adapters;
-  for (const model::MatrixRecord& record : index.matrices) {
-    if (record.table != model::ResultTable::kProduct) {
-      continue;
-    }
-    if (!record.unsupported.empty()) {
-      throw ConfigurationError(
-          "E-ADAPTER-PAIR", fmt::format("{}: {}: {}", printable(path), model::matrix_name(record),
-                                        record.unsupported));
-    }
-    const std::size_t at = record.tensor.rfind('@');
-    adapters.insert(at == std::string::npos ? std::string() : record.tensor.substr(at + 1));
-    PatchEntry entry = entry_of(reader, record);
-    if (const std::int64_t experts = record.product->factors[0].col_step; experts > 1) {
-      entry.parameter = {record.layer, record.role, experts, version};
-    }
-    patch.entries.push_back(std::move(entry));
-  }
-  watch.require_unchanged();
-  if (adapters.size() > 1) {
-    throw ConfigurationError(
-        "E-ADAPTER-PAIR",
-        fmt::format("{}: holds {} adapters; apply files of one adapter each, one after the other",
-                    printable(path), adapters.size()));
-  }
-  return patch;
+std::unique_ptr<PatchFile> open_adapter(const std::string& path, bool force,
+                                        const PatchBase* base) {
+  return std::make_unique<AdapterFile>(path, force, base);
 }
 
 }  // namespace vindex::edit

@@ -5,7 +5,7 @@
 
 namespace vindex::edit {
 
-/// As read_patch() says of adapters.
-Patch read_adapter(const std::string& path, bool force, const PatchBase* base);
+/// As open_patch() says of adapters.
+std::unique_ptr<PatchFile> open_adapter(const std::string& path, bool force, const PatchBase* base);
 
 }  // namespace vindex::edit

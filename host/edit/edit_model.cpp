@@ -1,7 +1,7 @@
 // Owns the steps of an edit: opening, targets, factors, effects, outputs.
+#include "edit_arrays.hpp"
 #include "edit_outputs.hpp"
 #include "experts.hpp"
-#include "npy_matrix.hpp"
 #include "targets.hpp"
 
 #include <vindex/blas/blas_library.hpp>
@@ -57,13 +57,13 @@ class Editing {
     result.warnings = files_.warnings;
     require_outputs(settings_, files_);
     const bool wants_model = !settings_.output.empty() && !settings_.as_lora;
-    find_targets_of(result);
+    find_targets_of();
     require_adaptable(settings_, files_, index_, targets_);
     require_decodable(wants_model);
     if (settings_.verb == EditVerb::kDelete) {
       require_side(targets_, settings_);
     }
-    read_arrays(result);
+    read_inputs(result);
     if (settings_.direction.kind == DirectionChoice::Kind::kSingular &&
         settings_.verb == EditVerb::kDelete) {
       backend_ = settings_.backend();
@@ -102,45 +102,45 @@ class Editing {
     return settings_.ram_budget == 0 ? kUsualBytes : settings_.ram_budget;
   }
 
-  void find_targets_of(EditResult& result) {
+  /// Of a patch by its headers, so that what they refute is refused before factors are read.
+  void find_targets_of() {
     if (settings_.verb != EditVerb::kApply) {
       targets_ = find_targets(index_, settings_);
       return;
     }
     const PatchBase base = {files_, index_};
-    patch_ = read_patch(settings_.patch, settings_.force, &base);
+    patch_file_ = open_patch(settings_.patch, settings_.force, &base);
     require_architecture();
-    result.patch_kind = patch_.kind;
-    result.warnings.insert(result.warnings.end(), patch_.warnings.begin(), patch_.warnings.end());
-    const Experts experts(index_);
-    std::vector<PatchEntry> fitted;
-    for (PatchEntry& entry : patch_.entries) {
-      std::vector<PatchEntry> parts = experts.fitted(std::move(entry));
-      std::move(parts.begin(), parts.end(), std::back_inserter(fitted));
-    }
-    patch_.entries = std::move(fitted);
-    for (const PatchEntry& entry : patch_.entries) {
-      const model::MatrixRecord& target = target_of(index_, entry, printable(settings_.patch));
-      if (std::find(targets_.begin(), targets_.end(), &target) != targets_.end()) {
-        throw FormatError("E-PATCH-FORMAT", printable(settings_.patch),
-                          fmt::format("two entries are of {}", model::matrix_name(target)));
+    experts_.emplace(index_);
+    for (const PatchEntry& outline : patch_file_->outline().entries) {
+      for (const PatchEntry& entry : experts_->fitted(outline)) {
+        add_target(entry);
       }
-      if (patch_.knows_base && entry.before.empty() && !settings_.accept_unknown_base) {
-        throw ConfigurationError(
-            "E-PATCH-BASE",
-            fmt::format("{}: {} does not say which weights it was made from (no digest of {}), so "
-                        "nothing tells whether it fits this model; --accept-unknown-base applies "
-                        "it all the same",
-                        model::matrix_name(target), printable(settings_.patch),
-                        excerpt(entry.key())));
-      }
-      targets_.push_back(&target);
     }
+  }
+
+  void add_target(const PatchEntry& entry) {
+    const model::MatrixRecord& target = target_of(index_, entry, printable(settings_.patch));
+    if (std::find(targets_.begin(), targets_.end(), &target) != targets_.end()) {
+      throw FormatError("E-PATCH-FORMAT", printable(settings_.patch),
+                        fmt::format("two entries are of {}", model::matrix_name(target)));
+    }
+    if (patch_file_->outline().knows_base && entry.before.empty() &&
+        !settings_.accept_unknown_base) {
+      throw ConfigurationError(
+          "E-PATCH-BASE",
+          fmt::format("{}: {} does not say which weights it was made from (no digest of {}), so "
+                      "nothing tells whether it fits this model; --accept-unknown-base applies "
+                      "it all the same",
+                      model::matrix_name(target), printable(settings_.patch),
+                      excerpt(entry.key())));
+    }
+    targets_.push_back(&target);
   }
 
   /// llama.cpp loads no adapter of another architecture: names may be the same, layouts are not.
   void require_architecture() const {
-    const std::optional<std::string>& wanted = patch_.architecture;
+    const std::optional<std::string>& wanted = patch_file_->outline().architecture;
     if (!wanted || files_.format != shard::ContainerFormat::kGguf ||
         *wanted == index_.shape.architecture) {
       return;
@@ -169,34 +169,18 @@ class Editing {
     }
   }
 
-  void read_arrays(EditResult& result) {
-    const auto read = [this](const std::string& path) { return read_npy_matrix(path, budget()); };
-    const auto read_vector = [this](const std::string& path) {
-      return read_npy_vector(path, budget());
-    };
-    switch (settings_.verb) {
-      case EditVerb::kDelete:
-        if (settings_.direction.kind == DirectionChoice::Kind::kFile) {
-          vector_ = read_vector(settings_.direction.file);
-        }
-        break;
-      case EditVerb::kInsert:
-        first_ = column(read_vector(settings_.key));
-        second_ = column(read_vector(settings_.value));
-        break;
-      case EditVerb::kMemit:
-        first_ = read(settings_.keys);
-        second_ = read(settings_.values);
-        break;
-      case EditVerb::kApply:
-        break;
+  void read_inputs(EditResult& result) {
+    arrays_ = read_arrays(settings_, targets_, budget());
+    result.probe_count = arrays_.probe ? arrays_.probe->rows : 0;
+    if (patch_file_ == nullptr) {
+      return;
     }
-    if (!settings_.covariance.empty()) {
-      covariance_ = read(settings_.covariance);
-    }
-    if (!settings_.probe.empty()) {
-      probe_ = read(settings_.probe);
-      result.probe_count = probe_->rows;
+    Patch patch = patch_file_->read();
+    result.patch_kind = patch.kind;
+    result.warnings.insert(result.warnings.end(), patch.warnings.begin(), patch.warnings.end());
+    for (PatchEntry& entry : patch.entries) {
+      std::vector<PatchEntry> parts = experts_->fitted(std::move(entry));
+      std::move(parts.begin(), parts.end(), std::back_inserter(patch_entries_));
     }
   }
 
@@ -204,25 +188,14 @@ class Editing {
     blas::set_library_threads(settings_.threads > 0 ? settings_.threads : usable_cores());
   }
 
-  [[noreturn]] void refuse_shape(const model::MatrixRecord& matrix, const std::string& file,
-                                 const char* what, std::int64_t length, std::int64_t wanted) const {
-    throw FormatError(
-        "E-EDIT-SHAPE", printable(file),
-        fmt::format("{} has {} components; {} is {} x {} (out x in), so {} are wanted", what,
-                    length, model::matrix_name(matrix), matrix.rows, matrix.cols, wanted));
-  }
-
-  static Matrix column(std::vector<double> values) {
-    return {static_cast<std::int64_t>(values.size()), 1, std::move(values)};
-  }
-
   LowRankEdit edit_of(std::size_t index, const model::MatrixRecord& matrix, EditedMatrix& out,
                       std::optional<Direction>& direction) {
     switch (settings_.verb) {
       case EditVerb::kDelete: {
         blas::set_library_threads(1);  // what back ends count on
-        ChosenDirection chosen = choose_direction(watch_, index_, matrix, settings_,
-                                                  vector_ ? &*vector_ : nullptr, backend_.get());
+        ChosenDirection chosen =
+            choose_direction(watch_, index_, matrix, settings_,
+                             arrays_.direction ? &*arrays_.direction : nullptr, backend_.get());
         use_threads();
         const std::vector<double> image = image_of(watch_, matrix, chosen.direction);
         out.direction = chosen.text;
@@ -233,53 +206,37 @@ class Editing {
         return edit;
       }
       case EditVerb::kInsert:
-        if (first_->rows != matrix.cols) {
-          refuse_shape(matrix, settings_.key, "the key", first_->rows, matrix.cols);
-        }
-        if (second_->rows != matrix.rows) {
-          refuse_shape(matrix, settings_.value, "the value", second_->rows, matrix.rows);
-        }
-        return insertion(first_->values, second_->values);
+        return insertion(arrays_.keys->values, arrays_.values->values);
       case EditVerb::kMemit:
-        if (first_->rows != matrix.cols) {
-          refuse_shape(matrix, settings_.keys, "a key (a column)", first_->rows, matrix.cols);
-        }
-        if (second_->rows != matrix.rows) {
-          refuse_shape(matrix, settings_.values, "a value (a column)", second_->rows, matrix.rows);
-        }
         out.condition.emplace();
-        return memit(*first_, *second_, covariance_ ? &*covariance_ : nullptr, settings_.ridge,
+        return memit(*arrays_.keys, *arrays_.values,
+                     arrays_.covariance ? &*arrays_.covariance : nullptr, settings_.ridge,
                      *out.condition);
       case EditVerb::kApply:
         break;
     }
-    return scaled(std::move(patch_.entries[index].edit), settings_.alpha);
+    return scaled(std::move(patch_entries_[index].edit), settings_.alpha);
   }
 
   /// The keys of an insertion with what they are to become, then --probe.
-  std::vector<Probe> probes_for(const model::MatrixRecord& matrix) {
+  std::vector<Probe> probes() const {
     std::vector<Probe> probes;
-    if (settings_.verb == EditVerb::kInsert || settings_.verb == EditVerb::kMemit) {
+    if (arrays_.keys) {
       Probe keys;
-      keys.count = settings_.verb == EditVerb::kInsert ? 1 : first_->cols;
-      keys.inputs.assign(first_->values.begin(), first_->values.end());
-      keys.wanted.assign(second_->values.begin(), second_->values.end());
+      keys.count = arrays_.keys->cols;
+      keys.inputs.assign(arrays_.keys->values.begin(), arrays_.keys->values.end());
+      keys.wanted.assign(arrays_.values->values.begin(), arrays_.values->values.end());
       probes.push_back(std::move(keys));
     }
-    if (probe_) {
-      if (probe_->cols != matrix.cols) {
-        throw FormatError(
-            "E-EDIT-SHAPE", printable(settings_.probe),
-            fmt::format("is {} x {}; rows are inputs of {}, which have {} components", probe_->rows,
-                        probe_->cols, model::matrix_name(matrix), matrix.cols));
-      }
+    if (arrays_.probe) {
+      const Matrix& given = *arrays_.probe;
       Probe own;
-      own.count = probe_->rows;
-      own.inputs.resize(probe_->values.size());
-      for (std::int64_t i = 0; i < probe_->rows; ++i) {
-        for (std::int64_t j = 0; j < probe_->cols; ++j) {
-          own.inputs[static_cast<std::size_t>(j * probe_->rows + i)] =
-              static_cast<float>(probe_->values[static_cast<std::size_t>(i * probe_->cols + j)]);
+      own.count = given.rows;
+      own.inputs.resize(given.values.size());
+      for (std::int64_t i = 0; i < given.rows; ++i) {
+        for (std::int64_t j = 0; j < given.cols; ++j) {
+          own.inputs[static_cast<std::size_t>(j * given.rows + i)] =
+              static_cast<float>(given.values[static_cast<std::size_t>(i * given.cols + j)]);
         }
       }
       probes.push_back(std::move(own));
@@ -295,8 +252,8 @@ class Editing {
     out.encoding = matrix.encoding.label;
     out.transposed = matrix.transposed;
     std::optional<Direction> direction;
-    if (covariance_) {
-      require_covariance(*covariance_, matrix.cols, printable(settings_.covariance));
+    if (arrays_.covariance) {
+      require_covariance(*arrays_.covariance, matrix.cols, printable(settings_.covariance));
     }
     out.entry.edit = bounded(edit_of(i, matrix, out, direction));
     for (const std::vector<float>* factor : {&out.entry.edit.a, &out.entry.edit.b}) {
@@ -307,10 +264,10 @@ class Editing {
       }
     }
     out.spectrum = spectrum_of(out.entry.edit);
-    const std::vector<Probe> probes = probes_for(matrix);
+    const std::vector<Probe> probes = this->probes();
     MatrixEditOptions options;
     options.probes = probes;
-    options.covariance = covariance_ ? &*covariance_ : nullptr;
+    options.covariance = arrays_.covariance ? &*arrays_.covariance : nullptr;
     options.direction = direction ? &*direction : nullptr;
     options.scratch = scratch_ ? &*scratch_ : nullptr;
     options.stop = settings_.stop;
@@ -325,7 +282,7 @@ class Editing {
       out.share = std::pow(out.change.direction_before / out.change.norm, 2);
     }
     if (settings_.verb == EditVerb::kApply) {
-      require_base(patch_.entries[i], out, result);
+      require_base(patch_entries_[i], out, result);
     }
     judge(matrix, out, result);
     result.matrices.push_back(std::move(out));
@@ -383,9 +340,10 @@ class Editing {
   model::ModelIndex index_;
   run::SourceWatch watch_;
   Records targets_;
-  Patch patch_;
-  std::optional<std::vector<double>> vector_;
-  std::optional<Matrix> first_, second_, covariance_, probe_;
+  EditArrays arrays_;
+  std::unique_ptr<PatchFile> patch_file_;
+  std::optional<Experts> experts_;         ///< beside a patch
+  std::vector<PatchEntry> patch_entries_;  ///< beside targets_
   std::unique_ptr<measure::Backend> backend_;
   std::optional<write::ScratchFile> scratch_;
   std::vector<NewPart> parts_;

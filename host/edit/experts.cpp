@@ -23,6 +23,9 @@ LowRankEdit turned_edit(const LowRankEdit& edit) {
   out.rows = edit.cols;
   out.cols = edit.rows;
   out.rank = edit.rank;
+  if (edit.a.empty()) {
+    return out;
+  }
   out.a.resize(edit.b.size());
   out.b.resize(edit.a.size());
   for (std::int64_t k = 0; k < edit.rank; ++k) {
@@ -44,6 +47,9 @@ LowRankEdit rows_of(const LowRankEdit& edit, std::int64_t first, std::int64_t co
   out.rows = count;
   out.cols = edit.cols;
   out.rank = edit.rank;
+  if (edit.a.empty()) {
+    return out;
+  }
   out.a = edit.a;
   const auto begin = edit.b.begin() + first * edit.rank;
   out.b.assign(begin, begin + count * edit.rank);

@@ -34,7 +34,7 @@ class Experts {
   /// the PEFT that made it took the stack for in x out, cut where gate and up are apart. Every
   /// other entry comes back as it is. Errors: ConfigurationError (78) E-PATCH-SHAPE for another
   /// count of experts, E-ADAPTER-PAIR for a square matrix where the file does not say which side is
-  /// which.
+  /// which. Entries of an outline (PatchFile) come back as an outline.
   std::vector<PatchEntry> fitted(PatchEntry entry) const;
 
   /// Of `matrix`, an expert that is a tensor of its own. Errors: ConfigurationError E-LORA-EXPERTS

@@ -149,12 +149,23 @@ LowRankEdit by_inputs(const std::vector<double>& whitened, const Matrix& values,
 
 }  // namespace
 
-void require_covariance(const Matrix& covariance, std::int64_t side, const std::string& where) {
-  if (covariance.rows != side || covariance.cols != side) {
+void require_covariance_sides(std::int64_t rows, std::int64_t cols, std::int64_t side,
+                              const std::string& where) {
+  if (rows != side || cols != side) {
     throw FormatError("E-EDIT-SHAPE", where,
-                      fmt::format("is {} x {}, but inputs have {} components", covariance.rows,
-                                  covariance.cols, side));
+                      fmt::format("is {} x {}, but inputs have {} components", rows, cols, side));
   }
+}
+
+void require_pairs(std::int64_t keys, std::int64_t values) {
+  if (keys != values || keys == 0) {
+    throw FormatError("E-EDIT-SHAPE", "--keys and --values",
+                      fmt::format("keys are columns: {} keys and {} values", keys, values));
+  }
+}
+
+void require_covariance(const Matrix& covariance, std::int64_t side, const std::string& where) {
+  require_covariance_sides(covariance.rows, covariance.cols, side, where);
   require_finite(covariance, where);
   const auto n = static_cast<std::size_t>(side);
   double largest = 0.0;
@@ -177,11 +188,7 @@ LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covari
   if (!std::isfinite(ridge) || ridge < 0.0) {
     throw UsageError("E-USAGE", "--ridge is a finite number that is not negative");
   }
-  if (keys.cols != values.cols || keys.cols == 0) {
-    throw FormatError(
-        "E-EDIT-SHAPE", "--keys and --values",
-        fmt::format("keys are columns: {} keys and {} values", keys.cols, values.cols));
-  }
+  require_pairs(keys.cols, values.cols);
   require_finite(keys, "--keys");
   require_finite(values, "--values");
   const auto in = static_cast<int>(keys.rows);

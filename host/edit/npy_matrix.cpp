@@ -2,52 +2,55 @@
 #include "npy_matrix.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/shard/npy.hpp>
 
 #include <fmt/format.h>
 
 #include <span>
-#include <utility>
 
 namespace vindex::edit {
 
-Matrix read_npy_matrix(const std::string& path, std::uint64_t max_bytes) {
-  const auto source = shard::open_file_source(path);
-  const shard::NpyHeader header = shard::read_npy_header(*source);
-  if (header.shape.empty() || header.shape.size() > 2 || header.bytes == 0) {
-    throw FormatError("E-EDIT-SHAPE", source->name(),
+NpyMatrix::NpyMatrix(const std::string& path)
+    : source_(shard::open_file_source(path)), header_(shard::read_npy_header(*source_)) {
+  const std::vector<std::int64_t>& shape = header_.shape;
+  if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
+    throw FormatError("E-EDIT-SHAPE", name(),
                       fmt::format("has {} dimensions of {} bytes; a vector or a matrix is wanted",
-                                  header.shape.size(), header.bytes));
+                                  shape.size(), header_.bytes));
   }
-  Matrix matrix;
-  matrix.rows = header.shape[0];
-  matrix.cols = header.shape.size() == 2 ? header.shape[1] : 1;
-  const auto count =
-      static_cast<std::uint64_t>(matrix.rows) * static_cast<std::uint64_t>(matrix.cols);
-  if (count > max_bytes / 16) {
-    throw ConfigurationError(
-        "E-BUDGET", fmt::format("{}: {} x {} numbers take {} MiB here; raise --ram-budget",
-                                source->name(), matrix.rows, matrix.cols, count / (1U << 16U)));
-  }
-  if (header.type == decode::ElementType::kF64) {
-    matrix.values.resize(count);
-    source->read(header.offset, std::as_writable_bytes(std::span(matrix.values)));
-    return matrix;
-  }
-  const std::vector<float> values = shard::read_npy_floats(*source, header);
-  matrix.values.assign(values.begin(), values.end());
-  return matrix;
+  shard::require_npy_numbers(*source_, header_);
+  rows_ = shape[0];
+  cols_ = shape.size() == 2 ? shape[1] : 1;
 }
 
-std::vector<double> read_npy_vector(const std::string& path, std::uint64_t max_bytes) {
-  Matrix matrix = read_npy_matrix(path, max_bytes);
-  if (matrix.rows != 1 && matrix.cols != 1) {
-    throw FormatError("E-EDIT-SHAPE", printable(path),
+std::int64_t NpyMatrix::length() const {
+  if (rows_ != 1 && cols_ != 1) {
+    throw FormatError("E-EDIT-SHAPE", name(),
                       fmt::format("is {} x {}; a vector is wanted: one dimension, or 1 x n, or n x "
                                   "1",
-                                  matrix.rows, matrix.cols));
+                                  rows_, cols_));
   }
-  return std::move(matrix.values);
+  return rows_ * cols_;
+}
+
+void NpyMatrix::require_fits(std::uint64_t max_bytes) const {
+  const auto count = static_cast<std::uint64_t>(rows_) * static_cast<std::uint64_t>(cols_);
+  if (count > max_bytes / 16) {
+    throw ConfigurationError(
+        "E-BUDGET", fmt::format("{}: {} x {} numbers take {} MiB here; raise --ram-budget", name(),
+                                rows_, cols_, count / (1U << 16U)));
+  }
+}
+
+Matrix NpyMatrix::read() const {
+  Matrix matrix{rows_, cols_, {}};
+  if (header_.type == decode::ElementType::kF64) {
+    matrix.values.resize(static_cast<std::size_t>(rows_ * cols_));
+    source_->read(header_.offset, std::as_writable_bytes(std::span(matrix.values)));
+    return matrix;
+  }
+  const std::vector<float> values = shard::read_npy_floats(*source_, header_);
+  matrix.values.assign(values.begin(), values.end());
+  return matrix;
 }
 
 }  // namespace vindex::edit

@@ -20,6 +20,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace vindex::edit {
 namespace {
@@ -37,8 +38,7 @@ std::string_view value_of(const write::SafetensorsMetadata& metadata, std::strin
   return {};
 }
 
-std::vector<float> factor(shard::ByteSource& source, const shard::SafetensorsTensor& tensor) {
-  const decode::Encoding encoding = decode::plain_encoding(tensor.type);
+void require_factor(const shard::ByteSource& source, const shard::SafetensorsTensor& tensor) {
   const bool is_number =
       tensor.type == decode::ElementType::kF32 || tensor.type == decode::ElementType::kF16 ||
       tensor.type == decode::ElementType::kBF16 || tensor.type == decode::ElementType::kF64;
@@ -47,6 +47,10 @@ std::vector<float> factor(shard::ByteSource& source, const shard::SafetensorsTen
         "E-PATCH-FORMAT", source.name(),
         fmt::format("{} is no matrix of F32, F16, BF16 or F64", excerpt(tensor.name)));
   }
+}
+
+std::vector<float> factor(shard::ByteSource& source, const shard::SafetensorsTensor& tensor) {
+  const decode::Encoding encoding = decode::plain_encoding(tensor.type);
   std::vector<std::byte> bytes(tensor.bytes);
   source.read(tensor.offset, bytes);
   decode::EncodedMatrix view;
@@ -97,45 +101,73 @@ void read_digests(std::string_view text, const std::string& where, std::vector<P
   }
 }
 
-Patch read_own(shard::ByteSource& source, const write::SafetensorsMetadata& metadata) {
-  const shard::SafetensorsHeader header = shard::read_safetensors_header(source);
-  Patch patch;
-  patch.kind = kFormat;
-  patch.knows_base = true;
-  Stored stored;
-  for (const shard::SafetensorsTensor& tensor : header.tensors) {
-    stored.emplace(tensor.name, &tensor);
+/// A file of this program's own format.
+class OwnPatch final : public PatchFile {
+ public:
+  OwnPatch(std::unique_ptr<shard::ByteSource> source, shard::SafetensorsHeader header,
+           const write::SafetensorsMetadata& metadata)
+      : source_(std::move(source)), header_(std::move(header)) {
+    outline_.kind = kFormat;
+    outline_.knows_base = true;
+    Stored stored;
+    for (const shard::SafetensorsTensor& tensor : header_.tensors) {
+      stored.emplace(tensor.name, &tensor);
+    }
+    for (const auto& [name, tensor] : stored) {
+      add(stored, name, *tensor);
+    }
+    if (outline_.entries.empty()) {
+      throw FormatError("E-PATCH-FORMAT", source_->name(), "the patch holds no factors");
+    }
+    read_digests(value_of(metadata, "digests"), source_->name(), outline_.entries);
   }
-  for (const auto& [name, tensor] : stored) {
+
+  Patch read() override {
+    Patch patch = outline_;
+    for (std::size_t i = 0; i < factors_.size(); ++i) {
+      patch.entries[i].edit.a = factor(*source_, *factors_[i].a);
+      patch.entries[i].edit.b = factor(*source_, *factors_[i].b);
+    }
+    return patch;
+  }
+
+ private:
+  struct Factors {
+    const shard::SafetensorsTensor* a = nullptr;
+    const shard::SafetensorsTensor* b = nullptr;
+  };
+
+  void add(const Stored& stored, const std::string& name, const shard::SafetensorsTensor& a) {
     const std::string key = name.size() > 2 ? name.substr(0, name.size() - 2) : std::string();
     const auto other = stored.find(key + (name.ends_with(".a") ? ".b" : ".a"));
     if (key.empty() || !(name.ends_with(".a") || name.ends_with(".b")) || other == stored.end()) {
-      throw FormatError("E-PATCH-FORMAT", source.name(),
+      throw FormatError("E-PATCH-FORMAT", source_->name(),
                         fmt::format("{} is no NAME.a beside a NAME.b", excerpt(name)));
     }
     if (name.ends_with(".b")) {
-      continue;
+      return;
     }
+    const shard::SafetensorsTensor& b = *other->second;
+    require_factor(*source_, a);
+    require_factor(*source_, b);
     PatchEntry entry;
     read_key(key, entry);
-    entry.edit.a = factor(source, *tensor);
-    entry.edit.b = factor(source, *other->second);
-    entry.edit.rank = tensor->shape[0];
-    entry.edit.cols = tensor->shape[1];
-    entry.edit.rows = other->second->shape[0];
-    if (other->second->shape[1] != entry.edit.rank) {
-      throw FormatError("E-PATCH-FORMAT", source.name(),
+    entry.edit.rank = a.shape[0];
+    entry.edit.cols = a.shape[1];
+    entry.edit.rows = b.shape[0];
+    if (b.shape[1] != entry.edit.rank) {
+      throw FormatError("E-PATCH-FORMAT", source_->name(),
                         fmt::format("{}: a is {} x {}, b is {} x {}", excerpt(key), entry.edit.rank,
-                                    entry.edit.cols, entry.edit.rows, other->second->shape[1]));
+                                    entry.edit.cols, entry.edit.rows, b.shape[1]));
     }
-    patch.entries.push_back(std::move(entry));
+    factors_.push_back({&a, &b});
+    outline_.entries.push_back(std::move(entry));
   }
-  if (patch.entries.empty()) {
-    throw FormatError("E-PATCH-FORMAT", source.name(), "the patch holds no factors");
-  }
-  read_digests(value_of(metadata, "digests"), source.name(), patch.entries);
-  return patch;
-}
+
+  std::unique_ptr<shard::ByteSource> source_;
+  shard::SafetensorsHeader header_;
+  std::vector<Factors> factors_;  ///< beside the outline's entries
+};
 
 }  // namespace
 
@@ -143,14 +175,14 @@ std::string PatchEntry::key() const {
   return slice < 0 ? tensor : fmt::format("{}#{}", tensor, slice);
 }
 
-Patch read_patch(const std::string& path, bool force, const PatchBase* base) {
+std::unique_ptr<PatchFile> open_patch(const std::string& path, bool force, const PatchBase* base) {
   if (path.ends_with(".safetensors") && !is_folder(path)) {
-    const auto source = shard::open_file_source(path);
-    shard::read_safetensors_header(*source);  // refuses what is none
+    auto source = shard::open_file_source(path);
+    shard::SafetensorsHeader header = shard::read_safetensors_header(*source);
     const write::SafetensorsMetadata metadata = write::read_safetensors_metadata(*source);
     const std::string_view format = value_of(metadata, "format");
     if (format == kFormat) {
-      return read_own(*source, metadata);
+      return std::make_unique<OwnPatch>(std::move(source), std::move(header), metadata);
     }
     if (format.starts_with("vindex-patch/")) {
       throw FormatError(
@@ -158,7 +190,11 @@ Patch read_patch(const std::string& path, bool force, const PatchBase* base) {
           fmt::format("is of {}; this program reads {}", excerpt(std::string(format)), kFormat));
     }
   }
-  return read_adapter(path, force, base);
+  return open_adapter(path, force, base);
+}
+
+Patch read_patch(const std::string& path, bool force, const PatchBase* base) {
+  return open_patch(path, force, base)->read();
 }
 
 void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,

@@ -247,6 +247,20 @@ std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecor
                           : static_cast<std::int64_t>(matrices_called(index, matrix.tensor).size());
 }
 
+void require_length(const model::MatrixRecord& matrix, const EditSettings& settings,
+                    std::int64_t length, const std::string& text) {
+  const bool right = side_of(settings) == Side::kRight;
+  if (length != (right ? matrix.cols : matrix.rows)) {
+    const bool other = length == (right ? matrix.rows : matrix.cols);
+    throw FormatError(
+        "E-EDIT-SHAPE", text,
+        fmt::format("has {} components; {} is {} x {} (out x in) and its {} side has {}{}", length,
+                    model::matrix_name(matrix), matrix.rows, matrix.cols, right ? "right" : "left",
+                    right ? matrix.cols : matrix.rows,
+                    other ? fmt::format("; --side {} fits", right ? "left" : "right") : ""));
+  }
+}
+
 ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
                                  const std::vector<double>* file, measure::Backend* backend) {
@@ -259,17 +273,8 @@ ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelInde
     chosen = {{side_of(settings), unit_vector(*file, printable(settings.direction.file))},
               printable(settings.direction.file)};
   }
-  const bool right = side_of(settings) == Side::kRight;
-  const auto length = static_cast<std::int64_t>(chosen.direction.unit.size());
-  if (length != (right ? matrix.cols : matrix.rows)) {
-    const bool other = length == (right ? matrix.rows : matrix.cols);
-    throw FormatError(
-        "E-EDIT-SHAPE", chosen.text,
-        fmt::format("has {} components; {} is {} x {} (out x in) and its {} side has {}{}", length,
-                    model::matrix_name(matrix), matrix.rows, matrix.cols, right ? "right" : "left",
-                    right ? matrix.cols : matrix.rows,
-                    other ? fmt::format("; --side {} fits", right ? "left" : "right") : ""));
-  }
+  require_length(matrix, settings, static_cast<std::int64_t>(chosen.direction.unit.size()),
+                 chosen.text);
   return chosen;
 }
 

@@ -30,6 +30,11 @@ void require_side(const Records& targets, const EditSettings& settings);
 /// How many matrices the stack of `matrix` has; -1: it is none.
 std::int64_t stack_size(const model::ModelIndex& index, const model::MatrixRecord& matrix);
 
+/// Refuses a direction of another length than the side of `matrix` that it is taken from; `text`
+/// says what it is. Errors: FormatError E-EDIT-SHAPE.
+void require_length(const model::MatrixRecord& matrix, const EditSettings& settings,
+                    std::int64_t length, const std::string& text);
+
 /// A unit vector and what it is.
 struct ChosenDirection {
   Direction direction;
@@ -38,7 +43,7 @@ struct ChosenDirection {
 
 /// The direction that `settings` names for `matrix`. A feature is row F of the gate_proj of the
 /// matrix's own MLP (layer, block, expert). `backend` finds singular vectors. Errors: UsageError
-/// E-EDIT-FEATURE, E-EDIT-DIRECTION; ConfigurationError E-BUDGET.
+/// E-EDIT-FEATURE, E-EDIT-DIRECTION; ConfigurationError E-BUDGET; those of require_length().
 ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
                                  const std::vector<double>* file, measure::Backend* backend);

@@ -35,12 +35,13 @@ const MatrixRecord* matrix_of(const model::ModelIndex& index, model::Block block
   return found == index.matrices.end() ? nullptr : &*found;
 }
 
+bool same_sides(const MatrixRecord& a, const MatrixRecord& b) {
+  return a.rows == b.rows && a.cols == b.cols && a.transposed == b.transposed &&
+         a.unsupported.empty() && b.unsupported.empty();
+}
+
 bool same_values(run::SourceWatch& watch_a, const MatrixRecord& a, run::SourceWatch& watch_b,
                  const MatrixRecord& b) {
-  if (a.rows != b.rows || a.cols != b.cols || a.transposed != b.transposed ||
-      !a.unsupported.empty() || !b.unsupported.empty()) {
-    return false;
-  }
   const auto input_a = run::make_streamed_input(watch_a, a);
   const auto input_b = run::make_streamed_input(watch_b, b);
   const std::int64_t cols = a.stored_cols();
@@ -63,35 +64,37 @@ bool same_values(run::SourceWatch& watch_a, const MatrixRecord& a, run::SourceWa
 
 }  // namespace
 
-std::vector<std::string> whole_tensors(const shard::ModelFiles& files,
+std::vector<WholeTensor> whole_tensors(const shard::ModelFiles& files,
                                        const model::ModelIndex& index, const PatchBase* base) {
-  std::vector<std::string> rest;
+  std::vector<WholeTensor> whole;
   for (const shard::StoredTensor& tensor : files.tensors) {
     if (tensor.name.find(".lora_") != std::string::npos && !tensor.name.ends_with(".bias")) {
       continue;
     }
-    const MatrixRecord* held = base == nullptr ? nullptr : matrix_called(index, tensor.name);
-    const MatrixRecord* wanted = nullptr;
-    if (held != nullptr) {
-      wanted = matrix_called(base->index, model::base_tensor_name(tensor.name));
-      if (wanted == nullptr && held->block == model::Block::kOutput &&
-          matrix_of(base->index, model::Block::kOutput) == nullptr) {
-        wanted = matrix_of(base->index, model::Block::kEmbedding);
-      }
+    WholeTensor& found = whole.emplace_back(WholeTensor{.name = tensor.name});
+    found.held = base == nullptr ? nullptr : matrix_called(index, tensor.name);
+    if (found.held == nullptr) {
+      continue;
     }
-    bool copy = false;
-    if (wanted != nullptr) {
-      run::SourceWatch adapter(files);
-      run::SourceWatch model(base->files);
-      copy = same_values(adapter, *held, model, *wanted);
-      adapter.require_unchanged();
-      model.require_unchanged();
+    found.wanted = matrix_called(base->index, model::base_tensor_name(tensor.name));
+    if (found.wanted == nullptr && found.held->block == model::Block::kOutput &&
+        matrix_of(base->index, model::Block::kOutput) == nullptr) {
+      found.wanted = matrix_of(base->index, model::Block::kEmbedding);
     }
-    if (!copy) {
-      rest.push_back(tensor.name);
+    if (found.wanted != nullptr && !same_sides(*found.held, *found.wanted)) {
+      found.wanted = nullptr;
     }
   }
-  return rest;
+  return whole;
+}
+
+bool is_copy(const shard::ModelFiles& files, const WholeTensor& tensor, const PatchBase& base) {
+  run::SourceWatch adapter(files);
+  run::SourceWatch model(base.files);
+  const bool copy = same_values(adapter, *tensor.held, model, *tensor.wanted);
+  adapter.require_unchanged();
+  model.require_unchanged();
+  return copy;
 }
 
 }  // namespace vindex::edit

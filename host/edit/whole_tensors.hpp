@@ -8,11 +8,21 @@
 
 namespace vindex::edit {
 
-/// Names of the tensors of an adapter that are no factors of a pair, less those that hold the very
-/// numbers of a matrix of `base`: PEFT saves the weight of an embedding beside its factors
-/// (NAME.base_layer.weight), and of a model that ties its output to the embedding both. Memory: two
-/// slabs. Errors: those of reading.
-std::vector<std::string> whole_tensors(const shard::ModelFiles& files,
+/// A tensor of an adapter that is no factor of a pair.
+struct WholeTensor {
+  std::string name;
+  const model::MatrixRecord* held = nullptr;  ///< in the adapter
+  /// The matrix of the model, of the same sides, that it may be a copy of; null: none.
+  const model::MatrixRecord* wanted = nullptr;
+};
+
+/// Those of an adapter, by its headers: PEFT saves the weight of an embedding beside its factors
+/// (NAME.base_layer.weight), and of a model that ties its output to the embedding both.
+std::vector<WholeTensor> whole_tensors(const shard::ModelFiles& files,
                                        const model::ModelIndex& index, const PatchBase* base);
+
+/// Whether `tensor`, which has a matrix of the model, holds its very numbers. Memory: two slabs.
+/// Errors: those of reading.
+bool is_copy(const shard::ModelFiles& files, const WholeTensor& tensor, const PatchBase& base);
 
 }  // namespace vindex::edit

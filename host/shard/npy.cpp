@@ -319,12 +319,17 @@ NpyHeader read_npy_header(ByteSource& source) {
   return header;
 }
 
-std::vector<float> read_npy_floats(ByteSource& source, const NpyHeader& header) {
+void require_npy_numbers(const ByteSource& source, const NpyHeader& header) {
   const decode::Encoding encoding = decode::plain_encoding(header.type);
   if (!decode::is_decodable(encoding)) {
     throw FormatError("E-NPY-DTYPE", source.name(),
                       fmt::format("holds {}; save it as float32", encoding.label));
   }
+}
+
+std::vector<float> read_npy_floats(ByteSource& source, const NpyHeader& header) {
+  require_npy_numbers(source, header);
+  const decode::Encoding encoding = decode::plain_encoding(header.type);
   std::vector<std::byte> bytes(static_cast<std::size_t>(header.bytes));
   source.read(header.offset, bytes);
   const auto width = static_cast<std::size_t>(decode::element_type_row(header.type).block_bytes);

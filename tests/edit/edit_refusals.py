@@ -1,5 +1,6 @@
 """What `vindex edit` refuses, and what its processes leave that are killed; on the files of edit_with_numpy.py."""
 
+import json
 import os
 import shutil
 import signal
@@ -54,7 +55,7 @@ def test_hostile():
     for what, tensors, metadata, identity, code in (
             ("half a pair", {up + ".a": ("F32", a)}, own, "E-PATCH-FORMAT", 65),
             ("ranks", {up + ".a": ("F32", np.ones((2, 16), np.float32)), up + ".b": ("F32", b)}, own, "E-PATCH-FORMAT", 65),
-            ("not finite", {up + ".a": ("F32", a * np.inf), up + ".b": ("F32", b)}, own, "E-PATCH-FORMAT", 65),
+            ("not finite", {up + ".a": ("F32", a * np.inf), up + ".b": ("F32", b)}, {**own, "digests": json.dumps({up: {"before": "0" * 64}})}, "not finite", 65),
             ("integers", {up + ".a": ("I32", a.astype(np.int32)), up + ".b": ("F32", b)}, own, "E-PATCH-FORMAT", 65),
             ("shape", {up + ".a": ("F32", np.ones((1, 15), np.float32)), up + ".b": ("F32", b)}, own, "E-PATCH-SHAPE", 78),
             ("version", {up + ".a": ("F32", a), up + ".b": ("F32", b)}, {"format": "vindex-patch/2"}, "E-PATCH-FORMAT", 65),

@@ -49,6 +49,14 @@ struct MemitCondition {
   double covariance = 1.0;
 };
 
+/// Refuses a covariance that is not of `side` inputs; `where` names it. Errors: FormatError
+/// E-EDIT-SHAPE.
+void require_covariance_sides(std::int64_t rows, std::int64_t cols, std::int64_t side,
+                              const std::string& where);
+
+/// Refuses other counts of keys and of values (columns). Errors: FormatError E-EDIT-SHAPE.
+void require_pairs(std::int64_t keys, std::int64_t values);
+
 /// Refuses what is no covariance of `side` inputs; `where` names it. Errors: FormatError
 /// E-EDIT-SHAPE; E-EDIT-VALUES for what is not finite or not symmetric.
 void require_covariance(const Matrix& covariance, std::int64_t side, const std::string& where);

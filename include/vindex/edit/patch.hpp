@@ -18,6 +18,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,13 +60,34 @@ struct PatchBase {
   const model::ModelIndex& index;
 };
 
-/// Reads a patch or an adapter: a file, or the folder of one. An adapter's scale (alpha / r,
+/// A patch or an adapter of which no more than headers is read, so that what they refute is refused
+/// before factors of any size are read.
+class PatchFile {
+ public:
+  virtual ~PatchFile() = default;
+  /// All but values: the factors of its entries have sides and a rank and are empty.
+  const Patch& outline() const { return outline_; }
+  /// The patch: entries of the outline in its order, with their factors. Errors: FormatError
+  /// E-PATCH-FORMAT for values that are not finite, ConfigurationError E-ADAPTER-REST; those of
+  /// reading.
+  virtual Patch read() = 0;
+
+ protected:
+  Patch outline_;
+};
+
+/// Opens a patch or an adapter: a file, or the folder of one. An adapter's scale (alpha / r,
 /// rslora, patterns; model/index_model) is in the factors. Whole tensors beside the factors that
-/// hold what `base` holds already (PEFT saves embeddings that it adapts) are left out. Errors:
-/// FormatError E-PATCH-* (65) for what is neither; ConfigurationError (78) E-ADAPTER-DORA for
-/// magnitudes, which are no sum, E-ADAPTER-VARIANT for what else is none, E-ADAPTER-PAIR for
-/// factors that cannot be read, E-ADAPTER-REST where the adapter also replaces whole tensors or
-/// biases, unless `force`; those of open_model() and index_model().
+/// hold what `base` holds already (PEFT saves embeddings that it adapts) are left out. What `base`
+/// refers to must outlive the file. Errors: FormatError E-PATCH-* (65) for what is neither;
+/// ConfigurationError (78) E-ADAPTER-DORA for magnitudes, which are no sum, E-ADAPTER-VARIANT for
+/// what else is none, E-ADAPTER-PAIR for factors that cannot be read, E-ADAPTER-REST where the
+/// adapter also replaces whole tensors or biases, unless `force`; those of open_model() and
+/// index_model().
+std::unique_ptr<PatchFile> open_patch(const std::string& path, bool force,
+                                      const PatchBase* base = nullptr);
+
+/// open_patch() and PatchFile::read().
 Patch read_patch(const std::string& path, bool force, const PatchBase* base = nullptr);
 
 /// Writes a patch to `file`, which is flushed and keeps its temporary name. Errors: those of

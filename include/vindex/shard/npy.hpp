@@ -32,9 +32,11 @@ bool is_npy(ByteSource& source);
 /// endian, objects, structures, bfloat16).
 NpyHeader read_npy_header(ByteSource& source);
 
-/// The numbers of the array that `header` is of, in their order, wider ones rounded to nearest.
-/// Whoever calls bounds header.bytes. Errors: FormatError E-NPY-DTYPE for booleans; those of
-/// ByteSource::read().
+/// Errors: FormatError E-NPY-DTYPE for booleans.
+void require_npy_numbers(const ByteSource& source, const NpyHeader& header);
+
+/// The numbers of the array that `header` is of, in their order, wider ones rounded to nearest. The
+/// caller bounds header.bytes. Errors: those of require_npy_numbers() and ByteSource::read().
 std::vector<float> read_npy_floats(ByteSource& source, const NpyHeader& header);
 
 }  // namespace vindex::shard
