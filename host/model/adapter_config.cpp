@@ -31,6 +31,21 @@ std::string not_a_number(const char* name) {
   return fmt::format("adapter_config.json: {} is no number", name);
 }
 
+/// Truth values and arrays hold an integer here too.
+std::optional<double> number_of(const shard::GgufKey& key) {
+  if (key.type == shard::GgufType::kBool || key.type == shard::GgufType::kArray) {
+    return std::nullopt;
+  }
+  if (const auto* real = std::get_if<double>(&key.value)) {
+    return *real;
+  }
+  if (const auto* natural = std::get_if<std::uint64_t>(&key.value)) {
+    return static_cast<double>(*natural);
+  }
+  const auto* whole = std::get_if<std::int64_t>(&key.value);
+  return whole == nullptr ? std::nullopt : std::optional(static_cast<double>(*whole));
+}
+
 }  // namespace
 
 ModulePattern::ModulePattern(const std::string& text) {
@@ -101,13 +116,8 @@ void AdapterConfig::read_gguf(const shard::ModelFiles& files, std::vector<Warnin
                                       type == nullptr ? "no text" : printable(*type)));
       }
     } else if (key.name == "adapter.lora.alpha") {
-      if (const auto* real = std::get_if<double>(&key.value)) {
-        alpha_ = *real;
-      } else if (const auto* natural = std::get_if<std::uint64_t>(&key.value)) {
-        alpha_ = static_cast<double>(*natural);
-      } else if (const auto* whole = std::get_if<std::int64_t>(&key.value)) {
-        alpha_ = static_cast<double>(*whole);
-      } else {
+      alpha_ = number_of(key);
+      if (!alpha_) {
         throw ConfigurationError("E-LORA-CONFIG", fmt::format("{}: adapter.lora.alpha is no number",
                                                               printable(files.path)));
       }

@@ -63,12 +63,14 @@ constexpr std::array kKnown = {
 
 struct KeyMeaning {
   std::string_view key, why;
+  bool even_empty = false;  ///< PEFT asks only whether it is None
 };
 
 constexpr std::array kMore = {
     KeyMeaning{"alora_invocation_tokens",
-               "it acts on tokens from its invocation on, and on no others"},
-    KeyMeaning{"arrow_config", "it is one of several adapters between which tokens are routed"},
+               "it acts on tokens from its invocation on, and on no others", true},
+    KeyMeaning{"arrow_config", "it is one of several adapters between which tokens are routed",
+               true},
     KeyMeaning{"layer_replication", "it is of a model whose layers are repeated"},
 };
 
@@ -181,17 +183,17 @@ AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& war
   std::vector<std::string> unknown;
   std::size_t unknown_count = 0;
   for (const auto& [name, value] : *members) {
-    if (!is_set(&value)) {
-      continue;
-    }
-    const auto same = [&name = name](const KeyMeaning& meaning) { return meaning.key == name; };
+    const auto same = [&name = name, set = is_set(&value),
+                       given = !value.is_null()](const KeyMeaning& meaning) {
+      return meaning.key == name && (meaning.even_empty ? given : set);
+    };
     const auto more = std::find_if(kMore.begin(), kMore.end(), same);
     const auto none = std::find_if(kNoProducts.begin(), kNoProducts.end(), same);
     if (more != kMore.end()) {
       kind.more_than_products.push_back(fmt::format("{}: {}", name, more->why));
     } else if (none != kNoProducts.end()) {
       kind.no_products = fmt::format("{}: {}: {}", kFile, name, none->why);
-    } else if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
+    } else if (is_set(&value) && std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
       if (++unknown_count <= kMaxNames) {
         unknown.push_back(name);
       }

@@ -13,7 +13,7 @@
 
 namespace vindex::model {
 
-/// What PEFT takes for set: everything but null, false, 0 and what is empty.
+/// What PEFT takes for set, but for a few keys: everything but null, false, 0 and what is empty.
 bool is_set(const JsonValue* value);
 
 /// A finite or infinite number; nothing for what is none.

@@ -154,8 +154,14 @@ TEST(AdapterConfigTest, AdaptersThatAreMoreThanTheirProductsAreTold) {
   for (const char* key : {"alora_invocation_tokens", "layer_replication", "arrow_config"}) {
     EXPECT_TRUE(warned({member(key, some)}).starts_with(key)) << key;
     EXPECT_EQ(warned({member(key, nullptr)}), "") << key;
-    EXPECT_EQ(warned({member(key, JsonValue::Array())}), "") << key;
   }
+  // PEFT asks for None alone: an adapter of an empty invocation acts on no token.
+  for (const char* key : {"alora_invocation_tokens", "arrow_config"}) {
+    EXPECT_TRUE(warned({member(key, JsonValue::Array())}).starts_with(key)) << key;
+    EXPECT_TRUE(warned({member(key, JsonValue::Object())}).starts_with(key)) << key;
+    EXPECT_TRUE(warned({member(key, false)}).starts_with(key)) << key;
+  }
+  EXPECT_EQ(warned({member("layer_replication", JsonValue::Array())}), "");
 }
 
 TEST(AdapterConfigTest, FactorsThatMakeNoProductLeaveNoRow) {
@@ -245,6 +251,12 @@ TEST(AdapterConfigTest, KeysOfGgufAdapters) {
   alpha.value = std::string("8");
   ModelFixture text = adapter(alpha);
   EXPECT_EQ(refusal(text, {.lora = true}), "E-LORA-CONFIG");
+  for (const shard::GgufType type : {shard::GgufType::kBool, shard::GgufType::kArray}) {
+    alpha.type = type;
+    alpha.value = std::uint64_t{1};
+    ModelFixture other = adapter(alpha);
+    EXPECT_EQ(refusal(other, {.lora = true}), "E-LORA-CONFIG");
+  }
   shard::GgufKey tokens;
   tokens.name = "adapter.alora.invocation_tokens";
   tokens.type = shard::GgufType::kArray;
