@@ -4,6 +4,7 @@
 #include "run_talk.hpp"
 #include "terminal.hpp"
 
+#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/measure_models.hpp>
 #include <vindex/run/summary.hpp>
 
@@ -120,11 +121,35 @@ void print_results(const OrganMeasureFlags& flags, const Task& task, const Sessi
   }
 }
 
+/// A folder and those above it that were not there; removed where they stay empty: a refusal leaves
+/// nothing.
+class NewFolders {
+ public:
+  explicit NewFolders(const std::string& folder) {
+    for (fs::path at = folder; !at.empty() && path_kind(at.string()) == PathKind::kAbsent;
+         at = at.parent_path()) {
+      folders_.push_back(at);
+    }
+    std::error_code trouble;
+    fs::create_directories(folder, trouble);  // what is wrong is told by the first file
+  }
+  ~NewFolders() {
+    for (const fs::path& folder : folders_) {  // innermost first
+      ::rmdir(folder.c_str());
+    }
+  }
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+ private:
+  std::vector<fs::path> folders_;
+};
+
 Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session) {
   const Task task = task_of(flags, session);
+  std::optional<NewFolders> folders;
   if (task.results_file.empty()) {
-    std::error_code trouble;
-    fs::create_directories(task.folder, trouble);  // what is wrong is told by the first file
+    folders.emplace(task.folder);
   }
   std::vector<organ::FleetModel> models;
   std::optional<Measured> first_trouble;
