@@ -111,6 +111,13 @@ TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
   std::ofstream(direction) << npy_array(
       std::vector<float>(values.begin(), values.begin() + kHidden), {kHidden});
   const std::string tensor = "model.layers.1.mlp.experts.0.down_proj.weight";
+  const std::string keys = folder_.file("keys.npy"), values_file = folder_.file("values.npy");
+  std::ofstream(keys) << npy_array(std::vector<float>(values.begin(), values.begin() + 64),
+                                   {32, 2});
+  std::ofstream(values_file) << npy_array(std::vector<float>(values.begin(), values.begin() + 96),
+                                          {48, 2});
+  must({"-q", "synth", "kimi-k2-mini-q8_0", "-o", folder_.file("q8")});
+  const std::string gguf = folder_.file("q8/kimi-k2-mini-Q8_0.gguf");
   const std::vector<std::string> verbs[] = {
       measure(),
       {"experts", model_, "-o", results_, "-q", "--k", "2"},
@@ -119,7 +126,12 @@ TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
       {"edit", "delete", model_, "--tensor", tensor, "--direction", direction, "-o",
        folder_.file("out/edited"), "-q"},
       {"edit", "delete", model_, "--tensor", tensor, "--direction", "singular", "0", "-o",
-       folder_.file("out/edited"), "-q"}};
+       folder_.file("out/edited"), "-q"},
+      {"edit", "memit", model_, "--tensor", tensor, "--keys", keys, "--values", values_file, "-o",
+       folder_.file("out/edited"), "-q"},
+      {"organ", "purify", gguf, "--method", "svd-shrink", "--force", "--cap", "1", "--layers", "1",
+       "--type", "ffn", "-o", folder_.file("out/o.gguf"), "-q"},
+      {"lookup", gguf, "--token-id", "1", "--json", "-q"}};
   for (const std::vector<std::string>& verb : verbs) {
     int refused = 0, done = 0;
     for (const int mebibytes : {60, 100, 200, 280, 340, 420, 500, 2000}) {
