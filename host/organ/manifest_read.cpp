@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <sys/stat.h>
@@ -39,8 +40,8 @@ decode::ElementType type_of(const Node& node) {
   node.fail(fmt::format("\"{}\" is no type of weights", excerpt(node.text())));
 }
 
-/// Tells whether paths lead out of a folder. Folders within it are resolved once, and a file only
-/// where it is a link.
+/// Says whether paths lead out of a folder. Folders within it are asked once, and what is no link
+/// is not resolved.
 class InnerPaths {
  public:
   explicit InnerPaths(const std::string& folder) : folder_(folder), root_(resolved(folder)) {}
@@ -75,11 +76,27 @@ class InnerPaths {
   bool contains(const std::string& real) const {
     return real == root_ || real.starts_with(root_ == "/" ? root_ : root_ + "/");
   }
+  /// Resolved only where a link is on the way: that takes ten times as long, and a manifest may
+  /// name a folder for every tensor.
+  bool is_inner_folder(const fs::path& parent) const {
+    fs::path at = folder_;
+    for (const fs::path& part : parent) {
+      at /= part;
+      struct stat status = {};
+      if (::lstat(at.c_str(), &status) != 0) {
+        return errno == ENOENT || contains(resolved(fs::path(folder_) / parent));
+      }
+      if (S_ISLNK(status.st_mode)) {
+        return contains(resolved(fs::path(folder_) / parent));
+      }
+    }
+    return true;
+  }
   bool is_within(const fs::path& path) {
     const std::string parent = path.parent_path().string();
     auto found = parents_.find(parent);
     if (found == parents_.end()) {
-      found = parents_.emplace(parent, contains(resolved(fs::path(folder_) / parent))).first;
+      found = parents_.emplace(parent, is_inner_folder(parent)).first;
     }
     struct stat status = {};
     const fs::path whole = fs::path(folder_) / path;

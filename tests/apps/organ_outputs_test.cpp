@@ -86,15 +86,17 @@ TEST_F(OrganOutputsTest, TooFewDescriptorsAreAnErrorToo) {
     // The program raises the soft limit to the hard one, which only a process of its own may lower.
     const std::string script = folder_.file("stream.sh");
     std::ofstream(script) << "ulimit -n " << most << "\nexec \"$@\"\n";
-    const ProgramResult result =
-        RunningProgram("/bin/sh",
-                       {script, VINDEX_PROGRAM, "-q", "organ", "assemble", organs_, "-o",
-                        folder_.file("o.gguf"), "--replace"},
-                       folder_.file("stream"))
-            .finish();
-    EXPECT_LT(result.exit_code, 128) << result.err;
-    EXPECT_EQ(fs::exists(folder_.file("o.gguf")), result.exit_code == 0) << result.err;
-    fs::remove(folder_.file("o.gguf"));
+    for (const std::vector<std::string>& verb : verbs()) {
+      std::vector<std::string> words = {script, VINDEX_PROGRAM, "-q"};
+      words.insert(words.end(), verb.begin(), verb.end());
+      const ProgramResult result =
+          RunningProgram("/bin/sh", with(words, {"-o", folder_.file("o.gguf"), "--replace"}),
+                         folder_.file("stream"))
+              .finish();
+      EXPECT_LT(result.exit_code, 128) << verb[1] << " " << most << ": " << result.err;
+      EXPECT_EQ(fs::exists(folder_.file("o.gguf")), result.exit_code == 0) << result.err;
+      fs::remove(folder_.file("o.gguf"));
+    }
   }
 }
 
@@ -168,10 +170,18 @@ TEST_F(OrganOutputsTest, ARefusalTakesLittle) {
   };
   write("organs/manifest.json", R"({"kv":[)", "0,", 10'000'000);
   expect_little(organs_, 65);
-  write("organs/manifest.json", R"({"schema":"organ-manifest/1","tensors":[)",
-        R"({"name":"a","type":"F32","ne":[],"bytes":0,"source_file":0,"offset":0,"sha256":null},)",
-        200'000);
-  expect_little(organs_, 65);
+  for (const char* folder :
+       {"ffn", "absent/"}) {  // one that is there, and another for every tensor
+    std::ofstream manifest(organs_ + "/manifest.json");
+    manifest << R"({"schema":"organ-manifest/1","tensors":[)";
+    for (int i = 0; i < 200'000; ++i) {
+      manifest << R"({"name":"a","type":"F32","ne":[],"bytes":0,"source_file":0,"file":")" << folder
+               << (folder[3] == '\0' ? std::string() : std::to_string(i)) << "/" << i
+               << R"(.bin","offset":0,"sha256":null},)";
+    }
+    manifest.close();
+    expect_little(organs_, 65);
+  }
   write("organs/manifest.json", std::string(), std::string(1 << 20U, '['), 120);
   expect_little(organs_, 65);
   write("r.json", R"({"schema":"organ-recipe/1","donors":[)", "0,", 900'000);
