@@ -8,7 +8,7 @@ packages=(g++ cmake ninja-build git python3 python3-venv libcli11-dev libhdf5-de
           nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
           zlib1g-dev libgtest-dev)
 if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
-  packages+=(hdf5-tools tmux dpkg-dev file)
+  packages+=(hdf5-tools tmux dpkg-dev file xz-utils)
 fi
 if [[ "${1:-}" == "--development" ]]; then
   packages+=(clang libclang-rt-14-dev clang-format clang-tidy codespell

@@ -143,7 +143,7 @@ def after(columns):
 
 def main():
     if shutil.which("tmux") is None:
-        print("skipped: no tmux (scripts/setup.sh --development installs it)")
+        print("skipped: no tmux (scripts/setup.sh --tests installs it)")
         return 77
     fresh_folder(FOLDER)
     # Interrupted long before its end, however slow the terminal is.
