@@ -1,3 +1,4 @@
+// What the arrays of an edit must look like, and their reading: headers first, numbers second.
 #include "edit_arrays.hpp"
 
 #include "npy_matrix.hpp"
