@@ -199,6 +199,13 @@ def patches():
                                     (65, "vindex-patch/2", (name, {"format": "vindex-patch/2"})), (65, "E-JSON", (name, {**own, "digests": "{"}))):
         refused(code, ["edit", "apply", model, "--patch", patch(*arguments), "-o", path("o.safetensors")], reason)
     os.remove(path("large.safetensors"))
+    # More rank than sides is brought down to them before anything that grows with its square.
+    square = safetensors("square.safetensors", {name: ("F32", [64, 64], floats(4096))})
+    factors = {name + ".a": ("F32", [4096, 64], floats(1 << 18)), name + ".b": ("F32", [64, 4096], floats(1 << 18))}
+    got, said, seconds, _ = cost(["--quiet", "edit", "apply", square, "--patch", safetensors("wide.safetensors", factors, own), "--accept-unknown-base"])
+    if got != 0 or seconds > MOST_SECONDS:
+        failures.append("a patch of rank 4096")
+        print("a patch of rank 4096 on 64 x 64 |", got, f"{seconds:.1f} s of processor time", said)
 
 
 def organs():
