@@ -178,7 +178,7 @@ def adapters_of_ours():
     """PEFT merges what `--as lora` writes of experts, stored one by one or not."""
     np.save(path("v.npy"), np.random.default_rng(5).standard_normal(256))
     regex = r"model\.layers\.1\.mlp\.experts\.3\.(gate_proj|up_proj|down_proj)\.weight|model\.layers\.2\.mlp\.experts\.0\.up_proj\.weight"
-    common = ["edit", "delete", MODEL, "--tensors", regex, "--direction", path("v.npy"), "--quiet"]
+    common = ["edit", "delete", MODEL, "--tensors", regex, "--side", "right", "--direction", path("v.npy"), "--quiet"]
     for more in (["-o", path("ours")], ["--as", "lora", "-o", path("ours_lora")]):
         check("one expert " + more[0], vindex(*common, *more)[0] == 0)
     merged = peft.PeftModel.from_pretrained(load(MODEL), path("ours_lora")).merge_and_unload().state_dict()
@@ -192,7 +192,7 @@ def adapters_of_ours():
     again = apply(MODEL, path("ours_lora"), "ours_again")
     check("our own adapter is our edit", all(torch.equal(own[n], again[n]) for n in own))
     # A single expert of one role, which PEFT refused once.
-    one = ["edit", "delete", MODEL, "--tensor", "model.layers.1.mlp.experts.5.down_proj.weight", "--direction", path("v.npy"), "--quiet"]
+    one = ["edit", "delete", MODEL, "--tensor", "model.layers.1.mlp.experts.5.down_proj.weight", "--side", "right", "--direction", path("v.npy"), "--quiet"]
     check("one matrix", vindex(*one, "--as", "lora", "-o", path("one_lora"))[0] == 0)
     merged = peft.PeftModel.from_pretrained(load(MODEL), path("one_lora")).merge_and_unload().state_dict()
     changed = [n for n in fused if not torch.equal(merged[n], fused[n])]
