@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The checks that take too long for every push: every test under address and undefined-behaviour sanitizers,
-# the threaded parts under the thread sanitizer, every system call of short runs failing, a minute of every fuzz target,
-# clang-tidy over every host source. Run them before a release and after large changes.
+# the threaded parts under the thread sanitizer, adapters beside PEFT and captures beside transformers, every system call
+# of short runs failing, a minute of every fuzz target, clang-tidy over every host source. Run them before a release and
+# after large changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +17,12 @@ echo "== thread sanitizer"
 cmake --preset thread >/dev/null
 cmake --build --preset thread -j "$(scripts/build_jobs.sh)"
 ctest --preset thread -j "$(nproc)"
+
+echo "== PEFT and transformers"  # 6 GB of packages, once; then three minutes
+scripts/python_env.sh --models
+cmake --preset cpu >/dev/null
+cmake --build --preset cpu -j "$(scripts/build_jobs.sh)" --target vindex
+ctest --preset cpu -R 'Peft|CaptureAgrees'
 
 echo "== every fault"
 scripts/faults.sh
