@@ -1,4 +1,4 @@
-// The verb lookup: which features of a model answer to a word or a vector.
+// The command lookup: which features of a model activate for a token or a vector.
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 #include "terminal.hpp"
@@ -27,16 +27,16 @@ struct LookupFlags {
   bool json = false;
 };
 
-std::vector<run::QueryWish> wishes_of(const LookupFlags& flags) {
-  std::vector<run::QueryWish> wishes;
+std::vector<run::QueryRequest> requests_of(const LookupFlags& flags) {
+  std::vector<run::QueryRequest> requests;
   for (const std::string& token : flags.tokens) {
-    wishes.push_back({.what = run::TokenText{token}});
+    requests.push_back({.what = run::TokenText{token}});
   }
   for (const std::int64_t number : flags.numbers) {
-    wishes.push_back({.what = run::TokenNumber{number}});
+    requests.push_back({.what = run::TokenNumber{number}});
   }
-  const auto append = [&](std::vector<run::QueryWish> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(wishes));
+  const auto append = [&](std::vector<run::QueryRequest> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(requests));
   };
   if (!flags.vector_file.empty()) {
     append(run::read_vectors(flags.vector_file));
@@ -44,17 +44,17 @@ std::vector<run::QueryWish> wishes_of(const LookupFlags& flags) {
   if (!flags.queries_file.empty()) {
     append(run::read_queries(flags.queries_file));
   }
-  if (wishes.empty()) {
+  if (requests.empty()) {
     throw UsageError("E-QUERY",
                      "nothing to look up: --token T, --token-id N, --vector FILE.npy or --queries "
                      "FILE is needed");
   }
-  return wishes;
+  return requests;
 }
 
 run::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
   run::LookupSettings settings = flags.settings;
-  settings.wishes = wishes_of(flags);
+  settings.requests = requests_of(flags);
   settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
   settings.role = flags.role == "up_proj" ? model::FeatureRole::kUp : model::FeatureRole::kGate;
   static const std::map<std::string, run::LookupOrder> kOrders = {
@@ -72,10 +72,10 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   const run::LookupSettings settings = lookup_settings(flags, session);
   RunTalk talk(session, flags.progress);
   run::LookupWriter writer(flags.json, text_width(STDOUT_FILENO), print_result);
-  std::int64_t told_passes = 0;
+  std::int64_t seen_passes = 0;
   const auto see = [&](const run::LookupResult& all, const run::QueryResult& query) {
-    if (std::exchange(told_passes, all.passes) != all.passes) {
-      talk.finish();  // its line ends before answers begin
+    if (std::exchange(seen_passes, all.passes) != all.passes) {
+      talk.finish();  // its line ends before results begin
     }
     writer.add(all, query);
   };
@@ -110,13 +110,14 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
 void add_lookup(CLI::App& app, Session& session) {
   auto flags = std::make_shared<LookupFlags>();
   run::LookupSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
-      "lookup",
-      "Find the features (rows of gate_proj) that answer to a word or a vector\n\n"
-      "Examples:\n  vindex lookup MODEL --token Paris\n"
-      "  vindex lookup MODEL --token-id 3681 --layers 10-20 --top 50 --json\n"
-      "  vindex lookup MODEL --vector direction.npy --by score\n"
-      "  vindex lookup MODEL --queries words.txt    many words, one pass over the weights");
+  CLI::App* verb =
+      app.add_subcommand("lookup",
+                         "Find the features that activate for a token or a vector\n\n"
+                         "Examples:\n  vindex lookup MODEL --token Paris\n"
+                         "  vindex lookup MODEL --token-id 3681 --layers 10-20 --top 50 --json\n"
+                         "  vindex lookup MODEL --vector direction.npy --by score\n"
+                         "  vindex lookup MODEL --queries words.txt   many tokens in one pass\n"
+                         "A feature is a row of gate_proj.");
   verb->add_option("model", settings.model, "Model folder or file")->required();
   verb->add_option("--token", flags->tokens,
                    "An entry of the vocabulary, with or without its space; may be repeated")
@@ -124,10 +125,10 @@ void add_lookup(CLI::App& app, Session& session) {
   verb->add_option("--token-id", flags->numbers, "The same by number; may be repeated")
       ->allow_extra_args(false);
   verb->add_option("--vector", flags->vector_file,
-                   "A .npy file of floats, [hidden] or [queries, hidden], taken as it is");
+                   "A .npy file of floats, [hidden] or [queries, hidden], used unchanged");
   verb->add_option(
       "--queries", flags->queries_file,
-      "A file of queries: a text a line, .jsonl of texts, numbers and objects, or .npy");
+      "A file of queries: one text per line, .jsonl of texts, numbers and objects, or .npy");
   verb->add_option("--layers", flags->layers, "Layers, for example 0,1,15-20");
   verb->add_option("--blocks", flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
   verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");

@@ -26,9 +26,10 @@ decode::SimdLevel level_of(const std::string& name) {
       return level;
     }
   }
-  throw UsageError("E-SIMD", fmt::format("`{}` is no SIMD level of this processor: baseline, avx2 "
-                                         "or avx512",
-                                         printable(name)));
+  throw UsageError("E-SIMD",
+                   fmt::format("`{}` is not a SIMD level of this processor: baseline, avx2 "
+                               "or avx512",
+                               printable(name)));
 }
 
 /// A matrix of a scheme that needs more than one scale, by the label of its sample.

@@ -180,12 +180,12 @@ std::string report_table(const Report& report, std::size_t columns) {
   }
   // What a narrow terminal leaves out is in the JSON document.
   text += table_text(rows,
-                     {{.least = 12},
+                     {{.min_width = 12},
                       {.right = true},
-                      {.least = 8, .is_close = true},
+                      {.min_width = 8, .is_close = true},
                       {.is_close = true},
                       {.right = true, .dropped_as = 1},
-                      {.least = 10, .keep = Keep::kStart},
+                      {.min_width = 10, .keep = Keep::kStart},
                       {.right = true, .dropped_as = 2},
                       {.right = true},
                       {.right = true, .dropped_as = 3},

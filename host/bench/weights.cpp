@@ -90,7 +90,7 @@ decode::Encoding encoding_of(const std::string& label) {
     names += (names.empty() ? "" : ", ") + encoding.label;
   }
   throw UsageError("E-ENCODING",
-                   fmt::format("`{}` is no encoding known here: {}", printable(label), names));
+                   fmt::format("`{}` is not an encoding known here: {}", printable(label), names));
 }
 
 EncodedWeights::EncodedWeights(const decode::Encoding& encoding, std::int64_t rows,

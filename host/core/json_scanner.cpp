@@ -81,7 +81,7 @@ JsonKind JsonScanner::peek() {
   skip_space();
   token_ = position_;
   if (position_ == text_.size()) {
-    fail("E-JSON-SYNTAX", "the JSON text ends where a value is due");
+    fail("E-JSON-SYNTAX", "the JSON text ends where a value is expected");
   }
   const char c = here();
   switch (c) {
@@ -101,14 +101,14 @@ JsonKind JsonScanner::peek() {
         return JsonKind::kNumber;
       }
       fail("E-JSON-SYNTAX",
-           fmt::format("'{}' where a JSON value is due", printable(std::string(1, c))));
+           fmt::format("'{}' where a JSON value is expected", printable(std::string(1, c))));
   }
 }
 
 void JsonScanner::expect(char wanted, const char* what) {
   if (position_ >= text_.size() || text_[position_] != wanted) {
     token_ = position_;
-    fail("E-JSON-SYNTAX", fmt::format("{} is due here", what));
+    fail("E-JSON-SYNTAX", fmt::format("{} is expected here", what));
   }
   ++position_;
 }
@@ -187,7 +187,7 @@ JsonScanner::Number JsonScanner::number() {
   const bool negative = here() == '-';
   position_ += negative ? 1 : 0;
   if (!is_digit(here())) {
-    fail("E-JSON-SYNTAX", "a number is due here");
+    fail("E-JSON-SYNTAX", "a number is expected here");
   }
   std::uint64_t magnitude = 0;
   bool fits = true;
@@ -204,7 +204,7 @@ JsonScanner::Number JsonScanner::number() {
   bool integer = true;
   const auto some_digits = [&] {
     if (!is_digit(here())) {
-      fail("E-JSON-SYNTAX", "a number without digits where they are due");
+      fail("E-JSON-SYNTAX", "a number without digits where they are expected");
     }
     while (is_digit(here())) {
       ++position_;

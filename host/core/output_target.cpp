@@ -38,7 +38,7 @@ bool is_hdf5(const std::string& path) {
 
 void require_file_target(const std::string& path, const char* id) {
   if (path.empty()) {
-    throw OutputError(id, "an empty name is no file to write to");
+    throw OutputError(id, "an empty name is not a file to write to");
   }
   const PathKind kind = path_kind(path);
   if (kind == PathKind::kFolder || kind == PathKind::kOther) {

@@ -49,7 +49,7 @@ Owner owner_of(const std::string& suffix) {
   return owner;
 }
 
-/// When anything in the folder last changed: one that grows is nobody's leftover.
+/// When anything in the folder last changed: one that grows is not stale.
 std::time_t last_change(const std::string& path, const struct stat& status) {
   std::time_t last = status.st_mtime;
   if (!S_ISDIR(status.st_mode)) {

@@ -120,7 +120,7 @@ class Layout {
     drop(width, widths_, &TextColumn::dropped_as);
     std::vector<std::size_t> least = widths_;
     for (std::size_t i = 0; i < least.size(); ++i) {
-      least[i] = columns_[i].least == 0 ? least[i] : std::min(least[i], columns_[i].least);
+      least[i] = columns_[i].min_width == 0 ? least[i] : std::min(least[i], columns_[i].min_width);
     }
     drop(width, least, &TextColumn::given_up_as);
     if (is_tight_) {
@@ -165,7 +165,7 @@ class Layout {
       std::size_t widest = widths_.size();
       std::size_t next = 0;
       for (std::size_t i = 0; i < widths_.size(); ++i) {
-        if (!shown_[i] || columns_[i].least == 0 || widths_[i] <= columns_[i].least) {
+        if (!shown_[i] || columns_[i].min_width == 0 || widths_[i] <= columns_[i].min_width) {
           continue;
         }
         if (widest == widths_.size() || widths_[i] > widths_[widest]) {
@@ -179,7 +179,7 @@ class Layout {
         return;
       }
       const std::size_t floor =
-          std::min(std::max(next, columns_[widest].least), widths_[widest] - 1);
+          std::min(std::max(next, columns_[widest].min_width), widths_[widest] - 1);
       const std::size_t less = std::min(now - width, widths_[widest] - floor);
       widths_[widest] -= less;
       now -= less;

@@ -34,7 +34,7 @@ void refuse_variants(const std::string& path, const model::ModelIndex& index, Pa
     if (warning.id == "W-LORA-VARIANT") {
       throw ConfigurationError(
           "E-ADAPTER-VARIANT",
-          fmt::format("{}: the adapter is no plain LoRA: {}", printable(path), warning.text));
+          fmt::format("{}: the adapter is not a plain LoRA: {}", printable(path), warning.text));
     }
     patch.warnings.push_back(warning);
   }
@@ -195,9 +195,9 @@ class AdapterFile final : public PatchFile {
 
   std::string rest_text(const std::vector<std::string>& rest) const {
     return fmt::format(
-        "{}: the adapter also holds tensors that are no factors{} and are not applied: "
+        "{}: the adapter also holds tensors that are not factors{} and are not applied: "
         "{}",
-        printable(files_.path), base_ ? ", are no copies of the model's" : "", name_list(rest));
+        printable(files_.path), base_ ? ", are not copies of the model's" : "", name_list(rest));
   }
 
   [[noreturn]] void refuse_rest(const std::vector<std::string>& rest) const {

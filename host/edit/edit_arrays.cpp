@@ -59,7 +59,7 @@ void require_components(const model::MatrixRecord& matrix, const NpyMatrix& file
   if (length != expected) {
     throw FormatError(
         "E-EDIT-SHAPE", file.name(),
-        fmt::format("{} has {} components; {} is {} x {} (out x in), so {} are wanted", what,
+        fmt::format("{} has {} components; {} is {} x {} (out x in), so {} are expected", what,
                     length, model::matrix_name(matrix), matrix.rows, matrix.cols, expected));
   }
 }

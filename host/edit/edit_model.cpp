@@ -130,7 +130,7 @@ class Editing {
       throw ConfigurationError(
           "E-PATCH-BASE",
           fmt::format("{}: {} does not say which weights it was made from (no digest of {}), so "
-                      "nothing tells whether it fits this model; --accept-unknown-base applies "
+                      "it cannot be checked against this model; --accept-unknown-base applies "
                       "it all the same",
                       model::matrix_name(target), printable(settings_.patch),
                       excerpt(entry.key())));

@@ -182,7 +182,7 @@ std::string table_of(const EditResult& result, std::size_t width) {
                     result.encoded ? share_text(change.encoding_norm, change.norm) : "-"});
   }
   std::vector<TextColumn> columns(9);
-  columns[0].least = 16;
+  columns[0].min_width = 16;
   for (std::size_t i = 3; i < columns.size(); ++i) {
     columns[i].right = true;
     columns[i].is_close = true;

@@ -129,7 +129,7 @@ void Experts::orient(PatchEntry& entry, std::int64_t rows, std::int64_t cols,
                      bool transposed) const {
   const LowRankEdit& edit = entry.edit;
   if (edit.rows != cols || edit.cols != rows) {
-    return;  // as it is, or of another shape, which is told where it is applied
+    return;  // as it is, or of another shape, which is reported where it is applied
   }
   if (rows == cols) {
     const auto turn = is_turned(*entry.parameter, transposed, index_.shape.architecture);
@@ -173,7 +173,7 @@ std::vector<PatchEntry> Experts::fitted(PatchEntry entry) const {
   const model::MatrixRecord* lower =
       both ? alone(parameter.layer, "up_proj", entry.slice) : nullptr;
   if (count(parameter.layer, first) == 0) {
-    return {std::move(entry)};  // whoever looks for its matrix tells that there is none
+    return {std::move(entry)};  // the search for its matrix reports that there is none
   }
   require_count(count(parameter.layer, first));
   if (upper == nullptr || (both && (lower == nullptr || lower->cols != upper->cols))) {

@@ -14,7 +14,7 @@ NpyMatrix::NpyMatrix(const std::string& path)
   const std::vector<std::int64_t>& shape = header_.shape;
   if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
     throw FormatError("E-EDIT-SHAPE", name(),
-                      fmt::format("has {} dimensions of {} bytes; a vector or a matrix is wanted",
+                      fmt::format("has {} dimensions of {} bytes; a vector or a matrix is expected",
                                   shape.size(), header_.bytes));
   }
   shard::require_npy_numbers(*source_, header_);
@@ -24,10 +24,11 @@ NpyMatrix::NpyMatrix(const std::string& path)
 
 std::int64_t NpyMatrix::length() const {
   if (rows_ != 1 && cols_ != 1) {
-    throw FormatError("E-EDIT-SHAPE", name(),
-                      fmt::format("is {} x {}; a vector is wanted: one dimension, or 1 x n, or n x "
-                                  "1",
-                                  rows_, cols_));
+    throw FormatError(
+        "E-EDIT-SHAPE", name(),
+        fmt::format("is {} x {}; a vector is expected: one dimension, or 1 x n, or n x "
+                    "1",
+                    rows_, cols_));
   }
   return rows_ * cols_;
 }

@@ -45,7 +45,7 @@ void require_factor(const shard::ByteSource& source, const shard::SafetensorsTen
   if (!is_number || tensor.shape.size() != 2 || tensor.shape[0] == 0 || tensor.shape[1] == 0) {
     throw FormatError(
         "E-PATCH-FORMAT", source.name(),
-        fmt::format("{} is no matrix of F32, F16, BF16 or F64", excerpt(tensor.name)));
+        fmt::format("{} is not a matrix of F32, F16, BF16 or F64", excerpt(tensor.name)));
   }
 }
 

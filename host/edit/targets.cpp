@@ -37,7 +37,7 @@ std::string no_tensor_text(const model::ModelIndex& index, const std::string& na
   const std::vector<std::string> list(names.begin(), names.end());
   const std::string guess = did_you_mean(name, list);
   return fmt::format("no weight matrix `{}`{}; {}", excerpt(name),
-                     is_vector ? " (the tensor of this name is no matrix)" : "",
+                     is_vector ? " (the tensor of this name is not a matrix)" : "",
                      guess.empty() ? "`vindex inspect --tensors` lists the names" : guess);
 }
 

@@ -71,8 +71,8 @@ Cosines cosines_of(std::span<const double> gram, const std::vector<std::size_t>&
       out.values[members[j] * experts + members[i]] = static_cast<float>(cosine);
       sum += cosine;
       pairs += 1.0;
-      if (!(out.summary.most >= cosine)) {
-        out.summary.most = cosine;
+      if (!(out.summary.max >= cosine)) {
+        out.summary.max = cosine;
         out.summary.expert = static_cast<std::int64_t>(members[i]);
         out.summary.other = static_cast<std::int64_t>(members[j]);
       }

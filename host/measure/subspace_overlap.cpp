@@ -186,7 +186,7 @@ SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::in
   for (std::size_t i = 0; i < k; ++i) {
     error = std::max(error, vectors.residual[i]);
     if (!(vectors.sigma[i] > std::max(known, vectors.residual[i]))) {
-      gap.trouble = fmt::format("{} singular value{} told from zero", i, i == 1 ? "" : "s");
+      gap.trouble = fmt::format("{} singular value{} distinct from zero", i, i == 1 ? "" : "s");
       return gap;
     }
   }

@@ -28,7 +28,7 @@ constexpr std::size_t kMaxExpressions = 64;
 constexpr std::int64_t kExpressionMemory = 1 << 16;
 
 std::string not_a_number(const char* name) {
-  return fmt::format("adapter_config.json: {} is no number", name);
+  return fmt::format("adapter_config.json: {} is not a number", name);
 }
 
 /// Truth values and arrays hold an integer here too.
@@ -95,7 +95,7 @@ AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
   for (const std::optional<double>& number : {alpha_, fixed_scale_}) {
     if (number && !std::isfinite(*number)) {
       throw FormatError("E-LORA-ALPHA", printable(files.path),
-                        "the adapter's alpha is no finite number");
+                        "the adapter's alpha is not a finite number");
     }
   }
   if (!alpha_ && !fixed_scale_) {
@@ -112,14 +112,15 @@ void AdapterConfig::read_gguf(const shard::ModelFiles& files, std::vector<Warnin
       const auto* type = std::get_if<std::string>(&key.value);
       if (type == nullptr || *type != "lora") {
         throw FormatError("E-LORA-TYPE", printable(files.path),
-                          fmt::format("this adapter is no LoRA: adapter.type is {}",
+                          fmt::format("this adapter is not a LoRA: adapter.type is {}",
                                       type == nullptr ? "no text" : printable(*type)));
       }
     } else if (key.name == "adapter.lora.alpha") {
       alpha_ = number_of(key);
       if (!alpha_) {
-        throw ConfigurationError("E-LORA-CONFIG", fmt::format("{}: adapter.lora.alpha is no number",
-                                                              printable(files.path)));
+        throw ConfigurationError(
+            "E-LORA-CONFIG",
+            fmt::format("{}: adapter.lora.alpha is not a number", printable(files.path)));
       }
     } else if (key.name == "adapter.alora.invocation_tokens" &&
                (key.type != shard::GgufType::kArray || key.array_count > 0)) {
@@ -136,7 +137,7 @@ void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& war
   const std::string* name = type == nullptr ? nullptr : type->as_string();
   if (type != nullptr && !type->is_null() && (name == nullptr || *name != "LORA")) {
     throw FormatError("E-LORA-TYPE", "adapter_config.json",
-                      fmt::format("this adapter is no LoRA: peft_type is {}",
+                      fmt::format("this adapter is not a LoRA: peft_type is {}",
                                   name == nullptr ? "no text" : printable(*name)));
   }
   for (const std::string& why : kind.more_than_products) {
@@ -158,7 +159,7 @@ void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& war
   if (rank != nullptr && !rank->is_null() &&
       !(rank_ && *rank_ >= 1.0 && *rank_ == std::floor(*rank_))) {
     throw ConfigurationError("E-LORA-CONFIG",
-                             "adapter_config.json: r is no whole number from 1 on");
+                             "adapter_config.json: r is not a whole number from 1 on");
   }
   root_ = flag_of(config, "use_rslora");
   dora_ = flag_of(config, "use_dora");
@@ -178,7 +179,7 @@ void AdapterConfig::read_peft(const JsonValue& config, std::vector<Warning>& war
 void AdapterConfig::read_mlx(const JsonValue& config) {
   if (config.as_object() == nullptr) {
     throw ConfigurationError("E-LORA-CONFIG",
-                             "adapter_config.json: is no JSON object, so the adapter's scale is "
+                             "adapter_config.json: is not a JSON object, so the adapter's scale is "
                              "unknown");
   }
   const JsonValue* parameters = config.find("lora_parameters");
@@ -190,7 +191,8 @@ void AdapterConfig::read_mlx(const JsonValue& config) {
   const JsonValue* type = config.find("fine_tune_type");
   const std::string* name = type == nullptr ? nullptr : type->as_string();
   if (type != nullptr && !type->is_null() && name == nullptr) {
-    throw ConfigurationError("E-LORA-CONFIG", "adapter_config.json: fine_tune_type is no text");
+    throw ConfigurationError("E-LORA-CONFIG",
+                             "adapter_config.json: fine_tune_type is not a string");
   }
   dora_ = name != nullptr && *name == "dora";
 }

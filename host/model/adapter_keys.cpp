@@ -93,7 +93,8 @@ std::string mutated_base(const JsonValue* begun) {
   const std::string* text = begun == nullptr ? nullptr : begun->as_string();
   if (begun != nullptr && !begun->is_null() && begun->as_bool() == nullptr && text == nullptr) {
     throw ConfigurationError(
-        "E-LORA-CONFIG", fmt::format("{}: init_lora_weights is no truth value and no text", kFile));
+        "E-LORA-CONFIG",
+        fmt::format("{}: init_lora_weights is neither a boolean nor a string", kFile));
   }
   if (text == nullptr) {
     return {};
@@ -173,7 +174,7 @@ AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& war
   if (members == nullptr) {
     throw ConfigurationError(
         "E-LORA-CONFIG",
-        fmt::format("{}: is no JSON object, so the adapter's scale is unknown", kFile));
+        fmt::format("{}: is not a JSON object, so the adapter's scale is unknown", kFile));
   }
   AdapterKind kind;
   if (std::string why = mutated_base(config.find("init_lora_weights")); !why.empty()) {

@@ -160,9 +160,9 @@ class Pairs {
     if (!rank || *rank < 1 || !config_->unknown_rank().empty()) {
       wrapped.unknown = "target_parameters: experts share this pair, and their rank is unknown";
     } else if (all % *rank != 0 || pair.b->shape[1] != all || all / *rank > kMaxSlices) {
-      wrapped.unknown =
-          fmt::format("target_parameters: A is {}, B is {}, which is no pair of rank {} an expert",
-                      shape_text(pair.a->shape), shape_text(pair.b->shape), *rank);
+      wrapped.unknown = fmt::format(
+          "target_parameters: A is {}, B is {}, which is not a pair of rank {} an expert",
+          shape_text(pair.a->shape), shape_text(pair.b->shape), *rank);
     } else {
       pair.experts = all / *rank;
     }

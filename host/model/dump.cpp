@@ -128,7 +128,7 @@ class DumpReader {
     const StoredTensor& tensor = dump_.files.tensors[static_cast<std::size_t>(number)];
     if (tensor.shape.size() != 2) {
       throw FormatError("E-DUMP-SHAPE", where(tensor),
-                        fmt::format("shape {}: a matrix [tokens, width] is wanted (prompts one "
+                        fmt::format("shape {}: a matrix [tokens, width] is expected (prompts one "
                                     "after the other, padding left out)",
                                     shape_text(tensor)));
     }
@@ -136,7 +136,7 @@ class DumpReader {
     if (type != ElementType::kF64 && type != ElementType::kF32 && type != ElementType::kF16 &&
         type != ElementType::kBF16) {
       throw FormatError("E-DUMP-TYPE", where(tensor),
-                        fmt::format("elements of type {}: F16, BF16, F32 or F64 are wanted",
+                        fmt::format("elements of type {}: F16, BF16, F32 or F64 are expected",
                                     decode::element_type_row(type).name));
     }
     check_tokens(tensor);
@@ -225,7 +225,7 @@ class DumpReader {
     if (tensor.shape.size() != 1) {
       throw FormatError(
           "E-DUMP-SHAPE", where(tensor),
-          fmt::format("shape {}: one number for each token is wanted", shape_text(tensor)));
+          fmt::format("shape {}: one number for each token is expected", shape_text(tensor)));
     }
     check_tokens(tensor);
     switch (tensor.type) {
@@ -247,7 +247,7 @@ class DumpReader {
         return values<std::uint64_t>(tensor);
       default:
         throw FormatError("E-DUMP-TYPE", where(tensor),
-                          fmt::format("elements of type {}: integers are wanted",
+                          fmt::format("elements of type {}: integers are expected",
                                       decode::element_type_row(tensor.type).name));
     }
   }

@@ -81,7 +81,7 @@ class Heads {
     }
     if (records_.empty()) {
       throw UsageError("E-HEADS",
-                       fmt::format("--heads: {} has no attention whose heads can be told apart{}",
+                       fmt::format("--heads: {} has no attention with separable heads{}",
                                    printable(path_), trouble_.empty() ? "" : ": " + trouble_));
     }
     return std::move(records_);

@@ -228,7 +228,7 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
        {"size", size_text(totals.bytes)},
        {"tensors", fmt::format("{}", index.tensors.size())},
        {"matrices", fmt::format("{}", matrix_count(index))}},
-      {{}, {.least = 20, .keep = Keep::kStart}}, widths.tables, 2);
+      {{}, {.min_width = 20, .keep = Keep::kStart}}, widths.tables, 2);
   if (const PairTotals pairs = pairs_of(index); pairs.pairs > 0) {
     out += fmt::format(
         "  an adapter: {} LoRA pair{} of rank {}{}\n", pairs.pairs, pairs.pairs == 1 ? "" : "s",
@@ -245,9 +245,9 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
                     fmt::format("{}", width), size_text(group.bytes)});
   }
   out += '\n' + table_text(rows,
-                           {{.least = 8},
-                            {.least = 8},
-                            {.least = 10},
+                           {{.min_width = 8},
+                            {.min_width = 8},
+                            {.min_width = 10},
                             {.right = true},
                             {.right = true},
                             {.right = true},
@@ -262,9 +262,10 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
                       printable(tensor.reason)});
     }
     out += '\n' +
-           table_text(rows,
-                      {{.least = 24}, {.dropped_as = 1}, {.dropped_as = 2}, {.least = 10}, {}, {}},
-                      widths.list);
+           table_text(
+               rows,
+               {{.min_width = 24}, {.dropped_as = 1}, {.dropped_as = 2}, {.min_width = 10}, {}, {}},
+               widths.list);
   }
   if (const std::string unmeasured = unmeasured_text(index); !unmeasured.empty()) {
     out += '\n' + wrapped_text("note: " + unmeasured, widths.tables, 6) + '\n';

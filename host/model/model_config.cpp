@@ -72,7 +72,7 @@ Claims::Claims(const shard::ModelFiles& files, std::vector<Warning>& warnings)
 
 void Claims::warn_type(const std::string& key) {
   warnings_.push_back(
-      {"W-CONFIG-TYPE", fmt::format("{} is no non-negative integer; not used", printable(key))});
+      {"W-CONFIG-TYPE", fmt::format("{} is not a non-negative integer; not used", printable(key))});
 }
 
 bool Claims::flag(std::string_view key) const {

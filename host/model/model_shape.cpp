@@ -229,7 +229,7 @@ class Comparison {
                        printable(one.first->role), other.experts, printable(other.first->role),
                        uneven.size() == 1
                            ? std::string()
-                           : fmt::format("; {} more layers alike", uneven.size() - 1))});
+                           : fmt::format("; {} more such layers", uneven.size() - 1))});
     }
     for (const auto& [layer, facts] : facts_.layers) {
       if (facts.experts > 0 && facts.router_rows > 0 && facts.experts != facts.router_rows) {

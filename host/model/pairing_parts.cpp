@@ -28,8 +28,8 @@ MatrixRecord record_of_parts(const ModelIndex& index, const std::vector<std::int
 
 std::int64_t head_height(const shard::ModelFiles& files, const std::string& role,
                          std::int64_t rows) {
-  std::vector<Warning> told_before;
-  Claims claims(files, told_before);
+  std::vector<Warning> known_warnings;
+  Claims claims(files, known_warnings);
   auto heads = claims.number({"num_attention_heads", "n_head", "n_heads", "num_heads"},
                              {"attention.head_count"});
   if (role == "k_proj") {

@@ -65,9 +65,10 @@ ParameterTargets::ParameterTargets(const JsonValue& config) {
   if (!texts) {
     throw ConfigurationError(
         "E-LORA-CONFIG",
-        fmt::format("adapter_config.json: target_parameters is no list of at most {} names of at "
-                    "most {} bytes",
-                    kMaxTargets, kLongestTarget));
+        fmt::format(
+            "adapter_config.json: target_parameters is not a list of at most {} names of at "
+            "most {} bytes",
+            kMaxTargets, kLongestTarget));
   }
   for (auto& [path, names] : parameters_) {
     std::sort(names.begin(), names.end());

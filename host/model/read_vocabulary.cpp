@@ -96,7 +96,7 @@ std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
   }
   const std::string& where = files.shards.front().source->name();
   if (key->type != shard::GgufType::kArray || key->element_type != shard::GgufType::kString) {
-    throw FormatError("E-TOKENIZER", where, fmt::format("{} is no array of strings", kTokens));
+    throw FormatError("E-TOKENIZER", where, fmt::format("{} is not an array of strings", kTokens));
   }
   if (key->value_bytes > kMaxVocabularyBytes) {
     throw FormatError("E-TOKENIZER", where,

@@ -50,7 +50,7 @@ std::pair<std::int32_t, std::int32_t> layer_range(std::string_view part) {
   const std::int32_t last =
       dash == std::string_view::npos ? first : small_number(part.substr(dash + 1));
   if (first < 0 || last < 0) {
-    throw refusal("--layers", part, "is no layer; write numbers and ranges like 0,1,15-20");
+    throw refusal("--layers", part, "is not a layer; write numbers and ranges like 0,1,15-20");
   }
   if (last < first) {
     throw refusal("--layers", part, "ends before it begins");
@@ -98,11 +98,12 @@ void refuse_different(const std::string& pattern) {
       in_class = true;
       const std::string_view rest = std::string_view(pattern).substr(i + 1, 2);
       if (rest.starts_with("]") || rest.starts_with("^]")) {
-        throw refusal("--tensors", pattern, "is no regular expression: a class without characters");
+        throw refusal("--tensors", pattern,
+                      "is not a regular expression: a class without characters");
       }
     } else if (c == '{' && !in_class && !ends_count(std::string_view(pattern).substr(i + 1))) {
       throw refusal("--tensors", pattern,
-                    "is no regular expression: a brace without a count; \\{ is the character");
+                    "is not a regular expression: a brace without a count; \\{ is the character");
     } else if (c == ']') {
       in_class = false;
     } else if (c == '(' && !in_class) {
@@ -130,7 +131,7 @@ class NamePattern {
   explicit NamePattern(const std::string& pattern) : regex_(checked(pattern), options()) {
     if (!regex_.ok()) {
       throw refusal("--tensors", pattern,
-                    fmt::format("is no regular expression: {}", regex_.error()));
+                    fmt::format("is not a regular expression: {}", regex_.error()));
     }
   }
   bool matches(const std::string& name) const { return re2::RE2::FullMatch(name, regex_); }
@@ -163,8 +164,8 @@ Selection parse_selection(const std::string& layers, const std::string& blocks,
         const std::vector<std::string> names = block_names();
         const std::string guess = did_you_mean(part, names);
         throw refusal("--blocks", part,
-                      fmt::format("is no block; {}{}they are {}", guess, guess.empty() ? "" : " ",
-                                  fmt::join(names, ", ")));
+                      fmt::format("is not a block; {}{}they are {}", guess,
+                                  guess.empty() ? "" : " ", fmt::join(names, ", ")));
       }
       selection.blocks.push_back(*block);
     }

@@ -77,7 +77,7 @@ std::string tensors_trouble(const ModelIndex& index, const Selection& selection)
   const std::string& text = selection.tensors_text;
   for (const TensorRecord& tensor : index.tensors) {
     if (!tensor.in_matrix && name_matches(*selection.tensors, tensor.name)) {
-      return fmt::format("--tensors '{}' names {}, which is no matrix: {}", excerpt(text),
+      return fmt::format("--tensors '{}' names {}, which is not a matrix: {}", excerpt(text),
                          excerpt(tensor.name), printable(tensor.reason));
     }
   }

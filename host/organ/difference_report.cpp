@@ -151,7 +151,7 @@ std::string summary_text(const ModelDifference& difference, const DiffView& view
   return table_text(rows, columns, view.width) +
          wrapped_text(
              "bytes: the same; values: the same once decoded; other: shapes that differ, "
-             "weights that are not finite or not decoded; cosine: median and least; "
+             "weights that are not finite or not decoded; cosine: median and minimum (least); "
              "error: largest norm(B - A) / norm(A)",
              view.width, 0) +
          "\n";
@@ -186,7 +186,8 @@ std::string top_text(const ModelDifference& difference, const DiffView& view) {
                     error_text(tensor.report.relative_error)});
   }
   return "\n" +
-         table_text(rows, {{.least = 20}, {.least = 12}, {}, {.right = true}, {.right = true}},
+         table_text(rows,
+                    {{.min_width = 20}, {.min_width = 12}, {}, {.right = true}, {.right = true}},
                     view.width) +
          (changed.size() > view.top ? fmt::format("({} more; --top {} lists them)\n",
                                                   changed.size() - view.top, changed.size())

@@ -235,7 +235,7 @@ void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettin
 }
 
 void write_manifest(const Json& json, write::OutputFolder& folder) {
-  // Paths of files may be no UTF-8: they are told, not used, where bytes were copied.
+  // Paths of files may be no UTF-8: they are reported, not used, where bytes were copied.
   const std::string text = json.dump(1) + "\n";
   if (text.size() > kLargestManifest) {
     refuse_size(fmt::format("{} bytes, more than the {}", text.size(), kLargestManifest));

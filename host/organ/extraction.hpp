@@ -18,7 +18,7 @@ namespace vindex::organ {
 /// Ends the tasks of an extraction that was asked to stop.
 struct ExtractStopped {};
 
-/// Which tensors are wanted, checked.
+/// Which tensors are selected, checked.
 class OrganFilter {
  public:
   explicit OrganFilter(const ExtractSettings& settings);

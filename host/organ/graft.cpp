@@ -178,8 +178,8 @@ std::string_view outcome_name(GraftOutcome outcome) {
 }
 
 GraftReport graft_models(const GraftSettings& settings) {
-  const GraftWish wish =
-      parse_graft_wish(settings.types, settings.layers, settings.map, settings.allow_missing);
+  const GraftRequest request =
+      parse_graft_request(settings.types, settings.layers, settings.map, settings.allow_missing);
   if (!settings.dry_run) {
     require_free_target(settings.output, settings.replace, "--replace");
   }
@@ -192,7 +192,7 @@ GraftReport graft_models(const GraftSettings& settings) {
   }
   const ModelFacts host_facts = facts_of(*host);
   const ModelFacts donor_facts = facts_of(*donor);
-  const GraftPlan plan = plan_graft(host_facts.tensors, donor_facts.tensors, wish);
+  const GraftPlan plan = plan_graft(host_facts.tensors, donor_facts.tensors, request);
   if (plan.grafts.empty() && plan.refusals.empty()) {
     throw_nothing(settings, donor_facts);
   }

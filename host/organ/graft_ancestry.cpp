@@ -38,7 +38,7 @@ std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
     findings.push_back(
         {.id = "ancestry",
          .level = Level::kError,
-         .what = fmt::format("{} of {} matrices are unrelated (cosine below {}): {} at the least",
+         .what = fmt::format("{} of {} matrices are unrelated (cosine below {}): minimum {}",
                              unrelated, known.size(), kUnrelatedCosine, text(*known.front())),
          .advice = "unrelated models do not share a basis, and their parts do not fit together; "
                    "choose models of one family, or --force"});
@@ -47,7 +47,7 @@ std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
     findings.push_back(
         {.id = "ancestry",
          .level = Level::kWarning,
-         .what = fmt::format("{} of {} matrices are far apart (cosine below {}): {} at the least",
+         .what = fmt::format("{} of {} matrices are far apart (cosine below {}): minimum {}",
                              unlike, known.size(), kUnlikeCosine,
                              text(*known[static_cast<std::size_t>(unrelated)])),
          .advice = "fine-tunes of one model have more than 0.9"});
@@ -55,7 +55,7 @@ std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
   findings.push_back(
       {.id = "ancestry",
        .level = Level::kNote,
-       .what = fmt::format("cosine of {} matrices of donor and host: median {:.4f}, least {}",
+       .what = fmt::format("cosine of {} matrices of donor and host: median {:.4f}, minimum {}",
                            known.size(), *known[known.size() / 2]->cosine, text(*known.front()))});
   return findings;
 }

@@ -109,7 +109,7 @@ class Checker {
     };
     constexpr Kind kKinds[] = {
         {RefusalKind::kShape, "shape", "tensors of another shape",
-         "choose classes and layers that both have alike", false},
+         "choose classes and layers that both have in the same form", false},
         {RefusalKind::kMissingInHost, "missing-in-host",
          "tensors that only the donor has, one too many for loaders",
          "--allow-missing leaves them out", false},

@@ -73,10 +73,10 @@ bool is_rope_table(std::string_view name) {
 class Planner {
  public:
   Planner(std::span<const TensorFact> host, std::span<const TensorFact> donor,
-          const GraftWish& wish)
+          const GraftRequest& request)
       : host_(host),
         donor_(donor),
-        wish_(wish),
+        request_(request),
         host_places_(places_of(host)),
         donor_places_(places_of(donor)) {
     choose_blocks();
@@ -98,12 +98,12 @@ class Planner {
   void choose_blocks() {
     const std::set<std::int32_t> donors = blocks_of(donor_);
     const std::set<std::int32_t> hosts = blocks_of(host_);
-    auto layers = wish_.layers;
-    for (const model::LayerRange& range : wish_.map) {
+    auto layers = request_.layers;
+    for (const model::LayerRange& range : request_.map) {
       require_blocks(donors, range.first_a, range.last_a, "--map", "donor");
       require_blocks(hosts, range.first_b, range.first_b + (range.last_a - range.first_a), "--map",
                      "host");
-      if (wish_.layers.empty()) {
+      if (request_.layers.empty()) {
         layers.emplace_back(range.first_a, range.last_a);
       }
     }
@@ -135,7 +135,7 @@ class Planner {
   }
 
   std::int32_t target_of(std::int32_t block) const {
-    for (const model::LayerRange& range : wish_.map) {
+    for (const model::LayerRange& range : request_.map) {
       if (block >= range.first_a && block <= range.last_a) {
         return range.first_b + (block - range.first_a);
       }
@@ -143,12 +143,14 @@ class Planner {
     return block;
   }
 
-  bool is_wanted(const OrganName& name) const { return wish_.classes.contains(name.organ_class); }
+  bool is_selected(const OrganName& name) const {
+    return request_.classes.contains(name.organ_class);
+  }
 
   void refuse(std::string tensor, RefusalKind kind, std::string reason) {
     const bool missing =
         kind == RefusalKind::kMissingInHost || kind == RefusalKind::kMissingInDonor;
-    const bool is_fatal = kind == RefusalKind::kShape || (missing && !wish_.allow_missing);
+    const bool is_fatal = kind == RefusalKind::kShape || (missing && !request_.allow_missing);
     plan_.refusals.push_back({std::move(tensor), kind, std::move(reason), is_fatal});
   }
 
@@ -156,7 +158,7 @@ class Planner {
     const TensorFact& tensor = donor_[donor];
     const OrganName name = classify(tensor.name);
     const auto block = host_block_.find(name.block);
-    if (!is_wanted(name) || block == host_block_.end()) {
+    if (!is_selected(name) || block == host_block_.end()) {
       return;
     }
     const std::string target =
@@ -196,12 +198,12 @@ class Planner {
     }
   }
 
-  /// A tensor of the host that the wish names and the donor does not have.
+  /// A tensor of the host that the request names and the donor does not have.
   void look_for_donor(std::size_t host) {
     const TensorFact& tensor = host_[host];
     const OrganName name = classify(tensor.name);
     const auto block = donor_block_.find(name.block);
-    if (!is_wanted(name) || block == donor_block_.end() || is_rope_table(tensor.name)) {
+    if (!is_selected(name) || block == donor_block_.end() || is_rope_table(tensor.name)) {
       return;
     }
     const std::string source =
@@ -238,7 +240,7 @@ class Planner {
   }
 
   std::span<const TensorFact> host_, donor_;
-  const GraftWish& wish_;
+  const GraftRequest& request_;
   Places host_places_, donor_places_;
   std::map<std::int32_t, std::int32_t> host_block_;   // of a donor's block
   std::map<std::int32_t, std::int32_t> donor_block_;  // of a host's block
@@ -254,8 +256,8 @@ std::string_view refusal_name(RefusalKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-GraftWish parse_graft_wish(const std::string& types, const std::string& layers,
-                           const std::string& map, bool allow_missing) {
+GraftRequest parse_graft_request(const std::string& types, const std::string& layers,
+                                 const std::string& map, bool allow_missing) {
   return {.classes = parse_classes(types),
           .layers = model::parse_selection(layers, "", "", "").layers,
           .map = model::parse_layer_map(map),
@@ -263,8 +265,8 @@ GraftWish parse_graft_wish(const std::string& types, const std::string& layers,
 }
 
 GraftPlan plan_graft(std::span<const TensorFact> host, std::span<const TensorFact> donor,
-                     const GraftWish& wish) {
-  return Planner(host, donor, wish).run();
+                     const GraftRequest& request) {
+  return Planner(host, donor, request).run();
 }
 
 }  // namespace vindex::organ

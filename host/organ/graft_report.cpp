@@ -41,7 +41,8 @@ std::string grafted_text(const GraftReport& report, std::size_t width) {
                     fmt::format("{:.3f}", static_cast<double>(group.bytes) * 1e-6)});
   }
   return table_text(
-      rows, {{.right = true}, {}, {.right = true}, {.least = 6}, {.least = 6}, {.right = true}},
+      rows,
+      {{.right = true}, {}, {.right = true}, {.min_width = 6}, {.min_width = 6}, {.right = true}},
       width);
 }
 
@@ -60,7 +61,7 @@ std::string refusals_text(const GraftReport& report, std::size_t width) {
   for (const Refusal& refusal : report.refusals) {
     rows.push_back({excerpt(refusal.tensor), excerpt(refusal.reason)});
   }
-  return table_text(rows, {{.least = 24}, {.least = 20, .keep = Keep::kStart}}, width);
+  return table_text(rows, {{.min_width = 24}, {.min_width = 20, .keep = Keep::kStart}}, width);
 }
 
 Json graft_side_json(const GraftSide& side) {

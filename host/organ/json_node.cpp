@@ -14,7 +14,7 @@ void JsonNode::require_known(std::span<const std::string_view> known) const {
       const std::string guess =
           did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
       node.fail(
-          fmt::format("is no member here; {}",
+          fmt::format("is not a member here; {}",
                       guess.empty() ? fmt::format("there are {}", fmt::join(known, ", ")) : guess));
     }
   }

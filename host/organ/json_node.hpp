@@ -47,15 +47,15 @@ class JsonNode {
   /// Refuses members that are none of `known`: one that is misspelt would ask for something else
   /// without a word.
   void require_known(std::span<const std::string_view> known) const;
-  std::uint64_t number() const { return *wanted(as_unsigned(), "a whole number from 0 on"); }
+  std::uint64_t number() const { return *expected(as_unsigned(), "a whole number from 0 on"); }
   const std::string& text() const {
-    return *wanted(value_ == nullptr ? nullptr : value_->as_string(), "a text");
+    return *expected(value_ == nullptr ? nullptr : value_->as_string(), "a string");
   }
   bool flag() const {
-    return *wanted(value_ == nullptr ? nullptr : value_->as_bool(), "true or false");
+    return *expected(value_ == nullptr ? nullptr : value_->as_bool(), "true or false");
   }
   std::vector<JsonNode> list() const {
-    const auto* array = wanted(value_ == nullptr ? nullptr : value_->as_array(), "a list");
+    const auto* array = expected(value_ == nullptr ? nullptr : value_->as_array(), "a list");
     std::vector<JsonNode> nodes;
     nodes.reserve(array->size());
     for (std::size_t i = 0; i < array->size(); ++i) {
@@ -65,7 +65,7 @@ class JsonNode {
   }
   /// Members in the order of the file.
   std::vector<std::pair<std::string, JsonNode>> members() const {
-    const auto* object = wanted(value_ == nullptr ? nullptr : value_->as_object(), "an object");
+    const auto* object = expected(value_ == nullptr ? nullptr : value_->as_object(), "an object");
     std::vector<std::pair<std::string, JsonNode>> nodes;
     for (const auto& [name, value] : *object) {
       nodes.emplace_back(
@@ -80,9 +80,9 @@ class JsonNode {
     return value_ == nullptr ? nullptr : value_->as_unsigned();
   }
   template <typename Value>
-  const Value* wanted(const Value* value, const char* what) const {
+  const Value* expected(const Value* value, const char* what) const {
     if (value == nullptr) {
-      fail(fmt::format("{} is wanted", what));
+      fail(fmt::format("expected {}", what));
     }
     return value;
   }

@@ -179,7 +179,7 @@ std::uint64_t Entry::float_bits(GgufType of, const JsonValue& value) const {
         std::from_chars(digits.data() + 2, end, bits, 16).ptr == end) {
       return bits;
     }
-    fail("\"bits\" is no hexadecimal number of its width");
+    fail("\"bits\" is not a hexadecimal number of its width");
   }
   double number = 0.0;
   if (const auto* real = std::get_if<double>(&value.storage())) {
@@ -204,7 +204,7 @@ void Entry::encode(std::vector<std::byte>& out, GgufType of, const JsonValue& va
   if (of == GgufType::kString) {
     const std::string* text = value.as_string();
     if (text == nullptr) {
-      fail("its value is no text");
+      fail("its value is not a string");
     }
     append(out, static_cast<std::uint64_t>(text->size()));
     const auto bytes = std::as_bytes(std::span(*text));
@@ -231,7 +231,7 @@ void Entry::encode_array(std::vector<std::byte>& out) const {
   const JsonValue* value = json_.find("value");
   const JsonValue::Array* list = value == nullptr ? nullptr : value->as_array();
   if (element == GgufType::kArray || list == nullptr) {
-    fail("an array needs a \"subtype\" that is no array and a list as its \"value\"");
+    fail("an array needs a \"subtype\" that is not an array and a list as its \"value\"");
   }
   require_count(list->size());
   append(out, static_cast<std::uint32_t>(element));

@@ -37,7 +37,7 @@ decode::ElementType type_of(const Node& node) {
       return row.type;
     }
   }
-  node.fail(fmt::format("\"{}\" is no type of weights", excerpt(node.text())));
+  node.fail(fmt::format("\"{}\" is not a type of weights", excerpt(node.text())));
 }
 
 /// Says whether paths lead out of a folder. Folders within it are asked once, and what is no link
@@ -101,7 +101,7 @@ class InnerPaths {
     struct stat status = {};
     const fs::path whole = fs::path(folder_) / path;
     if (!found->second || ::lstat(whole.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) {
-      return found->second;  // what cannot be examined is told by its opening
+      return found->second;  // what cannot be examined is reported by its opening
     }
     const std::string real = resolved(whole);
     return real != root_ && contains(real);
@@ -131,13 +131,13 @@ ManifestTensor read_tensor(const Node& node, InnerPaths& paths) {
   }
   tensor.offset = node["offset"].number();
   if (!node.has("sha256")) {
-    node["sha256"].fail("a digest is wanted, or null where there is none");
+    node["sha256"].fail("a digest is expected, or null where there is none");
   }
   if (const Node digest = node["sha256"]; digest.is_given()) {
     tensor.sha256 = digest.text();
     if (tensor.sha256.size() != 64 ||
         tensor.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      digest.fail("64 digits of lower-case hexadecimal are wanted");
+      digest.fail("64 digits of lower-case hexadecimal are expected");
     }
   }
   return tensor;
@@ -148,7 +148,7 @@ ManifestFile read_file(const Node& node) {
   file.name = node["file"].text();
   if (file.name.empty() || file.name.find('/') != std::string::npos || file.name == ".." ||
       file.name == "." || file.name.find('\0') != std::string::npos) {
-    node["file"].fail("a file name without a folder is wanted");
+    node["file"].fail("a file name without a folder is expected");
   }
   file.path = node["path"].text();
   file.bytes = node["bytes"].number();
@@ -257,7 +257,7 @@ bool is_organ_folder(const std::string& path) {
   const std::string manifest = fs::path(path) / kManifestName;
   const PathKind kind = path_kind(manifest);
   if (kind == PathKind::kFolder || kind == PathKind::kOther) {
-    throw MissingInputError("E-FILE-KIND", fmt::format("{} is no regular file: the folder's "
+    throw MissingInputError("E-FILE-KIND", fmt::format("{} is not a regular file: the folder's "
                                                        "manifest is gone, extract again",
                                                        printable(manifest)));
   }
@@ -282,7 +282,7 @@ Manifest read_manifest(const std::string& folder) {
   const Node root(&json, {}, document);
   require_schema(root, where);
   if (!tensors) {
-    root["tensors"].fail("a list is wanted");
+    root["tensors"].fail("a list is expected");
   }
   manifest.tensors = std::move(*tensors);
   manifest.side_files.push_back(path);
@@ -291,11 +291,11 @@ Manifest read_manifest(const std::string& folder) {
   const Node source = root["source"];
   manifest.safetensors = source["container"].text() == "safetensors";
   if (!manifest.safetensors && source["container"].text() != "gguf") {
-    source["container"].fail("gguf or safetensors is wanted");
+    source["container"].fail("gguf or safetensors is expected");
   }
   const bool by_reference = root["storage"].text() == "reference";
   if (!by_reference && root["storage"].text() != "files") {
-    root["storage"].fail("files or reference is wanted");
+    root["storage"].fail("files or reference is expected");
   }
   for (const Node& file : source["files"].list()) {
     const std::size_t index = manifest.files.size();

@@ -14,7 +14,7 @@ namespace {
 struct FigureName {
   TensorFigure figure;
   const char* name;
-  bool of_vectors;  ///< there for tensors of one side too
+  bool of_vectors;  ///< there for 1-D tensors too
 };
 
 constexpr std::array<FigureName, kTensorFigures> kFigureNames = {{

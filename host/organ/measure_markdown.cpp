@@ -86,7 +86,7 @@ std::string class_table(const ModelMeasure& model) {
 
 std::string vector_table(const ModelMeasure& model) {
   std::string out =
-      "| class | tensors of one side | theta_qq | null | range | theta_seed | null |\n"
+      "| class | 1-D tensors | theta_qq | null | range | theta_seed | null |\n"
       "|---|--:|--:|--:|---|--:|--:|\n";
   for (std::size_t i = 0; i < kOrganClasses; ++i) {
     const auto organ_class = static_cast<OrganClass>(i);
@@ -170,9 +170,9 @@ std::string report_markdown(std::span<const FleetModel> models) {
       "all noise, 45 equal power, 90 no noise; signal is its sine. `null` is what independent "
       "normal "
       "numbers of the same shape give. Norms that differ between rows or columns count as signal, "
-      "too; a KS distance of more than about 0.1 says that the bulk is no plain noise, and theta "
+      "too; a KS distance of more than about 0.1 says that the bulk is not plain noise, and theta "
       "then says little. Means are over matrices, weighted by their parameters (`tensors alike`: "
-      "unweighted); tensors of one side have no spectrum and stand apart.\n\n"
+      "unweighted); 1-D tensors have no spectrum and stand apart.\n\n"
       "{}\n\n## Ranking, {} {}\n\n{}\n",
       kSeedWarning, measured, measured == 1 ? "model" : "models", ranking_table(models));
   if (static_cast<std::size_t>(measured) < models.size()) {
@@ -198,8 +198,9 @@ std::string report_markdown(std::span<const FleetModel> models) {
     if (vector_figures(measure).tensors > 0) {
       out += vector_table(measure) + "\n";
     }
-    out += "Largest and least theta (rank: values above the threshold of Gavish and Donoho):\n\n" +
-           extremes_table(measure) + "\n" + unmeasured_text(measure) + "\n";
+    out +=
+        "Largest and smallest theta (rank: values above the threshold of Gavish and Donoho):\n\n" +
+        extremes_table(measure) + "\n" + unmeasured_text(measure) + "\n";
   }
   out += "## Time\n\n| model | MB | seconds | MB/s |\n|---|--:|--:|--:|\n";
   for (const FleetModel& model : models) {
@@ -230,9 +231,10 @@ std::string ranking_text(std::span<const FleetModel> models, std::size_t width) 
          fmt::format("{}/{}", model->measure->tensors.size(), model->measure->tensors_total)});
   }
   const TextColumn figures{.right = true};
-  return table_text(rows,
-                    {{.least = 12}, figures, figures, figures, figures, figures, figures, figures},
-                    width) +
+  return table_text(
+             rows,
+             {{.min_width = 12}, figures, figures, figures, figures, figures, figures, figures},
+             width) +
          wrapped_text(kSeedWarning, width) + "\n";
 }
 

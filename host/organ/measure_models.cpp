@@ -151,7 +151,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
     models.push_back({last_part(path), path});
     parents.push_back(fs::weakly_canonical(path).parent_path());
   }
-  // Parents tell equal names apart; the number does where not even they do.
+  // Parents distinguish equal names; the number does where not even they do.
   for (int round = 0; round < 8; ++round) {
     std::map<std::string, int> uses;
     for (const NamedModel& model : models) {

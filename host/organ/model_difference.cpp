@@ -102,13 +102,13 @@ class Pairing {
       : selection_(model::parse_selection("", "", "", pattern)) {
     std::unordered_map<std::string_view, std::size_t> in_b;
     for (std::size_t i = 0; i < b.tensors().size(); ++i) {
-      if (is_wanted(b.tensors()[i])) {
+      if (is_selected(b.tensors()[i])) {
         in_b.emplace(b.tensors()[i].name, i);
       }
     }
     std::size_t last = 0;
     for (const PlacedTensor& tensor : a.tensors()) {
-      if (!is_wanted(tensor)) {
+      if (!is_selected(tensor)) {
         continue;
       }
       const auto found = in_b.find(tensor.name);
@@ -133,7 +133,7 @@ class Pairing {
   bool same_order = true;
 
  private:
-  bool is_wanted(const PlacedTensor& tensor) const {
+  bool is_selected(const PlacedTensor& tensor) const {
     return selection_.tensors == nullptr || name_matches(*selection_.tensors, tensor.name);
   }
 

@@ -192,7 +192,7 @@ std::set<OrganClass> parse_classes(std::string_view list) {
       classes.insert(OrganClass::kOrgan);
     } else if (found == kClassNames.end()) {
       throw UsageError("E-ORGAN-TYPE",
-                       fmt::format("--type: '{}' is no class; they are {}, ffn (organ without "
+                       fmt::format("--type: '{}' is not a class; they are {}, ffn (organ without "
                                    "router) and all",
                                    printable(std::string(part)), fmt::join(kClassNames, ", ")));
     } else {

@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kQuantizationVersion = 2;
 
 /// Gives every tensor its path within the folder: "organs/blk_0_ffn_gate.bin" for
 /// blk.0.ffn_gate.weight. Dots and what no file name should hold become underscores; names that
-/// fall together are told apart by _2, _3 in the order in which they are asked for.
+/// fall together are distinguished by _2, _3 in the order in which they are asked for.
 class OrganNames {
  public:
   std::string path_of(const std::string& tensor, const char* suffix);

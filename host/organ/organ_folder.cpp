@@ -59,10 +59,11 @@ shard::GgufTensor only_tensor(GgufSourceFile& file, const ManifestTensor& wanted
   shard::GgufHeader header = shard::read_gguf_header(*file.source);
   if (header.big_endian || header.tensors.size() != 1 ||
       header.tensors.front().name != wanted.name) {
-    throw FormatError("E-ORGAN-FILE", printable(file.path),
-                      fmt::format("is no little-endian GGUF file of the one tensor \"{}\", as the "
-                                  "manifest says",
-                                  excerpt(wanted.name)));
+    throw FormatError(
+        "E-ORGAN-FILE", printable(file.path),
+        fmt::format("is not a little-endian GGUF file of the one tensor \"{}\", as the "
+                    "manifest says",
+                    excerpt(wanted.name)));
   }
   file.header_sha256 = header.header_sha256;
   return std::move(header.tensors.front());

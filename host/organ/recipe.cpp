@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kSchema = "organ-recipe/1";
 constexpr std::uint64_t kLargestRecipe = std::uint64_t{16} << 20U;
 constexpr std::size_t kMaxRecipeValues = 1'000'000;
-constexpr std::uint64_t kBeginBytes = 4096;  ///< tell a recipe from a container
+constexpr std::uint64_t kBeginBytes = 4096;  ///< distinguish a recipe from a container
 
 constexpr std::string_view kRecipeMembers[] = {"schema", "name",   "donors", "host",
                                                "layers", "policy", "rules",  "comment"};
@@ -95,11 +95,11 @@ class RecipeReader {
   RecipeLayers layers(const JsonNode& node) const {
     const std::vector<JsonNode> pair = node.list();
     if (pair.size() != 2) {
-      node.fail("a donor and its blocks are wanted: [\"name\", \"0-7\"]");
+      node.fail("a donor and its blocks are expected: [\"name\", \"0-7\"]");
     }
     const model::Selection range = model::parse_selection(pair[1].text(), {}, {}, {});
     if (range.layers.size() != 1 || range.layers.front().first < 0) {
-      pair[1].fail("one range of blocks is wanted, like \"0-7\"");
+      pair[1].fail("one range of blocks is expected, like \"0-7\"");
     }
     return {donor(pair[0]), range.layers.front().first, range.layers.front().second};
   }
@@ -170,7 +170,7 @@ Recipe read_recipe(const std::string& path) {
   const JsonValue json = read_json_file(path, kLargestRecipe, kMaxRecipeValues, document);
   const JsonNode root(&json, {}, document);
   if (!root["schema"].is_given() || root["schema"].text() != kSchema) {
-    root["schema"].fail(fmt::format("\"{}\" is wanted", kSchema));
+    root["schema"].fail(fmt::format("\"{}\" is expected", kSchema));
   }
   return RecipeReader(root, path).run();
 }

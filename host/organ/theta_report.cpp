@@ -31,10 +31,10 @@ void add_theta(const JsonNode& tensor, std::map<std::string, double>& thetas) {
     return;  // measured without one: 1-D, all zero
   }
   if (!(*theta >= 0.0 && *theta <= 90.0)) {
-    tensor["theta"].fail("an angle of 0 to 90 degrees is wanted");
+    tensor["theta"].fail("an angle of 0 to 90 degrees is expected");
   }
   if (!thetas.emplace(tensor["name"].text(), *theta).second) {
-    tensor["name"].fail("is there twice: the report of one model is wanted");
+    tensor["name"].fail("is there twice: the report of one model is expected");
   }
 }
 

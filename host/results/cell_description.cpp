@@ -29,7 +29,7 @@ T number_of(const h5::File& file, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + kValue),
-                      "'" + printable(text) + "' is no number");
+                      "'" + printable(text) + "' is not a number");
   }
   return value;
 }

@@ -81,9 +81,9 @@ void check_routing(const RowRules& rules) {
   }
   rules.require(std::abs(sum - 1.0) <= 1e-9, "load",
                 fmt::format("has loads that sum to {}, not 1", sum));
-  const double told = rules.cell(routing_cell("dead_experts"));
-  rules.require(std::isnan(told) || told == dead, "dead_experts",
-                fmt::format("tells of {} dead experts, the loads of {}", told, dead));
+  const double reported = rules.cell(routing_cell("dead_experts"));
+  rules.require(std::isnan(reported) || reported == dead, "dead_experts",
+                fmt::format("reports {} dead experts, the loads of {}", reported, dead));
   const ArrayCell lift = rules.array(routing_array("coactivation_lift"));
   rules.require(Square(lift.floats, load.doubles.size()).is_symmetric(1e-5), "coactivation_lift",
                 "is not symmetric");
@@ -93,8 +93,8 @@ void check_routing(const RowRules& rules) {
 }
 
 void check_experts(const RowRules& rules) {
-  const double told = rules.cell(experts_cell("experts"));
-  const auto experts = std::isnan(told) ? std::size_t{0} : static_cast<std::size_t>(told);
+  const double reported = rules.cell(experts_cell("experts"));
+  const auto experts = std::isnan(reported) ? std::size_t{0} : static_cast<std::size_t>(reported);
   for (const std::string_view name :
        {"cosine", "cosine_centred", "overlap_right", "overlap_left"}) {
     const ArrayCell array = rules.array(column_number(kExpertsTable.arrays, name));

@@ -149,7 +149,7 @@ std::string rows_table(const ShownCells& shown, const std::vector<ShownColumn>& 
     }
   }
   std::vector<std::vector<std::string>> cells = {{"layer", "role"}};
-  std::vector<TextColumn> layout = {{.right = true}, {.least = 8}};
+  std::vector<TextColumn> layout = {{.right = true}, {.min_width = 8}};
   for (const ShownColumn* column : used) {
     cells.front().push_back(column->heading);
     layout.push_back(

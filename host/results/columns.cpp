@@ -72,7 +72,7 @@ Column status_column() {
   column.set_number = [](StoredRow& row, std::size_t, double value) {
     if (value < 0 || value > static_cast<double>(measure::Status::kSkipped)) {
       throw FormatError("E-RESULTS-SCHEMA", "/matrix/status",
-                        fmt::format("{} is no status", value));
+                        fmt::format("{} is not a status", value));
     }
     row.status = static_cast<measure::Status>(value);
   };
@@ -343,7 +343,7 @@ std::vector<Column> matrix_columns(const ColumnOptions& options) {
   columns.push_back(integer_column("cols", "inputs of the matrix", &StoredRow::cols));
   if (options.product) {
     columns.push_back(integer_column(
-        "rank", "singular values that may differ from zero: the least side of the factors",
+        "rank", "singular values that may differ from zero: the smallest side of the factors",
         &StoredRow::rank));
   }
   columns.push_back(text_column("encoding", "how the weights are stored", &StoredRow::encoding));

@@ -217,7 +217,7 @@ void write_layers(h5::File& file, std::span<const StoredRow* const> rows) {
     column("_q75", "upper quartile", &measure::Statistic::q75);
     column("_min", "minimum", &measure::Statistic::min);
     column("_max", "maximum", &measure::Statistic::max);
-    extreme("_argmin", "expert with the least", &measure::Statistic::argmin);
+    extreme("_argmin", "expert with the minimum", &measure::Statistic::argmin);
     extreme("_argmax", "expert with the greatest", &measure::Statistic::argmax);
   }
 }

@@ -52,7 +52,7 @@ Json phase3_document(const ShownCells& routing);
 
 /// Refuses files of different models: ConfigurationError E-EXPORT-MODEL (78). Gives what was
 /// compared: "files" (the bytes that were measured), "shapes" (layers, widths, experts), or "none"
-/// (one file, or nothing that both tell).
+/// (one file, or nothing that both say).
 std::string require_same_model(const std::map<std::string, std::string>& paths,
                                const PhaseSources& sources, const Layers& layers);
 

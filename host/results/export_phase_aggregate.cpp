@@ -200,7 +200,8 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
     return std::move(entry.value);
   };
   constexpr const char* kNoActivations =
-      "no file of `vindex activations` was given (--activations); weights alone do not tell";
+      "no file of `vindex activations` was given (--activations); weights alone do not determine "
+      "it";
   const std::optional<ShownCells>& activations = sources.activations;
   out["C1"] = entry_of("C1", activations, sparsity, kNoActivations);
   out["C2"] = entry_of("C2", activations, concentration, kNoActivations);

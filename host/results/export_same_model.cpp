@@ -58,7 +58,7 @@ std::vector<Width> widths_of(const ShownCells& shown) {
   return widths;
 }
 
-/// The same of the weights, as far as their matrices tell.
+/// The same of the weights, as far as their matrices show.
 std::vector<Width> widths_of(const Layers& layers) {
   std::vector<Width> widths;
   for (const auto& [layer, blocks] : layers) {

@@ -25,7 +25,7 @@ void FileChecker::column(const std::string& path, h5::Type type, const h5::Shape
     if (!scale.empty()) {
       require(file_.has_scale(dataset, 0, scale), path + ": no dimension scale " + scale);
     } else {
-      require(file_.is_scale(dataset), path + " is no dimension scale");
+      require(file_.is_scale(dataset), path + " is not a dimension scale");
     }
     read_through(file_, dataset, path);
   });
@@ -94,7 +94,7 @@ void FileChecker::identity(const std::string& where, const StoredRow& row) {
     require(value >= -1, fmt::format("{}: {} {} is below -1, which is none", where, name, value));
   }
   require(row.rows >= (measured ? 1 : 0) && row.cols >= (measured ? 1 : 0),
-          fmt::format("{}: {} x {} is no shape", where, row.rows, row.cols));
+          fmt::format("{}: {} x {} is not a shape", where, row.rows, row.cols));
   require(row.table != model::ResultTable::kProduct || (row.rank >= 0 && row.rank <= row.shorter()),
           fmt::format("{}: rank {} is none of that shape", where, row.rank));
   require(!row.tensor.empty(), where + " has no name");
@@ -127,7 +127,7 @@ void FileChecker::block_words(const std::string& path) {
   }
   attempt([&] {
     for (const std::string& word : file_.read_strings(path)) {
-      require(model::block_of_name(word).has_value(), path + ": '" + word + "' is no block");
+      require(model::block_of_name(word).has_value(), path + ": '" + word + "' is not a block");
     }
   });
 }

@@ -53,7 +53,7 @@ const MemoryErrors& memory_errors() {
 }  // namespace
 
 void rethrow_cause() {
-  // Some calls of the library do not tell that it was memory.
+  // Some calls of the library do not say that it was memory.
   bool lacks_memory = errno == ENOMEM;
   rethrow_failed_transfer();
   H5Ewalk2(
@@ -184,7 +184,7 @@ Handle link_utf8() {
 }
 
 /// The library clears both of its conversion buffers for every list of strings, 1 MiB each unless
-/// told otherwise.
+/// set otherwise.
 Handle string_transfer() {
   constexpr std::size_t kBufferBytes = 32U << 10U;
   Handle list(written(H5Pcreate(H5P_DATASET_XFER), "a property list"));

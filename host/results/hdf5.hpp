@@ -113,7 +113,7 @@ class File {
   /// Flushes and closes; then a failed write of the storage is thrown. The destructor only closes.
   void close();
 
-  /// Throws the first failure that the storage has not told the library of.
+  /// Throws the first failure that the storage has hidden from the library.
   void check_storage() const { storage_->rethrow_failure(); }
 
   void make_group(const std::string& path);
@@ -129,8 +129,8 @@ class File {
   void set_attribute(const std::string& path, const std::string& name,
                      std::span<const std::int8_t> values);
   /// The same for the text attributes of `path` that were set so far, but for `except`: attribute
-  /// `attributes_sha256`, the digest and behind it the names it is of. Whoever adds others, or
-  /// appends to `except`, leaves it true.
+  /// `attributes_sha256`, the digest and behind it the names it is of. A caller that adds others,
+  /// or appends to `except`, leaves it true.
   void seal_attributes(const std::string& path, const std::string& except);
   /// Attaches one scale (its path) to each dimension; once for a dataset. The scales' own lists of
   /// users are written by close(): the library's H5DSattach_scale would write a list anew for every

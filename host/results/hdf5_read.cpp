@@ -305,7 +305,7 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
   const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
   if (H5Tget_class(stored.id()) != H5T_STRING || H5Tis_variable_str(stored.id()) <= 0 ||
       H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is no text");
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is not a string");
   }
   char* pointer = nullptr;
   was_read(H5Aread(attribute.id(), file_type(Type::kString), &pointer), label_, where);
@@ -324,7 +324,8 @@ std::int64_t File::integer_attribute(const std::string& path, const std::string&
   const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
   const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
   if (H5Tget_class(stored.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is no integer");
+    throw FormatError("E-RESULTS-SCHEMA", printable(label_),
+                      printable(where) + " is not an integer");
   }
   std::int64_t value = 0;
   was_read(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), label_, where);

@@ -125,7 +125,7 @@ class HeapReader {
     const std::vector<std::byte> head = bytes_at(address, kHeadBytes);
     const auto size = number_at<std::uint64_t>(head, 8);
     if (!begins_collection(head) || size < kHeadBytes) {
-      fail(address, "no heap of strings where one is due");
+      fail(address, "no heap of strings where one is expected");
     }
     total_bytes_ = checked_add(total_bytes_, size).value_or(kNowhere);
     if (total_bytes_ > storage_.size()) {

@@ -166,7 +166,7 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
                      const Heartbeat& heartbeat) {
   const std::string path = heartbeat_path(folder, tag);
   // A name that remove_stale_temporaries_in() knows, should the process be killed just now. No
-  // fsync: whoever reads this asks whether the process lives.
+  // fsync: its readers ask whether the process lives.
   const std::string temporary = temporary_name(path);
   const std::string text = heartbeat_text(heartbeat);
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -1,4 +1,4 @@
-// Owns what a working process tells of itself: OUT.h5.parts/<i>of<n>.progress, a small text file,
+// Owns what a working process reports of itself: OUT.h5.parts/<i>of<n>.progress, a small text file,
 // replaced whole at most once a second and removed at the end. It counts the rows that are finished
 // and in no part yet; parts and heartbeats together are where a run stands. Lines "name value":
 //   owner HOST PID START   as in the lock of the same worker: one without that lock is a dead
@@ -54,7 +54,7 @@ Heartbeat parse_heartbeat(const std::string& text);
 
 std::string heartbeat_path(const std::string& folder, const std::string& tag);
 /// Replaces the file of worker `tag`. A failure is left to what is published: this file is only
-/// told.
+/// informative.
 void write_heartbeat(const std::string& folder, const std::string& tag, const Heartbeat& heartbeat);
 /// The file's content, or an empty heartbeat where there is none.
 Heartbeat read_heartbeat(const std::string& folder, const std::string& tag);

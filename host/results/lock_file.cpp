@@ -219,7 +219,7 @@ void LockFile::write(const std::string& temporary) {
     }
     done += static_cast<std::size_t>(count);
   }
-  (void)take_hold(descriptor_);  // where there are no such locks, the content tells
+  (void)take_hold(descriptor_);  // where there are no such locks, the content decides
 }
 
 void LockFile::claim(const std::string& temporary) {
@@ -266,7 +266,7 @@ bool LockFile::replace_stale(const std::string& temporary) {
     case Hold::kHeld:  // somebody takes it over just now
       return false;
     case Hold::kFree:
-      // Whoever holds what the name leads to may replace it, nobody else.
+      // The holder of what the name leads to may replace it, nobody else.
       if (!is_at(other.number(), path_)) {
         return false;
       }
@@ -277,7 +277,7 @@ bool LockFile::replace_stale(const std::string& temporary) {
     case Hold::kUnknown:
       break;
   }
-  // No locks here: moved aside first; whoever moves one that is alive by now puts it back.
+  // No locks here: moved aside first; one that is alive by now is put back.
   const std::string aside = temporary_name(path_);
   if (::rename(path_.c_str(), aside.c_str()) == 0) {
     if (read_small_file(aside) != content) {

@@ -1,12 +1,12 @@
 // Owns one lock file: it appears whole, under a temporary name first, and holds "HOST PID START"
 // for people and for other machines. Its owner also keeps an open file description lock (fcntl) on
 // it, which the kernel takes back however the process ends.
-//   local, NFSv4, Lustre with -o flock: a lock that is held is alive, whoever holds it; one that
+//   local, NFSv4, Lustre with -o flock: a lock that is held is alive; one that
 //     nobody holds is stale at once if it is of this machine.
 //   locks of this machine alone (NFS with nolock or local_lock, Lustre with localflock): one of
 //     another machine seems not to be held; it is stale after ten minutes without a refresh, by the
 //     file server's clock.
-//   no locks (fcntl fails): as before; on this machine its process and start time tell.
+//   no locks (fcntl fails): as before; on this machine its process and start time decide.
 #pragma once
 
 #include <ctime>

@@ -172,7 +172,7 @@ std::string delta_text(const Compared& compared, std::size_t width) {
   return "B - A\n" +
          table_text(cells,
                     {{},
-                     {.least = 8},
+                     {.min_width = 8},
                      kNumberColumn,
                      kNumberColumn,
                      kCloseColumn,
@@ -204,7 +204,7 @@ std::string overlap_text(const Compared& compared, std::size_t width) {
   return fmt::format("overlap of the top {} directions\n", compared.subspace) +
          table_text(cells,
                     {{},
-                     {.least = 8},
+                     {.min_width = 8},
                      kNumberColumn,
                      kNumberColumn,
                      kCloseColumn,
@@ -227,7 +227,7 @@ std::string compared_text(const Compared& compared, std::size_t width) {
   const TextColumn number{.right = true};
   std::string text = table_text(cells,
                                 {{},
-                                 {.least = 8},
+                                 {.min_width = 8},
                                  number,
                                  number,
                                  {.right = true, .is_close = true},
@@ -235,8 +235,9 @@ std::string compared_text(const Compared& compared, std::size_t width) {
                                  {.right = true, .is_close = true},
                                  {.right = true, .is_close = true}},
                                 width);
-  text += wrapped_text("cosine: median and least; error: median and largest norm(B - A) / norm(A)",
-                       width, 2) +
+  text += wrapped_text(
+              "cosine: median and minimum (least); error: median and largest norm(B - A) / norm(A)",
+              width, 2) +
           "\n";
   const auto worst = std::max_element(compared.groups.begin(), compared.groups.end(),
                                       [](const ComparedGroup& a, const ComparedGroup& b) {

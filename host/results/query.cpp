@@ -56,7 +56,7 @@ struct ResultsFile::Open {
 
 namespace {
 
-bool is_wanted(const StoredRow& row, const RowQuery& query) {
+bool is_selected(const StoredRow& row, const RowQuery& query) {
   return model::wants(query.selection, row.layer, row.block, row.role) &&
          (query.tensor.empty() || query.tensor == row.tensor) &&
          (!query.slice || *query.slice == row.slice) &&
@@ -160,7 +160,7 @@ std::vector<QueriedRow> ResultsFile::rows(model::ResultTable table, const RowQue
   std::vector<QueriedRow> found;
   std::int64_t number = 0;
   for (const StoredRow& row : open_->rows_of(table)) {
-    if (is_wanted(row, query)) {
+    if (is_selected(row, query)) {
       found.push_back({number, row.tensor, row.slice, row.layer, row.expert, row.block, row.role,
                        row.shard, row.rows, row.cols, row.encoding, row.status, row.reason,
                        row.sigma_count, row.vector_count});

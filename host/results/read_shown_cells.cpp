@@ -49,7 +49,7 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   if (schema == FileSchema::kResults || schema == FileSchema::kCompare) {
     throw FormatError("E-RESULTS-KIND", printable(path),
                       fmt::format("a file of `vindex {}`, where one of experts, cka, activations "
-                                  "or routing is wanted",
+                                  "or routing is expected",
                                   writing_verb(schema)));
   }
   const std::string& described = run.has_file             ? path

@@ -1,4 +1,4 @@
-// Owns reading a dataset to its end, a few megabytes at a time, for whoever only wants to know that
+// Owns reading a dataset to its end, a few megabytes at a time, for callers that only ask that
 // it can be read.
 #pragma once
 

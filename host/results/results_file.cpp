@@ -43,7 +43,7 @@ std::string resolve_output(const std::string& path) {
       throw OutputError("E-OUT-PATH", printable(path) + " is a folder; name a file in it");
     }
     if (!S_ISREG(status.st_mode)) {
-      throw OutputError("E-OUT-PATH", printable(path) + " is no regular file");
+      throw OutputError("E-OUT-PATH", printable(path) + " is not a regular file");
     }
     const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
                                                            &std::free);
@@ -85,7 +85,7 @@ void require_replaceable(const std::string& path, std::optional<FileSchema> sche
     }
   }
   throw OutputError("E-OUT-FOREIGN", printable(path) +
-                                         " exists and is no readable results file; it is not "
+                                         " exists and is not a readable results file; it is not "
                                          "replaced, choose another name or remove it");
 }
 

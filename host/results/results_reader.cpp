@@ -29,8 +29,8 @@ const Schema& schema_in(const h5::File& file, std::optional<FileSchema> wanted) 
     if (wanted && *wanted != schema.id) {
       throw FormatError(
           "E-RESULTS-KIND", where,
-          fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is wanted", schema.verb,
-                      schema.name, schema_of(*wanted).verb));
+          fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is expected",
+                      schema.verb, schema.name, schema_of(*wanted).verb));
     }
     return schema;
   }
@@ -49,7 +49,7 @@ FileHeader read_header(const h5::File& file, std::optional<FileSchema> wanted) {
   const auto [end, error] = std::from_chars(first, last, major);
   if (error != std::errc() || end == last || *end != '.' || major < 1) {
     throw FormatError("E-RESULTS-VERSION", where,
-                      "schema version '" + printable(header.schema_version) + "' is no version");
+                      "schema version '" + printable(header.schema_version) + "' is not a version");
   }
   if (major > schema.major) {
     throw FormatError("E-RESULTS-VERSION", where,

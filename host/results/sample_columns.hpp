@@ -18,7 +18,7 @@ struct SampleColumn {
 
 /// theta_seed, its null, what it is made of, and the size of the sample.
 std::span<const SampleColumn> sample_columns();
-/// theta_qq and its null: of tensors of one side.
+/// theta_qq and its null: of 1-D tensors.
 std::span<const SampleColumn> qq_columns();
 
 }  // namespace vindex::results

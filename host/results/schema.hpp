@@ -1,6 +1,6 @@
-// Owns what tells one kind of results file from another: its name and version, what its first table
-// is called, and the columns of its tables. Everything else - parts, resume, merging, publishing -
-// is the same for all.
+// Owns what distinguishes one kind of results file from another: its name and version, what its
+// first table is called, and the columns of its tables. Everything else - parts, resume, merging,
+// publishing - is the same for all.
 #pragma once
 
 #include "columns.hpp"

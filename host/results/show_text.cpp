@@ -86,8 +86,8 @@ class Table {
 /// Numbers move together before a name is shortened: they are what a table is for.
 constexpr TextColumn kNumber = {.right = true, .is_close = true};
 /// "routed..." at the least.
-constexpr TextColumn kBlock = {.least = 9, .keep = Keep::kStart, .is_close = true};
-constexpr TextColumn kRole = {.least = 10};
+constexpr TextColumn kBlock = {.min_width = 9, .keep = Keep::kStart, .is_close = true};
+constexpr TextColumn kRole = {.min_width = 10};
 
 constexpr TextColumn dropped(std::uint8_t turn) {
   return {.right = true, .is_close = true, .dropped_as = turn};
@@ -314,7 +314,7 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
     table.column("flip", shown.sort_by == "signflip" ? kNumber : given_up(2));
   }
   table.column("shape", dropped(1));
-  table.column("matrix", {.least = 24, .keep = Keep::kEnd, .is_close = true});
+  table.column("matrix", {.min_width = 24, .keep = Keep::kEnd, .is_close = true});
   for (const ShownMatrix* matrix : matrices) {
     const MetricNumbers& numbers = matrix->numbers;
     std::vector<std::string> cells;

@@ -122,8 +122,8 @@ ShownMetric shown_metric(const ShowQuery& query, ValueColumns& columns) {
   const std::string text = query.metric.empty() ? "var_at_k" : query.metric;
   const ColumnName column = column_name(text, columns.names());
   if (columns.width(column.dataset) == 0 || is_one_of(kIdentity, column.dataset)) {
-    throw UsageError("E-METRIC", fmt::format("'{}' is no metric of this file; {}", printable(text),
-                                             advice(text, metric_names(columns))));
+    throw UsageError("E-METRIC", fmt::format("'{}' is not a metric of this file; {}",
+                                             printable(text), advice(text, metric_names(columns))));
   }
   ShownMetric metric;
   metric.name = column.dataset;
@@ -244,9 +244,10 @@ std::string fill_sort_column(std::span<ShownMatrix> matrices, const ShownMetric&
   for (std::string& name : metric_names(columns)) {
     names.push_back(std::move(name));
   }
-  throw UsageError("E-COLUMN", fmt::format("'{}' is no column of this file; {}, with _null, _ratio "
-                                           "or _difference where they have a null",
-                                           printable(wanted), advice(wanted, names)));
+  throw UsageError("E-COLUMN",
+                   fmt::format("'{}' is not a column of this file; {}, with _null, _ratio "
+                               "or _difference where they have a null",
+                               printable(wanted), advice(wanted, names)));
 }
 
 }  // namespace vindex::results

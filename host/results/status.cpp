@@ -20,11 +20,11 @@ struct LiveHeartbeat {
   Heartbeat heartbeat;
 };
 
-/// Adds what processes have told and not published. `listing` was made after the heartbeats were
-/// read: where their worker has published a part since, that part holds their rows.
+/// Adds what processes have reported and not published. `listing` was made after the heartbeats
+/// were read: where their worker has published a part since, that part holds their rows.
 void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
                     const RunFiles& listing) {
-  std::vector<FailedRow> told;
+  std::vector<FailedRow> reported;
   for (const auto& [tag, heartbeat] : live) {
     status.rate_per_second += heartbeat.progress.rate_per_second;
     status.eta_seconds = std::max(status.eta_seconds, heartbeat.progress.eta_seconds);
@@ -44,9 +44,9 @@ void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
       std::erase_if(status.failed_rows,
                     [&](const FailedRow& row) { return name_of(row) == mended; });
     }
-    told.insert(told.end(), heartbeat.failed_rows.begin(), heartbeat.failed_rows.end());
+    reported.insert(reported.end(), heartbeat.failed_rows.begin(), heartbeat.failed_rows.end());
   }
-  for (FailedRow& row : told) {
+  for (FailedRow& row : reported) {
     const bool is_known =
         std::any_of(status.failed_rows.begin(), status.failed_rows.end(),
                     [&](const FailedRow& known) { return name_of(known) == name_of(row); });

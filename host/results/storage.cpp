@@ -149,7 +149,7 @@ bool FileStorage::write(std::uint64_t offset, std::span<const std::byte> bytes) 
     try {
       unwritten_[offset].assign(bytes.begin(), bytes.end());
     } catch (const std::bad_alloc&) {
-      return false;  // the error of the write is the one to tell
+      return false;  // the error of the write is the one to report
     }
   }
   return true;

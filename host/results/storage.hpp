@@ -1,6 +1,6 @@
 // Owns the bytes under an HDF5 file: memory or a descriptor, behind a driver of our own. libhdf5
 // may crash when a write fails under it (a full disk shows only when chunks are flushed on close),
-// so a failed write is remembered here, the library is told that all is well, and the caller asks
+// so a failed write is remembered here, the library sees success, and the caller asks
 // for the failure afterwards. No file locks, no environment variables, no paths reach the library.
 #pragma once
 
@@ -22,7 +22,7 @@ class Storage {
   virtual bool read(std::uint64_t offset, std::span<std::byte> out) noexcept = 0;
   virtual bool write(std::uint64_t offset, std::span<const std::byte> bytes) noexcept = 0;
   virtual bool resize(std::uint64_t size) noexcept = 0;
-  /// Throws the first failure that the library was not told of.
+  /// Throws the first failure that the library did not see.
   virtual void rethrow_failure() const {}
 };
 
@@ -46,7 +46,7 @@ class FileStorage final : public Storage {
  public:
   /// Opens `path` for reading. Errors: MissingInputError, SystemError.
   static FileStorage open(const std::string& path);
-  /// An empty file open as `descriptor` for reading and writing, closed by whoever opened it;
+  /// An empty file open as `descriptor` for reading and writing, closed by its opener;
   /// `path` is for messages.
   static FileStorage borrow(int descriptor, std::string path);
   FileStorage(FileStorage&& other) noexcept;

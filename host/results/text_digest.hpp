@@ -1,6 +1,6 @@
 // Owns the digest of text in a results file: SHA-256 of its strings in their order, a NUL byte
 // behind each, in hexadecimal. Strings hold no NUL, so no two lists have the same bytes. It is of
-// values, not of where they lie: whoever copies or repacks a file keeps it.
+// values, not of where they lie: a file that is copied or repacked keeps it.
 #pragma once
 
 #include <vindex/core/digest.hpp>

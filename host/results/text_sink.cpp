@@ -42,7 +42,8 @@ void make_output_folder(const std::string& folder) {
   struct stat status = {};
   if (stat(folder.c_str(), &status) == 0) {
     if (!S_ISDIR(status.st_mode)) {
-      throw OutputError("E-OUT-PATH", printable(folder) + " is no folder; this format writes one");
+      throw OutputError("E-OUT-PATH",
+                        printable(folder) + " is not a folder; this format writes one");
     }
     return;
   }

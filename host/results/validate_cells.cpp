@@ -19,7 +19,7 @@ namespace {
 constexpr double kSlack = 1e-6;
 
 bool is_within(double value, const Range& range) {
-  return std::isnan(value) || (value >= range.least - kSlack && value <= range.most + kSlack);
+  return std::isnan(value) || (value >= range.min - kSlack && value <= range.max + kSlack);
 }
 
 class CellChecker final : FileChecker {
@@ -107,7 +107,7 @@ class CellChecker final : FileChecker {
       const CellColumn& cell = schema.cells->cells[i];
       require(is_within(row.cells[i], cell.range),
               fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,
-                          row.cells[i], row_key(row), cell.range.least, cell.range.most));
+                          row.cells[i], row_key(row), cell.range.min, cell.range.max));
       require(measured || std::isnan(row.cells[i]),
               fmt::format("{}/{}: {} is not measured and has a number", schema.table, cell.name,
                           row_key(row)));
@@ -121,8 +121,8 @@ class CellChecker final : FileChecker {
         });
         if (bad != values.end()) {
           require(false, measured ? fmt::format("{}: {} of {} is not between {} and {}", array.path,
-                                                *bad, row_key(row), array.column->range.least,
-                                                array.column->range.most)
+                                                *bad, row_key(row), array.column->range.min,
+                                                array.column->range.max)
                                   : fmt::format("{}: {} is not measured and has a number",
                                                 array.path, row_key(row)));
         }

@@ -40,7 +40,7 @@ class PairChecker final : FileChecker {
            {"reason", h5::Type::kString}});
     attempt([&] {
       for (const std::string& side : file_.read_strings("/unpaired/side")) {
-        require(side == "a" || side == "b", "/unpaired/side: '" + side + "' is no side");
+        require(side == "a" || side == "b", "/unpaired/side: '" + side + "' is not a side");
       }
     });
     run_texts();

@@ -232,7 +232,7 @@ void ActivationsJob::add_reasons(const model::MatrixRecord& record,
   if (covariance_ && is_missing(activations_cell("effective_rank"))) {
     add_reason(row, record.rows == kCentredRows ? "one token: no covariance"
                     : totals.varies()           ? "values too large for a covariance in float32"
-                                                : "all tokens are alike: no effective rank");
+                                                : "all tokens are identical: no effective rank");
   }
 }
 

@@ -27,7 +27,7 @@ struct ActivationLayer {
 
 class ActivationsJob final : public Job {
  public:
-  /// `covariance`: effective_rank is wanted.
+  /// `covariance`: effective_rank is asked for.
   ActivationsJob(model::Dump dump, std::optional<OpenModel> model,
                  std::vector<ActivationLayer> layers,
                  std::vector<std::unique_ptr<measure::Backend>> backends, bool covariance);

@@ -1,5 +1,5 @@
-// Owns what the descriptions of all runs say alike: when, by which program, from which files, as
-// told by whom, computed by what, and with which warnings.
+// Owns what the descriptions of all runs have in common: when, by which program, from which files,
+// as given by whom, computed by what, and with which warnings.
 #pragma once
 
 #include <vindex/core/json_document.hpp>
@@ -34,7 +34,7 @@ std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFi
 Json add_inputs(const shard::ModelFiles& files, std::string_view side,
                 results::RunDescription& run);
 
-/// /run/settings: `own`, which the job alone is told, and what every job is.
+/// /run/settings: `own`, which the job alone is given, and what every job is.
 std::string settings_text(Json own, const RunSettings& settings);
 
 /// /run/environment: program, compiler, reader, back ends, and variables that were taken out of the

@@ -219,7 +219,7 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
   for (const auto& backend : backends) {
     workers += backend->limits().concurrent_calls;
   }
-  // A first, small one only tells how large the others may be.
+  // A first, small one only shows how large the others may be.
   double rate = measured_rate(decode::float32_encoding(), 512, 256, 1, sample, backends);
   double seconds = 0.0;
   double covered = 0.0;

@@ -1,5 +1,5 @@
 // Owns the job of `vindex experts`: a row is the routed experts of one layer and role, read side by
-// side by whoever measures them.
+// side by their reader.
 #pragma once
 
 #include "expert_group.hpp"
@@ -14,7 +14,7 @@
 
 namespace vindex::run {
 
-/// What a run has computed, for whoever compares it with what the machine could.
+/// What a run has computed, to be compared with what the machine could.
 struct ExpertTally {
   std::atomic<double> flops{0.0};
 };

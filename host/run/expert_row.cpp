@@ -16,7 +16,7 @@ namespace {
 using results::experts_array;
 using results::experts_cell;
 
-/// Troubles told one by one; beyond it a count.
+/// Troubles reported one by one; beyond it a count.
 constexpr std::size_t kMaxTold = 8;
 
 /// Why rows and columns of arrays are NaN.
@@ -87,7 +87,7 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   row.cells[experts_cell("experts")] = static_cast<double>(group.members.size());
   row.cells[experts_cell("experts_counted")] = static_cast<double>(found.cosines.counted);
   row.cells[experts_cell("cosine_mean")] = plain.mean;
-  row.cells[experts_cell("cosine_max")] = plain.most;
+  row.cells[experts_cell("cosine_max")] = plain.max;
   row.cells[experts_cell("cosine_max_expert")] = number_or_nan(plain.expert);
   row.cells[experts_cell("cosine_max_other")] = number_or_nan(plain.other);
   row.cells[experts_cell("cosine_null")] = plain.null;
@@ -96,7 +96,7 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   row.cells[experts_cell("cosine_max_null")] = plain.null_most;
   row.cells[experts_cell("cosine_max_null_sd")] = plain.null_most_sd;
   row.cells[experts_cell("cosine_centred_mean")] = centred.mean;
-  row.cells[experts_cell("cosine_centred_max")] = centred.most;
+  row.cells[experts_cell("cosine_centred_max")] = centred.max;
   row.cells[experts_cell("cosine_centred_max_expert")] = number_or_nan(centred.expert);
   row.cells[experts_cell("cosine_centred_max_other")] = number_or_nan(centred.other);
   row.cells[experts_cell("cosine_centred_null")] = centred.null;

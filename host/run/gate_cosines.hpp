@@ -1,4 +1,4 @@
-// Owns how alike the rows of a gate projection are: neighbours, and all pairs.
+// Owns the similarity of the rows of a gate projection: neighbours, and all pairs.
 #pragma once
 
 #include <vindex/measure/backend.hpp>

@@ -45,7 +45,7 @@ std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
 struct Shared {
   std::unique_ptr<Job> job;
   WorkPlan plan;
-  /// Behind what units refer to: reads under way when a unit ended early tell it so, and the
+  /// Behind what units refer to: reads under way when a unit ended early report it, and the
   /// reader's end waits for them.
   std::unique_ptr<shard::BulkReader> reader;
   std::unique_ptr<StagingPool> staging;
@@ -142,8 +142,8 @@ class Runner {
     return left;
   }
 
-  /// Nothing is read for such a row; it is told again on every run so that the exit code stays the
-  /// same.
+  /// Nothing is read for such a row; it is reported again on every run so that the exit code stays
+  /// the same.
   void tell_unsupported(std::int64_t index, const RowFacts& facts, bool is_done) {
     results::ResultRow row;
     row.index = index;
@@ -225,7 +225,7 @@ class Runner {
       }
       store_->publish_file();
     } catch (...) {
-      // What was finished is kept as far as the disk allows; the first error is the one to tell.
+      // What was finished is kept as far as the disk allows; the first error is the one to report.
       const std::exception_ptr error = std::current_exception();
       try {
         store_->publish_part();

@@ -57,7 +57,7 @@ std::size_t LookupBatches::size() const {
                    std::max(needed.search_work, needed.describe_work) <=
                budget / 4;
   };
-  const std::size_t all = shape_.settings->wishes.size();
+  const std::size_t all = shape_.settings->requests.size();
   if (fits(all)) {
     return all;
   }

@@ -63,7 +63,7 @@ class JsonLine {
       } else if (key == "vector" && value.as_array() != nullptr) {
         set(numbers(*value.as_array()));
       } else if (key == "name" && value.as_string() != nullptr) {
-        wish_.name = *value.as_string();
+        request_.name = *value.as_string();
       } else {
         refuse(fmt::format("`{}` is not understood here", excerpt(key)));
       }
@@ -72,9 +72,9 @@ class JsonLine {
       refuse("no query in it");
     }
   }
-  QueryWish take() {
-    wish_.where = where_;
-    return std::move(wish_);
+  QueryRequest take() {
+    request_.where = where_;
+    return std::move(request_);
   }
 
  private:
@@ -88,7 +88,7 @@ class JsonLine {
     if (is_set_) {
       refuse("two queries in one line");
     }
-    wish_.what = std::move(what);
+    request_.what = std::move(what);
     is_set_ = true;
   }
   void read_token(const JsonValue& value) {
@@ -112,7 +112,7 @@ class JsonLine {
       } else if (const auto* negative = std::get_if<std::int64_t>(&value.storage())) {
         values.push_back(static_cast<float>(*negative));
       } else {
-        refuse("a vector holds something that is no number");
+        refuse("a vector holds something that is not a number");
       }
     }
     if (const std::string trouble = trouble_of(values); !trouble.empty()) {
@@ -122,7 +122,7 @@ class JsonLine {
   }
 
   std::string where_;
-  QueryWish wish_;
+  QueryRequest request_;
   bool is_set_ = false;
 };
 
@@ -157,9 +157,11 @@ std::string several_text(const model::Vocabulary& vocabulary,
   return list + (numbers.size() > kShown ? ", ..." : "");
 }
 
-std::string at_place(const QueryWish& wish) { return wish.where.empty() ? "" : wish.where + ": "; }
+std::string at_place(const QueryRequest& request) {
+  return request.where.empty() ? "" : request.where + ": ";
+}
 
-std::int64_t token_number(const QueryWish& wish, const std::string& text,
+std::int64_t token_number(const QueryRequest& request, const std::string& text,
                           const model::Vocabulary* vocabulary, const std::string& model) {
   if (vocabulary == nullptr) {
     throw MissingInputError(
@@ -177,19 +179,19 @@ std::int64_t token_number(const QueryWish& wish, const std::string& text,
     const std::string guess = vocabulary->guess(text);
     throw UsageError(
         "E-TOKEN",
-        fmt::format("{}`{}` is no entry of the vocabulary ({}); {}", at_place(wish), excerpt(text),
-                    printable(vocabulary->source()),
+        fmt::format("{}`{}` is not an entry of the vocabulary ({}); {}", at_place(request),
+                    excerpt(text), printable(vocabulary->source()),
                     guess.empty() ? "a text of several entries has no row of its own" : guess));
   }
-  throw UsageError("E-TOKEN",
-                   fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
-                               "numbers",
-                               at_place(wish), excerpt(text), several_text(*vocabulary, numbers)));
+  throw UsageError(
+      "E-TOKEN", fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
+                             "numbers",
+                             at_place(request), excerpt(text), several_text(*vocabulary, numbers)));
 }
 
 }  // namespace
 
-std::vector<QueryWish> read_vectors(const std::string& path) {
+std::vector<QueryRequest> read_vectors(const std::string& path) {
   auto file = std::make_shared<VectorFile>();
   file->source = shard::open_file_source(path);
   file->header = shard::read_npy_header(*file->source);
@@ -207,24 +209,24 @@ std::vector<QueryWish> read_vectors(const std::string& path) {
         "E-QUERY", file->source->name(),
         fmt::format("vectors of {} numbers, at most {} are compared", file->width, kWidest));
   }
-  std::vector<QueryWish> wishes;
+  std::vector<QueryRequest> requests;
   for (std::int64_t row = 0; row < file->rows; ++row) {
     if (const std::string trouble = trouble_of(read_row(*file, row)); !trouble.empty()) {
       throw FormatError("E-QUERY", file->source->name(), fmt::format("row {} {}", row, trouble));
     }
-    wishes.push_back({.what = VectorRow{file, row}});
+    requests.push_back({.what = VectorRow{file, row}});
   }
-  return wishes;
+  return requests;
 }
 
-std::vector<QueryWish> read_queries(const std::string& path) {
+std::vector<QueryRequest> read_queries(const std::string& path) {
   const std::string extension = std::filesystem::path(path).extension().string();
   if (extension == ".npy") {
     return read_vectors(path);
   }
   const bool is_json = extension == ".jsonl" || extension == ".json";
   const std::string text = read_text(path);
-  std::vector<QueryWish> wishes;
+  std::vector<QueryRequest> requests;
   std::size_t number = 0;
   for (std::string_view left = text; !left.empty();) {
     std::string line(left.substr(0, left.find('\n')));
@@ -237,18 +239,18 @@ std::vector<QueryWish> read_queries(const std::string& path) {
       continue;
     }
     const std::string where = fmt::format("{}, line {}", printable(path), number);
-    wishes.push_back(is_json ? JsonLine(line, where).take()
-                             : QueryWish{.what = TokenText{line}, .where = where});
+    requests.push_back(is_json ? JsonLine(line, where).take()
+                               : QueryRequest{.what = TokenText{line}, .where = where});
   }
-  if (wishes.empty()) {
+  if (requests.empty()) {
     throw UsageError("E-QUERY", printable(path) + ": no query in it");
   }
-  return wishes;
+  return requests;
 }
 
-bool needs_vocabulary(const std::vector<QueryWish>& wishes) {
-  return std::any_of(wishes.begin(), wishes.end(), [](const QueryWish& wish) {
-    return std::holds_alternative<TokenText>(wish.what);
+bool needs_vocabulary(const std::vector<QueryRequest>& requests) {
+  return std::any_of(requests.begin(), requests.end(), [](const QueryRequest& request) {
+    return std::holds_alternative<TokenText>(request.what);
   });
 }
 
@@ -267,7 +269,7 @@ class QueryMaker::EmbeddingRows {
     input_ = make_streamed_input(watch_, *record_);
   }
 
-  std::vector<float> row(const QueryWish& wish, std::int64_t number) {
+  std::vector<float> row(const QueryRequest& request, std::int64_t number) {
     if (record_ == nullptr) {
       throw MissingInputError(
           "E-EMBEDDING",
@@ -277,7 +279,7 @@ class QueryMaker::EmbeddingRows {
     }
     if (number < 0 || number >= record_->rows) {
       throw UsageError("E-TOKEN", fmt::format("{}token {}: the embedding has rows 0 to {}",
-                                              at_place(wish), number, record_->rows - 1));
+                                              at_place(request), number, record_->rows - 1));
     }
     std::vector<float> values = measure::logical_row(*input_, number);
     if (const std::string trouble = trouble_of(values); !trouble.empty()) {
@@ -306,13 +308,13 @@ void QueryMaker::require_unchanged() {
   }
 }
 
-Query QueryMaker::make(const QueryWish& wish, std::size_t number) {
+Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
   Query query;
-  query.name = printable(wish.name);
-  std::string place = at_place(wish);
-  if (const auto* vector = std::get_if<std::vector<float>>(&wish.what)) {
+  query.name = printable(request.name);
+  std::string place = at_place(request);
+  if (const auto* vector = std::get_if<std::vector<float>>(&request.what)) {
     query.x = *vector;
-  } else if (const auto* row = std::get_if<VectorRow>(&wish.what)) {
+  } else if (const auto* row = std::get_if<VectorRow>(&request.what)) {
     const VectorFile& file = *row->file;
     query.x = read_row(file, row->row);
     query.name = printable(
@@ -324,15 +326,15 @@ Query QueryMaker::make(const QueryWish& wish, std::size_t number) {
                         fmt::format("row {} {}", row->row, trouble));
     }
   } else {
-    const auto* text = std::get_if<TokenText>(&wish.what);
+    const auto* text = std::get_if<TokenText>(&request.what);
     const std::int64_t token = text != nullptr
-                                   ? token_number(wish, text->text, vocabulary_, files_.path)
-                                   : std::get<TokenNumber>(wish.what).number;
+                                   ? token_number(request, text->text, vocabulary_, files_.path)
+                                   : std::get<TokenNumber>(request.what).number;
     if (embedding_ == nullptr) {
       embedding_ = std::make_unique<EmbeddingRows>(files_, index_, matrix_);
     }
     query.token = token;
-    query.x = embedding_->row(wish, token);
+    query.x = embedding_->row(request, token);
     for (float& value : query.x) {
       value = static_cast<float>(static_cast<double>(value) * scale_);
     }

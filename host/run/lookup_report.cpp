@@ -114,7 +114,7 @@ std::string features_table(const LookupResult& result, const std::vector<FoundFe
     return std::string(circuit.empty() ? "-" : circuit);
   });
   if (has_tokens) {
-    add("raises", {.least = 16, .keep = Keep::kStart}, [&](const FoundFeature& feature) {
+    add("raises", {.min_width = 16, .keep = Keep::kStart}, [&](const FoundFeature& feature) {
       std::string list;
       for (const TokenScore& token : feature.tokens) {
         list += (list.empty() ? "" : " ") + token_text(result, token.token);

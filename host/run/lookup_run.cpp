@@ -60,7 +60,7 @@ class Lookup {
     ends_ = model::vocabulary_matrices(model_.files, model_.index);
     check_queries();
     choose_features();
-    result_.queries = static_cast<std::int64_t>(settings_.wishes.size());
+    result_.queries = static_cast<std::int64_t>(settings_.requests.size());
     batches_.emplace(BatchShape{.settings = &settings_,
                                 .index = &model_.index,
                                 .features = &features_,
@@ -69,9 +69,9 @@ class Lookup {
                                 .threads = threads()});
     const std::size_t batch = batches_->size();
     talk(batch);
-    for (std::size_t first = 0; first < settings_.wishes.size() && !result_.stopped;
+    for (std::size_t first = 0; first < settings_.requests.size() && !result_.stopped;
          first += batch) {
-      answer(first, std::min(settings_.wishes.size(), first + batch));
+      answer(first, std::min(settings_.requests.size(), first + batch));
     }
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -86,7 +86,7 @@ class Lookup {
   /// Nothing is written before all queries are known to be sound.
   void check_queries() {
     // Names of what is written need it too, and do without it where it is not there.
-    if (needs_vocabulary(settings_.wishes) || settings_.tokens_out > 0) {
+    if (needs_vocabulary(settings_.requests) || settings_.tokens_out > 0) {
       if (auto vocabulary = model::read_vocabulary(model_.files, settings_.tokenizer)) {
         result_.vocabulary = std::make_shared<const model::Vocabulary>(std::move(*vocabulary));
       }
@@ -95,9 +95,9 @@ class Lookup {
         model::embedding_scale(model_.files, ends_.input < 0 ? 0 : matrix(ends_.input).cols);
     maker_.emplace(result_.vocabulary.get(), model_.files, model_.index, ends_.input,
                    result_.scale.factor);
-    expects(!settings_.wishes.empty(), "look_up: a query at least");
-    for (std::size_t i = 0; i < settings_.wishes.size(); ++i) {
-      result_.width = static_cast<std::int64_t>(maker_->make(settings_.wishes[i], i).x.size());
+    expects(!settings_.requests.empty(), "look_up: a query at least");
+    for (std::size_t i = 0; i < settings_.requests.size(); ++i) {
+      result_.width = static_cast<std::int64_t>(maker_->make(settings_.requests[i], i).x.size());
     }
     maker_->require_unchanged();
   }
@@ -153,10 +153,10 @@ class Lookup {
       lines.push_back("warning W-SELECTION: " + part);
     }
     lines.push_back(fmt::format("back end: cpu ({} workers; a search needs no device)", threads()));
-    if (batch < settings_.wishes.size()) {
+    if (batch < settings_.requests.size()) {
       lines.push_back(fmt::format(
           "{} queries, {} at a time within --ram-budget: {} passes over the weights",
-          settings_.wishes.size(), batch, (settings_.wishes.size() + batch - 1) / batch));
+          settings_.requests.size(), batch, (settings_.requests.size() + batch - 1) / batch));
     }
     for (const std::string& line : lines) {
       if (hooks_.message) {
@@ -193,7 +193,7 @@ class Lookup {
     std::vector<Query> queries;
     std::vector<float> values;
     for (std::size_t i = first; i < end; ++i) {
-      queries.push_back(maker_->make(settings_.wishes[i], i));
+      queries.push_back(maker_->make(settings_.requests[i], i));
       values.insert(values.end(), queries.back().x.begin(), queries.back().x.end());
       queries.back().x = {};
     }

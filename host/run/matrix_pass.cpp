@@ -36,7 +36,7 @@ std::vector<RowWork> works_of(const std::vector<PassMatrix>& matrices) {
   return works;
 }
 
-/// What has been done, told by workers to the thread that waits for them.
+/// What has been done, reported by workers to the thread that waits for them.
 class Progress {
  public:
   void add(const model::MatrixRecord& record) {
@@ -101,7 +101,7 @@ PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatr
         fmt::format("--ram-budget is too small: {} bytes of it are left for reading, {} needs {}",
                     options.ram_budget, printable(plan.largest), plan.least_ram_bytes));
   }
-  // Before the pool, behind what units refer to: reads under way when a pass is ended tell their
+  // Before the pool, behind what units refer to: reads under way when a pass is ended report their
   // units so, and the reader's end waits for them.
   const std::unique_ptr<shard::BulkReader> reader = open_reader(options.reading, {&files});
   Progress progress;

@@ -36,8 +36,8 @@ struct HeadOrder {
 bool is_other_order(const measure::PairReport& as_stored, const measure::PairReport& reordered,
                     double deviation);
 
-/// The inputs of one side: a matrix, or the parts of one. They are never released by whoever reads
-/// them, since they are read more than once.
+/// The inputs of one model: a matrix, or the parts of one. They are never released by the one that
+/// reads them, since they are read more than once.
 class PairSide {
  public:
   /// `inputs` outlive it; several are keys and values of every head in turn, keys turned.

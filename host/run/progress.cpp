@@ -15,13 +15,13 @@ namespace vindex::run {
 namespace {
 constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
-/// A name of fewer columns tells nothing.
+/// A name of fewer columns says nothing.
 constexpr std::size_t kMinName = 12;
 /// Erases from the cursor to the end of the screen: also the rows into which a terminal has broken
 /// a line that was printed before it became narrower.
 constexpr const char* kErase = "\x1b[J";
 /// Automatic wrapping (DECAWM): off while the line is written, since a window may have become
-/// narrower before this process is told.
+/// narrower before this process notices.
 constexpr const char* kNoWrap = "\x1b[?7l";
 constexpr const char* kWrap = "\x1b[?7h";
 

@@ -174,7 +174,7 @@ RamBudget default_ram_budget(std::vector<MemoryLimit> limits, const SlurmVariabl
       limits.push_back({source, "", *bytes});
     } else {
       budget.warnings.push_back(
-          fmt::format("{} is {} MiB, which is no size: passed over", source, *mebibytes));
+          fmt::format("{} is {} MiB, which is not a size: passed over", source, *mebibytes));
     }
   };
   grant("SLURM_MEM_PER_NODE",

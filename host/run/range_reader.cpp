@@ -55,7 +55,7 @@ void RangeSet::wait() {
     return;
   }
   has_failed_ = false;
-  // One by one, so that the trouble is told of the right range.
+  // One by one, so that the trouble is reported of the right range.
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     const shard::ByteRange& range = ranges_[i];
     try {

@@ -30,7 +30,7 @@ RuleSource open_rule(const RoutingSettings& settings) {
   if (settings.rule) {
     source.routers.rule = *settings.rule;
     source.routers.rule.biased = false;
-    source.routers.family = "as told";
+    source.routers.family = "given";
     return source;
   }
   source.files = shard::open_model(

@@ -27,7 +27,7 @@ class RowStage {
   RowStage& operator=(const RowStage&) = delete;
 
   /// `report` of matrix `matrix` of the index, row `row` of the file, and of its weights `sample`
-  /// where there is one. Waits where rows are not taken fast enough. What no row can tell (no
+  /// where there is one. Waits where rows are not taken fast enough. What no row can hold (no
   /// memory for one) fails the sink.
   void push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
             std::vector<float> sample = {});

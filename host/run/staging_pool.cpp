@@ -9,7 +9,7 @@ namespace vindex::run {
 
 namespace {
 
-/// A buffer may be larger than what is wanted by one part in so many.
+/// A buffer may be larger than what is asked for by one part in so many.
 constexpr std::size_t kSlackShare = 4;
 
 }  // namespace

@@ -40,11 +40,11 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const c
   for (const std::string& trouble : outcome.troubles) {
     out += "  " + trouble + "\n";
   }
-  const std::int64_t told = static_cast<std::int64_t>(outcome.troubles.size());
+  const std::int64_t named = static_cast<std::int64_t>(outcome.troubles.size());
   const std::int64_t all = outcome.not_finite + outcome.unsupported + outcome.failed;
-  if (all > told) {
+  if (all > named) {
     out += fmt::format("  ({} more; status and reason of the file's table have them all)\n",
-                       all - told);
+                       all - named);
   }
   return out;
 }

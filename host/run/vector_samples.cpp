@@ -27,7 +27,7 @@ std::vector<float> read_sample(SourceWatch& watch, const model::MatrixRecord& re
   std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
   const std::int64_t stride = measure::sample_stride(rows * cols);
   const auto input = make_streamed_input(watch, record);
-  // A tensor of one side is one row: it is cut by columns, at blocks.
+  // A 1-D tensor is one row: it is cut by columns, at blocks.
   const std::int64_t unit = decode::column_granularity(record.encoding);
   const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
   for (std::int64_t first = 0; first < cols; first += step) {
@@ -82,13 +82,13 @@ void add_samples(const RunSettings& settings, const SelectedModel& model,
     }
   }
   watch.require_unchanged();
-  Json told = Json::of(parse_json(description.settings_json, "the settings", {}));
-  told["sample"] = {{"most", measure::kMaxSampled},
-                    {"bins", measure::kSeedBins},
-                    {"entropy_weight", measure::kEntropyWeight},
-                    {"kurtosis_weight", measure::kKurtosisWeight},
-                    {"spacing_weight", measure::kSpacingWeight}};
-  description.settings_json = told.dump(1);
+  Json document = Json::of(parse_json(description.settings_json, "the settings", {}));
+  document["sample"] = {{"most", measure::kMaxSampled},
+                        {"bins", measure::kSeedBins},
+                        {"entropy_weight", measure::kEntropyWeight},
+                        {"kurtosis_weight", measure::kKurtosisWeight},
+                        {"spacing_weight", measure::kSpacingWeight}};
+  description.settings_json = document.dump(1);
 }
 
 }  // namespace vindex::run

@@ -1,4 +1,4 @@
-// Owns what a run that takes samples says of the tensors of one side, which have no spectrum: they
+// Owns what a run that takes samples says of the 1-D tensors, which have no spectrum: they
 // are small, and read before the run begins.
 #pragma once
 

@@ -124,9 +124,9 @@ class BulkReader::State {
 
   const std::string& engine() {
     const std::string trouble = ring_ == nullptr ? std::string() : ring_->trouble();
-    if (const std::lock_guard lock(mutex_); !trouble.empty() && !told_trouble_) {
+    if (const std::lock_guard lock(mutex_); !trouble.empty() && !reported_trouble_) {
       engine_ += ", given up for threads: " + trouble;
-      told_trouble_ = true;
+      reported_trouble_ = true;
     }
     return engine_;
   }
@@ -308,7 +308,7 @@ class BulkReader::State {
   ReadPath path_;
   ReadCalls* calls_;
   std::string engine_;
-  bool told_trouble_ = false;
+  bool reported_trouble_ = false;
   std::unique_ptr<RingLane> ring_;
   std::mutex mutex_;
   std::condition_variable changed_;

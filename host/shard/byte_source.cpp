@@ -23,10 +23,11 @@ void ByteSource::read(std::uint64_t offset, std::span<std::byte> into) {
 
 void throw_truncated(const std::string& name, std::uint64_t offset, std::uint64_t bytes,
                      std::uint64_t size) {
-  throw FormatError("E-TRUNCATED", fmt::format("{} at byte {}", name, offset),
-                    fmt::format("{} bytes are due here, but the file ends at byte {}: fetch it "
-                                "again, it is cut short or changed",
-                                bytes, size));
+  throw FormatError(
+      "E-TRUNCATED", fmt::format("{} at byte {}", name, offset),
+      fmt::format("{} bytes are expected here, but the file ends at byte {}: fetch it "
+                  "again, it is cut short or changed",
+                  bytes, size));
 }
 
 namespace {

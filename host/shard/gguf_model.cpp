@@ -46,7 +46,7 @@ std::optional<std::uint64_t> split_key(const GgufHeader& header, const char* nam
     return static_cast<std::uint64_t>(*value);
   }
   throw FormatError("E-SPLIT-KEYS", fmt::format("{} at byte {}", where, key->value_offset),
-                    fmt::format("{} is no count", name));
+                    fmt::format("{} is not a count", name));
 }
 
 std::string text_of(const GgufHeader& header, const char* name) {
@@ -92,7 +92,7 @@ GgufFile read_gguf_header_of(Shard shard, const AskForRoom& ask_for_room = {},
   file.shard = std::move(shard);
   const std::string name = printable(file.shard.path);
   if (detect_container(*file.shard.source) != FileKind::kGguf) {
-    throw FormatError("E-SPLIT-KIND", name, "is no GGUF file, as its set is");
+    throw FormatError("E-SPLIT-KIND", name, "is not a GGUF file, as its set is");
   }
   file.header = read_gguf_header(*file.shard.source, ask_for_room, keep);
   if (file.header.big_endian) {
@@ -141,7 +141,7 @@ void append_gguf(GgufFile file, ModelFiles& model) {
   model.shards.push_back(std::move(file.shard));
 }
 
-void warn_of_leftover_keys(const GgufFile& file, std::vector<Warning>& warnings) {
+void warn_of_surplus_keys(const GgufFile& file, std::vector<Warning>& warnings) {
   const std::string name = printable(file.shard.file_name);
   const auto split = parse_split_name(file.shard.file_name);
   if (file.count.value_or(1) > 1) {
@@ -247,7 +247,7 @@ std::vector<GgufFile> whole_set(ModelStore& store, GgufFile file, std::int32_t t
   const std::uint64_t count = file.count.value_or(1);
   const bool complete = file.tensors_total && *file.tensors_total == file.header.tensor_count;
   const auto alone = [&] {
-    warn_of_leftover_keys(file, warnings);
+    warn_of_surplus_keys(file, warnings);
     std::vector<GgufFile> files;
     files.push_back(std::move(file));
     return files;
@@ -355,7 +355,7 @@ std::vector<GgufFile> open_gguf_set(ModelStore& store, std::vector<Warning>& war
   }
   Shard shard = open_shard(store, name);
   if (detect_container(*shard.source) != FileKind::kGguf) {
-    throw FormatError("E-GGUF-MAGIC", printable(shard.path), "is no GGUF file");
+    throw FormatError("E-GGUF-MAGIC", printable(shard.path), "is not a GGUF file");
   }
   std::vector<GgufFile> files =
       whole_set(store, read_gguf_header_of(std::move(shard)), 0, warnings);

@@ -101,7 +101,7 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
   const std::uint64_t first = rank == 0 ? 1 : tensor.dimensions.front();
   if (first % static_cast<std::uint64_t>(row.block_elements) != 0) {
     fail(rank_position + 4, "E-GGUF-BLOCK",
-         fmt::format("its first dimension {} is no multiple of the {} weights "
+         fmt::format("its first dimension {} is not a multiple of the {} weights "
                      "in a block of {}",
                      first, row.block_elements, row.name));
   }
@@ -114,7 +114,7 @@ void TensorTable::read_entry(GgufTensor& tensor, std::uint64_t position, std::ui
   tensor.offset = reader_.u64("a tensor's offset");
   if (tensor.offset % alignment != 0) {
     fail(offset_position, "E-GGUF-OFFSET",
-         fmt::format("offset {} is no multiple of the alignment {}", tensor.offset, alignment));
+         fmt::format("offset {} is not a multiple of the alignment {}", tensor.offset, alignment));
   }
   extents_.push_back({tensor.offset, tensor.bytes, position});
 }

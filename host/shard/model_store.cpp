@@ -17,7 +17,7 @@ std::unique_ptr<ByteSource> ModelStore::open(std::string_view name) {
   // The file that the user named is opened as it was named.
   if (name != file() && !stays_inside(name)) {
     throw FormatError("E-STORE-NAME", printable(location({})),
-                      "\"" + excerpt(name) + "\" is no name of a file in this folder");
+                      "\"" + excerpt(name) + "\" is not a name of a file in this folder");
   }
   return open_member(name);
 }

@@ -202,7 +202,7 @@ class HeaderScanner {
       sides.push_back(side());
       if (!take(',')) {
         if (sides.size() == 1) {
-          fail(position_, "E-NPY-HEADER", "a number in brackets is no tuple");
+          fail(position_, "E-NPY-HEADER", "a number in brackets is not a tuple");
         }
         expect(')');
         break;
@@ -226,7 +226,7 @@ class HeaderScanner {
       ++position_;
     }
     if (position_ == at || (text_[at] == '0' && position_ - at > 1)) {
-      fail(at, "E-NPY-HEADER", "a side of the shape is no plain number");
+      fail(at, "E-NPY-HEADER", "a side of the shape is not a plain number");
     }
     skip_spaces();
     return static_cast<std::int64_t>(value);
@@ -292,7 +292,7 @@ bool is_npy(ByteSource& source) {
 NpyHeader read_npy_header(ByteSource& source) {
   if (!is_npy(source)) {
     throw FormatError("E-NPY-MAGIC", fmt::format("{} at byte 0", source.name()),
-                      "is no .npy file, as its name says");
+                      "is not a .npy file, as its name says");
   }
   const auto [before, length] = read_npy_header_length(source);
   std::string head(before + length, '\0');

@@ -49,7 +49,7 @@ class FileNumbers {
           numbers_.try_emplace(file, static_cast<std::uint32_t>(numbers_.size()));
       if (is_new && !is_plain_name(file)) {
         scanner_.fail("E-INDEX-PATH",
-                      fmt::format("\"{}\" is no plain file name: shards lie in the index's own "
+                      fmt::format("\"{}\" is not a plain file name: shards lie in the index's own "
                                   "folder",
                                   excerpt(file)));
       }

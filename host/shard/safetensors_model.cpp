@@ -35,7 +35,7 @@ OpenedFile read_safetensors_header_of(Shard shard, const AskForRoom& ask_for_roo
   file.shard = std::move(shard);
   if (detect_container(*file.shard.source) != FileKind::kSafetensors) {
     throw FormatError("E-INDEX-KIND", printable(file.shard.path),
-                      "is no safetensors file, as its name says");
+                      "is not a safetensors file, as its name says");
   }
   SafetensorsHeader header = read_safetensors_header(*file.shard.source, ask_for_room);
   file.shard.source->header_is_read();

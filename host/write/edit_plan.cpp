@@ -60,7 +60,7 @@ EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const
   if (shape.cols == 0 || count % shape.cols != 0 || edit.first_row < 0 ||
       edit.first_row > shape.rows || rows > shape.rows - edit.first_row) {
     refuse_edit(edit.tensor,
-                fmt::format("{} new weights from row {} on are no whole rows of {} x {}", count,
+                fmt::format("{} new weights from row {} on are not whole rows of {} x {}", count,
                             edit.first_row, shape.rows, shape.cols));
   }
   part.begin = static_cast<std::uint64_t>(edit.first_row) * shape.row_bytes;  // within the tensor

@@ -109,8 +109,8 @@ void undo_moves(const std::string& staging, const std::string& folder) {
 
 void OutputFolder::remove_stale_temporaries(const std::string& path) {
   if (path_kind(path) == PathKind::kFolder) {
-    for (const std::string& leftover : stale_temporaries_in(path)) {
-      undo_moves(leftover, path);
+    for (const std::string& stale : stale_temporaries_in(path)) {
+      undo_moves(stale, path);
     }
     remove_stale_temporaries_in(path);
   }
@@ -127,7 +127,7 @@ OutputFolder::OutputFolder(std::string path) : path_(without_slashes(std::move(p
     struct stat link = {};
     if (path_.empty() || ::lstat(path_.c_str(), &link) == 0) {
       throw OutputError("E-OUTPUT-CREATE",
-                        path_.empty() ? std::string("an empty name is no folder to write to")
+                        path_.empty() ? std::string("an empty name is not a folder to write to")
                                       : printable(path_) + " is a link that leads nowhere");
     }
     remove_stale_temporaries(path_);

@@ -130,7 +130,7 @@ std::vector<std::string> side_files(const ModelFiles& model, shard::ModelStore& 
   for (const std::string& path : model.side_files) {
     known.push_back(file_name_of(path));
   }
-  const auto is_wanted = [&](const std::string& name) {
+  const auto is_selected = [&](const std::string& name) {
     if (std::find(known.begin(), known.end(), name) != known.end()) {
       return true;
     }
@@ -140,7 +140,7 @@ std::vector<std::string> side_files(const ModelFiles& model, shard::ModelStore& 
   };
   std::vector<std::string> names;
   for (const shard::StoreMember& member : store.list()) {
-    if (!member.folder && is_wanted(member.name) &&
+    if (!member.folder && is_selected(member.name) &&
         store.state(member.name).presence == shard::MemberState::Presence::kPresent) {
       names.push_back(member.name);
     }

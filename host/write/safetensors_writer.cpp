@@ -31,7 +31,7 @@ constexpr const char* kMetadata = "__metadata__";
 void append_string(std::string& out, const std::string& text) {
   if (!is_utf8(text)) {
     refuse_safetensors("E-ST-NAME", text,
-                       "this text is no UTF-8, which a safetensors header must be");
+                       "this text is not UTF-8, which a safetensors header must be");
   }
   out += Json(text).dump();
 }
@@ -76,7 +76,7 @@ std::uint64_t stored_bytes(const SafetensorsTensor& tensor) {
   const auto bytes = elements ? decode::stored_bytes(tensor.type, *elements) : std::nullopt;
   if (!bytes || !checked_count(*bytes)) {
     refuse_safetensors("E-ST-LAYOUT", tensor.name,
-                       "its size exceeds 2^63 bytes or is no whole number of them");
+                       "its size exceeds 2^63 bytes or is not a whole number of them");
   }
   return *bytes;
 }

@@ -197,8 +197,8 @@ TEST_F(CompareTest, LowRankMatricesKeepNobodyFromTheirAngles) {
         EXPECT_EQ(reasons[i].find("no definite"), std::string::npos) << which;
       } else {
         EXPECT_TRUE(std::isnan(overlap)) << which;
-        const char* told = roles[i] == "q_proj" ? "of A: 1 singular value told from zero"
-                                                : "of A: 2 singular values told from zero";
+        const char* told = roles[i] == "q_proj" ? "of A: 1 singular value distinct from zero"
+                                                : "of A: 2 singular values distinct from zero";
         EXPECT_NE(reasons[i].find(told), std::string::npos) << which;
       }
     }

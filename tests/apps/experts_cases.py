@@ -118,8 +118,8 @@ def subspaces_that_are_not_there():
     path = write("low", model(base))
     found = experts(path, "low", "--k", "4")
     reason = found["reason"][0].decode()
-    for text in ("expert 1: no definite top 4: 1 singular value told from zero", "expert 3: no definite top 4: values 4 and 5",
-                 "expert 2: no definite top 4: 2 singular values told from zero"):
+    for text in ("expert 1: no definite top 4: 1 singular value distinct from zero", "expert 3: no definite top 4: values 4 and 5",
+                 "expert 2: no definite top 4: 2 singular values distinct from zero"):
         assert text in reason, reason
     for side in ("overlap_right", "overlap_left"):
         lost = np.isnan(found[side][0])

@@ -228,10 +228,10 @@ def hostile_activations():
     near("equal rows", [layer["gate_adjacent_cosine"][1], layer["gate_mean_abs_cosine"][1]], [1, 1], 1e-6)
     assert np.isnan(layer["kurtosis"][1]) and np.isnan(layer["sparsity"][1]).all()
     assert "not finite" in reason[2], reason[2]
-    assert "all values are equal" in reason[3] and "all tokens are alike" in reason[3], reason[3]
+    assert "all values are equal" in reason[3] and "all tokens are identical" in reason[3], reason[3]
     assert np.isnan(layer["kurtosis"][3]) and np.isnan(layer["effective_rank"][3])
     assert "zeros alone" in reason[4], reason[4]
-    assert "all tokens are alike" in reason[5] and "equal" not in reason[5], reason[5]
+    assert "all tokens are identical" in reason[5] and "equal" not in reason[5], reason[5]
     assert np.isnan(layer["effective_rank"][5]) and not np.isnan(layer["kurtosis"][5])
     assert all("no gate projection" in text for text in reason[2:]), reason
     one = write_dump("one-token", {"mlp.0": varied[:1], "mlp.1": varied[1:2, :8]})

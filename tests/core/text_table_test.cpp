@@ -68,7 +68,7 @@ TEST(TextTable, ColumnsGiveWayInTheirOrder) {
   const std::vector<std::vector<std::string>> rows = {
       {"model.layers.12.mlp.experts.37.down_proj.weight", "routed_expert", "0.7", "down_proj"}};
   const std::vector<TextColumn> columns = {
-      {.least = 12, .keep = Keep::kEnd}, {.dropped_as = 2}, {.right = true}, {.dropped_as = 1}};
+      {.min_width = 12, .keep = Keep::kEnd}, {.dropped_as = 2}, {.right = true}, {.dropped_as = 1}};
   EXPECT_EQ(table_text(rows, columns, 80),
             "model.layers.12.mlp.experts.37.down_proj.weight  routed_expert  0.7  down_proj\n");
   EXPECT_EQ(table_text(rows, columns, 77),
@@ -83,7 +83,7 @@ TEST(TextTable, ColumnsGiveWayInTheirOrder) {
 TEST(TextTable, CloseColumnsMoveTogetherBeforeAnythingIsLost) {
   const std::vector<std::vector<std::string>> rows = {{"12", "routed_expert", "0.7", "1.4", "16"}};
   const std::vector<TextColumn> columns = {{.right = true},
-                                           {.least = 9, .keep = Keep::kStart, .is_close = true},
+                                           {.min_width = 9, .keep = Keep::kStart, .is_close = true},
                                            {.right = true, .is_close = true},
                                            {.right = true, .is_close = true, .dropped_as = 1},
                                            {.right = true, .given_up_as = 1}};
@@ -100,7 +100,7 @@ TEST(TextTable, CloseColumnsMoveTogetherBeforeAnythingIsLost) {
 TEST(TextTable, TheWidestColumnsAreShortenedFirst) {
   const std::vector<std::vector<std::string>> rows = {
       {std::string(40, 'a'), std::string(30, 'b'), std::string(10, 'c')}};
-  const std::vector<TextColumn> columns = {{.least = 5}, {.least = 5}, {.least = 5}};
+  const std::vector<TextColumn> columns = {{.min_width = 5}, {.min_width = 5}, {.min_width = 5}};
   for (std::size_t width = 19; width <= 84; ++width) {
     const std::string line = lines_of(table_text(rows, columns, width)).front();
     EXPECT_EQ(display_width(line), width) << line;
@@ -111,7 +111,7 @@ TEST(TextTable, TheWidestColumnsAreShortenedFirst) {
 
 TEST(TextTable, AHostileNameCostsNoTime) {
   const std::string line =
-      table_text({{std::string(20'000'000, 'a'), "1"}}, {{.least = 8}, {}}, kUsualWidth);
+      table_text({{std::string(20'000'000, 'a'), "1"}}, {{.min_width = 8}, {}}, kUsualWidth);
   EXPECT_EQ(line.size(), kUsualWidth + 1);
 }
 

@@ -24,7 +24,7 @@ def test_hostile():
     refused("zero vector", 65, "E-EDIT-DIRECTION", *delete, npy("zero.npy", np.zeros(16)))
     refused("not finite", 65, "E-EDIT-DIRECTION", *delete, npy("nan.npy", np.full(16, np.nan)))
     refused("wrong length", 65, "--side left fits", *delete, npy("long.npy", np.ones(24)))
-    refused("a matrix for a vector", 65, "is 2 x 8; a vector is wanted", *delete, npy("flat.npy", np.ones((2, 8))))
+    refused("a matrix for a vector", 65, "is 2 x 8; a vector is expected", *delete, npy("flat.npy", np.ones((2, 8))))
     refused("a matrix for a key", 65, "E-EDIT-SHAPE", "insert", folder, "--tensor", "model.layers.0.mlp.down_proj.weight", "--key", npy("flat.npy", np.ones((2, 12))), "--value", path("d.npy"))
     for shape in ((1, 16), (16, 1)):
         edit(*delete, npy("shaped.npy", np.load(path("v.npy")).reshape(shape)))

@@ -64,7 +64,7 @@ TEST(ExpertAxis, ByHand) {
   EXPECT_EQ(found.cosine[2], 0.0F);
   EXPECT_EQ(found.cosine[4], 1.0F);
   EXPECT_DOUBLE_EQ(found.plain.mean, 2.0 * half / 3.0);
-  EXPECT_DOUBLE_EQ(found.plain.most, half);
+  EXPECT_DOUBLE_EQ(found.plain.max, half);
   EXPECT_EQ(found.plain.expert, 0);
   EXPECT_EQ(found.plain.other, 1);
   EXPECT_EQ(found.norm, (std::vector<double>{2.0, std::sqrt(2.0), 2.0}));
@@ -118,7 +118,7 @@ TEST(ExpertAxis, PermutedExpertsPermuteTheResult) {
     }
   }
   EXPECT_NEAR(a.plain.mean, b.plain.mean, 1e-14);
-  EXPECT_EQ(a.plain.most, b.plain.most);
+  EXPECT_EQ(a.plain.max, b.plain.max);
   const auto spectrum_a = eigenvalues(a.centred_gram);
   const auto spectrum_b = eigenvalues(b.centred_gram);
   for (std::size_t i = 0; i < 7; ++i) {
@@ -239,8 +239,8 @@ TEST(ExpertAxis, NullsAgainstAThousandDraws) {
     centred.add(static_cast<double>(one.cosine_centred[1]));
     plain_mean.add(one.plain.mean);
     centred_mean.add(one.centred.mean);
-    plain_most.add(one.plain.most);
-    centred_most.add(one.centred.most);
+    plain_most.add(one.plain.max);
+    centred_most.add(one.centred.max);
     share.add(one.mean_share);
     rank_90.add(spectrum.rank_90);
     effective_rank.add(spectrum.effective_rank);

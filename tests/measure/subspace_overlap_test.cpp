@@ -205,7 +205,7 @@ TEST(SubspaceOverlapTest, GapsSayWhatIsNoDefiniteSubspace) {
   MatrixReport zeros = report_of({5, 1e-7, 1e-7, 1e-8}, 3);
   zeros.vectors->residual[2] = 5.0;
   const SubspaceGap one = subspace_gap(zeros, 3, 4);
-  EXPECT_EQ(one.trouble, "1 singular value told from zero");
+  EXPECT_EQ(one.trouble, "1 singular value distinct from zero");
   EXPECT_TRUE(std::isnan(one.relative));
   EXPECT_FALSE(one.is_found);
   EXPECT_EQ(subspace_gap(zeros, 1, 4).trouble, "");

@@ -91,11 +91,12 @@ TEST(AdapterConfigTest, PairsOfUnknownParametersAreUnsupportedRows) {
             "target_parameters: which of down_proj its 2 pairs are of is unknown");
   EXPECT_EQ(why({texts("target_parameters", {"experts.x", "experts.y"})}, module),
             "target_parameters: which of x, y its 2 pairs are of is unknown");
-  EXPECT_EQ(why({texts("target_parameters", {"experts.down_proj", "experts.gate_up_proj"}),
-                 member("rank_pattern",
-                        JsonValue::Object{member("experts.down_proj", std::uint64_t{4})})},
-                "model.layers.3.mlp.experts.down_proj"),
-            "target_parameters: A is [6, 6], B is [10, 6], which is no pair of rank 4 an expert");
+  EXPECT_EQ(
+      why({texts("target_parameters", {"experts.down_proj", "experts.gate_up_proj"}),
+           member("rank_pattern",
+                  JsonValue::Object{member("experts.down_proj", std::uint64_t{4})})},
+          "model.layers.3.mlp.experts.down_proj"),
+      "target_parameters: A is [6, 6], B is [10, 6], which is not a pair of rank 4 an expert");
 }
 
 TEST(AdapterConfigTest, FactorsAreInTheBlockOfTheirWeight) {

@@ -88,7 +88,7 @@ TEST(SelectionAdviceTest, ExpressionsAreWholeNames) {
             "--tensors 'zzz' is the whole name of none of the 12 tensors; `vindex inspect "
             "--tensors` lists them");
   EXPECT_EQ(answer("", "", "", "model.norm.weight"),
-            "--tensors 'model.norm.weight' names model.norm.weight, which is no matrix: 1-D");
+            "--tensors 'model.norm.weight' names model.norm.weight, which is not a matrix: 1-D");
   // As long as an expression may be, so that nothing can be put around it.
   EXPECT_NE(answer("", "", "", std::string(1024, 'a')).find("inspect --tensors"),
             std::string::npos);

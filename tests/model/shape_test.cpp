@@ -121,7 +121,7 @@ TEST(ShapeTest, AnExpertStackShorterThanItsSiblingsIsWarnedOf) {
   }
   EXPECT_EQ(texts(fixture.index()),
             std::vector<std::string>{"W-EXPERT-COUNT: layer 1: 4 experts have gate_proj, 3 have "
-                                     "up_proj; 1 more layers alike"});
+                                     "up_proj; 1 more such layers"});
 }
 
 TEST(ShapeTest, GgufKeysAreComparedAndCountPredictionLayers) {

@@ -53,8 +53,8 @@ ModelFacts llama() {
 /// "LEVEL ID" of what is found for a graft of these classes.
 std::vector<std::string> found(const ModelFacts& host, const ModelFacts& donor,
                                const std::string& types, const std::string& map = "") {
-  const GraftWish wish = parse_graft_wish(types, "", map, false);
-  const auto findings = check_graft(host, donor, plan_graft(host.tensors, donor.tensors, wish));
+  const GraftRequest request = parse_graft_request(types, "", map, false);
+  const auto findings = check_graft(host, donor, plan_graft(host.tensors, donor.tensors, request));
   std::vector<std::string> out;
   for (const Finding& finding : findings) {
     EXPECT_FALSE(finding.what.empty());
@@ -175,7 +175,7 @@ TEST(GraftChecks, TablesGiveFindingsThatForceDoesNotMove) {
   EXPECT_EQ(found(host, donor, "organ"), (Texts{"error shape", "error missing-in-host"}));
   const auto refused = [&](const std::string& types, bool allow, bool force) {
     const auto plan =
-        plan_graft(host.tensors, donor.tensors, parse_graft_wish(types, "1", "", allow));
+        plan_graft(host.tensors, donor.tensors, parse_graft_request(types, "1", "", allow));
     return is_refused(check_graft(host, donor, plan), force);
   };
   EXPECT_TRUE(refused("organ", false, true));

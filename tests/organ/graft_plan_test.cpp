@@ -1,4 +1,4 @@
-// Which tensors a graft takes: tables of names and shapes by hand, wishes that cannot be had.
+// Which tensors a graft takes: tables of names and shapes by hand, requests that cannot be had.
 #include "support/expect_error.hpp"
 
 #include <vindex/core/error.hpp>
@@ -54,16 +54,16 @@ std::vector<std::string> refused(const GraftPlan& plan) {
   return out;
 }
 
-GraftWish wish(const std::string& types, const std::string& layers = "",
-               const std::string& map = "", bool allow_missing = false) {
-  return parse_graft_wish(types, layers, map, allow_missing);
+GraftRequest request(const std::string& types, const std::string& layers = "",
+                     const std::string& map = "", bool allow_missing = false) {
+  return parse_graft_request(types, layers, map, allow_missing);
 }
 
 using Texts = std::vector<std::string>;
 
 TEST(GraftPlan, TakesClassesInLayers) {
   const auto model = dense(4);
-  const GraftPlan plan = plan_graft(model, model, wish("organ", "1,3"));
+  const GraftPlan plan = plan_graft(model, model, request("organ", "1,3"));
   EXPECT_EQ(taken(plan, model), (Texts{"blk.1.ffn_up.weight<-blk.1.ffn_up.weight",
                                        "blk.1.ffn_down.weight<-blk.1.ffn_down.weight",
                                        "blk.3.ffn_up.weight<-blk.3.ffn_up.weight",
@@ -74,12 +74,12 @@ TEST(GraftPlan, TakesClassesInLayers) {
 
 TEST(GraftPlan, WithoutLayersWhatIsInNoBlockIsTakenToo) {
   const auto model = dense(1);
-  EXPECT_EQ(taken(plan_graft(model, model, wish("norm")), model),
+  EXPECT_EQ(taken(plan_graft(model, model, request("norm")), model),
             (Texts{"output_norm.weight<-output_norm.weight",
                    "blk.0.attn_norm.weight<-blk.0.attn_norm.weight"}));
-  EXPECT_EQ(taken(plan_graft(model, model, wish("norm", "0")), model),
+  EXPECT_EQ(taken(plan_graft(model, model, request("norm", "0")), model),
             (Texts{"blk.0.attn_norm.weight<-blk.0.attn_norm.weight"}));
-  EXPECT_EQ(taken(plan_graft(model, model, wish("norm", "-1")), model),
+  EXPECT_EQ(taken(plan_graft(model, model, request("norm", "-1")), model),
             (Texts{"output_norm.weight<-output_norm.weight"}));
 }
 
@@ -90,7 +90,7 @@ TEST(GraftPlan, OrderAndTypesAreTheHostsAndTheDonors) {
   for (TensorFact& tensor : donor) {
     tensor.type = ElementType::kBF16;
   }
-  const GraftPlan plan = plan_graft(host, donor, wish("ffn"));
+  const GraftPlan plan = plan_graft(host, donor, request("ffn"));
   ASSERT_EQ(plan.grafts.size(), 4U);
   for (std::size_t i = 1; i < plan.grafts.size(); ++i) {
     EXPECT_LT(plan.grafts[i - 1].host, plan.grafts[i].host);
@@ -103,16 +103,16 @@ TEST(GraftPlan, AMapMovesBlocks) {
   const Texts moved = {
       "blk.5.ffn_up.weight<-blk.1.ffn_up.weight", "blk.5.ffn_down.weight<-blk.1.ffn_down.weight",
       "blk.6.ffn_up.weight<-blk.2.ffn_up.weight", "blk.6.ffn_down.weight<-blk.2.ffn_down.weight"};
-  EXPECT_EQ(taken(plan_graft(host, donor, wish("organ", "", "1-2:5-6")), donor), moved);
-  EXPECT_EQ(taken(plan_graft(host, donor, wish("organ", "1-2", "1-2:5-6")), donor), moved);
+  EXPECT_EQ(taken(plan_graft(host, donor, request("organ", "", "1-2:5-6")), donor), moved);
+  EXPECT_EQ(taken(plan_graft(host, donor, request("organ", "1-2", "1-2:5-6")), donor), moved);
   // A block that the map does not name keeps its number.
-  EXPECT_EQ(taken(plan_graft(host, donor, wish("organ", "1,3", "1:5")), donor),
+  EXPECT_EQ(taken(plan_graft(host, donor, request("organ", "1,3", "1:5")), donor),
             (Texts{"blk.3.ffn_up.weight<-blk.3.ffn_up.weight",
                    "blk.3.ffn_down.weight<-blk.3.ffn_down.weight",
                    "blk.5.ffn_up.weight<-blk.1.ffn_up.weight",
                    "blk.5.ffn_down.weight<-blk.1.ffn_down.weight"}));
   // Two blocks may change places.
-  const auto swapped = plan_graft(donor, donor, wish("organ", "", "0:1,1:0"));
+  const auto swapped = plan_graft(donor, donor, request("organ", "", "0:1,1:0"));
   EXPECT_EQ(swapped.grafts.size(), 4U);
 }
 
@@ -121,7 +121,7 @@ TEST(GraftPlan, BlocksThatAreNotThereAreRefused) {
   const auto eight = dense(8);
   const auto id = [&](const auto& host, const auto& donor, const std::string& layers,
                       const std::string& map) {
-    return error_of([&] { plan_graft(host, donor, wish("organ", layers, map)); });
+    return error_of([&] { plan_graft(host, donor, request("organ", layers, map)); });
   };
   EXPECT_EQ(id(four, eight, "3-4", ""), "E-GRAFT-LAYERS");  // the host ends at 3
   EXPECT_EQ(id(eight, four, "3-4", ""), "E-GRAFT-LAYERS");  // the donor does
@@ -146,49 +146,51 @@ TEST(GraftPlan, ShapesAreNeverForgiven) {
   auto donor = host;
   donor[6].dimensions = {64, 256};  // blk.0.ffn_up
   for (const bool allow : {false, true}) {
-    const GraftPlan plan = plan_graft(host, donor, wish("organ", "", "", allow));
+    const GraftPlan plan = plan_graft(host, donor, request("organ", "", "", allow));
     EXPECT_EQ(refused(plan), (Texts{"shape! blk.0.ffn_up.weight"}));
     EXPECT_EQ(plan.refusals[0].reason, "64 x 128 in the host, 64 x 256 in the donor");
     EXPECT_EQ(plan.grafts.size(), 1U);
   }
   donor[6].dimensions = {64, 128, 1, 1};  // trailing ones say nothing
-  EXPECT_TRUE(plan_graft(host, donor, wish("organ")).refusals.empty());
+  EXPECT_TRUE(plan_graft(host, donor, request("organ")).refusals.empty());
   donor[6].dimensions = {128, 64};  // the same number of weights
-  EXPECT_EQ(refused(plan_graft(host, donor, wish("organ"))), (Texts{"shape! blk.0.ffn_up.weight"}));
+  EXPECT_EQ(refused(plan_graft(host, donor, request("organ"))),
+            (Texts{"shape! blk.0.ffn_up.weight"}));
   donor[6].dimensions = {};
-  EXPECT_EQ(plan_graft(host, donor, wish("organ")).refusals.size(), 1U);
+  EXPECT_EQ(plan_graft(host, donor, request("organ")).refusals.size(), 1U);
 }
 
 TEST(GraftPlan, WhatOneSideLacksIsListed) {
   const auto plain = dense(1);
   const auto biased = dense(1, true);
-  EXPECT_EQ(refused(plan_graft(plain, biased, wish("skeleton"))),
+  EXPECT_EQ(refused(plan_graft(plain, biased, request("skeleton"))),
             (Texts{"missing-in-host! blk.0.attn_q.bias"}));
-  EXPECT_EQ(refused(plan_graft(biased, plain, wish("skeleton"))),
+  EXPECT_EQ(refused(plan_graft(biased, plain, request("skeleton"))),
             (Texts{"missing-in-donor! blk.0.attn_q.bias"}));
-  const GraftPlan allowed = plan_graft(biased, plain, wish("skeleton", "", "", true));
+  const GraftPlan allowed = plan_graft(biased, plain, request("skeleton", "", "", true));
   EXPECT_EQ(refused(allowed), (Texts{"missing-in-donor blk.0.attn_q.bias"}));
   EXPECT_EQ(taken(allowed, plain), (Texts{"blk.0.attn_q.weight<-blk.0.attn_q.weight"}));
   // Without --layers a deeper host has blocks that the donor lacks.
-  EXPECT_EQ(plan_graft(dense(3), dense(2), wish("ffn")).refusals.size(), 2U);
+  EXPECT_EQ(plan_graft(dense(3), dense(2), request("ffn")).refusals.size(), 2U);
 }
 
 TEST(GraftPlan, RopeTablesStayTheHosts) {
   const auto model = dense(1);
-  EXPECT_EQ(refused(plan_graft(model, model, wish("all"))), (Texts{"host-own rope_freqs.weight"}));
-  EXPECT_EQ(plan_graft(model, model, wish("all")).grafts.size(), model.size() - 1);
+  EXPECT_EQ(refused(plan_graft(model, model, request("all"))),
+            (Texts{"host-own rope_freqs.weight"}));
+  EXPECT_EQ(plan_graft(model, model, request("all")).grafts.size(), model.size() - 1);
 }
 
 TEST(GraftPlan, AnUntiedHeadIsAddedToATiedHost) {
   const auto untied = dense(1);
   auto tied = untied;
   tied.erase(tied.begin() + 2);
-  const GraftPlan plan = plan_graft(tied, untied, wish("embed"));
+  const GraftPlan plan = plan_graft(tied, untied, request("embed"));
   EXPECT_TRUE(plan.adds_output);
   EXPECT_EQ(taken(plan, untied),
             (Texts{"token_embd.weight<-token_embd.weight", "+output.weight<-output.weight"}));
   EXPECT_TRUE(plan.refusals.empty());
-  EXPECT_EQ(refused(plan_graft(untied, tied, wish("embed"))),
+  EXPECT_EQ(refused(plan_graft(untied, tied, request("embed"))),
             (Texts{"missing-in-donor! output.weight"}));
 }
 
@@ -196,25 +198,25 @@ TEST(GraftPlan, ScalesGoWithTheirWeights) {
   const auto plain = dense(1);
   auto scaled = plain;
   scaled.push_back({"blk.0.ffn_up.scale", ElementType::kF32, {1}});
-  const GraftPlan gained = plan_graft(plain, scaled, wish("ffn"));
+  const GraftPlan gained = plan_graft(plain, scaled, request("ffn"));
   EXPECT_EQ(taken(gained, scaled).back(), "+blk.0.ffn_up.scale<-blk.0.ffn_up.scale");
   EXPECT_TRUE(gained.refusals.empty());
-  const GraftPlan lost = plan_graft(scaled, plain, wish("ffn"));
+  const GraftPlan lost = plan_graft(scaled, plain, request("ffn"));
   EXPECT_EQ(lost.dropped, (std::vector<std::size_t>{scaled.size() - 1}));
   EXPECT_TRUE(lost.refusals.empty());
   // The scale of a weight that stays is nobody's business.
-  EXPECT_TRUE(plan_graft(scaled, plain, wish("skeleton")).dropped.empty());
+  EXPECT_TRUE(plan_graft(scaled, plain, request("skeleton")).dropped.empty());
 }
 
 TEST(GraftPlan, NothingAskedForNothingTaken) {
   const auto model = dense(1);
-  const GraftPlan plan = plan_graft(model, model, wish("adapter"));
+  const GraftPlan plan = plan_graft(model, model, request("adapter"));
   EXPECT_TRUE(plan.grafts.empty());
   EXPECT_TRUE(plan.refusals.empty());
-  EXPECT_TRUE(plan_graft(model, model, wish("embed", "0")).grafts.empty());
+  EXPECT_TRUE(plan_graft(model, model, request("embed", "0")).grafts.empty());
   const std::vector<TensorFact> none;
-  EXPECT_TRUE(plan_graft(none, none, wish("all")).grafts.empty());
-  EXPECT_EQ(error_of([&] { wish("organs"); }), "E-ORGAN-TYPE");
+  EXPECT_TRUE(plan_graft(none, none, request("all")).grafts.empty());
+  EXPECT_EQ(error_of([&] { request("organs"); }), "E-ORGAN-TYPE");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST(PurifySpectralTest, APowerLawIsRefused) {
     EXPECT_EQ(fit.rank_gd > 0, exponent > 0.2);  // the flattest has nothing above its bulk
     const GateDecision gate = decide_gate({}, 768, 2048, fit, 0.01);
     EXPECT_EQ(gate.verdict, GateVerdict::kShut);
-    EXPECT_NE(gate.reason.find("its bulk is no noise"), std::string::npos) << gate.reason;
+    EXPECT_NE(gate.reason.find("its bulk is not noise"), std::string::npos) << gate.reason;
   }
 }
 
@@ -260,7 +260,7 @@ TEST(PurifyGateTest, DecidesByTheTable) {
       {0.01, 1.0, 1.00, 0, 64, true, GateVerdict::kShut, "nothing would be left"},
       {0.01, 0.0, 0.01, 8, 64, false, GateVerdict::kShut, "no noise in it"},
       {0.01, 1.0, 0.01, 8, 31, false, GateVerdict::kShut, "31 singular values are too few"},
-      {NAN, 1.0, 0.01, 8, 64, false, GateVerdict::kShut, "its bulk is no noise"},
+      {NAN, 1.0, 0.01, 8, 64, false, GateVerdict::kShut, "its bulk is not noise"},
   };
   for (const GateRow& row : kTable) {
     NoiseFit fit;

@@ -80,9 +80,9 @@ const std::vector<Damage>& damages() {
       {"LayerBelowNone", FileSchema::kExperts,
        [](hid_t f) { set_element(f, "/group/layer", {0}, -9.0); }, "layer -9 is below -1"},
       {"NoRows", FileSchema::kExperts, [](hid_t f) { set_element(f, "/group/rows", {0}, 0.0); },
-       "0 x 16 is no shape"},
+       "0 x 16 is not a shape"},
       {"NoStatus", FileSchema::kExperts, [](hid_t f) { set_element(f, "/group/status", {1}, 6.0); },
-       "is no status"},
+       "is not a status"},
       {"NegativeNorm", FileSchema::kExperts,
        [](hid_t f) {
          set_element(f, "/group/norm", {0, 0}, -1.0);

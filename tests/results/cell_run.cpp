@@ -126,7 +126,7 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
   row.status = measure::Status::kMeasured;
   row.cells = empty_cells(table);
   for (std::size_t i = 0; i < table.cells.size(); ++i) {
-    row.cells[i] = table.cells[i].integer || table.cells[i].range.least == 1.0
+    row.cells[i] = table.cells[i].integer || table.cells[i].range.min == 1.0
                        ? 1.0 + static_cast<double>(index)
                        : small(index, i);
   }

@@ -110,8 +110,8 @@ TEST(Robustness, IdentitiesBeyondTheirRangeAreFaults) {
                           {"/matrix/expert", -2, "expert -2 is below -1"},
                           {"/matrix/slice", -7, "slice -7 is below -1"},
                           {"/matrix/rows", 0, "0 x"},
-                          {"/matrix/cols", -16, "-16 is no shape"},
-                          {"/matrix/status", 6, "is no status"},
+                          {"/matrix/cols", -16, "-16 is not a shape"},
+                          {"/matrix/status", 6, "is not a status"},
                           {"/tensor/layer", -5, "-5 is below -1"},
                           {"/tensor/count", -1, "-1 is below 0"},
                           {"/layer/layer", -3, "-3 is below -1"}}) {

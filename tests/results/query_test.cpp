@@ -171,7 +171,7 @@ TEST_F(QueryTest, ColumnsAreReadByNameWhateverTheOrderOfRows) {
   EXPECT_EQ(column("var_at_k").width, measure::kVarAtK.size());
   EXPECT_EQ(column("stable_rank").units, "1");
   EXPECT_NE(column("stable_rank").long_name, "");
-  EXPECT_EQ(column("k").name, "") << "a scale of the second side is no column";
+  EXPECT_EQ(column("k").name, "") << "a scale of the second side is not a column";
 }
 
 TEST_F(QueryTest, SpectraAndVectorsAreThoseMeasured) {

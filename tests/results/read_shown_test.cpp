@@ -81,7 +81,7 @@ TEST_F(ReadShown, UnknownNamesGetTheNearestAndAList) {
   write_sample(file_, run_);
   const std::string metric = refusal("stabel_rank");
   EXPECT_TRUE(says(metric,
-                   "E-METRIC: 'stabel_rank' is no metric of this file; did you mean "
+                   "E-METRIC: 'stabel_rank' is not a metric of this file; did you mean "
                    "stable_rank? there are var_at_k "))
       << metric;
   EXPECT_TRUE(says(metric, " check_gram")) << metric;
@@ -96,7 +96,7 @@ TEST_F(ReadShown, UnknownNamesGetTheNearestAndAList) {
   EXPECT_TRUE(says(refusal("var_at_k_null"), "E-K: var_at_k_null needs --k"));
   const std::string column = refusal("", {}, {}, "sigma_mun");
   EXPECT_TRUE(says(column,
-                   "E-COLUMN: 'sigma_mun' is no column of this file; did you mean "
+                   "E-COLUMN: 'sigma_mun' is not a column of this file; did you mean "
                    "sigma_min? there are value "))
       << column;
 }

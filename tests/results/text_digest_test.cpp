@@ -27,7 +27,7 @@ SampleOptions small() {
   return options;
 }
 
-bool is_told(const std::string& path) {
+bool is_reported(const std::string& path) {
   try {
     return !validate_file(path).empty();
   } catch (const FormatError&) {
@@ -77,7 +77,7 @@ TEST(TextDigest, AFlippedByteOfAnyTextIsTold) {
         std::string damaged = bytes;
         damaged[at] = static_cast<char>(damaged[at] ^ 0x02);
         write_file(other, damaged);
-        EXPECT_TRUE(is_told(other)) << text << " at byte " << at;
+        EXPECT_TRUE(is_reported(other)) << text << " at byte " << at;
         ++found;
       }
       EXPECT_GT(found, 0) << text;
@@ -121,7 +121,7 @@ TEST(TextDigest, WhatOthersAddAndWhatOlderProgramsLeftOutIsNoFault) {
   file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   set_text_attribute(file, "model", "another model");
   H5Fclose(file);
-  EXPECT_TRUE(is_told(path));
+  EXPECT_TRUE(is_reported(path));
   file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   forget_digests(file);
   H5Fclose(file);
@@ -143,7 +143,7 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   EXPECT_EQ(removed, 9);
   forget_digests(file);
   H5Fclose(file);
-  EXPECT_TRUE(is_told(path));  // of 1.1 they would be missing
+  EXPECT_TRUE(is_reported(path));  // of 1.1 they would be missing
   const hid_t again = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   set_text_attribute(again, "schema_version", "1.0");
   H5Fclose(again);

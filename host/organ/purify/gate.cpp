@@ -32,12 +32,12 @@ GateDecision decide_gate(const GateRules& rules, std::int64_t rows, std::int64_t
     return {GateVerdict::kShut, "no rank", "nothing would be left of it"};
   }
   if (short_side < rules.min_short_side) {
-    add("too small", fmt::format("{} singular values are too few to tell noise", short_side));
+    add("too small", fmt::format("{} singular values are too few to recognise noise", short_side));
   } else if (!(fit.sigma > 0.0)) {
     add("no noise", "no noise in it: more than half of its singular values are zero");
   } else {
     if (!(fit.ks < rules.largest_ks)) {
-      add("no bulk", fmt::format("KS {:.3f} is not below {:.2f}: its bulk is no noise", fit.ks,
+      add("no bulk", fmt::format("KS {:.3f} is not below {:.2f}: its bulk is not noise", fit.ks,
                                  rules.largest_ks));
     }
     if (fit.rank_gd == 0) {

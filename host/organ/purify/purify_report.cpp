@@ -224,8 +224,8 @@ std::string purify_text(const GgufSource& source, const PurifyResult& result, st
   std::string out;
   if (rows.size() > 1) {
     out = table_text(rows,
-                     {{.least = 12},
-                      {.least = 8, .keep = Keep::kStart, .is_close = true},
+                     {{.min_width = 12},
+                      {.min_width = 8, .keep = Keep::kStart, .is_close = true},
                       {.right = true, .is_close = true},
                       {.right = true, .is_close = true},
                       {.right = true, .is_close = true},

@@ -272,7 +272,7 @@ void LintReader::read_alignment() {
   const auto value = file_.number("general.alignment");
   if (!value || !std::has_single_bit(*value) || *value > (std::uint64_t{1} << 31U)) {
     findings_.error("V-ALIGNMENT-VALUE", of_key(*key),
-                    fmt::format("{} is no power of two: ggml refuses the file",
+                    fmt::format("{} is not a power of two: ggml refuses the file",
                                 value ? std::to_string(*value) : "it"));
   } else {
     file_.alignment = *value;

@@ -1,4 +1,5 @@
-// Owns reading a GGUF file that may break every rule: what is there, as far as it can be told.
+// Owns reading a GGUF file that may break every rule: what is there, as far as it can be
+// determined.
 #pragma once
 
 #include <vindex/decode/element_type.hpp>

@@ -66,7 +66,7 @@ void lint_offsets(const LintFile& file, Findings& findings) {
   for (const LintTensor& tensor : file.tensors) {
     if (tensor.offset % file.alignment != 0) {
       findings.error("V-OFFSET-ALIGN", of_tensor(tensor),
-                     fmt::format("offset {} is no multiple of the alignment {}", tensor.offset,
+                     fmt::format("offset {} is not a multiple of the alignment {}", tensor.offset,
                                  file.alignment));
     } else if (tensor.offset > end) {
       findings.error("V-OFFSET-GAP", of_tensor(tensor),

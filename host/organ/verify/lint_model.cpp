@@ -116,7 +116,7 @@ void ModelLint::lint_types() {
     findings_.warning("V-FILE-TYPE", of_key_name("general.file_type"),
                       fmt::format("says {} ({}), most weights are {}", *file_type,
                                   said.empty() ? "unknown" : said, file_type_name(*majority)),
-                      fmt::format("{} would tell the truth", *majority));
+                      fmt::format("{} would be correct", *majority));
   }
   if (quantised && first_.key("general.quantization_version") == nullptr) {
     findings_.warning("V-QUANTIZATION-VERSION", of_key_name("general.quantization_version"),

@@ -9,7 +9,8 @@
 
 namespace vindex::organ {
 
-/// What a key must be, told by its name behind the architecture ("attention.head_count") or whole.
+/// What a key must be, identified by its name behind the architecture ("attention.head_count") or
+/// whole.
 struct KeyRule {
   std::string_view name;
   std::string_view types;  ///< "u32"; "u32|arr" where a value per layer may stand instead

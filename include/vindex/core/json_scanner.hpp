@@ -18,7 +18,7 @@
 
 namespace vindex {
 
-/// Kinds of value, told by the first byte.
+/// Kinds of value, known from the first byte.
 enum class JsonKind { kNull, kBool, kNumber, kString, kArray, kObject };
 
 class JsonScanner {
@@ -49,7 +49,7 @@ class JsonScanner {
   std::uint64_t unsigned_integer();
   bool boolean();
   void null();
-  /// Reads over a value of any kind, as strictly as if it were wanted.
+  /// Reads over a value of any kind, as strictly as if it were needed.
   void skip_value();
 
   /// Checks that nothing but white space follows (`spaces_only`: nothing but 0x20).
@@ -92,7 +92,7 @@ class JsonScanner {
   std::vector<std::string_view> keys_;
 };
 
-/// The tree of the value that comes next, for documents of which only small parts are wanted as
+/// The tree of the value that comes next, for documents of which only small parts are needed as
 /// trees. Errors: the scanner's; FormatError E-JSON-LIMIT for more than `most` values in it.
 JsonValue read_json_value(JsonScanner& scanner, std::size_t most);
 

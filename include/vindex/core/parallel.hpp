@@ -15,7 +15,7 @@ std::int32_t usable_cores();
 std::size_t thread_count(std::uint64_t bytes, std::int32_t wanted = 0);
 
 /// Calls body(worker, i) for every i < count, each once, from up to `threads` threads (at least
-/// one, the caller's among them); worker < threads tells whose buffers to use. Tasks begin in
+/// one, the caller's among them); worker < threads says whose buffers to use. Tasks begin in
 /// ascending order. After an exception none begins any more, and that of the smallest i is thrown
 /// here: the same one whatever the threads' timing.
 void for_each_index(std::size_t count, std::size_t threads,

@@ -1,5 +1,5 @@
-// Owns the question what lies at a path. What the system cannot tell is an error and never "nothing
-// there": a disk that fails must not look like a missing model or a free output.
+// Owns the question what lies at a path. What the system cannot determine is an error and never
+// "nothing there": a disk that fails must not look like a missing model or a free output.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
 // Owns the counter-based random generator Philox4x32-10, for host and device: the sign-flip null
-// and synthetic models draw from it, so the same element gets the same number whoever computes it
+// and synthetic models draw from it, so the same element gets the same number on every back end
 // and in whatever order. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011.
 #pragma once

@@ -12,7 +12,7 @@ namespace vindex {
 const std::string& host_name();
 
 /// When process `pid` of this machine began, in ticks since boot; empty where it is gone or /proc
-/// does not tell.
+/// does not say.
 std::string process_start(std::int64_t pid);
 
 /// True where process `pid` of this machine, begun at `start` (empty: unknown), is certainly gone:

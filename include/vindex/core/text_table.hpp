@@ -29,7 +29,7 @@ std::string shortened(std::string_view text, std::size_t width, Keep keep);
 /// One column of a table.
 struct TextColumn {
   bool right = false;            ///< numbers
-  std::size_t least = 0;         ///< may be shortened to this width; 0: never
+  std::size_t min_width = 0;     ///< may be shortened to this width; 0: never
   Keep keep = Keep::kBothEnds;   ///< which part of a shortened cell survives
   bool is_close = false;         ///< one space before it, not two, where the table is too wide
   std::uint8_t dropped_as = 0;   ///< 1: left out first where the whole cells have no room, 2: next
@@ -39,7 +39,7 @@ struct TextColumn {
 /// `rows` (cells printable(), each row as many as `columns`; the first may be a heading) with every
 /// column as wide as its widest cell, two spaces before each but the first, which has `indent`.
 /// Where that takes more than `width` columns, the close ones move together; columns are dropped in
-/// their order, and given up in theirs; the widest of those with a `least` are shortened; what
+/// their order, and given up in theirs; the widest of those with a `min_width` are shortened; what
 /// never gives way may still be wider. Lines end without spaces.
 std::string table_text(const std::vector<std::vector<std::string>>& rows,
                        const std::vector<TextColumn>& columns, std::size_t width,

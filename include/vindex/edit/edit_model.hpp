@@ -62,9 +62,9 @@ struct EditSettings {
   std::int32_t threads = 0;
   std::string program;  ///< for what is written
   const std::atomic<int>* stop = nullptr;
-  /// Opened where singular vectors are wanted.
+  /// Opened where singular vectors are needed.
   std::function<std::unique_ptr<measure::Backend>()> backend;
-  /// Told after every matrix.
+  /// Called after every matrix.
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 

@@ -95,7 +95,7 @@ Patch read_patch(const std::string& path, bool force, const PatchBase* base = nu
 void write_patch(AtomicFile& file, const std::vector<PatchEntry>& entries,
                  const std::string& program);
 
-/// What a LoRA is told of the matrix that it adapts.
+/// What a LoRA needs to know of the matrix that it adapts.
 struct AdaptedMatrix {
   const PatchEntry* entry = nullptr;
   bool embedding = false;

@@ -12,8 +12,8 @@ namespace vindex::kernels {
 /// The CUDA back end on `device`, or null with the reason in `why`.
 std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why);
 
-/// Back ends that are made from now on wait for every kernel they launch: a fault is then told of
-/// the kernel that did it.
+/// Back ends that are made from now on wait for every kernel they launch: a fault then names
+/// the kernel that caused it.
 void await_cuda_launches();
 
 }  // namespace vindex::kernels

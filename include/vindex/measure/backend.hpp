@@ -44,7 +44,7 @@ struct MeasureOptions {
   std::string svd_route = "auto";
   /// Draws of the sign-flip null (metrics contract), each one more spectrum; 0: none.
   std::int32_t sign_flip_draws = 0;
-  std::int32_t vectors = 0;  ///< top-K singular vectors wanted
+  std::int32_t vectors = 0;  ///< top-K singular vectors to compute
 };
 
 /// The matrix a back end is to measure, whole in memory or read piece by piece. Stored orientation.
@@ -169,7 +169,7 @@ class Backend {
   virtual BackendInfo info() const = 0;
   virtual BackendLimits limits() const = 0;
   /// Does once what a run with these options needs beforehand (self-tests of kernels); info() then
-  /// tells. measure() does it too. Errors: UsageError for options this back end or device does not
+  /// says. measure() does it too. Errors: UsageError for options this back end or device does not
   /// have; DeviceError.
   virtual void prepare(const MeasureOptions& /*options*/) {}
   virtual std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) = 0;

@@ -13,8 +13,8 @@ namespace vindex::measure {
 /// Off-diagonal cosines of a group.
 struct CosineSummary {
   double mean = std::numeric_limits<double>::quiet_NaN();
-  double most = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t expert = -1, other = -1;  ///< of `most`, expert < other; -1: there is none
+  double max = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t expert = -1, other = -1;  ///< of `max`, expert < other; -1: there is none
   /// Of independent noise, mean and standard deviation: of the cosine of one pair, of the mean over
   /// all pairs, of the largest of them.
   double null = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,6 @@
-// Owns the choice of k for a summary of var_at_k: one that can tell a matrix from noise. At k >= p
-// every matrix has 1, and near it noise has almost 1, so that no ratio to it can say anything.
+// Owns the choice of k for a summary of var_at_k: one that can distinguish a matrix from noise. At
+// k >= p every matrix has 1, and near it noise has almost 1, so that no ratio to it can say
+// anything.
 #pragma once
 
 #include <vindex/measure/metrics.hpp>
@@ -13,8 +14,8 @@ namespace vindex::measure {
 
 /// The largest k chosen: the one that published figures use.
 inline constexpr std::int32_t kMaxInformativeK = 64;
-/// Noise has at most this share at a k that tells: what a matrix may have above it is then at least
-/// 1/0.7 of it.
+/// Noise has at most this share at an informative k: what a matrix may have above it is then at
+/// least 1/0.7 of it.
 inline constexpr double kMaxNoiseShare = 0.7;
 
 /// The largest k of kVarAtK that is below `shorter` (p, the shorter side) and at most

@@ -1,6 +1,6 @@
 // Owns every judgement that back ends share, as pure functions: what a step's finding becomes in a
 // report, whether it is doubtful, what comes next, what `fast` and sign flips keep, what is refused
-// and what may be measured together. Back ends compute what they are told to and decide nothing.
+// and what may be measured together. Back ends compute what they are asked to and decide nothing.
 //
 //   step      doubtful where                                                next
 //   kTop      not converged, or its bounds are further apart than 1e-5      kGram64

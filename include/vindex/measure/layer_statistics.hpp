@@ -28,7 +28,7 @@ std::string_view layer_metric_name(LayerMetric metric);
 /// What of a row of /matrix/ the statistics need. `role` is a view: its text outlives the call.
 struct LayerRow {
   std::int32_t layer = -1;
-  std::int32_t block = 0;  ///< any number that tells blocks apart (model::Block)
+  std::int32_t block = 0;  ///< any number that distinguishes blocks (model::Block)
   std::string_view role;
   std::int32_t expert = -1;  ///< -1 where the matrix belongs to no expert
   std::int64_t rows = 0;     ///< logical

@@ -27,7 +27,7 @@ SingularVectors singular_triplets(const TripletInput& input, std::int32_t wanted
 
 /// How many columns to look for, so that the last one's gap is known.
 std::int64_t triplet_columns(std::int64_t short_side, std::int32_t wanted);
-/// Up to some size, or where a large share of all vectors is wanted, a dense solver is used.
+/// Up to some size, or where a large share of all vectors is asked for, a dense solver is used.
 bool are_dense_vectors(std::int64_t short_side, std::int64_t columns);
 /// Columns of the block that an iteration for `columns` vectors works on.
 std::int64_t vector_block_width(std::int64_t short_side, std::int64_t columns);

@@ -5,7 +5,7 @@
 // that is optimal in the Frobenius norm: Gavish and Donoho, IEEE Trans. Inf. Theory 63, 2017), and
 //     signal = norm of the shrunk values / Frobenius norm,   theta = arcsin(signal) in degrees:
 // 0 where all is noise, 45 where signal and noise have equal power, 90 where there is no noise. It
-// depends on no order of rows or columns. What it cannot tell apart from signal: norms that differ
+// depends on no order of rows or columns. What it cannot distinguish from signal: norms that differ
 // between rows or columns; what it cannot see: directions below beta^(1/4) of the noise, and more
 // directions than a quarter of the short side, which enter the median.
 #pragma once

@@ -51,7 +51,7 @@ struct SubspaceGap {
   bool is_found = false;  ///< they are singular vectors of values above zero, all `count` of them
 };
 
-/// Of a measured report with `count` or more vectors wanted, of a matrix whose short side is
+/// Of a measured report with `count` or more vectors asked for, of a matrix whose short side is
 /// `short_side`. A subspace is definite where value `count` is above zero and the gap behind it
 /// above nothing by more than what the values and vectors are off by (Davis and Kahan: the angle of
 /// error is residual / gap).

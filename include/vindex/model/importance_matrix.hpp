@@ -67,8 +67,9 @@ std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string
 
 /// Adds to `index` and `selected` a row of /imatrix/ for every selected matrix that `file` has
 /// activations for: by the tensor's own name, else by layer, block, role and expert, so that the
-/// file of a GGUF model serves its Hugging Face original. What has none is told in index.warnings.
-/// Errors: UsageError E-IMATRIX-MODEL (64) where it has none for any selected matrix.
+/// file of a GGUF model serves its Hugging Face original. What has none is reported in
+/// index.warnings. Errors: UsageError E-IMATRIX-MODEL (64) where it has none for any selected
+/// matrix.
 void weigh_columns(const std::shared_ptr<const ImportanceMatrix>& file, ModelIndex& index,
                    std::vector<std::int64_t>& selected);
 

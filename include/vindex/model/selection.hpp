@@ -15,7 +15,7 @@ namespace vindex::model {
 /// A regular expression over names, checked and compiled once.
 class NamePattern;
 
-/// Which matrices are wanted. An empty list asks for all; filled ones must all hold.
+/// Which matrices are selected. An empty list asks for all; filled ones must all hold.
 struct Selection {
   std::vector<std::pair<std::int32_t, std::int32_t>> layers = {};  ///< closed ranges; -1: no layer
   std::vector<Block> blocks = {};

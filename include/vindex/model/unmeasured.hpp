@@ -10,7 +10,7 @@ namespace vindex::model {
 
 /// "12 tensors of rank 3 or more stand unmeasured: 10 convolution, 2 rank 4, for example NAME", or
 /// nothing where every such tensor is measured (a stack of experts is). Vectors and biases are not
-/// told: nobody misses them.
+/// counted: nobody misses them.
 std::string unmeasured_text(const ModelIndex& index);
 
 /// Why the weights of `matrix` cannot be had; empty where they can.

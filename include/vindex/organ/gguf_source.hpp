@@ -31,8 +31,8 @@ struct OrganTensor {
   std::size_t file = 0;                   ///< index into files(): where its bytes lie
   std::uint64_t offset = 0;               ///< absolute in that file
   std::uint64_t bytes = 0;
-  /// As a manifest says, lower-case hex; empty where none does. Whoever passes the bytes on gives
-  /// it to the ComposedTensor, so that an organ that was changed is noticed.
+  /// As a manifest says, lower-case hex; empty where none does. A caller that passes the bytes on
+  /// gives it to the ComposedTensor, so that an organ that was changed is noticed.
   std::string sha256 = {};
 };
 

@@ -1,5 +1,5 @@
-// Owns a graft from opening to writing: the host everywhere, except the tensors that a wish names,
-// which come from the donor with their bytes as they are.
+// Owns a graft from opening to writing: the host everywhere, except the tensors that a request
+// names, which come from the donor with their bytes as they are.
 #pragma once
 
 #include <vindex/organ/compose.hpp>
@@ -63,8 +63,8 @@ struct GraftReport {
 inline constexpr std::uint64_t kAncestryValues = std::uint64_t{1} << 20U;
 
 /// Plans, checks and, where nothing refuses and it is no dry run, writes. Refusals are a value, and
-/// leave nothing behind. Errors: those of parse_graft_wish(), plan_graft(), open_gguf() and
-/// compose(); UsageError E-GRAFT-NOTHING where the wish names no tensor of either model.
+/// leave nothing behind. Errors: those of parse_graft_request(), plan_graft(), open_gguf() and
+/// compose(); UsageError E-GRAFT-NOTHING where the request names no tensor of either model.
 GraftReport graft_models(const GraftSettings& settings);
 
 /// The report for people, lines of at most `width` columns.

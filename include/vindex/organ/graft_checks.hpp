@@ -46,7 +46,7 @@ struct Finding {
   bool can_be_forced = true;  ///< errors of structure stay errors
 };
 
-/// How alike a tensor of the donor and the host's of the same name are.
+/// The similarity of a tensor of the donor and the host's of the same name.
 struct Likeness {
   std::string tensor;
   std::optional<double> cosine = {};  ///< nothing where weights are zero, not finite or not decoded
@@ -62,7 +62,7 @@ inline constexpr double kUnrelatedCosine = 0.05;
 std::vector<Finding> check_graft(const ModelFacts& host, const ModelFacts& donor,
                                  const GraftPlan& plan);
 
-/// Findings of the weights: at most one of each level, naming the least alike tensors.
+/// Findings of the weights: at most one of each level, naming the tensors of lowest similarity.
 std::vector<Finding> check_ancestry(std::span<const Likeness> likeness);
 
 /// Whether what was found keeps a graft from being written.

@@ -1,5 +1,5 @@
 // Owns which tensors a graft takes from the donor, and which it may not: a pure function of two
-// tables of tensors and a wish.
+// tables of tensors and a request.
 #pragma once
 
 #include <vindex/decode/element_type.hpp>
@@ -25,7 +25,7 @@ struct TensorFact {
 };
 
 /// What is asked for, in blocks of the donor.
-struct GraftWish {
+struct GraftRequest {
   std::set<OrganClass> classes = {};
   /// Closed ranges, -1: what is in no block. Empty: those that `map` names, or, without one, every
   /// block and what is in none.
@@ -36,8 +36,8 @@ struct GraftWish {
 };
 
 /// Reads --type, --layers and --map. Errors: UsageError E-ORGAN-TYPE, E-SELECTION, E-MAP.
-GraftWish parse_graft_wish(const std::string& types, const std::string& layers,
-                           const std::string& map, bool allow_missing);
+GraftRequest parse_graft_request(const std::string& types, const std::string& layers,
+                                 const std::string& map, bool allow_missing);
 
 /// A tensor of the donor in the host's place.
 struct Graft {
@@ -70,12 +70,12 @@ struct GraftPlan {
   bool adds_output = false;  ///< an output head for a host that used its embedding
 };
 
-/// Tensors of the donor that the wish names take the place of the host's of the mapped name, where
-/// shapes are equal (trailing ones do not count). A weight's own `.scale` and `.input_scale` go
-/// with it: added, or dropped where the donor's weight has none. Errors: UsageError E-GRAFT-LAYERS
-/// for blocks that a model does not have, E-MAP for two of the donor's that go to one of the
-/// host's.
+/// Tensors of the donor that the request names take the place of the host's of the mapped name,
+/// where shapes are equal (trailing ones do not count). A weight's own `.scale` and `.input_scale`
+/// go with it: added, or dropped where the donor's weight has none. Errors: UsageError
+/// E-GRAFT-LAYERS for blocks that a model does not have, E-MAP for two of the donor's that go to
+/// one of the host's.
 GraftPlan plan_graft(std::span<const TensorFact> host, std::span<const TensorFact> donor,
-                     const GraftWish& wish);
+                     const GraftRequest& request);
 
 }  // namespace vindex::organ

@@ -1,5 +1,5 @@
 // Owns measuring whole models for reports: which models lie below a folder, each one's run on the
-// job runner with samples taken, resumed where it stopped, and the documents that tell of them.
+// job runner with samples taken, resumed where it stopped, and the documents that report them.
 #pragma once
 
 #include <vindex/organ/measure_report.hpp>

@@ -1,4 +1,4 @@
-// Owns the documents that tell of measured models: per tensor, per class, the ranking of several
+// Owns the documents that report measured models: per tensor, per class, the ranking of several
 // models, and the same for people.
 #pragma once
 

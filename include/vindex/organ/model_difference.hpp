@@ -29,7 +29,7 @@ struct DiffSide {
   std::uint64_t tensors = 0, keys = 0, bytes = 0;  ///< bytes of tensors
 };
 
-/// A value of one side.
+/// A value of one of the models.
 struct KeyValue {
   std::string type, text;
   std::optional<std::uint64_t> count;  ///< of an array
@@ -82,7 +82,7 @@ struct ModelDifference {
   std::vector<KeyDifference> keys;        ///< in A's order, then those that only B has
   std::vector<TensorDifference> tensors;  ///< of both, in A's order
   std::vector<LoneTensor> only_a, only_b;
-  bool same_order = true;  ///< tensors of both follow one another alike
+  bool same_order = true;  ///< tensors of both follow one another in the same order
   bool stopped = false;    ///< then the rest is empty
 
   /// Same keys, names, shapes, types and bytes. Their order, and how they lie in files, do not

@@ -1,6 +1,6 @@
 // Owns what a measurement says of a model tensor by tensor and class by class, gathered from its
 // results file: theta of every matrix (of a stack, the spread over its slices), the angles of
-// tensors of one side apart from them, and why a tensor has neither.
+// 1-D tensors apart from them, and why a tensor has neither.
 #pragma once
 
 #include <vindex/organ/organ_class.hpp>
@@ -37,7 +37,7 @@ class SpreadSum {
   std::int64_t count_ = 0;
 };
 
-/// What is told of a matrix: columns of the results file, in the order of the reports.
+/// What is reported of a matrix: columns of the results file, in the order of the reports.
 enum class TensorFigure : std::uint8_t {
   kTheta,
   kThetaNull,
@@ -64,10 +64,10 @@ struct MeasuredTensor {
   std::string shape;  ///< outermost first, "1024x4096"
   std::string type;
   std::int64_t parameters = 0;
-  std::int64_t slices = 0;  ///< matrices it consists of; 0: a tensor of one side, no matrix
+  std::int64_t slices = 0;  ///< matrices it consists of; 0: a 1-D tensor, no matrix
   std::array<Spread, kTensorFigures> figures = {};  ///< of a single matrix min = mean = max
-  double theta_qq = std::numeric_limits<double>::quiet_NaN();       ///< of one side only
-  double theta_qq_null = std::numeric_limits<double>::quiet_NaN();  ///< of one side only
+  double theta_qq = std::numeric_limits<double>::quiet_NaN();       ///< of 1-D tensors only
+  double theta_qq_null = std::numeric_limits<double>::quiet_NaN();  ///< of 1-D tensors only
   std::string remark;  ///< reason of the results file where a value is missing or flagged
 
   bool is_vector() const { return slices == 0; }
@@ -87,13 +87,13 @@ struct UnmeasuredTensor {
 struct GroupFigures {
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;
-  Spread theta, theta_weighted;  ///< over tensors alike, and weighted by their parameters
+  Spread theta, theta_weighted;  ///< unweighted over tensors, and weighted by their parameters
   Spread theta_null;             ///< weighted
   Spread signal;                 ///< weighted
   Spread theta_seed, theta_seed_null;
 };
 
-/// Of the tensors of one side of a class, or of a model.
+/// Of 1-D tensors of a class, or of a model.
 struct VectorFigures {
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;

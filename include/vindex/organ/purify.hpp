@@ -39,13 +39,13 @@ struct PurifyOptions {
   /// How changed tensors are stored; nothing: as they were.
   std::optional<decode::ElementType> out_type = {};
   bool encode = true;         ///< how weights would be stored matters: false for factors alone
-  bool keep_weights = true;   ///< new bytes are wanted: false in a dry run
-  bool keep_factors = false;  ///< low-rank pairs are wanted
+  bool keep_weights = true;   ///< make new bytes: false in a dry run
+  bool keep_factors = false;  ///< make low-rank pairs
   decode::ElementType factor_type = decode::ElementType::kF32;  ///< F32, F16 or BF16
   std::string scratch_folder = ".";                             ///< of files without names
   std::uint64_t ram_budget = 0;                                 ///< bytes
   const std::atomic<int>* stop = nullptr;                       ///< not 0: stop
-  /// Told after every matrix, from any thread, one call at a time.
+  /// Called after every matrix, from any thread, one call at a time.
   std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
@@ -96,7 +96,7 @@ struct PurifyResult {
 PurifyResult purify_model(const GgufSource& source, measure::Backend& backend,
                           const PurifyOptions& options);
 
-/// Where results go. Empty: not wanted.
+/// Where results go. Empty: not written.
 struct PurifyTargets {
   std::string output = {};        ///< the model
   std::string factors = {};       ///< low-rank pairs
@@ -111,7 +111,7 @@ void require_free_targets(const GgufSource& source, const PurifyTargets& targets
 /// Writes the model with what changed; where nothing did, its keys are the source's too. Factors:
 /// NAME.a [rank, cols] and NAME.b [rows, rank] of every purified matrix (NAME#K of the K-th of a
 /// stack) as safetensors, W' = b a. All of it appears, or nothing. False where a stop was asked
-/// for. Errors: those of compose() and SafetensorsWriter; expects() where what is wanted was not
+/// for. Errors: those of compose() and SafetensorsWriter; expects() where what is asked for was not
 /// kept.
 bool write_results(const GgufSource& source, const PurifyResult& result,
                    const PurifyTargets& targets);

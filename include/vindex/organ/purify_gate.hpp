@@ -16,7 +16,7 @@ namespace vindex::organ {
 struct GateRules {
   double largest_ks = 0.10;          ///< distance to Marchenko-Pastur must be below this
   double energy_cap = 0.05;          ///< most energy that may be removed
-  std::int64_t min_short_side = 32;  ///< fewer singular values tell nothing of a bulk
+  std::int64_t min_short_side = 32;  ///< fewer singular values do not determine a bulk
   bool force = false;                ///< the three above and an empty rank are no obstacle
 };
 

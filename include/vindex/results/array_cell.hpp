@@ -10,7 +10,7 @@ namespace vindex::results {
 
 /// Values of one array column of one row, row-major, of the type that the column declares; both
 /// empty: NaN everywhere. Smaller rows (fewer experts than the file's most) are padded with NaN by
-/// whoever makes them: padded_array().
+/// their maker: padded_array().
 struct ArrayCell {
   std::vector<float> floats = {};
   std::vector<double> doubles = {};

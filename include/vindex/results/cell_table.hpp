@@ -21,8 +21,8 @@ enum class Presence : std::uint8_t {
 
 /// What a value may be, both ends included; NaN always may.
 struct Range {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
 };
 inline constexpr Range kAnything = {};
 inline constexpr Range kCosineRange = {-1.0, 1.0};

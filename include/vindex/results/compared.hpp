@@ -1,4 +1,4 @@
-// Owns what `vindex show` and the end of `vindex compare` tell of a file of pairs: their spread
+// Owns what `vindex show` and the end of `vindex compare` report of a file of pairs: their spread
 // over (block, role), and the text and the JSON of that.
 #pragma once
 

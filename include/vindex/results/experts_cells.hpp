@@ -1,5 +1,6 @@
-// Owns what a row of /group/ of a file of `vindex experts` holds (schema vindex-experts): how alike
-// the experts of one (layer, role) are. A row's `rows` and `cols` are those of one expert.
+// Owns what a row of /group/ of a file of `vindex experts` holds (schema vindex-experts): the
+// similarity of the experts of one (layer, role). A row's `rows` and `cols` are those of one
+// expert.
 #pragma once
 
 #include <vindex/results/cell_table.hpp>

@@ -32,7 +32,7 @@ struct ColumnInfo {
   std::string units;      ///< "1" for pure numbers; empty for labels and indices
 };
 
-/// Which rows are wanted; what is empty asks for all, and all of it must hold.
+/// Which rows are selected; what is empty asks for all, and all of it must hold.
 struct RowQuery {
   model::Selection selection = {};  ///< with its pattern of names
   std::string tensor = {};          ///< the whole logical name
@@ -65,7 +65,7 @@ struct QueriedTensor {
   std::int64_t count = 0;
   bool in_matrix = false;
   std::string organ_class;       ///< empty where the run took no samples
-  measure::SampleAngles angles;  ///< of a tensor of one side; count 0 where there are none
+  measure::SampleAngles angles;  ///< of a 1-D tensor; count 0 where there are none
 };
 
 /// An open results file. Every function may be called from any thread, also of several files at

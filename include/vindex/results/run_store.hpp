@@ -16,11 +16,11 @@
 
 namespace vindex::results {
 
-/// The kinds of file that are written, resumed, merged and validated alike.
+/// The kinds of file that are written, resumed, merged and validated in the same way.
 enum class FileSchema : std::uint8_t {
   kResults,      ///< vindex-results: spectra of one model
   kCompare,      ///< vindex-compare: pairs of matrices of two models
-  kExperts,      ///< vindex-experts: how alike the experts of a layer are
+  kExperts,      ///< vindex-experts: similarity of the experts of a layer
   kCka,          ///< vindex-cka: layers of one dump of activations beside those of another
   kActivations,  ///< vindex-activations: statistics of dumped activations, layer by layer
   kRouting,      ///< vindex-routing: where routers send tokens, layer by layer
@@ -48,10 +48,10 @@ struct CompareDescription {
   std::vector<UnpairedMatrix> unpaired;
 };
 
-/// What is told of a tensor of any rank, beside model::TensorRecord, where a run takes samples.
+/// What is reported of a tensor of any rank, beside model::TensorRecord, where a run takes samples.
 struct TensorSample {
   std::string organ_class;       ///< by its name
-  measure::SampleAngles angles;  ///< of tensors of one side; matrices have theirs in their rows
+  measure::SampleAngles angles;  ///< of 1-D tensors; matrices have theirs in their rows
   std::string missing = {};      ///< why such a tensor has none
 };
 
@@ -91,7 +91,7 @@ struct WorkerShare {
   std::int32_t count = 1;  ///< 1: a single run
 };
 
-/// What a run tells of its own work while it goes on.
+/// What a run reports of its own work while it goes on.
 struct RunProgress {
   double elapsed_seconds = 0.0;
   double rate_per_second = 0.0;  ///< matrices
@@ -147,14 +147,14 @@ void merge_parts(const std::vector<std::string>& parts, const std::string& path)
 /// Errors: MissingInputError, FormatError where it is no HDF5 file or of a newer major version.
 std::vector<std::string> validate_file(const std::string& path);
 
-/// Failed rows that are told by name; the file has them all.
+/// Failed rows that are reported by name; the file has them all.
 inline constexpr std::size_t kMaxFailedRows = 20;
 
 struct RunStatus {
   FileSchema schema = FileSchema::kResults;
   std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
   /// Rows of /matrix/, or of /pair/. Finished rows count whether they are published or a working
-  /// process has told them.
+  /// process has reported them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
   /// The same of the rows of all derived tables together.
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;

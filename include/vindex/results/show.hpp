@@ -1,4 +1,4 @@
-// Owns what `vindex show` and the end of `vindex measure` tell of a results file: the numbers of
+// Owns what `vindex show` and the end of `vindex measure` report of a results file: the numbers of
 // one metric, matrix by matrix, their spread over (layer, block, role), who stands out, and the
 // text and the JSON of all that.
 #pragma once
@@ -16,11 +16,11 @@
 
 namespace vindex::results {
 
-/// What is wanted, as typed.
+/// What is asked for, as typed.
 struct ShowQuery {
   std::optional<model::ResultTable> table = std::nullopt;  ///< nothing: the first that has rows
   std::string metric;             ///< "stable_rank", "var_at_k", "var_at_8", "var@8"
-  std::optional<std::int32_t> k;  ///< of var_at_k; nothing: one that tells (informative_k.hpp)
+  std::optional<std::int32_t> k;  ///< of var_at_k; nothing: informative_k.hpp
   model::Selection selection;     ///< layers, blocks and roles
   std::string sort_by;            ///< a column; empty: ratio, or value where there is no null
 };
@@ -51,7 +51,7 @@ struct ShownMatrix {
   std::string encoding;
   bool measured = false;
   std::string reason;
-  std::int32_t k = 0;  ///< of var_at_k; 0: another metric, or no k that tells
+  std::int32_t k = 0;  ///< of var_at_k; 0: another metric, or no informative k
   MetricNumbers numbers;
   double sort_by = std::numeric_limits<double>::quiet_NaN();
 };
@@ -146,7 +146,7 @@ std::vector<const ShownMatrix*> top_matrices(std::span<const ShownMatrix> matric
                                              std::size_t count, bool ascending);
 
 /// The groups as a table of at most `width` columns. Where there are more than `max_lines`, those
-/// of routed experts, routers and dense MLPs are shown and a last line tells how many are not.
+/// of routed experts, routers and dense MLPs are shown and a last line says how many are not.
 std::string groups_text(const Shown& shown, std::size_t width,
                         std::size_t max_lines = std::numeric_limits<std::size_t>::max());
 std::string experts_text(const Shown& shown, std::size_t width);

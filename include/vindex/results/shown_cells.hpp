@@ -1,5 +1,5 @@
-// Owns what `vindex show` and the ends of `vindex experts`, `cka`, `activations` and `routing` tell
-// of their files: rows of numbers beside what noise gives, as text and as JSON.
+// Owns what `vindex show` and the ends of `vindex experts`, `cka`, `activations` and `routing`
+// report from their files: rows of numbers beside what noise gives, as text and as JSON.
 #pragma once
 
 #include <vindex/measure/layer_matching.hpp>

@@ -3,8 +3,8 @@
 
 namespace vindex::run {
 
-/// Back ends that are opened from now on wait for every kernel they launch, so that a fault is told
-/// of the kernel that did it, by name. Slow; for looking for a fault. Nothing where there is no
+/// Back ends that are opened from now on wait for every kernel they launch, so that a fault names
+/// the kernel that caused it. Slow; for looking for a fault. Nothing where there is no
 /// device. Call it before there are threads.
 void await_launches();
 

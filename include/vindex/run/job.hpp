@@ -50,7 +50,7 @@ class RowSink {
   /// `row` with its index in the job. Waits where rows are not taken fast enough.
   void push(results::ResultRow row);
   void push_failed(std::int64_t index, const std::exception_ptr& error);
-  /// Ends the job with `error` as what no row can tell; the first one counts.
+  /// Ends the job with `error` as what no row can hold; the first one counts.
   void fail(std::exception_ptr error);
   /// Nothing more is pushed.
   void close() { rows_.close(); }
@@ -86,7 +86,7 @@ class Job {
   /// Matrices, cost and memory of `rows`, ascending and none of them unsupported.
   virtual std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const = 0;
   virtual Lanes lanes() const = 0;
-  /// Memory for the encoded bytes of a unit, ordinary memory where a job has no wish. Errors:
+  /// Memory for the encoded bytes of a unit, ordinary memory where a job asks for none. Errors:
   /// OutOfMemory.
   virtual std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes);
 

@@ -51,7 +51,7 @@ struct JobRun {
   std::uint64_t ram_budget = 0;  ///< bytes
   /// Lines for people, said once nothing refuses the run any more.
   std::vector<std::string> messages;
-  /// That reads the weights; prepared where the description tells of it.
+  /// That reads the weights; prepared where the description mentions it.
   std::unique_ptr<shard::BulkReader> reader;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };

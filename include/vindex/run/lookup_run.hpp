@@ -1,5 +1,5 @@
-// Owns `vindex lookup`: which features of a model answer to a token or a vector, what chance would
-// give, and what each of them writes. Definitions: docs/lookup.md.
+// Owns `vindex lookup`: which features of a model activate for a token or a vector, what chance
+// would give, and what each of them writes. Definitions: docs/lookup.md.
 #pragma once
 
 #include <vindex/model/embedding_scale.hpp>
@@ -35,7 +35,7 @@ std::size_t list_count(LookupOrder order);
 struct LookupSettings {
   std::string model, model_config;
   std::string tokenizer;  ///< a tokenizer.json; empty: the model's own
-  std::vector<QueryWish> wishes;
+  std::vector<QueryRequest> requests;
   model::Selection selection;
   model::FeatureRole role = model::FeatureRole::kGate;
   LookupOrder order = LookupOrder::kApart;
@@ -69,7 +69,7 @@ struct SkippedMatrix {
   std::string name, reason;
 };
 
-/// Features that answer to a query, the best first.
+/// Features that activate for a query, the best first.
 struct FeatureList {
   std::string_view by;  ///< "positive", "negative", "cosine", "score"
   /// The largest cosine among them, by size or of the list's sign; NaN of no features.

@@ -16,7 +16,7 @@
 namespace vindex::run {
 
 /// An input that reads `matrix` slab by slab from the files of `watch`; both must outlive it.
-/// Whoever believes its numbers asks the watch first.
+/// A caller that believes its numbers asks the watch first.
 std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
                                                           const model::MatrixRecord& matrix);
 

@@ -40,8 +40,8 @@ struct RunSettings {
   std::uint64_t ram_budget = 0;   ///< bytes; a run needs more than 0 (run/ram_budget.hpp)
   std::string ram_budget_source;  ///< where it comes from, for /run/settings
   bool store_spectra = true;
-  /// Where set, samples are taken of the weights of every matrix and every tensor of one side
-  /// (measure/sample_angles.hpp), and this tells what kind of tensor a name is of.
+  /// Where set, samples are taken of the weights of every matrix and every 1-D tensor
+  /// (measure/sample_angles.hpp), and this says what kind of tensor a name is of.
   std::function<std::string(std::string_view name)> class_of = nullptr;
   /// Matrices are read in the order of the files and of the bytes in them, each file once, whatever
   /// the order of the rows.

@@ -32,7 +32,7 @@ class MemoryBudget {
   bool stopped_ = false;
 };
 
-/// Bytes taken from a budget that find their way back. Whoever holds the last share of the memory
+/// Bytes taken from a budget that find their way back. The holder of the last share of the memory
 /// they stand for holds this too. Thread-safe.
 class MemoryLease {
  public:

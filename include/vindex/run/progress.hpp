@@ -13,7 +13,7 @@
 namespace vindex::run {
 
 /// Where a run stands. Everything counts all rows of the run (of the worker, where there are many),
-/// those that an earlier run has finished among them; `before` tells how many of `done` those are.
+/// those that an earlier run has finished among them; `before` says how many of `done` those are.
 struct ProgressSnapshot {
   std::string noun = "matrices";  ///< what the rows are
   struct Amount {

@@ -16,7 +16,7 @@ struct RoutingSettings {
   std::string dump;
   std::string model;               ///< whose rule it is; empty where `rule` is given
   std::string model_config;        ///< --model-config of it
-  std::optional<RouterRule> rule;  ///< as told by the user
+  std::optional<RouterRule> rule;  ///< as given by the user
   RunSettings run;
 };
 

@@ -1,4 +1,4 @@
-// Owns what a person is told after a run, below the table.
+// Owns what is reported to a person after a run, below the table.
 #pragma once
 
 #include <vindex/core/text_table.hpp>

@@ -33,7 +33,7 @@ class LoadedUnit {
   virtual ~LoadedUnit() = default;
   LoadedUnit(const LoadedUnit&) = delete;
   LoadedUnit& operator=(const LoadedUnit&) = delete;
-  /// Wakes whoever waits for bytes of this unit, with RunStopped. From any thread.
+  /// Wakes those waiting for bytes of this unit, with RunStopped. From any thread.
   virtual void stop() {}
   const WorkUnit* unit;
 };
@@ -67,7 +67,7 @@ class UnitStream final : public LoadedUnit {
   /// Waits until matrix i has arrived or failed; throws RunStopped.
   void wait(std::size_t i);
   /// What kept matrix i from being read, or null. Final once its slab functions have returned:
-  /// asked then, before its numbers are believed, it also tells of a file that changed meanwhile.
+  /// asked then, before its numbers are believed, it also reports a file that changed meanwhile.
   std::exception_ptr error(std::size_t i) const;
   /// Throws error(i) where there is one.
   void require_read(std::size_t i) const;

@@ -1,5 +1,5 @@
 // Owns the threads of a run: one that begins units in the order of the plan as far as the memory
-// budget allows, and one consumer per concurrent call of every device. Whoever is free takes the
+// budget allows, and one consumer per concurrent call of every device. A free one takes the
 // next unit, so devices of different speed share the work as they can. It knows no job: what a unit
 // becomes is `process`.
 #pragma once
@@ -44,7 +44,7 @@ class WorkerPool {
 
   /// How many there are: fewer than asked for where the system gave no more threads.
   std::int32_t consumers() const { return consumers_; }
-  /// No further unit is begun, and whoever waits for bytes is woken; matrices in work are not
+  /// No further unit is begun, and those waiting for bytes are woken; matrices in work are not
   /// waited for.
   void stop();
   /// Ends the pool with `error` as its failure.

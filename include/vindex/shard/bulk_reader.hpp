@@ -75,7 +75,7 @@ constexpr std::uint64_t placed_bytes_at_most(std::uint64_t bytes, std::uint64_t 
          largest_gap;
 }
 
-/// What was read, by the way it took. Bytes wanted, without over-read edges.
+/// What was read, by the way it took. Bytes asked for, without over-read edges.
 struct ReadStatistics {
   std::uint64_t direct_bytes = 0;    ///< past the page cache
   std::uint64_t cached_bytes = 0;    ///< copied from the page cache
@@ -119,7 +119,7 @@ class BulkReader {
   /// ByteSource::read_many throws. Requests of other extents go on after an error.
   void submit(const std::vector<BulkExtent>& extents, Done done);
   /// Asks now, rather than at the first read, whether `source` can be read directly, so that
-  /// statistics().refused tells.
+  /// statistics().refused says.
   void prepare(ByteSource& source);
   /// Ends what has not begun with an error; what is under way ends by itself.
   void stop();

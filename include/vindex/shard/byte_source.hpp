@@ -16,7 +16,7 @@ struct ReadRequest {
   std::span<std::byte> into;
 };
 
-/// What tells one version of a source from another; part of the resume fingerprint.
+/// What distinguishes one version of a source from another; part of the resume fingerprint.
 struct SourceIdentity {
   std::uint64_t bytes = 0;
   std::string version;  ///< files: "inode:mtime_ns"; remote: ETag or revision
@@ -33,7 +33,7 @@ class ByteSource {
   /// Identity NOW; compare with the identity at opening to notice a file that changed during a run.
   /// May cost a request: asked for once per unit of work, not per read.
   virtual SourceIdentity identity() const = 0;
-  /// Identity when it was opened: a source whose opening told it does not ask again.
+  /// Identity when it was opened: a source that learnt it on opening does not ask again.
   virtual SourceIdentity identity_at_opening() const { return identity(); }
   /// Fills every request whole. One call may hold many: a source that pays for each with a round
   /// trip merges neighbours and has several under way at once. Errors: FormatError "E-TRUNCATED"

@@ -92,7 +92,7 @@ struct GgufHeader {
   std::uint64_t data_offset = 0;  ///< absolute start of the data section
   std::vector<GgufKey> keys;
   std::vector<GgufTensor> tensors;
-  std::uint64_t tensor_count = 0;  ///< more than `tensors` holds where those were not wanted
+  std::uint64_t tensor_count = 0;  ///< more than `tensors` holds where those were not asked for
   std::string header_sha256;       ///< of bytes [0, data_offset) as far as they exist
   std::vector<Warning> warnings;
 };

@@ -45,7 +45,7 @@ class ModelStore {
   virtual std::string location(std::string_view name) const = 0;
   /// Every member, in any order. Errors: as above, where the folder cannot be listed.
   virtual std::vector<StoreMember> list() = 0;
-  /// Errors: as above, where it cannot be told.
+  /// Errors: as above, where it cannot be determined.
   virtual MemberState state(std::string_view name) = 0;
   /// Members that should be opened at once; 0: as many as there are cores. A store that pays for
   /// every request with a round trip wants more.

@@ -58,9 +58,9 @@ class ForwardingSource : public ByteSource {
 };
 
 /// For a store that answers slowly: `parallel_opens` files are opened side by side, and until the
-/// header of one has been read, whoever reads a part of it gets the first `first_bytes` in one
-/// request and what follows in ever larger ones. A header of known length so costs one request, or
-/// two where it is longer than the first.
+/// header of one has been read, a caller that reads a part of it gets the first `first_bytes` in
+/// one request and what follows in ever larger ones. A header of known length so costs one request,
+/// or two where it is longer than the first.
 struct PrefetchPolicy {
   std::int32_t parallel_opens = 16;
   std::uint64_t first_bytes = 64U << 10U;

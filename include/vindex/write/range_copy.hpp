@@ -1,6 +1,6 @@
 // Owns the way of unchanged bytes from a source to a file, the cheapest that there is: blocks are
 // shared where the file system can (FICLONERANGE), else the kernel copies (copy_file_range), else
-// they are read and written. Where a digest is wanted they must be read anyway, once, and are
+// they are read and written. Where a digest is needed they must be read anyway, once, and are
 // written from the same buffer.
 #pragma once
 
