@@ -1,4 +1,4 @@
-// The verb activations: what dumped activations and logits are like.
+// The command activations: what dumped activations and logits are like.
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
@@ -45,12 +45,12 @@ void add_activations(CLI::App& app, Session& session) {
   run::ActivationsSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "activations",
-      "Sparsity, tails, variance and rank of dumped activations; what logits say\n\n"
+      "Sparsity, kurtosis, variance and rank of activations\n\n"
       "Examples:\n  vindex activations DUMP -o activations.h5\n"
-      "  vindex activations DUMP -o activations.h5 --model MODEL   also its gate projections\n"
-      "  vindex activations DUMP -o hidden.h5 --hidden             of the residual stream\n"
+      "  vindex activations DUMP -o activations.h5 --model MODEL   also gate rows\n"
+      "  vindex activations DUMP -o hidden.h5 --hidden       residual stream\n"
       "DUMP: a folder or file of .npy or .safetensors arrays mlp.L [tokens, neurons], hidden.L, "
-      "logits\n[tokens, vocabulary]. The same command again resumes.");
+      "logits [tokens, vocabulary]. The same command again resumes.");
   verb->add_option("dump", settings.dump, "Folder or file of dumped activations")->required();
   verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
   verb->add_option("--model", settings.model,

@@ -1,4 +1,4 @@
-// The verb bench: flags to cases, a table or one JSON document on standard output.
+// The command bench: flags to cases, a table or one JSON document on standard output.
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "terminal.hpp"
@@ -42,8 +42,8 @@ Shape parse_shape(const std::string& text) {
   int end = 0;
   if (std::sscanf(text.c_str(), "%7lldx%7lld%n", &rows, &cols, &end) != 2 ||
       static_cast<std::size_t>(end) != text.size() || rows < 2 || cols < 2) {
-    throw UsageError("E-SHAPE",
-                     fmt::format("`{}` is no shape; write ROWSxCOLS, as stored", printable(text)));
+    throw UsageError(
+        "E-SHAPE", fmt::format("`{}` is not a shape; write ROWSxCOLS, as stored", printable(text)));
   }
   shape.rows = rows;
   shape.cols = cols;
@@ -163,7 +163,7 @@ std::string failure_text(const bench::Report& report) {
   return fmt::format("E-BENCH: {} {}x{} {}{}: not measured: {}{}", first->name, first->rows,
                      first->cols, first->encoding,
                      first->spectrum.empty() ? "" : ", " + first->spectrum, first->note,
-                     all == 1 ? std::string() : fmt::format("; {} more rows alike", all - 1));
+                     all == 1 ? std::string() : fmt::format("; {} more such rows", all - 1));
 }
 
 }  // namespace
@@ -173,14 +173,14 @@ void add_bench(CLI::App& app, Session& session) {
   flags->synth = "layer:12x7168x2048:fp8";
   CLI::App* verb = app.add_subcommand(
       "bench",
-      "Measure the speed of reading, decoding, spectra and whole runs here, beside limits taken in "
-      "the same run\n\nExamples:\n"
+      "Measure speed on this machine: reading, decoding, spectra\n\nExamples:\n"
       "  vindex bench                          a few minutes on two cores\n"
-      "  vindex bench --sections spectra --shapes 7168x2048,4096x4096 --modes default,strict\n"
-      "  vindex bench --sections spectra --spectra trained --encodings BF16 --modes default,fast\n"
-      "  vindex bench --backend cuda --sections spectra --batch 1,16,64,384 --json > spectra.json\n"
+      "  vindex bench --sections spectra --shapes 7168x2048 --modes default,strict\n"
+      "  vindex bench --sections spectra --spectra trained --encodings BF16\n"
+      "  vindex bench --backend cuda --sections spectra --batch 1,384 --json > s.json\n"
       "  vindex bench --sections read,end-to-end --model MODEL\n"
-      "  vindex bench --sections decode --encodings Q4_K,Q6_K");
+      "  vindex bench --sections decode --encodings Q4_K,Q6_K\n"
+      "Rates stand beside the limits of this machine, taken in the same run.");
   verb->add_option("--sections", flags->sections, "read, decode, spectra, end-to-end, index; all")
       ->delimiter(',')
       ->check(CLI::IsMember({"read", "decode", "spectra", "end-to-end", "index"}));
@@ -208,7 +208,7 @@ void add_bench(CLI::App& app, Session& session) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   add_number(*verb, "--case-seconds", flags->case_seconds,
-             "No further sample of a case is begun after this", {.least = 0.001})
+             "No sample of a case begins after these seconds", {.min = 0.001})
       ->capture_default_str();
   verb->add_option("--simd", flags->simd, "Decoders for baseline, avx2 or avx512; the best here");
   verb->add_option("--model", flags->model, "Index, read and measure this model end to end");

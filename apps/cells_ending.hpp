@@ -11,7 +11,7 @@
 
 namespace vindex::apps {
 
-/// What of a run its end tells of.
+/// What the end of a run reports.
 struct EndedRun {
   std::string output;
   results::FileSchema schema = results::FileSchema::kRouting;

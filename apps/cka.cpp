@@ -1,4 +1,4 @@
-// The verb cka: how alike the layers of two dumps of activations are.
+// The command cka: the similarity of the layers of two dumps of activations.
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
@@ -52,10 +52,11 @@ void add_cka(CLI::App& app, Session& session) {
   run::CkaSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "cka",
-      "Compare two dumps of activations, layer by layer: unbiased linear CKA with its null\n\n"
+      "Compare dumps of activations layer by layer: CKA, null\n\n"
       "Examples:\n  vindex cka DUMP_A DUMP_B -o cka.h5\n"
-      "  vindex cka QWEN LLAMA -o cka.h5 --pool mean      other tokenizers: a row for each prompt\n"
+      "  vindex cka QWEN LLAMA -o cka.h5 --pool mean   other tokenizers: a row a prompt\n"
       "  vindex cka A B -o cka.h5 --permutations 0 --no-interval   the estimate alone\n"
+      "The estimate of CKA is the unbiased linear one; the null permutes prompts. "
       "The same command again resumes. `vindex show cka.h5` prints the table again.");
   verb->add_option("a", settings.dump_a, "Dump A: folder or file of .npy or .safetensors")
       ->required();
@@ -65,7 +66,7 @@ void add_cka(CLI::App& app, Session& session) {
       ->check(CLI::IsMember({"hidden", "mlp", "router_logits"}))
       ->capture_default_str();
   verb->add_option("--pool", settings.pool,
-                   "One row for each prompt: mean or last of its tokens; without it token ids\n"
+                   "One row for each prompt: mean or last of its tokens; without it token ids "
                    "must be equal")
       ->check(CLI::IsMember({"mean", "last"}));
   verb->add_option(

@@ -1,4 +1,4 @@
-// The verb compare: two models, matrix by matrix.
+// The command compare: two models, matrix by matrix.
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 #include "terminal.hpp"
@@ -69,14 +69,15 @@ void add_compare(CLI::App& app, Session& session) {
   run::CompareSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "compare",
-      "Compare two models, matrix by matrix: cosine, relative error, equal bits, what rank the "
-      "change has\n\n"
+      "Compare two models, matrix by matrix\n\n"
       "Examples:\n  vindex compare ORIGINAL QUANTISED -o pairs.h5\n"
       "  vindex compare BASE TUNED -o pairs.h5 --delta     the spectrum of TUNED - BASE\n"
-      "  vindex compare BASE TUNED -o pairs.h5 --k 16      angles of the top 16 directions\n"
+      "  vindex compare BASE TUNED -o pairs.h5 --k 16      angles of 16 directions\n"
       "  vindex compare BASE TUNED -o pairs.h5 --blocks attention --layers 0-15\n"
       "  vindex compare SMALL DEEPER -o pairs.h5 --map 0-10:4-14\n"
-      "  vindex compare A B -o pairs.h5 --spectra-a a.h5 --spectra-b b.h5   with both spectra\n"
+      "  vindex compare A B -o pairs.h5 --spectra-a a.h5 --spectra-b b.h5  both spectra\n"
+      "Reports cosine, relative error, equal bits and, with --delta, the effective rank of the "
+      "delta. "
       "The same command again resumes. `vindex show pairs.h5` prints the table again.");
   verb->add_option("a", settings.model_a, "Model A: folder or file")->required();
   verb->add_option("b", settings.model_b, "Model B: folder or file")->required();
@@ -95,16 +96,16 @@ void add_compare(CLI::App& app, Session& session) {
                    "config.json of a single .safetensors A");
   verb->add_option("--model-config-b", settings.model_config_b, "The same of B");
   verb->add_flag("--delta", settings.delta,
-                 "Also the spectrum of B - A: of what rank a change is, beside noise");
+                 "Also the spectrum of B - A: the effective rank of the delta, beside noise");
   verb->add_option("--k", settings.subspace,
-                   "Also how near the top K singular directions of both are: overlap, angles")
+                   "Also the similarity of the top K singular directions: overlap, angles")
       ->check(CLI::Range(1, static_cast<int>(measure::kMaxSubspace)));
   verb->add_option("--mode", flags->mode,
                    "Of the spectra of --delta and --k: fast, default, strict")
       ->check(CLI::IsMember({"fast", "default", "strict"}))
       ->capture_default_str();
   add_backend_flags(*verb, flags->backend,
-                    "Who computes them: auto, cpu or cuda; comparing itself is done on the host");
+                    "Where they are computed: auto, cpu or cuda; the comparison runs on the host");
   verb->add_option("--svd-route", settings.run.options.svd_route, "As in `vindex measure`")
       ->capture_default_str();
   add_job_flags(*verb, flags->job, "Workers (0: every core)");

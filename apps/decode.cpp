@@ -1,4 +1,4 @@
-// The verb decode: the weights of one tensor as float32.
+// The command decode: the weights of one tensor as float32.
 #include "verbs.hpp"
 
 #include <vindex/run/decode_tensor.hpp>
@@ -20,9 +20,8 @@ void add_decode(CLI::App& app, Session& session) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
       "decode",
-      "Write one tensor's decoded weights as little-endian float32\n\n"
-      "Examples:\n  vindex decode MODEL --tensor model.layers.1.mlp.experts.0.down_proj"
-      ".weight -o down.f32\n"
+      "Write one tensor's decoded weights, little-endian float32\n\n"
+      "Examples:\n  vindex decode MODEL --tensor model.layers.1.mlp.down_proj.weight -o down.f32\n"
       "  vindex decode MODEL --tensor lm_head.weight -o - | sha256sum");
   verb->add_option("model", options->model, "Model folder or file")->required();
   verb->add_option("--tensor", options->tensor, "Logical name of the tensor")->required();

@@ -1,4 +1,4 @@
-// The verb edit: low-rank changes of a model, as a model, an adapter and a patch.
+// The command edit: low-rank changes of a model, as a model, an adapter and a patch.
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "report_file.hpp"
@@ -42,7 +42,7 @@ void settle_words(EditFlags& flags) {
     settings.direction = edit::parse_direction(fmt::format("{}", fmt::join(flags.direction, " ")));
   }
   if (settings.model.empty()) {
-    throw UsageError("E-USAGE", "the model is missing: vindex edit VERB MODEL ...");
+    throw UsageError("E-USAGE", "the model is missing: vindex edit COMMAND MODEL ...");
   }
 }
 
@@ -116,8 +116,8 @@ CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<EditF
   edit::EditSettings& settings = flags->settings;
   verb->add_option("model", settings.model, "Model folder or file");
   verb->add_option("-o,--output", settings.output,
-                   "Where the edited model goes: a file as the model is one, else a folder; with "
-                   "--as lora the adapter; without it nothing but the report is made");
+                   "The edited model: a file where the model is one, else a folder; with --as lora "
+                   "the adapter. Without it only the report is made");
   verb->add_option("--as", flags->as, "model, or lora: a PEFT folder, of a GGUF model a .gguf")
       ->check(CLI::IsMember({"model", "lora"}))
       ->capture_default_str();
@@ -125,7 +125,7 @@ CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<EditF
       "--save-patch", settings.save_patch,
       "Write the edit as a patch too (.safetensors): `edit apply --alpha -1` undoes it");
   verb->add_option("--probe", settings.probe,
-                   "Inputs of the matrix, one a row (.npy): what the edit changes there");
+                   "Inputs of the matrix, one per row (.npy): what the edit changes there");
   verb->add_option(
       "--covariance", settings.covariance,
       "C (.npy), in x in: E[x x^T] of usual inputs: what the edit changes there; memit "
@@ -149,19 +149,20 @@ void add_tensor(CLI::App& verb, EditFlags& flags) {
 void add_delete(CLI::App& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kDelete;
-  CLI::App* verb = add_verb(
-      edit, session, flags, "delete",
-      "Take a direction out of a matrix: W - alpha W v v^T, or W - alpha u u^T W\n\n"
-      "Examples:\n"
-      "  vindex edit delete MODEL --tensor model.layers.1.self_attn.o_proj.weight "
-      "--direction v.npy --side left -o EDITED\n"
-      "  vindex edit delete model.gguf --tensor blk.3.ffn_gate_exps.weight --slice 5 "
-      "--direction feature 12 -o edited.gguf\n"
-      "  vindex edit delete MODEL --tensor lm_head.weight --direction singular 0 -o EDITED "
-      "--save-patch undo.safetensors\n"
-      "  vindex edit delete MODEL --tensors '.*(o_proj|down_proj)\\.weight' --layers 8-20 "
-      "--direction v.npy --side left --as lora -o ADAPTER\n"
-      "W is out x in whatever the storage: right is the side of inputs.");
+  CLI::App* verb =
+      add_verb(edit, session, flags, "delete",
+               "Remove a direction from a matrix\n\n"
+               "Examples:\n"
+               "  vindex edit delete MODEL --tensor model.layers.1.self_attn.o_proj.weight \\\n"
+               "    --direction v.npy --side left -o EDITED\n"
+               "  vindex edit delete model.gguf --tensor blk.3.ffn_gate_exps.weight --slice 5 \\\n"
+               "    --direction feature 12 -o edited.gguf\n"
+               "  vindex edit delete MODEL --tensor lm_head.weight --direction singular 0 \\\n"
+               "    -o EDITED --save-patch undo.safetensors\n"
+               "  vindex edit delete MODEL --tensors '.*(o_proj|down_proj)\\.weight' \\\n"
+               "    --layers 8-20 --direction v.npy --side left --as lora -o ADAPTER\n"
+               "Right: W - alpha W v v^T; left: W - alpha u u^T W. W is out x in whatever the "
+               "storage: right is the side of inputs.");
   add_tensor(*verb, *flags);
   verb->add_option("--tensors", flags->settings.tensors,
                    "Several: regular expression for the whole logical name");
@@ -178,18 +179,18 @@ void add_delete(CLI::App& edit, Session& session) {
       ->check(CLI::IsMember({"right", "left"}));
   add_number(*verb, "--alpha", flags->settings.alpha, "How much of it: 1 all, 2 reflects")
       ->capture_default_str();
-  add_backend_flags(*verb, flags->backend, "auto, cpu, cuda: who finds singular vectors",
+  add_backend_flags(*verb, flags->backend, "auto, cpu, cuda: what computes singular vectors",
                     "CUDA device");
 }
 
 void add_insert(CLI::App& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kInsert;
-  CLI::App* verb =
-      add_verb(edit, session, flags, "insert",
-               "Add d to what a matrix answers to k: W + d k^T / (k . k)\n\n"
-               "Example:\n  vindex edit insert MODEL --tensor model.layers.3.mlp.down_proj.weight "
-               "--key k.npy --value d.npy -o EDITED");
+  CLI::App* verb = add_verb(
+      edit, session, flags, "insert",
+      "Add d to the output for the key k: W + d k^T / (k . k)\n\n"
+      "Example:\n  vindex edit insert MODEL --tensor model.layers.3.mlp.down_proj.weight \\\n"
+      "    --key k.npy --value d.npy -o EDITED");
   add_tensor(*verb, *flags);
   verb->add_option("--key", flags->settings.key, "k (.npy), as many numbers as W has inputs")
       ->required();
@@ -200,19 +201,19 @@ void add_insert(CLI::App& edit, Session& session) {
 void add_memit(CLI::App& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
   flags->settings.verb = edit::EditVerb::kMemit;
-  CLI::App* verb =
-      add_verb(edit, session, flags, "memit",
-               "Many keys at once: W + D (K^T C^-1 K + ridge I)^-1 K^T C^-1\n\n"
-               "Example:\n  vindex edit memit MODEL --tensor model.layers.3.mlp.down_proj.weight "
-               "--keys K.npy --values D.npy --covariance C.npy -o EDITED\n"
-               "Keys and values are columns.");
+  CLI::App* verb = add_verb(
+      edit, session, flags, "memit",
+      "Many keys at once: W + D (K^T C^-1 K + ridge I)^-1 K^T C^-1\n\n"
+      "Example:\n  vindex edit memit MODEL --tensor model.layers.3.mlp.down_proj.weight \\\n"
+      "    --keys K.npy --values D.npy --covariance C.npy -o EDITED\n"
+      "Keys and values are columns.");
   add_tensor(*verb, *flags);
   verb->add_option("--keys", flags->settings.keys, "K (.npy), in x n")->required();
   verb->add_option("--values", flags->settings.values,
                    "D (.npy), out x n: what is added to the outputs at the keys")
       ->required();
   add_number(*verb, "--ridge", flags->settings.ridge, "Added to the diagonal of K^T C^-1 K",
-             {.least = 0.0})
+             {.min = 0.0})
       ->capture_default_str();
 }
 
@@ -224,8 +225,7 @@ void add_apply(CLI::App& edit, Session& session) {
       "Add a patch or a LoRA adapter (PEFT, MLX, GGUF) to a model\n\n"
       "Examples:\n  vindex edit apply MODEL --patch undo.safetensors --alpha -1 -o RESTORED\n"
       "  vindex edit apply MODEL --patch ADAPTER_FOLDER -o MERGED\n"
-      "A patch knows the weights that it was made from and those that it left; others need "
-      "--force.");
+      "A patch records digests of the weights before and after it; other weights need --force.");
   verb->add_option("--patch", flags->settings.patch, "Patch (.safetensors) or adapter")->required();
   add_number(*verb, "--alpha", flags->settings.alpha, "Multiplies the edit; -1 takes it back")
       ->capture_default_str();
@@ -240,13 +240,13 @@ void add_apply(CLI::App& edit, Session& session) {
 void add_edit(CLI::App& app, Session& session) {
   CLI::App* edit = app.add_subcommand(
       "edit",
-      "Change a model by low-rank edits: delete a direction, insert facts, apply patches\n\n"
+      "Change a model by low-rank edits: delete, insert, apply\n\n"
       "Examples:\n"
       "  vindex edit delete MODEL --tensor NAME --direction v.npy --side left -o EDITED\n"
       "  vindex edit insert MODEL --tensor NAME --key k.npy --value d.npy -o EDITED\n"
       "  vindex edit memit MODEL --tensor NAME --keys K.npy --values D.npy -o EDITED\n"
       "  vindex edit apply EDITED --patch undo.safetensors --alpha -1 -o RESTORED\n"
-      "`vindex edit VERB --help` has more.");
+      "`vindex edit COMMAND --help`: options and examples.");
   edit->require_subcommand(1);
   add_delete(*edit, session);
   add_insert(*edit, session);

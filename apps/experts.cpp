@@ -1,4 +1,4 @@
-// The verb experts: how alike the routed experts of every layer are.
+// The command experts: the similarity of the routed experts of every layer.
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
@@ -49,19 +49,20 @@ void add_experts(CLI::App& app, Session& session) {
   run::RunSettings& run = flags->settings.run;
   CLI::App* verb = app.add_subcommand(
       "experts",
-      "Compare the routed experts of every layer: cosines, with and without their mean, the\n"
-      "spectrum along the axis of experts, and what noise would give\n\n"
+      "Compare the routed experts of every layer\n\n"
       "Examples:\n  vindex experts MODEL -o experts.h5\n"
       "  vindex experts MODEL -o experts.h5 --roles down_proj --layers 1-60\n"
-      "  vindex experts MODEL -o experts.h5 --k 16      also overlaps of singular subspaces\n"
-      "The same command again resumes. `vindex show experts.h5` prints the table.");
+      "  vindex experts MODEL -o experts.h5 --k 16   also overlaps of subspaces\n"
+      "Reports cosines, with and without the experts' mean, and the spectrum along the axis of "
+      "experts, beside its null. The same command again resumes. `vindex show experts.h5` prints "
+      "the table.");
   verb->add_option("model", run.model, "Model folder or file")->required();
   verb->add_option("-o,--output", run.output, "Results file (HDF5)")->required();
   verb->add_option("--layers", flags->layers, "Layers, for example 0,1,15-20");
   verb->add_option("--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
   verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
   verb->add_option("--k", flags->settings.vectors,
-                   "Also how far the top K singular subspaces of every two experts overlap; reads "
+                   "Also the overlap of the top K singular subspaces of every two experts; reads "
                    "the\nexperts a second time")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// The verb inspect: what a model is made of.
+// The command inspect: what a model is made of.
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -19,7 +19,7 @@ void add_inspect(CLI::App& app, Session& session) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand(
       "inspect",
-      "Tell what a model is made of; reads headers only\n\n"
+      "Show what a model is made of; reads headers only\n\n"
       "Examples:\n  vindex inspect MODEL\n  vindex inspect MODEL --tensors --json");
   verb->add_option("model", options->model, "Model folder or file")->required();
   verb->add_flag("--tensors", options->tensors, "List every tensor");

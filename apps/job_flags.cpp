@@ -37,8 +37,8 @@ void add_threads(CLI::App& verb, std::int32_t& threads, const char* workers) {
 void add_ram_budget(CLI::App& verb, std::string& text) {
   verb.add_option(
       "--ram-budget", text,
-      "Memory, for example 8GiB (default: three quarters of the least that the machine,\n"
-      "control groups and Slurm leave)");
+      "Memory, for example 8GiB (default: three quarters of the smallest limit of the machine, "
+      "control groups and Slurm)");
 }
 
 void add_progress(CLI::App& verb, std::string& choice) {
@@ -50,7 +50,7 @@ void add_progress(CLI::App& verb, std::string& choice) {
 void add_config(CLI::App& verb) {
   verb.add_option_function<std::string>(
       "--config", [](const std::string& /*path*/) {},
-      "File of the same flags, one `name = value` a line; the command line outranks it");
+      "File of the same flags, one `name = value` a line; the command line takes precedence");
 }
 
 results::WorkerShare parse_worker(const std::string& text) {

@@ -1,9 +1,12 @@
-// The program: verbs, errors to one line on standard error, exit codes. The only place that prints
-// an error.
+// The program: commands, errors to one line on standard error, exit codes. The only place that
+// prints an error.
 #include "arithmetic_environment.hpp"
+#include "help_text.hpp"
 #include "verbs.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
+#include <vindex/core/nearest_name.hpp>
 #include <vindex/core/standard_output.hpp>
 #include <vindex/run/awaited_launches.hpp>
 #include <vindex/run/version.hpp>
@@ -20,6 +23,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <sys/resource.h>
@@ -30,19 +34,35 @@ namespace {
 using vindex::ExitCode;
 
 constexpr const char* kAbout =
-    R"(vindex: singular-value spectra of every weight matrix of a language model.
+    "vindex: singular-value spectra of every weight matrix of a language model";
 
-Examples:
-  vindex inspect MODEL                          what is in it
-  vindex measure MODEL -o spectra.h5            every matrix: spectrum, statistics, and what noise would give
-  vindex measure MODEL -o k2.h5 --blocks routed_expert --roles down_proj --layers 1-60
-  vindex show spectra.h5 --metric stable_rank   any statistic as a table; --experts, --top 10
-  vindex compare BASE TUNED -o pairs.h5         two models, matrix by matrix
-  vindex experts MODEL -o experts.h5            how alike the routed experts of a layer are
-  vindex export spectra.h5 --format csv -o spectra.csv
-  vindex synth kimi-k2-mini -o mini             a small model with known spectra
+constexpr const char* kModel =
+    "MODEL: a Hugging Face folder, .safetensors or .gguf; -q: quiet; --version";
 
-MODEL is a Hugging Face folder, one .safetensors, or one .gguf (any split finds the rest).)";
+/// The commands of one group of the help, in its order.
+struct CommandGroup {
+  const char* name;
+  std::vector<void (*)(CLI::App&, vindex::apps::Session&)> add;
+};
+
+void add_commands(CLI::App& app, vindex::apps::Session& session) {
+  using namespace vindex::apps;
+  const std::vector<CommandGroup> groups = {
+      {"Measure", {add_inspect, add_plan, add_measure, add_show, add_status, add_results_verbs}},
+      {"Analyse", {add_compare, add_experts, add_cka, add_activations, add_routing, add_lookup}},
+      {"Edit", {add_edit, add_organ}},
+      {"Tools", {add_decode, add_synth, add_bench}}};
+  for (const CommandGroup& group : groups) {
+    const std::size_t earlier = app.get_subcommands({}).size();
+    for (const auto add : group.add) {
+      add(app, session);
+    }
+    const std::vector<CLI::App*> commands = app.get_subcommands({});
+    for (std::size_t i = earlier; i < commands.size(); ++i) {
+      commands[i]->group(group.name);
+    }
+  }
+}
 
 constexpr const char* kOutOfMemory =
     "vindex: E-MEMORY: out of memory; a smaller --ram-budget or fewer --threads may help\n";
@@ -58,23 +78,52 @@ int fail(const std::string& text, ExitCode code) {
   return static_cast<int>(code);
 }
 
-/// Throws UsageError where the first word of `arguments` is no verb of `app`: CLI11 would only say
-/// that some verb, or an option of a later one, is missing. No option before a verb takes a value.
-void expect_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
-  const auto word = std::find_if(arguments.begin() + 1, arguments.end(),
-                                 [](const std::string& text) { return !text.starts_with('-'); });
-  const auto verbs = app.get_subcommands([](const CLI::App* /*verb*/) { return true; });
-  if (word == arguments.end() || std::any_of(verbs.begin(), verbs.end(), [&](const auto* verb) {
-        return verb->check_name(*word);
-      })) {
-    return;
+/// Throws UsageError where the first word of `arguments` is no command of `app`, or the next one no
+/// command of that: CLI11 would only say that one is missing. No option before a command takes a
+/// value.
+void expect_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* parent = &app;
+  std::string path = "vindex";
+  auto word = arguments.begin() + 1;
+  while (true) {
+    const auto commands = parent->get_subcommands([](const CLI::App* /*command*/) { return true; });
+    word = std::find_if(word, arguments.end(),
+                        [](const std::string& text) { return !text.starts_with('-'); });
+    if (commands.empty()) {
+      return;
+    }
+    if (word == arguments.end()) {
+      const bool is_question =
+          std::any_of(arguments.begin(), arguments.end(), [](const std::string& text) {
+            return text == "-h" || text == "--help" || text == "--version";
+          });
+      if (is_question) {
+        return;
+      }
+      throw vindex::UsageError(
+          "E-USAGE", fmt::format("no command given; `{} --help` lists the commands", path));
+    }
+    const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* command) {
+      return command->check_name(*word);
+    });
+    if (found == commands.end()) {
+      std::vector<std::string> names;
+      for (const CLI::App* command : commands) {
+        names.push_back(command->get_name());
+      }
+      const std::string within = parent == &app ? "" : parent->get_name() + " ";
+      const std::string guess = vindex::nearest_name(*word, names);
+      throw vindex::UsageError(
+          "E-USAGE",
+          fmt::format("unknown command '{}{}';{} `{} --help` lists the commands", within,
+                      vindex::excerpt(*word),
+                      guess.empty() ? "" : fmt::format(" did you mean '{}{}'?", within, guess),
+                      path));
+    }
+    parent = *found;
+    path += " " + parent->get_name();
+    ++word;
   }
-  std::string names;
-  for (const CLI::App* verb : verbs) {
-    names += (names.empty() ? "" : ", ") + verb->get_name();
-  }
-  throw vindex::UsageError(
-      "E-USAGE", fmt::format("'{}' is no verb; they are {}", vindex::printable(*word), names));
 }
 
 /// Standard descriptors that the caller has closed stay taken, so that no file of ours gets the
@@ -111,25 +160,15 @@ int run(int argc, char** argv) {
   app.add_flag("-q,--quiet", session.quiet, "Say nothing but results and errors");
   app.require_subcommand(1);
   app.fallthrough();
-  vindex::apps::add_inspect(app, session);
-  vindex::apps::add_decode(app, session);
-  vindex::apps::add_plan(app, session);
-  vindex::apps::add_measure(app, session);
-  vindex::apps::add_compare(app, session);
-  vindex::apps::add_cka(app, session);
-  vindex::apps::add_edit(app, session);
-  vindex::apps::add_lookup(app, session);
-  vindex::apps::add_experts(app, session);
-  vindex::apps::add_activations(app, session);
-  vindex::apps::add_routing(app, session);
-  vindex::apps::add_show(app, session);
-  vindex::apps::add_status(app, session);
-  vindex::apps::add_results_verbs(app, session);
-  vindex::apps::add_organ(app, session);
-  vindex::apps::add_synth(app, session);
-  vindex::apps::add_bench(app, session);
+  app.formatter(std::make_shared<vindex::apps::HelpText>());
+  add_commands(app, session);
+  app.footer(kModel);  // of this list alone: commands inherit what is there before
   std::vector<std::string> arguments = vindex::apps::with_configuration(session.arguments);
-  expect_verb(app, arguments);
+  if (arguments.size() == 1) {
+    vindex::apps::print_result(app.help());
+    return fail("E-USAGE: no command given; `vindex COMMAND --help` says more", ExitCode::kUsage);
+  }
+  expect_command(app, arguments);
   // CLI11 takes a vector from its end, without the program's name.
   std::reverse(arguments.begin(), arguments.end());
   arguments.pop_back();
@@ -141,9 +180,9 @@ int run(int argc, char** argv) {
     vindex::apps::print_result(text.str());
     return 0;
   } catch (const CLI::ParseError& error) {
-    return fail(fmt::format("E-USAGE: {}; `vindex --help` and `vindex VERB --help` tell more",
-                            error.what()),
-                ExitCode::kUsage);
+    return fail(
+        fmt::format("E-USAGE: {}; see `vindex --help` and `vindex COMMAND --help`", error.what()),
+        ExitCode::kUsage);
   }
   const vindex::apps::Ending ending = session.chosen();
   return ending.code() == ExitCode::kOk ? 0 : fail(ending.reason(), ending.code());

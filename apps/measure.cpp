@@ -1,4 +1,4 @@
-// The verbs plan and measure: one set of flags, so that a plan is about the run that follows it.
+// The commands plan and measure: one set of flags, so that a plan is about the run that follows it.
 #include "measure_flags.hpp"
 #include "run_talk.hpp"
 #include "terminal.hpp"
@@ -140,10 +140,9 @@ void add_model(CLI::App& verb, MeasureFlags& flags) {
 
 void add_plan(CLI::App& app, Session& session) {
   auto flags = std::make_shared<MeasureFlags>();
-  CLI::App* verb =
-      app.add_subcommand("plan",
-                         "Tell what a measurement would read, take and last; touches no weights\n\n"
-                         "Example:\n  vindex plan MODEL --blocks routed_expert");
+  CLI::App* verb = app.add_subcommand("plan",
+                                      "Estimate time, memory and disk; touches no weights\n\n"
+                                      "Example:\n  vindex plan MODEL --blocks routed_expert");
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
   add_threads(*verb, flags->job.threads, kMeasureWorkers);
@@ -155,12 +154,11 @@ void add_plan(CLI::App& app, Session& session) {
 
 void add_measure(CLI::App& app, Session& session) {
   auto flags = std::make_shared<MeasureFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "measure",
-      "Measure every matrix: singular values, statistics, and what noise would give\n\n"
-      "Examples:\n  vindex measure MODEL -o spectra.h5\n"
-      "  vindex measure MODEL -o k2.h5 --blocks routed_expert --roles down_proj "
-      "--layers 1-60\nThe same command again resumes.");
+  CLI::App* verb = app.add_subcommand("measure",
+                                      "Measure every matrix: spectrum, statistics, noise null\n\n"
+                                      "Examples:\n  vindex measure MODEL -o spectra.h5\n"
+                                      "  vindex measure MODEL -o k2.h5 --blocks routed_expert "
+                                      "--layers 1-60\nThe same command again resumes.");
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
   verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();

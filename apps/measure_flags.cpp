@@ -68,22 +68,22 @@ void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
       ->check(CLI::IsMember({"fast", "default", "strict"}))
       ->capture_default_str();
   verb.add_flag("--no-escalate", flags.no_escalate,
-                "Keep the first route; what the tail decides becomes NaN");
+                "Keep the first route; what depends on the trailing singular values is NaN");
   add_backend_flags(verb, flags.backend);
   verb.add_option("--svd-route", settings.options.svd_route,
-                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with\n"
+                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
                   "+gram-mma or +gram-wgmma and +band-plain, +band-tensor or +band-library")
       ->capture_default_str();
   verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   verb.add_option("--null", flags.null,
-                  "signflip: a second null that keeps every magnitude; signflip=R: R draws of it,\n"
-                  "with their mean, standard deviation, z and its p (10 or more are of use);\n"
+                  "signflip: a second null that keeps every magnitude; signflip=R: R draws of it, "
+                  "with their mean, standard deviation, z and its p (10 or more are of use); "
                   "each costs one more spectrum")
       ->capture_default_str();
   verb.add_option("--imatrix", settings.imatrix,
-                  "Also the spectra of matrices weighted by the activations of llama.cpp's\n"
+                  "Also the spectra of matrices weighted by the activations of llama.cpp's "
                   "importance matrix FILE (GGUF or .dat)");
   verb.add_flag("--no-spectra", flags.no_spectra,
                 "Leave the singular values themselves out of the file");

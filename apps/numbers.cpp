@@ -26,21 +26,21 @@ std::optional<double> parse_number(std::string_view text) {
 
 CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,
                         const std::string& help, NumberRange range) {
-  const bool is_bounded = range.least > std::numeric_limits<double>::lowest() ||
-                          range.most < std::numeric_limits<double>::max();
-  std::string wanted = "a finite decimal number";
+  const bool is_bounded = range.min > std::numeric_limits<double>::lowest() ||
+                          range.max < std::numeric_limits<double>::max();
+  std::string expected = "a finite decimal number";
   std::string type = "NUMBER";
-  if (is_bounded && range.most < std::numeric_limits<double>::max()) {
-    wanted = fmt::format("a number from {:g} to {:g}", range.least, range.most);
-    type = fmt::format("NUMBER in [{:g} - {:g}]", range.least, range.most);
+  if (is_bounded && range.max < std::numeric_limits<double>::max()) {
+    expected = fmt::format("a number from {:g} to {:g}", range.min, range.max);
+    type = fmt::format("NUMBER in [{:g} - {:g}]", range.min, range.max);
   } else if (is_bounded) {
-    wanted = fmt::format("a finite number, not below {:g}", range.least);
+    expected = fmt::format("a finite number, not below {:g}", range.min);
   }
-  const auto check = [range, wanted](const std::string& text) {
+  const auto check = [range, expected](const std::string& text) {
     const auto number = parse_number(text);
-    return number && *number >= range.least && *number <= range.most
+    return number && *number >= range.min && *number <= range.max
                ? std::string()
-               : fmt::format("`{}` is not {}", printable(text), wanted);
+               : fmt::format("`{}` is not {}", printable(text), expected);
   };
   return verb.add_option(flags, value, help)->check(CLI::Validator(check, ""))->type_name(type);
 }

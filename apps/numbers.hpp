@@ -12,8 +12,8 @@ namespace vindex::apps {
 
 /// Bounds that a number may reach.
 struct NumberRange {
-  double least = std::numeric_limits<double>::lowest();
-  double most = std::numeric_limits<double>::max();
+  double min = std::numeric_limits<double>::lowest();
+  double max = std::numeric_limits<double>::max();
 };
 
 /// The whole of `text` as a decimal number that a double holds: "0.5", "-1", "1e-3". Nothing for

@@ -1,4 +1,5 @@
-// The verb organ: models taken apart, changed and put together again; each nested verb has a file.
+// The command organ: models taken apart, changed and put together again; each nested command has a
+// file.
 #include "organ.hpp"
 
 #include <fmt/format.h>
@@ -13,17 +14,18 @@ std::string rate_text(std::uint64_t bytes, double seconds) {
 }
 
 void add_organ(CLI::App& app, Session& session) {
-  CLI::App* organ = app.add_subcommand("organ",
-                                       "Take models apart and put loadable GGUF files together\n\n"
-                                       "Examples:\n  vindex organ extract model.gguf -o organs\n"
-                                       "  vindex organ assemble organs -o again.gguf\n"
-                                       "  vindex organ measure model.gguf -o report\n"
-                                       "  vindex organ purify model.gguf -o clean.gguf --dry-run\n"
-                                       "  vindex organ graft --source A.gguf --target B.gguf "
-                                       "-o C.gguf --layers 5-20 --type organ\n"
-                                       "  vindex organ verify model.gguf\n"
-                                       "  vindex organ diff A.gguf B.gguf\n"
-                                       "`vindex organ VERB --help` has more.");
+  CLI::App* organ =
+      app.add_subcommand("organ",
+                         "Take GGUF models apart, measure, purify, graft, assemble\n\n"
+                         "Examples:\n  vindex organ extract model.gguf -o organs\n"
+                         "  vindex organ assemble organs -o again.gguf\n"
+                         "  vindex organ measure model.gguf -o report\n"
+                         "  vindex organ purify model.gguf -o clean.gguf --dry-run\n"
+                         "  vindex organ graft --source A.gguf --target B.gguf "
+                         "-o C.gguf \\\n    --layers 5-20 --type organ\n"
+                         "  vindex organ verify model.gguf\n"
+                         "  vindex organ diff A.gguf B.gguf\n"
+                         "`vindex organ COMMAND --help`: options and examples.");
   organ->require_subcommand(1);
   add_organ_extract(*organ, session);
   add_organ_measure(*organ, session);

@@ -1,4 +1,4 @@
-// The verb organ assemble: a model put together from organs, or from several by a recipe.
+// The command organ assemble: a model put together from organs, or from several by a recipe.
 #include "organ.hpp"
 
 #include <vindex/core/json_document.hpp>
@@ -68,7 +68,7 @@ void add_organ_assemble(CLI::App& organ, Session& session) {
   organ::AssembleSettings& settings = options->settings;
   CLI::App* verb = organ.add_subcommand(
       "assemble",
-      "Put a GGUF model together from organs, or from several models by a recipe\n\n"
+      "Build a GGUF model from organs, or from several by a recipe\n\n"
       "Examples:\n  vindex organ assemble organs -o again.gguf\n"
       "  vindex organ assemble organs -o merged.gguf --shards none\n"
       "  vindex organ assemble model-00001-of-00005.gguf -o shards/ --shards 2GB\n"

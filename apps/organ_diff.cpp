@@ -1,4 +1,4 @@
-// The verb organ diff: two models, key by key and tensor by tensor.
+// The command organ diff: two models, key by key and tensor by tensor.
 #include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
@@ -29,7 +29,7 @@ Ending run_diff(const DiffFlags& flags, const Session& session) {
   const ReportFile file(flags.report, "organ-diff/1");
   const organ::ModelDifference difference = organ::diff_models(settings);
   if (difference.stopped) {
-    return stopped_early("no difference was told");
+    return stopped_early("no difference is reported");
   }
   file.report(
       session, flags.json, [&] { return organ::difference_json(difference); },
@@ -51,7 +51,7 @@ void add_organ_diff(CLI::App& organ, Session& session) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App* verb = organ.add_subcommand(
       "diff",
-      "Show what differs between two models: metadata, and each tensor's bytes and weights\n\n"
+      "Show the differences of two models: metadata, bytes, weights\n\n"
       "Examples:\n"
       "  vindex organ diff ORIGINAL.gguf GRAFTED.gguf\n"
       "  vindex organ diff A.gguf B-00001-of-00005.gguf --layers --top 30\n"

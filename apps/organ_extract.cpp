@@ -1,4 +1,4 @@
-// The verb organ extract: a model taken apart, tensor by tensor.
+// The command organ extract: a model taken apart, tensor by tensor.
 #include "organ.hpp"
 
 #include <vindex/core/json_document.hpp>
@@ -77,7 +77,7 @@ void add_organ_extract(CLI::App& organ, Session& session) {
   organ::ExtractSettings& settings = options->settings;
   CLI::App* verb = organ.add_subcommand(
       "extract",
-      "Take a model apart: each tensor a valid GGUF of its own, and a manifest\n\n"
+      "Split a model: a valid GGUF for each tensor, and a manifest\n\n"
       "Examples:\n  vindex organ extract model.gguf -o organs\n"
       "  vindex organ extract model-00001-of-00005.gguf -o organs --by-reference\n"
       "  vindex organ extract model.gguf -o ffn --type organ --layers 5-20\n"

@@ -1,4 +1,4 @@
-// The verb organ graft: parts of one model in the place of another's.
+// The command organ graft: parts of one model in the place of another's.
 #include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
@@ -65,14 +65,15 @@ void add_organ_graft(CLI::App& organ, Session& session) {
   organ::GraftSettings& settings = flags->settings;
   CLI::App* verb = organ.add_subcommand(
       "graft",
-      "Put tensors of a donor into the place of a host's, bytes as they are\n\n"
+      "Replace tensors of a host model by those of a donor, unchanged\n\n"
       "Examples:\n"
       "  vindex organ graft --source CODER.gguf --target CHAT.gguf -o MIX.gguf \\\n"
       "    --layers 5-20,24 --type organ\n"
-      "  vindex organ graft --source A --target B --type organ --dry-run    the checks alone\n"
-      "  vindex organ graft --source DEEP --target B -o C.gguf --map 5-20:8-23 --type organ\n"
+      "  vindex organ graft --source A --target B --type organ --dry-run   only checks\n"
+      "  vindex organ graft --source DEEP --target B -o C.gguf --map 5-20:8-23 \\\n"
+      "    --type organ\n"
       "  vindex organ graft --source A --target B -o C.gguf --type embed --layers -1\n"
-      "The result is the host (target) everywhere, metadata and tokenizer too, except for\n"
+      "The result is the host (target) everywhere, metadata and tokenizer too, except for "
       "the tensors of the classes in --type and the donor's blocks in --layers.");
   verb->add_option("--source", settings.donor,
                    "The donor: a GGUF file, its first split, or an extracted folder")

@@ -1,4 +1,4 @@
-// The verb organ measure: theta of one model or of a fleet, with the reports.
+// The command organ measure: theta of one model or of a fleet, with the reports.
 #include "measure_flags.hpp"
 #include "organ.hpp"
 #include "run_talk.hpp"
@@ -46,7 +46,7 @@ Task task_of(const OrganMeasureFlags& flags, const Session& session) {
     paths.insert(paths.end(), found.begin(), found.end());
   }
   if (paths.empty()) {
-    throw UsageError("E-USAGE", "a MODEL or --fleet DIR is wanted");
+    throw UsageError("E-USAGE", "a MODEL or --fleet DIR is expected");
   }
   task.models = organ::named_models(paths);
   task.settings = settings_of(flags.measure, session);
@@ -131,7 +131,7 @@ class NewFolders {
       folders_.push_back(at);
     }
     std::error_code trouble;
-    fs::create_directories(folder, trouble);  // what is wrong is told by the first file
+    fs::create_directories(folder, trouble);  // the first file reports what is wrong
   }
   ~NewFolders() {
     for (const fs::path& folder : folders_) {  // innermost first
@@ -193,10 +193,10 @@ void add_organ_measure(CLI::App& organ, Session& session) {
   auto flags = std::make_shared<OrganMeasureFlags>();
   CLI::App* verb = organ.add_subcommand(
       "measure",
-      "Theta of every tensor: how far a matrix is from the noise in it\n\n"
+      "Theta of every tensor: the distance of a matrix from its noise\n\n"
       "Examples:\n  vindex organ measure model.gguf -o OUT          results and reports in OUT\n"
       "  vindex organ measure model.gguf -o model.h5     the results file alone\n"
-      "  vindex organ measure --fleet MODELS -o OUT      every model below MODELS, ranked\n"
+      "  vindex organ measure --fleet MODELS -o OUT      every model in MODELS, ranked\n"
       "The same command again resumes.");
   verb->add_option("model", flags->models, "Model folders or files");
   verb->add_option("--fleet", flags->fleet, "Every model at or below these folders");

@@ -1,4 +1,4 @@
-// The verb organ purify: noise taken out of matrices, where there is any.
+// The command organ purify: noise taken out of matrices, where there is any.
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "organ.hpp"
@@ -72,9 +72,10 @@ decode::ElementType type_called(const std::string& name, const char* option) {
       return row.type;
     }
   }
-  throw UsageError("E-PURIFY-TYPE", fmt::format("{} `{}` is no type of GGUF: F32, F16, BF16, Q8_0, "
-                                                "Q5_1, Q5_0, Q4_1, Q4_0",
-                                                option, printable(name)));
+  throw UsageError("E-PURIFY-TYPE",
+                   fmt::format("{} `{}` is not a type of GGUF: F32, F16, BF16, Q8_0, "
+                               "Q5_1, Q5_0, Q4_1, Q4_0",
+                               option, printable(name)));
 }
 
 organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session) {
@@ -144,16 +145,15 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   }
   CLI::App* verb = organ.add_subcommand(
       "purify",
-      "Take the noise out of matrices, where a gate finds any\n\n"
+      "Remove the noise of matrices, where the gate finds any\n\n"
       "Examples:\n  vindex organ purify MODEL.gguf --dry-run\n"
       "  vindex organ purify MODEL.gguf -o OUT.gguf --out-type Q8_0\n"
-      "  vindex organ purify MODEL.gguf --method laser --rho 0.1 --type ffn --layers 20-31 --force "
-      "-o OUT.gguf\n"
-      "  vindex organ purify MODEL.gguf --factors LOW.safetensors      low-rank pairs alone\n"
-      "A matrix is changed where its bulk is noise (KS < 0.10), something stands out of it, and at "
-      "most\n--cap of its energy would go. Everything else keeps its bytes. Whether a change "
-      "helps, "
-      "only\nperplexity tells.");
+      "  vindex organ purify MODEL.gguf --method laser --rho 0.1 --type ffn \\\n"
+      "    --layers 20-31 --force -o OUT.gguf\n"
+      "  vindex organ purify MODEL.gguf --factors LOW.safetensors   low-rank pairs\n"
+      "A matrix is changed where its bulk is noise (KS < 0.10), singular values stand out of it, "
+      "and at most --cap of its energy would be removed. Everything else keeps its bytes. Only "
+      "perplexity shows whether a change helps.");
   verb->add_option("model", flags->model, "GGUF: a file, a split, a folder of either")->required();
   verb->add_option("-o,--output", flags->output, "GGUF file to write");
   verb->add_option("--method", flags->method, "How")
@@ -171,7 +171,8 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_option("--out-type", flags->out_type,
                    "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
       ->capture_default_str();
-  add_number(*verb, "--cap", flags->cap, "Most energy that may go, as a share", {0.0, 1.0})
+  add_number(*verb, "--cap", flags->cap, "Maximum share of the energy that may be removed",
+             {0.0, 1.0})
       ->capture_default_str();
   verb->add_flag("--force", flags->force, "Purify what the gate refuses, too");
   verb->add_option("--factors", flags->factors,

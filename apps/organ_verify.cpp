@@ -1,4 +1,4 @@
-// The verb organ verify: a GGUF model judged by the rules that loaders hold it to.
+// The command organ verify: a GGUF model judged by the rules that loaders hold it to.
 #include "organ.hpp"
 
 #include <vindex/core/json_document.hpp>
@@ -77,13 +77,13 @@ void add_organ_verify(CLI::App& organ, Session& session) {
   };
   auto options = std::make_shared<Options>();
   organ::VerifySettings& settings = options->settings;
-  CLI::App* verb = organ.add_subcommand(
-      "verify",
-      "Judge a GGUF model by the rules of its loaders; also one that they refuse\n\n"
-      "Examples:\n  vindex organ verify model.gguf\n"
-      "  vindex organ verify model-00001-of-00005.gguf --check-tensors\n"
-      "  vindex organ verify downloads/ --json\n"
-      "Ends with 65 where there are errors, with 0 for warnings and notes alone.");
+  CLI::App* verb =
+      organ.add_subcommand("verify",
+                           "Check a GGUF model by the rules of its loaders\n\n"
+                           "Examples:\n  vindex organ verify model.gguf\n"
+                           "  vindex organ verify model-00001-of-00005.gguf --check-tensors\n"
+                           "  vindex organ verify downloads/ --json\n"
+                           "Exit code 65 where there are errors, 0 for warnings and notes alone.");
   verb->add_option("path", settings.path, "GGUF file, split, folder, or extracted folder")
       ->required();
   verb->add_flag("--check-tensors", settings.check_tensors,

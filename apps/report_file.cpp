@@ -45,7 +45,7 @@ void ReportFile::require_place() const {
   }
   if (there != begin) {
     throw OutputError("E-OUTPUT-EXISTS",
-                      fmt::format("{} exists and is no report of {}; choose another name for "
+                      fmt::format("{} exists and is not a report of {}; choose another name for "
                                   "--report",
                                   printable(path_), schema_));
   }

@@ -15,13 +15,13 @@ namespace vindex::apps {
 /// configuration can be lost to a slip of the name.
 class ReportFile {
  public:
-  /// `path` empty: none is wanted. `outputs`: what else the verb writes, empty ones aside. Errors,
-  /// before any work: OutputError E-OUTPUT-EXISTS where something else lies there; UsageError
-  /// E-USAGE where it is one of `outputs`, however it is spelt.
+  /// `path` empty: none is asked for. `outputs`: what else the command writes, empty ones aside.
+  /// Errors, before any work: OutputError E-OUTPUT-EXISTS where something else lies there;
+  /// UsageError E-USAGE where it is one of `outputs`, however it is spelt.
   ReportFile(std::string path, std::string_view schema,
              std::initializer_list<std::string> outputs = {});
-  /// Writes `json`, which begins with the schema, to the file where one is wanted. Prints it where
-  /// `is_json`, else `text` of as many columns as there are, unless --quiet. Errors: those of
+  /// Writes `json`, which begins with the schema, to the file where one is asked for. Prints it
+  /// where `is_json`, else `text` of as many columns as there are, unless --quiet. Errors: those of
   /// OutputSink.
   void report(const Session& session, bool is_json, const std::function<std::string()>& json,
               const std::function<std::string(std::size_t columns)>& text) const;

@@ -1,4 +1,4 @@
-// The verbs that work on results files: merge, validate, export.
+// The commands that work on results files: merge, validate, export.
 #include "verbs.hpp"
 
 #include <vindex/results/export.hpp>
@@ -64,16 +64,16 @@ void add_export(CLI::App& app, Session& session) {
     bool force = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("export",
-                                      "Translate a results file\n\nExamples:\n"
-                                      "  vindex export OUT.h5 --format csv -o OUT.csv\n"
-                                      "  vindex export OUT.h5 --format phase-json -o folder\n"
-                                      "  vindex export OUT.h5 --format phase-json -o folder "
-                                      "--activations A.h5 --cka C.h5 --routing R.h5\n"
-                                      "  vindex export R.h5 --format phase-json -o folder    of a "
-                                      "file of `vindex routing` alone\n"
-                                      "\ncsv and json are of every kind of results file; json has "
-                                      "arrays too.");
+  CLI::App* verb =
+      app.add_subcommand("export",
+                         "Convert a results file: csv, json and other formats\n\nExamples:\n"
+                         "  vindex export OUT.h5 --format csv -o OUT.csv\n"
+                         "  vindex export OUT.h5 --format phase-json -o folder\n"
+                         "  vindex export OUT.h5 --format phase-json -o folder \\\n"
+                         "    --activations A.h5 --cka C.h5 --routing R.h5\n"
+                         "  vindex export R.h5 --format phase-json -o folder   routing alone\n"
+                         "csv and json are for every kind of results file; json has "
+                         "arrays too.");
   verb->add_option("file", options->path, "Results file")->required();
   const std::vector<std::string> formats = results::export_formats();
   verb->add_option("--format", options->format, fmt::format("{}", fmt::join(formats, ", ")))

@@ -1,4 +1,4 @@
-// The verb routing: where routers send tokens.
+// The command routing: where routers send tokens.
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
@@ -20,15 +20,15 @@ struct RoutingFlags {
 
 run::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
   run::RoutingSettings settings = flags.settings;
-  const bool is_told = flags.top_k > 0 || !flags.scoring.empty();
-  if (is_told == !settings.model.empty() ||
-      (is_told && (flags.top_k < 1 || flags.scoring.empty())) || (flags.normalise && !is_told)) {
+  const bool is_given = flags.top_k > 0 || !flags.scoring.empty();
+  if (is_given == !settings.model.empty() ||
+      (is_given && (flags.top_k < 1 || flags.scoring.empty())) || (flags.normalise && !is_given)) {
     throw UsageError("E-ROUTER-RULE",
                      "the rule of the routers is missing: either --model MODEL, whose rule it is, "
                      "or --top-k K and --scoring softmax|sigmoid (and --normalise where weights "
                      "are divided by their sum)");
   }
-  if (is_told) {
+  if (is_given) {
     settings.rule =
         RouterRule{.scoring = flags.scoring == "sigmoid"   ? RouterScoring::kSigmoid
                               : flags.scoring == "softmax" ? RouterScoring::kSoftmax
@@ -59,12 +59,11 @@ void add_routing(CLI::App& app, Session& session) {
   run::RoutingSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "routing",
-      "Where routers send tokens: loads, which experts go together, margins\n\n"
-      "Examples:\n  vindex routing DUMP -o routing.h5 --model MODEL     the model's own rule and "
-      "biases\n"
+      "Expert loads, co-activation and margins of routers\n\n"
+      "Examples:\n  vindex routing DUMP -o routing.h5 --model MODEL   its own rule, biases\n"
       "  vindex routing DUMP -o routing.h5 --top-k 8 --scoring softmax --normalise\n"
       "DUMP: a folder or file of .npy or .safetensors arrays router_logits.L [tokens, experts], as "
-      "routers\nwrite them: before softmax or sigmoid, without biases that choose. The same "
+      "routers write them: before softmax or sigmoid, without biases that choose. The same "
       "command again resumes.");
   verb->add_option("dump", settings.dump, "Folder or file of dumped router logits")->required();
   verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();

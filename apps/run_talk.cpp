@@ -35,7 +35,7 @@ Ending ending_of(const std::string& output, const run::RunOutcome& outcome, cons
   if (outcome.exit_code == ExitCode::kOk) {
     return {};
   }
-  return {outcome.exit_code, fmt::format("E-ROWS: {}; `vindex status {}` tells of them",
+  return {outcome.exit_code, fmt::format("E-ROWS: {}; `vindex status {}` lists them",
                                          run::failure_text(outcome, noun), printable(output))};
 }
 

@@ -1,4 +1,4 @@
-// The verb show: a results file as tables, any metric and k.
+// The command show: a results file as tables, any metric and k.
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -88,21 +88,21 @@ void add_show(CLI::App& app, Session& session) {
   auto flags = std::make_shared<ShowFlags>();
   CLI::App* verb = app.add_subcommand(
       "show",
-      "Show what a results file says: any metric, beside what noise gives\n\n"
+      "Print tables of a results file: any metric beside noise\n\n"
       "Examples:\n"
-      "  vindex show OUT.h5                              the table that measure ends with\n"
+      "  vindex show OUT.h5                     the table that measure ends with\n"
       "  vindex show OUT.h5 --metric var_at_k --k 8 --role down_proj --layer 1-20\n"
-      "  vindex show OUT.h5 --metric stable_rank --experts    experts far from their layer\n"
-      "  vindex show OUT.h5 --top 10                     farthest above their null\n"
+      "  vindex show OUT.h5 --metric stable_rank --experts    outlying experts\n"
+      "  vindex show OUT.h5 --top 10            farthest above their null\n"
       "  vindex show OUT.h5 --top 10 --by sigma_min --ascending --json\n"
-      "\nnoise: what independent entries of that shape give; flip: the same weights with random\n"
-      "signs (measure --null signflip); z: by how many of their standard deviations it is off.\n"
-      "What the terminal has no room for (quartiles first) is in --json. Works during a run.\n"
+      "noise: what independent entries of that shape give; flip: the same weights with random "
+      "signs (measure --null signflip); z: the difference in their standard deviations. "
+      "What the terminal has no room for (quartiles first) is in --json. Works during a run. "
       "Files of compare, experts, cka, activations and routing show their own tables.");
   verb->add_option("file", flags->path, "Results file (its parts count too)")->required();
   verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
-  verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: one that tells)");
+  verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
   verb->add_option("--layer,--layers", flags->layers, "Layers, for example 0,1,15-20");
   verb->add_option("--block,--blocks", flags->blocks, "Blocks, for example routed_expert,router");
   verb->add_option("--role,--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
@@ -110,14 +110,14 @@ void add_show(CLI::App& app, Session& session) {
                    "matrix, imatrix (measure --imatrix) or product (--heads, --lora); without it "
                    "the first that has rows")
       ->check(CLI::IsMember({"matrix", "imatrix", "product"}));
-  CLI::Option* experts = verb->add_flag(
-      "--experts", flags->experts,
-      "Of every layer and role the experts far from the others, the lowest and the highest");
-  CLI::Option* top = verb->add_option("--top", flags->top, "The N first matrices by a column")
+  CLI::Option* experts =
+      verb->add_flag("--experts", flags->experts,
+                     "The outlying experts of every layer and role: the lowest and the highest");
+  CLI::Option* top = verb->add_option("--top", flags->top, "The first N matrices by a column")
                          ->check(CLI::Range(1, std::numeric_limits<std::int32_t>::max()))
                          ->excludes(experts);
   verb->add_option("--by", flags->sort_by,
-                   "Column for --top: value, null, difference, ratio, signflip, z, or any of\n"
+                   "Column for --top: value, null, difference, ratio, signflip, z, or any of "
                    "/matrix/, or METRIC_ratio (default: ratio, or value without a null)")
       ->needs(top);
   verb->add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);

@@ -1,4 +1,4 @@
-// The verb status: what of a run is done, left and failed, also while it works.
+// The command status: what of a run is done, left and failed, also while it works.
 #include "terminal.hpp"
 #include "verbs.hpp"
 
@@ -107,10 +107,10 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
             "\n";
   }
   const std::int64_t failed = status.failed + status.derived_failed;
-  if (const auto told = static_cast<std::int64_t>(status.failed_rows.size());
-      told > 0 && failed > told) {
+  if (const auto named = static_cast<std::int64_t>(status.failed_rows.size());
+      named > 0 && failed > named) {
     text += fmt::format("  ({} more; status and reason of the file's tables have them)\n",
-                        failed - told);
+                        failed - named);
   }
   return text;
 }
@@ -124,7 +124,7 @@ void add_status(CLI::App& app, Session& session) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("status",
-                                      "Tell what is done, left and failed, also during a run\n\n"
+                                      "Report what is done, left and failed, also during a run\n\n"
                                       "Example:\n  vindex status OUT.h5");
   verb->add_option("file", options->path, "Results file (its parts count too)")->required();
   verb->add_flag("--json", options->json, "One JSON document");

@@ -1,4 +1,4 @@
-// The verb synth: models with known spectra.
+// The command synth: models with known spectra.
 #include "verbs.hpp"
 
 #include <vindex/synth/synth.hpp>
@@ -20,7 +20,9 @@ void add_synth(CLI::App& app, Session& session) {
       "  vindex synth kimi-k2-mini -o mini\n"
       "  vindex synth layer:384x7168x2048:fp8 -o layer\n\nSpecs:\n";
   for (const std::string& spec : synth::known_specs()) {
-    about += "  " + spec + "\n";
+    const std::size_t kinds = spec.find("[:");
+    about += "  " + spec.substr(0, kinds) + "\n" +
+             (kinds == std::string::npos ? "" : "    " + spec.substr(kinds) + "\n");
   }
   CLI::App* verb = app.add_subcommand("synth", about);
   verb->add_option("spec", options->spec, "What to make")->required();

@@ -179,7 +179,7 @@ std::uint64_t parse_size(const std::string& text) {
   }
   throw UsageError(
       "E-SIZE",
-      fmt::format("`{}` is no size; write bytes or a number with kB, MB, GB, KiB, MiB or GiB",
+      fmt::format("`{}` is not a size; write bytes or a number with kB, MB, GB, KiB, MiB or GiB",
                   printable(text)));
 }
 

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <sys/stat.h>
+#include <vector>
 
 namespace vindex::testing::cli_test {
 namespace {
@@ -25,14 +29,16 @@ class CliTest : public ::testing::Test {
 };
 
 TEST_F(CliTest, HelpStartsWithExamplesAndGoesToStandardOutput) {
-  const ProgramResult help = run({"--help"});
-  EXPECT_EQ(help.exit_code, 0);
-  EXPECT_LT(help.out.find("Examples:"), help.out.find("Options:"));
-  EXPECT_EQ(help.err, "");
-  for (const char* verb : {"inspect", "decode", "plan", "measure", "merge", "status", "validate",
-                           "export", "synth", "bench"}) {
-    EXPECT_NE(help.out.find(verb), std::string::npos) << verb;
-    EXPECT_EQ(run({verb, "--help"}).exit_code, 0) << verb;
+  const ProgramResult list = run({"--help"});
+  EXPECT_EQ(list.exit_code, 0);
+  EXPECT_EQ(list.err, "");
+  for (const char* command : {"inspect", "decode", "plan", "measure", "merge", "status", "validate",
+                              "export", "synth", "bench"}) {
+    EXPECT_NE(list.out.find(command), std::string::npos) << command;
+    const ProgramResult help = run({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_EQ(help.err, "");
+    EXPECT_LT(help.out.find("Example"), help.out.find("Options:")) << command;
   }
 }
 
@@ -44,8 +50,9 @@ TEST_F(CliTest, VersionNamesProgramCommitAndCompiler) {
 
 TEST_F(CliTest, UsageErrorsAreOneLineAnd64) {
   for (const auto& arguments : std::vector<std::vector<std::string>>{
-           {},
            {"frobnicate"},
+           {"organ"},
+           {"edit", "-q"},
            {"measure"},
            {"measure", "x"},
            {"measure", "x", "-o", "y", "--mode", "sloppy"},
@@ -61,13 +68,99 @@ TEST_F(CliTest, UsageErrorsAreOneLineAnd64) {
   }
 }
 
-TEST_F(CliTest, AnUnknownVerbIsNamed) {
-  for (const auto& arguments : std::vector<std::vector<std::string>>{
-           {"benhc", "--sections", "decode"}, {"-q", "benhc"}, {"benhc", "decode", "x"}}) {
-    const ProgramResult result = run(arguments);
+TEST_F(CliTest, AnUnknownCommandIsNamedAndTheNearestOneProposed) {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string line;
+  };
+  const std::string lists = "` lists the commands\n";
+  for (const Case& each : std::vector<Case>{
+           {{"benhc", "--sections", "decode"},
+            "unknown command 'benhc'; did you mean 'bench'? `vindex --help" + lists},
+           {{"-q", "benhc"},
+            "unknown command 'benhc'; did you mean 'bench'? `vindex --help" + lists},
+           {{"measuer", "x"},
+            "unknown command 'measuer'; did you mean 'measure'? `vindex --help" + lists},
+           {{"frobnicate"}, "unknown command 'frobnicate'; `vindex --help" + lists},
+           {{"organ", "extarct", "x"},
+            "unknown command 'organ extarct'; did you mean 'organ extract'? `vindex organ --help" +
+                lists},
+           {{"edit", "delet"},
+            "unknown command 'edit delet'; did you mean 'edit delete'? `vindex edit --help" +
+                lists},
+           {{"edit"}, "no command given; `vindex edit --help" + lists}}) {
+    const ProgramResult result = run(each.arguments);
     EXPECT_EQ(result.exit_code, 64);
-    EXPECT_EQ(result.err.rfind("vindex: E-USAGE: 'benhc' is no verb; they are inspect, ", 0), 0U)
-        << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "vindex: E-USAGE: " + each.line);
+  }
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// The command that a line of the program's help names, behind the column of groups.
+std::string command_in(const std::string& line) {
+  constexpr std::size_t kColumn = 9;
+  const bool is_command = line.size() > kColumn && line[kColumn - 1] == ' ' &&
+                          line[kColumn] != ' ' && line.find("  ", kColumn) != std::string::npos;
+  return is_command ? line.substr(kColumn, line.find(' ', kColumn) - kColumn) : "";
+}
+
+TEST_F(CliTest, TheListOfCommandsFitsOneScreen) {
+  const ProgramResult help = run({"--help"});
+  const std::vector<std::string> lines = lines_of(help.out);
+  EXPECT_LE(lines.size(), 24U) << help.out;
+  std::vector<std::string> commands;
+  for (const std::string& line : lines) {
+    EXPECT_LE(line.size(), 80U) << line;
+    if (const std::string command = command_in(line); !command.empty()) {
+      commands.push_back(command);
+    }
+  }
+  std::sort(commands.begin(), commands.end());
+  EXPECT_EQ(commands, (std::vector<std::string>{"activations", "bench", "cka", "compare", "decode",
+                                                "edit", "experts", "export", "inspect", "lookup",
+                                                "measure", "merge", "organ", "plan", "routing",
+                                                "show", "status", "synth", "validate"}));
+  // Without a command the same list, and with the line that says so still one screen.
+  const ProgramResult none = run({});
+  EXPECT_EQ(none.exit_code, 64);
+  EXPECT_EQ(none.out, help.out);
+  EXPECT_LE(lines.size() + 1, 24U);
+  EXPECT_EQ(none.err, "vindex: E-USAGE: no command given; `vindex COMMAND --help` says more\n");
+}
+
+TEST_F(CliTest, HelpOfEveryCommandFits80Columns) {
+  std::vector<std::vector<std::string>> commands;
+  for (const std::string& line : lines_of(run({"--help"}).out)) {
+    if (const std::string command = command_in(line); !command.empty()) {
+      commands.push_back({command});
+    }
+  }
+  for (const std::string parent : {"organ", "edit"}) {
+    const std::vector<std::string> lines = lines_of(run({parent, "--help"}).out);
+    auto line = std::find(lines.begin(), lines.end(), "Commands:");
+    ASSERT_NE(line, lines.end());
+    for (++line; line != lines.end() && line->size() > 2; ++line) {
+      ASSERT_NE((*line)[2], ' ') << "a summary of more than a line: " << *line;
+      commands.push_back({parent, line->substr(2, line->find(' ', 2) - 2)});
+    }
+  }
+  EXPECT_EQ(commands.size(), 19U + 7U + 4U);
+  for (std::vector<std::string>& command : commands) {
+    command.push_back("--help");
+    const ProgramResult help = run(command);
+    EXPECT_EQ(help.exit_code, 0);
+    for (const std::string& line : lines_of(help.out)) {
+      EXPECT_LE(line.size(), 80U) << command.front() << ": " << line;
+    }
   }
 }
 

@@ -1,0 +1,25 @@
+// Owns how help looks: one screen that lists the commands by group, and the help of one command,
+// wrapped at 80 columns.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace vindex::apps {
+
+/// A command's description begins with its summary, one line that the lists of commands show too;
+/// behind it come examples (indented lines stay as they are) and notes (paragraphs are wrapped).
+class HelpText : public CLI::Formatter {
+ public:
+  HelpText();
+  /// Without a parent the list of commands, else the help of that command.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+  std::string make_description(const CLI::App* app) const override;
+  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_option_opts(const CLI::Option* option) const override;
+};
+
+}  // namespace vindex::apps
