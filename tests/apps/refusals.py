@@ -161,8 +161,8 @@ def edits():
     short, two = npy("short.npy", (31,), floats(31)), npy("two.npy", (32, 2), floats(64))
     insert = ["edit", "insert", model, "--tensor", "wide.weight", "-o", out]
     value = npy("value.npy", (16,), floats(16))
-    refused(65, [*insert, "--key", short, "--value", value], "so 32 are wanted")
-    refused(65, [*insert, "--key", vector, "--value", vector], "so 16 are wanted")
+    refused(65, [*insert, "--key", short, "--value", value], "so 32 are expected")
+    refused(65, [*insert, "--key", vector, "--value", vector], "so 16 are expected")
     refused(65, [*insert, "--key", two, "--value", value])
     refused(65, [*insert, "--key", npy("zero.npy", (32,), 128), "--value", value])
     refused(66, [*insert, "--key", path("missing.npy"), "--value", value])
@@ -174,8 +174,8 @@ def edits():
     # Of wrong sides, so that a header says enough.
     refused(65, [*memit, "--values", two, "--covariance", npy("covariance.npy", (6000, 6000), 4 * 6000 ** 2)], "6000 x 6000")
     refused(65, [*memit, "--values", two, "--probe", npy("probe.npy", (GIB // 132, 33), GIB // 132 * 132)], "x 33")
-    refused(65, [*memit, "--values", npy("values.npy", (31, 1 << 23), 31 << 25)], "so 32 are wanted")
-    refused(65, [*insert, "--key", npy("key.npy", (GIB // 4,), GIB), "--value", value], "so 32 are wanted")
+    refused(65, [*memit, "--values", npy("values.npy", (31, 1 << 23), 31 << 25)], "so 32 are expected")
+    refused(65, [*insert, "--key", npy("key.npy", (GIB // 4,), GIB), "--value", value], "so 32 are expected")
     refused(65, ["edit", "delete", model, "--direction", path("key.npy"), "--tensor", "wide.weight", "-o", out], "268435456 components")
     refused(78, [*delete, "--tensor", "wide.weight", "--ram-budget", "64MiB", "--probe", npy("wide.npy", (GIB // 128, 32), GIB), "-o", out], "E-BUDGET")
     for name in ("covariance", "probe", "values", "key", "wide"):
