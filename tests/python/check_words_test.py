@@ -31,7 +31,7 @@ def fails(name, text, *beginnings):
     code, found, _ = check(name, text)
     assert code == 1 and len(found) == len(beginnings), (text, code, found)
     for line, beginning in zip(found, beginnings):
-        assert line.startswith(beginning) and " -> " in line, (text, found)
+        assert f"/{beginning}" in f"/{line}" and " -> " in line, (text, found)
 
 
 passes("good.md", "The caller gets a report.\n\nEvery command says so.\n")
