@@ -1,5 +1,6 @@
 // The command line as a contract: streams, exit codes, help, refusals.
 #include "support/program.hpp"
+#include "support/text_lines.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -94,15 +95,6 @@ TEST_F(CliTest, AnUnknownCommandIsNamedAndTheNearestOneProposed) {
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(result.err, "vindex: E-USAGE: " + each.line);
   }
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-  }
-  return lines;
 }
 
 /// The command that a line of the program's help names, behind the column of groups.

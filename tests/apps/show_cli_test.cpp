@@ -3,6 +3,7 @@
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
 #include "support/program.hpp"
+#include "support/text_lines.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -15,15 +16,6 @@
 
 namespace vindex::testing::show_cli_test {
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-  }
-  return lines;
-}
 
 /// numpy's default, by hand.
 double quantile_of(std::vector<double> values, double q) {

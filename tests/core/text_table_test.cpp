@@ -1,3 +1,5 @@
+#include "support/text_lines.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
 
@@ -8,14 +10,7 @@
 namespace vindex::text_table_test {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-  }
-  return lines;
-}
+using testing::lines_of;
 
 TEST(TextTable, WidthsAreThoseOfATerminal) {
   EXPECT_EQ(display_width(""), 0U);
