@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -65,8 +66,8 @@ struct Json::Node {
 Json::Json() noexcept = default;
 Json::Json(std::nullptr_t) noexcept {}
 Json::Json(std::shared_ptr<Node> node) noexcept : node_(std::move(node)) {}
-Json::Json(double value) : node_(Node::of(value)) {}
-Json::Json(float value) : node_(Node::of(double{value})) {}
+Json::Json(double value) : node_(std::isfinite(value) ? Node::of(value) : nullptr) {}
+Json::Json(float value) : Json(double{value}) {}
 Json::Json(const char* text) : node_(Node::of(std::string(text))) {}
 Json::Json(std::string_view text) : node_(Node::of(std::string(text))) {}
 Json::Json(const std::string& text) : node_(Node::of(text)) {}

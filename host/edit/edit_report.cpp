@@ -15,13 +15,11 @@ const char* side_text(const EditSettings& settings) {
   return settings.side.value_or(Side::kRight) == Side::kRight ? "right" : "left";
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json ratio(double value, double of) { return of > 0.0 ? number(value / of) : Json(nullptr); }
+Json ratio(double value, double of) { return of > 0.0 ? Json(value / of) : Json(nullptr); }
 
 template <typename Value>
 Json optional_number(const std::optional<Value>& value) {
-  return value ? number(*value) : Json(nullptr);
+  return value ? Json(*value) : Json(nullptr);
 }
 
 bool has_keys(const EditResult& result) {
@@ -49,7 +47,7 @@ void add_collateral(const EditResult& result, const EditedMatrix& matrix, Json& 
   out["collateral_probe"] = own == nullptr ? Json(nullptr)
                                            : Json{{"vectors", result.probe_count},
                                                   {"change", ratio(own->change, own->before)},
-                                                  {"standard_error", number(own->standard_error)}};
+                                                  {"standard_error", own->standard_error}};
 }
 
 Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
@@ -64,25 +62,25 @@ Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
               {"direction", matrix.direction.empty() ? Json(nullptr) : Json(matrix.direction)},
               {"base", matrix.base.empty() ? Json(nullptr) : Json(matrix.base)},
               {"rank", matrix.spectrum.rank},
-              {"norm", number(change.norm)},
-              {"edit_norm", number(change.edit_norm)},
+              {"norm", change.norm},
+              {"edit_norm", change.edit_norm},
               {"edit_change", ratio(change.edit_norm, change.norm)},
               {"change", ratio(change.written_norm, change.norm)}};
-  out["suppressed"] = matrix.share ? Json{{"norm_before", number(change.direction_before)},
-                                          {"norm_after", number(change.direction_after)},
+  out["suppressed"] = matrix.share ? Json{{"norm_before", change.direction_before},
+                                          {"norm_after", change.direction_after},
                                           {"share", optional_number(matrix.share)},
                                           {"share_null", optional_number(matrix.share_null)}}
                                    : Json(nullptr);
   const ProbeChange* keys = keys_of(result, matrix);
   out["keys"] = keys == nullptr ? Json(nullptr)
-                                : Json{{"wanted_norm", number(keys->wanted)},
+                                : Json{{"wanted_norm", keys->wanted},
                                        {"miss", ratio(keys->miss, keys->wanted)}};
-  out["condition"] = matrix.condition ? Json{{"keys", number(matrix.condition->keys)},
-                                             {"covariance", number(matrix.condition->covariance)}}
+  out["condition"] = matrix.condition ? Json{{"keys", matrix.condition->keys},
+                                             {"covariance", matrix.condition->covariance}}
                                       : Json(nullptr);
   add_collateral(result, matrix, out);
   out["encoding_error"] = result.encoded ? ratio(change.encoding_norm, change.norm) : Json(nullptr);
-  out["arrived"] = result.encoded ? number(change.arrived) : Json(nullptr);
+  out["arrived"] = result.encoded ? Json(change.arrived) : Json(nullptr);
   out["lost"] = matrix.lost;
   out["blocks"] = {{"kept", change.counts.kept},
                    {"patched", change.counts.patched},
@@ -223,8 +221,8 @@ std::string edit_json(const EditResult& result) {
       {"patch", text(settings.patch)},
       {"patch_kind", text(result.patch_kind)},
       {"side", settings.verb == EditVerb::kDelete ? Json(side_text(settings)) : Json(nullptr)},
-      {"alpha", has_alpha ? number(settings.alpha) : Json(nullptr)},
-      {"ridge", settings.verb == EditVerb::kMemit ? number(settings.ridge) : Json(nullptr)},
+      {"alpha", has_alpha ? Json(settings.alpha) : Json(nullptr)},
+      {"ridge", settings.verb == EditVerb::kMemit ? Json(settings.ridge) : Json(nullptr)},
       {"matrices", matrices},
       {"warnings", warnings}};
   return document.dump(1) + "\n";

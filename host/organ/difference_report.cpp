@@ -211,8 +211,6 @@ std::string lone_text(const std::vector<LoneTensor>& tensors, const char* side,
 }
 
 /// JSON has neither NaN nor infinities.
-Json json_value(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 Json key_value_json(const std::optional<KeyValue>& value) {
   if (!value) {
     return {};
@@ -249,11 +247,11 @@ Json difference_tensor_json(const TensorDifference& tensor) {
           {"state", state_name(tensor.state)},
           {"a", stored_json(tensor.a)},
           {"b", stored_json(tensor.b)},
-          {"cosine", json_value(tensor.report.cosine)},
-          {"relative_error", json_value(tensor.report.relative_error)},
-          {"max_abs_difference", json_value(tensor.report.max_abs_difference)},
-          {"norm_a", json_value(tensor.report.norm_a)},
-          {"norm_b", json_value(tensor.report.norm_b)},
+          {"cosine", tensor.report.cosine},
+          {"relative_error", tensor.report.relative_error},
+          {"max_abs_difference", tensor.report.max_abs_difference},
+          {"norm_a", tensor.report.norm_a},
+          {"norm_b", tensor.report.norm_b},
           {"reason", tensor.report.reason.empty() ? Json() : Json(tensor.report.reason)}};
 }
 

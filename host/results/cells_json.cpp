@@ -1,8 +1,8 @@
 // Owns rows of cells as JSON, for `show --json`.
 #include "cell_columns.hpp"
-#include "json_value.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/results/shown_cells.hpp>
 
 #include <fmt/format.h>
@@ -13,14 +13,6 @@
 namespace vindex::results {
 
 namespace {
-
-Json json_values(const std::vector<double>& values) {
-  Json out = Json::array();
-  for (const double value : values) {
-    out.push_back(json_value(value));
-  }
-  return out;
-}
 
 /// Whether a file with `optional` columns has `column`.
 template <typename Column>
@@ -40,13 +32,13 @@ Json row_json(const ShownCells& shown, const ShownRow& row) {
     if (is_there(cell, shown.optional_columns)) {
       out[std::string(cell.name)] = cell.integer && !std::isnan(row.cells[i])
                                         ? Json(static_cast<std::int64_t>(row.cells[i]))
-                                        : json_value(row.cells[i]);
+                                        : Json(row.cells[i]);
     }
   }
   for (std::size_t i = 0; i < table.arrays.size(); ++i) {
     if (table.arrays[i].dims[1].empty() && is_there(table.arrays[i], shown.optional_columns)) {
       out[std::string(table.arrays[i].name)] =
-          row.arrays[i].empty() ? Json(nullptr) : json_values(row.arrays[i]);
+          row.arrays[i].empty() ? Json(nullptr) : Json(row.arrays[i]);
     }
   }
   return out;
@@ -58,10 +50,10 @@ Json matched_json(const std::vector<MatchedLayer>& matched) {
     out.push_back({{"depth", layer.depth},
                    {"layer_a", layer.layer_a},
                    {"layer_b", layer.layer_b},
-                   {"cka", json_value(layer.cka)},
-                   {"cka_biased", json_value(layer.cka_biased)},
-                   {"null_q95", json_value(layer.null_q95)},
-                   {"p", json_value(layer.p)}});
+                   {"cka", layer.cka},
+                   {"cka_biased", layer.cka_biased},
+                   {"null_q95", layer.null_q95},
+                   {"p", layer.p}});
   }
   return out;
 }
@@ -82,7 +74,7 @@ std::string cells_json(const ShownCells& shown) {
   Json& attributes = out["attributes"] = Json::object();
   for (const RunAttribute& attribute : shown.attributes) {
     if (const auto* const value = std::get_if<double>(&attribute.value)) {
-      attributes[attribute.name] = json_value(*value);
+      attributes[attribute.name] = *value;
     } else if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
       attributes[attribute.name] = *integer;
     } else {
@@ -91,15 +83,15 @@ std::string cells_json(const ShownCells& shown) {
   }
   Json& scales = out["scales"] = Json::object();
   for (const auto& [name, values] : shown.scales) {
-    scales[name] = values.integers.empty() ? json_values(values.doubles) : Json(values.integers);
+    scales[name] = values.integers.empty() ? Json(values.doubles) : Json(values.integers);
   }
   if (shown.schema == FileSchema::kCka) {
     out["matched"] = matched_json(shown.matched);
     out["stages"] = shown.stages ? Json{{"count", shown.stages->count},
                                         {"breaks", shown.stage_breaks},
-                                        {"threshold", json_value(shown.stages->threshold)},
-                                        {"median", json_value(shown.stages->median)},
-                                        {"mad", json_value(shown.stages->mad)}}
+                                        {"threshold", shown.stages->threshold},
+                                        {"median", shown.stages->median},
+                                        {"mad", shown.stages->mad}}
                                  : Json(nullptr);
   }
   Json& rows = out["rows"] = Json::array();

@@ -7,16 +7,15 @@
 // (Source: the public index of Divinci-AI's kimi-k2-instruct-vindex.) Singular values, which that
 // layout leaves out, stand beside the vectors in /vectors/.
 #include "export_formats.hpp"
-#include "json_value.hpp"
 #include "text_sink.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/json_document.hpp>
 #include <vindex/measure/metrics.hpp>
 
 #include <fmt/format.h>
 
 #include <bit>
-#include <cmath>
 #include <map>
 
 namespace vindex::results {
@@ -96,10 +95,10 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     Json& entry = entries[std::to_string(layer)];
     entry["file_offset"] = start;
     entry["shape"] = {experts, first.vector_count, first.cols};
-    entry["median_var64"] = json_value(measure::quantile(var64, 0.5));
-    entry["q25_var64"] = json_value(measure::quantile(var64, 0.25));
-    entry["q75_var64"] = json_value(measure::quantile(var64, 0.75));
-    entry["var64_null"] = json_value(var_at_64_null(*members.begin()->second));
+    entry["median_var64"] = Json(measure::quantile(var64, 0.5));
+    entry["q25_var64"] = Json(measure::quantile(var64, 0.25));
+    entry["q75_var64"] = Json(measure::quantile(var64, 0.75));
+    entry["var64_null"] = Json(var_at_64_null(*members.begin()->second));
   }
   file.publish();
   TextSink sink(folder + "/gate_vectors_index.json");

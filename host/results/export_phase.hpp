@@ -26,8 +26,6 @@ struct PhaseSources {
   std::optional<ShownCells> routing = std::nullopt;
 };
 
-/// NaN is null.
-Json phase_number(double value);
 /// median_NAME, q25_NAME, q75_NAME.
 void add_quantiles(Json& out, const char* name, const std::vector<double>& values);
 /// `value` of the measured ones of `rows`.

@@ -16,11 +16,11 @@ namespace vindex::results {
 namespace {
 
 Json spread(const std::vector<double>& values) {
-  return {{"median", phase_number(measure::quantile(values, 0.5))},
-          {"q25", phase_number(measure::quantile(values, 0.25))},
-          {"q75", phase_number(measure::quantile(values, 0.75))},
-          {"min", phase_number(measure::quantile(values, 0.0))},
-          {"max", phase_number(measure::quantile(values, 1.0))}};
+  return {{"median", Json(measure::quantile(values, 0.5))},
+          {"q25", Json(measure::quantile(values, 0.25))},
+          {"q75", Json(measure::quantile(values, 0.75))},
+          {"min", Json(measure::quantile(values, 0.0))},
+          {"max", Json(measure::quantile(values, 1.0))}};
 }
 
 Json source_of(const ShownCells& shown) {
@@ -77,7 +77,7 @@ Entry sparsity(const ShownCells& shown) {
     layers = values.size();
     Json one = {{"t", scale->second.doubles[i]}};
     one.update(spread(values));
-    one["null"] = phase_number(measure::quantile(column(activations_array("sparsity_null")), 0.5));
+    one["null"] = Json(measure::quantile(column(activations_array("sparsity_null")), 0.5));
     thresholds.push_back(std::move(one));
   }
   if (layers == 0) {
@@ -98,11 +98,11 @@ Entry concentration(const ShownCells& shown) {
     return {.reason = "the dump has no logits"};
   }
   const auto one = [&](std::size_t cell) {
-    return phase_number(measure::quantile(all_cells(shown, cell), 0.5));
+    return Json(measure::quantile(all_cells(shown, cell), 0.5));
   };
   return {.value = {{"what", "probability of the eight likeliest tokens, mean over positions"},
                     {"measured_from", source_of(shown)},
-                    {"top8_mass", phase_number(mass.front())},
+                    {"top8_mass", Json(mass.front())},
                     {"top8_mass_null", one(activations_cell("top8_mass_null"))},
                     {"output_entropy", one(activations_cell("output_entropy"))},
                     {"output_entropy_null", one(activations_cell("output_entropy_null"))},
@@ -115,7 +115,7 @@ Entry coherence(const ShownCells& shown) {
     return {.reason = "the activations were measured without --model, whose gate_proj it is of"};
   }
   const auto median = [&](std::size_t cell) {
-    return phase_number(measure::quantile(all_cells(shown, cell), 0.5));
+    return Json(measure::quantile(all_cells(shown, cell), 0.5));
   };
   Json out = {{"what", "mean cosine of rows f and f+1 of gate_proj, over layers"},
               {"measured_from", source_of(shown)},
@@ -155,9 +155,9 @@ Entry stages(const ShownCells& shown) {
                     {"measured_from", source_of(shown)},
                     {"stages", shown.stages->count},
                     {"breaks", shown.stage_breaks},
-                    {"threshold", phase_number(shown.stages->threshold)},
-                    {"median_adjacent_cka", phase_number(shown.stages->median)},
-                    {"mad_adjacent_cka", phase_number(shown.stages->mad)},
+                    {"threshold", shown.stages->threshold},
+                    {"median_adjacent_cka", shown.stages->median},
+                    {"mad_adjacent_cka", shown.stages->mad},
                     {"adjacent_pairs", adjacent.size()}}};
 }
 
@@ -175,8 +175,8 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
   out["measured_from"] = {{"verb", "measure"}, {"input", sources.description->model}};
   out["layers"] = medians.size();
   add_quantiles(out, "var64", medians);
-  out["min_var64"] = phase_number(measure::quantile(medians, 0.0));
-  out["max_var64"] = phase_number(measure::quantile(medians, 1.0));
+  out["min_var64"] = Json(measure::quantile(medians, 0.0));
+  out["max_var64"] = Json(measure::quantile(medians, 1.0));
   add_quantiles(out, "var64_ratio", ratios);
 }
 

@@ -17,7 +17,7 @@ Json attributes_of(const ShownCells& routing) {
   Json out = Json::object();
   for (const RunAttribute& attribute : routing.attributes) {
     if (const auto* const number = std::get_if<double>(&attribute.value)) {
-      out[attribute.name] = phase_number(*number);
+      out[attribute.name] = *number;
     } else if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
       out[attribute.name] = *integer;
     } else {
@@ -29,14 +29,14 @@ Json attributes_of(const ShownCells& routing) {
 
 Json cell_json(const CellColumn& column, double value) {
   return column.integer && std::isfinite(value) ? Json(static_cast<std::int64_t>(value))
-                                                : phase_number(value);
+                                                : Json(value);
 }
 
 /// The first `experts` values: what is beyond is padding.
 Json list_of(const std::vector<double>& values, std::int64_t experts) {
   Json out = Json::array();
   for (std::size_t i = 0; i < values.size() && static_cast<std::int64_t>(i) < experts; ++i) {
-    out.push_back(phase_number(values[i]));
+    out.push_back(Json(values[i]));
   }
   return out;
 }

@@ -25,8 +25,8 @@ Json summary(const Rows& rows) {
   const std::vector<double> var64 = values_of(rows, var_at_64);
   out["count"] = var64.size();
   add_quantiles(out, "var64", var64);
-  out["var64_null"] = phase_number(null);
-  out["median_var64_ratio"] = phase_number(measure::quantile(var64, 0.5) / null);
+  out["var64_null"] = null;
+  out["median_var64_ratio"] = Json(measure::quantile(var64, 0.5) / null);
   add_quantiles(out, "s0_s1", values_of(rows, ratio));
   add_quantiles(out, "effective_rank", values_of(rows, effective_rank));
   add_quantiles(out, "stable_rank", values_of(rows, stable_rank));
@@ -43,11 +43,11 @@ Json one_matrix(const StoredRow& row) {
   out["name"] = row.tensor;
   out["status"] = kStatusNames[static_cast<std::size_t>(row.status)];
   out["shape"] = {row.rows, row.cols};
-  out["var64"] = phase_number(var_at_64(row));
-  out["var64_null"] = phase_number(var_at_64_null(row));
-  out["s0_s1"] = phase_number(ratio(row));
-  out["effective_rank"] = phase_number(effective_rank(row));
-  out["stable_rank"] = phase_number(stable_rank(row));
+  out["var64"] = Json(var_at_64(row));
+  out["var64_null"] = Json(var_at_64_null(row));
+  out["s0_s1"] = Json(ratio(row));
+  out["effective_rank"] = Json(effective_rank(row));
+  out["stable_rank"] = Json(stable_rank(row));
   return out;
 }
 
@@ -67,8 +67,6 @@ Json parsed(const std::string& text, const std::string& where) {
 
 }  // namespace
 
-Json phase_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 double common_null(const Rows& rows) {
   for (const StoredRow* row : rows) {
     if (row->shorter() != rows.front()->shorter() || row->longer() != rows.front()->longer()) {
@@ -79,9 +77,9 @@ double common_null(const Rows& rows) {
 }
 
 void add_quantiles(Json& out, const char* name, const std::vector<double>& values) {
-  out[fmt::format("median_{}", name)] = phase_number(measure::quantile(values, 0.5));
-  out[fmt::format("q25_{}", name)] = phase_number(measure::quantile(values, 0.25));
-  out[fmt::format("q75_{}", name)] = phase_number(measure::quantile(values, 0.75));
+  out[fmt::format("median_{}", name)] = Json(measure::quantile(values, 0.5));
+  out[fmt::format("q25_{}", name)] = Json(measure::quantile(values, 0.25));
+  out[fmt::format("q75_{}", name)] = Json(measure::quantile(values, 0.75));
 }
 
 std::vector<double> values_of(const Rows& rows, double (*value)(const StoredRow&)) {
@@ -176,11 +174,11 @@ Json phase2_document(const FileDescription& description, const Layers& layers) {
     Json& top = entry["top_k_variance"] = Json::object();
     Json& null = entry["top_k_variance_null"] = Json::object();
     for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
-      top[std::to_string(measure::kVarAtK[i])] = phase_number(row.values.var_at_k[i]);
-      null[std::to_string(measure::kVarAtK[i])] = phase_number(row.nulls.var_at_k[i]);
+      top[std::to_string(measure::kVarAtK[i])] = Json(row.values.var_at_k[i]);
+      null[std::to_string(measure::kVarAtK[i])] = Json(row.nulls.var_at_k[i]);
     }
-    entry["effective_rank_sigma"] = phase_number(row.values[Metric::kEffectiveRankSigma]);
-    entry["s0"] = phase_number(row.values[Metric::kSpectralNorm]);
+    entry["effective_rank_sigma"] = Json(row.values[Metric::kEffectiveRankSigma]);
+    entry["s0"] = Json(row.values[Metric::kSpectralNorm]);
     all[std::to_string(layer)] = std::move(entry);
   }
   return out;

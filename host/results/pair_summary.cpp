@@ -266,7 +266,6 @@ std::string compared_text(const Compared& compared, std::size_t width) {
 }
 
 std::string compared_json(const Compared& compared) {
-  const auto number = [](double value) { return std::isnan(value) ? Json(nullptr) : Json(value); };
   Json groups = Json::array();
   for (const ComparedGroup& group : compared.groups) {
     groups.push_back({{"block", model::block_name(group.block)},
@@ -274,27 +273,27 @@ std::string compared_json(const Compared& compared) {
                       {"pairs", group.pairs},
                       {"compared", group.compared},
                       {"same_bits", group.same_bits},
-                      {"cosine_median", number(group.cosine_median)},
-                      {"cosine_least", number(group.cosine_least)},
-                      {"relative_error_median", number(group.error_median)},
-                      {"relative_error_most", number(group.error_most)},
+                      {"cosine_median", group.cosine_median},
+                      {"cosine_least", group.cosine_least},
+                      {"relative_error_median", group.error_median},
+                      {"relative_error_most", group.error_most},
                       {"farthest", group.worst}});
     if (compared.delta) {
       groups.back().update({{"changed", group.changed},
-                            {"delta_numerical_rank", number(group.delta_numerical_rank)},
-                            {"delta_numerical_rank_null", number(group.delta_numerical_rank_null)},
-                            {"delta_effective_rank", number(group.delta_effective_rank)},
-                            {"delta_effective_rank_null", number(group.delta_effective_rank_null)},
-                            {"delta_stable_rank", number(group.delta_stable_rank)},
-                            {"delta_stable_rank_null", number(group.delta_stable_rank_null)},
-                            {"delta_rank_gd", number(group.delta_rank_gd)},
-                            {"delta_rank_edge", number(group.delta_rank_edge)}});
+                            {"delta_numerical_rank", group.delta_numerical_rank},
+                            {"delta_numerical_rank_null", group.delta_numerical_rank_null},
+                            {"delta_effective_rank", group.delta_effective_rank},
+                            {"delta_effective_rank_null", group.delta_effective_rank_null},
+                            {"delta_stable_rank", group.delta_stable_rank},
+                            {"delta_stable_rank_null", group.delta_stable_rank_null},
+                            {"delta_rank_gd", group.delta_rank_gd},
+                            {"delta_rank_edge", group.delta_rank_edge}});
     }
     if (compared.subspace > 0) {
-      groups.back().update({{"overlap_right", number(group.overlap_right)},
-                            {"overlap_right_null", number(group.overlap_right_null)},
-                            {"overlap_left", number(group.overlap_left)},
-                            {"overlap_left_null", number(group.overlap_left_null)}});
+      groups.back().update({{"overlap_right", group.overlap_right},
+                            {"overlap_right_null", group.overlap_right_null},
+                            {"overlap_left", group.overlap_left},
+                            {"overlap_left_null", group.overlap_left_null}});
     }
   }
   return Json{{"schema", "vindex-compare-summary/1"},

@@ -1,9 +1,8 @@
 // What `show` says to programs: one document, schema "vindex-show/1".
-#include "json_value.hpp"
 
+#include <vindex/core/json_document.hpp>
 #include <vindex/results/show.hpp>
 
-#include <cmath>
 #include <string>
 
 namespace vindex::results {
@@ -25,19 +24,19 @@ Json head(const Shown& shown) {
 }
 
 void add_numbers(Json& to, const ShownMetric& metric, const MetricNumbers& numbers) {
-  to["value"] = json_value(numbers.value);
+  to["value"] = numbers.value;
   if (metric.has_null) {
-    to["null"] = json_value(numbers.null);
-    to["difference"] = json_value(numbers.difference());
-    to["ratio"] = json_value(numbers.ratio());
+    to["null"] = numbers.null;
+    to["difference"] = Json(numbers.difference());
+    to["ratio"] = Json(numbers.ratio());
   }
   if (metric.has_sign_flip) {
-    to["signflip"] = json_value(numbers.sign_flip);
+    to["signflip"] = numbers.sign_flip;
   }
   if (metric.has_spread) {
-    to["signflip_std"] = json_value(numbers.sign_flip_std);
-    to["signflip_z"] = json_value(numbers.sign_flip_z);
-    to["signflip_p"] = json_value(numbers.sign_flip_p);
+    to["signflip_std"] = numbers.sign_flip_std;
+    to["signflip_z"] = numbers.sign_flip_z;
+    to["signflip_p"] = numbers.sign_flip_p;
   }
 }
 
@@ -75,21 +74,21 @@ std::string groups_json(const Shown& shown) {
     if (shown.metric.is_by_k()) {
       one["k"] = group.k ? Json(*group.k) : Json(nullptr);
     }
-    one["median"] = json_value(group.median);
-    one["q25"] = json_value(group.q25);
-    one["q75"] = json_value(group.q75);
-    one["min"] = json_value(group.min);
-    one["max"] = json_value(group.max);
+    one["median"] = group.median;
+    one["q25"] = group.q25;
+    one["q75"] = group.q75;
+    one["min"] = group.min;
+    one["max"] = group.max;
     if (shown.metric.has_null) {
-      one["null"] = json_value(group.null);
-      one["difference"] = json_value(group.difference);
-      one["ratio"] = json_value(group.ratio);
+      one["null"] = group.null;
+      one["difference"] = group.difference;
+      one["ratio"] = group.ratio;
     }
     if (shown.metric.has_sign_flip) {
-      one["signflip"] = json_value(group.sign_flip);
+      one["signflip"] = group.sign_flip;
     }
     if (shown.metric.has_spread) {
-      one["signflip_z"] = json_value(group.sign_flip_z);
+      one["signflip_z"] = group.sign_flip_z;
     }
     groups.push_back(std::move(one));
   }
@@ -106,15 +105,15 @@ std::string experts_json(const Shown& shown) {
     Json experts = Json::array();
     for (const RankedExpert& expert : group.experts) {
       Json one = matrix_json(shown, *expert.matrix);
-      one["robust_z"] = json_value(expert.z);
+      one["robust_z"] = expert.z;
       one["far"] = expert.is_far;
       experts.push_back(std::move(one));
     }
     groups.push_back({{"layer", group.layer},
                       {"role", group.role},
                       {"count", group.count},
-                      {"median", json_value(group.median)},
-                      {"scale", json_value(group.scale)},
+                      {"median", group.median},
+                      {"scale", group.scale},
                       {"experts", std::move(experts)}});
   }
   document["groups"] = std::move(groups);
@@ -128,7 +127,7 @@ std::string top_json(const Shown& shown, std::size_t count, bool ascending) {
   Json matrices = Json::array();
   for (const ShownMatrix* matrix : top_matrices(shown.matrices, count, ascending)) {
     Json one = matrix_json(shown, *matrix);
-    one["by"] = json_value(matrix->sort_by);
+    one["by"] = matrix->sort_by;
     matrices.push_back(std::move(one));
   }
   document["matrices"] = std::move(matrices);

@@ -14,8 +14,6 @@ namespace vindex::run {
 
 namespace {
 
-Json json_value(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 const model::MatrixRecord& record_of(const LookupResult& result, const FoundFeature& feature) {
   return result.matrices[static_cast<std::size_t>(feature.matrix)];
 }
@@ -31,9 +29,8 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
   const model::MatrixRecord& record = record_of(result, feature);
   Json tokens = Json::array();
   for (const TokenScore& token : feature.tokens) {
-    tokens.push_back({{"token", token.token},
-                      {"text", text_json(result, token.token)},
-                      {"score", json_value(token.score)}});
+    tokens.push_back(
+        {{"token", token.token}, {"text", text_json(result, token.token)}, {"score", token.score}});
   }
   const std::string_view circuit = circuit_type(feature.gate_down_cosine);
   return {{"layer", record.layer},
@@ -42,10 +39,10 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
           {"feature", feature.feature},
           {"tensor", printable(record.tensor)},
           {"slice", record.slice},
-          {"cosine", json_value(feature.cosine)},
-          {"score", json_value(feature.score)},
-          {"norm", json_value(feature.norm)},
-          {"gate_down_cosine", json_value(feature.gate_down_cosine)},
+          {"cosine", feature.cosine},
+          {"score", feature.score},
+          {"norm", feature.norm},
+          {"gate_down_cosine", feature.gate_down_cosine},
           {"circuit", circuit.empty() ? Json(nullptr) : Json(circuit)},
           {"tokens", std::move(tokens)}};
 }
@@ -161,15 +158,13 @@ Json query_json(const LookupResult& result, const QueryResult& query) {
     for (const FoundFeature& feature : list.features) {
       features.push_back(feature_json(result, feature));
     }
-    lists.push_back({{"by", list.by},
-                     {"best", json_value(list.best)},
-                     {"p", json_value(list.p)},
-                     {"features", std::move(features)}});
+    lists.push_back(
+        {{"by", list.by}, {"best", list.best}, {"p", list.p}, {"features", std::move(features)}});
   }
   return {{"name", query.query.name},
           {"token", query.query.token ? Json(*query.query.token) : Json(nullptr)},
           {"text", query.query.token ? text_json(result, *query.query.token) : Json(nullptr)},
-          {"norm", json_value(query.query.norm)},
+          {"norm", query.query.norm},
           {"lists", std::move(lists)}};
 }
 
@@ -187,7 +182,7 @@ Json head_json(const LookupResult& result) {
           {"model", printable(result.model)},
           {"backend", "cpu"},
           {"by", order_name(result.order)},
-          {"embedding_scale", json_value(result.scale.factor)},
+          {"embedding_scale", result.scale.factor},
           {"embedding_scale_source", printable(result.scale.source)},
           {"vocabulary", vocabulary},
           {"width", result.width},
@@ -195,9 +190,9 @@ Json head_json(const LookupResult& result) {
           {"features", result.features},
           {"zero_features", result.zero},
           {"not_finite_features", result.not_finite},
-          {"expected_max", json_value(result.expected_max)},
-          {"null_median", json_value(result.null_median)},
-          {"null_q95", json_value(result.null_q95)},
+          {"expected_max", result.expected_max},
+          {"null_median", result.null_median},
+          {"null_q95", result.null_q95},
           {"tokens_reason", printable(result.no_tokens)},
           {"skipped", std::move(skipped)}};
 }

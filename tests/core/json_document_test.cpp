@@ -74,6 +74,7 @@ TEST(JsonDocument, MembersKeepTheirOrderAndTheirPlace) {
   out["rows"].back() = 5;
   out["rows"].elements().front()["m"] = 2;
   EXPECT_EQ(out["rows"].dump(), R"([{"n":1,"m":2},5])");
+  EXPECT_TRUE(Json(std::nan("")).is_null() && !Json(0.0).is_null());
   EXPECT_TRUE(Json::object().empty() && Json::array().empty() && Json().is_null());
 }
 

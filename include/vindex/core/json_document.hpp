@@ -32,7 +32,7 @@ class Json {
   Json(std::same_as<bool> auto value) : Json(of_bool(value)) {}
   template <std::integral Integer>
   requires(!std::same_as<Integer, bool>) Json(Integer value) : Json(of_integer(value)) {}
-  Json(double value);  ///< NaN and infinities are written as null
+  Json(double value);  ///< null where it is NaN or infinite, which JSON has not
   Json(float value);
   Json(const char* text);
   Json(std::string_view text);
