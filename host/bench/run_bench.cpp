@@ -115,7 +115,7 @@ BenchOutcome run_bench(const BenchSettings& settings,
   report.command = command_text(settings.command);
   const measure::BackendInfo info = backends.front()->info();
   report.host = host_facts(blas_text(settings));
-  if (info.name == "cuda") {
+  if (!backends.front()->limits().uses_host_cores) {
     report.gpu = GpuFacts{.name = info.device,
                           .driver = gpu_driver_version(),
                           .cuda = fmt::format("{}", fmt::join(info.libraries, ", "))};

@@ -45,7 +45,7 @@ struct Section {
   Limits& limits;
   BenchOutcome& outcome;
 
-  bool is_cuda() const { return backend.info().name == "cuda"; }
+  bool is_cuda() const { return !backend.limits().uses_host_cores; }
   /// Calls of measure() at once.
   int workers() const;
   /// Adds the row and says it.

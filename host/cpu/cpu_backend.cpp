@@ -26,7 +26,9 @@ class CpuBackend final : public Backend {
   }
 
   BackendInfo info() const override { return cpu_backend_info(blas_); }
-  BackendLimits limits() const override { return {.concurrent_calls = threads_, .held_inputs = 1}; }
+  BackendLimits limits() const override {
+    return {.concurrent_calls = threads_, .uses_host_cores = true, .held_inputs = 1};
+  }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return measure::make_host_staging(bytes);
   }

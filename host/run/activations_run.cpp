@@ -146,7 +146,7 @@ RunOutcome measure_activations(const ActivationsSettings& settings, const RunHoo
   std::vector<ActivationLayer> layers = layers_of(settings, dump, model);
   std::string note;
   auto backends = open_backends(settings.run, note);
-  if (backends.front()->info().name != "cpu") {
+  if (!backends.front()->limits().uses_host_cores) {
     // Eigenvalues are found on the host; loading it sets the environment, so while nothing runs.
     blas::load_blas(settings.run.blas_core);
   }

@@ -79,7 +79,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
       note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
     }
   }
-  if (backends.front()->info().name != "cpu" &&
+  if (!backends.front()->limits().uses_host_cores &&
       (settings.indexing.heads || settings.indexing.lora)) {
     // While nothing else runs: loading it sets the environment.
     const blas::BlasInfo& blas = blas::load_blas(settings.blas_core);

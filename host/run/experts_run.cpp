@@ -77,7 +77,7 @@ Sharing share(const ExpertsSettings& settings, const SelectedModel& model,
   const std::int64_t calls = std::clamp<std::int64_t>(
       std::min(room, static_cast<std::int64_t>(at_once)) / devices, 1, cores);
   out.calls.assign(backends.size(), static_cast<std::int32_t>(calls));
-  if (backends.front()->info().name == "cpu") {
+  if (backends.front()->limits().uses_host_cores) {
     out.options.threads = static_cast<std::int32_t>(cores / calls);
   }
   return out;
@@ -175,7 +175,7 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const RunHooks& 
   RunSettings backend_settings = settings.run;
   backend_settings.options.mode = measure::Mode::kFast;  // of the vectors of --k
   std::vector<std::unique_ptr<measure::Backend>> backends = open_backends(backend_settings, note);
-  const bool on_host = backends.front()->info().name == "cpu";
+  const bool on_host = backends.front()->limits().uses_host_cores;
   const std::int32_t cores = backends.front()->limits().concurrent_calls;
   const Sharing sharing = share(settings, model, groups, backends);
   run.reader = open_reader(settings.run.reading, {&model.files});

@@ -140,6 +140,8 @@ struct BackendLimits {
   std::int32_t concurrent_calls = 1;
   std::int64_t batch = 1;          ///< matrices of one shape worth handing over at once
   std::uint64_t device_bytes = 0;  ///< memory usable on the device; 0: host memory counts
+  /// It computes on the cores that whoever calls it has too: threads of both are counted together.
+  bool uses_host_cores = false;
   /// A promise that lets the bytes of a batch stream through less memory than they fill: measure()
   /// asks for slabs of its inputs in the order of the batch and, whenever it asks for the next
   /// input's, holds fewer than this many earlier ones that are not released. 0: no promise, the
