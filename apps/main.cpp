@@ -5,9 +5,8 @@
 #include "verbs.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
-#include <vindex/core/standard_output.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/run/awaited_launches.hpp>
 #include <vindex/run/version.hpp>
 

@@ -4,9 +4,8 @@
 #include "terminal.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/output_sink.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/core/same_place.hpp>
 #include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 
 #include "numbers.hpp"
 
-#include <vindex/core/standard_output.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/run/version.hpp>
 #include <vindex/shard/byte_source.hpp>
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/warning.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/ram_budget.hpp>
 

@@ -2,8 +2,8 @@
 // files.
 #include "limits.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <atomic>

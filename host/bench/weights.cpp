@@ -1,7 +1,7 @@
 // Owns the seeded weights themselves, encoded or filled with valid codes.
 #include <vindex/bench/weights.hpp>
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding_table.hpp>
 #include <vindex/synth/synth.hpp>

@@ -1,5 +1,4 @@
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 
 #include <algorithm>

@@ -26,7 +26,7 @@
 #include "strict/strict_tail.hpp"
 #include "tridiagonal/tridiagonal.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

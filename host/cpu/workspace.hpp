@@ -3,8 +3,8 @@
 // boundaries, which keeps the arithmetic of alignment-dependent kernels the same from run to run.
 #pragma once
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,7 @@
 // Owns where codes lie: sizes of rows and matrices, the cutting of views, and the bytes that a view
 // needs. Everything that depends on how a scheme packs its codes is here.
-#include <vindex/core/ceil_divide.hpp>
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/encoding.hpp>
 
 #include <algorithm>

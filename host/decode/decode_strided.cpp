@@ -1,5 +1,5 @@
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/decode_strided.hpp>
 #include <vindex/decode/visit_encoding.hpp>

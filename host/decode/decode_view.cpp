@@ -1,8 +1,7 @@
 // Owns the checks in front of the decoders: which companions a scheme needs, how many elements of
 // them, and that group indices name groups.
-#include <vindex/core/ceil_divide.hpp>
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_view.hpp>
 
 #include <fmt/format.h>

@@ -2,9 +2,8 @@
 #include "encode_blocks.hpp"
 #include "encode_scalar.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/encode.hpp>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include "whole_tensors.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/product.hpp>

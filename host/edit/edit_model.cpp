@@ -6,7 +6,6 @@
 
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/edit/edit_model.hpp>

@@ -6,7 +6,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/core/same_place.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // LoRA adapters of edits, as PEFT and llama.cpp read them.
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/json_document.hpp>
-#include <vindex/core/sizes.hpp>
 #include <vindex/edit/patch.hpp>
 #include <vindex/write/gguf_writer.hpp>
 #include <vindex/write/safetensors_writer.hpp>

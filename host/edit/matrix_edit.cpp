@@ -5,7 +5,7 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/edit/matrix_edit.hpp>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/path_kind.hpp>

@@ -2,7 +2,6 @@
 #include "targets.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/model/features.hpp>
 #include <vindex/model/selection.hpp>

@@ -1,7 +1,7 @@
 #include "decoded_input.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/measure/arranged_input.hpp>
 #include <vindex/measure/scaled_input.hpp>
 

@@ -1,7 +1,7 @@
 #include "decoded_input.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/float32_view.hpp>
 

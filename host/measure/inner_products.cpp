@@ -1,5 +1,5 @@
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/measure/checked_inner_products.hpp>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include "parameter_targets.hpp"
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <cstdint>

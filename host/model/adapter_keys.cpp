@@ -2,7 +2,6 @@
 #include "adapter_keys.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 
 #include <fmt/format.h>

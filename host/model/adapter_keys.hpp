@@ -4,8 +4,8 @@
 // Source: PEFT src/peft/config.py and src/peft/tuners/lora/{config,layer,variants}.py, 0.21.
 #pragma once
 
+#include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
-#include <vindex/core/warning.hpp>
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 // Owns parsing array names, checking shapes against each other, and tokens and prompts.
 #include "row_order.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/model/dump.hpp>
 #include <vindex/shard/array_files.hpp>
 

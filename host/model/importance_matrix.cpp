@@ -1,9 +1,9 @@
 // Owns the reading of both formats; importance_match.cpp says whom the entries belong to.
 #include "weight.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/shard/gguf.hpp>
 

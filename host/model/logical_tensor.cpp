@@ -7,10 +7,9 @@
 #include "small_values.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/name_index.hpp>
-#include <vindex/core/name_order.hpp>
 #include <vindex/core/parallel.hpp>
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 
 #include "weight.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // tensors' shapes have confirmed it.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <cstdint>

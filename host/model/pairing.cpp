@@ -1,6 +1,5 @@
 // Owns parsing a map of layers, and pairing by name and by place.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/model/pairing.hpp>
 
 #include <fmt/format.h>

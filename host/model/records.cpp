@@ -6,9 +6,8 @@
 #include "row_order.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Owns the key of a row, and sorting by it.
 #include "row_order.hpp"
 
-#include <vindex/core/reorder.hpp>
+#include <vindex/core/name_index.hpp>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,5 @@
 // What a selection that names nothing was probably meant to be.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/model/selection.hpp>

@@ -1,7 +1,7 @@
 // Owns reading those tensors within bounds, and their numbers.
 #include "small_values.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
 
 #include <algorithm>

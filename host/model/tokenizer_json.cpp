@@ -2,7 +2,6 @@
 // merges, which are passed over. Source: huggingface/tokenizers, the serialisation of Tokenizer and
 // of its models.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_scanner.hpp>
 #include <vindex/model/vocabulary.hpp>
 

@@ -1,6 +1,5 @@
 // Owns the texts of these remarks.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/model/unmeasured.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Owns setting and checking shapes, and the texts of what is wrong.
 #include "weight.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include "schemes.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <limits>
 #include <optional>

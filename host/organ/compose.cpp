@@ -1,12 +1,10 @@
 // Owns the tasks of writing: files, ranges to copy, tensors to make, threads, publishing.
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/shard/gguf_set.hpp>
 #include <vindex/write/output_folder.hpp>

@@ -1,6 +1,5 @@
 // What a difference says, to people and to programs.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/model_difference.hpp>

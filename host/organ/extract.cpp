@@ -5,7 +5,6 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/utf8.hpp>

@@ -3,9 +3,8 @@
 #include "organ_folder.hpp"
 #include "organ_source.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>

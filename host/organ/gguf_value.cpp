@@ -1,7 +1,6 @@
 // Owns reading a value piece by piece, and its digest, text and first difference.
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/organ/gguf_value.hpp>
 
 #include <fmt/format.h>

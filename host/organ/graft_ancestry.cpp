@@ -1,5 +1,5 @@
 // What the cosines of two models' matrices say of their descent.
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/organ/graft_checks.hpp>
 
 #include <fmt/format.h>

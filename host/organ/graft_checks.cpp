@@ -3,7 +3,6 @@
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/organ/graft_checks.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // What a graft says: findings, what is taken, what is not, for people and for programs.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/graft.hpp>

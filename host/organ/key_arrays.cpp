@@ -1,8 +1,8 @@
 // Owns numbers and strings of an array, and an array in another order.
 #include "key_arrays.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <cstring>
 #include <iterator>

@@ -5,7 +5,6 @@
 #include "key_arrays.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
 

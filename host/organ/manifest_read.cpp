@@ -4,7 +4,6 @@
 #include "manifest_keys.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_scanner.hpp>
 #include <vindex/core/path_kind.hpp>
 

@@ -4,7 +4,6 @@
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/organ/file_type.hpp>

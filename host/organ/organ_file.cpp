@@ -1,7 +1,7 @@
 // Owns unique file names, and writing one such file.
 #include "organ_file.hpp"
 
-#include <vindex/core/checked.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/element_type.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "organ_source.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/shard/gguf_set.hpp>
 #include <vindex/shard/model_store.hpp>
 

@@ -6,7 +6,6 @@
 #include "stack.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/provenance.hpp>
 

@@ -4,7 +4,6 @@
 #include "key_arrays.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 
 #include <fmt/format.h>
 

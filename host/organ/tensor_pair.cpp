@@ -1,6 +1,6 @@
 // Owns choosing rows, and comparing bytes and decoded weights of a pair.
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "hdf5_common.hpp"
 #include "storage_failure.hpp"
 
-#include <vindex/core/checked.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <hdf5_hl.h>
 

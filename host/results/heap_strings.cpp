@@ -1,8 +1,8 @@
 // Owns walking global heap collections with every size checked, and the strings that they hold.
 #include "heap_strings.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // Owns writing and parsing a heartbeat line by line.
 #include "heartbeat.hpp"
 
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/process_name.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 
 #include <fmt/format.h>
 

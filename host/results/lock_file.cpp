@@ -4,7 +4,6 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/process_name.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,6 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -7,7 +7,6 @@
 #include "shown_metric.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/measure/informative_k.hpp>
 

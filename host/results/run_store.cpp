@@ -9,7 +9,6 @@
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/results/run_store.hpp>
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 #include "cka_jackknife.hpp"
 
 #include <vindex/core/constants.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/core/sizes.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>

@@ -1,9 +1,7 @@
 // Owns finding a logical tensor by its name and writing its weights, refusing to overwrite an
 // input.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/nearest_name.hpp>
-#include <vindex/core/output_sink.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>

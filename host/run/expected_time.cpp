@@ -1,7 +1,7 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/decode/encode.hpp>

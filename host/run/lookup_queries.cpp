@@ -1,8 +1,7 @@
 // Owns reading queries from the command line, JSON lines and .npy files, and making vectors of one
 // width of them.
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/measure/matrix_line.hpp>
 #include <vindex/model/unmeasured.hpp>

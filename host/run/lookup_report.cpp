@@ -1,6 +1,5 @@
 // Owns the report of a lookup as JSON and as text, written query by query.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/run/lookup_run.hpp>

@@ -1,6 +1,6 @@
 // Owns reading factors of a product window by window, and measuring the product from them.
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/run/matrix_loader.hpp>

@@ -1,7 +1,7 @@
 // Owns the limits that are looked at: /proc/meminfo, control groups of both versions, Slurm's
 // variables.
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/run/ram_budget.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/model/router_rule.hpp>
+#include <vindex/model/read_router_rule.hpp>
 #include <vindex/results/routing_cells.hpp>
 #include <vindex/run/routing_run.hpp>
 

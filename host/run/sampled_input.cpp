@@ -1,7 +1,7 @@
 // Owns an input that passes every call on and takes its sample from what passes.
 #include "sampled_input.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_strided.hpp>
 #include <vindex/measure/sample_angles.hpp>
 

@@ -6,8 +6,8 @@
 #include "ring_lane.hpp"
 #include "source_lane.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/threads.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 

@@ -1,8 +1,8 @@
 // Owns sources over local files and memory, and errors of both.
 #include "positional_read.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>

@@ -3,9 +3,9 @@
 #include "gguf_header.hpp"
 #include "gguf_table.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/shard/gguf.hpp>
 
 #include <fmt/format.h>

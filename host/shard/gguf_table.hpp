@@ -4,7 +4,7 @@
 
 #include "buffered_reader.hpp"
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/shard/gguf.hpp>
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 #include "model_folder.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 // Owns refusing names that lead out of the folder.
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/shard/model_store.hpp>
 
 namespace vindex::shard {

@@ -1,7 +1,7 @@
 // Owns scanning the header's dict, and reading arrays of numbers.
-#include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/shard/npy.hpp>
 

@@ -1,6 +1,6 @@
 // Where ranges of files go in memory so that direct reads land in place, and what to say of a read.
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Owns a store that reads the beginning of each file at once, so that a header costs one request.
 #include "positional_read.hpp"
 
-#include <vindex/core/checked.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/shard/store_decorators.hpp>
 
 #include <algorithm>

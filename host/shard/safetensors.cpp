@@ -1,7 +1,7 @@
 // Owns parsing the header in place, and checking ranges against the file.
-#include <vindex/core/checked.hpp>
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/json_scanner.hpp>
 #include <vindex/shard/safetensors.hpp>
 

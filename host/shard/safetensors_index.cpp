@@ -5,7 +5,6 @@
 #include "model_folder.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/json_scanner.hpp>
 
 #include <fmt/format.h>

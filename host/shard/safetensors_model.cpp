@@ -7,7 +7,6 @@
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/shard/safetensors.hpp>
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 
 #include "truth.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/write/safetensors_writer.hpp>

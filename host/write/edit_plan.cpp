@@ -1,9 +1,8 @@
 // Owns matching edits to tensors, their bounds and overlaps, and refusals.
 #include "edit_plan.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/name_index.hpp>
 
 #include <fmt/format.h>

@@ -1,9 +1,8 @@
 // Owns encoding keys of every type, and copying keys from a file of either byte order.
 #include "header_stream.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/write/gguf_keys.hpp>
 
 #include <fmt/format.h>

@@ -1,9 +1,8 @@
 // Owns the layout of a file and the writing of its tensors in order.
 #include "header_stream.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/write/gguf_writer.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Owns the folder aside: making, filling, publishing by renames that can be undone, removing.
+#include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/core/process_name.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/write/output_folder.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // Owns the header's text, the order of data, and the index of several shards.
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/write/safetensors_writer.hpp>

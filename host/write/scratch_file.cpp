@@ -1,7 +1,6 @@
 // Owns making the nameless file, appending, mapping, and errors of a full disk.
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 #include <vindex/write/scratch_file.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Owns streaming a tensor's bytes with its replaced parts encoded on the way.
 #include "tensor_copy.hpp"
 
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/decode/rewrite_matrix.hpp>
 
 #include <algorithm>

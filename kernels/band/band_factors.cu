@@ -12,7 +12,7 @@
 #include "band/band_product.hpp"
 #include "device/launch.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <intrinsics.hpp>
 namespace vindex::kernels {

@@ -9,7 +9,7 @@
 // stand for a matrix that goes on with zeros.
 #pragma once
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <cstdint>
 

@@ -13,8 +13,8 @@
 #include "band/band_product.hpp"
 #include "device/launch.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <intrinsics.hpp>

@@ -4,8 +4,8 @@
 #include "tail/tail_solver.hpp"
 #include "top/top_solvers.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 

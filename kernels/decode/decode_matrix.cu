@@ -2,7 +2,7 @@
 #include "decode/decode_run.hpp"
 #include "device/launch.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
 #include <vindex/decode/visit_encoding.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "device/range.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -4,7 +4,7 @@
 
 #include "device/check.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <cstddef>
 #include <cstdint>

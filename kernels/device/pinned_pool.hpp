@@ -5,7 +5,7 @@
 
 #include "device/handles.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/measure/backend.hpp>
 
 #include <algorithm>

@@ -29,7 +29,7 @@
 // Source of the accumulation errors: arXiv 2511.10909 (MMA-Sim); DeepGEMM promotes alike.
 #pragma once
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_view.hpp>
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 #include "gram/sliced_gram.hpp"
 #include "gram/warp_tile.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <intrinsics.hpp>
 

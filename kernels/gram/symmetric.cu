@@ -5,7 +5,7 @@
 #include "device/launch.hpp"
 #include "gram/symmetric.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <intrinsics.hpp>

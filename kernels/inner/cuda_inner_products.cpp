@@ -5,7 +5,7 @@
 #include "device/handles.hpp"
 #include "inner/inner_sums.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_view.hpp>
 #include <vindex/measure/checked_inner_products.hpp>
 

@@ -1,7 +1,7 @@
 #include "device/launch.hpp"
 #include "inner/inner_sums.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <intrinsics.hpp>
 

@@ -1,6 +1,6 @@
 #include "route/self_test_inputs.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <cstring>
 

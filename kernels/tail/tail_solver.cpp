@@ -8,8 +8,8 @@
 // depend on its neighbours.
 #include "tail/tail_solver.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

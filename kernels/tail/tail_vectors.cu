@@ -3,7 +3,7 @@
 #include "device/launch.hpp"
 #include "tail/tail_vectors.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "top/bound_proof.hpp"
 #include "top/cholesky.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 #include "device/launch.hpp"
 #include "top/cholesky.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <intrinsics.hpp>

@@ -11,7 +11,7 @@
 #include "top/cholesky.hpp"
 #include "top/dense_batch.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 

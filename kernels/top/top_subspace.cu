@@ -9,7 +9,7 @@
 #include "device/launch.hpp"
 #include "top/top_subspace.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
 
 #include <algorithm>

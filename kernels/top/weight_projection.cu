@@ -8,7 +8,7 @@
 #include "device/launch.hpp"
 #include "top/weight_projection.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -18,7 +18,7 @@
 #include "tridiagonal/sturm_search.hpp"
 #include "tridiagonal/tridiagonal_values.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,8 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/core/output_sink.hpp>
+#include <vindex/core/output_target.hpp>
 #include <vindex/core/process_name.hpp>
-#include <vindex/core/stale_temporaries.hpp>
 
 #include <gtest/gtest.h>
 

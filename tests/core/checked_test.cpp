@@ -1,4 +1,4 @@
-#include <vindex/core/checked.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <gtest/gtest.h>
 

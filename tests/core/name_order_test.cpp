@@ -1,7 +1,5 @@
 // Orders of names and of the records behind them, against the standard library's.
 #include <vindex/core/name_index.hpp>
-#include <vindex/core/name_order.hpp>
-#include <vindex/core/reorder.hpp>
 
 #include <gtest/gtest.h>
 

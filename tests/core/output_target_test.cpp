@@ -5,7 +5,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/core/standard_output.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "support/temporary_folder.hpp"
 
-#include <vindex/core/same_place.hpp>
+#include <vindex/core/path_kind.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // a configuration as text, keys; no bytes unless a test gives them.
 #pragma once
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/model/model_index.hpp>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include "model_fixture.hpp"
 #include "support/expect_error.hpp"
 
-#include <vindex/model/router_rule.hpp>
+#include <vindex/model/read_router_rule.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Owns a matrix that was encoded for a test, with its scales.
 #pragma once
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 

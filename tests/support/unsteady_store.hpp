@@ -3,8 +3,8 @@
 // change it.
 #pragma once
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/shard/model_store.hpp>
 
 #include <algorithm>

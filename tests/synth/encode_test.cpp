@@ -1,7 +1,7 @@
 #include "random.hpp"
 #include "support/encoded_weights.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/portable.hpp>
 #include <vindex/decode/encode.hpp>
 

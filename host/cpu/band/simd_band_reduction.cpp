@@ -16,8 +16,8 @@
 #include "band/simd_band_panel.hpp"
 #include "band/simd_block_product.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 

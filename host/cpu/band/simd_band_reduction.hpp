@@ -5,7 +5,7 @@
 
 #include "simd_level.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <cstdint>
 #include <span>

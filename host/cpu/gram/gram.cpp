@@ -8,7 +8,7 @@
 #include "gram/gram.hpp"
 
 #include <vindex/blas/blas.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <array>

@@ -15,8 +15,8 @@
 
 #include "gram/simd_gram_pack.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

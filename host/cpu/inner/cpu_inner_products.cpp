@@ -16,10 +16,9 @@
 #include "inner/vector_block.hpp"
 
 #include <vindex/blas/blas.hpp>
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/core/sizes.hpp>
 #include <vindex/measure/checked_inner_products.hpp>
 
 #include <algorithm>

@@ -11,8 +11,8 @@
 #include "tridiagonal/tridiagonal.hpp"
 #include "workspace.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <numeric>

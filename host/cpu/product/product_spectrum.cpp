@@ -15,7 +15,7 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 
 #include <algorithm>

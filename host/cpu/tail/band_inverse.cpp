@@ -13,7 +13,7 @@
 #include "tail/band_inverse.hpp"
 
 #include <vindex/blas/blas.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 
 #include "simd_level.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 

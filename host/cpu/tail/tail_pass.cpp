@@ -19,7 +19,7 @@
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -15,10 +15,9 @@
 #include "top/certificate.hpp"
 
 #include <vindex/blas/blas.hpp>
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

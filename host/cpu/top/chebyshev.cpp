@@ -22,8 +22,8 @@
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
-#include <vindex/core/sizes.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 

@@ -17,9 +17,9 @@
 #include "tridiagonal/simd_bracketed_root.hpp"
 #include "tridiagonal/simd_sturm.hpp"
 
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <cmath>

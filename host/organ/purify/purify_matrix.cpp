@@ -2,7 +2,7 @@
 #include "purify/purify_matrix.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/sizes.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/low_rank.hpp>

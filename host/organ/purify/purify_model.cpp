@@ -2,8 +2,8 @@
 // why.
 #include "purify/purify_matrix.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/model/selection.hpp>

@@ -2,7 +2,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/output_target.hpp>
-#include <vindex/core/same_place.hpp>
+#include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/provenance.hpp>

@@ -4,9 +4,8 @@
 
 #include "gguf_value_types.hpp"
 
-#include <vindex/core/checked.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // Where data lie: ggml wants every tensor at the padded sum of those before it in the table.
 #include "lint_file.hpp"
 
-#include <vindex/core/checked.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "lint_file.hpp"
 #include "model_rules.hpp"
 
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/organ/file_type.hpp>
 #include <vindex/organ/organ_class.hpp>
 

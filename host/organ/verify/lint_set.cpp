@@ -2,7 +2,7 @@
 #include "lint_file.hpp"
 
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/shard/gguf_set.hpp>
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 // block that is (ggml_validate_row_data looks at the same).
 #include "lint_file.hpp"
 
-#include <vindex/core/checked.hpp>
-#include <vindex/core/excerpt.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/byte_order.hpp>
 #include <vindex/decode/decode_matrix.hpp>

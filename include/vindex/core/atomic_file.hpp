@@ -1,12 +1,13 @@
 // Owns how a file appears: written under a temporary name beside its own, fsynced, renamed, the
 // folder fsynced. At every moment the final name is absent or holds a whole file; a killed process
-// leaves nothing but temporary names.
+// leaves nothing but temporary names, which the next one removes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace vindex {
 
@@ -86,5 +87,22 @@ void remove_file(const std::string& path);
 
 /// Throws SystemError E-OUT-SPACE (74) where the disk of `path` has less than `bytes` free.
 void require_free_space(const std::string& path, std::uint64_t bytes);
+
+/// A new name beside `path` that says which process of which machine uses it, and when that began:
+/// numbers of processes are used again.
+std::string temporary_name(const std::string& path);
+
+/// Removes what killed processes left under temporary names of the file or folder `path`, and of no
+/// other: those of this machine at once, those of others after a day.
+void remove_stale_temporaries_of(const std::string& path);
+
+/// The same for several outputs of one folder, which is listed once.
+void remove_stale_temporaries_of(std::span<const std::string> paths);
+
+/// The same for every output in `folder`.
+void remove_stale_temporaries_in(const std::string& folder);
+
+/// What remove_stale_temporaries_in() would remove.
+std::vector<std::string> stale_temporaries_in(const std::string& folder);
 
 }  // namespace vindex

@@ -1,12 +1,14 @@
-// Owns the kinds of error and the exit code each leads to. Exceptions end one unit of work (a run,
-// a file, a tensor); expected outcomes (a matrix that is not finite) are values in reports.
-// Messages are complete without a debugger: what happened, where (file, byte offset, tensor), what
-// to do; `id` is stable so that scripts may match it.
+// Owns the kinds of error and the exit code each leads to, warnings, and how much of a text from a
+// file either shows. Exceptions end one unit of work (a run, a file, a tensor); expected outcomes
+// (a matrix that is not finite) are values in reports. Messages are complete without a debugger:
+// what happened, where (file, byte offset, tensor), what to do; `id` is stable so that scripts may
+// match it.
 #pragma once
 
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace vindex {
 
@@ -122,5 +124,18 @@ inline void expects(bool condition, const char* what) {
 /// `text` with control characters and invalid UTF-8 shown as \xNN: names from files are printed
 /// through this.
 std::string printable(const std::string& text);
+
+/// The beginning of `text`, printable, with "..." where more follows: a name from a file may have a
+/// hundred megabytes, an error message is one line.
+inline std::string excerpt(std::string_view text) {
+  constexpr std::size_t kShown = 200;
+  return printable(std::string(text.substr(0, kShown))) + (text.size() > kShown ? "..." : "");
+}
+
+/// Something accepted that a user should know of.
+struct Warning {
+  std::string id;    ///< stable, for example "W-INDEX-TOTAL-SIZE"
+  std::string text;  ///< one line; names from files already printable()
+};
 
 }  // namespace vindex

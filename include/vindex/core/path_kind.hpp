@@ -1,5 +1,6 @@
-// Owns the question what lies at a path. What the system cannot determine is an error and never
-// "nothing there": a disk that fails must not look like a missing model or a free output.
+// Owns the questions what lies at a path and whether two paths, however they are spelt, name one
+// file, there yet or not. What the system cannot determine is an error and never "nothing there": a
+// disk that fails must not look like a missing model or a free output.
 #pragma once
 
 #include <compare>
@@ -30,5 +31,12 @@ std::optional<FileIdentity> file_identity(const std::string& path);
 
 /// Whether both paths lead to one file. Errors: as path_kind().
 bool is_same_file(const std::string& a, const std::string& b);
+
+/// Whether writing to `a` is writing to `b`: one file (links followed, other names of it too), or
+/// the same name in one folder where nothing is yet. Neither may be empty. Errors: as path_kind().
+bool is_same_place(const std::string& a, const std::string& b);
+
+/// Whether `path` names something within `folder`, or the folder itself. Errors: as path_kind().
+bool is_within(const std::string& folder, const std::string& path);
 
 }  // namespace vindex

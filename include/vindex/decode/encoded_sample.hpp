@@ -3,7 +3,7 @@
 // so that a sanitizer sees any read past them.
 #pragma once
 
-#include <vindex/core/ceil_divide.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/decode/encoding_table.hpp>
 

@@ -3,7 +3,7 @@
 // LoRA adapter; a patch beside either. All is computed before anything is written.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/edit/matrix_edit.hpp>
 #include <vindex/edit/patch.hpp>
 #include <vindex/measure/backend.hpp>

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/edit/low_rank_edit.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/model_files.hpp>

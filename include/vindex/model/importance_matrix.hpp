@@ -14,7 +14,7 @@
 // in a big-endian GGUF file. Source: llama.cpp tools/imatrix, tools/quantize.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/byte_source.hpp>
 

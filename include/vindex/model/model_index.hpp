@@ -3,7 +3,7 @@
 // matrix. Driven by a table of families (host/model/families.cpp); shapes are believed over keys.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/shard/model_files.hpp>
 

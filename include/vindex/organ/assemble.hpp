@@ -2,7 +2,7 @@
 // that it was taken from), or from several models by a recipe (docs/organs.md).
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/organ/compose.hpp>
 
 #include <atomic>

@@ -3,7 +3,7 @@
 // be put together again byte for byte (docs/organs.md, docs/organ-schemas.md).
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/organ/organ_class.hpp>
 
 #include <array>

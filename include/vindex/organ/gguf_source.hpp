@@ -4,7 +4,7 @@
 // files or still in the source.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/decode/element_type.hpp>
 #include <vindex/shard/byte_source.hpp>
 #include <vindex/shard/gguf.hpp>

@@ -2,7 +2,7 @@
 // uses.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -29,7 +29,7 @@
 // Source: ggml include/gguf.h, docs/gguf.md; limits beyond ggml's own are in the readers.
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/decode/element_type.hpp>
 #include <vindex/shard/byte_source.hpp>
 

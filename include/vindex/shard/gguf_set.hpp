@@ -3,7 +3,7 @@
 // tensors takes open_model().
 #pragma once
 
-#include <vindex/core/warning.hpp>
+#include <vindex/core/error.hpp>
 #include <vindex/shard/gguf.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>

@@ -2,8 +2,8 @@
 // ranges, the GGUF key list, config.json. No names are interpreted here: that is the model layer.
 #pragma once
 
+#include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
-#include <vindex/core/warning.hpp>
 #include <vindex/decode/element_type.hpp>
 #include <vindex/shard/byte_source.hpp>
 #include <vindex/shard/gguf.hpp>

@@ -1,14 +1,34 @@
-// Owns arithmetic on numbers that come from a file: a result that does not fit is an empty
-// optional, never a wrapped value. Every count, length, product, sum and offset read from input
-// goes through here before it is used.
+// Owns arithmetic on integers: division rounded up (host and device), conversions of a count from
+// std::int64_t, the type of every dimension here, to what a library takes, and arithmetic on
+// numbers that come from a file. Every count, length, product, sum and offset read from input goes
+// through a checked_*() before it is used: a result that does not fit is an empty optional, never a
+// wrapped value.
 #pragma once
 
+#include <vindex/core/portable.hpp>
+
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 
 namespace vindex {
+
+/// a / b rounded up, for a >= 0 and b > 0; no sum that could overflow.
+VINDEX_HD constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+VINDEX_HD constexpr std::uint64_t ceil_divide(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+/// For BLAS and LAPACK with 32-bit integers. The caller knows that the value fits, here and in
+/// as_size(): dimensions are checked where they are read.
+constexpr int as_int(std::int64_t value) { return static_cast<int>(value); }
+
+/// For the standard library's containers.
+constexpr std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 /// a + b, or nothing where it exceeds 64 bits.
 constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) {

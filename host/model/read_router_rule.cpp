@@ -4,9 +4,8 @@
 #include "strict_keys.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/decode/decode_matrix.hpp>
-#include <vindex/model/router_rule.hpp>
+#include <vindex/model/read_router_rule.hpp>
 
 #include <fmt/format.h>
 
