@@ -9,7 +9,7 @@
 #include <vindex/bench/report.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/organ/low_rank.hpp>
 #include <vindex/organ/purify_gate.hpp>

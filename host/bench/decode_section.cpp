@@ -4,8 +4,8 @@
 
 #include <vindex/bench/weights.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoded_sample.hpp>
-#include <vindex/decode/simd_level.hpp>
 
 #include <fmt/format.h>
 

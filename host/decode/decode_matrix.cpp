@@ -1,9 +1,14 @@
-// Owns the choice of the SIMD level.
+// Owns the choice of the SIMD level, and taking every so-manyth weight without decoding what lies
+// between.
 #include <vindex/core/error.hpp>
+#include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoding_table.hpp>
+#include <vindex/decode/visit_encoding.hpp>
 
+#include <algorithm>
 #include <cpuid.h>
+#include <vector>
 
 namespace vindex::decode {
 
@@ -55,6 +60,56 @@ SimdLevel best_simd_level() {
     return SimdLevel::kBaseline;
   }();
   return kBest;
+}
+
+namespace {
+
+/// Where a row has a weight for every fourth of its columns or more, the row is decoded as a whole.
+constexpr std::int64_t kWholeRowStride = 4;
+
+}  // namespace
+
+std::int64_t decode_strided(const EncodedMatrix& view, std::int64_t whole_cols, std::int64_t stride,
+                            std::span<float> out) {
+  expects(stride >= 1 && view.first_col + view.cols <= whole_cols,
+          "decode_strided: a view inside its matrix");
+  const auto size = static_cast<std::int64_t>(out.size());
+  std::int64_t written = 0;
+  // Calls `take(row, first, last)`: of row `row` of the view, samples [first, last) lie in it.
+  const auto each_row = [&](auto&& take) {
+    for (std::int64_t row = 0; row < view.rows; ++row) {
+      const std::int64_t begin = (view.first_row + row) * whole_cols + view.first_col;
+      const std::int64_t first = ceil_divide(begin, stride);
+      const std::int64_t last = std::min(size, ceil_divide(begin + view.cols, stride));
+      if (first >= size) {
+        return;
+      }
+      if (first < last) {
+        take(row, first, last, begin);
+        written += last - first;
+      }
+    }
+  };
+  if (stride <= kWholeRowStride) {
+    std::vector<float> values(static_cast<std::size_t>(view.cols));
+    each_row([&](std::int64_t row, std::int64_t first, std::int64_t last, std::int64_t begin) {
+      decode_matrix(row_slab(view, row, 1), values.data(), view.cols);
+      for (std::int64_t i = first; i < last; ++i) {
+        out[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>(i * stride - begin)];
+      }
+    });
+    return written;
+  }
+  const DecodeView flat = decode_view(view);
+  const bool known = visit_encoding(*view.encoding, [&]<typename Decoder>(Decoder /*decoder*/) {
+    each_row([&](std::int64_t row, std::int64_t first, std::int64_t last, std::int64_t begin) {
+      for (std::int64_t i = first; i < last; ++i) {
+        out[static_cast<std::size_t>(i)] = Decoder::at(flat, row, i * stride - begin);
+      }
+    });
+  });
+  expects(known, "decode_strided: an encoding that can be decoded");
+  return written;
 }
 
 }  // namespace vindex::decode

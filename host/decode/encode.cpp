@@ -1,6 +1,5 @@
 // Owns the encoders: per block or group one pass for the largest magnitude, one for codes and loss.
 #include "encode_blocks.hpp"
-#include "encode_scalar.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

@@ -8,8 +8,6 @@
 // stored as F16.
 #include "encode_blocks.hpp"
 
-#include "encode_scalar.hpp"
-
 #include <vindex/core/error.hpp>
 #include <vindex/decode/simple_blocks.hpp>
 

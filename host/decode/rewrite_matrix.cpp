@@ -1,5 +1,4 @@
 #include "encode_blocks.hpp"
-#include "encode_scalar.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

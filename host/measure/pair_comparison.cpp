@@ -10,7 +10,6 @@
 // read by columns and turned in tiles.
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/simd_level.hpp>
 #include <vindex/measure/pair_comparison.hpp>
 
 #include <fmt/format.h>

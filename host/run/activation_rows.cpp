@@ -4,7 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Owns the inputs and options of derived rows: a plain view, weights scaled by activations, a
 // placeholder.
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/arranged_input.hpp>
 #include <vindex/measure/scaled_input.hpp>
 #include <vindex/model/importance_matrix.hpp>

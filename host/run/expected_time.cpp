@@ -5,7 +5,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/model/product.hpp>
 #include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>

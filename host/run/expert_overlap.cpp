@@ -1,7 +1,7 @@
 // Owns stacks of bases and their overlaps, block of experts by block.
 #include "expert_overlap.hpp"
 
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 
 #include "token_slabs.hpp"
 
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 
 #include <algorithm>
 #include <cmath>

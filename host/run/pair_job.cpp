@@ -4,7 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/model/unmeasured.hpp>
 #include <vindex/results/pair_cells.hpp>

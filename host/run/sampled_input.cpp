@@ -2,7 +2,7 @@
 #include "sampled_input.hpp"
 
 #include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_strided.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/sample_angles.hpp>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/symmetric_eigenvalues.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/activation_statistics.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
-#include <vindex/decode/decode_strided.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/sample_angles.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/source_watch.hpp>

@@ -5,7 +5,6 @@
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encoded_sample.hpp>
 #include <vindex/decode/encoding_table.hpp>
-#include <vindex/decode/simd_level.hpp>
 #include <vindex/decode/visit_encoding.hpp>
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "decode_case.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/decode/simd_level.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/visit_encoding.hpp>
 
 #include <cmath>

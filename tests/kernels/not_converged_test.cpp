@@ -3,7 +3,7 @@
 #include "cuda_backend.hpp"
 #include "kernels/kernel_fixture.hpp"
 
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/judgement.hpp>
 
 #include <memory>

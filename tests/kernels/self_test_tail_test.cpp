@@ -3,7 +3,7 @@
 #include "cuda_backend.hpp"
 #include "route/self_test_inputs.hpp"
 
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 
 #include <gtest/gtest.h>
 

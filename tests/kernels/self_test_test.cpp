@@ -7,7 +7,7 @@
 #include "route/self_test_inputs.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 
 #include <lapacke.h>
 

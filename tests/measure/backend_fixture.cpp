@@ -3,7 +3,7 @@
 #include "emulated_cuda/emulated_backend.hpp"
 
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/kernels/cuda_backend.hpp>
 
 #include <cstdlib>

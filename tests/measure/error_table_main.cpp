@@ -4,7 +4,7 @@
 #include "measure/error_kinds.hpp"
 
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/backend.hpp>
 
 #include <fmt/format.h>

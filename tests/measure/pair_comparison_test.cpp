@@ -1,7 +1,6 @@
 // Two matrices side by side: against sums in long double, in every orientation, with and without
 // weights that are no numbers.
 #include <vindex/decode/encoding.hpp>
-#include <vindex/decode/float32_view.hpp>
 #include <vindex/measure/pair_comparison.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The spectral methods: constants of the literature, the entries of the published table that
 // matter, and the factors that a back end's vectors make.
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/organ/low_rank.hpp>
 #include <vindex/organ/purify_gate.hpp>
 #include <vindex/organ/purify_methods.hpp>

@@ -3,7 +3,7 @@
 #include "token_covariance.hpp"
 
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/activation_statistics.hpp>
 #include <vindex/measure/metrics.hpp>
 

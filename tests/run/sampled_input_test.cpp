@@ -3,9 +3,8 @@
 #include "sampled_input.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/decode_strided.hpp>
 #include <vindex/decode/encoded_sample.hpp>
-#include <vindex/decode/float32_view.hpp>
+#include <vindex/decode/encoding.hpp>
 #include <vindex/measure/sample_angles.hpp>
 
 #include <gtest/gtest.h>

@@ -1,11 +1,15 @@
-// Owns the host's way from encoded bytes to float32 weights and the moments taken on the way.
-// Values are bit-equal on every back end and equal to what `vindex decode` writes.
+// Owns the host's way from encoded bytes to float32 weights, all of them or every so-manyth, the
+// moments taken on the way, and the processor-specific variants of either. Values are bit-equal on
+// every back end and equal to what `vindex decode` writes. One binary serves every x86-64: the best
+// level is chosen at run time, and all levels give the same bits.
 #pragma once
 
 #include <vindex/decode/encoding.hpp>
 
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string_view>
 
 namespace vindex::decode {
 
@@ -43,5 +47,30 @@ Moments merge(const Moments& a, const Moments& b);
 /// count*m4/m2^2 - 3).
 double standard_deviation(const Moments& moments);
 double excess_kurtosis(const Moments& moments);
+
+/// Of the weights number 0, stride, 2 stride, ... of a whole matrix of `whole_cols` columns,
+/// counted row by row as stored, those that lie in `view` (its first_row and first_col say where it
+/// is): out[i] becomes weight number i stride. Returns how many were written. Bits as
+/// decode_matrix()'s. Errors: expects() on an encoding not decodable.
+std::int64_t decode_strided(const EncodedMatrix& view, std::int64_t whole_cols, std::int64_t stride,
+                            std::span<float> out);
+
+enum class SimdLevel : std::uint8_t { kBaseline, kAvx2, kAvx512, kCount };
+
+/// "baseline", "avx2", "avx512".
+std::string_view simd_level_name(SimdLevel level);
+
+/// True where this processor and operating system can run `level`.
+bool is_supported(SimdLevel level);
+
+/// The highest supported level: what decode_matrix() and moments_of() use.
+SimdLevel best_simd_level();
+
+/// As decode_matrix() and moments_of(), with the variant forced (tests, benchmarks). Errors:
+/// expects() on a level this processor cannot run.
+void decode_matrix_at(SimdLevel level, const EncodedMatrix& matrix, float* out,
+                      std::int64_t out_stride);
+Moments moments_of_at(SimdLevel level, const float* values, std::int64_t rows, std::int64_t cols,
+                      std::int64_t stride);
 
 }  // namespace vindex::decode

@@ -176,4 +176,10 @@ Encoding packed_int_encoding(std::int32_t bits, std::int32_t group);
 /// `unsupported`.
 bool is_decodable(const Encoding& encoding);
 
+/// The encoding of a tensor stored plainly as float32. It lives as long as the program.
+const Encoding& float32_encoding();
+
+/// The rows x cols floats at `values`, row-major without gaps, as a whole matrix. They must stay.
+EncodedMatrix float32_view(const float* values, std::int64_t rows, std::int64_t cols);
+
 }  // namespace vindex::decode

@@ -3,8 +3,8 @@
 // (decode/encode.hpp): few formats are written.
 #pragma once
 
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/decode_view.hpp>
-#include <vindex/decode/simd_level.hpp>
 
 #include <array>
 #include <cstddef>

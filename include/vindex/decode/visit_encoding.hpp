@@ -5,10 +5,9 @@
 //   visit_encoding(encoding, [&]<typename Decoder>(Decoder) { kernel<Decoder><<<...>>>(view); });
 #pragma once
 
-#include <vindex/decode/factored_blocks.hpp>
 #include <vindex/decode/flat_codes.hpp>
 #include <vindex/decode/four_bit_blocks.hpp>
-#include <vindex/decode/fp4_pairs.hpp>
+#include <vindex/decode/fp4_formats.hpp>
 #include <vindex/decode/iq1_blocks.hpp>
 #include <vindex/decode/iq2_blocks.hpp>
 #include <vindex/decode/iq3_blocks.hpp>
@@ -16,7 +15,6 @@
 #include <vindex/decode/packed_int.hpp>
 #include <vindex/decode/scaled_formats.hpp>
 #include <vindex/decode/simple_blocks.hpp>
-#include <vindex/decode/small_k_blocks.hpp>
 #include <vindex/decode/ternary_blocks.hpp>
 #include <vindex/decode/transposed_codes.hpp>
 

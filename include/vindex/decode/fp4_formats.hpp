@@ -9,8 +9,14 @@
 // E2M1: 0 .5 1 1.5 2 3 4 6, bit 3 the sign, so code 8 is -0 (ggml's decoders give +0). Sources: OCP
 // Microscaling 1.0; openai/gpt-oss gpt_oss/torch/weights.py; compressed-tensors
 // compressors/nvfp4/base.py; NVIDIA ModelOpt torch/quantization/qtensor/nvfp4_tensor.py.
+//
+// Also owns ggml blocks that one float32 in a tensor beside them multiplies: NVFP4's `NAME.scale`,
+// the second of ModelOpt's two scales (weight_scale_2), for a matrix or for each expert of a stack.
+// weight = block's weight (exact) * factor, one rounding. Source: llama.cpp conversion (NVFP4
+// tensors), src/llama-model.cpp (the `.scale` tensors).
 #pragma once
 
+#include <vindex/decode/decode_view.hpp>
 #include <vindex/decode/scaled_formats.hpp>
 
 namespace vindex::decode {
@@ -64,6 +70,31 @@ struct Fp4PairDecoder {
         out[i] = e2m1_to_float(code) * scale;
       }
     });
+  }
+};
+
+template <typename Format>
+struct FactoredBlockDecoder {
+  static constexpr Scheme kScheme = Scheme::kFactoredBlocks;
+  static constexpr ElementType kType = Format::kType;
+  static constexpr int kBits = 0;
+  static constexpr int kElements = Format::kElements;
+  static constexpr int kBytes = Format::kBytes;
+
+  VINDEX_HD static float factor_of(const DecodeView& view) { return load_scale(view, 0); }
+  VINDEX_HD static float at(const DecodeView& view, std::int64_t row, std::int64_t col) {
+    return PlainDecoder<Format>::at(view, row, col) * factor_of(view);
+  }
+  VINDEX_HD static void row(const DecodeView& view, std::int64_t row, float* out) {
+    const std::uint8_t* codes = view.codes + row * view.row_stride_bytes;
+    const float factor = factor_of(view);
+    for (std::int64_t block = 0; block < view.cols / kElements; ++block) {
+      float* to = out + block * kElements;
+      Format::decode_all(codes + block * Format::kBytes, to);
+      for (int i = 0; i < kElements; ++i) {
+        to[i] *= factor;
+      }
+    }
   }
 };
 
