@@ -5,7 +5,7 @@
 #include "verbs.hpp"
 
 #include <vindex/bench/bench.hpp>
-#include <vindex/bench/weights.hpp>
+#include <vindex/bench/encoded_weights.hpp>
 
 #include <fmt/format.h>
 

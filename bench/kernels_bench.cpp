@@ -6,9 +6,9 @@
 #include "tridiagonal/simd_bisection.hpp"
 #include "tridiagonal/simd_tridiagonal.hpp"
 
+#include <vindex/bench/encoded_weights.hpp>
 #include <vindex/bench/report.hpp>
 #include <vindex/bench/sampling.hpp>
-#include <vindex/bench/weights.hpp>
 #include <vindex/blas/blas.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/decode_matrix.hpp>

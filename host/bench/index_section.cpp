@@ -1,7 +1,6 @@
 // Indexing a model: every shard's header read and checked, tensors put together, named and put in
 // order, as `inspect`, `plan` and `measure` begin. The model is one of many experts in INT4 with
 // scales and shapes beside the codes; its data are holes that take no room.
-#include "scratch_folder.hpp"
 #include "section.hpp"
 
 #include <vindex/core/integers.hpp>

@@ -1,7 +1,7 @@
 // Owns the measurements of those limits that need no device or disk: memory copies and BLAS.
 #include "limits.hpp"
 
-#include <vindex/bench/weights.hpp>
+#include <vindex/bench/encoded_weights.hpp>
 #include <vindex/blas/blas_library.hpp>
 
 #include <algorithm>

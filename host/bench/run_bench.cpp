@@ -1,5 +1,5 @@
 // Owns the order of a benchmark: sections that were asked for, limits when one first needs them,
-// failures.
+// failures; and its folder.
 #include "section.hpp"
 
 #include <vindex/blas/blas_library.hpp>
@@ -9,6 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
 
 namespace vindex::bench {
 
@@ -136,6 +139,20 @@ BenchOutcome run_bench(const BenchSettings& settings,
   }
   outcome.stopped = settings.sampling.stopped();
   return outcome;
+}
+
+ScratchFolder::ScratchFolder(const std::string& parent) {
+  std::string pattern = (std::filesystem::path(parent) / "vindex-bench-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    throw SystemError("E-SCRATCH", errno,
+                      fmt::format("no folder can be made in {}", printable(parent)));
+  }
+  path_ = pattern;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace vindex::bench

@@ -1,11 +1,12 @@
-// Owns what the sections of a benchmark share: settings, back ends, limits, and the report they
-// write into.
+// Owns what the sections of a benchmark share: settings, back ends, limits, the report they write
+// into, and a folder for what they write, removed at the end.
 #pragma once
 
 #include "limits.hpp"
 
 #include <vindex/bench/bench.hpp>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,19 @@
 #include <utility>
 
 namespace vindex::bench {
+
+class ScratchFolder {
+ public:
+  /// A new folder in `parent`. Errors: SystemError.
+  explicit ScratchFolder(const std::string& parent);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
 
 /// Limits taken so far; a section that needs one it lacks takes it.
 class Limits {

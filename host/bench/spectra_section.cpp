@@ -2,7 +2,7 @@
 // of spectrum, with its own stages.
 #include "section.hpp"
 
-#include <vindex/bench/weights.hpp>
+#include <vindex/bench/encoded_weights.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/run/run_description.hpp>

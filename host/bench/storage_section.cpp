@@ -1,8 +1,7 @@
 // Reading alone and the whole way end to end, from the page cache and from the disk.
-#include "scratch_folder.hpp"
 #include "section.hpp"
 
-#include <vindex/bench/weights.hpp>
+#include <vindex/bench/encoded_weights.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/run/bounded_queue.hpp>
 #include <vindex/run/run_description.hpp>

@@ -1,7 +1,7 @@
 // Reports of benchmarks: the JSON form, the table, and the sampling behind them.
+#include <vindex/bench/encoded_weights.hpp>
 #include <vindex/bench/report.hpp>
 #include <vindex/bench/sampling.hpp>
-#include <vindex/bench/weights.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 

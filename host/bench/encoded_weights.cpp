@@ -1,5 +1,5 @@
 // Owns the seeded weights themselves, encoded or filled with valid codes.
-#include <vindex/bench/weights.hpp>
+#include <vindex/bench/encoded_weights.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/decode/encode.hpp>
