@@ -1,9 +1,7 @@
 // Names, shapes and keys as llama.cpp's converter writes them: conversion of DeepSeek-V3 in
 // gguf-py/gguf/tensor_mapping.py and constants.py; kv_b_proj split into attn_k_b (transposed) and
 // attn_v_b, one slice per head.
-#include "gguf_model.hpp"
-
-#include "truth.hpp"
+#include "model_plan.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>

@@ -1,7 +1,5 @@
 // Owns the shards of a planned model, its index and its configuration, tensor after tensor.
-#include "huggingface_model.hpp"
-
-#include "truth.hpp"
+#include "model_plan.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

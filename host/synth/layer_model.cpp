@@ -2,7 +2,7 @@
 // deepseek_v3 names.
 #include "model_plan.hpp"
 #include "random.hpp"
-#include "trained.hpp"
+#include "recipe.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>

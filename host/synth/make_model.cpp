@@ -1,6 +1,4 @@
 // Owns the specs: which text names which model.
-#include "gguf_model.hpp"
-#include "huggingface_model.hpp"
 #include "model_plan.hpp"
 #include "random.hpp"
 

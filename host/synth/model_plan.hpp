@@ -1,11 +1,15 @@
 // Owns the description of a model to be written: its tensors under their logical names, how each is
-// stored and what is planted in it.
+// stored and what is planted in it; and what is written of it: a folder in the Hugging Face layout
+// or one GGUF file (architecture deepseek2), with truth.json beside either, which says what was
+// planted in every matrix and what its encoding cost (docs/synth.md).
 #pragma once
 
-#include "weights.hpp"
+#include "recipe.hpp"
 
 #include <vindex/core/json_document.hpp>
+#include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/write/output_folder.hpp>
 
 #include <array>
 #include <cstdint>
@@ -77,5 +81,30 @@ Json quantization_config(Variant variant);
 
 /// The encoding that `variant` gives to matrices it quantises.
 decode::Encoding variant_encoding(Variant variant);
+
+/// Writes `plan`, a plan_kimi_k2_mini(), to kimi-k2-mini-Q8_0.gguf in `folder` and publishes.
+/// Matrices are Q8_0, vectors and routers F32. Errors: those of OutputFolder.
+void write_gguf_model(const ModelPlan& plan, write::OutputFolder& folder);
+
+/// Draws, encodes and writes every tensor of `plan` to `folder`, one matrix per thread at a time
+/// (memory: about 6 bytes per weight of the largest matrix and thread), and publishes. Errors:
+/// those of OutputFolder.
+void write_huggingface_model(const ModelPlan& plan, write::OutputFolder& folder);
+
+/// One matrix (or slice of a stacked tensor) as written.
+struct TruthRow {
+  std::string tensor;  ///< logical name
+  std::int64_t slice = -1;
+  std::string encoding;
+  Recipe recipe;
+  decode::EncodingLoss loss;
+  std::string part_of;    ///< drawn as part of this matrix, to which kind and values then belong
+  std::int64_t rows = 0;  ///< as stored
+  std::int64_t cols = 0;
+};
+
+/// The text of truth.json.
+std::string truth_text(const std::string& spec, std::uint64_t seed,
+                       const std::vector<TruthRow>& rows);
 
 }  // namespace vindex::synth

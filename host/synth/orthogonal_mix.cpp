@@ -1,7 +1,6 @@
 // Owns the transforms, on contiguous rows and on panels of columns.
-#include "orthogonal_mix.hpp"
-
 #include "random.hpp"
+#include "recipe.hpp"
 
 #include <vindex/core/error.hpp>
 

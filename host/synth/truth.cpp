@@ -1,5 +1,5 @@
 // Owns the rows of that document and how numbers are written in it.
-#include "truth.hpp"
+#include "model_plan.hpp"
 
 #include <vindex/core/json_document.hpp>
 

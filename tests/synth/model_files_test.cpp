@@ -1,6 +1,5 @@
 // The models as the rest of the project sees them: opened, indexed, decoded and held against their
 // truth.json and LAPACK.
-#include "huggingface_model.hpp"
 #include "model_plan.hpp"
 #include "support/singular_values.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,6 +1,5 @@
-#include "orthogonal_mix.hpp"
+#include "recipe.hpp"
 #include "support/singular_values.hpp"
-#include "weights.hpp"
 
 #include <gtest/gtest.h>
 

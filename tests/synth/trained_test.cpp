@@ -1,7 +1,6 @@
 // The spectra of the kind `trained`: the law by hand, its limits for every shape, and the figures
 // of a trained mixture that it stands for.
-#include "trained.hpp"
-
+#include "recipe.hpp"
 #include "support/singular_values.hpp"
 
 #include <vindex/core/error.hpp>
