@@ -9,7 +9,6 @@
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/edit/patch.hpp>
 #include <vindex/shard/safetensors.hpp>
-#include <vindex/write/safetensors_metadata.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>

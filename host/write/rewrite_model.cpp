@@ -1,6 +1,5 @@
 // Owns going through a model's shards and side files, each copied or written anew.
-#include "edit_plan.hpp"
-#include "tensor_copy.hpp"
+#include "edited_copy.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
@@ -9,7 +8,6 @@
 #include <vindex/write/gguf_writer.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/rewrite_model.hpp>
-#include <vindex/write/safetensors_metadata.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>

@@ -6,6 +6,7 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/decode/element_type.hpp>
+#include <vindex/shard/byte_source.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -70,5 +71,8 @@ class SafetensorsWriter {
 /// every tensor, sorted by name.
 std::string safetensors_index_text(std::uint64_t total_bytes,
                                    const std::map<std::string, std::string>& file_of_tensor);
+
+/// Of a file whose header was read before: a FormatError says that it changed since.
+SafetensorsMetadata read_safetensors_metadata(shard::ByteSource& source);
 
 }  // namespace vindex::write
