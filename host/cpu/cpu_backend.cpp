@@ -13,7 +13,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/decode_matrix.hpp>
-#include <vindex/measure/host_staging.hpp>
+#include <vindex/measure/backend.hpp>
 
 namespace vindex::cpu {
 namespace {

@@ -15,7 +15,7 @@
 // before it.
 #include "drawn_nulls.hpp"
 
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -11,7 +11,7 @@ namespace vindex::measure {
 
 /// Short sides from here on have nulls that are computed (nulls.cpp).
 inline constexpr std::int64_t kMinComputedNull = 64;
-/// Short sides from here on take theta's null from its table (theta_null_table.hpp).
+/// Short sides from here on take theta's null from its table (spectral_theta.cpp).
 inline constexpr std::int64_t kMinTabulatedTheta = 16;
 
 /// Means over drawn p x n Gaussian noise, 2 <= p < kMinComputedNull, p <= n: the same numbers on

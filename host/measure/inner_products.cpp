@@ -1,6 +1,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
-#include <vindex/measure/checked_inner_products.hpp>
+#include <vindex/measure/inner_products.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 //   check_gram    |sum s_i^4 - ||G||_F^2| / ||G||_F^2,  from the Gram matrix itself
 //   condition     s_1 / s_p over values that are not exact zeros
 //   error of s_i  from its route: rounding of a Gram (spectrum_error.hpp), residuals of a tail
-//                 (tail_values.hpp), p eps64 s_1 for QR, the width of proved bounds for kTop
+//                 (take_tail()), p eps64 s_1 for QR, the width of proved bounds for kTop
 //
 // Both checks are sums over the spectrum from another source than the spectrum, so they see a wrong
 // eigenvalue iteration, and cost nothing. They cannot see errors of the smallest values, which are

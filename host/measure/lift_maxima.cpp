@@ -15,8 +15,7 @@
 // times over for every layer.
 #include "lift_maxima.hpp"
 
-#include "draw_counts.hpp"
-#include "null_keys.hpp"
+#include "random_draws.hpp"
 #include "uniform_choice.hpp"
 
 #include <vindex/core/constants.hpp>

@@ -7,11 +7,11 @@
 // (sum l ln F2 - sum l ln l) / F2, one logarithm for each value in place of one for each share.
 #include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
+#include "noise_spectrum.hpp"
 #include "power_law.hpp"
 
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/spectral_theta.hpp>
 

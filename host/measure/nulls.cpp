@@ -22,7 +22,6 @@
 #include "noise_spectrum.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/spectral_theta.hpp>
 

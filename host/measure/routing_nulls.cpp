@@ -10,7 +10,6 @@
 // not count as scatter: it is taken out by linear regression on the sufficient statistics of normal
 // logits, sum and sum of squares.
 #include "lift_maxima.hpp"
-#include "null_keys.hpp"
 #include "uniform_choice.hpp"
 
 #include <vindex/core/constants.hpp>

@@ -10,10 +10,10 @@
 // a spectrum. What the normal law assumes holds for sums over spectra; counts, as mp_outliers, may
 // have no spread at all, and then have neither z nor p.
 #include "noise_edge.hpp"
+#include "noise_spectrum.hpp"
 
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/marchenko_pastur.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/sign_flip_null.hpp>
 

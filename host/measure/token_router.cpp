@@ -1,6 +1,6 @@
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/measure/token_router.hpp>
+#include <vindex/measure/routing_statistics.hpp>
 
 #include <fmt/format.h>
 

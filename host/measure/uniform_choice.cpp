@@ -10,7 +10,7 @@
 // always so: which pairs meet is lost in it.
 #include "uniform_choice.hpp"
 
-#include "draw_counts.hpp"
+#include "random_draws.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -3,13 +3,19 @@
 // permutation, and within a group every subset of that size is equally likely. Without groups that
 // is every k of E. With groups the counts follow from how scores are spread, so their law is taken
 // from tokens of drawn logits.
+//
+// Also owns what nulls of routing share: keys of their draws, and the summary of values.
 #pragma once
 
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 
+#include <vindex/core/philox.hpp>
+#include <vindex/measure/routing_nulls.hpp>
 #include <vindex/measure/routing_statistics.hpp>
 
+#include <bit>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -55,5 +61,27 @@ class LoadDraws {
   std::vector<std::uint32_t> begins_;            ///< state of each pattern
   std::vector<std::int64_t> at_, next_, taken_;  ///< tokens by state, and by experts of a group
 };
+
+enum class NullPurpose : std::uint64_t { kLoads = 1, kTokens, kPairs, kTransitions };
+
+/// A key of DrawStream that differs with every one of `numbers`, so that errors of nulls of
+/// different shapes are independent.
+inline std::uint64_t null_key(NullPurpose purpose, std::initializer_list<std::uint64_t> numbers) {
+  std::uint64_t key = 0x76696E6465780000 + static_cast<std::uint64_t>(purpose);
+  for (const std::uint64_t number : numbers) {
+    const PhiloxBlock block = philox_block(key, number, 0);
+    key = static_cast<std::uint64_t>(block.word[1]) << 32U | block.word[0];
+  }
+  return key;
+}
+
+inline std::uint64_t null_key(NullPurpose purpose, const ChoiceLaw& law, std::int64_t tokens) {
+  return null_key(purpose,
+                  {static_cast<std::uint64_t>(law.experts), static_cast<std::uint64_t>(law.top_k),
+                   static_cast<std::uint64_t>(law.groups), static_cast<std::uint64_t>(tokens)});
+}
+
+/// Mean and deviation (over count - 1) of `values`.
+DrawnNull summary_of(const std::vector<double>& values);
 
 }  // namespace vindex::measure

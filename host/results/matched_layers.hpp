@@ -6,7 +6,7 @@
 #include "hdf5.hpp"
 #include "results_writer.hpp"
 
-#include <vindex/measure/layer_matching.hpp>
+#include <vindex/measure/layer_statistics.hpp>
 #include <vindex/results/shown_cells.hpp>
 
 #include <optional>

@@ -8,7 +8,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>
-#include <vindex/measure/informative_k.hpp>
+#include <vindex/measure/var_at_k.hpp>
 
 #include <fmt/format.h>
 

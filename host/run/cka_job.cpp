@@ -3,7 +3,6 @@
 
 #include <vindex/core/constants.hpp>
 #include <vindex/measure/cka.hpp>
-#include <vindex/measure/jackknife.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/run/unit_stream.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/measure/jackknife.hpp>
+#include <vindex/measure/cka.hpp>
 #include <vindex/model/dump.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/run/cka_run.hpp>

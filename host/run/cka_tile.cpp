@@ -4,7 +4,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/cka.hpp>
-#include <vindex/measure/jackknife.hpp>
 
 #include <algorithm>
 #include <cmath>

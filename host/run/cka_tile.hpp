@@ -45,7 +45,7 @@ struct TileDraws {
 struct Estimate {
   double cka = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> without;
-  double directions = 1.0;  ///< that both layers vary in (measure/jackknife.hpp)
+  double directions = 1.0;  ///< that both layers vary in (measure/cka.hpp)
 };
 
 /// Of one pair of layers.

@@ -1,8 +1,7 @@
 // Owns the inputs and options of derived rows: a plain view, weights scaled by activations, a
 // placeholder.
 #include <vindex/decode/encoding.hpp>
-#include <vindex/measure/arranged_input.hpp>
-#include <vindex/measure/scaled_input.hpp>
+#include <vindex/measure/derived_input.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/run/derived_rows.hpp>
 

@@ -1,6 +1,6 @@
 // Owns what every job does alike: failed rows, reasons, the sink that counts what has been pushed.
 #include <vindex/core/error.hpp>
-#include <vindex/measure/host_staging.hpp>
+#include <vindex/measure/backend.hpp>
 #include <vindex/run/job.hpp>
 
 #include <numeric>

@@ -3,7 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/json.hpp>
-#include <vindex/measure/matrix_line.hpp>
+#include <vindex/measure/feature_scores.hpp>
 #include <vindex/model/unmeasured.hpp>
 #include <vindex/run/lookup_queries.hpp>
 #include <vindex/run/matrix_loader.hpp>

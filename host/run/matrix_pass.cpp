@@ -2,7 +2,7 @@
 #include "opening.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/measure/host_staging.hpp>
+#include <vindex/measure/backend.hpp>
 #include <vindex/run/matrix_pass.hpp>
 #include <vindex/run/unit_stream.hpp>
 #include <vindex/run/worker_pool.hpp>

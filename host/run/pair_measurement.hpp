@@ -2,8 +2,8 @@
 // common, the spectrum of their difference, and how near the strongest directions of both are.
 #pragma once
 
-#include <vindex/measure/arranged_input.hpp>
 #include <vindex/measure/backend.hpp>
+#include <vindex/measure/derived_input.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/pair_comparison.hpp>
 #include <vindex/results/result_row.hpp>

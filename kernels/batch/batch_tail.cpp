@@ -2,7 +2,7 @@
 #include "batch/batch_solver.hpp"
 #include "device/range.hpp"
 
-#include <vindex/measure/tail_values.hpp>
+#include <vindex/measure/judgement.hpp>
 
 #include <algorithm>
 #include <cmath>

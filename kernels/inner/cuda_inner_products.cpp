@@ -7,7 +7,7 @@
 
 #include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_view.hpp>
-#include <vindex/measure/checked_inner_products.hpp>
+#include <vindex/measure/inner_products.hpp>
 
 #include <algorithm>
 #include <vector>

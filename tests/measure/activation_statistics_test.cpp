@@ -1,5 +1,5 @@
 // Statistics of activations by hand, and their nulls beside draws.
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 
 #include <vindex/measure/activation_statistics.hpp>
 

@@ -2,7 +2,7 @@
 // memory, in every orientation, also of encodings that are cut at blocks only.
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
-#include <vindex/measure/arranged_input.hpp>
+#include <vindex/measure/derived_input.hpp>
 
 #include <gtest/gtest.h>
 

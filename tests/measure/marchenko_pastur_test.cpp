@@ -1,4 +1,4 @@
-#include <vindex/measure/marchenko_pastur.hpp>
+#include "noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "power_law.hpp"
 
-#include <vindex/measure/marchenko_pastur.hpp>
+#include "noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

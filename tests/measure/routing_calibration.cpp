@@ -1,6 +1,6 @@
 #include "routing_calibration.hpp"
 
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 
 #include <vindex/measure/routing_statistics.hpp>
 

@@ -1,7 +1,7 @@
 // Nulls of routing beside draws: closed forms, exact draws of loads, and the three ways to the law
 // of the largest lift.
-#include "draw_stream.hpp"
 #include "lift_maxima.hpp"
+#include "random_draws.hpp"
 #include "routing_calibration.hpp"
 #include "uniform_choice.hpp"
 

@@ -1,5 +1,5 @@
 // Statistics of routed tokens by hand, by symmetry, and their nulls beside draws.
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 
 #include <vindex/measure/routing_statistics.hpp>
 

@@ -3,7 +3,7 @@
 #include "measure/backend_fixture.hpp"
 
 #include <vindex/decode/encode.hpp>
-#include <vindex/measure/scaled_input.hpp>
+#include <vindex/measure/derived_input.hpp>
 
 #include <gtest/gtest.h>
 

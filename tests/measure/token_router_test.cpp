@@ -1,7 +1,7 @@
 // Routing of single tokens by hand: scores, biases, groups, ties, tokens that go nowhere.
 #include "support/expect_error.hpp"
 
-#include <vindex/measure/token_router.hpp>
+#include <vindex/measure/routing_statistics.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
 // Draws of counts and of choices beside their laws.
 #include "uniform_choice.hpp"
 
-#include "draw_counts.hpp"
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 
 #include <vindex/measure/routing_statistics.hpp>
 

@@ -1,5 +1,5 @@
 // The effective rank that products of Gaussians have, beside draws of them.
-#include "draw_stream.hpp"
+#include "random_draws.hpp"
 #include "token_covariance.hpp"
 
 #include <vindex/cpu/cpu_backend.hpp>

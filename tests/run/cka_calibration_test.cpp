@@ -5,8 +5,7 @@
 #include "cka_rows.hpp"
 
 #include <vindex/measure/cka.hpp>
-#include <vindex/measure/jackknife.hpp>
-#include <vindex/measure/layer_matching.hpp>
+#include <vindex/measure/layer_statistics.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

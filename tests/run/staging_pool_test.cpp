@@ -1,7 +1,7 @@
 // Staging memory between units: used again where it fits, bounded, and no longer lived than needed.
 #include "staging_pool.hpp"
 
-#include <vindex/measure/host_staging.hpp>
+#include <vindex/measure/backend.hpp>
 
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/measure/checked_inner_products.hpp>
+#include <vindex/measure/inner_products.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 // while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
 // a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
 // decision 39). Why the values are exact although the vectors are only good to float32 stands in
-// cpu_tail.hpp, and the bounds of their errors in measure/tail_values.hpp.
+// cpu_tail.hpp, and the bounds of their errors in measure/judgement.hpp.
 #include "tail/cpu_tail.hpp"
 
 #include "stopwatch.hpp"
@@ -23,7 +23,7 @@
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/constants.hpp>
-#include <vindex/measure/tail_values.hpp>
+#include <vindex/measure/judgement.hpp>
 
 #include <algorithm>
 #include <cmath>

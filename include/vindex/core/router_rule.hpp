@@ -1,5 +1,5 @@
 // Owns how a router turns the logits of one token into experts and their weights. Read from a model
-// by model/read_router_rule.hpp, applied by measure/token_router.hpp; a value, no behaviour.
+// by model/read_router_rule.hpp, applied by measure/routing_statistics.hpp; a value, no behaviour.
 #pragma once
 
 #include <cstdint>

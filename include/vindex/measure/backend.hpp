@@ -206,4 +206,7 @@ class Backend {
   virtual void decode(const decode::EncodedMatrix& matrix, std::span<float> out) = 0;
 };
 
+/// Page-aligned memory. Errors: OutOfMemory.
+std::unique_ptr<StagingBuffer> make_host_staging(std::size_t bytes);
+
 }  // namespace vindex::measure

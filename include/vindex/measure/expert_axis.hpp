@@ -1,5 +1,6 @@
 // Owns what the Gram matrix of some experts' flattened weights says: cosines, cosines with the mean
-// expert removed, and the spectrum along the axis of experts, each beside its null.
+// expert removed, and the spectrum along the axis of experts, each beside its null; and the law of
+// the largest of many independent normal numbers, which one of the nulls is.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,15 @@
 #include <vector>
 
 namespace vindex::measure {
+
+struct LargestNormal {
+  double mean = 0.0, deviation = 1.0;
+};
+
+/// Mean and standard deviation of the largest of `count` (at least 1) independent standard normal
+/// numbers, by quadrature to 1e-10: with t = count x (-ln of the distribution function at the
+/// largest), which is exponential, both are integrals of exp(-t). 0 and 1 for one number.
+LargestNormal largest_normal(double count);
 
 /// Off-diagonal cosines of a group.
 struct CosineSummary {
@@ -32,7 +42,7 @@ struct CosineSummary {
 /// The mean over E(E-1)/2 pairs, which are uncorrelated: 0 and sqrt(2/(E(E-1) length)). Centred,
 /// the sum of all vectors is zero, so that only unequal norms move the mean at all: by (1 -
 /// 1/(E-1)^2)/(2 length (E-1)), with the deviation (1 - 1/(E-1)^2)/(sqrt(2) length (E-1)^1.5). The
-/// largest: of as many independent normal numbers (largest_normal.hpp). NaN below two experts.
+/// largest: of as many independent normal numbers (largest_normal()). NaN below two experts.
 void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary& summary);
 
 struct ExpertCosines {

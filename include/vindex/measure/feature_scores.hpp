@@ -1,7 +1,8 @@
 // Owns scoring: the inner products of rows of a matrix (features) with a few vectors (queries), and
 // the rows' norms, in one pass over the decoded weights. Products are float32 in eight lanes over
 // 1024 columns (one after the other over 256 where features are stored columns), sums of these
-// float64; the same bits for every processor, slab and thread.
+// float64; the same bits for every processor, slab and thread. Single rows and columns, as queries
+// or features, are read without more than the blocks they are in.
 #pragma once
 
 #include <vindex/measure/backend.hpp>
@@ -59,5 +60,10 @@ struct ScoreWorkspace {
 };
 ScoreWorkspace score_workspace(const decode::Encoding& encoding, std::int64_t stored_rows,
                                std::int64_t stored_cols, bool transposed, std::int64_t query_count);
+
+/// Row `row` (column `col`) of the logical matrix (out x in), whichever way it is stored. Errors:
+/// expects() outside the matrix; those of its slab functions.
+std::vector<float> logical_row(MatrixInput& matrix, std::int64_t row);
+std::vector<float> logical_column(MatrixInput& matrix, std::int64_t col);
 
 }  // namespace vindex::measure

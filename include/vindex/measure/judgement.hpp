@@ -182,4 +182,18 @@ struct RawSpectrum {
 /// numbers.
 void take_eigenvalues(const RawSpectrum& raw, Finding& found);
 
+/// One pass over the weights on a subspace near the smallest singular vectors. Arrays descend.
+struct TailBasis {
+  std::span<const double> sigma = {};      ///< singular values of W on it
+  std::span<const double> residuals = {};  ///< |W^T W v - s^2 v| of each
+  std::int64_t max_settled = 0;            ///< of the smallest; the others guard them
+  /// Of each s^2, by the arithmetic of the pass; empty: nothing worth adding.
+  std::span<const double> square_errors = {};
+};
+
+/// Puts the last `lost` values of `before` in `found` again, and `tail_errors`; all others are
+/// those of `before`. False where the basis contradicts `before`, a spectrum with a known rounding:
+/// `found` is then `before` and has no tail_errors.
+bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before, Finding& found);
+
 }  // namespace vindex::measure

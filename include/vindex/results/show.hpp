@@ -20,7 +20,7 @@ namespace vindex::results {
 struct ShowQuery {
   std::optional<model::ResultTable> table = std::nullopt;  ///< nothing: the first that has rows
   std::string metric;             ///< "stable_rank", "var_at_k", "var_at_8", "var@8"
-  std::optional<std::int32_t> k;  ///< of var_at_k; nothing: informative_k.hpp
+  std::optional<std::int32_t> k;  ///< of var_at_k; nothing: informative_k()
   model::Selection selection;     ///< layers, blocks and roles
   std::string sort_by;            ///< a column; empty: ratio, or value where there is no null
 };

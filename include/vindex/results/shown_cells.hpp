@@ -2,7 +2,7 @@
 // report from their files: rows of numbers beside what noise gives, as text and as JSON.
 #pragma once
 
-#include <vindex/measure/layer_matching.hpp>
+#include <vindex/measure/layer_statistics.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/results/run_store.hpp>
 

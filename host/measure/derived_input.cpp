@@ -1,15 +1,119 @@
-#include "decoded_input.hpp"
-
+// Owns these inputs: those that they are made of are decoded a strip of rows at a time, and what
+// comes out lies in one buffer of float32.
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
-#include <vindex/measure/arranged_input.hpp>
-#include <vindex/measure/scaled_input.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/decode/encoding.hpp>
+#include <vindex/measure/backend.hpp>
+#include <vindex/measure/derived_input.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <utility>
+#include <vector>
 
 namespace vindex::measure {
+
 namespace {
+
+/// Weights of a strip: 128 KiB of float32 stay in a core's cache.
+constexpr std::int64_t kDecodedStrip = 1 << 15;
+
+/// Whole rows or whole columns of a stored matrix.
+struct Window {
+  std::int64_t first_row = 0, rows = 0, first_col = 0, cols = 0;
+  Window turned() const { return {first_col, cols, first_row, rows}; }
+};
+
+/// An input whose slabs are float32 in a buffer of its own, valid until the next one. It says that
+/// it is not in memory, so that back ends ask for slabs and not for all at once.
+class DecodedInput : public MatrixInput {
+ public:
+  DecodedInput(std::int64_t rows, std::int64_t cols, bool transposed, std::uint64_t key)
+      : rows_(rows), cols_(cols), transposed_(transposed), key_(key) {}
+
+  const decode::Encoding& encoding() const override;
+  std::int64_t rows() const override { return rows_; }
+  std::int64_t cols() const override { return cols_; }
+  bool transposed() const override { return transposed_; }
+  std::uint64_t sign_flip_key() const override { return key_; }
+  bool in_memory() const override { return false; }
+  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
+    return filled({first, count, 0, cols_});
+  }
+  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
+    return filled({0, rows_, first, count});
+  }
+  void release() override;
+
+ protected:
+  /// Takes rows [first, first + rows) of a window: window.cols floats each, `stride` from one to
+  /// the next.
+  using TakeStrip = std::function<void(std::int64_t first, std::int64_t rows, const float* values,
+                                       std::int64_t stride)>;
+
+  /// Puts the weights of `window` to `out`, window.cols floats from row to row.
+  virtual void fill(const Window& window, float* out) = 0;
+  /// Decodes `window` of `input` a few rows at a time, in their order. Errors: those of `input`.
+  void for_each_strip(MatrixInput& input, const Window& window, const TakeStrip& take);
+
+ private:
+  decode::EncodedMatrix filled(const Window& window);
+
+  std::int64_t rows_, cols_;
+  bool transposed_;
+  std::uint64_t key_;
+  std::vector<float> values_, strip_;
+};
+
+const decode::Encoding& DecodedInput::encoding() const { return decode::float32_encoding(); }
+
+void DecodedInput::release() {
+  values_ = {};
+  strip_ = {};
+}
+
+void DecodedInput::for_each_strip(MatrixInput& input, const Window& window, const TakeStrip& take) {
+  decode::EncodedMatrix view;
+  std::int64_t skipped = 0;
+  if (window.cols == input.cols()) {
+    view = input.row_slab(window.first_row, window.rows);
+  } else {
+    expects(window.rows == input.rows(), "a window of whole rows or whole columns");
+    // Rows of codes are cut at blocks only: the window is widened to them.
+    const std::int64_t unit =
+        std::max<std::int64_t>(1, decode::column_granularity(input.encoding()));
+    const std::int64_t begin = window.first_col / unit * unit;
+    const std::int64_t end =
+        std::min(input.cols(), ceil_divide(window.first_col + window.cols, unit) * unit);
+    view = input.column_slab(begin, end - begin);
+    skipped = window.first_col - begin;
+  }
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kDecodedStrip / std::max<std::int64_t>(view.cols, 1));
+  for (std::int64_t row = 0; row < view.rows; row += step) {
+    const std::int64_t count = std::min(step, view.rows - row);
+    if (strip_.size() < static_cast<std::size_t>(count * view.cols)) {
+      strip_.resize(static_cast<std::size_t>(count * view.cols));
+    }
+    decode::decode_matrix(decode::row_slab(view, row, count), strip_.data(), view.cols);
+    take(row, count, strip_.data() + skipped, view.cols);
+  }
+}
+
+decode::EncodedMatrix DecodedInput::filled(const Window& window) {
+  const auto size = static_cast<std::size_t>(window.rows * window.cols);
+  if (values_.size() < size) {
+    values_ = {};  // not both at once
+    values_.resize(size);
+  }
+  fill(window, values_.data());
+  decode::EncodedMatrix view = decode::float32_view(values_.data(), window.rows, window.cols);
+  view.first_row = window.first_row;
+  view.first_col = window.first_col;
+  return view;
+}
 
 class DifferenceInput final : public DecodedInput {
  public:
@@ -187,8 +291,64 @@ std::unique_ptr<MatrixInput> make_stacked_input(std::vector<StackedPart> parts) 
 
 std::uint64_t arranged_slab_bytes(std::int64_t rows, std::int64_t cols) {
   const std::uint64_t strip =
-      sizeof(float) * static_cast<std::uint64_t>(std::max({kStripValues, rows, cols}));
+      sizeof(float) * static_cast<std::uint64_t>(std::max({kDecodedStrip, rows, cols}));
   return scaled_slab_bytes(rows, cols) + 2 * strip;
+}
+
+namespace {
+
+class ScaledInput final : public DecodedInput {
+ public:
+  ScaledInput(std::unique_ptr<MatrixInput> inner, std::vector<double> column_scale)
+      : DecodedInput(inner->rows(), inner->cols(), inner->transposed(), inner->sign_flip_key()),
+        inner_(std::move(inner)),
+        scale_(std::move(column_scale)) {
+    expects(static_cast<std::int64_t>(scale_.size()) == (transposed() ? rows() : cols()),
+            "make_scaled_input: one factor per column of the matrix");
+  }
+
+  void release() override {
+    DecodedInput::release();
+    inner_->release();
+  }
+
+ private:
+  void fill(const Window& window, float* out) override {
+    for_each_strip(
+        *inner_, window,
+        [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
+          for (std::int64_t r = first; r < first + rows; ++r, values += stride) {
+            float* const line = out + r * window.cols;
+            const double* const scale =
+                scale_.data() + (transposed() ? window.first_row + r : window.first_col);
+            for (std::int64_t c = 0; c < window.cols; ++c) {
+              line[c] =
+                  static_cast<float>(static_cast<double>(values[c]) * scale[transposed() ? 0 : c]);
+            }
+          }
+        });
+  }
+
+  std::unique_ptr<MatrixInput> inner_;
+  std::vector<double> scale_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatrixInput> make_scaled_input(std::unique_ptr<MatrixInput> inner,
+                                               std::vector<double> column_scale) {
+  return std::make_unique<ScaledInput>(std::move(inner), std::move(column_scale));
+}
+
+std::uint64_t scaled_slab_bytes(std::int64_t rows, std::int64_t cols) {
+  constexpr std::uint64_t kSlabBytes = 32U << 20U;
+  constexpr std::uint64_t kPositions = 1024;
+  constexpr std::uint64_t kWidening = 1024;
+  const auto shorter = static_cast<std::uint64_t>(std::min(rows, cols));
+  const auto longer = static_cast<std::uint64_t>(std::max(rows, cols));
+  const std::uint64_t slab = std::max({kSlabBytes, kPositions * shorter * sizeof(float),
+                                       std::uint64_t{8} * longer * sizeof(float)});
+  return std::min(longer * shorter * sizeof(float), slab + kWidening * shorter * sizeof(float));
 }
 
 }  // namespace vindex::measure

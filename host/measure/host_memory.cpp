@@ -1,8 +1,13 @@
-// Owns the MatrixInput over bytes that are in memory already: slabs are views, nothing is copied.
+// Owns what back ends get of host memory: the MatrixInput over bytes that are there already, whose
+// slabs are views, and staging buffers.
 #include <vindex/core/error.hpp>
 #include <vindex/measure/backend.hpp>
 
+#include <cstdlib>
+#include <sys/mman.h>
+
 namespace vindex::measure {
+
 namespace {
 
 class MemoryInput final : public MatrixInput {
@@ -36,6 +41,42 @@ std::unique_ptr<MatrixInput> make_memory_input(const decode::EncodedMatrix& matr
   expects(matrix.encoding != nullptr, "make_memory_input: a matrix has an encoding");
   expects(matrix.first_row == 0 && matrix.first_col == 0, "make_memory_input: the whole matrix");
   return std::make_unique<MemoryInput>(matrix, transposed, sign_flip_key);
+}
+
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+/// From here on large pages are asked for: the first touch of small ones costs as much as copying.
+constexpr std::size_t kLargeBytes = 4U << 20U;
+
+class HostStaging final : public StagingBuffer {
+ public:
+  explicit HostStaging(std::size_t bytes)
+      : size_(bytes),
+        memory_(static_cast<std::byte*>(std::aligned_alloc(
+            kPageBytes,
+            (bytes / kPageBytes + (bytes % kPageBytes != 0 || bytes == 0 ? 1 : 0)) * kPageBytes))) {
+    if (memory_ == nullptr) {
+      throw OutOfMemory("a staging buffer", bytes);
+    }
+    if (bytes >= kLargeBytes) {
+      (void)::madvise(memory_, bytes, MADV_HUGEPAGE);  // a wish: without them it is only slower
+    }
+  }
+  HostStaging(const HostStaging&) = delete;
+  HostStaging& operator=(const HostStaging&) = delete;
+  ~HostStaging() override { std::free(memory_); }
+  std::span<std::byte> bytes() override { return {memory_, size_}; }
+
+ private:
+  std::size_t size_;
+  std::byte* memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<StagingBuffer> make_host_staging(std::size_t bytes) {
+  return std::make_unique<HostStaging>(bytes);
 }
 
 }  // namespace vindex::measure

@@ -1,4 +1,4 @@
-#include "draw_counts.hpp"
+#include "random_draws.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include <vindex/measure/informative_k.hpp>
+#include <vindex/measure/var_at_k.hpp>
 
 #include <algorithm>
 #include <cmath>

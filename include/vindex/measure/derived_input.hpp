@@ -1,6 +1,7 @@
-// Owns inputs that present the weights of other inputs in another arrangement, decoded to float32:
-// the difference of two matrices, rows in another order, one matrix out of several. Every back end
-// measures them as matrices of float32, slab by slab, so that no side has to lie in memory.
+// Owns inputs that present the weights of other inputs, decoded to float32: the difference of two
+// matrices, rows in another order, one matrix out of several, W diag(d) where another has W. Every
+// back end measures them as matrices of float32, slab by slab, so that no side has to lie in
+// memory.
 #pragma once
 
 #include <vindex/measure/backend.hpp>
@@ -42,5 +43,16 @@ std::unique_ptr<MatrixInput> make_stacked_input(std::vector<StackedPart> parts);
 /// Most bytes of one such input's own memory for a matrix of that shape, as back ends ask for slabs
 /// today.
 std::uint64_t arranged_slab_bytes(std::int64_t rows, std::int64_t cols);
+
+/// `inner` with its logical column j (stored row j where transposed) times column_scale[j], rounded
+/// once to float32: encoding F32, slabs decoded into a buffer of its own, which release() frees.
+/// `in_memory()` is false, so that back ends ask for slabs and not for all at once. Errors: those
+/// of `inner`.
+std::unique_ptr<MatrixInput> make_scaled_input(std::unique_ptr<MatrixInput> inner,
+                                               std::vector<double> column_scale);
+
+/// Most bytes of that buffer for a matrix of that shape, as back ends ask for slabs today: 32 MiB
+/// or 1024 positions of the long side, and what rounding to whole blocks adds.
+std::uint64_t scaled_slab_bytes(std::int64_t rows, std::int64_t cols);
 
 }  // namespace vindex::measure
