@@ -9,7 +9,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/edit/edit_model.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "whole_tensors.hpp"
 
 #include <vindex/decode/decode_matrix.hpp>
-#include <vindex/model/adapter.hpp>
+#include <vindex/model/adapter_names.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/source_watch.hpp>
 

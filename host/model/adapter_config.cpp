@@ -3,8 +3,6 @@
 // gguf-py/gguf/constants.py.
 #include "adapter_config.hpp"
 
-#include "adapter_keys.hpp"
-
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>

@@ -1,10 +1,18 @@
-// Owns what an adapter says of its own scale: adapter_config.json (PEFT, MLX), or the keys of a
-// GGUF adapter (llama.cpp).
+// Owns what an adapter says of itself: adapter_config.json (PEFT, MLX), or the keys of a GGUF
+// adapter (llama.cpp). Its scale; PEFT's target_parameters; and which keys change what an adapter
+// does, and how: those that say how it was trained or found are passed over, those that make it
+// more than a sum of products are told, and what is of another kind than PEFT's own is refused.
+// A stack of E experts has a pair of rank r for each, side by side: A [E r, in], rows e r to (e +
+// 1) r of expert e; B [out, r E], columns e, e + E, e + 2 E, ... of expert e. Several parameters of
+// one module have wrappers that lie in each other, the one that the model's class declares last
+// outermost.
+// Source: PEFT 0.21, src/peft/config.py, src/peft/tuners/lora/{config,layer,variants}.py
+// (ParamWrapper) and tuners/tuners_utils.py (_inject_parameters), which takes a parameter whose
+// path is a target or ends in one.
 #pragma once
 
-#include "parameter_targets.hpp"
-
 #include <vindex/core/error.hpp>
+#include <vindex/core/json.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <cstdint>
@@ -12,6 +20,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace re2 {
@@ -19,6 +29,52 @@ class RE2;
 }
 
 namespace vindex::model {
+
+class ParameterTargets {
+ public:
+  ParameterTargets() = default;
+  /// Of adapter_config.json. Errors: ConfigurationError E-LORA-CONFIG for a value that is no list
+  /// of texts.
+  explicit ParameterTargets(const JsonValue& config);
+
+  /// What is known of `module`.
+  struct Wrapped {
+    std::vector<std::string> parameters;  ///< outermost first; empty: the module is adapted
+    bool certain = true;                  ///< false: a target without a module may be of any
+    std::string unknown;                  ///< why it cannot be told, else empty
+  };
+  /// `wrappers`: how many pairs of factors the module has.
+  Wrapped of(const std::string& module, std::size_t wrappers) const;
+
+ private:
+  bool targets_module(const std::string& module) const;
+
+  /// Names of parameters by the module's path, or its end; "" for targets without one.
+  std::unordered_map<std::string, std::vector<std::string>> parameters_;
+  std::unordered_set<std::string> modules_;
+};
+
+/// What PEFT takes for set, but for a few keys: everything but null, false, 0 and what is empty.
+bool is_set(const JsonValue* value);
+
+/// A finite or infinite number; nothing for what is none.
+std::optional<double> number_of(const JsonValue* value);
+
+/// Member `key`, false where it is absent or null. Errors: ConfigurationError E-LORA-CONFIG for
+/// what is no truth value: PEFT takes 1 and "false" for true.
+bool flag_of(const JsonValue& config, const char* key);
+
+/// What the keys make of an adapter.
+struct AdapterKind {
+  /// Why the model that it gives is another one than W + s B A; the products are what they are.
+  std::vector<std::string> more_than_products;
+  /// Why the factors do not give the product; empty where they do.
+  std::string no_products;
+};
+
+/// Errors: ConfigurationError E-LORA-CONFIG for what is no JSON object. Warnings: W-LORA-KEYS for
+/// keys that are set and unknown here.
+AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& warnings);
 
 /// The end of a module's path, from a dot on, as PEFT matches the keys of its patterns. What has
 /// no other special character than the dot is compared without an expression.

@@ -1,5 +1,5 @@
 // Owns the table of keys, and reading a configuration by it.
-#include "adapter_keys.hpp"
+#include "adapter_config.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>

@@ -1,7 +1,5 @@
 // Owns the patterns of each tool, and the weight that a factor belongs to.
-#include "adapter_names.hpp"
-
-#include <vindex/model/adapter.hpp>
+#include <vindex/model/adapter_names.hpp>
 
 #include <array>
 #include <string_view>

@@ -3,7 +3,7 @@
 //   PEFT   <path>.lora_A.weight [r, in], <path>.lora_B.weight [out, r], also .lora_A.<name>.weight;
 //          embeddings <path>.lora_embedding_A [r, entries], _B [width, r]: the embedding's rows are
 //          entries, so scale * A^T B^T. fan_in_fan_out turns the base weight, not the pair.
-//          Of a parameter (target_parameters) the pairs of all experts: parameter_targets.hpp
+//          Of a parameter (target_parameters) the pairs of all experts: adapter_config.hpp
 //   MLX    <path>.lora_a [in, r], <path>.lora_b [r, out], so scale * B^T A^T; embeddings [entries,
 //          r] and [r, width], scale * A B; stacks of experts [experts, r, in], [experts, out, r]
 //   GGUF   <weight>.lora_a, <weight>.lora_b in the same order outermost first; token_embd's lora_a
@@ -11,11 +11,11 @@
 //          leading side
 // Sources: as in adapter_config.cpp; llama.cpp convert_lora_to_gguf.py.
 #include "adapter_config.hpp"
-#include "adapter_names.hpp"
-#include "products.hpp"
+#include "find_products.hpp"
 #include "weight.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/model/adapter_names.hpp>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Owns parsing array names, checking shapes against each other, and tokens and prompts.
-#include "row_order.hpp"
+#include "records.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

@@ -1,7 +1,7 @@
 // Owns grouping records by layer and role, and what is wrong with a group.
 #include <vindex/core/error.hpp>
 #include <vindex/model/expert_groups.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 
 #include <fmt/format.h>
 

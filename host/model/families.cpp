@@ -1,8 +1,6 @@
 // Owns expanding patterns into a table, and looking names up in it.
 #include "families.hpp"
 
-#include "family_tables.hpp"
-
 #include <vindex/core/error.hpp>
 
 #include <algorithm>

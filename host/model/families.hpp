@@ -1,5 +1,8 @@
 // Owns what tensor names mean: the table of families (architectures and their conventions) and the
 // table of name patterns. docs/families.md shows how to add one.
+// Patterns: `{layer}` stands for `layers.N`, `blk.N`, `blocks.N` or `h.N`; `{expert}` and `#` for a
+// number; `(a|b)` for either; a final `.*` for any rest (tried after every exact row). Wrappers
+// (`model.`, `language_model.`) and `.weight` are not written.
 #pragma once
 
 #include "tensor_name.hpp"
@@ -7,6 +10,7 @@
 #include <vindex/model/model_index.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,5 +55,22 @@ std::optional<std::string_view> known_family(Dialect dialect, std::string_view a
 
 /// True for `norm`, `input_layernorm`, `ln_1`, `attn_q_a_norm`.
 bool is_norm_name(std::string_view last);
+
+/// A row of the tables, which are pure data (family_tables.cpp).
+struct NameRow {
+  std::string_view pattern;
+  Block block;
+  std::string_view role;  ///< empty: the last part of the name
+  Layout layout = Layout::kMatrix;
+  std::string_view convention{};  ///< empty: every family
+};
+
+struct FamilyRow {
+  std::string_view architecture;
+  std::string_view convention;  ///< empty: the shared rows say everything
+};
+
+std::span<const NameRow> name_rows(Dialect dialect);
+std::span<const FamilyRow> family_rows(Dialect dialect);
 
 }  // namespace vindex::model

@@ -1,6 +1,6 @@
 // Sources: transformers' modelling files by model_type; llama.cpp gguf-py/gguf/constants.py and
 // tensor_mapping.py @ d32676d7; the models' own safetensors indices.
-#include "family_tables.hpp"
+#include "families.hpp"
 
 #include <array>
 

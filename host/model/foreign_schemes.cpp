@@ -1,6 +1,5 @@
 // Owns the markers of each scheme, and modules named by the configuration.
-#include "foreign_schemes.hpp"
-
+#include "schemes.hpp"
 #include "weight.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Owns the cuts of separate and of fused projections.
-#include "head_layout.hpp"
+#include "find_products.hpp"
 
 #include <fmt/format.h>
 

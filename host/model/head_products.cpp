@@ -9,8 +9,7 @@
 // Weights alone: no norm gain, no bias, no rotation. The rotated part of latent attention is left
 // out, a rotated head is taken at relative position 0. llama.cpp's order of rotated rows permutes
 // q and k alike and changes nothing.
-#include "head_layout.hpp"
-#include "products.hpp"
+#include "find_products.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -1,11 +1,9 @@
 // Owns the way from a model's files to its records, products and warnings.
 #include "families.hpp"
+#include "find_products.hpp"
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
-#include "model_shape.hpp"
-#include "products.hpp"
 #include "records.hpp"
-#include "row_order.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/model/model_index.hpp>

@@ -5,7 +5,7 @@
 #include <vindex/core/utf8.hpp>
 #include <vindex/model/inspect.hpp>
 #include <vindex/model/product.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 
 #include <fmt/format.h>
 

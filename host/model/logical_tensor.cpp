@@ -1,10 +1,7 @@
 // Owns binding codes and companions, scheme by scheme, and warning of those left over.
 #include "logical_tensor.hpp"
 
-#include "companion_table.hpp"
-#include "foreign_schemes.hpp"
 #include "schemes.hpp"
-#include "small_values.hpp"
 #include "weight.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,6 +1,5 @@
 // Owns whole tensors, slices of stacks, and companions of either.
-#include "matrix_parts.hpp"
-
+#include "records.hpp"
 #include "weight.hpp"
 
 #include <vindex/core/error.hpp>

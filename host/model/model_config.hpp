@@ -1,6 +1,7 @@
 // Owns reading of what config.json or the GGUF keys CLAIM. Claims may be of a wrong type, absurd or
 // absent; nothing here throws for that, and nothing downstream computes with a claim before the
-// tensors' shapes have confirmed it.
+// tensors' shapes have confirmed it. But for keys whose value decides what is computed
+// (StrictKeys): of the first that is there, a value of another type is refused by its name.
 #pragma once
 
 #include <vindex/core/error.hpp>
@@ -107,5 +108,42 @@ struct QuantClaims {
 
 /// Reads quantization_config, at the top or within text_config, or hf_quant_config.json.
 QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings);
+
+/// Names of a key in config.json and, without the architecture's prefix, in GGUF files.
+struct KeyNames {
+  std::initializer_list<std::string_view> config = {};
+  std::initializer_list<std::string_view> gguf = {};
+};
+
+template <typename Value>
+struct NamedValue {
+  std::string key;
+  Value value{};
+};
+
+/// Nothing where no key is there; null counts as that. Errors: ConfigurationError (78) of `id`,
+/// which says the key, what it holds and what is needed, and ends with `advice`.
+class StrictKeys {
+ public:
+  StrictKeys(const Claims& claims, std::string id, std::string what, std::string advice)
+      : claims_(claims), id_(std::move(id)), what_(std::move(what)), advice_(std::move(advice)) {}
+
+  /// A non-negative integer, or a list of equal ones (one a layer).
+  std::optional<NamedValue<std::uint64_t>> count(const KeyNames& names) const;
+  std::optional<NamedValue<double>> number(const KeyNames& names) const;
+  std::optional<bool> boolean(const KeyNames& names) const;
+  std::optional<NamedValue<std::string>> text(const KeyNames& names) const;
+
+  /// Ends with "WHAT: why ADVICE".
+  [[noreturn]] void refuse(const std::string& why) const;
+
+ private:
+  template <typename Value, typename Read>
+  std::optional<NamedValue<Value>> read(const KeyNames& names, std::string_view needed,
+                                        Read value_of) const;
+
+  const Claims& claims_;
+  std::string id_, what_, advice_;
+};
 
 }  // namespace vindex::model

@@ -1,5 +1,5 @@
 // Owns gathering facts by layer, and comparing them with claims.
-#include "model_shape.hpp"
+#include "records.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -1,5 +1,5 @@
 // Owns resolving those names to weights and ranks.
-#include "parameter_targets.hpp"
+#include "adapter_config.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>

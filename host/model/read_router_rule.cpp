@@ -1,7 +1,6 @@
 // Owns reading a rule by its family, and finding and reading biases.
 #include "model_config.hpp"
 #include "router_families.hpp"
-#include "strict_keys.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>

@@ -1,14 +1,12 @@
 // Owns building records: slices, orientation, ranges, names.
 #include "records.hpp"
 
-#include "adapter_names.hpp"
-#include "matrix_parts.hpp"
-#include "row_order.hpp"
 #include "weight.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/model/adapter_names.hpp>
 
 #include <fmt/format.h>
 

@@ -1,12 +1,17 @@
 // Owns turning logical tensors into rows: which are matrices, their slices, orientation and byte
-// ranges.
+// ranges, which bytes of which stored tensors each is made of, and the order of rows in the results
+// (layer, block, role, expert, slice, name); and the model's overall numbers: what the tensors
+// show, what the configuration claims, and warnings where the two differ. The tensors are believed;
+// no claim is ever divided by.
 #pragma once
 
 #include "families.hpp"
 #include "logical_tensor.hpp"
+#include "model_config.hpp"
 
 #include <vindex/model/model_index.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,5 +29,23 @@ struct Naming {
 /// model has more matrices than any model could.
 void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index);
+
+/// Sets codes and companions of `matrix`, slice `slice` (-1: all) of the `slices` of `logical`;
+/// `unsupported` where they do not divide, cannot be decoded or contradict the shape.
+void set_parts(const shard::ModelFiles& files, const LogicalTensor& logical, std::int64_t slice,
+               std::int64_t slices, MatrixRecord& matrix);
+
+/// Positions of `rows` in the results' order.
+std::vector<std::uint32_t> row_order(const std::vector<const MatrixRecord*>& rows);
+
+using MatrixIterator = std::vector<MatrixRecord>::iterator;
+
+/// Puts rows into the results' order.
+void sort_matrices(MatrixIterator begin, MatrixIterator end);
+
+/// Fills `index.shape` from `index.matrices` and `index.tensors`, adding W-KEY-CONTRADICTS warnings
+/// that name both numbers.
+void derive_shape(const shard::ModelFiles& files, Claims& claims, const QuantClaims& quant,
+                  ModelIndex& index);
 
 }  // namespace vindex::model

@@ -1,5 +1,5 @@
 // Owns the key of a row, and sorting by it.
-#include "row_order.hpp"
+#include "records.hpp"
 
 #include <vindex/core/name_index.hpp>
 

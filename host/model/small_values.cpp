@@ -1,5 +1,5 @@
 // Owns reading those tensors within bounds, and their numbers.
-#include "small_values.hpp"
+#include "schemes.hpp"
 
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>

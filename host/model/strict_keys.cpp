@@ -1,5 +1,5 @@
 // Owns reading such keys from JSON or GGUF, type by type.
-#include "strict_keys.hpp"
+#include "model_config.hpp"
 
 #include <vindex/core/error.hpp>
 

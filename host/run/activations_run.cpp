@@ -5,7 +5,7 @@
 
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/results/activations_cells.hpp>
 #include <vindex/run/activations_run.hpp>
 

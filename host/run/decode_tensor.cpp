@@ -6,7 +6,7 @@
 #include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/model/model_index.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/run/decode_tensor.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/shard/model_files.hpp>

@@ -1,7 +1,7 @@
 // Owns the memory of one query and how many fit the budget.
 #include "lookup_batches.hpp"
 
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 
 #include <algorithm>
 

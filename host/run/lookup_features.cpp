@@ -5,7 +5,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/feature_scores.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/unit_stream.hpp>
 

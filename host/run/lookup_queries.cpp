@@ -4,7 +4,7 @@
 #include <vindex/core/integers.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/measure/feature_scores.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/run/lookup_queries.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/shard/npy.hpp>

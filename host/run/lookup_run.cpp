@@ -7,7 +7,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/measure/largest_cosine.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/run/lookup_run.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "vector_samples.hpp"
 
 #include <vindex/model/importance_matrix.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/run_description.hpp>
 

@@ -6,7 +6,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/measure/judgement.hpp>
-#include <vindex/model/unmeasured.hpp>
+#include <vindex/model/selection.hpp>
 #include <vindex/results/pair_cells.hpp>
 #include <vindex/run/spectrum_plan.hpp>
 #include <vindex/run/unit_stream.hpp>

@@ -3,7 +3,6 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/model/selection.hpp>
-#include <vindex/model/unmeasured.hpp>
 
 #include <chrono>
 

@@ -1,9 +1,12 @@
 // Owns which matrices hold the features of a model: the rows of gate_proj, the gate half of a fused
-// gate_up_proj, and the down_proj whose columns they write. Names and shapes only.
+// gate_up_proj, and the down_proj whose columns they write, by names and shapes only; and of its
+// vocabulary, with the factor by which an architecture multiplies rows of its embedding before the
+// first layer.
 #pragma once
 
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/selection.hpp>
+#include <vindex/shard/model_files.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -54,5 +57,18 @@ struct VocabularyMatrices {
   bool tied = false;  ///< output is the embedding
 };
 VocabularyMatrices vocabulary_matrices(const shard::ModelFiles& files, const ModelIndex& index);
+
+struct EmbeddingScale {
+  double factor = 1.0;
+  /// "granite: embedding_multiplier", "gemma2: sqrt(hidden size)"; empty where it multiplies by
+  /// nothing.
+  std::string source = {};
+};
+
+/// The factor of the model whose embedding has `hidden` columns. What config.json
+/// (embedding_multiplier, scale_emb, embedding_multiplier_scale, embedding_scale, scale_embedding)
+/// or the GGUF key embedding_scale says goes before what an architecture does without saying so.
+/// Sources: transformers' modelling files; llama.cpp's src/models/*.cpp and their defaults.
+EmbeddingScale embedding_scale(const shard::ModelFiles& files, std::int64_t hidden);
 
 }  // namespace vindex::model

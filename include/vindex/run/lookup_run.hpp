@@ -2,7 +2,6 @@
 // would give, and what each of them writes. Definitions: docs/lookup.md.
 #pragma once
 
-#include <vindex/model/embedding_scale.hpp>
 #include <vindex/model/features.hpp>
 #include <vindex/model/vocabulary.hpp>
 #include <vindex/run/job_runner.hpp>

@@ -1,4 +1,5 @@
-// Owns what the names of LoRA factors say, in the words of each tool that writes adapters.
+// Owns what the names of tensors in LoRA adapters say, in the words of each tool that writes them:
+// factors, and whole tensors beside them.
 #pragma once
 
 #include <vindex/shard/model_files.hpp>
@@ -30,5 +31,10 @@ std::optional<FactorName> factor_name(const std::string& name, shard::ContainerF
 /// The name of the weight that a tensor of an adapter belongs to: that of a factor, or of a copy of
 /// the base; empty for every other.
 std::string adapted_weight(const std::string& name, shard::ContainerFormat format);
+
+/// The name in the base model of a whole tensor that a PEFT adapter holds:
+/// "base_model.model.lm_head.base_layer.weight" (a copy that PEFT saves beside the factors of an
+/// embedding) and "base_model.model.lm_head.weight" (modules_to_save) are "lm_head.weight".
+std::string base_tensor_name(const std::string& name);
 
 }  // namespace vindex::model

@@ -1,5 +1,5 @@
 // Owns sides, ranks and records of products; head_products.cpp and adapter_products.cpp find them.
-#include "products.hpp"
+#include "find_products.hpp"
 
 #include <vindex/core/error.hpp>
 
