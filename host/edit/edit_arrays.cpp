@@ -1,17 +1,95 @@
 // What the arrays of an edit must look like, and their reading: headers first, numbers second.
-#include "edit_arrays.hpp"
-
-#include "npy_matrix.hpp"
+#include "edit_steps.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/edit/matrix_edit.hpp>
+#include <vindex/shard/npy.hpp>
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
 namespace vindex::edit {
+
 namespace {
+
+/// A .npy of one or two dimensions of which no more than the header is read; one dimension is a
+/// column.
+class NpyMatrix {
+ public:
+  /// Errors: those of read_npy_header(); FormatError E-EDIT-SHAPE for other ranks and empty arrays,
+  /// E-NPY-DTYPE for booleans.
+  explicit NpyMatrix(const std::string& path);
+
+  const std::string& name() const { return source_->name(); }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+
+  /// How many numbers a vector has: one dimension, or 1 x n, or n x 1. Errors: FormatError
+  /// E-EDIT-SHAPE for a matrix.
+  std::int64_t length() const;
+
+  /// Errors: ConfigurationError E-BUDGET (78) where its numbers take more than `max_bytes`.
+  void require_fits(std::uint64_t max_bytes) const;
+
+  /// The numbers. Errors: those of ByteSource::read().
+  Matrix read() const;
+
+ private:
+  std::unique_ptr<shard::ByteSource> source_;
+  shard::NpyHeader header_;
+  std::int64_t rows_ = 0;
+  std::int64_t cols_ = 0;
+};
+
+NpyMatrix::NpyMatrix(const std::string& path)
+    : source_(shard::open_file_source(path)), header_(shard::read_npy_header(*source_)) {
+  const std::vector<std::int64_t>& shape = header_.shape;
+  if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
+    throw FormatError("E-EDIT-SHAPE", name(),
+                      fmt::format("has {} dimensions of {} bytes; a vector or a matrix is expected",
+                                  shape.size(), header_.bytes));
+  }
+  shard::require_npy_numbers(*source_, header_);
+  rows_ = shape[0];
+  cols_ = shape.size() == 2 ? shape[1] : 1;
+}
+
+std::int64_t NpyMatrix::length() const {
+  if (rows_ != 1 && cols_ != 1) {
+    throw FormatError(
+        "E-EDIT-SHAPE", name(),
+        fmt::format("is {} x {}; a vector is expected: one dimension, or 1 x n, or n x "
+                    "1",
+                    rows_, cols_));
+  }
+  return rows_ * cols_;
+}
+
+void NpyMatrix::require_fits(std::uint64_t max_bytes) const {
+  const auto count = static_cast<std::uint64_t>(rows_) * static_cast<std::uint64_t>(cols_);
+  if (count > max_bytes / 16) {
+    throw ConfigurationError(
+        "E-BUDGET", fmt::format("{}: {} x {} numbers take {} MiB here; raise --ram-budget", name(),
+                                rows_, cols_, count / (1U << 16U)));
+  }
+}
+
+Matrix NpyMatrix::read() const {
+  Matrix matrix{rows_, cols_, {}};
+  if (header_.type == decode::ElementType::kF64) {
+    matrix.values.resize(static_cast<std::size_t>(rows_ * cols_));
+    source_->read(header_.offset, std::as_writable_bytes(std::span(matrix.values)));
+    return matrix;
+  }
+  const std::vector<float> values = shard::read_npy_floats(*source_, header_);
+  matrix.values.assign(values.begin(), values.end());
+  return matrix;
+}
 
 /// The files, opened.
 struct ArrayFiles {

@@ -1,8 +1,6 @@
 // Owns the steps of an edit: opening, targets, factors, effects, outputs.
-#include "edit_arrays.hpp"
-#include "edit_outputs.hpp"
+#include "edit_steps.hpp"
 #include "experts.hpp"
-#include "targets.hpp"
 
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>

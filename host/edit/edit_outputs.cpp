@@ -1,6 +1,5 @@
 // Owns checking places before anything is computed, and writing model, adapter and patch.
-#include "edit_outputs.hpp"
-
+#include "edit_steps.hpp"
 #include "experts.hpp"
 
 #include <vindex/core/error.hpp>

@@ -2,7 +2,7 @@
 // matrices.
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/edit/low_rank_edit.hpp>
+#include <vindex/edit/matrix_edit.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,5 @@
 // Owns applying factors slab by slab, encoding, and measuring the change.
 #include "slab_sums.hpp"
-#include "slabs.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/digest.hpp>

@@ -3,7 +3,7 @@
 // more keys than inputs, inputs.
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/edit/low_rank_edit.hpp>
+#include <vindex/edit/matrix_edit.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,4 @@
 // Owns reading and writing patches: factors, digests and keys in a safetensors file.
-#include "adapter_patch.hpp"
-
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>

@@ -1,5 +1,5 @@
 // Owns finding matrices by name, parsing directions, and computing them.
-#include "targets.hpp"
+#include "edit_steps.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>

@@ -1,7 +1,7 @@
 // Closed forms of the edits, and what is refused.
 #include "support/expect_error.hpp"
 
-#include <vindex/edit/low_rank_edit.hpp>
+#include <vindex/edit/matrix_edit.hpp>
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/edit/low_rank_edit.hpp>
+#include <vindex/edit/matrix_edit.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/write/output_folder.hpp>
@@ -126,5 +126,8 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
 /// Source: llama.cpp src/llama-adapter.cpp, convert_lora_to_gguf.py.
 void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matrices,
                         const std::string& architecture, const std::string& program);
+
+/// As open_patch() says of adapters.
+std::unique_ptr<PatchFile> open_adapter(const std::string& path, bool force, const PatchBase* base);
 
 }  // namespace vindex::edit

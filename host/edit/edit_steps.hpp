@@ -1,10 +1,15 @@
-// Owns which matrices an edit is of, and the direction that a deletion takes from each.
+// Owns the steps of an edit: which matrices it is of, the direction that a deletion takes from
+// each, the arrays that settings name and what sides they must have, and what is left on disk: a
+// model or an adapter, and a patch.
 #pragma once
 
 #include <vindex/edit/edit_model.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/run/source_watch.hpp>
+#include <vindex/shard/model_files.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,5 +52,42 @@ struct ChosenDirection {
 ChosenDirection choose_direction(run::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
                                  const std::vector<double>* file, measure::Backend* backend);
+
+struct EditArrays {
+  std::optional<std::vector<double>> direction;  ///< of a file
+  std::optional<Matrix> keys, values;            ///< columns; of `insert` one
+  std::optional<Matrix> covariance, probe;
+};
+
+/// Reads them, each into at most `max_bytes`, once the headers of all fit all `targets`: a file of
+/// other sides is refused unread, whatever its size. Errors: those of NpyMatrix; FormatError
+/// E-EDIT-SHAPE.
+EditArrays read_arrays(const EditSettings& settings, const Records& targets,
+                       std::uint64_t max_bytes);
+
+/// A model whose edit is computed.
+struct EditedModel {
+  const shard::ModelFiles& files;
+  const model::ModelIndex& index;
+  const Records& targets;       ///< beside EditResult::matrices
+  write::ScratchFile* scratch;  ///< of new bytes; null: no model is written
+  const std::vector<NewPart>& parts;
+};
+
+/// Whether `output` is to be one file: it ends in .safetensors or .gguf.
+bool names_a_file(const std::string& output);
+
+/// Before the work: whether the outputs can be made under their names. Errors: UsageError
+/// E-OUTPUT-KIND, E-USAGE; OutputError E-OUTPUT-SOURCE, E-OUTPUT-EXISTS, E-OUTPUT-NOT-EMPTY.
+void require_outputs(const EditSettings& settings, const shard::ModelFiles& files);
+
+/// Likewise: whether an adapter that is asked for can hold edits of `targets`. Errors: those of
+/// Experts::place().
+void require_adaptable(const EditSettings& settings, const shard::ModelFiles& files,
+                       const model::ModelIndex& index, const Records& targets);
+
+/// Writes them; the patch takes its name last, so that it never stands for a model that is not
+/// there. Sets `result.stopped` where a stop was asked for, then nothing appears.
+void write_outputs(const EditedModel& model, EditResult& result);
 
 }  // namespace vindex::edit
