@@ -29,7 +29,7 @@ Ending graft_ending(const organ::GraftReport& report) {
     return {};
   }
   const auto first = std::find_if(
-      report.findings.begin(), report.findings.end(), [&](const organ::Finding& finding) {
+      report.findings.begin(), report.findings.end(), [&](const organ::GraftFinding& finding) {
         return organ::is_refused(std::span(&finding, 1), report.settings.force);
       });
   if (first == report.findings.end()) {

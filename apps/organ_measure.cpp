@@ -5,7 +5,7 @@
 #include "terminal.hpp"
 
 #include <vindex/core/path_kind.hpp>
-#include <vindex/organ/measure_models.hpp>
+#include <vindex/organ/measure_fleet.hpp>
 #include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>

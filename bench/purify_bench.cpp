@@ -11,8 +11,7 @@
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/measure/metrics.hpp>
-#include <vindex/organ/low_rank.hpp>
-#include <vindex/organ/purify_gate.hpp>
+#include <vindex/organ/purify_methods.hpp>
 #include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>

@@ -1,9 +1,10 @@
 // What a difference says, to people and to programs.
+#include "tensor_pair.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/model_difference.hpp>
-#include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Owns the table of file types, and the count of bytes by type.
-#include <vindex/organ/file_type.hpp>
+#include "file_type.hpp"
 
 #include <algorithm>
 #include <iterator>

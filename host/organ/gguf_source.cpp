@@ -1,6 +1,5 @@
 // Owns opening files, sets and folders into one list of keys and tensors.
 #include "manifest.hpp"
-#include "organ_folder.hpp"
 #include "organ_source.hpp"
 
 #include <vindex/core/error.hpp>

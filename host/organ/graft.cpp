@@ -1,12 +1,12 @@
 // Owns the steps of a graft: open, plan, check, compose or only report.
+#include "provenance.hpp"
 #include "source_facts.hpp"
+#include "tensor_pair.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/organ/graft.hpp>
-#include <vindex/organ/provenance.hpp>
-#include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>
 
@@ -209,12 +209,12 @@ GraftReport graft_models(const GraftSettings& settings) {
   report.likeness =
       likeness_of(*host, *donor, related_pairs(*host, *donor, plan), settings.threads);
   if (!plan.grafts.empty()) {
-    for (Finding& finding : check_ancestry(report.likeness)) {
+    for (GraftFinding& finding : check_ancestry(report.likeness)) {
       report.findings.push_back(std::move(finding));
     }
   }
   std::stable_sort(report.findings.begin(), report.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.level < b.level; });
+                   [](const GraftFinding& a, const GraftFinding& b) { return a.level < b.level; });
   if (plan.grafts.empty() || is_refused(report.findings, settings.force)) {
     return report;
   }

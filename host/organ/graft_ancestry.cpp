@@ -1,6 +1,6 @@
 // What the cosines of two models' matrices say of their descent.
 #include <vindex/core/error.hpp>
-#include <vindex/organ/graft_checks.hpp>
+#include <vindex/organ/graft.hpp>
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 namespace vindex::organ {
 
-std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
+std::vector<GraftFinding> check_ancestry(std::span<const Likeness> likeness) {
   std::vector<const Likeness*> known;
   for (const Likeness& one : likeness) {
     if (one.cosine) {
@@ -33,7 +33,7 @@ std::vector<Finding> check_ancestry(std::span<const Likeness> likeness) {
   const auto text = [&](const Likeness& one) {
     return fmt::format("{:.4f} in {}", *one.cosine, excerpt(one.tensor));
   };
-  std::vector<Finding> findings;
+  std::vector<GraftFinding> findings;
   if (unrelated > 0) {
     findings.push_back(
         {.id = "ancestry",

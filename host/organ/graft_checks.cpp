@@ -3,7 +3,7 @@
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/organ/graft_checks.hpp>
+#include <vindex/organ/graft.hpp>
 
 #include <fmt/format.h>
 
@@ -83,7 +83,7 @@ class Checker {
     }
   }
 
-  std::vector<Finding> run() {
+  std::vector<GraftFinding> run() {
     architecture();
     refusals();
     architecture_keys();
@@ -92,8 +92,9 @@ class Checker {
     quantisation();
     licences();
     changes();
-    std::stable_sort(findings_.begin(), findings_.end(),
-                     [](const Finding& a, const Finding& b) { return a.level < b.level; });
+    std::stable_sort(
+        findings_.begin(), findings_.end(),
+        [](const GraftFinding& a, const GraftFinding& b) { return a.level < b.level; });
     return std::move(findings_);
   }
 
@@ -178,12 +179,12 @@ class Checker {
         others.push_back(excerpt(suffix));
         continue;
       }
-      Finding finding = {.id = std::string(rule->id),
-                         .level = takes(OrganClass::kSkeleton) ? rule->skeleton : rule->others,
-                         .what = excerpt(suffix) + " differs",
-                         .host = fact_text(a),
-                         .donor = fact_text(b),
-                         .advice = std::string(rule->advice)};
+      GraftFinding finding = {.id = std::string(rule->id),
+                              .level = takes(OrganClass::kSkeleton) ? rule->skeleton : rule->others,
+                              .what = excerpt(suffix) + " differs",
+                              .host = fact_text(a),
+                              .donor = fact_text(b),
+                              .advice = std::string(rule->advice)};
       if (by_blocks == ByBlocks::kDifferent) {
         finding.what +=
             fmt::format(" (block {} of the donor, {} of the host)", block.donor, block.host);
@@ -338,7 +339,7 @@ class Checker {
   const ModelFacts& donor_;
   const GraftPlan& plan_;
   std::set<OrganClass> classes_;
-  std::vector<Finding> findings_;
+  std::vector<GraftFinding> findings_;
 };
 
 }  // namespace
@@ -348,13 +349,13 @@ std::string_view level_name(Level level) {
   return kNames[static_cast<std::size_t>(level)];
 }
 
-std::vector<Finding> check_graft(const ModelFacts& host, const ModelFacts& donor,
-                                 const GraftPlan& plan) {
+std::vector<GraftFinding> check_graft(const ModelFacts& host, const ModelFacts& donor,
+                                      const GraftPlan& plan) {
   return Checker(host, donor, plan).run();
 }
 
-bool is_refused(std::span<const Finding> findings, bool force) {
-  return std::any_of(findings.begin(), findings.end(), [force](const Finding& finding) {
+bool is_refused(std::span<const GraftFinding> findings, bool force) {
+  return std::any_of(findings.begin(), findings.end(), [force](const GraftFinding& finding) {
     return finding.level == Level::kError && !(force && finding.can_be_forced);
   });
 }

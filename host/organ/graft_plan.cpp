@@ -1,8 +1,9 @@
 // Owns parsing a wish and choosing tensors, each with its refusal.
+#include "tensor_pair.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/model/selection.hpp>
-#include <vindex/organ/graft_plan.hpp>
-#include <vindex/organ/tensor_pair.hpp>
+#include <vindex/organ/graft.hpp>
 
 #include <fmt/format.h>
 

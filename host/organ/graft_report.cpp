@@ -1,9 +1,10 @@
 // What a graft says: findings, what is taken, what is not, for people and for programs.
+#include "tensor_pair.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
 #include <vindex/organ/graft.hpp>
-#include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>
 
@@ -45,7 +46,7 @@ std::string grafted_text(const GraftReport& report, std::size_t width) {
       width);
 }
 
-std::string finding_text(const Finding& finding, bool force) {
+std::string finding_text(const GraftFinding& finding, bool force) {
   const bool forced = force && finding.level == Level::kError && finding.can_be_forced;
   std::string text = fmt::format("{:<5} {}: {}", forced ? "force" : level_name(finding.level),
                                  finding.id, finding.what);
@@ -71,7 +72,7 @@ Json graft_side_json(const GraftSide& side) {
           {"files", side.files}};
 }
 
-Json finding_json(const Finding& finding, bool force) {
+Json finding_json(const GraftFinding& finding, bool force) {
   return {{"id", finding.id},
           {"level", level_name(finding.level)},
           {"forced", force && finding.level == Level::kError && finding.can_be_forced},
@@ -113,7 +114,7 @@ std::string graft_text(const GraftReport& report, std::size_t width) {
     text += "\n" + refusals_text(report, width);
   }
   text += "\n";
-  for (const Finding& finding : report.findings) {
+  for (const GraftFinding& finding : report.findings) {
     text += wrapped_text(finding_text(finding, report.settings.force), width, 6) + "\n";
   }
   std::string end =
@@ -143,7 +144,7 @@ std::string graft_json(const GraftReport& report) {
                    {"allow_missing", settings.allow_missing},
                    {"force", settings.force}};
   Json findings = Json::array();
-  for (const Finding& finding : report.findings) {
+  for (const GraftFinding& finding : report.findings) {
     findings.push_back(finding_json(finding, settings.force));
   }
   document["findings"] = findings;

@@ -1,6 +1,11 @@
 // Owns manifest.json of a model that was taken apart (schema organ-manifest/1,
 // docs/organ-schemas.md): written by extract, read when the folder is opened again. It is
 // untrusted when read.
+//
+// Also owns keys as JSON and back, losslessly: {"key": name, "type": "u32", "value": 7}; arrays
+// have "subtype" and "count". Numbers keep every bit (a float that is not finite stands as {"bits":
+// "0x7fc00000"}), long arrays and strings and text that is not UTF-8 lie in a GGUF file beside
+// the manifest under their own names and types: {"array_ref": "kv.gguf"}.
 #pragma once
 
 #include <vindex/core/json.hpp>
@@ -14,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vindex::organ {
@@ -94,5 +100,27 @@ void require_utf8_name(const std::string& name, const std::string& where);
 
 /// A name made absolute, links followed as far as they exist.
 std::string absolute_path(const std::string& path);
+
+/// "u32", "str", "arr", ...
+std::string_view key_type_name(shard::GgufType type);
+
+/// The entry of `key`. What does not stand in JSON is copied into `sidecar`, which the entry calls
+/// `sidecar_name`. Errors: FormatError E-ORGAN-NAME for a key whose name is not UTF-8.
+Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
+               shard::ByteSource& source, write::GgufKeys& sidecar,
+               const std::string& sidecar_name);
+
+/// The keys of a sidecar file, for entries that refer to it.
+struct KeySidecar {
+  std::string name;
+  const shard::GgufHeader* header = nullptr;  ///< null: there is no such file
+  shard::ByteSource* source = nullptr;
+};
+
+/// Adds the key that `entry` describes. `where` names the manifest. Errors: FormatError
+/// E-ORGAN-MANIFEST for an entry that is none, a number outside its type, a reference to what is
+/// not there; those of GgufKeys.
+void add_key_entry(const JsonValue& entry, const std::string& where, const KeySidecar& sidecar,
+                   write::GgufKeys& keys);
 
 }  // namespace vindex::organ

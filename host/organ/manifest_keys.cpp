@@ -1,8 +1,7 @@
 // Owns keys as JSON entries and their encoding back, type by type.
-#include "manifest_keys.hpp"
-
 #include "gguf_value_types.hpp"
 #include "key_arrays.hpp"
+#include "manifest.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>

@@ -1,7 +1,6 @@
 // Owns reading manifest.json: tensors, files and keys, with every path kept inside the folder.
 #include "json_node.hpp"
 #include "manifest.hpp"
-#include "manifest_keys.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_scanner.hpp>

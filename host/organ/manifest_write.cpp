@@ -1,12 +1,11 @@
 // Owns writing manifest.json: what stands in it plainly and what goes to a file beside it.
+#include "file_type.hpp"
 #include "manifest.hpp"
-#include "manifest_keys.hpp"
 
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
-#include <vindex/organ/file_type.hpp>
 
 #include <fmt/format.h>
 

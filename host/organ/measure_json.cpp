@@ -1,7 +1,7 @@
 // Owns the JSON documents of measured models.
 #include <vindex/core/json_document.hpp>
 #include <vindex/measure/sample_angles.hpp>
-#include <vindex/organ/measure_report.hpp>
+#include <vindex/organ/measure_fleet.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // of every figure beside it.
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
-#include <vindex/organ/measure_report.hpp>
+#include <vindex/organ/measure_fleet.hpp>
 
 #include <fmt/format.h>
 

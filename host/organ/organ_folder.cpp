@@ -1,6 +1,4 @@
 // Owns reading a manifest into parts, with sources and organ files checked.
-#include "organ_folder.hpp"
-
 #include "manifest.hpp"
 #include "organ_source.hpp"
 

@@ -1,7 +1,9 @@
 // Owns organ files as sources: a model has more of them than a process may have files open, so each
-// is open while it is read, and a few stay open for what is read next.
+// is open while it is read, and a few stay open for what is read next; and opening a folder that
+// was extracted as the model it was taken from.
 #pragma once
 
+#include <vindex/organ/gguf_source.hpp>
 #include <vindex/shard/byte_source.hpp>
 
 #include <cstddef>
@@ -57,5 +59,10 @@ class OrganSource final : public shard::ByteSource {
   shard::SourceIdentity at_opening_;
   std::shared_ptr<OpenOrgans> open_;
 };
+
+/// Errors: those of read_manifest(); ConfigurationError E-ORGAN-SAFETENSORS (78) for organs of a
+/// safetensors model; FormatError E-ORGAN-FILE naming the organ file that holds another tensor than
+/// the manifest says, E-ORGAN-SOURCE naming the file that is not what was extracted by reference.
+GgufParts parts_of_organ_folder(const std::string& path, const OpenGgufOptions& options);
 
 }  // namespace vindex::organ

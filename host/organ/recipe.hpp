@@ -4,6 +4,7 @@
 
 #include <vindex/model/pairing.hpp>
 #include <vindex/model/selection.hpp>
+#include <vindex/organ/assemble.hpp>
 #include <vindex/organ/organ_class.hpp>
 
 #include <cstdint>
@@ -63,5 +64,10 @@ Recipe read_recipe(const std::string& path);
 
 /// Theta of every tensor of a report (organ-measure/1) that has one. Errors: FormatError E-THETA.
 std::map<std::string, double> read_theta_report(const std::string& path);
+
+/// Errors: those of read_recipe(), Stack, open_gguf(), compose(); ConfigurationError (78)
+/// E-RECIPE-ARCHITECTURE for donors of another one, E-RECIPE-TENSORS listing what a rule cannot
+/// take, E-RECIPE-RULE for a rule that covers nothing.
+void assemble_recipe(const AssembleSettings& settings, AssembleReport& report);
 
 }  // namespace vindex::organ

@@ -1,9 +1,10 @@
 // Owns what the checks need of an opened model: its keys as values, its table as names and shapes.
 #pragma once
 
+#include "tensor_pair.hpp"
+
 #include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/graft_checks.hpp>
-#include <vindex/organ/tensor_pair.hpp>
+#include <vindex/organ/graft.hpp>
 
 namespace vindex::organ {
 

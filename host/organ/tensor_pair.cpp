@@ -1,7 +1,8 @@
 // Owns choosing rows, and comparing bytes and decoded weights of a pair.
+#include "tensor_pair.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
-#include <vindex/organ/tensor_pair.hpp>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // Files put together from tensors of others, read back with this project's reader.
+#include "provenance.hpp"
 #include "support/expect_error.hpp"
 #include "support/file_content.hpp"
 #include "support/gguf_builder.hpp"
@@ -8,7 +9,6 @@
 #include <vindex/core/process_name.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/provenance.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What a graft is warned of: two models by hand that differ in one thing.
-#include <vindex/organ/graft_checks.hpp>
+#include <vindex/organ/graft.hpp>
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::vector<std::string> found(const ModelFacts& host, const ModelFacts& donor,
   const GraftRequest request = parse_graft_request(types, "", map, false);
   const auto findings = check_graft(host, donor, plan_graft(host.tensors, donor.tensors, request));
   std::vector<std::string> out;
-  for (const Finding& finding : findings) {
+  for (const GraftFinding& finding : findings) {
     EXPECT_FALSE(finding.what.empty());
     EXPECT_TRUE(finding.level != Level::kError || !finding.advice.empty()) << finding.id;
     out.push_back(std::string(level_name(finding.level)) + " " + finding.id);
@@ -202,7 +202,7 @@ Likeness like(double cosine) { return {.tensor = "t", .cosine = cosine, .values 
 TEST(GraftChecks, AncestryByItsThresholds) {
   const auto levels = [](const std::vector<Likeness>& likeness) {
     std::string out;
-    for (const Finding& finding : check_ancestry(likeness)) {
+    for (const GraftFinding& finding : check_ancestry(likeness)) {
       EXPECT_EQ(finding.id, "ancestry");
       EXPECT_TRUE(finding.can_be_forced);
       out += std::string(level_name(finding.level)) + " ";

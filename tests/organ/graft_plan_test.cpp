@@ -2,7 +2,7 @@
 #include "support/expect_error.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/organ/graft_plan.hpp>
+#include <vindex/organ/graft.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "support/expect_error.hpp"
 #include "support/program.hpp"
 
-#include <vindex/organ/measure_models.hpp>
+#include <vindex/organ/measure_fleet.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

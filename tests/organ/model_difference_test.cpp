@@ -2,11 +2,11 @@
 #include "support/expect_error.hpp"
 #include "support/float_model.hpp"
 #include "support/program.hpp"
+#include "tensor_pair.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/organ/model_difference.hpp>
-#include <vindex/organ/tensor_pair.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 // The flat methods: closed forms of both transforms, and what each method keeps.
-#include "purify/fourier.hpp"
-#include "purify/haar.hpp"
+#include "purify/transforms.hpp"
 
 #include <vindex/organ/purify_methods.hpp>
 

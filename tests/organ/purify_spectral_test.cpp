@@ -2,8 +2,6 @@
 // matter, and the factors that a back end's vectors make.
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/encoding.hpp>
-#include <vindex/organ/low_rank.hpp>
-#include <vindex/organ/purify_gate.hpp>
 #include <vindex/organ/purify_methods.hpp>
 
 #include <gtest/gtest.h>

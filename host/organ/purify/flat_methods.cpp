@@ -1,6 +1,5 @@
 // The methods that read a matrix as one line of numbers.
-#include "purify/fourier.hpp"
-#include "purify/haar.hpp"
+#include "purify/transforms.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/organ/purify_methods.hpp>

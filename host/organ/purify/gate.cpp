@@ -1,5 +1,5 @@
 // Owns whether a matrix is purified at all: a verdict and its reason from its spectrum.
-#include <vindex/organ/purify_gate.hpp>
+#include <vindex/organ/purify_methods.hpp>
 
 #include <fmt/format.h>
 

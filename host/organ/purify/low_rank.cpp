@@ -1,7 +1,7 @@
 // Owns the product of singular triplets that is kept, and multiplying it out.
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/organ/low_rank.hpp>
+#include <vindex/organ/purify_methods.hpp>
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/organ/low_rank.hpp>
+#include <vindex/organ/purify_methods.hpp>
 
 #include <fmt/format.h>
 

@@ -1,11 +1,12 @@
 // The model with what changed, and the factors by themselves.
+#include "provenance.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/organ/provenance.hpp>
 #include <vindex/organ/purify.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/safetensors_writer.hpp>

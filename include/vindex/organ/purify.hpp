@@ -12,7 +12,6 @@
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>
-#include <vindex/organ/purify_gate.hpp>
 #include <vindex/organ/purify_methods.hpp>
 
 #include <atomic>

@@ -9,11 +9,20 @@
 //   haar-visu       VisuShrink (Donoho, Johnstone 1994)
 // The SVD methods commute with permutations of rows and columns. The flat ones do not: they look
 // for smoothness in storage order, which a network does not have.
+//
+// Also owns the decision whether a matrix may be purified: a pure function of what is known of it,
+// with its reason in words. Denoisers do harm where there is no noise to take away: on a power-law
+// spectrum every one of them leaves many times the error that it finds. So the bulk of the spectrum
+// must look like noise, something must stand out of it, and not much may be lost.
 #pragma once
+
+#include <vindex/decode/encoding.hpp>
+#include <vindex/measure/backend.hpp>
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -91,5 +100,51 @@ ChangeFigures change_of_values(std::span<const double> singular_values,
                                std::span<const double> kept);
 /// Of weights.
 ChangeFigures change_of_weights(std::span<const float> before, std::span<const float> after);
+
+struct GateRules {
+  double largest_ks = 0.10;          ///< distance to Marchenko-Pastur must be below this
+  double energy_cap = 0.05;          ///< most energy that may be removed
+  std::int64_t min_short_side = 32;  ///< fewer singular values do not determine a bulk
+  bool force = false;                ///< the three above and an empty rank are no obstacle
+};
+
+enum class GateVerdict : std::uint8_t {
+  kOpen,    ///< every condition holds
+  kForced,  ///< some do not hold, and --force said go on
+  kShut,
+};
+std::string_view verdict_name(GateVerdict verdict);  ///< "open", "forced", "shut"
+
+struct GateDecision {
+  GateVerdict verdict = GateVerdict::kShut;
+  std::string_view word;  ///< the first of them for a table: "no bulk", "no rank", "over cap", ...
+  std::string reason;     ///< which conditions do not hold; empty where open
+  bool passes() const { return verdict != GateVerdict::kShut; }
+};
+
+/// Decides for a matrix of rows x cols with this fit. `energy_removed`: nothing where it is not
+/// known yet; a matrix that passes is asked for again with it. A result that would be the zero
+/// matrix (energy removed 1) never passes.
+GateDecision decide_gate(const GateRules& rules, std::int64_t rows, std::int64_t cols,
+                         const NoiseFit& fit, std::optional<double> energy_removed);
+
+/// W' = b a; row-major float32. Each factor has the root of the new singular values.
+struct LowRank {
+  std::int64_t rows = 0, cols = 0, rank = 0;
+  std::vector<float> a;  ///< rank x cols
+  std::vector<float> b;  ///< rows x rank
+  /// Largest |W^T u - s v| of the triplets over the largest singular value of W.
+  double residual = 0.0;
+  /// Empty, or why there are no factors: the back end's reason.
+  std::string failure;
+};
+
+/// The factors of `matrix` with its leading singular values replaced by `kept` (descending order of
+/// the old ones, at least one, at most min(rows, cols)). Errors: those of Backend::measure().
+LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matrix,
+                    std::span<const double> kept);
+
+/// b a into `out`, rows x cols.
+void multiply_out(const LowRank& factors, std::span<float> out);
 
 }  // namespace vindex::organ

@@ -1,7 +1,7 @@
 // Owns gathering a results file by tensors, and figures of groups.
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
-#include <vindex/organ/model_measure.hpp>
+#include <vindex/organ/measured_model.hpp>
 #include <vindex/results/query.hpp>
 
 #include <fmt/format.h>

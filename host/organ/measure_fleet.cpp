@@ -3,7 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/organ/measure_models.hpp>
+#include <vindex/organ/measure_fleet.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <fmt/format.h>
