@@ -1,6 +1,6 @@
 // The factory that cuda_loader.cpp looks up in the module.
 #include "cuda_backend.hpp"
-#include "device/launch_observer.hpp"
+#include "device/launch.hpp"
 
 #include <string>
 

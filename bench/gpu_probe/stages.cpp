@@ -4,8 +4,8 @@
 // on tensor cores, chase, values, and Gram by wgmma last.
 #include "band/band_chase.hpp"
 #include "band/band_reduction.hpp"
-#include "device/device_errors.hpp"
-#include "device/launch_observer.hpp"
+#include "device/check.hpp"
+#include "device/launch.hpp"
 #include "gram/gram_batch.hpp"
 #include "gram/gram_plan.hpp"
 #include "probe.hpp"

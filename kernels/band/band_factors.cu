@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kSmallThreads)
   if (thread < kBandWidth) {
     // |W| <= |Y| |T| + |V| |C|, entry by entry.
     // Y = A v: the norm of a column of V is at most the root of two, the norm of A at most the
-    // order (band_scale.hpp), and no entry of V is beyond one.
+    // order (band_reduction.hpp), and no entry of V is beyond one.
     Real bound = Real(0);
     for (int k = 0; k < kBandWidth; ++k) {
       bound = fma(Real(1.5) * static_cast<Real>(order), fabs(t[k * kOdd + thread]), bound);

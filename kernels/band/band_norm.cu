@@ -3,7 +3,7 @@
 // counts b + 1 times, elements below the diagonal twice. The rounding of a reduction follows from
 // it (measure/spectrum_error.hpp).
 #include "band/band_layout.hpp"
-#include "band/band_norm.hpp"
+#include "band/band_reduction.hpp"
 #include "device/launch.hpp"
 
 #include <intrinsics.hpp>

@@ -9,7 +9,6 @@
 #include "band/band_factors.hpp"
 #include "band/band_panel.hpp"
 #include "band/band_reduction.hpp"
-#include "band/band_scale.hpp"
 #include "device/check.hpp"
 
 #include <vindex/core/error.hpp>

@@ -78,4 +78,20 @@ template <typename Real, typename BandReal>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
                     cublasHandle_t blas, cudaStream_t stream);
 
+/// Multiplies each matrix (row-major order x order, in place) by 2^-exponents[i], which makes its
+/// largest diagonal entry lie in [1/2, 1), and stores the exponents. In a positive semidefinite
+/// matrix no entry is larger than that. A matrix without a positive diagonal entry has exponent 0;
+/// entries that are not finite stay so. `full`: both triangles; else the lower one and the upper
+/// parts of the diagonal blocks of kBand.
+template <typename Real>
+void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, bool full,
+                    std::int32_t* exponents, cudaStream_t stream);
+
+/// sums[i] = sum over the passes of ||what was left of matrix i||_F^2, in units of its band: the
+/// part of the band behind a pass is similar to what that pass left. Layout of band_layout.hpp.
+/// Ordered on `stream`; one order of summation. Host sibling: host/cpu/cpu_routes.cpp.
+template <typename BandReal>
+void sum_passes(const BandReal* bands, std::int64_t order, std::int64_t batch, double* sums,
+                cudaStream_t stream);
+
 }  // namespace vindex::kernels

@@ -2,7 +2,7 @@
 // matrix |a_ij| <= sqrt(a_ii a_jj), so the diagonal alone says how large anything is. Powers of two
 // round nothing.
 #include "band/band_layout.hpp"
-#include "band/band_scale.hpp"
+#include "band/band_reduction.hpp"
 #include "device/launch.hpp"
 
 #include <intrinsics.hpp>

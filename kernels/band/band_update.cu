@@ -35,7 +35,7 @@ constexpr int kSharedOfColumns = 2 * kBandWidth * (kPairStride + kSingleStride);
 
 /// What W is multiplied by where it is split into binary16 parts: a power of two that takes its
 /// bound to [2^14, 2^15), as those parts end at 65504. V ends at 1, and the matrix at its norm,
-/// which is at most its order (band_scale.hpp).
+/// which is at most its order (band_reduction.hpp).
 template <typename Real>
 __device__ Real pending_scale(Real bound) {
   constexpr int kMax = 100;  // so that 1 / scale is a normal number

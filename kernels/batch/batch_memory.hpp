@@ -5,8 +5,8 @@
 #pragma once
 
 #include "batch/library_solver.hpp"
+#include "decode/decode_matrix.hpp"
 #include "decode/encoded_upload.hpp"
-#include "decode/moments.hpp"
 #include "gram/symmetric.hpp"
 #include "tridiagonal/two_stage.hpp"
 

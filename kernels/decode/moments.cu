@@ -1,4 +1,4 @@
-#include "decode/moments.hpp"
+#include "decode/decode_matrix.hpp"
 
 #include <cub/device/device_reduce.cuh>
 

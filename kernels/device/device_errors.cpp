@@ -1,5 +1,3 @@
-#include "device/device_errors.hpp"
-
 #include "device/check.hpp"
 #include "device/trap_report.hpp"
 

@@ -1,14 +1,37 @@
 // Owns the one way a kernel is launched: cudaLaunchKernelEx, so that the same text runs on a device
 // and on the CPU (CONTRIBUTING.md, "Emulated CUDA"), with the shared memory it asks for granted and
-// its errors checked.
+// its errors checked; and the places where somebody may watch launches one by one: probes that time
+// kernels where no profiler is, and whoever looks for the kernel that fails. Nobody watches in a
+// measurement.
 #pragma once
 
 #include "device/check.hpp"
-#include "device/launch_observer.hpp"
 
+#include <cuda_runtime.h>
+
+#include <atomic>
 #include <cstddef>
 
 namespace vindex::kernels {
+
+class LaunchObserver {
+ public:
+  LaunchObserver() = default;
+  virtual ~LaunchObserver() = default;
+  LaunchObserver(const LaunchObserver&) = delete;
+  LaunchObserver& operator=(const LaunchObserver&) = delete;
+
+  /// Around the launch of `kernel` (its host address) on `stream`.
+  virtual void before(const void* kernel, cudaStream_t stream) = 0;
+  virtual void after(const void* kernel, cudaStream_t stream) = 0;
+};
+
+/// Of this thread; null: nobody.
+inline thread_local LaunchObserver* launch_observer = nullptr;
+
+/// Of all threads: every launch is waited for, so that a fault is told of the kernel that did it
+/// and not of whatever looks next. Slow.
+inline std::atomic<bool> launches_are_awaited = false;
 
 /// Shared memory a block gets without asking (CUDA Programming Guide, technical specifications).
 inline constexpr std::size_t kSharedBytesWithoutAsking = 48U << 10U;

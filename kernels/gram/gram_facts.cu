@@ -6,7 +6,7 @@
 // diagonal is sum w^2 in float64, since a tensor core cuts the sums of positive terms
 // (gram_plan.hpp).
 #include "device/launch.hpp"
-#include "gram/gram_operands.hpp"
+#include "gram/gram_products.hpp"
 #include "gram/gram_sums.hpp"
 
 #include <intrinsics.hpp>

@@ -5,7 +5,7 @@
 // Sums and operands share the read of the codes, which is most of the time; where both at once
 // would take too many registers, the kernel is compiled for one of them and runs twice.
 #include "device/launch.hpp"
-#include "gram/gram_operands.hpp"
+#include "gram/gram_products.hpp"
 #include "gram/gram_sums.hpp"
 
 #include <vindex/core/philox.hpp>

@@ -1,9 +1,8 @@
 #include "inner/cuda_inner_products.hpp"
 
 #include "decode/decode_matrix.hpp"
-#include "device/blas_size.hpp"
+#include "device/check.hpp"
 #include "device/handles.hpp"
-#include "inner/inner_sums.hpp"
 
 #include <vindex/core/integers.hpp>
 #include <vindex/decode/decode_view.hpp>

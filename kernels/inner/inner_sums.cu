@@ -1,5 +1,5 @@
 #include "device/launch.hpp"
-#include "inner/inner_sums.hpp"
+#include "inner/cuda_inner_products.hpp"
 
 #include <vindex/core/integers.hpp>
 

@@ -9,7 +9,6 @@
 #include "gram/gram_batch.hpp"
 #include "gram/sliced_gram.hpp"
 #include "tail/band_inverse.hpp"
-#include "tail/tail_vectors.hpp"
 #include "tridiagonal/tridiagonal_values.hpp"
 
 namespace vindex::kernels {

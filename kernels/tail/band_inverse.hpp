@@ -1,5 +1,6 @@
 // Owns solving with symmetric positive definite bands on the device: their Cholesky factors by
-// blocks of kBand and solves with many columns. Host sibling: host/cpu/tail/band_inverse.hpp.
+// blocks of kBand and solves with many columns; and the element-wise steps of a search for the
+// smallest singular vectors between its products. Host sibling: host/cpu/tail/tail_steps.hpp.
 #pragma once
 
 #include "band/band_layout.hpp"
@@ -40,5 +41,18 @@ inline constexpr std::int64_t kSolveColumns = 8;
 void solve_bands(const double* factors, std::int64_t order, std::int64_t slots, double* columns,
                  std::int64_t leading, std::int64_t stride, std::int64_t count,
                  cudaStream_t stream);
+
+/// The same fixed pseudo-random block (rows x count, column-major, `leading` between columns) in
+/// every one of `slots`, `stride` apart.
+void fill_start(double* columns, std::int64_t rows, std::int64_t count, std::int64_t leading,
+                std::int64_t stride, std::int64_t slots, cudaStream_t stream);
+
+/// correction = basis - scales[slot] * correction, `elements` in each slot.
+void subtract_correction(const double* basis, const double* scales, double* correction,
+                         std::int64_t elements, std::int64_t slots, cudaStream_t stream);
+
+/// norms[j] = the norm of column j of `columns` contiguous ones of `rows`.
+void column_norms(const double* from, std::int64_t rows, std::int64_t columns, double* norms,
+                  cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -6,9 +6,8 @@
 // The shift makes the first factorisation succeed for any condition up to 1e15 and leaves columns
 // that the next two, plain CholeskyQR, make orthonormal to rounding. Why not Householder QR, as on
 // the host: column after column with two barriers each, where this is products of matrices.
-#include "device/blas_size.hpp"
+#include "device/check.hpp"
 #include "device/launch.hpp"
-#include "top/cholesky.hpp"
 #include "top/dense_batch.hpp"
 
 #include <vindex/core/integers.hpp>

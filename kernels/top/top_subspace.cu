@@ -5,7 +5,7 @@
 // First rounds multiply in tf32, several times as fast: a filter only has to damp, and what it
 // leaves wrong the Ritz step in full precision shows as a residual. kRoughResidual and kMinGain say
 // when that no longer pays.
-#include "device/blas_size.hpp"
+#include "device/check.hpp"
 #include "device/launch.hpp"
 #include "top/top_subspace.hpp"
 

@@ -4,7 +4,7 @@
 //
 // as host/cpu/top/projection.cpp. For the smallest values t are squares, so their bounds add what
 // that rounds.
-#include "device/blas_size.hpp"
+#include "device/check.hpp"
 #include "device/launch.hpp"
 #include "top/weight_projection.hpp"
 

@@ -3,7 +3,7 @@
 // element, and their rounding would exceed all that came before.
 #include "tridiagonal/two_stage.hpp"
 
-#include "band/band_norm.hpp"
+#include "band/band_reduction.hpp"
 #include "device/range.hpp"
 
 namespace vindex::kernels {

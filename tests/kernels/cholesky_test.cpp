@@ -1,6 +1,4 @@
 // Batched Cholesky factorisation and the orthonormal bases made of it.
-#include "top/cholesky.hpp"
-
 #include "kernels/kernel_fixture.hpp"
 #include "top/dense_batch.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "device/handles.hpp"
-#include "device/launch_observer.hpp"
+#include "device/launch.hpp"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
