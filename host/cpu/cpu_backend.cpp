@@ -1,8 +1,7 @@
 // Owns the CPU back end: one matrix per calling thread, a single-threaded BLAS underneath. A second
 // thread inside one matrix gains little (half of the tridiagonal reduction is bound by memory),
 // while matrices are plenty.
-#include "cpu_info.hpp"
-#include "cpu_spectrum.hpp"
+#include "cpu_routes.hpp"
 #include "inner/cpu_inner_products.hpp"
 #include "plan/svd_plan.hpp"
 #include "seam.hpp"
@@ -15,8 +14,35 @@
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/measure/backend.hpp>
 
+#include <fstream>
+#include <string>
+
 namespace vindex::cpu {
+
 namespace {
+
+/// "model name" of /proc/cpuinfo, or the machine's architecture where that has none.
+std::string processor_model() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(info, line)) {
+    if (line.starts_with("model name")) {
+      const auto colon = line.find(": ");
+      if (colon != std::string::npos) {
+        return line.substr(colon + 2);
+      }
+    }
+  }
+  return "unknown processor";
+}
+
+BackendInfo cpu_backend_info(const blas::BlasInfo& blas) {
+  BackendInfo info{.name = "cpu", .device = processor_model(), .libraries = {blas.text()}};
+  if (!blas.warning.empty()) {
+    info.notes.push_back(blas.warning);
+  }
+  return info;
+}
 
 class CpuBackend final : public Backend {
  public:

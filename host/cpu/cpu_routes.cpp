@@ -18,12 +18,10 @@
 #include "cpu_routes.hpp"
 
 #include "gram/gram.hpp"
-#include "gram/short_norms.hpp"
 #include "gram/simd_gram_bf16.hpp"
 #include "seam.hpp"
 #include "stopwatch.hpp"
 #include "strict/strict_qr.hpp"
-#include "strict/strict_tail.hpp"
 #include "tridiagonal/tridiagonal.hpp"
 
 #include <vindex/core/integers.hpp>

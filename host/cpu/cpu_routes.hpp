@@ -1,6 +1,19 @@
 // Owns the steps by which the CPU finds all singular values of one matrix: Gram matrix in float32
 // or float64 and its eigenvalues, or QR and a bidiagonal form. Findings lack the moments, which the
-// reader has.
+// reader has. Beside these: the `fast` mode, the largest 64 singular values with certified bounds
+// for var_at_k and the stable rank; and the top-K singular vectors on request, a subspace on the
+// Gram, then exact Ritz vectors, residuals and the other side from one more pass over the weights.
+//
+// Also owns the few smallest singular values that a Gram matrix has lost: eigenvectors of the band
+// that its reduction left, turned back, and their singular values by float64 products with the
+// weights. Costs a small share of the Gram where few are lost, as in square and in trained
+// matrices.
+//
+// Why it is exact enough: a float32 Gram G + E has eigenvectors that lean towards the large ones by
+// |E| / s_1^2 alone, so that W x is wrong by |E| / s_1 where G + E gives s^2 wrong by |E|. What is
+// left is measured: r = W^T W x - s^2 x bounds the error of s^2 by |r|, and by |r|^2 over the
+// distance to the next eigenvalue that x leaves out (Kato, Temple). Where that is not enough,
+// x - (G + E)^-1 r is better by a factor |E| over that distance.
 #pragma once
 
 #include "cpu_tiles.hpp"
@@ -8,6 +21,8 @@
 #include "seam.hpp"
 #include "tail/reduced_gram.hpp"
 #include "workspace.hpp"
+
+#include <cstdint>
 
 namespace vindex::cpu {
 
@@ -38,5 +53,40 @@ Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& cha
 /// smallest are found again where that is cheaper, else (and for 0) all.
 Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
               std::int64_t lost, Workspace& workspace, MatrixReport& report);
+
+/// Bytes of the iteration, the projection and the certificate, the Gram matrix included.
+std::uint64_t fast_bytes(const SvdPlan& plan);
+
+/// The largest min(64, p) values by a filtered block iteration and bounds proved for them. Without
+/// `certify` the bounds are left out. `sigma` is empty where a weight is not finite or all are 0.
+Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                     bool certify, Workspace& workspace, MatrixReport& report);
+
+/// Bytes for `wanted` vectors.
+std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted);
+
+/// The `wanted` (at most p) largest singular triplets with s > 0. residual is |A^T u - s v|, where
+/// u = A v / s (so |A v - s u| is rounding); gap the distance to the nearest other value. Vectors
+/// inside a cluster are a basis of its subspace, no more: the gap says so.
+SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::int32_t wanted,
+                                 bool transposed, Workspace& workspace, MatrixReport& report);
+
+/// The most values that by_tail() is asked for.
+std::int64_t max_tail_values(const SvdPlan& plan);
+
+/// The finding of kTail: the `lost` smallest values of `before` again. `gram` is what the step of
+/// `before` left; `situation` says when enough is enough. `tail_errors` stay empty where it does
+/// not settle or contradicts `before`.
+Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Finding before,
+                std::int64_t lost, const Situation& situation, Workspace& workspace,
+                MatrixReport& report);
+
+/// Bytes that it takes beside the ReducedGram.
+std::uint64_t tail_workspace_bytes(const SvdPlan& plan);
+
+/// Fills `report` (metrics contract: accuracy table and escalation). Errors: OutOfMemory beyond the
+/// workspace, read errors of a streamed input.
+void measure_on_cpu(MatrixInput& input, const SvdPlan& plan, const MeasureOptions& options,
+                    Workspace& workspace, MatrixReport& report);
 
 }  // namespace vindex::cpu

@@ -1,11 +1,6 @@
-#include "cpu_spectrum.hpp"
-
 #include "cpu_routes.hpp"
 #include "cpu_tiles.hpp"
 #include "seam.hpp"
-#include "tail/cpu_tail.hpp"
-#include "top/cpu_fast.hpp"
-#include "top/cpu_vectors.hpp"
 
 #include <optional>
 #include <utility>

@@ -44,7 +44,7 @@ constexpr std::int64_t chase_elements(std::int64_t n) { return band_elements(ban
 ///           float32 first stage alone makes 6e-8, so <float, double> is its match.
 /// Result    the same bits for every batch; a non-finite entry makes non-finite values.
 /// Source    Haidar, Ltaief, Dongarra 2011 (bulge chasing by reflectors of a whole column); host
-///           sibling host/cpu/band/simd_band_chase.hpp.
+///           sibling host/cpu/band/simd_band_reduction.hpp.
 template <typename Stored, typename Real>
 void chase_bands(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
                  double* diagonal, double* off_diagonal, cudaStream_t stream);

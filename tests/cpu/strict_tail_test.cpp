@@ -1,6 +1,5 @@
 // The smallest singular values of a triangular factor by inverse iteration.
-#include "strict/strict_tail.hpp"
-
+#include "strict/strict_qr.hpp"
 #include "support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,8 @@
 // kTail of the CPU back end in its parts: the factor that a reduction leaves, the inverse of a
 // band, the eigenvectors of its smallest values.
 #include "support/known_spectra.hpp"
-#include "tail/band_inverse.hpp"
 #include "tail/reduced_gram.hpp"
-#include "tail/smallest_pairs.hpp"
+#include "tail/tail_steps.hpp"
 #include "top/orthonormal.hpp"
 
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 // host, in pieces, with the signs of a draw and as doubles, from bytes that were given back.
 #include "decode/encoded_batch.hpp"
 
+#include "cpu_tiles.hpp"
 #include "kernels/kernel_fixture.hpp"
-#include "sign_flip.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>

@@ -1,6 +1,5 @@
 // The random signs of the sign-flip null: generator, bit order, transposition, spectrum.
-#include "sign_flip.hpp"
-
+#include "cpu_tiles.hpp"
 #include "measure/backend_fixture.hpp"
 
 #include <vindex/core/philox.hpp>

@@ -2,7 +2,7 @@
 // memory, no call takes more than it announced, and threads do not disturb each other.
 #include "workspace.hpp"
 
-#include "cpu_spectrum.hpp"
+#include "cpu_routes.hpp"
 #include "measure/backend_fixture.hpp"
 #include "plan/svd_plan.hpp"
 

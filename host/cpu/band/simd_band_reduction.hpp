@@ -1,6 +1,9 @@
 // Owns the first stage of tridiagonalisation: a dense symmetric matrix to one of half bandwidth
 // kBand, by block Householder reflections, in matrix-matrix arithmetic that reads each element of
 // the trailing matrix once per kBand columns.
+//
+// Also owns the second stage of tridiagonalisation: band storage of half bandwidth kBand to a
+// tridiagonal matrix by chasing bulges, the band staying in the second-level cache.
 #pragma once
 
 #include "simd_level.hpp"
@@ -55,5 +58,16 @@ void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, 
                        std::span<float> workspace, SimdLevel level);
 void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
                        std::span<double> workspace, SimdLevel level);
+
+/// Reduces `band` (layout of reduce_to_band(), destroyed) to a symmetric tridiagonal matrix with
+/// the same eigenvalues.
+///
+/// Shapes    diagonal: n; off_diagonal: n, the last one zero.
+/// Accuracy  float64 also behind a float32 first stage: n sweeps pass over every row, and in
+///           float32 their errors were 2 to 4 times those of everything before, for 0.01 s less.
+/// Source    Haidar, Ltaief, Dongarra 2011 (column-wise bulge chasing by reflectors), each
+///           32 x 32 window with vector instructions.
+void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
+                std::span<double> off_diagonal, SimdLevel level);
 
 }  // namespace vindex::cpu

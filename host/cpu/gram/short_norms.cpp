@@ -1,9 +1,8 @@
 // Owns the sums of squares of the lines of the short side, sum over k of w_ki^2 in float64: the
 // diagonal of the Gram matrix, once more. Why it is not left to the float32 product stands in
-// short_norms.hpp. Squares of float32 are exact in float64, so that only the additions round, and
+// gram.hpp. Squares of float32 are exact in float64, so that only the additions round, and
 // fusing them with the squares changes nothing.
-#include "gram/short_norms.hpp"
-
+#include "gram/gram.hpp"
 #include "simd_level.hpp"
 
 #include <cstring>

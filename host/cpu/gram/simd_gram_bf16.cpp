@@ -13,8 +13,6 @@
 // single float32 sum over the long side errs by its length.
 #include "gram/simd_gram_bf16.hpp"
 
-#include "gram/simd_gram_pack.hpp"
-
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 

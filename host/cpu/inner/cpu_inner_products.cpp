@@ -13,8 +13,6 @@
 // slab's cut.
 #include "inner/cpu_inner_products.hpp"
 
-#include "inner/vector_block.hpp"
-
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

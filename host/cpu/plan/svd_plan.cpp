@@ -1,13 +1,10 @@
 #include "plan/svd_plan.hpp"
 
 #include "band/simd_band_reduction.hpp"
+#include "cpu_routes.hpp"
 #include "gram/simd_gram_bf16.hpp"
 #include "seam.hpp"
 #include "strict/strict_qr.hpp"
-#include "strict/strict_tail.hpp"
-#include "tail/cpu_tail.hpp"
-#include "top/cpu_fast.hpp"
-#include "top/cpu_vectors.hpp"
 #include "tridiagonal/tridiagonal.hpp"
 #include "workspace.hpp"
 

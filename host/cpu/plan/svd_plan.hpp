@@ -48,4 +48,8 @@ struct SvdPlan {
 /// OutOfMemory where even the least workspace exceeds workspace_limit.
 SvdPlan plan_svd(const SvdPlanRequest& request);
 
+/// Columns per block reflector in LAPACK's QR and back-transformation (ILAENV gives 32 for both): a
+/// workspace of this many rows or columns lets xGEQRF, xORGQR and xORMTR run blocked.
+inline constexpr std::int64_t kLapackBlock = 32;
+
 }  // namespace vindex::cpu

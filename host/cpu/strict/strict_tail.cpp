@@ -11,9 +11,8 @@
 // Why not gebrd of R: it finds all p values for 8/3 p^3 flop, half of them bound by memory, where a
 // handful is lost; a solve costs p^2 for each column. Why the iteration is on R and not on R^T R:
 // the smallest values are those that squaring would lose again.
-#include "strict/strict_tail.hpp"
-
-#include "lapack_work.hpp"
+#include "plan/svd_plan.hpp"
+#include "strict/strict_qr.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>

@@ -10,12 +10,11 @@
 //
 // Why not the eigenvalues of X^T (W^T W X), which the pass has anyway: they are squares, and those
 // of values below sqrt(eps64) of the largest in the subspace are rounding.
-#include "tail/tail_pass.hpp"
-
-#include "lapack_work.hpp"
+#include "plan/svd_plan.hpp"
 #include "stopwatch.hpp"
-#include "top/normal_products.hpp"
+#include "tail/tail_steps.hpp"
 #include "top/orthonormal.hpp"
+#include "top/projection.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

@@ -17,7 +17,7 @@
 #include "top/chebyshev.hpp"
 
 #include "gram/gram.hpp"
-#include "lapack_work.hpp"
+#include "plan/svd_plan.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>

@@ -1,12 +1,10 @@
 // Owns the order of `fast`'s proved route: float32 Gram, block iteration on it (chebyshev.hpp), one
 // pass over the weights in float64 for Ritz values on the subspace (projection.hpp), bounds
-// (certificate.hpp). The values come from that pass and not from the Gram, so that its rounding
+// (projection.hpp). The values come from that pass and not from the Gram, so that its rounding
 // only decides how good the subspace is, and enters the bounds as |G - W^T W|.
-#include "top/cpu_fast.hpp"
-
+#include "cpu_routes.hpp"
 #include "gram/gram.hpp"
 #include "stopwatch.hpp"
-#include "top/certificate.hpp"
 #include "top/chebyshev.hpp"
 #include "top/projection.hpp"
 

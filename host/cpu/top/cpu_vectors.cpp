@@ -5,8 +5,6 @@
 //
 // The vectors of one side are V, those of the other W V / s: W V is at hand from the pass, and so
 // the pair is exact in one direction and its residual says what is missing in the other.
-#include "top/cpu_vectors.hpp"
-
 #include "cpu_routes.hpp"
 #include "stopwatch.hpp"
 #include "top/chebyshev.hpp"

@@ -6,7 +6,7 @@
 // whatever they are.
 #include "top/orthonormal.hpp"
 
-#include "lapack_work.hpp"
+#include "plan/svd_plan.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

@@ -1,5 +1,5 @@
 // Owns all eigenvalues of a symmetric tridiagonal matrix T. N(x), the number of eigenvalues below
-// x, is the number of sign changes among the leading minors of T - x I (simd_sturm.hpp); so
+// x, is the number of sign changes among the leading minors of T - x I (simd_sturm.cpp); so
 //
 //   split      where |e_i| <= eps ||T|| / 4: no eigenvalue moves by more than rounding
 //   isolate    cut each interval that holds c values into c + 1 parts, until each holds one
@@ -15,7 +15,6 @@
 #include "tridiagonal/simd_bisection.hpp"
 
 #include "tridiagonal/simd_bracketed_root.hpp"
-#include "tridiagonal/simd_sturm.hpp"
 
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>

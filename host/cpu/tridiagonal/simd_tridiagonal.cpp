@@ -4,7 +4,6 @@
 // exact. Why two stages stands in band/simd_band_reduction.cpp.
 #include "tridiagonal/simd_tridiagonal.hpp"
 
-#include "band/simd_band_chase.hpp"
 #include "band/simd_band_reduction.hpp"
 
 #include <vindex/core/error.hpp>

@@ -36,7 +36,7 @@ struct BandForm {
 /// Band      where `kept` is given, its band is filled (zero where A is zero or not finite).
 /// Memory    `workspace`: tridiagonalise_workspace_bytes(n, sizeof element), aligned to 64 bytes.
 /// Errors    expects() on sizes.
-/// Source    see simd_band_reduction.hpp and simd_band_chase.hpp.
+/// Source    see simd_band_reduction.hpp.
 void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<std::byte> workspace, BandForm* kept = nullptr,
