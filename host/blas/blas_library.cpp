@@ -1,6 +1,5 @@
 #include "blas_core.hpp"
 #include "buffers.hpp"
-#include "processor.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/blas/blas_library.hpp>

@@ -1,4 +1,4 @@
-#include "processor.hpp"
+#include "blas_core.hpp"
 
 #include <array>
 #include <cstring>
