@@ -1,5 +1,6 @@
 // Every rule broken once, by hand; what is clean stays so.
 #include "organ_fixture.hpp"
+#include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
 #include <vindex/organ/verify.hpp>
@@ -254,7 +255,7 @@ TEST(VerifyTest, Sets) {
   EXPECT_EQ(ids_of(file(0, 2, 1, "a")), Ids{"V-SPLIT-LEFTOVER"});
 }
 
-/// Whatever the bytes, there is a report.
+/// Whatever the bytes, there is a report, and what the reader refuses is an error in it.
 TEST(VerifyTest, DamagedBytesEndInFindings) {
   const std::string good = small_llama(1, 1.0F, true).bytes();
   const TemporaryFolder folder;
@@ -265,7 +266,10 @@ TEST(VerifyTest, DamagedBytesEndInFindings) {
       bytes[random() % 900] = static_cast<char>(random());
     }
     bytes.resize(round % 3 == 0 ? random() % bytes.size() : bytes.size());
-    (void)judged(folder.write("m.gguf", bytes), true);
+    const VerifyReport report = judged(folder.write("m.gguf", bytes), true);
+    const std::string refusal = testing::error_of([&] { open_gguf(folder / "m.gguf"); });
+    EXPECT_TRUE(report.errors > 0 || refusal == "none") << round << ": " << refusal;
+    EXPECT_GE(report.errors + report.warnings + report.notes, report.findings.size()) << round;
   }
 }
 

@@ -101,6 +101,7 @@ TEST(MakeModel, UnknownSpecsAreRefusedWithTheKnownOnes) {
   }
   try {
     make_model("nope", 0, scratch / "m");
+    FAIL();
   } catch (const UsageError& error) {
     for (const std::string& known : known_specs()) {
       EXPECT_NE(std::string(error.what()).find(known), std::string::npos);
