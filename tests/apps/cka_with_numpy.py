@@ -1,22 +1,17 @@
 """Holds `vindex cka` against float64 numpy: both estimators in both forms, invariances, permutations, jackknife, pooling.
 
-Usage: cka_with_numpy.py VINDEX FOLDER. Exit 77 (skipped) where a package is missing."""
+Usage: cka_with_numpy.py VINDEX FOLDER."""
 
 import json
 import os
 import shutil
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
+
+from test_script import call, fresh_folder
 
 VINDEX, FOLDER = sys.argv[1:3]
 RANDOM = np.random.default_rng(13)
@@ -143,9 +138,8 @@ def dump(name, layers, prompt=None, ids=True):
 
 def cka(a, b, *more):
     out = os.path.join(FOLDER, "out.h5")
-    command = [VINDEX, "cka", a, b, "-o", out, "--restart", "-q", "--backend", "cpu", *more]
-    subprocess.run(command, check=True)
-    subprocess.run([VINDEX, "validate", out, "-q"], check=True, stdout=subprocess.DEVNULL)
+    call(VINDEX, "cka", a, b, "-o", out, "--restart", "-q", "--backend", "cpu", *more)
+    call(VINDEX, "validate", out, "-q")
     with h5py.File(out, "r") as file:
         names = ["cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "se", "layers_a", "layers_b"]
         found = {name: file[name][()] for name in names}
@@ -158,9 +152,7 @@ def cka(a, b, *more):
 
 
 def refused(code, *arguments):
-    result = subprocess.run([VINDEX, "cka", *arguments, "-o", os.path.join(FOLDER, "no.h5"), "-q"], capture_output=True, text=True)
-    assert result.returncode == code, (result.returncode, result.stderr)
-    return result.stderr
+    return call(VINDEX, "cka", *arguments, "-o", os.path.join(FOLDER, "no.h5"), "-q", code=code).stderr
 
 
 def close(found, wanted, bound, what):
@@ -374,16 +366,16 @@ def check_workers():
     out = os.path.join(FOLDER, "shared.h5")
     command = [VINDEX, "cka", a, b, "-o", out, "-q", "--permutations", "10"]
     for worker in ("0/2", "1/2"):
-        subprocess.run([*command, "--worker", worker], check=True)
-    subprocess.run([VINDEX, "merge", out + ".parts", "-o", out, "-q"], check=True)
+        call(*command, "--worker", worker)
+    call(VINDEX, "merge", out + ".parts", "-o", out, "-q")
     with h5py.File(out, "r") as file:
         for name in ("cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "se"):
             close(file[name][()], whole[name], 1e-6, "workers, " + name)
         close(file["layer/adjacent_cka"][()][:-1], whole["adjacent"][:-1], 1e-6, "workers, adjacent")
-    again = subprocess.run([part for part in command if part != "-q"], check=True, capture_output=True, text=True)
+    again = call(*(part for part in command if part != "-q"))
     assert "7 of 7 layers are done already" in again.stderr, again.stderr
-    assert subprocess.run([*command[:-1], "11"], capture_output=True).returncode == 78
-    assert subprocess.run([*command, "--restart", "--ram-budget", "1MiB"], capture_output=True).returncode == 78
+    call(*command[:-1], "11", code=78)
+    call(*command, "--restart", "--ram-budget", "1MiB", code=78)
 
 
 def check_noise():

@@ -1,23 +1,21 @@
 """What rank is a fine-tune: a planted rank-4 change below and above the step of BF16, Q8_0 and Q4_K, found by `vindex compare --delta --k`.
 
-Usage: compare_delta_with_numpy.py VINDEX FOLDER [PAGE]. Exit 77 (skipped) where a package is missing. Every number is checked against numpy on
+Usage: compare_delta_with_numpy.py VINDEX FOLDER [PAGE]. Every number is checked against numpy on
 weights decoded by the package `gguf`; the table that is printed stands in PAGE (docs/compare.md), whose numbers are checked too.
 
 Q8_0 is the package's own encoder; it has none for Q4_K: the one here takes scale and offset of 32 weights from their extremes (llama.cpp
 searches for better ones, so that its steps are somewhat smaller)."""
 
 import os
-import subprocess
 import sys
 
-try:
-    import gguf
-    import h5py
-    import numpy as np
-    from gguf.constants import GGMLQuantizationType
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import gguf
+import h5py
+import numpy as np
+from gguf.constants import GGMLQuantizationType
+
+from model_files import finish_gguf
+from test_script import call
 
 VINDEX, FOLDER = sys.argv[1:3]
 PAGE = sys.argv[3] if len(sys.argv) > 3 else None
@@ -62,10 +60,7 @@ def write(name, path, matrices):
     writer = gguf.GGUFWriter(path, "llama")
     for layer, weights in enumerate(matrices):
         writer.add_tensor(f"blk.{layer}.attn_output.weight", encode(name, weights), raw_dtype=TYPES[name])
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish_gguf(writer)
 
 
 def median_of_noise(g):
@@ -130,8 +125,8 @@ def main():
         write(name, files[0], [base] * len(LEVELS))
         write(name, files[1], tuned)
         out = os.path.join(FOLDER, name + ".h5")
-        subprocess.run([VINDEX, "compare", *files, "-o", out, "--delta", "--k", str(K), "--restart", "--quiet"], check=True)
-        subprocess.run([VINDEX, "validate", out], check=True, stdout=subprocess.DEVNULL)
+        call(VINDEX, "compare", *files, "-o", out, "--delta", "--k", K, "--restart", "--quiet")
+        call(VINDEX, "validate", out)
         with h5py.File(out, "r") as file:
             pair = {key: value[()] for key, value in file["pair"].items()}
         assert list(pair["layer"]) == list(range(len(LEVELS)))

@@ -1,19 +1,16 @@
 """Compares `vindex compare` with numpy on a trained mixture of experts: BF16 beside Q8_0 and Q4_K_M, weights decoded by the package `gguf`.
 
-Usage: compare_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where data or a package is missing. Prints a table by block and role."""
+Usage: compare_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where data is missing. Prints a table by block and role."""
 
 import glob
 import os
-import subprocess
 import sys
 
-try:
-    import gguf
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
+
+from model_files import gguf_tensors, gguf_values
+from test_script import call, need
 
 VINDEX, DATA, FOLDER = sys.argv[1:4]
 BASE = os.path.join(DATA, "moe", "kjv-moe-7.6M-BF16.gguf")
@@ -22,13 +19,8 @@ OTHERS = {"Q8_0": sorted(glob.glob(os.path.join(DATA, "gguf", "split", "kjv-moe-
 COLUMNS = ["cosine", "norm_a", "norm_b", "relative_error", "max_abs_difference"]
 
 
-def tensors(paths):
-    out = {}
-    for path in paths:
-        for tensor in gguf.GGUFReader(path).tensors:
-            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            out[tensor.name] = np.asarray(values, dtype=np.float32).reshape(tuple(int(n) for n in reversed(tensor.shape)))
-    return out
+def weights(paths):
+    return {name: gguf_values(tensor) for name, tensor in gguf_tensors(*paths).items()}
 
 
 def by_numpy(a, b):
@@ -39,16 +31,14 @@ def by_numpy(a, b):
 
 
 def main():
-    if not os.path.exists(BASE) or not all(paths and os.path.exists(paths[0]) for paths in OTHERS.values()):
-        print("skipped: shared data not found:", DATA)
-        return 77
+    need(BASE, *(paths[0] if paths else "" for paths in OTHERS.values()))
     os.makedirs(FOLDER, exist_ok=True)
-    base = tensors([BASE])
+    base = weights([BASE])
     failures = 0
     for label, paths in OTHERS.items():
         out = os.path.join(FOLDER, label + ".h5")
-        subprocess.run([VINDEX, "compare", BASE, paths[0], "-o", out, "--restart", "--quiet"], check=True)
-        other = tensors(paths)
+        call(VINDEX, "compare", BASE, paths[0], "-o", out, "--restart", "--quiet")
+        other = weights(paths)
         worst, groups = 0.0, {}
         with h5py.File(out, "r") as file:
             pair = file["pair"]

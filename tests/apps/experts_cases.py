@@ -1,22 +1,17 @@
 """`vindex experts` on small models made here: planted copies, permuted experts, odd ones, another budget, workers, resume, files that
-changed, nothing to do. Usage: experts_cases.py VINDEX FOLDER. Exit 77 (skipped) where a package is missing."""
+changed, nothing to do. Usage: experts_cases.py VINDEX FOLDER."""
 
-import json
 import os
 import re
-import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
+
+from model_files import write_safetensors
+from test_script import call, fresh_folder
 
 VINDEX, FOLDER = sys.argv[1:3]
 fresh_folder(FOLDER)
@@ -25,16 +20,7 @@ ROWS, COLS = 48, 40
 
 
 def write(name, tensors):
-    header, data = {}, b""
-    for key, values in tensors.items():
-        bytes_ = values.astype("<f4").tobytes()
-        header[key] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(bytes_)]}
-        data += bytes_
-    text = json.dumps(header).encode()
-    path = os.path.join(FOLDER, name + ".safetensors")
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-    return path
+    return write_safetensors(os.path.join(FOLDER, name + ".safetensors"), tensors)
 
 
 def model(experts, layer=0, role="up_proj"):
@@ -42,8 +28,7 @@ def model(experts, layer=0, role="up_proj"):
 
 
 def run(arguments, exit_code=0):
-    result = subprocess.run([VINDEX, *arguments], capture_output=True, text=True, check=False)
-    assert result.returncode == exit_code, (arguments, result.returncode, result.stdout, result.stderr)
+    result = call(VINDEX, *arguments, code=exit_code)
     return result.stdout + result.stderr
 
 

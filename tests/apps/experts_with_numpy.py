@@ -1,22 +1,18 @@
 """Compares `vindex experts` with numpy on a trained mixture of experts, as separate tensors (safetensors) and as stacks (GGUF, BF16 and
 Q4_K_M), weights decoded here and by the package `gguf`.
 
-Usage: experts_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where data or a package is missing. Prints a table by layer and role."""
+Usage: experts_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where data is missing. Prints a table by layer and role."""
 
 import glob
-import json
 import os
-import struct
-import subprocess
+import re
 import sys
 
-try:
-    import gguf
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
+
+from model_files import gguf_tensors, gguf_values, read_safetensors
+from test_script import call, need
 
 VINDEX, DATA, FOLDER = sys.argv[1:4]
 MOE = os.path.join(DATA, "moe")
@@ -30,33 +26,16 @@ def safetensors_experts():
     """{(layer, role): [E, rows, cols]} of the folder, BF16 by hand."""
     found = {}
     for path in sorted(glob.glob(os.path.join(MOE, "*.safetensors"))):
-        with open(path, "rb") as file:
-            size = struct.unpack("<Q", file.read(8))[0]
-            header = json.loads(file.read(size))
-            for name, tensor in header.items():
-                parts = name.split(".")
-                if "experts" not in parts or tensor["dtype"] != "BF16":
-                    continue
-                at = parts.index("experts")
-                if not parts[at + 1].isdigit():
-                    continue
-                begin, end = tensor["data_offsets"]
-                file.seek(8 + size + begin)
-                codes = np.frombuffer(file.read(end - begin), dtype="<u2").astype(np.uint32) << 16
-                values = codes.view(np.float32).reshape(tensor["shape"])
-                found.setdefault((int(parts[2]), parts[at + 2]), {})[int(parts[at + 1])] = values
+        for name, values in read_safetensors(path)[0].items():
+            layer, expert = re.search(r"layers\.(\d+)", name), re.search(r"\.experts\.(\d+)\.(\w+)", name)
+            if expert:
+                found.setdefault((int(layer[1]), expert[2]), {})[int(expert[1])] = values
     return {key: np.stack([one[i] for i in range(len(one))]) for key, one in found.items()}
 
 
 def gguf_experts(path):
-    found = {}
-    for tensor in gguf.GGUFReader(path).tensors:
-        for role, short in ROLES.items():
-            if tensor.name.endswith(f"ffn_{short}_exps.weight"):
-                values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-                shape = tuple(int(n) for n in reversed(tensor.shape))
-                found[(int(tensor.name.split(".")[1]), role)] = np.asarray(values, dtype=np.float32).reshape(shape)
-    return found
+    return {(int(name.split(".")[1]), role): gguf_values(tensor) for name, tensor in gguf_tensors(path).items()
+            for role, short in ROLES.items() if name.endswith(f"ffn_{short}_exps.weight")}
 
 
 def cosines(x):
@@ -118,8 +97,8 @@ def computed(experts):
 
 def differences(label, model, reference):
     out = os.path.join(FOLDER, label + ".h5")
-    subprocess.run([VINDEX, "experts", model, "-o", out, "--k", str(K), "--restart", "--quiet"], check=True)
-    subprocess.run([VINDEX, "validate", out], check=True, stdout=subprocess.DEVNULL)
+    call(VINDEX, "experts", model, "-o", out, "--k", K, "--restart", "--quiet")
+    call(VINDEX, "validate", out)
     failures, worst = 0, {}
     with h5py.File(out, "r") as file:
         group = file["group"]
@@ -144,9 +123,7 @@ def differences(label, model, reference):
 
 
 def main():
-    if not os.path.exists(BF16) or not os.path.exists(Q4):
-        print("skipped: shared data not found:", DATA)
-        return 77
+    need(BF16, Q4)
     os.makedirs(FOLDER, exist_ok=True)
     failures = differences("folder", MOE, safetensors_experts())
     failures += differences("bf16", BF16, gguf_experts(BF16))

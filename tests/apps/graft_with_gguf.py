@@ -1,48 +1,35 @@
 """Reads what `vindex organ graft` wrote with the package `gguf`, and holds every tensor against host and donor as that package reads
 them; then `vindex organ diff` against numpy.
 
-Usage: graft_with_gguf.py VINDEX DATA FOLDER. Exit 77 (skipped) where data or a package is missing."""
+Usage: graft_with_gguf.py VINDEX DATA FOLDER. Exit 77 (skipped) where data is missing."""
 
 import glob
 import json
 import os
-import subprocess
 import sys
 
-try:
-    import gguf
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import gguf
+import numpy as np
+
+from model_files import gguf_tensors, gguf_values
+from test_script import call, need
 
 VINDEX, DATA, FOLDER = sys.argv[1:4]
 HOST = os.path.join(DATA, "gguf", "full", "kjv-moe-Q4_K_M.gguf")
 DONOR = sorted(glob.glob(os.path.join(DATA, "gguf", "split", "kjv-moe-Q8_0-*.gguf")))
-if not os.path.exists(HOST) or not DONOR:
-    print("skipped: no shared data")
-    sys.exit(77)
+need(HOST, *DONOR[:1] or [""])
 os.makedirs(FOLDER, exist_ok=True)
 
 
-def tensors(paths):
-    return {t.name: t for path in paths for t in gguf.GGUFReader(path).tensors}
-
-
-def values(tensor):
-    return np.asarray(gguf.quants.dequantize(tensor.data, tensor.tensor_type), dtype=np.float64).ravel()
-
-
-host, donor = tensors([HOST]), tensors(DONOR)
+host, donor = gguf_tensors(HOST), gguf_tensors(*DONOR)
 for name, more in {"one": [], "split": ["--shards", "2MB"]}.items():
     for old in glob.glob(os.path.join(FOLDER, name + "*")):
         os.remove(old)
     out = os.path.join(FOLDER, name + ".gguf")
-    subprocess.run([VINDEX, "-q", "organ", "graft", "--source", DONOR[0], "--target", HOST, "-o", out, "--type", "organ",
-                    "--layers", "1-2", *more], check=True)
+    call(VINDEX, "-q", "organ", "graft", "--source", DONOR[0], "--target", HOST, "-o", out, "--type", "organ", "--layers", "1-2", *more)
     files = sorted(glob.glob(os.path.join(FOLDER, name + "*.gguf")))
     assert (len(files) > 1) == bool(more), files
-    grafted = tensors(files)
+    grafted = gguf_tensors(*files)
     assert list(grafted) == list(host), "the host's tensors in the host's order"
     taken = 0
     for tensor in grafted.values():
@@ -63,12 +50,11 @@ for name, more in {"one": [], "split": ["--shards", "2MB"]}.items():
     assert "merge" in fields["general.tags"].contents()
     assert ("split.count" in fields) == bool(more)
 
-report = json.loads(subprocess.run([VINDEX, "organ", "diff", HOST, os.path.join(FOLDER, "one.gguf"), "--json"], check=True,
-                                   capture_output=True, text=True).stdout)
+report = json.loads(call(VINDEX, "organ", "diff", HOST, os.path.join(FOLDER, "one.gguf"), "--json").stdout)
 different = [t for t in report["tensors"] if t["state"] == "different"]
 assert len(different) == 12, len(different)
 for one in different:
-    a, b = values(host[one["name"]]), values(donor[one["name"]])
+    a, b = (gguf_values(side[one["name"]]).astype(np.float64).ravel() for side in (host, donor))
     cosine = a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
     error = np.linalg.norm(b - a) / np.linalg.norm(a)
     assert abs(one["cosine"] - cosine) < 1e-10 and abs(one["relative_error"] / error - 1) < 1e-9, one

@@ -1,7 +1,6 @@
 """Results files whose datasets have wrong types, ranks, lengths and sizes that no file can hold: every verb that reads them ends with an
-answer or with 65 and one line, in little time and memory. Usage: hostile_results.py VINDEX FOLDER [--all]. Exit 77 (skipped) where a
-package is missing. Without --all some datasets of each file are
-tried with one verb for each damage, with it all of them with all verbs."""
+answer or with 65 and one line, in little time and memory. Usage: hostile_results.py VINDEX FOLDER [--all]. Without --all some
+datasets of each file are tried with one verb for each damage, with it all of them with all verbs."""
 
 import os
 import resource
@@ -9,15 +8,11 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
+
+from test_script import call, fresh_folder
 
 VINDEX, FOLDER = sys.argv[1:3]
 ALL = "--all" in sys.argv
@@ -36,7 +31,7 @@ def path_of(name):
 
 
 def made(*arguments):
-    subprocess.run([VINDEX, *arguments, "-q"], check=True, stdout=subprocess.DEVNULL)
+    call(VINDEX, *arguments, "-q")
 
 
 def set_up():

@@ -1,6 +1,6 @@
 """Compares `vindex lookup` with numpy: on real models, and on small ones of every layout with a planted feature.
 
-Usage: lookup_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package is missing; without DATA only the small models."""
+Usage: lookup_with_numpy.py VINDEX DATA FOLDER. Without DATA only the small models."""
 
 import json
 import os
@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 
-try:
-    import gguf
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import gguf
+import numpy as np
+
+from model_files import to_bf16, write_safetensors
+from test_script import call
 
 VINDEX, DATA, FOLDER = sys.argv[1:4]
 HIDDEN, NEURONS, VOCABULARY, LAYERS, EXPERTS = 96, 40, 50, 2, 3
@@ -29,9 +28,7 @@ def check(condition, *what):
 
 
 def run(*arguments, code=0):
-    done = subprocess.run([VINDEX, "lookup", *map(str, arguments)], capture_output=True, text=True)
-    check(done.returncode == code, arguments, "ended with", done.returncode, "not", code, ":", done.stderr)
-    return done
+    return call(VINDEX, "lookup", *arguments, code=code)
 
 
 def lookup(*arguments, code=0):
@@ -175,14 +172,7 @@ def real_models():
 
 def save(folder, tensors, config, tokenizer=None):
     os.makedirs(folder, exist_ok=True)
-    header, data = {}, b""
-    for name, values in tensors.items():
-        raw = (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()  # bfloat16: values hold no more
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + data)
+    write_safetensors(os.path.join(folder, "model.safetensors"), {name: ("BF16", to_bf16(values)) for name, values in tensors.items()})
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(config, file)
     beside = os.path.join(folder, "tokenizer.json")

@@ -1,41 +1,31 @@
 """Reads organs, splits and a recipe's model that vindex wrote with the package `gguf`, and compares every tensor's bytes.
 
-Usage: organ_with_gguf.py VINDEX MODEL FOLDER. Exit 77 (skipped) where the package or the model is missing."""
+Usage: organ_with_gguf.py VINDEX MODEL FOLDER. Exit 77 (skipped) where the model is missing."""
 
 import json
 import os
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import gguf
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import gguf
+import numpy as np
+
+from model_files import gguf_tensors
+from test_script import call, fresh_folder, need
 
 VINDEX, MODEL, FOLDER = sys.argv[1:4]
-if not os.path.exists(MODEL):
-    print("skipped: no", MODEL)
-    sys.exit(77)
+need(MODEL)
 
 
 def run(*words):
-    subprocess.run([VINDEX, "-q", "organ", *words], check=True)
-
-
-def tensors_of(path):
-    return {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    call(VINDEX, "-q", "organ", *words)
 
 
 def main():
     fresh_folder(FOLDER)
     organs, shards, chimera = (os.path.join(FOLDER, name) for name in ("organs", "s.gguf", "chimera.gguf"))
     run("extract", MODEL, "-o", organs)
-    wanted = tensors_of(MODEL)
+    wanted = gguf_tensors(MODEL)
     with open(os.path.join(organs, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     assert [tensor["name"] for tensor in manifest["tensors"]] == list(wanted)
@@ -51,7 +41,7 @@ def main():
     found = {}
     for name in sorted(os.listdir(FOLDER)):
         if name.startswith("s-"):
-            found.update(tensors_of(os.path.join(FOLDER, name)))
+            found.update(gguf_tensors(os.path.join(FOLDER, name)))
     assert list(found) == list(wanted)
     assert all(np.array_equal(found[name].data, wanted[name].data) for name in wanted)
     recipe = os.path.join(FOLDER, "recipe.json")

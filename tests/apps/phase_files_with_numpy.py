@@ -1,22 +1,17 @@
 """Measures a small dump by activations, cka and routing, shows the files and joins them in phase-json, all through the
 program.
 
-Usage: phase_files_with_numpy.py VINDEX FOLDER. Exit 77 (skipped) where a package is missing."""
+Usage: phase_files_with_numpy.py VINDEX FOLDER."""
 
 import json
 import os
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
+
+from test_script import call, fresh_folder
 
 VINDEX, FOLDER = sys.argv[1:3]
 fresh_folder(FOLDER)
@@ -25,8 +20,7 @@ TOKENS, HIDDEN, NEURONS, EXPERTS, LAYERS = 96, 12, 20, 8, 3
 
 
 def vindex(*arguments, code=0):
-    done = subprocess.run([VINDEX, *arguments], cwd=FOLDER, capture_output=True, text=True, check=False)
-    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    done = call(VINDEX, *arguments, code=code, cwd=FOLDER)
     return done.stdout if code == 0 else done.stderr
 
 

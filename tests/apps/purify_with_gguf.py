@@ -14,8 +14,8 @@ import sys
 import gguf
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
+from model_files import finish_gguf, gguf_tensors as tensors, gguf_values as values, read_safetensors
+from test_script import fresh_folder
 
 PROGRAM, DATA, FOLDER = sys.argv[1:4]
 FAILED = []
@@ -35,14 +35,6 @@ def purify(model, *flags, code=0):
 
 def path(name):
     return os.path.join(FOLDER, name)
-
-
-def tensors(model):
-    return {tensor.name: tensor for tensor in gguf.GGUFReader(model).tensors}
-
-
-def values(tensor):
-    return gguf.quants.dequantize(tensor.data, tensor.tensor_type)
 
 
 # --- the rules, in numpy -------------------------------------------------------------------------------------------
@@ -153,10 +145,7 @@ def make_model(name):
     writer.add_tensor("blk.1.attn_output.weight", noise(3, 96))
     writer.add_tensor("blk.1.ffn_up.weight", np.zeros((64, 144), np.uint8), raw_dtype=gguf.GGMLQuantizationType.Q4_K)
     writer.add_tensor("blk.1.ffn_gate_exps.weight", np.stack([signal(64, 96), noise(64, 96), signal(64, 96)]))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish_gguf(writer)
     return path(name)
 
 
@@ -189,7 +178,8 @@ def check_default(model):
     check("no encoder for Q4_K" in told["blk.1.ffn_up.weight"]["skipped"], "Q4_K has no encoder")
     for name in ("token_embd.weight", "blk.0.ffn_gate_inp.weight", "blk.0.ffn_norm.weight"):
         check("--include" in told[name]["skipped"], f"{name} is not asked for")
-    factors = read_safetensors(path("f.safetensors"))
+    factors, about = read_safetensors(path("f.safetensors"))
+    check(about["schema"] == "organ-factors/1" and json.loads(about["blk.0.ffn_up.weight"])["rank"] == 4, "metadata")
     for name, slices in PURIFIED.items():
         old, new = values(before[name]), values(after[name])
         stack = old.ndim == 3
@@ -215,16 +205,6 @@ def check_default(model):
     check(len(factors) == 8, "a pair for every purified matrix")
     keys = gguf.GGUFReader(path("out.gguf")).fields
     check("organ.history" in keys and "llama.some_key" in keys, "keys and provenance")
-
-
-def read_safetensors(name):
-    raw = open(name, "rb").read()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8:8 + length])
-    about = header.pop("__metadata__")
-    check(about["schema"] == "organ-factors/1" and json.loads(about["blk.0.ffn_up.weight"])["rank"] == 4, "metadata")
-    return {key: np.frombuffer(raw[8 + length:][slice(*entry["data_offsets"])], "<f4").reshape(entry["shape"])
-            for key, entry in header.items()}
 
 
 def check_out_type(model):

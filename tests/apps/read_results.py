@@ -5,41 +5,23 @@ missing. Expected values are computed here from the decoded weights, not taken f
 
 import importlib
 import os
-import subprocess
 import sys
+
+import numpy as np
+
+from test_script import call, fresh_folder, need
 
 READER, PROGRAM, MODEL, FOLDER = sys.argv[1:5]
 TENSOR, EXPERT = "blk.2.ffn_down_exps.weight", 5
 
 
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
-
-
-for package in ["numpy", "h5py"] + (["xarray", "h5netcdf"] if READER == "xarray" else []):
-    try:
-        importlib.import_module(package)
-    except ImportError as missing:
-        skip(missing)
-if not os.path.exists(MODEL):
-    skip(f"shared data not found: {MODEL}")
-
-import numpy as np  # noqa: E402
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
-
-
-def run(*arguments):
-    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+need(MODEL)
 
 
 def reference():
     """Singular values of one expert, by LAPACK from the weights that `vindex decode` writes."""
     path = os.path.join(FOLDER, "expert.f32")
-    run("decode", MODEL, "--tensor", TENSOR, "--slice", str(EXPERT), "-o", path)
+    call(PROGRAM, "decode", MODEL, "--tensor", TENSOR, "--slice", str(EXPERT), "-o", path)
     weights = np.fromfile(path, "<f4").reshape(256, 256).astype(float)
     return weights, np.linalg.svd(weights, compute_uv=False)
 
@@ -105,6 +87,6 @@ def with_xarray(path):
 
 fresh_folder(FOLDER)
 results = os.path.join(FOLDER, "real.h5")
-run("measure", MODEL, "-o", results, "--progress", "none", "-q")
+call(PROGRAM, "measure", MODEL, "-o", results, "--progress", "none", "-q")
 {"h5py": with_h5py, "xarray": with_xarray}[READER](results)
 print("read with", READER, importlib.import_module(READER).__version__)

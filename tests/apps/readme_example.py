@@ -2,11 +2,9 @@
 
 import os
 import re
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
+from test_script import call, fresh_folder
 
 PROGRAM, README, FOLDER = map(os.path.abspath, sys.argv[1:])
 with open(README, encoding="utf-8") as file:
@@ -19,9 +17,7 @@ assert len(table) == 4 and len(commands) >= 2, (table, commands)
 
 fresh_folder(FOLDER)
 for command in commands[:2]:
-    done = subprocess.run([PROGRAM, *command.split()[1:]], cwd=FOLDER, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (command, done.stderr)
-    out = done.stdout
+    out = call(PROGRAM, *command.split()[1:], cwd=FOLDER).stdout
 # The page shows it as a terminal of 80 columns has it, with narrower gaps.
 lines = [line.split() for line in out.splitlines()]
 for row in table:

@@ -14,8 +14,7 @@ import subprocess
 import sys
 import threading
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
+from test_script import call, fresh_folder
 
 PROGRAM, FOLDER = map(os.path.abspath, sys.argv[1:])
 MOST_SECONDS, MOST_BYTES = 2.0, 200 << 20
@@ -127,7 +126,7 @@ def refused(code, arguments, says=""):
 
 
 def made(*arguments):
-    subprocess.run([PROGRAM, "--quiet", *map(str, arguments)], check=True, cwd=FOLDER, stdout=subprocess.DEVNULL)
+    call(PROGRAM, "--quiet", *arguments, cwd=FOLDER)
 
 
 def edits():

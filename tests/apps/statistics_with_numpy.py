@@ -5,11 +5,13 @@ import json
 import os
 import shutil
 import struct
-import subprocess
 import sys
 
 import h5py
 import numpy as np
+
+from model_files import write_safetensors
+from test_script import call
 
 VINDEX, SHARED, WORK = sys.argv[1:4]
 RNG = np.random.default_rng(13)
@@ -17,10 +19,7 @@ checked = 0
 
 
 def run(*arguments, code=0):
-    done = subprocess.run([VINDEX, *arguments], capture_output=True, text=True)
-    if done.returncode != code:
-        sys.exit(f"{arguments}: {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
-    return done
+    return call(VINDEX, *arguments, code=code)
 
 
 def near(what, ours, theirs, relative=1e-9, absolute=0.0):
@@ -51,17 +50,7 @@ def write_model(name, config, tensors):
     path = fresh(name)
     with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file)
-    header, offset = {}, 0
-    for key, values in tensors.items():
-        header[key] = {"dtype": "F32", "shape": list(values.shape),
-                       "data_offsets": [offset, offset + values.nbytes]}
-        offset += values.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(path, "model.safetensors"), "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for values in tensors.values():
-            file.write(values.astype("<f4").tobytes())
+    write_safetensors(os.path.join(path, "model.safetensors"), tensors)
     return path
 
 
@@ -244,8 +233,7 @@ def hostile_activations():
         assert b"one neuron" in file["layer/reason"][0] and np.isnan(file["layer/hoyer_token"][0])
     # Not one position whose logits are finite, and nothing else: a row without numbers, exit 0.
     alone = write_dump("no-logits", {"logits": np.full((5, 12), -np.inf, np.float32)})
-    done = subprocess.run([VINDEX, "activations", alone, "-o", out, "--restart"], capture_output=True, text=True)
-    assert done.returncode == 0 and "W-NOT-FINITE" in done.stderr, done
+    assert "W-NOT-FINITE" in run("activations", alone, "-o", out, "--restart").stderr
     run("validate", out)
 
 

@@ -10,8 +10,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
+from test_script import call, fresh_folder
 
 VINDEX, FOLDER = sys.argv[1], sys.argv[2]
 ROWS = 40
@@ -147,8 +146,8 @@ def main():
         return 77
     fresh_folder(FOLDER)
     # Interrupted long before its end, however slow the terminal is.
-    subprocess.run([VINDEX, "-q", "synth", "layer:32x1536x1536:bf16", "-o", f"{FOLDER}/slow"], check=True)
-    subprocess.run([VINDEX, "-q", "synth", "kimi-k2-mini", "-o", f"{FOLDER}/mini"], check=True)
+    call(VINDEX, "-q", "synth", "layer:32x1536x1536:bf16", "-o", f"{FOLDER}/slow")
+    call(VINDEX, "-q", "synth", "kimi-k2-mini", "-o", f"{FOLDER}/mini")
     for columns in (80, 120):
         during(columns)
         after(columns)

@@ -1,6 +1,6 @@
 """Holds what `vindex` reads and writes of LoRA adapters against PEFT itself: experts of a mixture, copies of the base, ways to begin.
 
-Usage: adapters_with_peft.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package or the data is missing."""
+Usage: adapters_with_peft.py VINDEX DATA FOLDER. Exit 77 (skipped) where the data is missing."""
 
 import csv
 import json
@@ -9,33 +9,17 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
+import numpy as np
+import peft
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
 
-try:
-    import numpy as np
-    import peft
-    import torch
-    import transformers
-    from safetensors.torch import load_file, save_file
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+from edit_cases import FAILURES, FOLDER, VINDEX, check, path
+from peft_cases import MODEL, load, weights
+from test_script import fresh_folder, need
 
-VINDEX, DATA, FOLDER = sys.argv[1:4]
-MODEL = os.path.join(DATA, "moe")
 EXPERTS = 8
-FAILURES = []
-
-
-def check(what, condition, detail=""):
-    print("ok" if condition else "FAILED", what, detail)
-    if not condition:
-        FAILURES.append(what)
-
-
-def path(*names):
-    return os.path.join(FOLDER, *names)
 
 
 def vindex(*arguments):
@@ -52,18 +36,6 @@ def apply(model, adapter, out):
 def refused(what, code, identity, model, adapter):
     got, text = vindex("edit", "apply", model, "--patch", adapter, "-o", path("refused"), "--quiet")
     check(what, got == code and identity in text and not os.path.exists(path("refused")), f"{got} {text}")
-
-
-def weights(folder):
-    out = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".safetensors"):
-            out.update(load_file(os.path.join(folder, name)))
-    return out
-
-
-def load(folder):
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
 def change_config(folder, **members):
@@ -288,9 +260,7 @@ def keys():
 
 
 def main():
-    if not os.path.exists(os.path.join(MODEL, "config.json")):
-        print("skipped: shared data not found:", DATA)
-        return 77
+    need(os.path.join(MODEL, "config.json"))
     fresh_folder(FOLDER)
     torch.manual_seed(0)
     fused_checkpoint()

@@ -4,7 +4,8 @@ import json
 import os
 
 import numpy as np
-from edit_cases import RANDOM, check, close, edit, npy, only_differs, path, read_folder, read_safetensors, to_bf16, write_safetensors
+from edit_cases import RANDOM, check, close, edit, npy, only_differs, path, read_folder
+from model_files import read_safetensors, to_bf16, write_safetensors
 
 
 def e4m3(codes):

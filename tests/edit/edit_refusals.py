@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import numpy as np
-from edit_cases import DATA, RANDOM, VINDEX, check, close, edit, npy, path, read_folder, read_safetensors, write_safetensors
+from edit_cases import DATA, RANDOM, VINDEX, check, close, edit, npy, path, read_folder
+from model_files import read_safetensors, write_safetensors
 
 
 def test_hostile():

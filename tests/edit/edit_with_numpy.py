@@ -1,6 +1,6 @@
 """Holds `vindex edit` against numpy: every verb, both sides, stacks and transposed storage, undo, patches, GGUF by the package `gguf`.
 
-Usage: edit_with_numpy.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package is missing; parts that need DATA are left out without it."""
+Usage: edit_with_numpy.py VINDEX DATA FOLDER. Parts that need DATA are left out without it."""
 
 import glob
 import json
@@ -8,19 +8,15 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import gguf
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import gguf
+import numpy as np
 
-from edit_cases import DATA, FAILURES, FOLDER, RANDOM, VINDEX, check, close, edit, from_bf16, npy, only_differs, path, read_folder, read_safetensors, to_bf16, write_safetensors
+from edit_cases import DATA, FAILURES, FOLDER, RANDOM, VINDEX, check, close, edit, npy, only_differs, path, read_folder
 from edit_blocks import test_blocks_of_8_bits, test_groups_of_4_bits
 from edit_refusals import test_hostile, test_kill
+from model_files import finish_gguf, from_bf16, gguf_tensors, gguf_values, read_safetensors, to_bf16, write_safetensors
+from test_script import fresh_folder
 
 
 def small_model():
@@ -212,16 +208,11 @@ def test_transposed_stack():
 
 
 def dequantised(paths):
-    out = {}
-    for file in paths:
-        for tensor in gguf.GGUFReader(file).tensors:
-            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            out[tensor.name] = np.asarray(values, dtype=np.float32).reshape(tuple(int(n) for n in reversed(tensor.shape)))
-    return out
+    return {name: gguf_values(tensor) for name, tensor in gguf_tensors(*paths).items()}
 
 
 def raw(paths):
-    return {tensor.name: (int(tensor.tensor_type), tensor.data.copy()) for file in paths for tensor in gguf.GGUFReader(file).tensors}
+    return {name: (int(tensor.tensor_type), tensor.data.copy()) for name, tensor in gguf_tensors(*paths).items()}
 
 
 def test_gguf():
@@ -282,10 +273,7 @@ def test_gguf():
         a, b = RANDOM.standard_normal((2, 256)).astype(np.float32), RANDOM.standard_normal((256, 2)).astype(np.float32)
         writer.add_tensor(tensor + ".lora_a", a)
         writer.add_tensor(tensor + ".lora_b", b)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        finish_gguf(writer)
         return ("apply", base, "--patch", path("small_adapter.gguf"), "-o", path("small_merged.gguf"))
 
     output = "blk.1.attn_output.weight"

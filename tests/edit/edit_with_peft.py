@@ -1,55 +1,20 @@
 """Holds the adapters and models of `vindex edit` against PEFT and transformers on the trained mixture of experts.
 
-Usage: edit_with_peft.py VINDEX DATA FOLDER. Exit 77 (skipped) where a package or the data is missing."""
+Usage: edit_with_peft.py VINDEX DATA FOLDER. Exit 77 (skipped) where the data is missing."""
 
-import json
 import os
-import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
+import numpy as np
+import peft
+import torch
+import transformers
 
-try:
-    import numpy as np
-    import peft
-    import torch
-    import transformers
-    from safetensors.torch import load_file
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+from edit_cases import FAILURES, FOLDER, check, edit, path
+from peft_cases import MODEL, load, weights
+from test_script import fresh_folder, need
 
-VINDEX, DATA, FOLDER = sys.argv[1:4]
-MODEL = os.path.join(DATA, "moe")
 TARGETS = ["model.layers.1.self_attn.o_proj.weight", "model.layers.2.mlp.shared_experts.down_proj.weight", "model.layers.0.mlp.down_proj.weight"]
-FAILURES = []
-
-
-def check(what, condition, detail=""):
-    print("ok" if condition else "FAILED", what, detail)
-    if not condition:
-        FAILURES.append(what)
-
-
-def path(name):
-    return os.path.join(FOLDER, name)
-
-
-def edit(*arguments):
-    return json.loads(subprocess.run([VINDEX, "edit", *map(str, arguments), "--json", "--quiet"], check=True, capture_output=True, text=True).stdout)
-
-
-def weights(folder):
-    out = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".safetensors"):
-            out.update(load_file(os.path.join(folder, name)))
-    return out
-
-
-def load(folder):
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
 def stack_of_experts():
@@ -70,9 +35,7 @@ def stack_of_experts():
 
 
 def main():
-    if not os.path.exists(os.path.join(MODEL, "config.json")):
-        print("skipped: shared data not found:", DATA)
-        return 77
+    need(os.path.join(MODEL, "config.json"))
     fresh_folder(FOLDER)
     torch.manual_seed(0)
     np.save(path("v.npy"), np.random.default_rng(13).standard_normal(256))

@@ -22,9 +22,7 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import xarray as xr  # noqa: E402
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
-
+from test_script import call, fresh_folder
 warnings.simplefilter("ignore")
 XARRAY = tuple(int(part) for part in xr.__version__.split(".")[:2])
 try:
@@ -33,11 +31,6 @@ try:
     DUCKDB = True
 except ImportError:
     DUCKDB = False
-
-
-def run(*arguments):
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (arguments, done.stderr)
 
 
 def blocks():
@@ -107,10 +100,10 @@ def check(names, count):
 def main():
     fresh_folder(FOLDER)
     os.chdir(FOLDER)
-    run(PROGRAM, "synth", "kimi-k2-mini", "-o", "mini", "-q")
+    call(PROGRAM, "synth", "kimi-k2-mini", "-o", "mini", "-q")
     # With the columns that another null and singular vectors add.
-    run(PROGRAM, "measure", "mini", "-o", "OUT.h5", "--null", "signflip", "--vectors", "2", "--backend", "cpu", "--progress", "none")
-    run(PROGRAM, "export", "OUT.h5", "--format", "csv", "-o", "rows.csv")
+    call(PROGRAM, "measure", "mini", "-o", "OUT.h5", "--null", "signflip", "--vectors", "2", "--backend", "cpu", "--progress", "none")
+    call(PROGRAM, "export", "OUT.h5", "--format", "csv", "-o", "rows.csv")
     rows = pd.read_csv("rows.csv")
     chosen = rows[rows.role == "down_proj"].head(2)
     # What WeightWatcher's analyze() returns, as far as the recipe needs it.

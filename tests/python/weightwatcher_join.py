@@ -7,20 +7,16 @@ Recorded with WeightWatcher 0.7.7 (PyPI), numpy 2.4.6, scipy 1.17.1, scikit-lear
 weights as float16), on the weights that model() makes from integers, so that they are the same bits everywhere.
 Exit 77 (skipped) where pandas is missing."""
 
-import json
 import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from own_folder import fresh_folder  # noqa: E402
 
-try:
-    import numpy as np
-    import pandas as pd
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import numpy as np
+import pandas as pd
+
+from model_files import write_safetensors
+from test_script import fresh_folder
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "weightwatcher-0.7.7.csv")
 
@@ -62,17 +58,6 @@ def record():
     details.to_csv(TABLE, index=False)
 
 
-def write_model(path):
-    header, data = {}, b""
-    for name, weights in model().items():
-        raw = np.ascontiguousarray(weights).astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(weights.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + data)
-
-
 # Relative, of what theirs computes in float64 from the same weights. The entropy has 1e-10 added to every share.
 TOLERANCES = {"entropy": 1e-7, "rand_distance": None, "max_rand_eval": None, "ww_softrank": None, "ww_maxdist": None}
 # Ours has none of it: the sign-flipped spectrum is not stored.
@@ -110,7 +95,7 @@ def main():
     program, folder = sys.argv[1:3]
     fresh_folder(folder)
     path, results = os.path.join(folder, "model.safetensors"), os.path.join(folder, "out.h5")
-    write_model(path)
+    write_safetensors(path, model())
 
     def run(*arguments):
         done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)

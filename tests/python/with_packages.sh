@@ -2,13 +2,15 @@
 # Runs a test with the first interpreter that has its packages: $1 (VINDEX_PYTHON), python3 on the PATH, Debian's own. Skips (77)
 # where none has them. Usage: with_packages.sh PYTHON "PACKAGE ..." SCRIPT ARGUMENTS...
 # One thread for numpy: tests run side by side, and OpenBLAS's threads wait for each other by spinning (eight times the processor time).
-export OPENBLAS_NUM_THREADS=1
+export OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+# What the scripts share.
+export PYTHONPATH="$(dirname "$0")/../support${PYTHONPATH:+:$PYTHONPATH}"
 first="$1"
 packages="$2"
 shift 2
 for python in "$first" "$(command -v python3)" /usr/bin/python3; do
   if [ -x "$python" ] && "$python" -c "import $(echo "$packages" | tr ' ' ',')" 2>/dev/null; then
-    echo "with $python"
+    echo "with $python" >&2
     exec "$python" "$@"
   fi
 done

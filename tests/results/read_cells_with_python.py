@@ -1,19 +1,15 @@
 """Reads sample files of experts, cka, activations and routing with h5py (and xarray, where it is there), as a researcher
 would, and runs the recipes of the page that documents them.
 
-Usage: read_cells_with_python.py WRITE_SAMPLE FOLDER PAGE. Exit 77 (skipped) where a package is missing."""
+Usage: read_cells_with_python.py WRITE_SAMPLE FOLDER PAGE."""
 
 import os
 import re
 import subprocess
 import sys
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print("skipped:", missing)
-    sys.exit(77)
+import h5py
+import numpy as np
 try:
     import xarray as xr
     import h5netcdf  # noqa: F401
