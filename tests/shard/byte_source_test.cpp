@@ -30,21 +30,11 @@ std::string read_text(ByteSource& source, std::uint64_t offset, std::size_t byte
 }
 
 ExitCode exit_code_of(const std::string& path) {
-  try {
-    open_file_source(path);
-  } catch (const Error& error) {
-    return error.exit_code();
-  }
-  return ExitCode::kOk;
+  return testing::exit_code_of([&] { open_file_source(path); });
 }
 
 std::string message_of(const std::string& path) {
-  try {
-    open_file_source(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "opened";
+  return testing::message_of([&] { open_file_source(path); });
 }
 
 TEST(ByteSourceTest, FilesAndMemoryReadTheSame) {

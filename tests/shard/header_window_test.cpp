@@ -174,12 +174,7 @@ void expect_same(const ModelFiles& a, const ModelFiles& b) {
 }
 
 std::string message_of(const std::string& path, std::int32_t threads) {
-  try {
-    open_model(path, with_threads(threads));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "opened";
+  return testing::message_of([&] { open_model(path, with_threads(threads)); });
 }
 
 TEST(ReadHeadersTest, AModelIsTheSameForAnyNumberOfThreads) {

@@ -1,5 +1,6 @@
 // Folders whose files are links: to shards elsewhere, into a Hugging Face cache, and to what is no
 // file at all.
+#include "support/expect_error.hpp"
 #include "support/gguf_builder.hpp"
 #include "support/safetensors_builder.hpp"
 #include "support/temporary_folder.hpp"
@@ -32,21 +33,11 @@ void write_index(const TemporaryFolder& folder, const std::string& name) {
 
 /// "" where the model opens, else the error's id and exit code.
 std::string outcome_of(const std::string& path) {
-  try {
-    open_model(path);
-  } catch (const Error& error) {
-    return error.id() + " " + std::to_string(static_cast<int>(error.exit_code()));
-  }
-  return std::string();
+  return testing::outcome_of([&] { open_model(path); });
 }
 
 std::string message_of(const std::string& path) {
-  try {
-    open_model(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "opened";
+  return testing::message_of([&] { open_model(path); });
 }
 
 /// Each warning as "ID: text".

@@ -70,15 +70,7 @@ std::shared_ptr<UnsteadyStore> store_of(const std::map<std::string, std::string>
   return store;
 }
 
-template <typename Call>
-std::string outcome_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.id() + " " + std::to_string(static_cast<int>(error.exit_code()));
-  }
-  return std::string();
-}
+using testing::outcome_of;
 
 void expect_same(const ModelFiles& a, const ModelFiles& b) {
   ASSERT_EQ(a.shards.size(), b.shards.size());

@@ -40,12 +40,7 @@ std::string dict_error(const std::string& dict, std::size_t data_bytes = 0) {
 }
 
 std::string message_of(const std::string& bytes) {
-  try {
-    parse(bytes);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
+  return testing::message_of([&] { parse(bytes); });
 }
 
 TEST(NpyTest, AnArrayHasTypeShapeAndPlace) {

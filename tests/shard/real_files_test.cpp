@@ -1,4 +1,6 @@
 // Containers as other programs write them: the shared data folder.
+#include "support/expect_error.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/shard/model_files.hpp>
@@ -29,12 +31,8 @@ class RealFilesTest : public ::testing::Test {
 };
 
 std::string error_id(const std::string& path) {
-  try {
-    open_model(path);
-  } catch (const Error& error) {
-    return error.id();
-  }
-  return "opened";
+  const std::string error = testing::error_of([&] { open_model(path); });
+  return error.substr(0, error.find(' '));
 }
 
 bool warned(const ModelFiles& model, const std::string& id) {

@@ -46,21 +46,11 @@ std::string error_of(const std::string& path) {
 }
 
 std::string message_of(const std::string& path) {
-  try {
-    open_model(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "opened";
+  return testing::message_of([&] { open_model(path); });
 }
 
 int exit_code_of(const std::string& path) {
-  try {
-    open_model(path);
-  } catch (const Error& error) {
-    return static_cast<int>(error.exit_code());
-  }
-  return 0;
+  return static_cast<int>(testing::exit_code_of([&] { open_model(path); }));
 }
 
 std::string warnings_of(const std::string& path) {

@@ -1,5 +1,5 @@
-// Owns the assertion of the hostile-input tests: this call throws this project's error with this
-// id, at this byte.
+// Owns what tests see of the error of this project that a call throws: its id and the byte it is
+// at, its message, its exit code.
 #pragma once
 
 #include <vindex/core/error.hpp>
@@ -33,6 +33,38 @@ std::string error_of(const Call& call) {
     return error.id() + " @ " + what.substr(begin, what.find(':', begin) - begin);
   }
   return "none";
+}
+
+/// Its message, "none" where `call` returns.
+template <typename Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+template <typename Call>
+ExitCode exit_code_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.exit_code();
+  }
+  return ExitCode::kOk;
+}
+
+/// "E-FILE-KIND 66"; empty where `call` returns.
+template <typename Call>
+std::string outcome_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.id() + " " + std::to_string(static_cast<int>(error.exit_code()));
+  }
+  return {};
 }
 
 inline std::string at_byte(const std::string& id, std::uint64_t offset) {
