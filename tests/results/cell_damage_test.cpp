@@ -18,11 +18,6 @@
 namespace vindex::results::testing::cell_damage_test {
 namespace {
 
-bool some_line_has(const std::vector<std::string>& lines, const std::string& text) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
-}
-
 /// What validate says of a file of `schema` after `damage`.
 std::vector<std::string> faults_after(FileSchema schema, const std::function<void(hid_t)>& damage) {
   const TestFolder folder;

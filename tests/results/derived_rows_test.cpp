@@ -2,6 +2,7 @@
 // resume, workers, merge and checks.
 #include "results_reader.hpp"
 #include "sample_run.hpp"
+#include "support/expect_error.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/results/export.hpp>
@@ -38,14 +39,7 @@ std::int64_t count_of(const RunDescription& run) {
   return static_cast<std::int64_t>(run.matrices.size());
 }
 
-std::string id_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.id();
-  }
-  return "no error";
-}
+using vindex::testing::error_of;
 
 std::vector<double> sigma_of(ResultsReader& reader, const StoredRow& row) {
   std::vector<double> sigma(static_cast<std::size_t>(row.sigma_count));
@@ -221,7 +215,7 @@ TEST(DerivedRows, AreAddedToAFileAndStayInIt) {
   EXPECT_EQ(ResultsReader(path).rows(0, ResultTable::kImatrix).size(), 6U);
   RunDescription other = run;
   other.fingerprint.back().second = "sha256 2";
-  EXPECT_EQ(id_of([&] { open_run_store(path, other, {}, false); }), "E-RESUME-FINGERPRINT");
+  EXPECT_EQ(error_of([&] { open_run_store(path, other, {}, false); }), "E-RESUME-FINGERPRINT");
 }
 
 TEST(DerivedRows, FailuresAreTheirOwn) {
@@ -279,9 +273,9 @@ TEST(DerivedRows, ExportAsCsvAndJson) {
   EXPECT_EQ(weighted[1].find("0,model.layers.0.mlp.experts.0.down_proj.weight"), 0U);
   export_file(path, "json", folder / "weighted.json", true, "imatrix");
   EXPECT_NE(lines(folder / "weighted.json")[0].find("\"imatrix\":["), std::string::npos);
-  EXPECT_EQ(id_of([&] { export_file(path, "csv", folder / "x", true, "product"); }),
+  EXPECT_EQ(error_of([&] { export_file(path, "csv", folder / "x", true, "product"); }),
             "E-EXPORT-TABLE");
-  EXPECT_EQ(id_of([&] { export_file(path, "weightwatcher", folder / "x", true, "imatrix"); }),
+  EXPECT_EQ(error_of([&] { export_file(path, "weightwatcher", folder / "x", true, "imatrix"); }),
             "E-EXPORT-TABLE");
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
 }

@@ -1,3 +1,4 @@
+#include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
 #include <vindex/core/error.hpp>
@@ -16,11 +17,6 @@
 
 namespace vindex::results::testing::export_test {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 using Table = std::vector<std::map<std::string, std::string>>;
 

@@ -20,11 +20,6 @@
 namespace vindex::results::testing::hostile_file_test {
 namespace {
 
-bool some_line_has(const std::vector<std::string>& lines, const std::string& text) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
-}
-
 /// Changes an attribute of `path` through the library.
 void set_version(const std::string& path, const char* version) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);

@@ -2,6 +2,7 @@
 // later versions.
 #include "forget_digests.hpp"
 #include "sample_run.hpp"
+#include "support/expect_error.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/results/query.hpp>
@@ -19,14 +20,7 @@
 namespace vindex::results::testing::query_test {
 namespace {
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
+using vindex::testing::message_of;
 
 class QueryTest : public ::testing::Test {
  protected:
@@ -192,19 +186,20 @@ TEST_F(QueryTest, WhatIsNotThereIsSaid) {
   const ResultsFile file(file_);
   const std::vector<std::int64_t> first = {0};
   const std::vector<std::int64_t> beyond = {static_cast<std::int64_t>(run_.matrices.size())};
-  EXPECT_EQ(error_of([&] { (void)file.numbers("stabel_rank", first); }),
+  EXPECT_EQ(message_of([&] { (void)file.numbers("stabel_rank", first); }),
             "E-COLUMN: " + file_ +
                 ": /matrix/ has no column of numbers 'stabel_rank'; did you mean stable_rank?");
-  EXPECT_EQ(error_of([&] { (void)file.numbers("../run/command", first); }).rfind("E-COLUMN", 0),
+  EXPECT_EQ(message_of([&] { (void)file.numbers("../run/command", first); }).rfind("E-COLUMN", 0),
             0U);
-  EXPECT_EQ(error_of([&] { (void)file.numbers("tensor", first); }).rfind("E-COLUMN", 0), 0U);
-  EXPECT_EQ(error_of([&] { (void)file.texts("gini", first); }).rfind("E-COLUMN", 0), 0U);
-  EXPECT_EQ(error_of([&] { (void)file.texts("../run/command", first); }).rfind("E-COLUMN", 0), 0U);
-  EXPECT_EQ(error_of([&] { (void)file.numbers("gini", beyond); }),
+  EXPECT_EQ(message_of([&] { (void)file.numbers("tensor", first); }).rfind("E-COLUMN", 0), 0U);
+  EXPECT_EQ(message_of([&] { (void)file.texts("gini", first); }).rfind("E-COLUMN", 0), 0U);
+  EXPECT_EQ(message_of([&] { (void)file.texts("../run/command", first); }).rfind("E-COLUMN", 0),
+            0U);
+  EXPECT_EQ(message_of([&] { (void)file.numbers("gini", beyond); }),
             "E-ROW: " + file_ + ": /matrix/ has no row 22; it has 22");
-  EXPECT_EQ(error_of([&] { (void)file.sigma(-1); }).rfind("E-ROW", 0), 0U);
+  EXPECT_EQ(message_of([&] { (void)file.sigma(-1); }).rfind("E-ROW", 0), 0U);
   EXPECT_EQ(
-      error_of([&] { (void)ResultsFile{folder_ / "nowhere.h5"}; }).rfind("E-RESULTS-MISSING", 0),
+      message_of([&] { (void)ResultsFile{folder_ / "nowhere.h5"}; }).rfind("E-RESULTS-MISSING", 0),
       0U);
 }
 
@@ -273,7 +268,7 @@ TEST_F(QueryTest, AFileOfALaterMinorVersionIsReadAsFarAsItIsUnderstood) {
 
 TEST_F(QueryTest, AFileOfALaterMajorVersionIsRefused) {
   edit([](hid_t file) { set_attribute(file, "schema_version", "2.0"); });
-  EXPECT_EQ(error_of([&] { (void)ResultsFile{file_}; }),
+  EXPECT_EQ(message_of([&] { (void)ResultsFile{file_}; }),
             "E-RESULTS-VERSION: " + file_ +
                 ": written in schema 2.0, this program knows 1.3; use a newer vindex");
 }

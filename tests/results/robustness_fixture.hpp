@@ -2,6 +2,8 @@
 // that may die of it.
 #pragma once
 
+#include "support/file_content.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,10 +20,7 @@ namespace vindex::results::testing {
 
 namespace fs = std::filesystem;
 
-inline std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+inline std::string read_file(const std::string& path) { return vindex::testing::file_text(path); }
 
 inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -35,6 +33,11 @@ inline std::vector<std::string> files_in(const std::string& folder) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+inline bool some_line_has(const std::vector<std::string>& lines, const std::string& text) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
 struct Outcome {

@@ -1,5 +1,6 @@
 #include "results_reader.hpp"
 #include "sample_run.hpp"
+#include "support/expect_error.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -77,14 +78,7 @@ void expect_same_content(const std::string& one, const std::string& two) {
   }
 }
 
-std::string id_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.id();
-  }
-  return "no error";
-}
+using vindex::testing::error_of;
 
 TEST(RunStore, PublishedFileIsValidAndHoldsWhatWasAdded) {
   const TestFolder folder;
@@ -242,8 +236,8 @@ TEST(RunStore, SecondProcessOnTheSameOutputIsRefused) {
   const std::string path = folder / "out.h5";
   const RunDescription run = sample_run();
   const auto store = open_run_store(path, run, {}, false);
-  EXPECT_EQ(id_of([&] { open_run_store(path, run, {}, false); }), "E-RUN-LOCKED");
-  EXPECT_EQ(id_of([&] { open_run_store(path, run, {0, 2}, false); }), "E-RUN-LOCKED");
+  EXPECT_EQ(error_of([&] { open_run_store(path, run, {}, false); }), "E-RUN-LOCKED");
+  EXPECT_EQ(error_of([&] { open_run_store(path, run, {0, 2}, false); }), "E-RUN-LOCKED");
   measure_rows(*store, run, 0, 14);
   store->publish_file();
   EXPECT_EQ(validate_file(path), std::vector<std::string>{});
@@ -255,8 +249,8 @@ TEST(RunStore, WorkersOfOneCountGoTogether) {
   const RunDescription run = sample_run();
   const auto first = open_run_store(path, run, {0, 2}, false);
   const auto second = open_run_store(path, run, {1, 2}, false);
-  EXPECT_EQ(id_of([&] { open_run_store(path, run, {1, 2}, false); }), "E-RUN-LOCKED");
-  EXPECT_EQ(id_of([&] { open_run_store(path, run, {0, 3}, false); }), "E-RUN-LOCKED");
+  EXPECT_EQ(error_of([&] { open_run_store(path, run, {1, 2}, false); }), "E-RUN-LOCKED");
+  EXPECT_EQ(error_of([&] { open_run_store(path, run, {0, 3}, false); }), "E-RUN-LOCKED");
 }
 
 TEST(RunStore, LockOfADeadProcessIsTakenOver) {
@@ -305,7 +299,7 @@ TEST(RunStore, PartsOfDifferentRunsAreNotMerged) {
     store->publish_part();
     run.fingerprint[1].second = "2";
   }
-  EXPECT_EQ(id_of([&] {
+  EXPECT_EQ(error_of([&] {
               merge_parts({folder / "a.h5.parts", folder / "b.h5.parts"}, folder / "out.h5");
             }),
             "E-RESUME-FINGERPRINT");
