@@ -1,4 +1,5 @@
 // Patches and adapters as files: what is written is read again, and what is refused.
+#include "edit_product.hpp"
 #include "support/expect_error.hpp"
 #include "support/float_model.hpp"
 #include "support/temporary_folder.hpp"
@@ -30,21 +31,6 @@ PatchEntry entry_of(const std::string& tensor, std::int32_t slice, std::int64_t 
                 noise_tensor("b", {rows, rank}, seed + 1).values};
   entry.before = std::string(64, 'a');
   return entry;
-}
-
-/// b a.
-std::vector<double> product(const LowRankEdit& edit) {
-  std::vector<double> out(static_cast<std::size_t>(edit.rows * edit.cols));
-  for (std::int64_t i = 0; i < edit.rows; ++i) {
-    for (std::int64_t k = 0; k < edit.rank; ++k) {
-      for (std::int64_t j = 0; j < edit.cols; ++j) {
-        out[static_cast<std::size_t>(i * edit.cols + j)] +=
-            static_cast<double>(edit.b[static_cast<std::size_t>(i * edit.rank + k)]) *
-            static_cast<double>(edit.a[static_cast<std::size_t>(k * edit.cols + j)]);
-      }
-    }
-  }
-  return out;
 }
 
 void expect_same(const LowRankEdit& got, const LowRankEdit& wanted, double factor = 1.0) {

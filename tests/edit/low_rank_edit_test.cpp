@@ -1,4 +1,5 @@
 // Closed forms of the edits, and what is refused.
+#include "edit_product.hpp"
 #include "support/expect_error.hpp"
 
 #include <vindex/edit/matrix_edit.hpp>
@@ -15,21 +16,6 @@ namespace vindex::edit::low_rank_edit_test {
 namespace {
 
 using testing::error_of;
-
-/// b a, rows x cols.
-std::vector<double> product(const LowRankEdit& edit) {
-  std::vector<double> out(static_cast<std::size_t>(edit.rows * edit.cols));
-  for (std::int64_t i = 0; i < edit.rows; ++i) {
-    for (std::int64_t j = 0; j < edit.cols; ++j) {
-      for (std::int64_t k = 0; k < edit.rank; ++k) {
-        out[static_cast<std::size_t>(i * edit.cols + j)] +=
-            static_cast<double>(edit.b[static_cast<std::size_t>(i * edit.rank + k)]) *
-            static_cast<double>(edit.a[static_cast<std::size_t>(k * edit.cols + j)]);
-      }
-    }
-  }
-  return out;
-}
 
 Matrix noise(std::int64_t rows, std::int64_t cols, unsigned seed) {
   std::mt19937_64 random(seed);

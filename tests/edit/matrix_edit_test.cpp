@@ -4,6 +4,7 @@
 #include "support/float_model.hpp"
 #include "support/npy_builder.hpp"
 #include "support/temporary_folder.hpp"
+#include "write/model_folders.hpp"
 
 #include <vindex/edit/edit_model.hpp>
 #include <vindex/run/matrix_loader.hpp>
@@ -23,21 +24,9 @@ namespace {
 using testing::error_of;
 using testing::TemporaryFolder;
 
-std::map<std::string, std::string> tensor_bytes(const std::string& model) {
-  const shard::ModelFiles files = shard::open_model(model);
-  std::map<std::string, std::string> content;
-  for (const shard::StoredTensor& tensor : files.tensors) {
-    std::string& bytes = content[tensor.name];
-    bytes.resize(tensor.bytes);
-    files.shards[static_cast<std::size_t>(tensor.shard)].source->read(
-        tensor.offset, std::as_writable_bytes(std::span(bytes)));
-  }
-  return content;
-}
-
 std::vector<std::string> changed(const std::string& a, const std::string& b) {
-  const auto before = tensor_bytes(a);
-  const auto after = tensor_bytes(b);
+  const auto before = write::tensor_content(a);
+  const auto after = write::tensor_content(b);
   EXPECT_EQ(before.size(), after.size());
   std::vector<std::string> names;
   for (const auto& [name, bytes] : before) {
@@ -303,8 +292,8 @@ TEST(EditMatrix, UndoneToRoundingInFloat32) {
                             scratch / "back.safetensors");
   back.alpha = -1.0;
   edit_model(back);
-  const auto before = tensor_bytes(scratch / "m.safetensors").at(name);
-  const auto after = tensor_bytes(scratch / "back.safetensors").at(name);
+  const auto before = write::tensor_content(scratch / "m.safetensors").at(name);
+  const auto after = write::tensor_content(scratch / "back.safetensors").at(name);
   for (std::size_t i = 0; i < before.size(); i += sizeof(float)) {
     float a = 0.0F;
     float b = 0.0F;
