@@ -20,23 +20,12 @@ namespace {
 
 using testing::MemoryDump;
 using testing::normal;
-using testing::OpenedLayers;
 using testing::Values;
-
-measure::Backend& backend() {
-  static const auto cpu = cpu::make_cpu_backend(1, "");
-  return *cpu;
-}
 
 TileResult tile_of(MemoryDump& a, MemoryDump& b, const TileDraws& draws) {
   CkaPlan plan;
   plan.by_rows = true;
-  const OpenedLayers left(a), right(b);
-  std::vector<std::int64_t> next(a.size(), -1);
-  for (std::size_t i = 0; i + 1 < a.size(); ++i) {
-    next[i] = static_cast<std::int64_t>(i) + 1;
-  }
-  return measure_tile({backend(), 1}, plan, left.layers(), right.layers(), {}, next, draws);
+  return testing::tile_of(plan, a, b, draws, 1);
 }
 
 /// Prompts of these lengths, as a dump says them.

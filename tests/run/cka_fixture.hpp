@@ -88,6 +88,22 @@ class OpenedLayers {
   std::vector<TileLayer> layers_;
 };
 
+inline measure::Backend& backend() {
+  static const auto cpu = cpu::make_cpu_backend(1, "");
+  return *cpu;
+}
+
+/// Every layer of `a` with every one of `b`, and each with the next one.
+inline TileResult tile_of(const CkaPlan& plan, MemoryDump& a, MemoryDump& b, const TileDraws& draws,
+                          std::int32_t threads = 2) {
+  const OpenedLayers left(a), right(b);
+  std::vector<std::int64_t> next(a.size(), -1);
+  for (std::size_t i = 0; i + 1 < a.size(); ++i) {
+    next[i] = static_cast<std::int64_t>(i) + 1;
+  }
+  return measure_tile({backend(), threads}, plan, left.layers(), right.layers(), {}, next, draws);
+}
+
 /// `count` groups of `size` rows.
 inline std::vector<RowRun> equal_groups(std::int64_t count, std::int64_t size) {
   std::vector<RowRun> groups;

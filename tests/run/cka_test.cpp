@@ -14,32 +14,19 @@
 namespace vindex::run::cka_test {
 namespace {
 
+using testing::backend;
 using testing::equal_groups;
 using testing::MemoryDump;
 using testing::noise;
 using testing::normal;
-using testing::OpenedLayers;
+using testing::tile_of;
 using testing::Values;
-
-measure::Backend& backend() {
-  static const auto cpu = cpu::make_cpu_backend(1, "");
-  return *cpu;
-}
 
 CkaPlan plan_of(bool by_rows, std::int64_t slab) {
   CkaPlan plan;
   plan.by_rows = by_rows;
   plan.slab = slab;
   return plan;
-}
-
-TileResult tile_of(const CkaPlan& plan, MemoryDump& a, MemoryDump& b, const TileDraws& draws) {
-  const OpenedLayers left(a), right(b);
-  std::vector<std::int64_t> next(a.size(), -1);
-  for (std::size_t i = 0; i + 1 < a.size(); ++i) {
-    next[i] = static_cast<std::int64_t>(i) + 1;
-  }
-  return measure_tile({backend(), 2}, plan, left.layers(), right.layers(), {}, next, draws);
 }
 
 /// `rows` rows that share 3 numbers each with those of every other layer of the same `sample`;

@@ -2,7 +2,9 @@
 // what `vindex decode` makes of them.
 #pragma once
 
-#include <vindex/core/error.hpp>
+#include "support/expect_error.hpp"
+#include "support/file_content.hpp"
+
 #include <vindex/decode/element_type.hpp>
 #include <vindex/run/decode_tensor.hpp>
 
@@ -36,8 +38,7 @@ struct TestTensor {
 };
 
 inline std::vector<float> read_floats(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string text = vindex::testing::file_text(path);
   std::vector<float> values(text.size() / sizeof(float));
   std::memcpy(values.data(), text.data(), values.size() * sizeof(float));
   return values;
@@ -89,14 +90,9 @@ class ModelFolder {
     return read_floats(out);
   }
 
-  /// The message of the refusal to decode `name`; "decoded" where there is none.
+  /// The message of the refusal to decode `name`; "none" where there is none.
   std::string refusal(const std::string& name) const {
-    try {
-      decoded(name);
-    } catch (const FormatError& error) {
-      return error.what();
-    }
-    return "decoded";
+    return vindex::testing::message_of([&] { decoded(name); });
   }
 
  private:
