@@ -1,5 +1,5 @@
 // The command line as a contract: streams, exit codes, help, refusals.
-#include "support/program.hpp"
+#include "program_fixture.hpp"
 #include "support/text_lines.hpp"
 
 #include <gtest/gtest.h>
@@ -17,16 +17,11 @@
 namespace vindex::testing::cli_test {
 namespace {
 
-class CliTest : public ::testing::Test {
+class CliTest : public ProgramTest {
  protected:
-  ProgramResult run(const std::vector<std::string>& arguments) {
-    return RunningProgram(VINDEX_PROGRAM, arguments, folder_.file("stream")).finish();
-  }
   std::string write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_.file(name), std::ios::binary) << text;
-    return folder_.file(name);
+    return folder_.write(name, text);
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(CliTest, HelpStartsWithExamplesAndGoesToStandardOutput) {

@@ -122,11 +122,7 @@ std::vector<Hostile> patterns() {
 
 class HostileGgufTest : public ProgramTest {
  protected:
-  std::string write(const std::string& bytes) {
-    const std::string path = folder_.file("hostile.gguf");
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path;
-  }
+  std::string write(const std::string& bytes) { return folder_.write("hostile.gguf", bytes); }
   /// Reads the file once: what the system takes to find room for a large sparse file in its cache
   /// (seconds on a fresh virtual machine) is not the program's time.
   static void fill_cache(const std::string& path) {

@@ -1,6 +1,6 @@
 // The main job through the program: synthetic models of every layout, resume, kills, budgets,
 // workers.
-#include "support/program.hpp"
+#include "program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,30 +18,17 @@
 namespace vindex::testing::measure_cli_test {
 namespace {
 
-class MeasureCliTest : public ::testing::Test {
+class MeasureCliTest : public ProgramTest {
  protected:
-  ProgramResult run(const std::vector<std::string>& arguments) {
-    return RunningProgram(VINDEX_PROGRAM, arguments, folder_.file("stream")).finish();
-  }
-  void must(const std::vector<std::string>& arguments, int exit_code = 0) {
-    const ProgramResult result = run(arguments);
-    ASSERT_EQ(result.exit_code, exit_code) << result.out << result.err;
-  }
   nlohmann::json status(const std::string& path) {
     const ProgramResult result = run({"status", path, "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return nlohmann::json::parse(result.out);
   }
-  /// The results as CSV text: every column of /matrix/.
-  std::string csv(const std::string& path) {
-    must({"export", path, "--format", "csv", "-o", folder_.file("table.csv"), "--force"});
-    return file_text(folder_.file("table.csv"));
-  }
   std::string mini(const std::string& kind = "kimi-k2-mini") {
     must({"synth", kind, "-o", folder_.file(kind)});
     return folder_.file(kind);
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(MeasureCliTest, EveryLayoutIsMeasuredWholeAndValid) {

@@ -28,11 +28,6 @@ class MessagesCliTest : public ProgramTest {
   std::string measuring(const std::string& option, const std::string& value) {
     return refusal({"measure", model_, "-o", folder_.file("out.h5"), option, value});
   }
-  void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-    for (const std::string& part : parts) {
-      EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-    }
-  }
   std::string model_;
 };
 

@@ -62,6 +62,13 @@ class ProgramTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+/// Every part stands in the text.
+inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
 /// Equal as bits: NaN equals itself, and 0 is not -0.
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && !a.empty() &&

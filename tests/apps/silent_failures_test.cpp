@@ -46,12 +46,6 @@ class SilentFailuresTest : public ProgramTest {
   std::string out(const std::string& name = "out.h5") { return folder_.file(name); }
 };
 
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  }
-}
-
 TEST_F(SilentFailuresTest, TheFirstRowWithoutAMeasurementIsNamed) {
   const std::string model = broken_model();
   const std::vector<std::string> told = {"E-ROWS: model.layers.0.mlp.down_proj.weight: ",
