@@ -2,6 +2,7 @@
 // work comes late, host bytes given back early. On the emulated device.
 #include "emulated_cuda/emulated_backend.hpp"
 #include "measure/backend_fixture.hpp"
+#include "support/encoded_weights.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/encode.hpp>
@@ -21,41 +22,13 @@ using measure::Mode;
 using measure::Status;
 
 /// A matrix in one of the encodings of checkpoints, with its bytes.
-struct Stored {
-  Stored(const FloatMatrix& matrix, decode::Encoding of) : encoding(std::move(of)) {
-    const auto size = decode::encoded_size(encoding, matrix.rows, matrix.cols).value();
-    codes.resize(size.code_bytes);
-    scales.resize(size.scale_bytes);
-    (void)decode::encode_matrix(encoding, matrix.values.data(), matrix.rows, matrix.cols,
-                                matrix.cols, codes, scales);
-    view.encoding = &encoding;
-    view.rows = matrix.rows;
-    view.cols = matrix.cols;
-    view.codes = codes.data();
-    view.row_stride_bytes = static_cast<std::int64_t>(codes.size()) / matrix.rows;
-    if (!scales.empty()) {
-      const bool is_fp8 = encoding.scheme == decode::Scheme::kFp8Block;
-      const auto blocks = [](std::int64_t count, std::int64_t block) {
-        return (count + block - 1) / block;
-      };
-      view.companions[0] = {.role = decode::CompanionRole::kScale,
-                            .type = is_fp8 ? decode::ElementType::kF32 : decode::ElementType::kBF16,
-                            .rows = is_fp8 ? blocks(matrix.rows, encoding.block_rows) : matrix.rows,
-                            .cols = blocks(matrix.cols, encoding.block_cols),
-                            .bytes = scales};
-      view.companion_count = 1;
-    }
-  }
+struct Stored : testing::EncodedWeights {
+  Stored(const FloatMatrix& matrix, const decode::Encoding& of)
+      : EncodedWeights(testing::encoded_weights(of, matrix.rows, matrix.cols, matrix.values)),
+        view(EncodedWeights::view()) {}
   Stored(const Stored&) = delete;
   Stored& operator=(const Stored&) = delete;
-  FloatMatrix decoded() const {
-    FloatMatrix out{view.rows, view.cols, {}};
-    out.values.resize(static_cast<std::size_t>(view.rows * view.cols));
-    decode::decode_matrix(view, out.values.data(), view.cols);
-    return out;
-  }
-  decode::Encoding encoding;
-  std::vector<std::byte> codes, scales;
+  FloatMatrix decoded() const { return {rows, cols, weights()}; }
   decode::EncodedMatrix view;
 };
 

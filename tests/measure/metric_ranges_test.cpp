@@ -1,6 +1,6 @@
 // What holds of metrics whatever rounding did: nothing is said of values within their error, and
 // ranges are exact.
-#include <vindex/measure/metrics.hpp>
+#include "measure/metric_report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,21 +10,6 @@
 
 namespace vindex::measure::metric_ranges_test {
 namespace {
-
-MatrixReport report_of(std::vector<double> sigma) {
-  MatrixReport report;
-  report.status = Status::kMeasured;
-  for (const double value : sigma) {
-    report.moments.sum_squares += value * value;
-  }
-  report.sigma = std::move(sigma);
-  return report;
-}
-
-MetricValues derive(std::int64_t rows, std::int64_t cols, const MatrixReport& report) {
-  std::string reason;
-  return derive_metrics(rows, cols, report, Mode::kDefault, reason);
-}
 
 TEST(DeriveMetricsTest, WhatLiesWithinItsErrorIsNoTail) {
   // 6 values above the error and 4 that are nothing but rounding.

@@ -1,4 +1,4 @@
-#include <vindex/measure/metrics.hpp>
+#include "measure/metric_report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,21 +10,6 @@
 
 namespace vindex::measure::metrics_test {
 namespace {
-
-MatrixReport report_of(std::vector<double> sigma) {
-  MatrixReport report;
-  report.status = Status::kMeasured;
-  for (const double value : sigma) {
-    report.moments.sum_squares += value * value;
-  }
-  report.sigma = std::move(sigma);
-  return report;
-}
-
-MetricValues derive(std::int64_t rows, std::int64_t cols, const MatrixReport& report) {
-  std::string reason;
-  return derive_metrics(rows, cols, report, Mode::kDefault, reason);
-}
 
 // 150 x 400: a decaying head on a flat bulk, as in metrics_golden.py.
 MatrixReport golden_report() {

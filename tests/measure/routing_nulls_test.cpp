@@ -3,6 +3,7 @@
 #include "lift_maxima.hpp"
 #include "random_draws.hpp"
 #include "routing_calibration.hpp"
+#include "routing_draws.hpp"
 #include "uniform_choice.hpp"
 
 #include <vindex/core/error.hpp>
@@ -19,23 +20,9 @@
 namespace vindex::measure::routing_nulls_test {
 namespace {
 
-ChoiceLaw law_of(const RouterRule& rule, std::int64_t experts, double sd = 1.0) {
-  return noise_router(rule, experts, 0.0, sd, 100).choice;
-}
-
-struct Summary {
-  double mean = 0.0, deviation = 0.0;
-};
-Summary summary(const std::vector<double>& values) {
-  const auto count = static_cast<double>(values.size());
-  Summary out;
-  out.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  for (const double value : values) {
-    out.deviation += (value - out.mean) * (value - out.mean) / (count - 1.0);
-  }
-  out.deviation = std::sqrt(out.deviation);
-  return out;
-}
+using testing::law_of;
+using testing::Summary;
+using testing::summary;
 
 /// Mean and deviation over `draws` of what uniform routing of drawn logits gives.
 struct Drawn {

@@ -1,6 +1,7 @@
 // W diag(d) as an input: the same weights whatever the storage and whichever slab is asked for, and
 // on every back end the spectrum of the product worked out beforehand.
 #include "measure/backend_fixture.hpp"
+#include "support/encoded_weights.hpp"
 
 #include <vindex/decode/encode.hpp>
 #include <vindex/measure/derived_input.hpp>
@@ -21,38 +22,13 @@ using decode::ElementType;
 using decode::Encoding;
 
 /// `matrix` in `encoding`, and what it decodes to.
-struct Stored {
-  Stored(const FloatMatrix& matrix, const Encoding& wanted) : encoding(wanted), decoded(matrix) {
-    const auto size = decode::encoded_size(encoding, matrix.rows, matrix.cols);
-    EXPECT_TRUE(size.has_value());
-    codes.resize(size->code_bytes);
-    scales.resize(size->scale_bytes);
-    decode::encode_matrix(encoding, matrix.values.data(), matrix.rows, matrix.cols, matrix.cols,
-                          codes, scales);
-    view.encoding = &encoding;
-    view.rows = matrix.rows;
-    view.cols = matrix.cols;
-    view.codes = codes.data();
-    view.row_stride_bytes = static_cast<std::int64_t>(
-        *decode::row_bytes(encoding, static_cast<std::uint64_t>(matrix.cols)));
-    if (!scales.empty()) {
-      const bool blocks = encoding.scheme == decode::Scheme::kFp8Block;
-      const std::int64_t rows =
-          blocks ? (matrix.rows + encoding.block_rows - 1) / encoding.block_rows : matrix.rows;
-      view.companions[0] = {
-          .role = decode::CompanionRole::kScale,
-          .type = blocks ? ElementType::kF32 : ElementType::kBF16,
-          .rows = rows,
-          .cols = static_cast<std::int64_t>(scales.size()) / (blocks ? 4 : 2) / rows,
-          .bytes = scales};
-      view.companion_count = 1;
-    }
-    decode::decode_matrix(view, decoded.values.data(), matrix.cols);
-  }
+struct Stored : testing::EncodedWeights {
+  Stored(const FloatMatrix& matrix, const Encoding& wanted)
+      : EncodedWeights(testing::encoded_weights(wanted, matrix.rows, matrix.cols, matrix.values)),
+        view(EncodedWeights::view()),
+        decoded{rows, cols, weights()} {}
   Stored(const Stored&) = delete;
 
-  Encoding encoding;
-  std::vector<std::byte> codes, scales;
   decode::EncodedMatrix view;
   FloatMatrix decoded;
 };

@@ -1,6 +1,7 @@
 // Draws of counts and of choices beside their laws.
 #include "uniform_choice.hpp"
 
+#include "measure/routing_draws.hpp"
 #include "random_draws.hpp"
 
 #include <vindex/measure/routing_statistics.hpp>
@@ -16,23 +17,9 @@
 namespace vindex::measure::uniform_choice_test {
 namespace {
 
-ChoiceLaw law_of(const RouterRule& rule, std::int64_t experts, double sd = 1.0) {
-  return noise_router(rule, experts, 0.0, sd, 100).choice;
-}
-
-struct Summary {
-  double mean = 0.0, deviation = 0.0;
-};
-Summary summary(const std::vector<double>& values) {
-  const auto count = static_cast<double>(values.size());
-  Summary out;
-  out.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  for (const double value : values) {
-    out.deviation += (value - out.mean) * (value - out.mean) / (count - 1.0);
-  }
-  out.deviation = std::sqrt(out.deviation);
-  return out;
-}
+using testing::law_of;
+using testing::Summary;
+using testing::summary;
 
 TEST(Counts, AreDrawnFromTheBinomialLaw) {
   // Inversion, rejection, and the rarer side of a likely trial.
