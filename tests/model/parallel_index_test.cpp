@@ -1,5 +1,6 @@
 // The same index whatever the number of threads, errors and warnings included.
 #include "model_fixture.hpp"
+#include "support/expect_error.hpp"
 
 #include <vindex/model/inspect.hpp>
 
@@ -103,12 +104,7 @@ TEST(ParallelIndexTest, AWarningOfManyTensorsIsThatOfTheFirst) {
 }
 
 std::string error_of(const ModelFixture& fixture, std::int32_t threads) {
-  try {
-    (void)fixture.index({.threads = threads});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
+  return testing::message_of([&] { (void)fixture.index({.threads = threads}); });
 }
 
 TEST(ParallelIndexTest, OfSeveralErrorsTheFirstByNameIsThrown) {

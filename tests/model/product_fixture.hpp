@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model_fixture.hpp"
+#include "support/expect_error.hpp"
 
 #include <vindex/model/product.hpp>
 
@@ -38,12 +39,7 @@ inline std::string recipe(const MatrixRecord& record) {
 }
 
 inline std::string refusal(ModelFixture& fixture, const IndexOptions& options) {
-  try {
-    fixture.index(options);
-  } catch (const Error& error) {
-    return error.id();
-  }
-  return "none";
+  return testing::error_of([&] { fixture.index(options); });
 }
 
 }  // namespace vindex::model
