@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/edit/matrix_edit.hpp>
 #include <vindex/shard/npy.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -21,9 +22,9 @@ namespace {
 /// column.
 class NpyMatrix {
  public:
-  /// Errors: those of read_npy_header(); FormatError E-EDIT-SHAPE for other ranks and empty arrays,
-  /// E-NPY-DTYPE for booleans.
-  explicit NpyMatrix(const std::string& path);
+  /// Errors: those of open_input() and read_npy_header(); FormatError E-EDIT-SHAPE for other ranks
+  /// and empty arrays, E-NPY-DTYPE for booleans.
+  explicit NpyMatrix(const std::string& address);
 
   const std::string& name() const { return source_->name(); }
   std::int64_t rows() const { return rows_; }
@@ -46,8 +47,9 @@ class NpyMatrix {
   std::int64_t cols_ = 0;
 };
 
-NpyMatrix::NpyMatrix(const std::string& path)
-    : source_(shard::open_file_source(path)), header_(shard::read_npy_header(*source_)) {
+NpyMatrix::NpyMatrix(const std::string& address)
+    : source_(shard::open_input(address)), header_(shard::read_npy_header(*source_)) {
+  source_->header_is_read();
   const std::vector<std::int64_t>& shape = header_.shape;
   if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
     throw FormatError("E-EDIT-SHAPE", name(),

@@ -9,6 +9,7 @@
 #include <vindex/edit/edit_model.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
+#include <vindex/shard/model_store.hpp>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ shard::ModelFiles open_for(const EditSettings& settings) {
   options.for_matrices = true;
   shard::ModelFiles files = shard::open_model(settings.model, options);
   if (!settings.as_lora && names_a_file(settings.output) && files.shards.size() == 1 &&
-      is_folder(settings.model)) {
+      files.store->file().empty()) {
     return shard::open_model(files.shards.front().path, options);
   }
   return files;

@@ -5,6 +5,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/shard/open_store.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
 #include <fmt/format.h>
@@ -19,10 +20,10 @@ namespace fs = std::filesystem;
 
 /// Whether the model was given as one file, which one file then replaces.
 bool is_one_file(const shard::ModelFiles& files) {
-  return files.shards.size() == 1 && !is_folder(files.path);
+  return files.shards.size() == 1 && !files.store->file().empty();
 }
 
-/// Everything that an edit reads.
+/// Everything that an edit reads, as far as an output could take its place.
 std::vector<std::string> inputs_of(const shard::ModelFiles& files, const EditSettings& settings) {
   std::vector<std::string> inputs = files.side_files;
   for (const shard::Shard& shard : files.shards) {
@@ -31,8 +32,8 @@ std::vector<std::string> inputs_of(const shard::ModelFiles& files, const EditSet
   for (const std::string& path :
        {files.path, settings.model_config, settings.patch, settings.direction.file, settings.key,
         settings.value, settings.keys, settings.values, settings.covariance, settings.probe}) {
-    if (!path.empty()) {
-      inputs.push_back(path);
+    if (const auto local = shard::local_path(path); local && !local->empty()) {
+      inputs.push_back(*local);
     }
   }
   return inputs;
@@ -66,9 +67,10 @@ void remove_stale_temporaries(const std::vector<Output>& outputs) {
 void require_own_places(const shard::ModelFiles& files, const EditSettings& settings,
                         const std::vector<Output>& outputs) {
   const std::vector<std::string> inputs = inputs_of(files, settings);
+  const std::optional<std::string> patch = shard::local_path(settings.patch);
   for (const Output& output : outputs) {
     for (const std::string& input : inputs) {
-      const bool is_patch = !settings.patch.empty() && input == settings.patch;
+      const bool is_patch = input == patch;
       if (is_same_place(input, output.path) ||
           (is_patch && is_folder(input) && is_within(input, output.path))) {
         throw OutputError("E-OUTPUT-SOURCE",

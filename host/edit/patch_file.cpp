@@ -3,9 +3,9 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/core/json_document.hpp>
-#include <vindex/core/path_kind.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 #include <vindex/edit/patch.hpp>
+#include <vindex/shard/open_store.hpp>
 #include <vindex/shard/safetensors.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
@@ -172,10 +172,12 @@ std::string PatchEntry::key() const {
 }
 
 std::unique_ptr<PatchFile> open_patch(const std::string& path, bool force, const PatchBase* base) {
-  if (path.ends_with(".safetensors") && !is_folder(path)) {
-    auto source = shard::open_file_source(path);
+  const std::shared_ptr<shard::ModelStore> store = shard::open_store(path);
+  if (store->file().ends_with(".safetensors")) {
+    auto source = store->open(store->file());
     shard::SafetensorsHeader header = shard::read_safetensors_header(*source);
     const write::SafetensorsMetadata metadata = write::read_safetensors_metadata(*source);
+    source->header_is_read();
     const std::string_view format = value_of(metadata, "format");
     if (format == kFormat) {
       return std::make_unique<OwnPatch>(std::move(source), std::move(header), metadata);

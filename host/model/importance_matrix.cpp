@@ -6,6 +6,7 @@
 #include <vindex/core/integers.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/shard/gguf.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -85,7 +86,7 @@ const std::string* text_of_key(const shard::GgufHeader& header, std::string_view
 }  // namespace
 
 ImportanceMatrix::ImportanceMatrix(std::unique_ptr<shard::ByteSource> source)
-    : source_(std::move(source)), identity_(source_->identity()) {
+    : source_(std::move(source)), identity_(source_->identity_at_opening()) {
   char magic[4] = {};
   if (source_->size() >= sizeof magic) {
     source_->read(0, std::as_writable_bytes(std::span(magic)));
@@ -95,6 +96,7 @@ ImportanceMatrix::ImportanceMatrix(std::unique_ptr<shard::ByteSource> source)
   } else {
     read_dat();
   }
+  source_->header_is_read();
   if (entries_.empty()) {
     throw FormatError("E-IMATRIX", source_->name(), "an importance matrix without entries");
   }
@@ -246,8 +248,8 @@ std::vector<float> ImportanceMatrix::read_values(std::uint64_t offset, std::uint
   return values;
 }
 
-std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& path) {
-  return std::make_shared<const ImportanceMatrix>(shard::open_file_source(path));
+std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address) {
+  return std::make_shared<const ImportanceMatrix>(shard::open_input(address));
 }
 
 std::vector<double> activation_scale(const MatrixRecord& matrix) {

@@ -1,7 +1,7 @@
 // Finds a model's vocabulary, and reads the one of a GGUF file from its keys.
 #include <vindex/core/error.hpp>
-#include <vindex/core/path_kind.hpp>
 #include <vindex/model/vocabulary.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -116,8 +116,8 @@ std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
   return Vocabulary(kTokens, spelling, std::move(entries));
 }
 
-Vocabulary read_json_file(const std::string& path) {
-  const auto source = shard::open_file_source(path);
+Vocabulary read_json_file(const std::string& address) {
+  const auto source = shard::open_input(address);
   if (source->size() > kMaxVocabularyBytes) {
     throw FormatError("E-TOKENIZER", source->name(),
                       fmt::format("{} bytes, more than a tokenizer.json can have ({})",
@@ -138,16 +138,14 @@ std::optional<Vocabulary> read_vocabulary(const shard::ModelFiles& files,
   if (auto keys = read_keys(files)) {
     return keys;
   }
-  if (files.shards.empty()) {
+  constexpr const char* kBeside = "tokenizer.json";
+  if (files.store == nullptr ||
+      files.store->state(kBeside).presence != shard::MemberState::Presence::kPresent) {
     return std::nullopt;
   }
   // As opened: within the cache of Hugging Face this is the snapshot, not the blob behind it.
-  const auto beside =
-      std::filesystem::path(files.shards.front().path).parent_path() / "tokenizer.json";
-  if (path_kind(beside) == PathKind::kAbsent) {
-    return std::nullopt;
-  }
-  return read_json_file(beside.string());
+  return read_json_file(
+      (std::filesystem::path(files.shards.front().path).parent_path() / kBeside).string());
 }
 
 }  // namespace vindex::model

@@ -9,7 +9,7 @@
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/organ/gguf_source.hpp>
-#include <vindex/shard/model_store.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -32,12 +32,12 @@ bool stop_wanted(const ExtractSettings& settings) {
 /// Whether `path` names a model of safetensors: by the first bytes of a file, by what a folder
 /// holds.
 bool is_safetensors(const std::string& path) {
-  const auto store = shard::open_local_store(path);
+  const auto store = shard::open_store(path);
   if (!store->file().empty()) {
     const auto source = store->open(store->file());
     std::string magic(static_cast<std::size_t>(std::min<std::uint64_t>(4, source->size())), '\0');
     source->read(0, std::as_writable_bytes(std::span(magic)));
-    return magic != "GGUF" && path.ends_with(".safetensors");
+    return magic != "GGUF" && store->file().ends_with(".safetensors");
   }
   const std::vector<shard::StoreMember> members = store->list();
   return std::any_of(members.begin(), members.end(), [](const shard::StoreMember& member) {

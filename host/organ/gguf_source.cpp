@@ -8,7 +8,7 @@
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>
 #include <vindex/shard/gguf_set.hpp>
-#include <vindex/shard/model_store.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -22,8 +22,7 @@ namespace {
 GgufParts parts_of_set(const std::string& path) {
   GgufParts parts;
   parts.path = path;
-  std::vector<shard::GgufFile> set =
-      shard::open_gguf_set(*shard::open_local_store(path), parts.warnings);
+  std::vector<shard::GgufFile> set = shard::open_gguf_set(*shard::open_store(path), parts.warnings);
   for (shard::GgufFile& file : set) {
     const std::size_t split = parts.splits.size();
     for (shard::GgufTensor& tensor : file.header.tensors) {
@@ -163,7 +162,7 @@ std::unique_ptr<GgufSource> open_gguf(const std::string& path, const OpenGgufOpt
     return std::make_unique<GgufSource>(parts_of_organ_folder(path, options));
   }
   GgufParts parts = parts_of_set(path);
-  if (parts.tensors.empty() && is_folder(path)) {
+  if (parts.tensors.empty() && shard::open_store(path)->file().empty()) {
     throw MissingInputError(
         "E-ORGAN-MANIFEST",
         fmt::format("{}: holds no {} and no tensor: a folder of organs whose manifest is gone, "

@@ -98,7 +98,7 @@ void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors);
 /// Throws FormatError E-ORGAN-NAME where `name` cannot stand in JSON.
 void require_utf8_name(const std::string& name, const std::string& where);
 
-/// A name made absolute, links followed as far as they exist.
+/// A local name made absolute, links followed as far as they exist; other addresses as they are.
 std::string absolute_path(const std::string& path);
 
 /// "u32", "str", "arr", ...

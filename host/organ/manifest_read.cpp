@@ -5,6 +5,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_scanner.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -39,10 +40,13 @@ decode::ElementType type_of(const Node& node) {
 }
 
 /// Says whether paths lead out of a folder. Folders within it are asked once, and what is no link
-/// is not resolved.
+/// is not resolved; only local ones have links.
 class InnerPaths {
  public:
-  explicit InnerPaths(const std::string& folder) : folder_(folder), root_(resolved(folder)) {}
+  explicit InnerPaths(const std::string& folder)
+      : folder_(folder),
+        is_local_(shard::local_path(folder).has_value()),
+        root_(is_local_ ? resolved(folder) : std::string()) {}
 
   /// A path within the folder. Errors: FormatError E-ORGAN-PATH for every other one.
   std::string path_of(const Node& node) {
@@ -53,7 +57,7 @@ class InnerPaths {
                        std::all_of(path.begin(), path.end(), [](const fs::path& part) {
                          return part != ".." && part != "." && !part.empty();
                        });
-    if (!plain || !is_within(path)) {
+    if (!plain || (is_local_ && !is_within(path))) {
       throw FormatError(
           "E-ORGAN-PATH", printable(folder_),
           fmt::format("\"{}\" leads out of the folder: organ files lie within it", excerpt(text)));
@@ -106,6 +110,7 @@ class InnerPaths {
   }
 
   const std::string& folder_;
+  bool is_local_;
   std::string root_;
   std::unordered_map<std::string, bool> parents_;  ///< whether each lies within
 };
@@ -166,7 +171,7 @@ write::GgufKeys read_keys(const Node& list, const std::string& folder, const std
   for (const Node& entry : list.list()) {
     if (!header && entry["array_ref"].is_given()) {
       manifest.side_files.push_back(folder + "/" + name);
-      manifest.key_sources.push_back(shard::open_file_source(manifest.side_files.back()));
+      manifest.key_sources.push_back(shard::open_input(manifest.side_files.back()));
       header = shard::read_gguf_header(*manifest.key_sources.back());
       sidecar.header = &*header;
       sidecar.source = manifest.key_sources.back().get();
@@ -248,26 +253,24 @@ void settle_tensors(Manifest& manifest, bool by_reference, const Node& list) {
 }  // namespace
 
 bool is_organ_folder(const std::string& path) {
-  const bool is_manifest = fs::path(path).filename() == kManifestName;
-  if (is_manifest && path_kind(path) != PathKind::kFolder) {
-    return path_kind(path) == PathKind::kFile;
+  const auto store = shard::open_store(path);
+  if ((!store->file().empty() && store->file() != kManifestName) ||
+      store->state(kManifestName).presence != shard::MemberState::Presence::kPresent) {
+    return false;
   }
-  const std::string manifest = fs::path(path) / kManifestName;
-  const PathKind kind = path_kind(manifest);
-  if (kind == PathKind::kFolder || kind == PathKind::kOther) {
+  const std::string manifest = store->location(kManifestName);
+  const auto local = shard::local_path(manifest);
+  const bool is_file = !local || path_kind(*local) == PathKind::kFile;
+  if (!is_file && store->file().empty()) {
     throw MissingInputError("E-FILE-KIND", fmt::format("{} is not a regular file: the folder's "
                                                        "manifest is gone, extract again",
                                                        printable(manifest)));
   }
-  return kind == PathKind::kFile;
+  return is_file;
 }
 
 std::string organ_folder_of(const std::string& path) {
-  if (path_kind(path) != PathKind::kFile) {
-    return path;
-  }
-  const fs::path parent = fs::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
+  return shard::open_store(path)->location({});
 }
 
 Manifest read_manifest(const std::string& folder) {

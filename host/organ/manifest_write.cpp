@@ -6,6 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -102,9 +103,13 @@ void require_utf8_name(const std::string& name, const std::string& where) {
 }
 
 std::string absolute_path(const std::string& path) {
+  const auto local = shard::local_path(path);
+  if (!local) {
+    return path;
+  }
   std::error_code error;
-  const auto canonical = std::filesystem::weakly_canonical(path, error);
-  return error ? std::filesystem::absolute(path).string() : canonical.string();
+  const auto canonical = std::filesystem::weakly_canonical(*local, error);
+  return error ? std::filesystem::absolute(*local).string() : canonical.string();
 }
 
 void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {

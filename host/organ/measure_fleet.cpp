@@ -5,6 +5,7 @@
 #include <vindex/core/path_kind.hpp>
 #include <vindex/organ/measure_fleet.hpp>
 #include <vindex/shard/model_files.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -108,7 +109,12 @@ void write_text(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> find_models(const std::string& path) {
+std::vector<std::string> find_models(const std::string& address) {
+  const auto local = shard::local_path(address);
+  if (!local) {
+    return {address};
+  }
+  const std::string& path = *local;
   const PathKind kind = path_kind(path);
   if (kind == PathKind::kAbsent) {
     throw MissingInputError("E-ORGAN-FLEET", printable(path) + " does not exist");

@@ -4,16 +4,14 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
-#include <vindex/core/path_kind.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/model_difference.hpp>
 #include <vindex/shard/model_files.hpp>
-#include <vindex/shard/model_store.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,17 +47,16 @@ class OpenedSide {
   std::vector<const shard::GgufKey*> keys_;
 };
 
-namespace fs = std::filesystem;
-
 /// Whether the path is for the readers of GGUF: they name what is wrong with everything else.
 bool is_gguf(const std::string& path) {
-  if (!is_folder(path)) {
-    return !path.ends_with(".safetensors");
+  const auto store = shard::open_store(path);
+  if (!store->file().empty()) {
+    return !store->file().ends_with(".safetensors");
   }
-  if (path_kind(fs::path(path) / "manifest.json") != PathKind::kAbsent) {
+  if (store->state("manifest.json").presence == shard::MemberState::Presence::kPresent) {
     return true;
   }
-  const std::vector<shard::StoreMember> members = shard::open_local_store(path)->list();
+  const std::vector<shard::StoreMember> members = store->list();
   return std::any_of(members.begin(), members.end(),
                      [](const auto& member) { return member.name.ends_with(".gguf"); });
 }

@@ -4,7 +4,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/shard/gguf_set.hpp>
-#include <vindex/shard/model_store.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -54,6 +54,7 @@ void add_splits(const Manifest& manifest, const std::string& where, GgufParts& p
 /// The one tensor of an organ file.
 shard::GgufTensor only_tensor(GgufSourceFile& file, const ManifestTensor& wanted) {
   shard::GgufHeader header = shard::read_gguf_header(*file.source);
+  file.source->header_is_read();
   if (header.big_endian || header.tensors.size() != 1 ||
       header.tensors.front().name != wanted.name) {
     throw FormatError(
@@ -99,7 +100,7 @@ class FolderReader {
 void FolderReader::open_source() {
   const std::string& path = manifest_.files.front().path;
   std::vector<shard::GgufFile> set =
-      shard::open_gguf_set(*shard::open_local_store(path), parts_.warnings);
+      shard::open_gguf_set(*shard::open_store(path), parts_.warnings);
   if (set.size() != manifest_.files.size()) {
     throw FormatError("E-ORGAN-SOURCE", printable(path),
                       fmt::format("{} files now, {} when it was extracted by reference", set.size(),

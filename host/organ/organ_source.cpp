@@ -2,6 +2,7 @@
 #include "organ_source.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
       return found->second;
     }
   }
-  std::shared_ptr<shard::ByteSource> file = shard::open_file_source(organ.path());
+  std::shared_ptr<shard::ByteSource> file = shard::open_input(organ.path());
   const shard::SourceIdentity now = file->identity_at_opening();
   const shard::SourceIdentity then = organ.identity_at_opening();
   if (now.bytes != then.bytes || now.version != then.version) {
@@ -28,6 +29,7 @@ std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
                                   "nothing was written",
                                   organ.name()));
   }
+  file->header_is_read();
   add(organ, file);
   return file;
 }
@@ -47,7 +49,7 @@ void OpenOrgans::forget(const OrganSource& organ) {
 
 OrganSource::OrganSource(std::string path, std::shared_ptr<OpenOrgans> open)
     : path_(std::move(path)), open_(std::move(open)) {
-  std::shared_ptr<shard::ByteSource> file = shard::open_file_source(path_);
+  std::shared_ptr<shard::ByteSource> file = shard::open_input(path_);
   name_ = file->name();
   at_opening_ = file->identity_at_opening();
   open_->add(*this, std::move(file));
@@ -55,7 +57,7 @@ OrganSource::OrganSource(std::string path, std::shared_ptr<OpenOrgans> open)
 
 shard::SourceIdentity OrganSource::identity() const {
   try {
-    return shard::open_file_source(path_)->identity();
+    return shard::open_input(path_)->identity_at_opening();
   } catch (const MissingInputError&) {
     return {0, "gone"};
   }

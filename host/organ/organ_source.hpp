@@ -21,7 +21,7 @@ class OrganSource;
 /// The organ files that were read last, open. Thread-safe.
 class OpenOrgans {
  public:
-  /// The file of `organ`, opened where it is not. Errors: those of shard::open_file_source();
+  /// The file of `organ`, opened where it is not. Errors: those of shard::open_input();
   /// SystemError E-INPUT-CHANGED (74) where it is not the one that was opened at first.
   std::shared_ptr<shard::ByteSource> open(const OrganSource& organ);
   void add(const OrganSource& organ, std::shared_ptr<shard::ByteSource> file);
@@ -37,7 +37,7 @@ class OpenOrgans {
 
 class OrganSource final : public shard::ByteSource {
  public:
-  /// Errors: those of shard::open_file_source().
+  /// Errors: those of shard::open_input().
   OrganSource(std::string path, std::shared_ptr<OpenOrgans> open);
   ~OrganSource() override { open_->forget(*this); }
   OrganSource(const OrganSource&) = delete;
@@ -49,6 +49,7 @@ class OrganSource final : public shard::ByteSource {
   shard::SourceIdentity identity() const override;
   shard::SourceIdentity identity_at_opening() const override { return at_opening_; }
   void read_many(std::span<const shard::ReadRequest> requests) override;
+  void header_is_read() override { opened()->header_is_read(); }
   /// Its file, which stays open as long as what is returned lives. Errors: those of
   /// OpenOrgans::open().
   std::shared_ptr<shard::ByteSource> opened() const { return open_->open(*this); }

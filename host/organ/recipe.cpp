@@ -3,8 +3,7 @@
 
 #include "json_node.hpp"
 
-#include <vindex/core/path_kind.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -49,7 +48,8 @@ std::string optional_text(const JsonNode& node) {
 
 class RecipeReader {
  public:
-  RecipeReader(const JsonNode& root, const std::string& path) : root_(root), path_(path) {}
+  RecipeReader(const JsonNode& root, const std::string& path)
+      : root_(root), path_(shard::local_path(path).value_or(path)) {}
 
   Recipe run() {
     root_.require_known(kRecipeMembers);
@@ -76,8 +76,11 @@ class RecipeReader {
 
  private:
   std::string beside(const std::string& path) const {
-    const fs::path given = path;
-    return given.is_absolute() ? path : (fs::path(path_).parent_path() / given).string();
+    const auto local = shard::local_path(path);
+    if (!local || fs::path(*local).is_absolute()) {
+      return local.value_or(path);
+    }
+    return (fs::path(path_).parent_path() / *local).string();
   }
   std::size_t donor(const JsonNode& node) const {
     for (std::size_t i = 0; i < recipe_.donors.size(); ++i) {
@@ -141,7 +144,7 @@ class RecipeReader {
   }
 
   const JsonNode& root_;
-  const std::string& path_;
+  std::string path_;
   Recipe recipe_;
 };
 
@@ -155,10 +158,12 @@ bool RecipePart::covers(const std::string& tensor) const {
 }
 
 bool is_recipe(const std::string& path) {
-  if (path_kind(path) != PathKind::kFile || fs::path(path).filename() == "manifest.json") {
+  const auto store = shard::open_store(path);
+  if (store->file().empty() || store->file() == "manifest.json" ||
+      store->state(store->file()).presence != shard::MemberState::Presence::kPresent) {
     return false;
   }
-  const auto file = shard::open_file_source(path);
+  const auto file = store->open(store->file());
   std::string begin(std::min<std::uint64_t>(file->size(), kBeginBytes), '\0');
   file->read(0, std::as_writable_bytes(std::span(begin)));
   const std::size_t first = begin.find_first_not_of(" \t\r\n");

@@ -8,6 +8,7 @@
 #include <vindex/run/lookup_queries.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/shard/npy.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -133,7 +134,7 @@ std::vector<float> read_row(const VectorFile& file, std::int64_t row) {
 }
 
 std::string read_text(const std::string& path) {
-  const auto source = shard::open_file_source(path);
+  const auto source = shard::open_input(path);
   if (source->size() > kMaxTextBytes) {
     throw FormatError("E-QUERY", source->name(),
                       fmt::format("{} bytes, more than a file of queries may have ({})",
@@ -192,8 +193,9 @@ std::int64_t token_number(const QueryRequest& request, const std::string& text,
 
 std::vector<QueryRequest> read_vectors(const std::string& path) {
   auto file = std::make_shared<VectorFile>();
-  file->source = shard::open_file_source(path);
+  file->source = shard::open_input(path);
   file->header = shard::read_npy_header(*file->source);
+  file->source->header_is_read();
   file->name = std::filesystem::path(path).filename().string();
   const std::vector<std::int64_t>& shape = file->header.shape;
   if ((shape.size() != 1 && shape.size() != 2) || !is_float(file->header.type) ||

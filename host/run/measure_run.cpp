@@ -22,8 +22,7 @@ SelectedModel open_selected(const RunSettings& settings) {
                                    .adapter = settings.indexing.lora,
                                    .for_matrices = true,
                                    .threads = settings.threads};
-  model.files = settings.store == nullptr ? shard::open_model(settings.model, opening)
-                                          : shard::open_model(*settings.store, opening);
+  model.files = shard::open_model(settings.model, opening);
   model::IndexOptions indexing = settings.indexing;
   indexing.threads = settings.threads;
   model.index = model::index_model(model.files, indexing);

@@ -1,11 +1,11 @@
 // Owns opening such folders and files and listing their arrays.
 #include "file_kind.hpp"
-#include "remote_address.hpp"
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/shard/array_files.hpp>
 #include <vindex/shard/npy.hpp>
+#include <vindex/shard/open_store.hpp>
 #include <vindex/shard/safetensors.hpp>
 
 #include <fmt/format.h>
@@ -68,10 +68,10 @@ void append_safetensors(Shard shard, ModelFiles& files) {
 
 }  // namespace
 
-ModelFiles open_array_files(const std::string& path) {
-  refuse_remote_address(path);
-  const std::shared_ptr<ModelStore> store = open_local_store(path);
+ModelFiles open_array_files(const std::string& address) {
+  const std::shared_ptr<ModelStore> store = open_store(address);
   ModelFiles files;
+  files.store = store;
   files.path = store->address();
   const std::vector<std::string> names =
       store->file().empty() ? array_files(*store) : std::vector<std::string>{store->file()};
@@ -82,6 +82,7 @@ ModelFiles open_array_files(const std::string& path) {
     } else {
       append_safetensors(std::move(shard), files);
     }
+    files.shards.back().source->header_is_read();
   }
   refuse_doubled_tensors(files, NameIndex(tensor_names(files)));
   warn_of_links(*store, files);

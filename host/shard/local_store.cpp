@@ -1,14 +1,17 @@
 // A local folder as a store: which of its members may be opened. They may be links; in a Hugging
-// Face cache they lead to its blobs, elsewhere it is worth a word.
+// Face cache they lead to its blobs, elsewhere it is worth a word. And the addresses file://.
 #include "shard_list.hpp"
+#include "store_schemes.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/excerpt.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/shard/model_store.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -178,6 +181,40 @@ std::shared_ptr<ModelStore> open_local_store(const std::string& path) {
   const std::string file = whole.filename().empty() ? path : whole.filename().string();
   return std::make_shared<LocalStore>(path, folder.empty() ? "." : folder,
                                       file.empty() ? "." : file);
+}
+
+std::string path_of_file_address(const std::string& address) {
+  const auto refuse = [&](const char* fault) {
+    throw UsageError(
+        "E-REMOTE-ADDRESS",
+        fmt::format("{}: {}; the form is file:///PATH, where %20 is a space and %25 a %",
+                    excerpt(address), fault));
+  };
+  const std::size_t host = address.find("://") + 3;
+  const std::size_t begin = std::min(address.find('/', host), address.size());
+  if (const auto name = address.substr(host, begin - host); !name.empty() && name != "localhost") {
+    refuse("names another machine, or a path that does not begin at the root");
+  }
+  std::string path;
+  for (std::size_t i = begin; i < address.size(); ++i) {
+    unsigned char letter = static_cast<unsigned char>(address[i]);
+    if (letter <= 0x20 || letter == 0x7F || letter == '?' || letter == '#') {
+      refuse("a space, a control character, ? or # that is not written as %XX");
+    }
+    if (letter == '%') {
+      const char* const digits = address.c_str() + i + 1;
+      const char* const end = address.c_str() + std::min(i + 3, address.size());
+      if (end - digits != 2 || std::from_chars(digits, end, letter, 16).ptr != end || letter == 0) {
+        refuse("a % that two hexadecimal digits do not follow");
+      }
+      i += 2;
+    }
+    path += static_cast<char>(letter);
+  }
+  if (path.empty()) {
+    refuse("no path");
+  }
+  return path;
 }
 
 }  // namespace vindex::shard

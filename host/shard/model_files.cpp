@@ -2,12 +2,12 @@
 #include "file_kind.hpp"
 #include "gguf_model.hpp"
 #include "model_folder.hpp"
-#include "remote_address.hpp"
 #include "safetensors_model.hpp"
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/shard/model_files.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -59,20 +59,20 @@ void throw_nothing_to_measure(const std::string& path) {
       fmt::format("{}: nothing to measure: the model has no weight matrix", printable(path)));
 }
 
-ModelFiles open_model(const std::string& path, const OpenOptions& options) {
-  refuse_remote_address(path);
-  return open_model(*open_local_store(path), options);
+ModelFiles open_model(const std::string& address, const OpenOptions& options) {
+  return open_model(open_store(address), options);
 }
 
-ModelFiles open_model(ModelStore& store, const OpenOptions& options) {
+ModelFiles open_model(std::shared_ptr<ModelStore> store, const OpenOptions& options) {
   ModelFiles model;
-  model.path = store.address();
-  if (store.file().empty()) {
-    open_folder(store, options, model);
+  model.path = store->address();
+  if (store->file().empty()) {
+    open_folder(*store, options, model);
   } else {
-    open_file(store, options, model);
+    open_file(*store, options, model);
   }
-  warn_of_links(store, model);
+  warn_of_links(*store, model);
+  model.store = std::move(store);
   if (model.tensors.empty()) {
     throw MissingInputError(
         "E-NO-TENSORS",

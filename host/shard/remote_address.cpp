@@ -1,5 +1,5 @@
 // Owns parsing addresses, and refusing them where no store is built in.
-#include "remote_address.hpp"
+#include "store_schemes.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -7,37 +7,21 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace vindex::shard {
 
 namespace {
 
-struct Scheme {
+struct RemoteForm {
   std::string_view name;
   std::string_view form;
   std::size_t max_parts;  ///< 0: no bound
 };
 
-constexpr std::array<Scheme, 3> kSchemes = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]", 2},
-                                             {"https", "https://HOST/PATH", 0},
-                                             {"s3", "s3://BUCKET/KEY", 0}}};
-
-/// The text before "://" where it could be a scheme (RFC 3986).
-std::optional<std::string_view> scheme_of(std::string_view path) {
-  const std::size_t end = path.find("://");
-  const auto may_name = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
-           c == '-' || c == '.';
-  };
-  if (end == std::string_view::npos || end == 0 ||
-      !std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end), may_name)) {
-    return std::nullopt;
-  }
-  return path.substr(0, end);
-}
+constexpr std::array<RemoteForm, 3> kForms = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]", 2},
+                                               {"https", "https://HOST/PATH", 0},
+                                               {"s3", "s3://BUCKET/KEY", 0}}};
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -52,7 +36,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 /// What is wrong with the parts behind "://"; empty where nothing is.
-std::string fault_of(std::string_view rest, const Scheme& scheme) {
+std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
   if (std::any_of(rest.begin(), rest.end(),
                   [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F; })) {
     return "a space or control character";
@@ -82,27 +66,37 @@ std::string fault_of(std::string_view rest, const Scheme& scheme) {
 
 }  // namespace
 
-void refuse_remote_address(const std::string& path) {
-  const auto name = scheme_of(path);
-  if (!name) {
-    return;
+std::optional<std::string_view> scheme_of(std::string_view address) {
+  const std::size_t end = address.find("://");
+  const auto may_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+           c == '-' || c == '.';
+  };
+  if (end == std::string_view::npos || end == 0 ||
+      !std::all_of(address.begin(), address.begin() + static_cast<std::ptrdiff_t>(end), may_name)) {
+    return std::nullopt;
   }
-  const auto* scheme = std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& candidate) {
-    return candidate.name == *name;
+  return address.substr(0, end);
+}
+
+std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address) {
+  const std::string_view name = scheme_of(address).value_or(std::string_view());
+  const auto* form = std::find_if(kForms.begin(), kForms.end(), [&](const RemoteForm& candidate) {
+    return candidate.name == name;
   });
-  if (scheme == kSchemes.end()) {
+  if (form == kForms.end()) {
     throw UsageError("E-REMOTE-ADDRESS",
                      fmt::format("{}: no model address begins with {}://; give a folder or file",
-                                 excerpt(path), excerpt(*name)));
+                                 excerpt(address), excerpt(name)));
   }
-  const std::string fault = fault_of(std::string_view(path).substr(name->size() + 3), *scheme);
+  const std::string fault = fault_of(std::string_view(address).substr(name.size() + 3), *form);
   if (!fault.empty()) {
     throw UsageError("E-REMOTE-ADDRESS",
-                     fmt::format("{}: {}; the form is {}", excerpt(path), fault, scheme->form));
+                     fmt::format("{}: {}; the form is {}", excerpt(address), fault, form->form));
   }
   throw UsageError("E-REMOTE", fmt::format("{}: remote models are not read yet; fetch it and give "
                                            "its folder or file",
-                                           excerpt(path)));
+                                           excerpt(address)));
 }
 
 }  // namespace vindex::shard

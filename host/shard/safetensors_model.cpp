@@ -7,6 +7,7 @@
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/shard/open_store.hpp>
 #include <vindex/shard/safetensors.hpp>
 
 #include <fmt/format.h>
@@ -271,7 +272,8 @@ void read_config(ModelStore& store, const std::string& stem, const OpenOptions& 
     return read_json(store.open(name), store.location(name), model);
   };
   if (!options.model_config.empty()) {
-    model.config = read_json(open_file_source(options.model_config), options.model_config, model);
+    const std::string& given = options.model_config;
+    model.config = read_json(open_input(given), local_path(given).value_or(given), model);
   } else {
     for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
       if (member_is_listed(store, name)) {

@@ -194,8 +194,7 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
   const TensorsOfShard tensors = tensors_by_shard(model);
   TensorCopy copy(model, parts, options.stop);
   RewriteReport report;
-  const auto local = options.store == nullptr ? shard::open_local_store(model.path) : nullptr;
-  shard::ModelStore& store = local ? *local : *options.store;
+  shard::ModelStore& store = *model.store;
   try {
     if (model.shards.size() == 1 && !store.file().empty()) {
       require_free_target(target, options.replace, "--replace");

@@ -8,7 +8,6 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/run/measure_run.hpp>
-#include <vindex/shard/store_decorators.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -79,9 +78,8 @@ class UnsteadyRunTest : public ::testing::Test {
   }
   RunSettings remote(const std::string& output, std::int32_t attempts = 4) {
     RunSettings out = settings(output);
-    out.model = store_->address();
-    out.store = shard::make_prefetching_store(
-        shard::make_retrying_store(store_, {.attempts = attempts}, [this](double) { ++waits_; }));
+    out.model = vindex::testing::UnsteadyScheme::address({});
+    scheme_.set_attempts(attempts);
     return out;
   }
   static RunOutcome run(const RunSettings& settings) { return measure_model(settings, {}); }
@@ -123,8 +121,8 @@ class UnsteadyRunTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::shared_ptr<UnsteadyStore> store_ = std::make_shared<UnsteadyStore>();
-  std::atomic<int> waits_{0};
+  vindex::testing::UnsteadyScheme scheme_;
+  UnsteadyStore* store_ = &scheme_.store();
   std::string message_;
 
  private:
@@ -154,7 +152,7 @@ TEST_F(UnsteadyRunTest, ConnectionsThatDieAreMadeAnew) {
     }
   });
   EXPECT_EQ(run(remote("busy.h5", 40)).exit_code, ExitCode::kOk);
-  EXPECT_GT(waits_, kMatrices);
+  EXPECT_GT(scheme_.waits(), kMatrices);
   expect_bits_of_the_local_run("busy.h5");
 }
 
@@ -167,7 +165,7 @@ TEST_F(UnsteadyRunTest, WhatArrivesCorruptedOnceIsFetchedAgain) {
     }
   });
   EXPECT_EQ(run(remote("corrupted.h5")).exit_code, ExitCode::kOk);
-  EXPECT_GE(waits_, kShards);
+  EXPECT_GE(scheme_.waits(), kShards);
   expect_bits_of_the_local_run("corrupted.h5");
 }
 
@@ -192,7 +190,7 @@ TEST_F(UnsteadyRunTest, ADeadStoreEndsWith69AfterItsAttempts) {
   store_->before([](const Request& request) { throw_busy(request.name); });
   EXPECT_EQ(refusal_of(remote("out.h5")), 69);
   EXPECT_NE(message_.find("given up after 4 attempts"), std::string::npos) << message_;
-  EXPECT_EQ(waits_, 3);
+  EXPECT_EQ(scheme_.waits(), 3);
 }
 
 TEST_F(UnsteadyRunTest, AStoreThatDiesUnderTheRunLosesRowsAndNoMore) {
@@ -225,7 +223,7 @@ TEST_F(UnsteadyRunTest, AnErrorThatCannotPassIsNotRepeated) {
   const RunOutcome outcome = run(remote("denied.h5"));
   EXPECT_EQ(outcome.exit_code, ExitCode::kUnavailable);
   EXPECT_EQ(outcome.failed, kPerShard);
-  EXPECT_EQ(waits_, 0);
+  EXPECT_EQ(scheme_.waits(), 0);
 }
 
 TEST_F(UnsteadyRunTest, AnotherVersionUnderTheRunIsNoticedBeforeItsNumbersAreBelieved) {

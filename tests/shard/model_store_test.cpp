@@ -9,7 +9,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>
-#include <vindex/shard/store_decorators.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -103,7 +103,7 @@ TEST(LocalStoreTest, SaysWhatItsMembersAre) {
   fs::create_symlink("../elsewhere/target", folder / "model/outside");
   fs::create_symlink("../elsewhere/nothing", folder / "model/dangling");
   fs::create_symlink("circle", folder / "model/circle");
-  const auto store = open_local_store(folder / "model");
+  const auto store = open_store(folder / "model");
   EXPECT_EQ(store->address(), folder / "model");
   EXPECT_TRUE(store->file().empty());
   std::vector<std::string> names;
@@ -131,13 +131,13 @@ TEST(LocalStoreTest, AFileStandsInItsFolder) {
   folder.write("a.gguf", "GGUF");
   folder.write("b", "");
   const std::string path = folder.path().string() + "//a.gguf";  // as the user spelt it
-  const auto store = open_local_store(path);
+  const auto store = open_store(path);
   EXPECT_EQ(store->file(), "a.gguf");
   EXPECT_EQ(store->location("a.gguf"), path);
   EXPECT_EQ(store->location("b"), folder / "b");
   EXPECT_EQ(store->open("a.gguf")->size(), 4U);
   for (const std::string& absent : {folder / "absent/", std::string(), folder / "absent/.."}) {
-    const auto nothing = open_local_store(absent);
+    const auto nothing = open_store(absent);
     EXPECT_EQ(outcome_of([&] { nothing->open(nothing->file()); }), "E-FILE-MISSING 66") << absent;
   }
 }
@@ -147,7 +147,7 @@ TEST(ModelStoreTest, NoNameLeadsOutOfAStore) {
   folder.write("secret", "x");
   folder.write("model/a", "x");
   for (const std::shared_ptr<ModelStore>& store :
-       {open_local_store(folder / "model"), make_retrying_store(open_local_store(folder / "model")),
+       {open_store(folder / "model"), make_retrying_store(open_store(folder / "model")),
         std::shared_ptr<ModelStore>(store_of({{"a", "x"}}))}) {
     for (const std::string& name :
          {std::string("../secret"), std::string("/etc/passwd"), std::string(".."), std::string("."),
@@ -168,7 +168,7 @@ TEST(ModelStoreTest, AModelOfAnotherStoreIsTheOneOfTheFolder) {
   ModelFiles other;
   {
     const auto store = store_of(files);
-    other = open_model(*make_prefetching_store(make_retrying_store(store)));
+    other = open_model(make_prefetching_store(make_retrying_store(store)));
     EXPECT_EQ(store->count(Kind::kIdentity), 0U);  // told by opening
   }
   expect_same(other, local);
@@ -179,17 +179,17 @@ TEST(ModelStoreTest, AModelOfAnotherStoreIsTheOneOfTheFolder) {
   other.shards[4].source->read(other.tensors[4].offset, bytes);
   EXPECT_EQ(outcome_of([&] { other.shards[4].source->read(1U << 20U, bytes); }), "E-TRUNCATED 65");
   const std::string one = shard_name(2, 5);
-  expect_same(open_model(*store_of(files, one)), open_model(folder / one));
+  expect_same(open_model(store_of(files, one)), open_model(folder / one));
 }
 
 TEST(ModelStoreTest, WhatIsAbsentIsToldBeforeAnyHeaderIsRead) {
   auto files = members(5);
   files.erase(shard_name(3, 5));
   const auto store = store_of(files);
-  EXPECT_EQ(outcome_of([&] { open_model(*store); }), "E-SHARD-MISSING 66");
+  EXPECT_EQ(outcome_of([&] { open_model(store); }), "E-SHARD-MISSING 66");
   EXPECT_EQ(store->count(Kind::kOpen, shard_name(0, 5)), 0U);
-  EXPECT_EQ(outcome_of([] { open_model(*store_of({})); }), "E-FOLDER-EMPTY 66");
-  EXPECT_EQ(outcome_of([] { open_model(*store_of({{"a.bin", "x"}})); }), "E-FILE-PICKLE 65");
+  EXPECT_EQ(outcome_of([] { open_model(store_of({})); }), "E-FOLDER-EMPTY 66");
+  EXPECT_EQ(outcome_of([] { open_model(store_of({{"a.bin", "x"}})); }), "E-FILE-PICKLE 65");
 }
 
 TEST(ModelStoreTest, SplitsOfAGgufModelAreFound) {
@@ -206,7 +206,7 @@ TEST(ModelStoreTest, SplitsOfAGgufModelAreFound) {
   }
   for (const std::string& file : {std::string(), std::string("m-00004-of-00006.gguf")}) {
     const auto store = store_of(files, file);
-    const ModelFiles model = open_model(*make_prefetching_store(store));
+    const ModelFiles model = open_model(make_prefetching_store(store));
     EXPECT_EQ(model.tensors.size(), 6U);
     for (const auto& [name, bytes] : files) {
       EXPECT_EQ(store->count(Kind::kOpen, name), 1U) << name;
@@ -219,7 +219,7 @@ TEST(PrefetchingStoreTest, AHeaderCostsOneRequestOrTwo) {
   for (const std::size_t header_bytes :
        {std::size_t{0}, std::size_t{30'000}, std::size_t{65'000}, std::size_t{1'000'000}}) {
     const auto store = store_of(members(3, header_bytes));
-    const ModelFiles model = open_model(*make_prefetching_store(store));
+    const ModelFiles model = open_model(make_prefetching_store(store));
     EXPECT_EQ(model.tensors.size(), 3U);
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(store->count(Kind::kRead, shard_name(i, 3)), header_bytes < 60'000 ? 1U : 2U)
@@ -242,7 +242,7 @@ TEST(PrefetchingStoreTest, ALongVocabularyTakesFewRequests) {
   builder.data = std::string(32, '\0');
   const auto store = store_of({{"m.gguf", builder.bytes()}}, "m.gguf");
   EXPECT_GT(store->at("m.gguf").bytes.size(), 5'000'000U);
-  EXPECT_EQ(open_model(*make_prefetching_store(store)).tensors.size(), 1U);
+  EXPECT_EQ(open_model(make_prefetching_store(store)).tensors.size(), 1U);
   EXPECT_EQ(store->count(Kind::kRead), 4U);
 }
 
@@ -266,7 +266,7 @@ TEST(PrefetchingStoreTest, HeadersAreAskedForSideBySide) {
     }
     --waiting;
   });
-  const ModelFiles model = open_model(*make_prefetching_store(store, {.parallel_opens = kAtOnce}),
+  const ModelFiles model = open_model(make_prefetching_store(store, {.parallel_opens = kAtOnce}),
                                       {.model_config = {}, .threads = 1});
   EXPECT_EQ(model.shards.size(), 3U * kAtOnce);
   EXPECT_EQ(late, 0);

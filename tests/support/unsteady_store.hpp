@@ -1,19 +1,26 @@
 // Owns a store of files in memory that counts its requests and is as slow, lying and short-lived as
 // a test wants: every request passes a hook that may wait or throw, every answer one that may
-// change it.
+// change it. And a scheme for it, so that whatever reads an address reads such a store.
 #pragma once
+
+#include "support/file_content.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/shard/model_store.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +44,24 @@ class UnsteadyStore final : public shard::ModelStore {
     std::int64_t lie = 0;  ///< added to the size that is told
   };
 
-  explicit UnsteadyStore(std::string file = {}) { shared_->file = std::move(file); }
+  explicit UnsteadyStore(std::string file = {}, const std::string& address = "store://model")
+      : file_(std::move(file)) {
+    shared_->address = address;
+    address_ = file_.empty() ? address : location(file_);
+  }
+
+  /// The same files, counts and hooks, seen from what `path` names among them: a file in its
+  /// folder, else a folder.
+  std::shared_ptr<UnsteadyStore> at_path(const std::string& path) const {
+    auto view = std::make_shared<UnsteadyStore>(*this);
+    const bool is_file = shared_->files.contains(path);
+    const std::size_t slash = path.rfind('/');
+    const std::size_t cut = slash == std::string::npos ? 0 : slash + 1;
+    view->folder_ = is_file ? path.substr(0, cut) : path.empty() ? path : path + "/";
+    view->file_ = is_file ? path.substr(cut) : std::string();
+    view->address_ = shared_->address + (path.empty() ? "" : "/") + path;
+    return view;
+  }
 
   /// Set before the store is used.
   void before(std::function<void(const Request&)> hook) { shared_->before = std::move(hook); }
@@ -48,7 +72,22 @@ class UnsteadyStore final : public shard::ModelStore {
   void put(const std::string& name, std::string bytes) {
     shared_->files[name].bytes = std::move(bytes);
   }
+  /// Every file at or below `folder`, by its path from there.
+  void put_all(const std::filesystem::path& folder) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) {
+        put(entry.path().lexically_relative(folder).string(), file_text(entry.path()));
+      }
+    }
+  }
   File& at(const std::string& name) { return shared_->files.at(name); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, file] : shared_->files) {
+      names.push_back(name);
+    }
+    return names;
+  }
   void set_version(const std::string& name, const std::string& version) {
     const std::lock_guard lock(shared_->mutex);
     shared_->files.at(name).version = version;
@@ -63,23 +102,34 @@ class UnsteadyStore final : public shard::ModelStore {
     return sum;
   }
 
-  const std::string& address() const override { return shared_->address; }
-  const std::string& file() const override { return shared_->file; }
+  const std::string& address() const override { return address_; }
+  const std::string& file() const override { return file_; }
   std::string location(std::string_view name) const override {
-    return shared_->address + (name.empty() ? "" : "/") + std::string(name);
+    const std::string path = folder_ + std::string(name);
+    const std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
+    return shared_->address + (folder.empty() ? "" : "/") + folder;
   }
   std::vector<shard::StoreMember> list() override {
     shared_->pass({.kind = Kind::kList, .name = {}});
+    std::set<std::pair<std::string, bool>> seen;
+    for (const auto& [path, file] : shared_->files) {
+      if (path.starts_with(folder_)) {
+        const std::string rest = path.substr(folder_.size());
+        const std::size_t slash = rest.find('/');
+        seen.emplace(rest.substr(0, slash), slash != std::string::npos);
+      }
+    }
     std::vector<shard::StoreMember> members;
-    for (const auto& [name, file] : shared_->files) {
-      members.push_back({name, false});
+    for (const auto& [name, is_folder] : seen) {
+      members.push_back({name, is_folder});
     }
     return members;
   }
   shard::MemberState state(std::string_view name) override {
-    shared_->pass({.kind = Kind::kState, .name = std::string(name)});
+    const std::string path = folder_ + std::string(name);
+    shared_->pass({.kind = Kind::kState, .name = path});
     shard::MemberState out;
-    if (shared_->files.contains(std::string(name))) {
+    if (shared_->files.contains(path)) {
       out.presence = shard::MemberState::Presence::kPresent;
     }
     return out;
@@ -87,8 +137,7 @@ class UnsteadyStore final : public shard::ModelStore {
 
  private:
   struct Shared {
-    std::string address = "store://model";
-    std::string file;
+    std::string address;  ///< of all of it
     std::map<std::string, File> files;
     std::function<void(const Request&)> before;
     std::function<void(const Request&, std::span<std::byte>)> after;
@@ -155,14 +204,52 @@ class UnsteadyStore final : public shard::ModelStore {
   };
 
   std::unique_ptr<shard::ByteSource> open_member(std::string_view name) override {
-    shared_->pass({.kind = Kind::kOpen, .name = std::string(name)});
-    if (!shared_->files.contains(std::string(name))) {
+    const std::string path = folder_ + std::string(name);
+    shared_->pass({.kind = Kind::kOpen, .name = path});
+    if (!shared_->files.contains(path)) {
       throw MissingInputError("E-FILE-MISSING", location(name) + ": no such file");
     }
-    return std::make_unique<Source>(shared_, std::string(name));
+    return std::make_unique<Source>(shared_, path);
   }
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::string folder_;  ///< within it, with the slash at its end; empty: all of it
+  std::string file_;
+  std::string address_;
+};
+
+/// The scheme unsteady://PATH of one store, for as long as this lives, wrapped as a remote one is;
+/// between attempts nothing waits.
+class UnsteadyScheme {
+ public:
+  static constexpr const char* kRoot = "unsteady://";
+  explicit UnsteadyScheme(std::int32_t attempts = 4) { set_attempts(attempts); }
+
+  void set_attempts(std::int32_t attempts) {
+    scheme_.reset();
+    scheme_.emplace(shard::StoreScheme{
+        .name = "unsteady",
+        .open = [this](const std::string& address) -> std::shared_ptr<shard::ModelStore> {
+          const std::size_t slash = address.find('/', std::string(kRoot).size());
+          return store_->at_path(slash == std::string::npos ? std::string()
+                                                            : address.substr(slash + 1));
+        },
+        .wrapping = shard::StoreWrapping{.retry = {.attempts = attempts},
+                                         .prefetch = {},
+                                         .sleep = [this](double) { ++waits_; }}});
+  }
+  UnsteadyStore& store() { return *store_; }
+  int waits() const { return waits_; }
+  /// The address of what lies at `path` in the store.
+  static std::string address(const std::string& path) {
+    return std::string(kRoot) + "m" + (path.empty() ? "" : "/") + path;
+  }
+
+ private:
+  std::shared_ptr<UnsteadyStore> store_ =
+      std::make_shared<UnsteadyStore>(std::string(), address({}));
+  std::atomic<int> waits_{0};
+  std::optional<shard::ScopedStoreScheme> scheme_;
 };
 
 /// What a busy server answers.

@@ -6,7 +6,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/shard/model_store.hpp>
-#include <vindex/shard/store_decorators.hpp>
+#include <vindex/shard/open_store.hpp>
 #include <vindex/synth/synth.hpp>
 
 #include <gtest/gtest.h>
@@ -192,9 +192,9 @@ TEST(RewriteSame, AModelFromAStoreTakesWhatLiesBesideItFromThere) {
   const auto wanted = folder_content(scratch / "a");
   fs::create_directory_symlink(scratch.path(), scratch / "a/linked");
   fs::create_symlink(scratch / "nothing", scratch / "a/dangling.txt");
-  const auto store = shard::make_prefetching_store(shard::open_local_store(scratch / "a"));
-  const shard::ModelFiles model = shard::open_model(*store);
-  rewrite_model(model, scratch / "b", {}, {.store = store.get()});
+  const auto store = shard::make_prefetching_store(shard::open_store(scratch / "a"));
+  const shard::ModelFiles model = shard::open_model(store);
+  rewrite_model(model, scratch / "b");
   EXPECT_TRUE(folder_content(scratch / "b") == wanted);
 }
 

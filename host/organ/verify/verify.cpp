@@ -6,7 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/organ/verify.hpp>
 #include <vindex/shard/gguf_set.hpp>
-#include <vindex/shard/model_store.hpp>
+#include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
@@ -72,6 +72,7 @@ void verify_group(shard::ModelStore& store, const FindingGroup& group,
     findings.set_file(file.path);
     read_lint_file(file, findings);
     lint_layout(file, findings);
+    file.source->header_is_read();
     findings.finish_file();
     report.tensors += file.tensors.size();
   }
@@ -97,7 +98,7 @@ void verify_organs(const std::string& path, const VerifySettings& settings, Veri
     if (tensor.file.empty() || tensor.file.ends_with(".safetensors")) {
       continue;
     }
-    const auto store = shard::open_local_store(folder + "/" + tensor.file);
+    const auto store = shard::open_store(folder + "/" + tensor.file);
     verify_group(*store, {{store->file()}, {}}, settings, false, report);
   }
 }
@@ -109,7 +110,7 @@ VerifyReport verify(const VerifySettings& settings) {
   if (is_organ_folder(settings.path)) {
     verify_organs(settings.path, settings, report);
   } else {
-    const auto store = shard::open_local_store(settings.path);
+    const auto store = shard::open_store(settings.path);
     for (const FindingGroup& group : groups_of(*store)) {
       verify_group(*store, group, settings, true, report);
     }

@@ -63,7 +63,7 @@ class ImportanceMatrix {
 };
 
 /// Opens file `path`. Errors: those of the constructor; MissingInputError, SystemError.
-std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& path);
+std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address);
 
 /// Adds to `index` and `selected` a row of /imatrix/ for every selected matrix that `file` has
 /// activations for: by the tensor's own name, else by layer, block, role and expert, so that the

@@ -49,10 +49,11 @@ struct NamedModel {
   std::string path;
 };
 
-/// The models at or below `path`, in order of path: GGUF files (of a split set the first one), and
-/// folders with safetensors files. A path that is a file is itself. Hidden folders are passed over.
-/// Errors: MissingInputError E-ORGAN-FLEET (66) where there is none.
-std::vector<std::string> find_models(const std::string& path);
+/// The models at or below `address`, in order of path: GGUF files (of a split set the first one),
+/// and folders with safetensors files. A path that is a file is itself, as is an address that is
+/// none of a local path. Hidden folders are passed over. Errors: MissingInputError E-ORGAN-FLEET
+/// (66) where there is none.
+std::vector<std::string> find_models(const std::string& address);
 
 /// Names for `paths`: the last part of each without .gguf and split number, parents before it where
 /// several are equal.

@@ -9,7 +9,6 @@
 #include <vindex/run/spectrum_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
-#include <vindex/shard/model_store.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -24,9 +23,7 @@ enum class BackendChoice : std::uint8_t { kAuto, kCpu, kCuda };
 
 /// What the command line asks for.
 struct RunSettings {
-  std::string model;
-  /// Where its files come from; null: `model` is a local path.
-  std::shared_ptr<shard::ModelStore> store;
+  std::string model;  ///< its address (vindex/shard/open_store.hpp), as of every input
   std::string model_config;
   std::string output;
   model::Selection selection;

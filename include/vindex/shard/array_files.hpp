@@ -11,7 +11,7 @@ namespace vindex::shard {
 /// Opens every .npy and .safetensors file of a folder, or one such file. Reads headers only;
 /// configurations and indexes beside the files are not looked at. Errors: FormatError E-NPY-*,
 /// E-ST-*, E-TENSOR-TWICE for a name that two files hold; MissingInputError E-FOLDER-EMPTY, or
-/// where `path` is absent; UsageError for remote addresses.
-ModelFiles open_array_files(const std::string& path);
+/// where nothing is at `address`; those of open_store().
+ModelFiles open_array_files(const std::string& address);
 
 }  // namespace vindex::shard

@@ -44,6 +44,7 @@ struct Shard {
 struct ModelFiles {
   ContainerFormat format = ContainerFormat::kSafetensors;
   std::string path;                       ///< as the user gave it
+  std::shared_ptr<ModelStore> store;      ///< that they were opened from
   std::vector<Shard> shards;              ///< in file-name order
   std::vector<StoredTensor> tensors;      ///< in shard order, then file offset
   std::optional<JsonValue> config;        ///< config.json (safetensors), if found
@@ -65,14 +66,11 @@ struct OpenOptions {
 
 /// Opens a folder (Hugging Face layout, a repository of its cache with one snapshot, or GGUF
 /// splits), one .safetensors, or one .gguf (the first split finds the rest). Reads headers only.
-/// Errors: as the input policy says (FormatError 65, MissingInputError 66, SystemError 77,
-/// UsageError for remote addresses), before anything is returned; a folder with several unrelated
-/// models is a MissingInputError/FormatError that lists them.
-ModelFiles open_model(const std::string& path, const OpenOptions& options = {});
-
-/// The model that `store` holds, which need not outlive it. Errors: as above, and those of the
-/// store.
-ModelFiles open_model(ModelStore& store, const OpenOptions& options = {});
+/// Errors: as the input policy says (FormatError 65, MissingInputError 66, SystemError 77),
+/// before anything is returned; a folder with several unrelated models is a
+/// MissingInputError/FormatError that lists them; those of open_store() and of the store.
+ModelFiles open_model(const std::string& address, const OpenOptions& options = {});
+ModelFiles open_model(std::shared_ptr<ModelStore> store, const OpenOptions& options = {});
 
 /// Throws MissingInputError E-NOTHING (66): the model at `path` has no weight matrix.
 [[noreturn]] void throw_nothing_to_measure(const std::string& path);

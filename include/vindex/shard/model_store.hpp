@@ -1,6 +1,7 @@
 // Owns where the files of a model come from: a store lists the members of one folder and opens
 // them. A local folder is one; what lies on another machine, and the unsteady store of the tests,
-// are others. Names are plain: a store never leads out of its folder by the text of a name.
+// are others. open_store.hpp opens them. Names are plain: a store never leads out of its folder by
+// the text of a name.
 #pragma once
 
 #include <vindex/shard/byte_source.hpp>
@@ -60,11 +61,5 @@ class ModelStore {
   /// `name` is plain, or file().
   virtual std::unique_ptr<ByteSource> open_member(std::string_view name) = 0;
 };
-
-/// The store that a local path means: of a folder its members, where it is a repository of a
-/// Hugging Face cache those of its one snapshot; of a file it and what lies beside it. Errors:
-/// MissingInputError E-FOLDER-EMPTY for a repository without a snapshot, FormatError
-/// E-FOLDER-SEVERAL listing several; a file is looked for when it is opened.
-std::shared_ptr<ModelStore> open_local_store(const std::string& path);
 
 }  // namespace vindex::shard

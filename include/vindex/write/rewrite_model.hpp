@@ -50,8 +50,6 @@ struct ModelEdit {
 
 struct RewriteOptions {
   bool replace = false;  ///< a single file may take the place of one that lies there
-  /// Where the model was opened from, if not by its path; must outlive the call.
-  shard::ModelStore* store = nullptr;
   const std::atomic<int>* stop = nullptr;  ///< not 0: nothing appears
 };
 
