@@ -16,11 +16,6 @@
 
 namespace vindex::shard {
 
-void ByteSource::read(std::uint64_t offset, std::span<std::byte> into) {
-  const ReadRequest request{offset, into};
-  read_many(std::span(&request, 1));
-}
-
 void throw_truncated(const std::string& name, std::uint64_t offset, std::uint64_t bytes,
                      std::uint64_t size) {
   throw FormatError(
