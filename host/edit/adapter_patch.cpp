@@ -171,7 +171,7 @@ std::optional<std::string> architecture_of(const shard::ModelFiles& files) {
   if (files.format != shard::ContainerFormat::kGguf) {
     return std::nullopt;
   }
-  for (const shard::GgufKey& key : files.keys) {
+  for (const gguf::Key& key : files.keys) {
     const auto* text = std::get_if<std::string>(&key.value);
     if (key.name == "general.architecture" && text != nullptr) {
       return *text;

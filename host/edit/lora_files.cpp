@@ -3,7 +3,7 @@
 #include <vindex/core/integers.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/edit/patch.hpp>
-#include <vindex/write/gguf_writer.hpp>
+#include <vindex/gguf/writer.hpp>
 #include <vindex/write/safetensors_writer.hpp>
 
 #include <fmt/format.h>
@@ -281,18 +281,18 @@ void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matr
     factors.push_back(std::move(a));
     factors.push_back(std::move(b));
   }
-  write::GgufKeys keys;
+  gguf::KeySection keys;
   keys.add_string("general.architecture", architecture);
   keys.add_string("general.type", "adapter");
   keys.add_string("general.name", "edit by " + program);
   keys.add_string("adapter.type", "lora");
   keys.add<float>("adapter.lora.alpha", static_cast<float>(most));
-  std::vector<write::GgufTensorLayout> layout;
+  std::vector<gguf::TensorLayout> layout;
   for (const Factor& factor : factors) {
     layout.push_back(
         {factor.name, decode::ElementType::kF32, {factor.shape.rbegin(), factor.shape.rend()}});
   }
-  write::GgufWriter writer(file, keys, std::move(layout));
+  gguf::Writer writer(file, keys, std::move(layout));
   for (std::size_t i = 0; i < factors.size(); ++i) {
     writer.write(i, 0, std::as_bytes(std::span(factors[i].values)));
   }

@@ -30,8 +30,8 @@ std::string not_a_number(const char* name) {
 }
 
 /// Truth values and arrays hold an integer here too.
-std::optional<double> number_of(const shard::GgufKey& key) {
-  if (key.type == shard::GgufType::kBool || key.type == shard::GgufType::kArray) {
+std::optional<double> number_of(const gguf::Key& key) {
+  if (key.type == gguf::ValueType::kBool || key.type == gguf::ValueType::kArray) {
     return std::nullopt;
   }
   if (const auto* real = std::get_if<double>(&key.value)) {
@@ -105,7 +105,7 @@ AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
 
 void AdapterConfig::read_gguf(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
   zero_means_one_ = true;
-  for (const shard::GgufKey& key : files.keys) {
+  for (const gguf::Key& key : files.keys) {
     if (key.name == "adapter.type") {
       const auto* type = std::get_if<std::string>(&key.value);
       if (type == nullptr || *type != "lora") {
@@ -121,7 +121,7 @@ void AdapterConfig::read_gguf(const shard::ModelFiles& files, std::vector<Warnin
             fmt::format("{}: adapter.lora.alpha is not a number", printable(files.path)));
       }
     } else if (key.name == "adapter.alora.invocation_tokens" &&
-               (key.type != shard::GgufType::kArray || key.array_count > 0)) {
+               (key.type != gguf::ValueType::kArray || key.array_count > 0)) {
       warnings.push_back({"W-LORA-VARIANT",
                           "adapter.alora.invocation_tokens: it acts on tokens from its invocation "
                           "on, and on no others"});

@@ -4,8 +4,8 @@
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/gguf/header.hpp>
 #include <vindex/model/importance_matrix.hpp>
-#include <vindex/shard/gguf.hpp>
 #include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
@@ -78,8 +78,8 @@ class DatReader {
   std::uint64_t at_ = 0;
 };
 
-const std::string* text_of_key(const shard::GgufHeader& header, std::string_view name) {
-  const shard::GgufKey* key = shard::find_key(header.keys, name);
+const std::string* text_of_key(const gguf::Header& header, std::string_view name) {
+  const gguf::Key* key = gguf::find_key(header.keys, name);
   return key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
 }
 
@@ -105,7 +105,7 @@ ImportanceMatrix::ImportanceMatrix(std::unique_ptr<shard::ByteSource> source)
 }
 
 void ImportanceMatrix::read_gguf() {
-  const shard::GgufHeader header = shard::read_gguf_header(*source_);
+  const gguf::Header header = gguf::read_header(*source_);
   warnings_ = header.warnings;
   big_endian_ = header.big_endian;
   const std::string* type = text_of_key(header, "general.type");
@@ -117,8 +117,8 @@ void ImportanceMatrix::read_gguf() {
                       fmt::format("a GGUF file of type {}, no importance matrix",
                                   type == nullptr ? "model" : printable(*type)));
   }
-  std::unordered_map<std::string_view, const shard::GgufTensor*> counts;
-  for (const shard::GgufTensor& tensor : header.tensors) {
+  std::unordered_map<std::string_view, const gguf::Tensor*> counts;
+  for (const gguf::Tensor& tensor : header.tensors) {
     const std::string_view name = tensor.name;
     const bool sums = name.ends_with(kSums);
     if (!sums && !name.ends_with(kCounts)) {
@@ -133,7 +133,7 @@ void ImportanceMatrix::read_gguf() {
       counts.emplace(name.substr(0, name.size() - kCounts.size()), &tensor);
     }
   }
-  for (const shard::GgufTensor& tensor : header.tensors) {
+  for (const gguf::Tensor& tensor : header.tensors) {
     if (!tensor.name.ends_with(kSums)) {
       continue;
     }
@@ -146,7 +146,7 @@ void ImportanceMatrix::read_gguf() {
       malformed(*source_, tensor.offset,
                 printable(tensor.name) + " has no tensor of counts beside it");
     }
-    const shard::GgufTensor& own = *found->second;
+    const gguf::Tensor& own = *found->second;
     const std::uint64_t slices = own.bytes / sizeof(float);
     if (slices == 0 || slices > static_cast<std::uint64_t>(kMaxSlices) || entry.value_count == 0 ||
         entry.value_count % slices != 0) {

@@ -35,9 +35,9 @@ std::int32_t small_member(const JsonValue& object, std::string_view key) {
   return number == nullptr || *number > kMax ? 0 : static_cast<std::int32_t>(*number);
 }
 
-const std::string* key_text(const std::vector<shard::GgufKey>& keys, std::string_view name) {
-  for (const shard::GgufKey& key : keys) {
-    if (key.name == name && key.type == shard::GgufType::kString) {
+const std::string* key_text(const std::vector<gguf::Key>& keys, std::string_view name) {
+  for (const gguf::Key& key : keys) {
+    if (key.name == name && key.type == gguf::ValueType::kString) {
       return std::get_if<std::string>(&key.value);
     }
   }
@@ -101,11 +101,10 @@ std::pair<std::string_view, const JsonValue*> Claims::config_member(
   return {{}, nullptr};
 }
 
-const shard::GgufKey* Claims::gguf_key(std::initializer_list<std::string_view> keys) const {
+const gguf::Key* Claims::gguf_key(std::initializer_list<std::string_view> keys) const {
   if (files_.format == shard::ContainerFormat::kGguf) {
     for (const std::string_view suffix : keys) {
-      const shard::GgufKey* key =
-          shard::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
+      const gguf::Key* key = gguf::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
       if (key != nullptr) {
         return key;
       }
@@ -131,8 +130,8 @@ std::optional<std::pair<std::string, double>> Claims::real(
   if (files_.format == shard::ContainerFormat::kGguf) {
     for (const std::string_view suffix : gguf_keys) {
       const std::string name = architecture_ + '.' + std::string(suffix);
-      const shard::GgufKey* key = shard::find_key(files_.keys, name);
-      if (key == nullptr || key->type == shard::GgufType::kArray) {
+      const gguf::Key* key = gguf::find_key(files_.keys, name);
+      if (key == nullptr || key->type == gguf::ValueType::kArray) {
         continue;
       }
       if (const auto number = number_of(key->value)) {
@@ -156,9 +155,8 @@ std::optional<bool> Claims::boolean(std::initializer_list<std::string_view> conf
                                     std::initializer_list<std::string_view> gguf_keys) const {
   if (files_.format == shard::ContainerFormat::kGguf) {
     for (const std::string_view suffix : gguf_keys) {
-      const shard::GgufKey* key =
-          shard::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
-      if (key != nullptr && key->type == shard::GgufType::kBool) {
+      const gguf::Key* key = gguf::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
+      if (key != nullptr && key->type == gguf::ValueType::kBool) {
         return std::get<std::uint64_t>(key->value) != 0;
       }
     }
@@ -205,20 +203,20 @@ std::optional<Claim> Claims::config_number(std::string_view key) {
 
 std::optional<Claim> Claims::gguf_number(std::string_view suffix) {
   const std::string name = architecture_ + '.' + std::string(suffix);
-  for (const shard::GgufKey& key : files_.keys) {
+  for (const gguf::Key& key : files_.keys) {
     if (key.name != name) {
       continue;
     }
     if (const auto* number = std::get_if<std::uint64_t>(&key.value);
-        number != nullptr && key.type != shard::GgufType::kArray &&
-        key.type != shard::GgufType::kBool) {
+        number != nullptr && key.type != gguf::ValueType::kArray &&
+        key.type != gguf::ValueType::kBool) {
       return Claim{name, *number};
     }
     if (const auto* number = std::get_if<std::int64_t>(&key.value);
-        number != nullptr && key.type != shard::GgufType::kArray && *number >= 0) {
+        number != nullptr && key.type != gguf::ValueType::kArray && *number >= 0) {
       return Claim{name, static_cast<std::uint64_t>(*number)};
     }
-    if (key.type != shard::GgufType::kArray) {
+    if (key.type != gguf::ValueType::kArray) {
       warn_type(name);
     }
     return std::nullopt;

@@ -49,7 +49,7 @@ class Claims {
   std::pair<std::string_view, const JsonValue*> config_member(
       std::initializer_list<std::string_view> keys) const;
   /// The first of `keys` (without the architecture's prefix) that a GGUF file has, or null.
-  const shard::GgufKey* gguf_key(std::initializer_list<std::string_view> keys) const;
+  const gguf::Key* gguf_key(std::initializer_list<std::string_view> keys) const;
   /// True where config.json holds `key` as true.
   bool flag(std::string_view key) const;
   /// The first of the keys, as for number(), that holds true or false.

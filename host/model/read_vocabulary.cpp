@@ -20,7 +20,7 @@ constexpr const char* kTokens = "tokenizer.ggml.tokens";
 /// Numbers of a GGUF header of its own version and byte order, one after the other.
 class KeyBytes {
  public:
-  KeyBytes(shard::ByteSource& source, const shard::GgufKey& key) : bytes_(key.value_bytes) {
+  KeyBytes(shard::ByteSource& source, const gguf::Key& key) : bytes_(key.value_bytes) {
     std::uint32_t version = 0;
     source.read(4, std::as_writable_bytes(std::span(&version, 1)));
     reversed_ = (version & 0xFFFFU) == 0;
@@ -68,9 +68,9 @@ class KeyBytes {
 };
 
 /// How entries are spelt, by the model's name; by how most of them begin where it says nothing.
-Spelling spelling_of(const std::vector<shard::GgufKey>& keys,
+Spelling spelling_of(const std::vector<gguf::Key>& keys,
                      const std::vector<std::optional<std::string>>& entries) {
-  const shard::GgufKey* key = shard::find_key(keys, "tokenizer.ggml.model");
+  const gguf::Key* key = gguf::find_key(keys, "tokenizer.ggml.model");
   const auto* model = key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
   if (model != nullptr && *model == "gpt2") {
     return Spelling::kByteLevel;
@@ -90,12 +90,12 @@ Spelling spelling_of(const std::vector<shard::GgufKey>& keys,
 }
 
 std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
-  const shard::GgufKey* key = shard::find_key(files.keys, kTokens);
+  const gguf::Key* key = gguf::find_key(files.keys, kTokens);
   if (key == nullptr || files.shards.empty()) {
     return std::nullopt;
   }
   const std::string& where = files.shards.front().source->name();
-  if (key->type != shard::GgufType::kArray || key->element_type != shard::GgufType::kString) {
+  if (key->type != gguf::ValueType::kArray || key->element_type != gguf::ValueType::kString) {
     throw FormatError("E-TOKENIZER", where, fmt::format("{} is not an array of strings", kTokens));
   }
   if (key->value_bytes > kMaxVocabularyBytes) {

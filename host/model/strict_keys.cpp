@@ -35,11 +35,11 @@ std::string shown(const JsonValue& value) {
   return std::to_string(*value.as_unsigned());
 }
 
-std::string shown(const shard::GgufKey& key) {
-  if (key.type == shard::GgufType::kArray) {
+std::string shown(const gguf::Key& key) {
+  if (key.type == gguf::ValueType::kArray) {
     return "a list";
   }
-  if (key.type == shard::GgufType::kBool) {
+  if (key.type == gguf::ValueType::kBool) {
     return std::get<std::uint64_t>(key.value) != 0 ? "true" : "false";
   }
   if (const auto* text = std::get_if<std::string>(&key.value)) {
@@ -67,8 +67,8 @@ std::optional<double> finite_in(const Storage& storage) {
 }
 
 std::optional<double> real_of(const JsonValue& value) { return finite_in(value.storage()); }
-std::optional<double> real_of(const shard::GgufKey& key) {
-  const bool is_number = key.type != shard::GgufType::kBool && key.type != shard::GgufType::kArray;
+std::optional<double> real_of(const gguf::Key& key) {
+  const bool is_number = key.type != gguf::ValueType::kBool && key.type != gguf::ValueType::kArray;
   return is_number ? finite_in(key.value) : std::nullopt;
 }
 
@@ -76,8 +76,8 @@ std::optional<bool> flag_of(const JsonValue& value) {
   const bool* flag = value.as_bool();
   return flag == nullptr ? std::nullopt : std::optional(*flag);
 }
-std::optional<bool> flag_of(const shard::GgufKey& key) {
-  return key.type == shard::GgufType::kBool ? std::optional(std::get<std::uint64_t>(key.value) != 0)
+std::optional<bool> flag_of(const gguf::Key& key) {
+  return key.type == gguf::ValueType::kBool ? std::optional(std::get<std::uint64_t>(key.value) != 0)
                                             : std::nullopt;
 }
 
@@ -85,9 +85,9 @@ std::optional<std::string> text_of_value(const JsonValue& value) {
   const std::string* text = value.as_string();
   return text == nullptr ? std::nullopt : std::optional(*text);
 }
-std::optional<std::string> text_of_value(const shard::GgufKey& key) {
+std::optional<std::string> text_of_value(const gguf::Key& key) {
   const auto* text = std::get_if<std::string>(&key.value);
-  return key.type == shard::GgufType::kString && text != nullptr ? std::optional(*text)
+  return key.type == gguf::ValueType::kString && text != nullptr ? std::optional(*text)
                                                                  : std::nullopt;
 }
 
@@ -108,8 +108,8 @@ std::optional<std::uint64_t> count_of(const JsonValue& value) {
   return first;
 }
 
-std::optional<std::uint64_t> count_of(const shard::GgufKey& key) {
-  if (key.type == shard::GgufType::kBool || key.type == shard::GgufType::kArray) {
+std::optional<std::uint64_t> count_of(const gguf::Key& key) {
+  if (key.type == gguf::ValueType::kBool || key.type == gguf::ValueType::kArray) {
     return std::nullopt;
   }
   if (const auto* number = std::get_if<std::uint64_t>(&key.value)) {
@@ -137,7 +137,7 @@ std::optional<NamedValue<Value>> StrictKeys::read(const KeyNames& names, std::st
     }
     return NamedValue<Value>{key, *value};
   };
-  if (const shard::GgufKey* key = claims_.gguf_key(names.gguf)) {
+  if (const gguf::Key* key = claims_.gguf_key(names.gguf)) {
     return named(key->name, *key);
   }
   const auto [name, member] = claims_.config_member(names.config);

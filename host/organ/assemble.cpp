@@ -51,10 +51,10 @@ std::vector<bool> changed_bytes(const GgufSource& source, const AssembleSettings
   return {changed.begin(), changed.end()};
 }
 
-bool is_model_key(const shard::GgufKey& key) { return !is_split_key(key.name); }
+bool is_model_key(const gguf::Key& key) { return !is_split_key(key.name); }
 
 /// The files that the source was, keys verbatim but for the first's where `first` is given.
-Composition as_it_was(const GgufSource& source, std::optional<write::GgufKeys> first,
+Composition as_it_was(const GgufSource& source, std::optional<gguf::KeySection> first,
                       std::vector<ComposedTensor> tensors) {
   Composition composition;
   for (std::size_t i = 0; i < source.splits().size(); ++i) {
@@ -62,7 +62,7 @@ Composition as_it_was(const GgufSource& source, std::optional<write::GgufKeys> f
     const GgufSplit& split = source.splits()[i];
     if (i == 0 && first) {
       file.keys = std::move(*first);
-      for (const shard::GgufKey& key : split.header.keys) {
+      for (const gguf::Key& key : split.header.keys) {
         if (is_split_key(key.name)) {
           file.keys.copy(key, split.header, *split.source);
         }
@@ -107,7 +107,7 @@ void assemble_model(const AssembleSettings& settings, AssembleReport& report) {
       }
     }
   }
-  std::optional<write::GgufKeys> first;
+  std::optional<gguf::KeySection> first;
   if (!report.changed.empty() || source->changed()) {
     Provenance provenance;
     provenance.parents = {source.get()};

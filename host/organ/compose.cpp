@@ -35,7 +35,7 @@ constexpr std::size_t kOpenFiles = 64;
 
 struct OutputFile {
   std::unique_ptr<AtomicFile> file;
-  std::unique_ptr<write::GgufWriter> writer;
+  std::unique_ptr<gguf::Writer> writer;
   std::size_t first = 0;  ///< tensor of the composition
   bool replaces = false;  ///< a file of an earlier run: what took its place stays
   std::unique_ptr<std::mutex> turn = std::make_unique<std::mutex>();
@@ -82,7 +82,7 @@ void check_tensors(const Composition& composition) {
           "compose: every tensor in one of the files");
   std::unordered_set<std::string_view> names;
   for (const ComposedTensor& tensor : composition.tensors) {
-    write::require_storable(tensor.layout);
+    gguf::require_storable(tensor.layout);
     if (!names.insert(tensor.layout.name).second) {
       throw FormatError("E-GGUF-NAME", fmt::format("tensor \"{}\"", excerpt(tensor.layout.name)),
                         "the name is there twice");
@@ -90,7 +90,7 @@ void check_tensors(const Composition& composition) {
     expects((tensor.source != nullptr) != static_cast<bool>(tensor.make),
             "compose: a tensor has a source or is made");
     expects(tensor.source == nullptr || tensor.source->tensors().at(tensor.tensor).bytes ==
-                                            write::stored_bytes(tensor.layout),
+                                            gguf::stored_bytes(tensor.layout),
             "compose: a source of as many bytes as the layout has");
   }
   for (const ComposedFile& file : composition.files) {
@@ -139,7 +139,7 @@ class Assembly {
 void Assembly::write(const std::vector<std::string>& targets) {
   std::uint64_t bytes = 0;
   for (const ComposedTensor& tensor : composition_.tensors) {
-    const auto sum = checked_add(bytes, write::stored_bytes(tensor.layout));
+    const auto sum = checked_add(bytes, gguf::stored_bytes(tensor.layout));
     bytes = sum.value_or(~std::uint64_t{0});
   }
   require_free_space(targets.front(), bytes);
@@ -166,11 +166,11 @@ void Assembly::create(const std::string& target) {
   output.replaces = path_kind(target) != PathKind::kAbsent;
   output.file =
       std::make_unique<AtomicFile>(target, write::kOutputErrors, StaleTemporaries::kRemovedBefore);
-  std::vector<write::GgufTensorLayout> layout;
+  std::vector<gguf::TensorLayout> layout;
   for (std::size_t t = output.first; t < output.first + file.tensor_count; ++t) {
     layout.push_back(composition_.tensors[t].layout);
   }
-  output.writer = std::make_unique<write::GgufWriter>(*output.file, file.keys, std::move(layout));
+  output.writer = std::make_unique<gguf::Writer>(*output.file, file.keys, std::move(layout));
   std::uint64_t file_bytes = output.writer->file_bytes();
   if (file.bare_end && file.tensor_count == 0) {
     file_bytes = output.writer->header_bytes();
@@ -187,7 +187,7 @@ std::vector<Task> Assembly::tasks(std::size_t first_file) const {
     for (std::size_t i = 0; i < composition_.files[file].tensor_count; ++i) {
       const std::size_t index = outputs_[file].first + i;
       const ComposedTensor& tensor = composition_.tensors[index];
-      const std::uint64_t bytes = write::stored_bytes(tensor.layout);
+      const std::uint64_t bytes = gguf::stored_bytes(tensor.layout);
       const bool whole = tensor.make || !tensor.sha256.empty() || bytes == 0;
       const std::uint64_t step = whole ? std::max<std::uint64_t>(bytes, 1) : kPieceBytes;
       for (std::uint64_t begin = 0; begin < std::max<std::uint64_t>(bytes, 1); begin += step) {
@@ -199,7 +199,7 @@ std::vector<Task> Assembly::tasks(std::size_t first_file) const {
 }
 
 void Assembly::make(const Task& task) {
-  write::GgufWriter& writer = *outputs_[task.file].writer;
+  gguf::Writer& writer = *outputs_[task.file].writer;
   const std::size_t place = task.tensor - outputs_[task.file].first;
   std::uint64_t given = 0;
   composition_.tensors[task.tensor].make(

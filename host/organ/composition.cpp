@@ -14,7 +14,7 @@ constexpr const char* kNumber = "split.no";
 constexpr const char* kCount = "split.count";
 constexpr const char* kTensors = "split.tensors.count";
 
-void add_split_keys(write::GgufKeys& keys, std::size_t number, std::size_t count,
+void add_split_keys(gguf::KeySection& keys, std::size_t number, std::size_t count,
                     std::size_t tensors) {
   keys.add<std::uint16_t>(kNumber, static_cast<std::uint16_t>(number));
   keys.add<std::uint16_t>(kCount, static_cast<std::uint16_t>(count));
@@ -40,7 +40,7 @@ std::vector<ComposedTensor> passed_through(const GgufSource& source) {
   return tensors;
 }
 
-Composition single_file(write::GgufKeys keys, std::vector<ComposedTensor> tensors) {
+Composition single_file(gguf::KeySection keys, std::vector<ComposedTensor> tensors) {
   Composition composition;
   ComposedFile& file = composition.files.emplace_back();
   file.keys = std::move(keys);
@@ -49,12 +49,12 @@ Composition single_file(write::GgufKeys keys, std::vector<ComposedTensor> tensor
   return composition;
 }
 
-Composition split_by_size(write::GgufKeys keys, std::vector<ComposedTensor> tensors,
+Composition split_by_size(gguf::KeySection keys, std::vector<ComposedTensor> tensors,
                           std::uint64_t shard_bytes) {
   std::vector<std::size_t> counts = {0};
   std::uint64_t held = 0;
   for (const ComposedTensor& tensor : tensors) {
-    const std::uint64_t bytes = write::stored_bytes(tensor.layout);
+    const std::uint64_t bytes = gguf::stored_bytes(tensor.layout);
     if (shard_bytes > 0 && counts.back() > 0 &&
         (bytes > shard_bytes || held > shard_bytes - bytes)) {
       counts.push_back(0);

@@ -143,11 +143,11 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
   } else if (settings.digests) {
     digest_tensors(*source, settings, tensors);
   }
-  std::vector<std::pair<std::string, write::GgufKeys>> sidecars;
+  std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
   const Json json = manifest_json(*source, tensors, settings.by_reference,
                                   context_of(settings, filter), sidecars);
   for (const auto& [name, keys] : sidecars) {
-    write::GgufWriter(folder.create(name), keys, {}).finish();
+    gguf::Writer(folder.create(name), keys, {}).finish();
   }
   write_manifest(json, folder);
   source->require_unchanged();

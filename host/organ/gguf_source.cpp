@@ -25,7 +25,7 @@ GgufParts parts_of_set(const std::string& path) {
   std::vector<shard::GgufFile> set = shard::open_gguf_set(*shard::open_store(path), parts.warnings);
   for (shard::GgufFile& file : set) {
     const std::size_t split = parts.splits.size();
-    for (shard::GgufTensor& tensor : file.header.tensors) {
+    for (gguf::Tensor& tensor : file.header.tensors) {
       parts.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.dimensions),
                                split, split, tensor.offset, tensor.bytes});
     }
@@ -63,14 +63,14 @@ GgufSource::GgufSource(GgufParts parts) : parts_(std::move(parts)) {
 }
 
 std::optional<std::string> GgufSource::text(std::string_view name) const {
-  const shard::GgufKey* found = key(name);
+  const gguf::Key* found = key(name);
   const auto* value = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);
   return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
 std::optional<std::uint64_t> GgufSource::number(std::string_view name) const {
-  const shard::GgufKey* found = key(name);
-  if (found == nullptr || found->type == shard::GgufType::kArray) {
+  const gguf::Key* found = key(name);
+  if (found == nullptr || found->type == gguf::ValueType::kArray) {
     return std::nullopt;
   }
   if (const auto* value = std::get_if<std::uint64_t>(&found->value)) {
@@ -129,15 +129,15 @@ std::vector<std::string> GgufSource::input_paths() const {
   return paths;
 }
 
-write::GgufTensorLayout GgufSource::layout(const OrganTensor& tensor) const {
+gguf::TensorLayout GgufSource::layout(const OrganTensor& tensor) const {
   return {tensor.name, tensor.type, tensor.dimensions};
 }
 
-write::GgufKeys GgufSource::copy_keys(
-    std::size_t split, const std::function<bool(const shard::GgufKey&)>& wanted) const {
+gguf::KeySection GgufSource::copy_keys(std::size_t split,
+                                       const std::function<bool(const gguf::Key&)>& wanted) const {
   const GgufSplit& from = splits().at(split);
-  write::GgufKeys keys;
-  for (const shard::GgufKey& each : from.header.keys) {
+  gguf::KeySection keys;
+  for (const gguf::Key& each : from.header.keys) {
     if (!wanted || wanted(each)) {
       keys.copy(each, from.header, *from.source);
     }

@@ -124,7 +124,7 @@ ComposeReport write_graft(const GgufSource& host, const GgufSource& donor, const
           ? fmt::format("{} with {} of {}", name_or_path(report.host),
                         settings.types.empty() ? "all" : settings.types, name_or_path(report.donor))
           : settings.name;
-  write::GgufKeys keys = changed_keys(host, tensors, provenance);
+  gguf::KeySection keys = changed_keys(host, tensors, provenance);
   const Composition composition =
       split_by_size(std::move(keys), std::move(tensors), settings.shard_bytes);
   ComposeOptions options;

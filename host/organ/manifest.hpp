@@ -11,10 +11,10 @@
 #include <vindex/core/json.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/decode/element_type.hpp>
+#include <vindex/gguf/header.hpp>
+#include <vindex/gguf/key_section.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>
-#include <vindex/shard/gguf.hpp>
-#include <vindex/write/gguf_keys.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -61,7 +61,7 @@ struct Manifest {
   bool partial = false;             ///< a selection: not every tensor
   std::uint64_t tensors_total = 0;  ///< of the model
   std::vector<ManifestFile> files;
-  std::vector<write::GgufKeys> keys;  ///< of each file
+  std::vector<gguf::KeySection> keys;  ///< of each file
   std::vector<ManifestTensor> tensors;
   std::vector<std::string> side_files;  ///< read for this: the manifest, the keys beside it
   /// What `keys` refers to.
@@ -90,7 +90,7 @@ struct ManifestContext {
 /// were extracted from `source`.
 Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
                    bool by_reference, const ManifestContext& context,
-                   std::vector<std::pair<std::string, write::GgufKeys>>& sidecars);
+                   std::vector<std::pair<std::string, gguf::KeySection>>& sidecars);
 
 /// The members "counts" and "tensors", of any container. `reference`: bytes lie in the source.
 void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors);
@@ -102,25 +102,25 @@ void require_utf8_name(const std::string& name, const std::string& where);
 std::string absolute_path(const std::string& path);
 
 /// "u32", "str", "arr", ...
-std::string_view key_type_name(shard::GgufType type);
+std::string_view key_type_name(gguf::ValueType type);
 
 /// The entry of `key`. What does not stand in JSON is copied into `sidecar`, which the entry calls
 /// `sidecar_name`. Errors: FormatError E-ORGAN-NAME for a key whose name is not UTF-8.
-Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
-               shard::ByteSource& source, write::GgufKeys& sidecar,
+Json key_entry(const gguf::Key& key, const gguf::Header& header,
+               shard::ByteSource& source, gguf::KeySection& sidecar,
                const std::string& sidecar_name);
 
 /// The keys of a sidecar file, for entries that refer to it.
 struct KeySidecar {
   std::string name;
-  const shard::GgufHeader* header = nullptr;  ///< null: there is no such file
+  const gguf::Header* header = nullptr;  ///< null: there is no such file
   shard::ByteSource* source = nullptr;
 };
 
 /// Adds the key that `entry` describes. `where` names the manifest. Errors: FormatError
 /// E-ORGAN-MANIFEST for an entry that is none, a number outside its type, a reference to what is
-/// not there; those of GgufKeys.
+/// not there; those of gguf::KeySection.
 void add_key_entry(const JsonValue& entry, const std::string& where, const KeySidecar& sidecar,
-                   write::GgufKeys& keys);
+                   gguf::KeySection& keys);
 
 }  // namespace vindex::organ

@@ -1,11 +1,11 @@
 // Owns keys as JSON entries and their encoding back, type by type.
-#include "gguf_value_types.hpp"
-#include "key_arrays.hpp"
 #include "manifest.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/utf8.hpp>
+#include <vindex/gguf/encoded_value.hpp>
+#include <vindex/gguf/value.hpp>
 
 #include <fmt/format.h>
 
@@ -20,47 +20,31 @@
 
 namespace vindex::organ {
 namespace {
-using shard::GgufType;
+using gguf::ValueType;
 
 /// Longer values go into the sidecar.
 constexpr std::uint64_t kMaxElements = 256;
 constexpr std::uint64_t kMaxBytes = 16384;
 
-bool is_float(GgufType type) { return type == GgufType::kF32 || type == GgufType::kF64; }
-bool is_signed(GgufType type) {
-  return type == GgufType::kI8 || type == GgufType::kI16 || type == GgufType::kI32 ||
-         type == GgufType::kI64;
-}
-
-std::uint64_t bits_of(std::span<const std::byte> bytes) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, bytes.data(), bytes.size());
-  return bits;
-}
-
-Json number_json(GgufType type, std::span<const std::byte> bytes) {
-  const std::uint64_t bits = bits_of(bytes);
-  if (is_float(type)) {
-    const double value =
-        type == GgufType::kF32
-            ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))
-            : std::bit_cast<double>(bits);
-    return std::isfinite(value) ? Json(value)
+Json number_json(gguf::ValueType type, std::span<const std::byte> bytes) {
+  const std::uint64_t bits = gguf::number_bits(bytes);
+  const gguf::Scalar value = gguf::scalar_of(type, bits);
+  if (const double* real = std::get_if<double>(&value)) {
+    return std::isfinite(*real) ? Json(*real)
                                 : Json{{"bits", fmt::format("0x{:0{}x}", bits, 2 * bytes.size())}};
   }
-  if (is_signed(type)) {
-    const unsigned int shift = 64U - 8U * static_cast<unsigned int>(bytes.size());
-    return static_cast<std::int64_t>(bits << shift) >> shift;
+  if (const std::int64_t* number = std::get_if<std::int64_t>(&value)) {
+    return *number;
   }
   return bits;
 }
 
 /// The value's JSON, or nothing where it has to lie in the sidecar.
 std::optional<Json> array_json(std::span<const std::byte> value) {
-  const EncodedArray array = read_array(value);
+  const gguf::EncodedArray array = gguf::read_array(value);
   Json list = Json::array();
-  if (array.element_type == GgufType::kString) {
-    for (std::string& text : read_strings(array)) {
+  if (array.element_type == gguf::ValueType::kString) {
+    for (std::string& text : gguf::read_strings(array)) {
       if (!is_utf8(text)) {
         return std::nullopt;
       }
@@ -68,7 +52,7 @@ std::optional<Json> array_json(std::span<const std::byte> value) {
     }
     return list;
   }
-  const std::size_t width = number_bytes(array.element_type);
+  const std::size_t width = gguf::number_bytes(array.element_type);
   if (width == 0) {
     return std::nullopt;
   }
@@ -78,23 +62,23 @@ std::optional<Json> array_json(std::span<const std::byte> value) {
   return list;
 }
 
-std::optional<Json> value_json(const shard::GgufKey& key, const shard::GgufHeader& header,
+std::optional<Json> value_json(const gguf::Key& key, const gguf::Header& header,
                                shard::ByteSource& source) {
   if (key.value_bytes > kMaxBytes ||
-      (key.type == GgufType::kArray && key.array_count > kMaxElements)) {
+      (key.type == gguf::ValueType::kArray && key.array_count > kMaxElements)) {
     return std::nullopt;
   }
-  const std::vector<std::byte> value = write::encoded_value(key, header, source);
-  if (key.type == GgufType::kArray) {
+  const std::vector<std::byte> value = gguf::encoded_value(key, header, source);
+  if (key.type == gguf::ValueType::kArray) {
     return array_json(value);
   }
-  if (key.type == GgufType::kString) {
+  if (key.type == gguf::ValueType::kString) {
     const auto* bytes = reinterpret_cast<const char*>(value.data()) + 8;
     std::string text(bytes, value.size() - 8);
     return is_utf8(text) ? std::optional<Json>(std::move(text)) : std::nullopt;
   }
-  if (key.type == GgufType::kBool) {
-    return Json(bits_of(value) != 0);
+  if (key.type == gguf::ValueType::kBool) {
+    return Json(gguf::number_bits(value) != 0);
   }
   return number_json(key.type, value);
 }
@@ -118,24 +102,24 @@ class Entry {
     }
     return *string;
   }
-  GgufType type_of(const char* member) const {
-    const auto found = std::find(kValueTypeNames.begin(), kValueTypeNames.end(), text(member));
-    if (found == kValueTypeNames.end()) {
-      fail(fmt::format("\"{}\" is none of GGUF's value types", member));
+  gguf::ValueType type_of(const char* member) const {
+    const auto found = gguf::type_named(text(member));
+    if (!found) {
+      fail(fmt::format("\"{}\" is none of GGUF's value types", text(member)));
     }
-    return static_cast<GgufType>(found - kValueTypeNames.begin());
+    return *found;
   }
   /// Refuses a "count" that is none, or another than `elements`.
   void require_count(std::uint64_t elements) const;
-  void encode(std::vector<std::byte>& out, GgufType of, const JsonValue& value) const;
+  void encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonValue& value) const;
   void encode_array(std::vector<std::byte>& out) const;
 
   std::string name;
-  GgufType type = GgufType::kU32;
+  gguf::ValueType type = gguf::ValueType::kU32;
 
  private:
-  std::uint64_t integer_bits(GgufType of, const JsonValue& value) const;
-  std::uint64_t float_bits(GgufType of, const JsonValue& value) const;
+  std::uint64_t integer_bits(gguf::ValueType of, const JsonValue& value) const;
+  std::uint64_t float_bits(gguf::ValueType of, const JsonValue& value) const;
 
   const JsonValue& json_;
   const std::string& where_;
@@ -147,33 +131,33 @@ void append(std::vector<std::byte>& out, Number number) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-std::uint64_t Entry::integer_bits(GgufType of, const JsonValue& value) const {
-  const unsigned int width = 8U * static_cast<unsigned int>(number_bytes(of));
-  if (const bool* flag = value.as_bool(); flag != nullptr && of == GgufType::kBool) {
+std::uint64_t Entry::integer_bits(gguf::ValueType of, const JsonValue& value) const {
+  const unsigned int width = 8U * static_cast<unsigned int>(gguf::number_bytes(of));
+  if (const bool* flag = value.as_bool(); flag != nullptr && of == gguf::ValueType::kBool) {
     return *flag ? 1 : 0;
   }
   if (const std::uint64_t* number = value.as_unsigned()) {
-    const std::uint64_t most = of == GgufType::kBool ? 1
-                               : is_signed(of)       ? (~std::uint64_t{0} >> (65U - width))
-                                                     : (~std::uint64_t{0} >> (64U - width));
+    const std::uint64_t most = of == gguf::ValueType::kBool ? 1
+                               : gguf::is_signed(of)        ? (~std::uint64_t{0} >> (65U - width))
+                                                            : (~std::uint64_t{0} >> (64U - width));
     if (*number <= most) {
       return *number;
     }
   }
   if (const auto* number = std::get_if<std::int64_t>(&value.storage());
-      number != nullptr && is_signed(of) &&
+      number != nullptr && gguf::is_signed(of) &&
       *number >= std::numeric_limits<std::int64_t>::min() >> (64U - width)) {
     return static_cast<std::uint64_t>(*number);
   }
-  fail(fmt::format("its value is no {}", key_type_name(of)));
+  fail(fmt::format("its value is no {}", gguf::type_name(of)));
 }
 
-std::uint64_t Entry::float_bits(GgufType of, const JsonValue& value) const {
+std::uint64_t Entry::float_bits(gguf::ValueType of, const JsonValue& value) const {
   if (const JsonValue* text = value.find("bits"); text != nullptr && text->as_string() != nullptr) {
     const std::string_view digits = *text->as_string();
     std::uint64_t bits = 0;
     const char* const end = digits.data() + digits.size();
-    if (digits.starts_with("0x") && digits.size() == 2 + 2 * number_bytes(of) &&
+    if (digits.starts_with("0x") && digits.size() == 2 + 2 * gguf::number_bytes(of) &&
         std::from_chars(digits.data() + 2, end, bits, 16).ptr == end) {
       return bits;
     }
@@ -187,9 +171,9 @@ std::uint64_t Entry::float_bits(GgufType of, const JsonValue& value) const {
   } else if (const auto* negative = std::get_if<std::int64_t>(&value.storage())) {
     number = static_cast<double>(*negative);
   } else {
-    fail(fmt::format("its value is no {}", key_type_name(of)));
+    fail(fmt::format("its value is no {}", gguf::type_name(of)));
   }
-  if (of == GgufType::kF64) {
+  if (of == gguf::ValueType::kF64) {
     return std::bit_cast<std::uint64_t>(number);
   }
   if (std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
@@ -198,8 +182,8 @@ std::uint64_t Entry::float_bits(GgufType of, const JsonValue& value) const {
   return std::bit_cast<std::uint32_t>(static_cast<float>(number));
 }
 
-void Entry::encode(std::vector<std::byte>& out, GgufType of, const JsonValue& value) const {
-  if (of == GgufType::kString) {
+void Entry::encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonValue& value) const {
+  if (of == gguf::ValueType::kString) {
     const std::string* text = value.as_string();
     if (text == nullptr) {
       fail("its value is not a string");
@@ -209,8 +193,8 @@ void Entry::encode(std::vector<std::byte>& out, GgufType of, const JsonValue& va
     out.insert(out.end(), bytes.begin(), bytes.end());
     return;
   }
-  const std::uint64_t bits = is_float(of) ? float_bits(of, value) : integer_bits(of, value);
-  const auto bytes = std::as_bytes(std::span(&bits, 1)).first(number_bytes(of));
+  const std::uint64_t bits = gguf::is_float(of) ? float_bits(of, value) : integer_bits(of, value);
+  const auto bytes = std::as_bytes(std::span(&bits, 1)).first(gguf::number_bytes(of));
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
@@ -225,37 +209,32 @@ void Entry::require_count(std::uint64_t elements) const {
 }
 
 void Entry::encode_array(std::vector<std::byte>& out) const {
-  const GgufType element = type_of("subtype");
+  const gguf::ValueType element = type_of("subtype");
   const JsonValue* value = json_.find("value");
   const JsonValue::Array* list = value == nullptr ? nullptr : value->as_array();
-  if (element == GgufType::kArray || list == nullptr) {
+  if (element == gguf::ValueType::kArray || list == nullptr) {
     fail("an array needs a \"subtype\" that is not an array and a list as its \"value\"");
   }
   require_count(list->size());
   append(out, static_cast<std::uint32_t>(element));
   append(out, static_cast<std::uint64_t>(list->size()));
   for (const JsonValue& each : *list) {
-    encode(out, element == GgufType::kBool ? GgufType::kU8 : element, each);
+    encode(out, element == gguf::ValueType::kBool ? gguf::ValueType::kU8 : element, each);
   }
 }
 
 }  // namespace
 
-std::string_view key_type_name(GgufType type) {
-  return kValueTypeNames.at(static_cast<std::size_t>(type));
-}
-
-Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
-               shard::ByteSource& source, write::GgufKeys& sidecar,
-               const std::string& sidecar_name) {
+Json key_entry(const gguf::Key& key, const gguf::Header& header, shard::ByteSource& source,
+               gguf::KeySection& sidecar, const std::string& sidecar_name) {
   if (!is_utf8(key.name)) {
     throw FormatError("E-ORGAN-NAME", source.name(),
                       fmt::format("key \"{}\": a name that is not UTF-8 cannot stand in a manifest",
                                   excerpt(key.name)));
   }
-  Json entry = {{"key", key.name}, {"type", key_type_name(key.type)}};
-  if (key.type == GgufType::kArray) {
-    entry["subtype"] = key_type_name(key.element_type);
+  Json entry = {{"key", key.name}, {"type", gguf::type_name(key.type)}};
+  if (key.type == gguf::ValueType::kArray) {
+    entry["subtype"] = gguf::type_name(key.element_type);
     entry["count"] = key.array_count;
   }
   if (auto value = value_json(key, header, source)) {
@@ -268,15 +247,15 @@ Json key_entry(const shard::GgufKey& key, const shard::GgufHeader& header,
 }
 
 void add_key_entry(const JsonValue& json, const std::string& where, const KeySidecar& sidecar,
-                   write::GgufKeys& keys) {
+                   gguf::KeySection& keys) {
   const Entry entry(json, where);
   if (json.find("array_ref") != nullptr) {
-    const shard::GgufKey* key =
-        sidecar.header == nullptr ? nullptr : shard::find_key(sidecar.header->keys, entry.name);
+    const gguf::Key* key =
+        sidecar.header == nullptr ? nullptr : gguf::find_key(sidecar.header->keys, entry.name);
     if (entry.text("array_ref") != sidecar.name || key == nullptr || key->type != entry.type) {
       entry.fail(fmt::format("refers to what {} does not hold", sidecar.name));
     }
-    if (key->type == GgufType::kArray) {
+    if (key->type == gguf::ValueType::kArray) {
       if (entry.type_of("subtype") != key->element_type) {
         entry.fail(fmt::format("its \"subtype\" is not that of {}", sidecar.name));
       }
@@ -286,7 +265,7 @@ void add_key_entry(const JsonValue& json, const std::string& where, const KeySid
     return;
   }
   std::vector<std::byte> value;
-  if (entry.type == GgufType::kArray) {
+  if (entry.type == gguf::ValueType::kArray) {
     entry.encode_array(value);
   } else if (const JsonValue* scalar = json.find("value")) {
     entry.encode(value, entry.type, *scalar);

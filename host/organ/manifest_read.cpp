@@ -163,16 +163,16 @@ ManifestFile read_file(const Node& node) {
 }
 
 /// The keys of one file; what they refer to is opened.
-write::GgufKeys read_keys(const Node& list, const std::string& folder, const std::string& name,
-                          const std::string& where, Manifest& manifest) {
-  std::optional<shard::GgufHeader> header;
+gguf::KeySection read_keys(const Node& list, const std::string& folder, const std::string& name,
+                           const std::string& where, Manifest& manifest) {
+  std::optional<gguf::Header> header;
   KeySidecar sidecar{name, nullptr, nullptr};
-  write::GgufKeys keys;
+  gguf::KeySection keys;
   for (const Node& entry : list.list()) {
     if (!header && entry["array_ref"].is_given()) {
       manifest.side_files.push_back(folder + "/" + name);
       manifest.key_sources.push_back(shard::open_input(manifest.side_files.back()));
-      header = shard::read_gguf_header(*manifest.key_sources.back());
+      header = gguf::read_header(*manifest.key_sources.back());
       sidecar.header = &*header;
       sidecar.source = manifest.key_sources.back().get();
     }

@@ -19,11 +19,11 @@ namespace {
 
 /// The value of a scalar key as it reads best; null where there is none.
 Json plain_value(const GgufSource& source, const std::string& name) {
-  const shard::GgufKey* key = source.key(name);
+  const gguf::Key* key = source.key(name);
   if (key == nullptr) {
     return nullptr;
   }
-  if (key->type == shard::GgufType::kArray) {
+  if (key->type == gguf::ValueType::kArray) {
     return key->integers.empty() ? Json{{"array", key->array_count}} : Json(key->integers);
   }
   return std::visit(
@@ -39,13 +39,13 @@ Json plain_value(const GgufSource& source, const std::string& name) {
 }
 
 Json vocabulary(const GgufSource& source) {
-  const shard::GgufKey* tokens = source.key("tokenizer.ggml.tokens");
-  if (tokens == nullptr || tokens->type != shard::GgufType::kArray) {
+  const gguf::Key* tokens = source.key("tokenizer.ggml.tokens");
+  if (tokens == nullptr || tokens->type != gguf::ValueType::kArray) {
     return nullptr;
   }
   const GgufSplit& split = source.splits().front();
   Sha256 digest;
-  digest.update(write::encoded_value(*tokens, split.header, *split.source));
+  digest.update(gguf::encoded_value(*tokens, split.header, *split.source));
   return {{"size", tokens->array_count}, {"sha256_tokens", hex(digest.finish())}};
 }
 
@@ -78,9 +78,9 @@ std::string sidecar_name(std::size_t split) {
   return split == 0 ? "kv.gguf" : fmt::format("kv-{:05}.gguf", split + 1);
 }
 
-Json keys_json(const GgufSplit& split, const std::string& name, write::GgufKeys& sidecar) {
+Json keys_json(const GgufSplit& split, const std::string& name, gguf::KeySection& sidecar) {
   Json list = Json::array();
-  for (const shard::GgufKey& key : split.header.keys) {
+  for (const gguf::Key& key : split.header.keys) {
     list.push_back(key_entry(key, split.header, *split.source, sidecar, name));
   }
   return list;
@@ -155,7 +155,7 @@ void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {
 
 Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
                    bool by_reference, const ManifestContext& context,
-                   std::vector<std::pair<std::string, write::GgufKeys>>& sidecars) {
+                   std::vector<std::pair<std::string, gguf::KeySection>>& sidecars) {
   std::vector<std::uint64_t> counts(source.splits().size(), 0);
   for (const OrganTensor& tensor : source.tensors()) {
     ++counts[tensor.split];
@@ -165,7 +165,7 @@ Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& 
   for (std::size_t i = 0; i < source.splits().size(); ++i) {
     const GgufSplit& split = source.splits()[i];
     const GgufSourceFile& file = source.files()[i];
-    write::GgufKeys sidecar;
+    gguf::KeySection sidecar;
     Json keys = keys_json(split, sidecar_name(i), sidecar);
     if (sidecar.count() > 0) {
       sidecars.emplace_back(sidecar_name(i), std::move(sidecar));

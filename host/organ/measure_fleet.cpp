@@ -88,9 +88,9 @@ std::string last_part(const fs::path& path) {
 
 /// What the container says of how many tensors there are: split.tensors.count, or -1.
 std::int64_t declared_tensors(const shard::ModelFiles& files) {
-  const auto found =
-      std::find_if(files.keys.begin(), files.keys.end(),
-                   [](const shard::GgufKey& key) { return key.name == "split.tensors.count"; });
+  const auto found = std::find_if(files.keys.begin(), files.keys.end(), [](const gguf::Key& key) {
+    return key.name == "split.tensors.count";
+  });
   if (found == files.keys.end() || files.shards.size() < 2) {
     return -1;
   }

@@ -30,8 +30,8 @@ class OpenedSide {
 
   const std::vector<PlacedTensor>& tensors() const { return tensors_; }
   /// Without split.*; none of a safetensors model.
-  const std::vector<const shard::GgufKey*>& keys() const { return keys_; }
-  GgufValue value(const shard::GgufKey& key) const;
+  const std::vector<const gguf::Key*>& keys() const { return keys_; }
+  gguf::Value value(const gguf::Key& key) const;
   DiffSide summary() const;
   /// Errors: SystemError E-INPUT-CHANGED (74).
   void require_unchanged() const;
@@ -44,7 +44,7 @@ class OpenedSide {
   std::unique_ptr<GgufSource> gguf_;
   std::optional<shard::ModelFiles> files_;
   std::vector<PlacedTensor> tensors_;
-  std::vector<const shard::GgufKey*> keys_;
+  std::vector<const gguf::Key*> keys_;
 };
 
 /// Whether the path is for the readers of GGUF: they name what is wrong with everything else.
@@ -74,7 +74,7 @@ void OpenedSide::take_gguf() {
   for (std::size_t i = 0; i < gguf_->tensors().size(); ++i) {
     tensors_.push_back(placed(*gguf_, i));
   }
-  for (const shard::GgufKey& key : gguf_->keys()) {
+  for (const gguf::Key& key : gguf_->keys()) {
     if (!is_split_key(key.name)) {
       keys_.push_back(&key);
     }
@@ -98,7 +98,7 @@ void OpenedSide::take_safetensors() {
   }
 }
 
-GgufValue OpenedSide::value(const shard::GgufKey& key) const {
+gguf::Value OpenedSide::value(const gguf::Key& key) const {
   const GgufSplit& first = gguf_->splits().front();
   return {key, first.header, *first.source};
 }
@@ -132,8 +132,8 @@ void OpenedSide::require_unchanged() const {
 /// Slabs of both tensors, encoded and decoded.
 constexpr std::uint64_t kComparisonBytes = std::uint64_t{24} << 20U;
 
-KeyValue value_of_key(const GgufValue& value) {
-  KeyValue out = {.type = type_text(value.key().type, value.key().element_type),
+KeyValue value_of_key(const gguf::Value& value) {
+  KeyValue out = {.type = gguf::type_text(value.key().type, value.key().element_type),
                   .text = value.text(),
                   .count = {},
                   .digest = value.digest()};
@@ -144,16 +144,16 @@ KeyValue value_of_key(const GgufValue& value) {
 }
 
 void compare_keys(const OpenedSide& a, const OpenedSide& b, ModelDifference& out) {
-  std::unordered_map<std::string_view, const shard::GgufKey*> in_b;
-  for (const shard::GgufKey* key : b.keys()) {
+  std::unordered_map<std::string_view, const gguf::Key*> in_b;
+  for (const gguf::Key* key : b.keys()) {
     in_b.emplace(key->name, key);
   }
-  for (const shard::GgufKey* key : a.keys()) {
-    const GgufValue left = a.value(*key);
+  for (const gguf::Key* key : a.keys()) {
+    const gguf::Value left = a.value(*key);
     KeyDifference difference = {.name = key->name, .a = value_of_key(left), .b = {}, .first = {}};
     const auto found = in_b.find(key->name);
     if (found != in_b.end()) {
-      const GgufValue right = b.value(*found->second);
+      const gguf::Value right = b.value(*found->second);
       difference.b = value_of_key(right);
       in_b.erase(found);
       if (difference.a->digest == difference.b->digest) {
@@ -162,12 +162,12 @@ void compare_keys(const OpenedSide& a, const OpenedSide& b, ModelDifference& out
       }
       if (left.is_array() && right.is_array() &&
           left.key().element_type == right.key().element_type) {
-        difference.first = first_difference(left, right);
+        difference.first = gguf::first_difference(left, right);
       }
     }
     out.keys.push_back(std::move(difference));
   }
-  for (const shard::GgufKey* key : b.keys()) {
+  for (const gguf::Key* key : b.keys()) {
     if (in_b.contains(key->name)) {
       out.keys.push_back(
           {.name = key->name, .a = {}, .b = value_of_key(b.value(*key)), .first = {}});

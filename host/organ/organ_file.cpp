@@ -31,9 +31,9 @@ std::string stem_of(const std::string& tensor) {
   return stem.substr(0, kLongestStem);
 }
 
-std::uint64_t bytes_of(const write::GgufKeys& keys) {
+std::uint64_t bytes_of(const gguf::KeySection& keys) {
   std::uint64_t bytes = 0;
-  for (const write::GgufKeys::Piece& piece : keys.pieces()) {
+  for (const gguf::KeySection::Piece& piece : keys.pieces()) {
     bytes += piece.bytes.size() + piece.count;
   }
   return bytes;
@@ -41,13 +41,12 @@ std::uint64_t bytes_of(const write::GgufKeys& keys) {
 
 /// Magic, version and counts; then keys; then the one entry of the table.
 constexpr std::uint64_t kPrefixBytes = 4 + 4 + 8 + 8;
-std::uint64_t entry_bytes(const write::GgufTensorLayout& layout) {
+std::uint64_t entry_bytes(const gguf::TensorLayout& layout) {
   return 8 + layout.name.size() + 4 + 8 * layout.dimensions.size() + 4 + 8;
 }
 
 /// Puts the data of a file with these keys at `wanted` modulo the size of a block.
-void add_padding(write::GgufKeys& keys, const write::GgufTensorLayout& layout,
-                 std::uint64_t wanted) {
+void add_padding(gguf::KeySection& keys, const gguf::TensorLayout& layout, std::uint64_t wanted) {
   constexpr std::string_view kName = "organ.padding";
   constexpr std::uint64_t kKeyBytes = 8 + kName.size() + 4 + 8;
   constexpr std::uint64_t kDigestKeyBytes = 8 + 19 + 4 + 8 + kDigestDigits;  // organ.tensor.sha256
@@ -71,11 +70,11 @@ std::string OrganNames::path_of(const std::string& tensor, const char* suffix) {
   return path;
 }
 
-std::optional<WrittenOrgan> write_organ(AtomicFile& file, const write::GgufTensorLayout& layout,
+std::optional<WrittenOrgan> write_organ(AtomicFile& file, const gguf::TensorLayout& layout,
                                         const OrganBytes& from, const OrganOrigin& origin,
                                         bool share_blocks, write::RangeCopier& copier) {
   const OrganName name = classify(layout.name);
-  write::GgufKeys keys;
+  gguf::KeySection keys;
   if (!origin.architecture.empty()) {
     keys.add_string("general.architecture", origin.architecture);
   }
@@ -101,7 +100,7 @@ std::optional<WrittenOrgan> write_organ(AtomicFile& file, const write::GgufTenso
   keys.add_string("organ.tensor.sha256", std::string(kDigestDigits, '0'));
   const std::uint64_t digits_at = kPrefixBytes + bytes_of(keys) - kDigestDigits;
 
-  write::GgufWriter writer(file, keys, {layout});
+  gguf::Writer writer(file, keys, {layout});
   write::RangeCopy range;
   range.source = from.source;
   range.source_offset = from.offset;

@@ -3,9 +3,9 @@
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/digest.hpp>
+#include <vindex/gguf/key_section.hpp>
+#include <vindex/gguf/writer.hpp>
 #include <vindex/organ/organ_class.hpp>
-#include <vindex/write/gguf_keys.hpp>
-#include <vindex/write/gguf_writer.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/range_copy.hpp>
 
@@ -56,7 +56,7 @@ struct WrittenOrgan {
 
 /// Writes the GGUF of one tensor and brings it to the device. `share_blocks`: a key of padding puts
 /// the bytes where blocks can be shared with the source. Nothing: stopped.
-std::optional<WrittenOrgan> write_organ(AtomicFile& file, const write::GgufTensorLayout& layout,
+std::optional<WrittenOrgan> write_organ(AtomicFile& file, const gguf::TensorLayout& layout,
                                         const OrganBytes& from, const OrganOrigin& origin,
                                         bool share_blocks, write::RangeCopier& copier);
 

@@ -18,7 +18,7 @@ namespace vindex::organ {
 namespace {
 
 /// A GGUF file of keys alone, in memory.
-std::unique_ptr<std::string> file_of_keys(const write::GgufKeys& keys) {
+std::unique_ptr<std::string> file_of_keys(const gguf::KeySection& keys) {
   auto file = std::make_unique<std::string>("GGUF");
   const auto append = [&](const auto number) {
     const auto bytes = std::as_bytes(std::span(&number, 1));
@@ -27,7 +27,7 @@ std::unique_ptr<std::string> file_of_keys(const write::GgufKeys& keys) {
   append(std::uint32_t{3});
   append(std::uint64_t{0});
   append(keys.count());
-  for (const write::GgufKeys::Piece& piece : keys.pieces()) {
+  for (const gguf::KeySection::Piece& piece : keys.pieces()) {
     file->append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
     const std::size_t at = file->size();
     file->resize(at + static_cast<std::size_t>(piece.count));
@@ -47,13 +47,13 @@ void add_splits(const Manifest& manifest, const std::string& where, GgufParts& p
     split.file_name = manifest.files[i].name;
     split.bare_end = manifest.files[i].bare_end;
     split.source = parts.key_sources.back().get();
-    split.header = shard::read_gguf_header(*split.source);
+    split.header = gguf::read_header(*split.source);
   }
 }
 
 /// The one tensor of an organ file.
-shard::GgufTensor only_tensor(GgufSourceFile& file, const ManifestTensor& wanted) {
-  shard::GgufHeader header = shard::read_gguf_header(*file.source);
+gguf::Tensor only_tensor(GgufSourceFile& file, const ManifestTensor& wanted) {
+  gguf::Header header = gguf::read_header(*file.source);
   file.source->header_is_read();
   if (header.big_endian || header.tensors.size() != 1 ||
       header.tensors.front().name != wanted.name) {
@@ -87,14 +87,14 @@ class FolderReader {
   void judge_source(const shard::GgufFile& file, std::size_t index);
   void add_organ(const ManifestTensor& wanted);
   void add_reference(const ManifestTensor& wanted);
-  void add(shard::GgufTensor found, const ManifestTensor& wanted, std::size_t file);
+  void add(gguf::Tensor found, const ManifestTensor& wanted, std::size_t file);
 
   const Manifest& manifest_;
   const std::string& folder_;
   bool accept_changed_;
   std::shared_ptr<OpenOrgans> open_ = std::make_shared<OpenOrgans>();
   GgufParts parts_;
-  std::vector<std::unordered_map<std::string, shard::GgufTensor>> referred_;  ///< of each file
+  std::vector<std::unordered_map<std::string, gguf::Tensor>> referred_;  ///< of each file
 };
 
 void FolderReader::open_source() {
@@ -115,7 +115,7 @@ void FolderReader::open_source() {
     file.verbatim = !set[i].header.big_endian;
     file.source = std::move(set[i].shard.source);
     auto& tensors = referred_.emplace_back();
-    for (shard::GgufTensor& tensor : set[i].header.tensors) {
+    for (gguf::Tensor& tensor : set[i].header.tensors) {
       std::string name = tensor.name;
       tensors.emplace(std::move(name), std::move(tensor));
     }
@@ -159,7 +159,7 @@ void FolderReader::add_organ(const ManifestTensor& wanted) {
   add(only_tensor(file, wanted), wanted, parts_.files.size() - 1);
 }
 
-void FolderReader::add(shard::GgufTensor found, const ManifestTensor& wanted, std::size_t file) {
+void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::size_t file) {
   if (found.type != wanted.type || found.dimensions != wanted.dimensions) {
     if (!accept_changed_) {
       throw FormatError(

@@ -2,10 +2,11 @@
 #include "provenance.hpp"
 
 #include "file_type.hpp"
-#include "key_arrays.hpp"
 #include "organ_file.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/gguf/encoded_value.hpp>
+#include <vindex/gguf/value.hpp>
 
 #include <fmt/format.h>
 
@@ -24,14 +25,14 @@ constexpr std::array<std::string_view, 6> kOrigin = {"author", "version", "organ
                                                      "url",    "uuid",    "repo_url"};
 
 std::vector<std::string> strings_of(const GgufSource& model, std::string_view name) {
-  const shard::GgufKey* key = model.key(name);
-  if (key == nullptr || key->type != shard::GgufType::kArray ||
-      key->element_type != shard::GgufType::kString) {
+  const gguf::Key* key = model.key(name);
+  if (key == nullptr || key->type != gguf::ValueType::kArray ||
+      key->element_type != gguf::ValueType::kString) {
     return {};
   }
   const GgufSplit& split = model.splits().front();
-  const std::vector<std::byte> value = write::encoded_value(*key, split.header, *split.source);
-  return read_strings(read_array(value));
+  const std::vector<std::byte> value = gguf::encoded_value(*key, split.header, *split.source);
+  return gguf::read_strings(gguf::read_array(value));
 }
 
 bool is_quantised(decode::ElementType type) {
@@ -39,7 +40,7 @@ bool is_quantised(decode::ElementType type) {
   return row.ggml_id >= 0 && row.block_elements > 1;
 }
 
-void add_parents(const Provenance& provenance, write::GgufKeys& keys) {
+void add_parents(const Provenance& provenance, gguf::KeySection& keys) {
   keys.add<std::uint32_t>("general.base_model.count",
                           static_cast<std::uint32_t>(provenance.parents.size()));
   for (std::size_t i = 0; i < provenance.parents.size(); ++i) {
@@ -77,9 +78,9 @@ std::optional<std::uint32_t> majority_file_type(std::span<const ComposedTensor> 
   return shares.file_type();
 }
 
-write::GgufKeys changed_keys(
+gguf::KeySection changed_keys(
     const GgufSource& host, std::span<const ComposedTensor> tensors, const Provenance& provenance,
-    const std::function<bool(const shard::GgufKey&, write::GgufKeys&)>& edit) {
+    const std::function<bool(const gguf::Key&, gguf::KeySection&)>& edit) {
   const GgufSplit& split = host.splits().front();
   TypeShares shares;
   bool quantised = false;
@@ -87,14 +88,14 @@ write::GgufKeys changed_keys(
     shares.add(tensor.layout.type, tensor.layout.dimensions);
     quantised = quantised || is_quantised(tensor.layout.type);
   }
-  write::GgufKeys keys;
-  for (const shard::GgufKey& key : host.keys()) {
+  gguf::KeySection keys;
+  for (const gguf::Key& key : host.keys()) {
     if (is_replaced(key.name, provenance) || (edit && edit(key, keys))) {
       continue;
     }
     const auto* file_type = std::get_if<std::uint64_t>(&key.value);
     const auto majority = shares.file_type();
-    if (key.name == "general.file_type" && key.type == shard::GgufType::kU32 &&
+    if (key.name == "general.file_type" && key.type == gguf::ValueType::kU32 &&
         file_type != nullptr && majority && !shares.agrees(*file_type)) {
       keys.add<std::uint32_t>(key.name, *majority);
       continue;

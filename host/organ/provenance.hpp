@@ -3,9 +3,9 @@
 // gguf-py/gguf/constants.py.
 #pragma once
 
+#include <vindex/gguf/key_section.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
-#include <vindex/write/gguf_keys.hpp>
 
 #include <span>
 #include <string>
@@ -32,8 +32,8 @@ std::optional<std::uint32_t> majority_file_type(std::span<const ComposedTensor> 
 /// general.file_type of the majority, general.quantization_version kept; general.uuid and stale
 /// quantize.imatrix.* dropped. `edit`, where given, is asked about every key of the host first: it
 /// may add another one instead and returns whether the original is to be left out.
-write::GgufKeys changed_keys(
+gguf::KeySection changed_keys(
     const GgufSource& host, std::span<const ComposedTensor> tensors, const Provenance& provenance,
-    const std::function<bool(const shard::GgufKey& key, write::GgufKeys& keys)>& edit = {});
+    const std::function<bool(const gguf::Key& key, gguf::KeySection& keys)>& edit = {});
 
 }  // namespace vindex::organ

@@ -309,10 +309,9 @@ void RecipeRun::run(AssembleReport& report) {
     provenance.history += "; " + note;
   }
   const GgufSource& host = *models_[recipe_.host];
-  write::GgufKeys keys = changed_keys(host, composed, provenance,
-                                      [&](const shard::GgufKey& key, write::GgufKeys& out) {
-                                        return stack && stack->edit(key, out);
-                                      });
+  gguf::KeySection keys = changed_keys(
+      host, composed, provenance,
+      [&](const gguf::Key& key, gguf::KeySection& out) { return stack && stack->edit(key, out); });
   ComposeOptions how;
   how.replace = settings_.replace;
   how.threads = settings_.threads;

@@ -2,7 +2,7 @@
 #include "source_facts.hpp"
 
 #include <vindex/core/digest.hpp>
-#include <vindex/organ/gguf_value.hpp>
+#include <vindex/gguf/value.hpp>
 
 #include <algorithm>
 #include <variant>
@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::uint64_t kDigestPiece = std::uint64_t{1} << 20U;
 
-std::optional<double> key_number(const shard::GgufKey& key) {
+std::optional<double> key_number(const gguf::Key& key) {
   if (const auto* value = std::get_if<double>(&key.value)) {
     return *value;
   }
-  if (key.type == shard::GgufType::kArray || key.type == shard::GgufType::kString) {
+  if (key.type == gguf::ValueType::kArray || key.type == gguf::ValueType::kString) {
     return std::nullopt;
   }
   if (const auto* value = std::get_if<std::int64_t>(&key.value)) {
@@ -42,8 +42,8 @@ ModelFacts facts_of(const GgufSource& model) {
   ModelFacts facts;
   facts.architecture = model.architecture();
   const GgufSplit& first = model.splits().front();
-  for (const shard::GgufKey& key : model.keys()) {
-    const GgufValue value(key, first.header, *first.source);
+  for (const gguf::Key& key : model.keys()) {
+    const gguf::Value value(key, first.header, *first.source);
     facts.keys.emplace(key.name, KeyFact{.text = value.text(),
                                          .digest = value.digest(),
                                          .number = key_number(key),

@@ -1,9 +1,8 @@
 // Owns the map of blocks, checks that keys agree, and arrays of layers in the new order.
 #include "stack.hpp"
 
-#include "key_arrays.hpp"
-
 #include <vindex/core/error.hpp>
+#include <vindex/gguf/encoded_value.hpp>
 
 #include <fmt/format.h>
 
@@ -33,13 +32,13 @@ bool is_no_layer_array(std::string_view name) {
   return name.starts_with("rope.") || name.starts_with("classifier.");
 }
 
-std::vector<std::byte> encoded_key(const GgufSource& model, const shard::GgufKey& key) {
+std::vector<std::byte> encoded_key(const GgufSource& model, const gguf::Key& key) {
   const GgufSplit& split = model.splits().front();
-  return write::encoded_value(key, split.header, *split.source);
+  return gguf::encoded_value(key, split.header, *split.source);
 }
 
-void add_integer(const shard::GgufKey& key, std::uint64_t number, write::GgufKeys& keys) {
-  const std::size_t width = number_bytes(key.type);
+void add_integer(const gguf::Key& key, std::uint64_t number, gguf::KeySection& keys) {
+  const std::size_t width = gguf::number_bytes(key.type);
   expects(width > 0, "add_integer: a key of a number");
   std::vector<std::byte> value(width);
   std::memcpy(value.data(), &number, width);
@@ -76,12 +75,12 @@ Stack::Stack(const Recipe& recipe, const std::vector<std::unique_ptr<GgufSource>
 }
 
 void Stack::require_same_keys(const GgufSource& donor) const {
-  for (const shard::GgufKey& key : host_.keys()) {
-    if (!key.name.starts_with(prefix_) || key.type == shard::GgufType::kString ||
+  for (const gguf::Key& key : host_.keys()) {
+    if (!key.name.starts_with(prefix_) || key.type == gguf::ValueType::kString ||
         may_differ(std::string_view(key.name).substr(prefix_.size())) || is_layer_array(key)) {
       continue;
     }
-    const shard::GgufKey* other = donor.key(key.name);
+    const gguf::Key* other = donor.key(key.name);
     if (other == nullptr || other->type != key.type ||
         encoded_key(donor, *other) != encoded_key(host_, key)) {
       refuse("E-RECIPE-KEYS",
@@ -125,17 +124,17 @@ void Stack::count_special_blocks() {
   }
 }
 
-bool Stack::is_layer_array(const shard::GgufKey& key) const {
-  return key.type == shard::GgufType::kArray && key.name.starts_with(prefix_) &&
+bool Stack::is_layer_array(const gguf::Key& key) const {
+  return key.type == gguf::ValueType::kArray && key.name.starts_with(prefix_) &&
          key.array_count == host_.block_count() &&
          !is_no_layer_array(std::string_view(key.name).substr(prefix_.size()));
 }
 
-std::vector<std::byte> Stack::reindexed(const shard::GgufKey& key) const {
+std::vector<std::byte> Stack::reindexed(const gguf::Key& key) const {
   constexpr std::size_t kHead = 12;  // element type, count
-  std::vector<std::byte> out = reordered(read_array(encoded_key(host_, key)), {});
+  std::vector<std::byte> out = gguf::reordered(gguf::read_array(encoded_key(host_, key)), {});
   for (const StackBlock& block : blocks_) {
-    const shard::GgufKey* own = block.model->key(key.name);
+    const gguf::Key* own = block.model->key(key.name);
     if (own == nullptr || own->type != key.type || own->element_type != key.element_type ||
         own->array_count != block.model->block_count()) {
       refuse("E-RECIPE-KEYS",
@@ -144,7 +143,7 @@ std::vector<std::byte> Stack::reindexed(const shard::GgufKey& key) const {
     }
     const std::vector<std::byte> value = encoded_key(*block.model, *own);
     const std::size_t index[] = {static_cast<std::size_t>(block.block)};
-    const std::vector<std::byte> one = reordered(read_array(value), index);
+    const std::vector<std::byte> one = gguf::reordered(gguf::read_array(value), index);
     out.insert(out.end(), one.begin() + kHead, one.end());
   }
   const auto count = static_cast<std::uint64_t>(blocks_.size());
@@ -152,12 +151,12 @@ std::vector<std::byte> Stack::reindexed(const shard::GgufKey& key) const {
   return out;
 }
 
-bool Stack::edit(const shard::GgufKey& key, write::GgufKeys& keys) const {
+bool Stack::edit(const gguf::Key& key, gguf::KeySection& keys) const {
   if (!key.name.starts_with(prefix_)) {
     return false;
   }
   const std::string_view name = std::string_view(key.name).substr(prefix_.size());
-  if (key.type != shard::GgufType::kArray && key.type != shard::GgufType::kString) {
+  if (key.type != gguf::ValueType::kArray && key.type != gguf::ValueType::kString) {
     if (name == kBlockCount) {
       add_integer(key, blocks_.size(), keys);
       return true;

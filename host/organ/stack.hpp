@@ -4,8 +4,8 @@
 
 #include "recipe.hpp"
 
+#include <vindex/gguf/key_section.hpp>
 #include <vindex/organ/gguf_source.hpp>
-#include <vindex/write/gguf_keys.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,15 +30,15 @@ class Stack {
 
   const std::vector<StackBlock>& blocks() const { return blocks_; }
   /// For changed_keys(): counts of blocks, and every array with one element per block.
-  bool edit(const shard::GgufKey& key, write::GgufKeys& keys) const;
+  bool edit(const gguf::Key& key, gguf::KeySection& keys) const;
   /// What a reader should know.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   void require_same_keys(const GgufSource& donor) const;
   void count_special_blocks();
-  bool is_layer_array(const shard::GgufKey& key) const;
-  std::vector<std::byte> reindexed(const shard::GgufKey& key) const;
+  bool is_layer_array(const gguf::Key& key) const;
+  std::vector<std::byte> reindexed(const gguf::Key& key) const;
 
   const GgufSource& host_;
   std::string prefix_;  ///< "llama."

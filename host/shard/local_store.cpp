@@ -4,7 +4,6 @@
 #include "store_schemes.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/core/excerpt.hpp>
 #include <vindex/core/path_kind.hpp>
 #include <vindex/shard/model_store.hpp>
 

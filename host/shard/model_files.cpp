@@ -1,6 +1,6 @@
 // Owns choosing how a path is opened: file, folder, index or set.
 #include "file_kind.hpp"
-#include "gguf_model.hpp"
+#include "gguf_open.hpp"
 #include "model_folder.hpp"
 #include "safetensors_model.hpp"
 #include "shard_list.hpp"

@@ -24,7 +24,8 @@ bool is_of_the_file(std::string_view name) {
   return name.starts_with("split.") || name == "general.alignment";
 }
 
-bool same_bytes(const GgufKey& a, ByteSource& source_a, const GgufKey& b, ByteSource& source_b) {
+bool same_bytes(const gguf::Key& a, ByteSource& source_a, const gguf::Key& b,
+                ByteSource& source_b) {
   std::vector<std::byte> bytes_a(std::min(kPiece, a.value_bytes));
   std::vector<std::byte> bytes_b(bytes_a.size());
   for (std::uint64_t done = 0; done < a.value_bytes;) {
@@ -40,9 +41,9 @@ bool same_bytes(const GgufKey& a, ByteSource& source_a, const GgufKey& b, ByteSo
   return true;
 }
 
-std::string value_text(const GgufKey& key) {
+std::string value_text(const gguf::Key& key) {
   constexpr std::size_t kLongest = 80;
-  if (key.type == GgufType::kArray) {
+  if (key.type == gguf::ValueType::kArray) {
     return fmt::format("an array of {}", key.array_count);
   }
   if (const auto* text = std::get_if<std::string>(&key.value)) {
@@ -59,14 +60,14 @@ std::string value_text(const GgufKey& key) {
 
 }  // namespace
 
-void require_same_metadata(const GgufHeader& first, ByteSource& first_source,
-                           const GgufHeader& later, ByteSource& later_source) {
+void require_same_metadata(const gguf::Header& first, ByteSource& first_source,
+                           const gguf::Header& later, ByteSource& later_source) {
   const auto refuse = [&](const std::string& why) {
     throw FormatError("E-SPLIT-MIXED", later_source.name(), why + ": files of different sets");
   };
-  if (&first == &later || std::all_of(later.keys.begin(), later.keys.end(), [](const GgufKey& key) {
-        return is_of_the_file(key.name);
-      })) {
+  if (&first == &later ||
+      std::all_of(later.keys.begin(), later.keys.end(),
+                  [](const gguf::Key& key) { return is_of_the_file(key.name); })) {
     return;
   }
   if (first.version != later.version || first.big_endian != later.big_endian) {
@@ -74,11 +75,11 @@ void require_same_metadata(const GgufHeader& first, ByteSource& first_source,
   }
   std::vector<std::string_view> names;
   names.reserve(first.keys.size());
-  for (const GgufKey& key : first.keys) {
+  for (const gguf::Key& key : first.keys) {
     names.emplace_back(key.name);
   }
   const NameIndex index(names);
-  for (const GgufKey& key : later.keys) {
+  for (const gguf::Key& key : later.keys) {
     if (is_of_the_file(key.name)) {
       continue;
     }
@@ -87,7 +88,7 @@ void require_same_metadata(const GgufHeader& first, ByteSource& first_source,
       refuse(fmt::format("{} is {}, the first split has no such key", printable(key.name),
                          value_text(key)));
     }
-    const GgufKey& known = first.keys[*at];
+    const gguf::Key& known = first.keys[*at];
     if (known.type != key.type || known.element_type != key.element_type ||
         known.array_count != key.array_count || known.value_bytes != key.value_bytes ||
         !same_bytes(known, first_source, key, later_source)) {

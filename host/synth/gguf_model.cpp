@@ -6,7 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/decode/encode.hpp>
-#include <vindex/write/gguf_writer.hpp>
+#include <vindex/gguf/writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,9 +22,9 @@ namespace vindex::synth {
 namespace {
 
 using decode::ElementType;
-using write::GgufKeys;
-using write::GgufTensorLayout;
-using write::GgufWriter;
+using gguf::KeySection;
+using gguf::TensorLayout;
+using gguf::Writer;
 
 // No matrix of the miniature takes more while it is written.
 constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 20U;
@@ -94,7 +94,7 @@ class Layout {
       place(index);
     }
   }
-  const std::vector<GgufTensorLayout>& tensors() const { return tensors_; }
+  const std::vector<gguf::TensorLayout>& tensors() const { return tensors_; }
   const std::vector<Piece>& pieces(std::size_t planned) const { return pieces_[planned]; }
 
  private:
@@ -131,7 +131,7 @@ class Layout {
     const auto [known, is_new] = index_of_.try_emplace(name, tensors_.size());
     if (is_new) {
       const bool router = name.find("ffn_gate_inp") != std::string::npos;
-      GgufTensorLayout tensor;
+      gguf::TensorLayout tensor;
       tensor.name = name;
       tensor.type = planned.is_vector || router ? ElementType::kF32 : ElementType::kQ8_0;
       const auto cols = static_cast<std::uint64_t>(planned.recipe.cols);
@@ -151,7 +151,7 @@ class Layout {
 
   const ModelPlan& plan_;
   const MiniSizes size_;
-  std::vector<GgufTensorLayout> tensors_;
+  std::vector<gguf::TensorLayout> tensors_;
   std::map<std::string, std::size_t> index_of_;
   std::vector<std::vector<Piece>> pieces_;
 };
@@ -166,7 +166,7 @@ std::string utf8(unsigned code_point) {
 }
 
 // A byte-level vocabulary: GPT-2's printable stand-ins for the 256 bytes, then reserved tokens.
-void add_tokenizer(GgufKeys& keys, std::int64_t vocabulary) {
+void add_tokenizer(gguf::KeySection& keys, std::int64_t vocabulary) {
   std::vector<std::string> tokens;
   std::vector<std::int32_t> types;
   unsigned next = 256;
@@ -189,8 +189,8 @@ void add_tokenizer(GgufKeys& keys, std::int64_t vocabulary) {
   keys.add<bool>("tokenizer.ggml.add_bos_token", false);
 }
 
-GgufKeys model_keys(const MiniSizes& size) {
-  GgufKeys keys;
+gguf::KeySection model_keys(const MiniSizes& size) {
+  gguf::KeySection keys;
   const auto u32 = [&](const std::string& name, std::int64_t value) {
     keys.add<std::uint32_t>("deepseek2." + name, static_cast<std::uint32_t>(value));
   };
@@ -245,8 +245,8 @@ std::vector<float> cut(const std::vector<float>& weights, std::int64_t cols, con
 
 void write_gguf_model(const ModelPlan& plan, write::OutputFolder& folder) {
   const Layout layout(plan);
-  GgufWriter writer(folder.create("kimi-k2-mini-Q8_0.gguf"), model_keys(MiniSizes()),
-                    layout.tensors());
+  gguf::Writer writer(folder.create("kimi-k2-mini-Q8_0.gguf"), model_keys(MiniSizes()),
+                      layout.tensors());
   std::vector<std::vector<TruthRow>> truth(plan.tensors.size());
   const std::size_t threads = thread_count(kMaxBytes);
   for_each_index(plan.tensors.size(), threads, [&](std::size_t /*worker*/, std::size_t index) {
@@ -255,7 +255,7 @@ void write_gguf_model(const ModelPlan& plan, write::OutputFolder& folder) {
     draw_weights(planned.recipe, weights);
     const auto& pieces = layout.pieces(index);
     for (const Piece& piece : pieces) {
-      const GgufTensorLayout& tensor = layout.tensors()[piece.tensor];
+      const gguf::TensorLayout& tensor = layout.tensors()[piece.tensor];
       const auto encoding = decode::plain_encoding(tensor.type);
       const auto values = cut(weights, planned.recipe.cols, piece);
       const std::int64_t cols = piece.transposed ? piece.rows : planned.recipe.cols;

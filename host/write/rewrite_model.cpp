@@ -4,8 +4,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/shard/gguf.hpp>
-#include <vindex/write/gguf_writer.hpp>
+#include <vindex/gguf/header.hpp>
+#include <vindex/gguf/writer.hpp>
 #include <vindex/write/output_folder.hpp>
 #include <vindex/write/rewrite_model.hpp>
 #include <vindex/write/safetensors_writer.hpp>
@@ -42,18 +42,18 @@ TensorsOfShard tensors_by_shard(const ModelFiles& model) {
 
 void write_gguf(const shard::Shard& shard, const std::vector<std::size_t>& tensors,
                 TensorCopy& copy, const ModelFiles& model, AtomicFile& file) {
-  const shard::GgufHeader header = shard::read_gguf_header(*shard.source);
-  GgufKeys keys;
-  for (const shard::GgufKey& key : header.keys) {
+  const gguf::Header header = gguf::read_header(*shard.source);
+  gguf::KeySection keys;
+  for (const gguf::Key& key : header.keys) {
     keys.copy(key, header, *shard.source);
   }
-  std::vector<GgufTensorLayout> layout;
+  std::vector<gguf::TensorLayout> layout;
   std::map<std::string_view, std::size_t> places;
-  for (const shard::GgufTensor& tensor : header.tensors) {
+  for (const gguf::Tensor& tensor : header.tensors) {
     places.emplace(tensor.name, layout.size());
     layout.push_back({tensor.name, tensor.type, tensor.dimensions});
   }
-  GgufWriter writer(file, keys, std::move(layout));
+  gguf::Writer writer(file, keys, std::move(layout));
   for (const std::size_t index : tensors) {
     const auto place = places.find(model.tensors[index].name);
     if (place == places.end()) {

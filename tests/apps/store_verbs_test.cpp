@@ -16,8 +16,7 @@
 #include <vindex/organ/extract.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/graft.hpp>
-#include <vindex/organ/measure_models.hpp>
-#include <vindex/organ/measure_report.hpp>
+#include <vindex/organ/measure_fleet.hpp>
 #include <vindex/organ/model_difference.hpp>
 #include <vindex/organ/purify.hpp>
 #include <vindex/organ/verify.hpp>

@@ -45,7 +45,7 @@ auto tensors_of(const shard::ModelFiles& model) {
 std::string keys_of(const shard::ModelFiles& model) {
   std::ostringstream out;
   out << std::hexfloat;
-  for (const shard::GgufKey& key : model.keys) {
+  for (const gguf::Key& key : model.keys) {
     out << key.name << ' ' << static_cast<int>(key.type) << ' '
         << static_cast<int>(key.element_type) << ' ' << key.array_count << ": ";
     std::visit([&](const auto& value) { out << value; }, key.value);

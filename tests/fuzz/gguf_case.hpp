@@ -2,9 +2,8 @@
 // within the file, data of the other byte order reversed.
 #pragma once
 
-#include "swapped_source.hpp"
-
-#include <vindex/shard/gguf.hpp>
+#include <vindex/gguf/header.hpp>
+#include <vindex/gguf/swapped_source.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace vindex::fuzz {
 
-/// The one-file model in `data`. Errors: those of read_gguf_header(). Aborts where a tensor or a
+/// The one-file model in `data`. Errors: those of gguf::read_header(). Aborts where a tensor or a
 /// key does not lie inside the file.
 inline shard::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
   shard::ModelFiles model;
@@ -23,13 +22,13 @@ inline shard::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
   shard::Shard& file = model.shards.emplace_back();
   file.file_name = model.path;
   file.source = shard::make_memory_source(model.path, std::as_bytes(data));
-  shard::GgufHeader header = shard::read_gguf_header(*file.source);
-  for (const shard::GgufKey& key : header.keys) {
+  gguf::Header header = gguf::read_header(*file.source);
+  for (const gguf::Key& key : header.keys) {
     if (key.value_offset > data.size() || key.value_bytes > data.size() - key.value_offset) {
       std::abort();
     }
   }
-  for (shard::GgufTensor& tensor : header.tensors) {
+  for (gguf::Tensor& tensor : header.tensors) {
     if (tensor.bytes > 0 &&
         (tensor.offset > data.size() || tensor.bytes > data.size() - tensor.offset)) {
       std::abort();
@@ -42,7 +41,7 @@ inline shard::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
     stored.bytes = tensor.bytes;
   }
   if (header.big_endian) {
-    file.source = shard::make_swapped_source(std::move(file.source), header.tensors);
+    file.source = gguf::make_swapped_source(std::move(file.source), header.tensors);
   }
   model.keys = std::move(header.keys);
   return model;

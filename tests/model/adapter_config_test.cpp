@@ -237,7 +237,7 @@ TEST(AdapterConfigTest, TargetsAreBounded) {
 }
 
 TEST(AdapterConfigTest, KeysOfGgufAdapters) {
-  const auto adapter = [](const shard::GgufKey& key) {
+  const auto adapter = [](const gguf::Key& key) {
     ModelFixture fixture = ModelFixture::gguf("llama");
     fixture.text_key("general.type", "adapter");
     fixture.text_key("adapter.type", "lora");
@@ -246,21 +246,21 @@ TEST(AdapterConfigTest, KeysOfGgufAdapters) {
     fixture.bf16("blk.1.attn_q.weight.lora_b", {24, 4});
     return fixture;
   };
-  shard::GgufKey alpha;
+  gguf::Key alpha;
   alpha.name = "adapter.lora.alpha";
-  alpha.type = shard::GgufType::kString;
+  alpha.type = gguf::ValueType::kString;
   alpha.value = std::string("8");
   ModelFixture text = adapter(alpha);
   EXPECT_EQ(refusal(text, {.lora = true}), "E-LORA-CONFIG");
-  for (const shard::GgufType type : {shard::GgufType::kBool, shard::GgufType::kArray}) {
+  for (const gguf::ValueType type : {gguf::ValueType::kBool, gguf::ValueType::kArray}) {
     alpha.type = type;
     alpha.value = std::uint64_t{1};
     ModelFixture other = adapter(alpha);
     EXPECT_EQ(refusal(other, {.lora = true}), "E-LORA-CONFIG");
   }
-  shard::GgufKey tokens;
+  gguf::Key tokens;
   tokens.name = "adapter.alora.invocation_tokens";
-  tokens.type = shard::GgufType::kArray;
+  tokens.type = gguf::ValueType::kArray;
   tokens.array_count = 3;
   ModelFixture gated = adapter(tokens);
   const ModelIndex index = gated.index({.lora = true});

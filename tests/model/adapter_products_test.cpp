@@ -202,9 +202,9 @@ TEST(AdapterProductsTest, GgufPairsAndTheirTurnedEmbedding) {
   ModelFixture fixture = ModelFixture::gguf("llama");
   fixture.text_key("general.type", "adapter");
   fixture.text_key("adapter.type", "lora");
-  shard::GgufKey alpha;
+  gguf::Key alpha;
   alpha.name = "adapter.lora.alpha";
-  alpha.type = shard::GgufType::kF32;
+  alpha.type = gguf::ValueType::kF32;
   alpha.value = 8.0;
   fixture.files().keys.push_back(alpha);
   fixture.bf16("blk.1.attn_q.weight.lora_a", {4, 10});

@@ -175,9 +175,9 @@ TEST(HeadProductsTest, CountsWithinTheAttentionsOwnSectionAreRead) {
 TEST(HeadProductsTest, CountsGivenAsArraysFollowFromTheShapes) {
   ModelFixture lfm2 = ModelFixture::gguf("lfm2");
   lfm2.number_key("lfm2.attention.head_count", 4);
-  shard::GgufKey counts;
+  gguf::Key counts;
   counts.name = "lfm2.attention.head_count_kv";
-  counts.type = shard::GgufType::kArray;
+  counts.type = gguf::ValueType::kArray;
   counts.integers = {0, 2, 1};
   lfm2.files().keys.push_back(counts);
   for (const auto& [layer, keys] : {std::pair{1, 12}, std::pair{2, 6}}) {

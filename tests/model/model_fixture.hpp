@@ -84,16 +84,16 @@ class ModelFixture {
   }
 
   void text_key(const std::string& name, const std::string& value) {
-    shard::GgufKey key;
+    gguf::Key key;
     key.name = name;
-    key.type = shard::GgufType::kString;
+    key.type = gguf::ValueType::kString;
     key.value = value;
     files_.keys.push_back(std::move(key));
   }
   void number_key(const std::string& name, std::uint64_t value) {
-    shard::GgufKey key;
+    gguf::Key key;
     key.name = name;
-    key.type = shard::GgufType::kU32;
+    key.type = gguf::ValueType::kU32;
     key.value = value;
     files_.keys.push_back(std::move(key));
   }

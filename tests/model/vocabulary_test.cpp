@@ -3,8 +3,8 @@
 #include "support/expect_error.hpp"
 #include "support/gguf_builder.hpp"
 
+#include <vindex/gguf/header.hpp>
 #include <vindex/model/vocabulary.hpp>
-#include <vindex/shard/gguf.hpp>
 
 #include <gtest/gtest.h>
 
@@ -178,7 +178,7 @@ class GgufKeys {
     shard.source =
         vindex::shard::make_memory_source("model.gguf", vindex::testing::bytes_of(bytes_));
     files.format = vindex::shard::ContainerFormat::kGguf;
-    files.keys = vindex::shard::read_gguf_header(*shard.source).keys;
+    files.keys = vindex::gguf::read_header(*shard.source).keys;
   }
   vindex::shard::ModelFiles files;
 

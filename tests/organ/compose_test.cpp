@@ -76,14 +76,14 @@ TEST(ComposeTest, SplitsAreReadAsOneModel) {
   const auto again = open_gguf(report.files.front());
   EXPECT_EQ(again->splits().size(), 2U);
   EXPECT_EQ(again->splits()[1].header.keys.size(), 3U);
-  EXPECT_EQ(again->key("split.no")->type, shard::GgufType::kU16);
-  EXPECT_EQ(again->key("split.count")->type, shard::GgufType::kU16);
-  EXPECT_EQ(again->key("split.tensors.count")->type, shard::GgufType::kI32);
+  EXPECT_EQ(again->key("split.no")->type, gguf::ValueType::kU16);
+  EXPECT_EQ(again->key("split.count")->type, gguf::ValueType::kU16);
+  EXPECT_EQ(again->key("split.tensors.count")->type, gguf::ValueType::kI32);
   // All in one again, without the keys of a set.
-  compose(single_file(again->copy_keys(
-                          0, [](const shard::GgufKey& key) { return !is_split_key(key.name); }),
-                      passed_through(*again)),
-          folder / "c.gguf");
+  compose(
+      single_file(again->copy_keys(0, [](const gguf::Key& key) { return !is_split_key(key.name); }),
+                  passed_through(*again)),
+      folder / "c.gguf");
   EXPECT_EQ(file_text(folder / "c.gguf"), testing::small_gguf().bytes());
 }
 

@@ -148,7 +148,7 @@ TEST(ExtractTest, AnOrganIsAModelOfOneTensor) {
   EXPECT_EQ(organ->architecture(), "llama");
   EXPECT_EQ(organ->number("organ.version"), 1U);
   EXPECT_EQ(organ->text("organ.class"), "organ");
-  EXPECT_EQ(organ->key("organ.block")->type, shard::GgufType::kI32);
+  EXPECT_EQ(organ->key("organ.block")->type, gguf::ValueType::kI32);
   EXPECT_EQ(organ->number("organ.block"), 1U);
   EXPECT_EQ(organ->text("organ.source.name"), "small 1");
   std::string bytes(256, '\0');

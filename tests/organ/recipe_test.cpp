@@ -83,13 +83,13 @@ TEST_F(RecipeTest, LaterRulesStandOverEarlierOnes) {
 TEST_F(RecipeTest, BlocksAreStackedAndArraysFollow) {
   run(R"("layers":[["a","0-1"],["b","2-3"],["a","2"]])");
   EXPECT_EQ(made->number("llama.block_count"), 5U);
-  EXPECT_EQ(made->key("llama.block_count")->type, shard::GgufType::kU32);
+  EXPECT_EQ(made->key("llama.block_count")->type, gguf::ValueType::kU32);
   const std::vector<float> wanted = {1.0F, 2.0F, 13.0F, 14.0F, 3.0F};
   for (std::size_t block = 0; block < wanted.size(); ++block) {
     EXPECT_EQ(weight("blk." + std::to_string(block) + ".attn_v.weight"), wanted[block]);
   }
-  const shard::GgufKey* heads = made->key("llama.attention.head_count_kv");
-  EXPECT_EQ(heads->element_type, shard::GgufType::kI32);
+  const gguf::Key* heads = made->key("llama.attention.head_count_kv");
+  EXPECT_EQ(heads->element_type, gguf::ValueType::kI32);
   EXPECT_EQ(heads->integers, (std::vector<std::int64_t>{100, 101, 1102, 1103, 102}));
   EXPECT_EQ(made->tensors().size(), 2U + 5U * 9U);
   EXPECT_EQ(made->tensors().back().name, "output_norm.weight");

@@ -2,7 +2,6 @@
 // reading one file after the other gives, errors included.
 #include "header_window.hpp"
 
-#include "gguf_header.hpp"
 #include "support/expect_error.hpp"
 #include "support/gguf_builder.hpp"
 #include "support/safetensors_builder.hpp"
@@ -10,6 +9,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/gguf/read_header.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <fmt/format.h>
@@ -218,14 +218,14 @@ TEST(ReadHeadersTest, AGgufHeaderAsksForRoomByItsNames) {
   std::string bytes = builder.bytes();
   std::vector<std::uint64_t> asked;
   const auto source = make_memory_source("m.gguf", std::as_bytes(std::span(bytes)));
-  const GgufHeader header =
-      read_gguf_header(*source, [&](std::uint64_t room) { asked.push_back(room); });
+  const gguf::Header header =
+      gguf::read_header(*source, [&](std::uint64_t room) { asked.push_back(room); });
   EXPECT_EQ(header.tensors.size(), 1U);
   EXPECT_EQ(asked, std::vector<std::uint64_t>{3 * 96});
   builder.tensor_count = ~std::uint64_t{0};
   bytes = builder.bytes();
   const auto lie = make_memory_source("m.gguf", std::as_bytes(std::span(bytes)));
-  EXPECT_THROW(read_gguf_header(*lie, [&](std::uint64_t) { ADD_FAILURE(); }), FormatError);
+  EXPECT_THROW(gguf::read_header(*lie, [&](std::uint64_t) { ADD_FAILURE(); }), FormatError);
 }
 
 TEST(ReadHeadersTest, SplitsAreTheSameForAnyNumberOfThreadsAndTheFirstBadOneIsNamed) {

@@ -109,9 +109,9 @@ bool write_model(const GgufSource& source, const PurifyResult& result,
     }
   }
   const std::size_t changed = result.changed_count();
-  write::GgufKeys keys =
+  gguf::KeySection keys =
       changed == 0
-          ? source.copy_keys(0, [](const shard::GgufKey& key) { return !is_split_key(key.name); })
+          ? source.copy_keys(0, [](const gguf::Key& key) { return !is_split_key(key.name); })
           : changed_keys(source, tensors,
                          {.parents = {&source},
                           .history = fmt::format("purify --method {}: {} of {} tensors changed",

@@ -1,5 +1,4 @@
 // Owns gathering findings by file, and looking up what a file holds.
-#include "gguf_value_types.hpp"
 #include "lint_file.hpp"
 
 #include <fmt/format.h>
@@ -54,18 +53,8 @@ const LintKey* LintFile::key(std::string_view name) const {
 
 std::optional<std::uint64_t> LintFile::number(std::string_view name) const {
   const LintKey* found = key(name);
-  constexpr std::uint32_t kF32 = 6;
-  constexpr std::uint32_t kF64 = 12;
-  if (found == nullptr || found->type == kStringType || found->type == kArrayType ||
-      found->type == kF32 || found->type == kF64) {
-    return std::nullopt;
-  }
-  return found->bits;
-}
-
-std::string value_type_text(std::uint32_t type) {
-  return type < kValueTypeNames.size() ? std::string(kValueTypeNames.at(type))
-                                       : fmt::format("type {}", type);
+  return found != nullptr && gguf::is_integer(found->type) ? std::optional(found->bits)
+                                                           : std::nullopt;
 }
 
 }  // namespace vindex::organ

@@ -1,34 +1,32 @@
-// Owns reading prefix, keys and table of a file, noting each broken rule and going on where that is
-// possible.
+// Owns the sink that notes and goes on: rules of prefix, keys and entries, each by itself.
 #include "lint_file.hpp"
 
-#include "gguf_value_types.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/gguf/header.hpp>
+#include <vindex/gguf/limits.hpp>
+#include <vindex/gguf/refused_types.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
 #include <unordered_set>
 #include <utility>
 
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kMaxEntries = 1'000'000;
-constexpr std::uint64_t kLongestString = std::uint64_t{1} << 30U;
-constexpr std::uint64_t kLongestArray = std::uint64_t{1} << 30U;
-constexpr std::uint64_t kKeptName = 65'536;
+using gguf::Text;
+using gguf::ValueType;
+
 constexpr std::uint64_t kKeptText = 1024;
-constexpr std::size_t kLongestTensorName = 63;
-constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 std::string at_byte(std::uint64_t position) { return fmt::format("byte {}", position); }
-std::string of_key(const LintKey& key) { return fmt::format("key \"{}\"", excerpt(key.name)); }
+std::string of_key(const gguf::WalkedKey& key) {
+  return fmt::format("key \"{}\"", excerpt(key.name));
+}
 
 /// The file cannot be followed any further.
 struct Broken {
@@ -36,236 +34,162 @@ struct Broken {
   std::string what;
 };
 
-/// Reads forward; everything out of the file ends in Broken.
-class LintCursor {
+class LintSink final : public gguf::Sink {
  public:
-  explicit LintCursor(shard::ByteSource& source) : source_(source) {}
-  void set_layout(bool big_endian, std::size_t length_bytes) {
-    big_endian_ = big_endian;
-    length_bytes_ = length_bytes;
-  }
-  std::uint64_t position() const { return position_; }
-  std::uint64_t left() const { return source_.size() - position_; }
+  LintSink(LintFile& file, gguf::BufferedReader& reader, Findings& findings)
+      : file_(file), reader_(reader), findings_(findings) {}
 
-  std::uint64_t number(std::size_t width, const char* what) {
-    std::array<std::byte, 8> bytes{};
-    take(std::span(bytes).first(width), what);
-    std::uint64_t value = 0;
-    std::memcpy(&value, bytes.data(), width);
-    return big_endian_ ? __builtin_bswap64(value) >> (64U - 8U * width) : value;
+  void no_magic(std::uint64_t bytes) override {
+    if (bytes < 4) {
+      throw Broken{0, fmt::format("the magic of 4 bytes, and {} are left", bytes)};
+    }
+    findings_.error("V-MAGIC", at_byte(0), "does not begin with the bytes GGUF",
+                    "it is another format, or damaged");
   }
-  std::uint32_t u32(const char* what) { return static_cast<std::uint32_t>(number(4, what)); }
-  std::uint64_t length(const char* what) { return number(length_bytes_, what); }
-  std::string text(std::uint64_t bytes, std::uint64_t kept, const char* what) {
-    need(bytes, what);
-    std::string out(static_cast<std::size_t>(std::min(bytes, kept)), '\0');
-    take(std::as_writable_bytes(std::span(out)), what);
-    position_ += bytes - out.size();
-    return out;
-  }
-  void skip(std::uint64_t bytes, const char* what) {
-    need(bytes, what);
-    position_ += bytes;
-  }
-  std::size_t length_bytes() const { return length_bytes_; }
+  bool version(std::uint32_t version, bool big_endian) override;
+  bool counts(std::uint64_t tensors, std::uint64_t keys, std::uint64_t key_count_position) override;
+  void length(Text text, std::uint64_t bytes) override;
+  PassedOver passed_over() const override { return {~std::uint64_t{0}, ~std::uint64_t{0}}; }
+  void key_name(const gguf::WalkedKey& key) override;
+  void key_type(const gguf::WalkedKey& key) override;
+  void array(const gguf::WalkedKey& key) override;
+  void key(gguf::WalkedKey& walked) override;
+  bool keys_end() override;
+  void tensor_name(const gguf::WalkedTensor& tensor) override;
+  void tensor_rank(const gguf::WalkedTensor& tensor, std::uint32_t rank) override;
+  void tensor(gguf::WalkedTensor& walked) override;
+  void tensors_end() override;
 
  private:
-  void need(std::uint64_t bytes, const char* what) const {
-    if (bytes > left()) {
-      throw Broken{position_, fmt::format("{} of {} bytes, and {} are left", what, bytes, left())};
-    }
-  }
-  void take(std::span<std::byte> into, const char* what) {
-    need(into.size(), what);
-    while (!into.empty()) {
-      if (position_ < begin_ || position_ >= begin_ + window_.size()) {
-        begin_ = position_;
-        window_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left(), 65'536)));
-        source_.read(begin_, window_);
-      }
-      const auto from = static_cast<std::size_t>(position_ - begin_);
-      const std::size_t now = std::min(into.size(), window_.size() - from);
-      std::memcpy(into.data(), window_.data() + from, now);
-      into = into.subspan(now);
-      position_ += now;
-    }
-  }
-
-  shard::ByteSource& source_;
-  bool big_endian_ = false;
-  std::size_t length_bytes_ = 8;
-  std::uint64_t position_ = 0;
-  std::uint64_t begin_ = 0;
-  std::vector<std::byte> window_;
-};
-
-class LintReader {
- public:
-  LintReader(LintFile& file, Findings& findings)
-      : file_(file), findings_(findings), cursor_(*file.source) {}
-
-  void run() {
-    if (!prefix()) {
-      return;
-    }
-    for (std::uint64_t i = 0; i < key_count_; ++i) {
-      read_key();
-    }
-    read_alignment();
-    for (std::uint64_t i = 0; i < tensor_count_; ++i) {
-      read_tensor();
-    }
-    file_.header_end = cursor_.position();
-    file_.data_offset =
-        checked_round_up(file_.header_end, file_.alignment).value_or(file_.header_end);
-    file_.complete = true;
-  }
-
- private:
-  bool prefix();
-  void read_key();
-  void read_value(LintKey& key);
-  void read_array(LintKey& key);
-  void judge_key_name(const LintKey& key);
-  void read_alignment();
-  void read_tensor();
-  void judge_shape(LintTensor& tensor);
   void judge_type(LintTensor& tensor);
+  void judge_shape(LintTensor& tensor);
 
   LintFile& file_;
+  gguf::BufferedReader& reader_;
   Findings& findings_;
-  LintCursor cursor_;
-  std::uint64_t key_count_ = 0;
-  std::uint64_t tensor_count_ = 0;
+  std::string key_;  ///< whose value is being read, as findings name it
   std::unordered_set<std::string> key_names_;
   std::unordered_set<std::string> tensor_names_;
 };
 
-bool LintReader::prefix() {
-  if (cursor_.text(4, 4, "the magic") != "GGUF") {
-    findings_.error("V-MAGIC", at_byte(0), "does not begin with the bytes GGUF",
-                    "it is another format, or damaged");
-    return false;
-  }
-  file_.version = cursor_.u32("the version");
-  if (file_.version != 0 && (file_.version & 0xFFFFU) == 0) {
-    file_.big_endian = true;
-    file_.version = __builtin_bswap32(file_.version);
+bool LintSink::version(std::uint32_t version, bool big_endian) {
+  file_.version = version;
+  file_.big_endian = big_endian;
+  if (big_endian) {
     findings_.error("V-BYTE-ORDER", at_byte(4),
                     "is big-endian: llama.cpp loads it on no usual "
                     "machine",
                     "`vindex organ extract` and `assemble` write it little-endian");
   }
-  if (file_.version == 0 || file_.version > 3) {
-    findings_.error("V-VERSION", at_byte(4), fmt::format("version {} is unknown", file_.version));
+  if (version == 0 || version > 3) {
+    findings_.error("V-VERSION", at_byte(4), fmt::format("version {} is unknown", version));
     return false;
   }
-  if (file_.version == 1) {
+  if (version == 1) {
     findings_.error("V-VERSION", at_byte(4), "version 1 is refused by ggml",
                     "`vindex organ extract` and `assemble` write version 3");
-  } else if (file_.version == 2) {
+  } else if (version == 2) {
     findings_.note("V-VERSION", at_byte(4), "version 2: read everywhere, 3 is written today");
   }
-  cursor_.set_layout(file_.big_endian, file_.version == 1 ? 4 : 8);
-  tensor_count_ = cursor_.length("the tensor count");
-  key_count_ = cursor_.length("the key count");
-  if (tensor_count_ > kMaxEntries || key_count_ > kMaxEntries) {
-    findings_.error(
-        "V-COUNT", at_byte(8),
-        fmt::format("{} tensors and {} keys: more than any model has", tensor_count_, key_count_));
+  return true;
+}
+
+bool LintSink::counts(std::uint64_t tensors, std::uint64_t keys,
+                      std::uint64_t /*key_count_position*/) {
+  if (tensors > gguf::kMostTensors || keys > gguf::kMostKeys) {
+    findings_.error("V-COUNT", at_byte(8),
+                    fmt::format("{} tensors and {} keys: more than any model has", tensors, keys));
     return false;
   }
   return true;
 }
 
-void LintReader::read_key() {
-  LintKey key;
-  key.position = cursor_.position();
-  const std::uint64_t length = cursor_.length("the length of a key's name");
-  key.name = cursor_.text(length, kKeptName, "a key's name");
-  judge_key_name(key);
-  key.type = cursor_.u32("a key's type");
-  read_value(key);
-  file_.keys.push_back(std::move(key));
+void LintSink::length(Text text, std::uint64_t bytes) {
+  if (text == Text::kString && bytes > gguf::kLongestStringOfGgml) {
+    findings_.error("V-KEY-LIMIT", key_, "a string of more than 1 GiB: ggml refuses it");
+  }
+  if (bytes > reader_.left()) {
+    throw Broken{reader_.position(),
+                 fmt::format("{} of {} bytes, and {} are left", gguf::field_of(text).in_findings,
+                             bytes, reader_.left())};
+  }
 }
 
-void LintReader::judge_key_name(const LintKey& key) {
+void LintSink::key_name(const gguf::WalkedKey& key) {
+  key_ = of_key(key);
   if (key.name.empty()) {
     findings_.error("V-KEY-EMPTY", at_byte(key.position), "a key has an empty name");
-  } else if (key.name.size() >= kKeptName) {
+  } else if (key.name_bytes > gguf::kLongestKeyOfGgml) {
     findings_.error("V-KEY-NAME", at_byte(key.position), "a key's name has more than 65535 bytes");
   } else if (!std::all_of(key.name.begin(), key.name.end(),
                           [](char c) { return c > ' ' && c < '\x7F'; })) {
-    findings_.warning("V-KEY-NAME", of_key(key), "names of keys are printable ASCII by the format");
+    findings_.warning("V-KEY-NAME", key_, "names of keys are printable ASCII by the format");
   }
   if (!key_names_.insert(key.name).second) {
-    findings_.error("V-KEY-TWICE", of_key(key), "occurs twice: ggml refuses the file",
+    findings_.error("V-KEY-TWICE", key_, "occurs twice: ggml refuses the file",
                     "write it again with one of them");
   }
 }
 
-void LintReader::read_value(LintKey& key) {
-  if (key.type >= kTypeBytes.size()) {
-    throw Broken{cursor_.position() - 4, fmt::format("key \"{}\": value type {} does not exist",
-                                                     excerpt(key.name), key.type)};
-  }
-  if (key.type == kArrayType) {
-    return read_array(key);
-  }
-  if (key.type == kStringType) {
-    const std::uint64_t length = cursor_.length("the length of a string");
-    if (length > kLongestString) {
-      findings_.error("V-KEY-LIMIT", of_key(key), "a string of more than 1 GiB: ggml refuses it");
-    }
-    key.text = cursor_.text(length, kKeptText, "a string");
-    return;
-  }
-  key.bits = cursor_.number(kTypeBytes.at(key.type), "a value");
-  if (key.type == kBoolType && key.bits > 1) {
-    findings_.warning("V-KEY-BOOL", of_key(key), fmt::format("a bool of value {}", key.bits));
+void LintSink::key_type(const gguf::WalkedKey& key) {
+  if (!gguf::is_known(key.type)) {
+    throw Broken{key.value_offset - 4,
+                 fmt::format("{}: value {} does not exist", key_, gguf::type_name(key.type))};
   }
 }
 
-void LintReader::read_array(LintKey& key) {
-  const std::uint64_t position = cursor_.position();
-  key.element_type = cursor_.u32("an array's element type");
-  key.count = cursor_.length("an array's count");
-  if (key.element_type == kArrayType) {
-    findings_.error("V-KEY-NESTED", of_key(key),
+void LintSink::array(const gguf::WalkedKey& key) {
+  const auto break_off = [&](const std::string& what) { throw Broken{key.value_offset, what}; };
+  if (key.element_type == ValueType::kArray) {
+    findings_.error("V-KEY-NESTED", key_,
                     "an array of arrays: the format knows it, ggml refuses it",
                     "write the key flat, or leave it out");
-    throw Broken{position, "what follows an array of arrays is not read"};
+    break_off("what follows an array of arrays is not read");
   }
-  if (key.element_type >= kTypeBytes.size()) {
-    throw Broken{position, fmt::format("key \"{}\": element type {} does not exist",
-                                       excerpt(key.name), key.element_type)};
+  if (!gguf::is_known(key.element_type)) {
+    break_off(
+        fmt::format("{}: element {} does not exist", key_, gguf::type_name(key.element_type)));
   }
-  if (key.count > kLongestArray) {
-    findings_.error("V-KEY-LIMIT", of_key(key), "an array of more than 2^30 elements");
+  if (key.count > gguf::kLongestArrayOfGgml) {
+    findings_.error("V-KEY-LIMIT", key_, "an array of more than 2^30 elements");
   }
-  if (key.element_type == kStringType) {
-    if (key.count > cursor_.left() / cursor_.length_bytes()) {
-      throw Broken{position, fmt::format("an array of {} strings, and {} bytes are left", key.count,
-                                         cursor_.left())};
-    }
-    for (std::uint64_t i = 0; i < key.count; ++i) {
-      cursor_.skip(cursor_.length("the length of a string"), "a string");
+  if (key.element_type == ValueType::kString) {
+    if (key.count > reader_.left() / reader_.layout().length_bytes) {
+      break_off(
+          fmt::format("an array of {} strings, and {} bytes are left", key.count, reader_.left()));
     }
     return;
   }
-  const auto bytes = checked_multiply(key.count, kTypeBytes.at(key.element_type));
-  cursor_.skip(bytes.value_or(~std::uint64_t{0}), "an array");
+  const std::uint64_t bytes =
+      checked_multiply(key.count, gguf::number_bytes(key.element_type)).value_or(~std::uint64_t{0});
+  if (bytes > reader_.left()) {
+    throw Broken{reader_.position(),
+                 fmt::format("an array of {} bytes, and {} are left", bytes, reader_.left())};
+  }
 }
 
-void LintReader::read_alignment() {
+void LintSink::key(gguf::WalkedKey& walked) {
+  LintKey& key = file_.keys.emplace_back();
+  static_cast<gguf::WalkedKey&>(key) = std::move(walked);
+  if (key.type == ValueType::kString) {
+    const std::size_t length_bytes = reader_.layout().length_bytes;
+    reader_.seek(key.value_offset + length_bytes);
+    key.text = reader_.view(std::min(kKeptText, key.value_bytes - length_bytes), {"a string"});
+    reader_.seek(key.value_offset + key.value_bytes);
+  }
+  if (key.type == ValueType::kBool && key.bits > 1) {
+    findings_.warning("V-KEY-BOOL", key_, fmt::format("a bool of value {}", key.bits));
+  }
+}
+
+bool LintSink::keys_end() {
   const LintKey* key = file_.key("general.alignment");
   if (key == nullptr) {
-    return;
+    return true;
   }
-  constexpr std::uint32_t kU32 = 4;
-  if (key->type != kU32) {
+  if (key->type != ValueType::kU32) {
     findings_.error("V-ALIGNMENT-TYPE", of_key(*key),
-                    fmt::format("is {}: ggml takes u32 alone", value_type_text(key->type)),
+                    fmt::format("is {}: ggml takes u32 alone", gguf::type_name(key->type)),
                     "write it as u32, or leave it out and lay the tensors out at 32");
   }
   const auto value = file_.number("general.alignment");
@@ -276,49 +200,48 @@ void LintReader::read_alignment() {
   } else {
     file_.alignment = *value;
   }
+  return true;
 }
 
-void LintReader::read_tensor() {
-  LintTensor tensor;
-  tensor.position = cursor_.position();
-  const std::uint64_t length = cursor_.length("the length of a tensor's name");
-  tensor.name = cursor_.text(length, kKeptName, "a tensor's name");
+void LintSink::tensor_name(const gguf::WalkedTensor& tensor) {
   if (tensor.name.empty()) {
     findings_.error("V-TENSOR-NAME-EMPTY", at_byte(tensor.position), "a tensor has an empty name");
   }
-  if (length > kLongestTensorName) {
+  if (tensor.name_bytes > gguf::kLongestTensorNameOfGgml) {
     findings_.error("V-TENSOR-NAME-LENGTH", of_tensor(tensor),
-                    fmt::format("a name of {} bytes: ggml holds 63", length), "shorten the name");
+                    fmt::format("a name of {} bytes: ggml holds 63", tensor.name_bytes),
+                    "shorten the name");
   }
   if (!tensor_names_.insert(tensor.name).second) {
     findings_.error("V-TENSOR-TWICE", of_tensor(tensor), "occurs twice in this file");
   }
-  const std::uint32_t rank = cursor_.u32("a tensor's dimension count");
-  if (rank > 4) {
+}
+
+void LintSink::tensor_rank(const gguf::WalkedTensor& tensor, std::uint32_t rank) {
+  constexpr std::uint32_t kMostFollowed = 64;
+  if (rank > gguf::kMostDimensions) {
     findings_.error("V-TENSOR-DIMS", of_tensor(tensor),
                     fmt::format("{} dimensions: ggml holds 4", rank));
   }
-  if (rank > 64) {
+  if (rank > kMostFollowed) {
     throw Broken{tensor.position, fmt::format("a tensor of {} dimensions", rank)};
   }
-  for (std::uint32_t i = 0; i < rank; ++i) {
-    tensor.dimensions.push_back(cursor_.length("a dimension"));
-  }
-  tensor.type_id = cursor_.u32("a tensor's type");
-  tensor.offset = cursor_.number(8, "a tensor's offset");
-  judge_type(tensor);
-  judge_shape(tensor);
-  file_.tensors.push_back(std::move(tensor));
 }
 
-void LintReader::judge_type(LintTensor& tensor) {
-  constexpr std::array<std::uint32_t, 8> kRemoved = {4, 5, 31, 32, 33, 36, 37, 38};
+void LintSink::tensor(gguf::WalkedTensor& walked) {
+  LintTensor& tensor = file_.tensors.emplace_back();
+  static_cast<gguf::WalkedTensor&>(tensor) = std::move(walked);
+  judge_type(tensor);
+  judge_shape(tensor);
+}
+
+void LintSink::judge_type(LintTensor& tensor) {
   constexpr std::uint32_t kPastTypes = 43;
   tensor.type = decode::element_type_of_ggml(tensor.type_id);
   if (tensor.type) {
     return;
   }
-  if (std::find(kRemoved.begin(), kRemoved.end(), tensor.type_id) != kRemoved.end()) {
+  if (gguf::was_removed(tensor.type_id)) {
     findings_.error("V-TYPE-REMOVED", of_tensor(tensor),
                     fmt::format("type {} was removed from ggml", tensor.type_id),
                     "quantise again from the original");
@@ -331,45 +254,58 @@ void LintReader::judge_type(LintTensor& tensor) {
   }
 }
 
-void LintReader::judge_shape(LintTensor& tensor) {
-  const auto elements = checked_product(tensor.dimensions);
-  if (!elements || !checked_count(*elements) ||
-      std::any_of(tensor.dimensions.begin(), tensor.dimensions.end(),
-                  [](std::uint64_t dimension) { return !checked_count(dimension); })) {
+void LintSink::judge_shape(LintTensor& tensor) {
+  const auto weights = gguf::weight_count(tensor.dimensions);
+  if (!weights) {
     findings_.error("V-TENSOR-SHAPE", of_tensor(tensor),
                     fmt::format("[{}] holds more than 2^63 weights, or a negative number of them",
                                 fmt::join(tensor.dimensions, ", ")));
     return;
   }
-  if (*elements == 0) {
+  if (*weights == 0) {
     findings_.note("V-TENSOR-EMPTY", of_tensor(tensor), "holds no weights");
   }
   if (!tensor.type) {
     return;
   }
-  const decode::ElementTypeRow& row = decode::element_type_row(*tensor.type);
-  const std::uint64_t first = tensor.dimensions.empty() ? 1 : tensor.dimensions.front();
-  if (first % static_cast<std::uint64_t>(row.block_elements) != 0) {
+  if (!gguf::fills_blocks(*tensor.type, tensor.dimensions)) {
+    const decode::ElementTypeRow& row = decode::element_type_row(*tensor.type);
     findings_.error("V-TENSOR-BLOCK", of_tensor(tensor),
-                    fmt::format("rows of {} do not fill blocks of {} ({})", first,
+                    fmt::format("rows of {} do not fill blocks of {} ({})",
+                                tensor.dimensions.empty() ? 1 : tensor.dimensions.front(),
                                 row.block_elements, row.name));
     return;
   }
-  tensor.bytes = decode::stored_bytes(*tensor.type, *elements);
+  tensor.bytes = decode::stored_bytes(*tensor.type, *weights);
+}
+
+void LintSink::tensors_end() {
+  file_.header_end = reader_.position();
+  file_.data_offset =
+      checked_round_up(file_.header_end, file_.alignment).value_or(file_.header_end);
+  file_.complete = true;
 }
 
 }  // namespace
 
-std::string of_tensor(const LintTensor& tensor) {
+std::string of_tensor(const gguf::WalkedTensor& tensor) {
   return fmt::format("tensor \"{}\"", excerpt(tensor.name));
 }
 
 void read_lint_file(LintFile& file, Findings& findings) {
-  try {
-    LintReader(file, findings).run();
-  } catch (const Broken& broken) {
-    findings.error("V-TRUNCATED", at_byte(broken.position), broken.what,
+  const auto end = [&](std::uint64_t position, const std::string& what) {
+    findings.error("V-TRUNCATED", at_byte(position), what,
                    "damaged or cut short: fetch it again; what follows is not judged");
+  };
+  try {
+    gguf::BufferedReader reader(*file.source);
+    LintSink sink(file, reader, findings);
+    walk(reader, sink);
+  } catch (const Broken& broken) {
+    end(broken.position, broken.what);
+  } catch (const gguf::Truncated& cut) {
+    end(cut.position,
+        fmt::format("{} of {} bytes, and {} are left", cut.field.in_findings, cut.bytes, cut.left));
   }
 }
 

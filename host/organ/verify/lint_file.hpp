@@ -1,11 +1,10 @@
-// Owns reading a GGUF file that may break every rule: what is there, as far as it can be
-// determined.
+// Owns what the rules of a verification share: a GGUF file that may break every rule, as far as a
+// walk came, and the findings.
 #pragma once
 
 #include <vindex/decode/element_type.hpp>
+#include <vindex/gguf/walker.hpp>
 #include <vindex/organ/verify.hpp>
-#include <vindex/shard/byte_source.hpp>
-#include <vindex/shard/gguf.hpp>
 
 #include <cstdint>
 #include <map>
@@ -42,28 +41,18 @@ class Findings {
   std::map<std::string, std::pair<VerifyLevel, std::uint64_t>> counts_;
 };
 
-struct LintKey {
-  std::string name;
-  std::uint32_t type = 0;          ///< as in the file
-  std::uint32_t element_type = 0;  ///< of an array
-  std::uint64_t count = 0;         ///< of an array
-  std::uint64_t bits = 0;          ///< of a number
-  std::string text;                ///< of a string, its first kilobyte
-  std::uint64_t position = 0;      ///< of the name
+/// A key as the walk met it.
+struct LintKey : gguf::WalkedKey {
+  std::string text;  ///< of a string, its first kilobyte
 };
 
-struct LintTensor {
-  std::string name;
-  std::vector<std::uint64_t> dimensions;
-  std::uint32_t type_id = 0;
+struct LintTensor : gguf::WalkedTensor {
   std::optional<decode::ElementType> type;
-  std::uint64_t offset = 0;            ///< relative to the data
   std::optional<std::uint64_t> bytes;  ///< nothing where shape or type cannot be
-  std::uint64_t position = 0;          ///< of the entry
 };
 
 /// A tensor as findings name it.
-std::string of_tensor(const LintTensor& tensor);
+std::string of_tensor(const gguf::WalkedTensor& tensor);
 
 struct LintFile {
   std::string path;
@@ -82,10 +71,7 @@ struct LintFile {
   std::optional<std::uint64_t> number(std::string_view name) const;
 };
 
-/// "str", "u32"; "type 77" for what is none.
-std::string value_type_text(std::uint32_t type);
-
-/// Reads keys and table, judging each by itself.
+/// Walks through the file, judging keys and entries each by itself.
 void read_lint_file(LintFile& file, Findings& findings);
 /// Judges how the data lie.
 void lint_layout(const LintFile& file, Findings& findings);

@@ -88,7 +88,7 @@ void ModelLint::lint_key_types() {
     if (rule == nullptr) {
       continue;
     }
-    const std::string type = value_type_text(key.type);
+    const std::string type = gguf::type_name(key.type);
     if (fmt::format("|{}|", rule->types).find("|" + type + "|") == std::string::npos) {
       findings_.error("V-KEY-TYPE", of_key_name(key.name),
                       fmt::format("is {}, llama.cpp takes {} alone (\"key has wrong type\")", type,
@@ -154,8 +154,8 @@ void ModelLint::lint_blocks() {
 void ModelLint::lint_arrays() {
   const auto count = number("block_count");
   for (const LintKey& key : first_.keys) {
-    constexpr std::uint32_t kArray = 9;
-    if (!count || key.type != kArray || !key.name.starts_with(architecture_ + ".") ||
+    if (!count || key.type != gguf::ValueType::kArray ||
+        !key.name.starts_with(architecture_ + ".") ||
         !is_per_layer(std::string_view(key.name).substr(architecture_.size() + 1))) {
       continue;
     }

@@ -15,9 +15,11 @@ namespace {
 
 struct SplitKey {
   const char* name;
-  std::uint32_t type;
+  gguf::ValueType type;
 };
-constexpr SplitKey kSplitKeys[] = {{"split.no", 2}, {"split.count", 2}, {"split.tensors.count", 5}};
+constexpr SplitKey kSplitKeys[] = {{"split.no", gguf::ValueType::kU16},
+                                   {"split.count", gguf::ValueType::kU16},
+                                   {"split.tensors.count", gguf::ValueType::kI32}};
 
 bool is_split_or_alignment(const std::string& name) {
   return name.starts_with("split.") || name == "general.alignment";
@@ -28,8 +30,8 @@ void lint_types(const LintFile& file, Findings& findings) {
     const LintKey* key = file.key(wanted.name);
     if (key != nullptr && key->type != wanted.type) {
       findings.error("V-SPLIT-TYPE", fmt::format("key \"{}\"", wanted.name),
-                     fmt::format("is {}, llama.cpp takes {} alone", value_type_text(key->type),
-                                 value_type_text(wanted.type)));
+                     fmt::format("is {}, llama.cpp takes {} alone", gguf::type_name(key->type),
+                                 gguf::type_name(wanted.type)));
     }
   }
 }

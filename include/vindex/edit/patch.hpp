@@ -122,7 +122,7 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
 
 /// Writes an adapter that llama.cpp loads, float32: general.type adapter, adapter.type lora,
 /// adapter.lora.alpha, NAME.lora_a and NAME.lora_b (stacks with a third dimension, token_embd with
-/// A turned). `file` is flushed and keeps its temporary name. Errors: those of GgufWriter.
+/// A turned). `file` is flushed and keeps its temporary name. Errors: those of gguf::Writer.
 /// Source: llama.cpp src/llama-adapter.cpp, convert_lora_to_gguf.py.
 void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matrices,
                         const std::string& architecture, const std::string& program);

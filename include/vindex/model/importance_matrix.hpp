@@ -37,7 +37,7 @@ struct ImportanceEntry {
 class ImportanceMatrix {
  public:
   /// Errors: FormatError E-IMATRIX... (65) naming the byte offset of what is malformed, not finite
-  /// or negative; those of read_gguf_header() and of `source`.
+  /// or negative; those of gguf::read_header() and of `source`.
   explicit ImportanceMatrix(std::unique_ptr<shard::ByteSource> source);
 
   const std::vector<ImportanceEntry>& entries() const { return entries_; }

@@ -4,9 +4,9 @@
 // on the device.
 #pragma once
 
+#include <vindex/gguf/key_section.hpp>
+#include <vindex/gguf/writer.hpp>
 #include <vindex/organ/gguf_source.hpp>
-#include <vindex/write/gguf_keys.hpp>
-#include <vindex/write/gguf_writer.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -24,7 +24,7 @@ using TensorSink = std::function<void(std::uint64_t offset, std::span<const std:
 /// One tensor of the result. Either `source` is set, whose tensor has as many bytes as the layout,
 /// or `make`, which is called once, from any thread, beside those of other tensors.
 struct ComposedTensor {
-  write::GgufTensorLayout layout = {};
+  gguf::TensorLayout layout = {};
   const GgufSource* source = nullptr;
   std::size_t tensor = 0;  ///< of `source`
   std::function<void(const TensorSink& sink)> make = {};
@@ -42,7 +42,7 @@ std::vector<ComposedTensor> passed_through(const GgufSource& source);
 /// One file of the result: its keys, split keys included, and how many tensors it takes from the
 /// list.
 struct ComposedFile {
-  write::GgufKeys keys;
+  gguf::KeySection keys;
   std::size_t tensor_count = 0;
   bool bare_end = false;  ///< without tensors: no padding behind the header, as some first splits
 };
@@ -53,14 +53,14 @@ struct Composition {
 };
 
 /// Everything in one file: `keys` must hold no split.* key.
-Composition single_file(write::GgufKeys keys, std::vector<ComposedTensor> tensors);
+Composition single_file(gguf::KeySection keys, std::vector<ComposedTensor> tensors);
 
 /// Files of at most `shard_bytes` of tensors each (a larger tensor has one to itself), split keys
 /// added: split.no and split.count u16, split.tensors.count i32. `keys` (without split keys) stand
 /// in the first, the others have the three and general.alignment where `keys` has it. One file
 /// where all fits into one or shard_bytes is 0. Errors: UsageError E-SHARDS for more than 65535
 /// files.
-Composition split_by_size(write::GgufKeys keys, std::vector<ComposedTensor> tensors,
+Composition split_by_size(gguf::KeySection keys, std::vector<ComposedTensor> tensors,
                           std::uint64_t shard_bytes);
 
 /// Whether a key belongs to a file of a set and not to the model: split.no, split.count,
@@ -92,7 +92,7 @@ std::vector<std::string> composed_paths(const std::string& target, std::size_t c
 /// Writes `composition`. Errors: OutputError E-OUTPUT-SOURCE where a target is an input,
 /// E-OUTPUT-EXISTS without `replace`, E-OUTPUT-*; SystemError E-OUT-SPACE (74); FormatError
 /// E-ORGAN-DIGEST naming the tensor and file whose bytes have another digest than `sha256`;
-/// SystemError E-INPUT-CHANGED (74) where a source changed meanwhile; those of GgufWriter.
+/// SystemError E-INPUT-CHANGED (74) where a source changed meanwhile; those of gguf::Writer.
 ComposeReport compose(const Composition& composition, const std::string& target,
                       const ComposeOptions& options = {});
 

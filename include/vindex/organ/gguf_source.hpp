@@ -6,10 +6,10 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/decode/element_type.hpp>
+#include <vindex/gguf/header.hpp>
+#include <vindex/gguf/key_section.hpp>
+#include <vindex/gguf/writer.hpp>
 #include <vindex/shard/byte_source.hpp>
-#include <vindex/shard/gguf.hpp>
-#include <vindex/write/gguf_keys.hpp>
-#include <vindex/write/gguf_writer.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -50,7 +50,7 @@ struct GgufSplit {
   std::string file_name;                ///< without folder
   std::string path;                     ///< empty where only a manifest knows of it
   bool bare_end = false;                ///< no tensors, and no padding behind the header
-  shard::GgufHeader header;             ///< its tensors are moved out: see tensors()
+  gguf::Header header;                  ///< its tensors are moved out: see tensors()
   shard::ByteSource* source = nullptr;  ///< of the keys' values
 };
 
@@ -92,8 +92,8 @@ class GgufSource {
   std::uint64_t tensors_total() const { return parts_.tensors_total; }
 
   /// The model's keys: those of the first split.
-  const std::vector<shard::GgufKey>& keys() const { return splits().front().header.keys; }
-  const shard::GgufKey* key(std::string_view name) const { return find_key(keys(), name); }
+  const std::vector<gguf::Key>& keys() const { return splits().front().header.keys; }
+  const gguf::Key* key(std::string_view name) const { return find_key(keys(), name); }
   /// Texts and numbers of the model's keys; nothing where absent or of another kind.
   std::optional<std::string> text(std::string_view name) const;
   std::optional<std::uint64_t> number(std::string_view name) const;
@@ -110,12 +110,12 @@ class GgufSource {
   std::shared_ptr<shard::ByteSource> opened(std::size_t file) const;
   /// Every file that was read or will be, for who writes: none may be written over.
   std::vector<std::string> input_paths() const;
-  write::GgufTensorLayout layout(const OrganTensor& tensor) const;
+  gguf::TensorLayout layout(const OrganTensor& tensor) const;
 
   /// A typed, verbatim copy of split `split`'s keys, in order, of those that `wanted` (all without
   /// it) takes. Long values are read when the result is written: this must live until then.
-  write::GgufKeys copy_keys(std::size_t split = 0,
-                            const std::function<bool(const shard::GgufKey&)>& wanted = {}) const;
+  gguf::KeySection copy_keys(std::size_t split = 0,
+                             const std::function<bool(const gguf::Key&)>& wanted = {}) const;
 
   /// Errors: SystemError E-INPUT-CHANGED (74) where a file is not what it was at opening.
   void require_unchanged() const;

@@ -85,8 +85,8 @@ GraftPlan plan_graft(std::span<const TensorFact> host, std::span<const TensorFac
 
 /// A key's value as far as it is compared and shown.
 struct KeyFact {
-  std::string text;                         ///< GgufValue::text()
-  std::string digest;                       ///< GgufValue::digest()
+  std::string text;                         ///< gguf::Value::text()
+  std::string digest;                       ///< gguf::Value::digest()
   std::optional<double> number = {};        ///< of numbers and bools: f32 1 and f64 1 are equal
   std::vector<std::int64_t> integers = {};  ///< of an array of at most 4096
 };

@@ -3,9 +3,9 @@
 // belong together by name.
 #pragma once
 
+#include <vindex/gguf/value.hpp>
 #include <vindex/measure/pair_comparison.hpp>
 #include <vindex/model/selection.hpp>
-#include <vindex/organ/gguf_value.hpp>
 #include <vindex/organ/organ_class.hpp>
 
 #include <atomic>
@@ -40,7 +40,7 @@ struct KeyValue {
 struct KeyDifference {
   std::string name;
   std::optional<KeyValue> a, b;
-  std::optional<FirstDifference> first;  ///< of arrays of one type
+  std::optional<gguf::FirstDifference> first;  ///< of arrays of one type
 };
 
 enum class TensorState : std::uint8_t {

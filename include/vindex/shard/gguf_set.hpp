@@ -4,7 +4,7 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
-#include <vindex/shard/gguf.hpp>
+#include <vindex/gguf/header.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>
 
@@ -18,7 +18,7 @@ namespace vindex::shard {
 /// One file with its header read: the tensors in the table's order, keys as they stand.
 struct GgufFile {
   Shard shard;  ///< of a big-endian file the source swaps tensor data
-  GgufHeader header;
+  gguf::Header header;
   std::optional<std::uint64_t> number;         ///< split.no, from 0
   std::optional<std::uint64_t> count;          ///< split.count
   std::optional<std::uint64_t> tensors_total;  ///< split.tensors.count

@@ -5,8 +5,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/decode/element_type.hpp>
+#include <vindex/gguf/header.hpp>
 #include <vindex/shard/byte_source.hpp>
-#include <vindex/shard/gguf.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -51,7 +51,7 @@ struct ModelFiles {
   std::optional<JsonValue> quantisation;  ///< hf_quant_config.json (ModelOpt), if found
   std::optional<JsonValue> adapter;       ///< adapter_config.json (PEFT), beside LoRA factors
   std::vector<std::string> side_files;    ///< paths of what else was read: index, configurations
-  std::vector<GgufKey> keys;              ///< of the first GGUF shard, in file order
+  std::vector<gguf::Key> keys;            ///< of the first GGUF shard, in file order
   std::vector<Warning> warnings;
 };
 

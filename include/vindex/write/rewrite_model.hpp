@@ -65,7 +65,7 @@ struct RewriteReport {
 /// Errors: OutputError E-OUTPUT-SOURCE where the target is the source or a part of it, E-OUTPUT-*
 /// as OutputFolder, AtomicFile and require_free_target() say, SystemError E-OUT-SPACE (74) where
 /// the disk is too small; UsageError E-EDIT for a tensor that is not there, a range outside it or
-/// two that overlap; those of decode::rewrite_matrix(), GgufWriter and SafetensorsWriter;
+/// two that overlap; those of decode::rewrite_matrix(), gguf::Writer and SafetensorsWriter;
 /// SystemError E-INPUT-CHANGED (74) where the source changed meanwhile; those of ModelStore.
 RewriteReport rewrite_model(const shard::ModelFiles& model, const std::string& target,
                             const ModelEdit& edit = {}, const RewriteOptions& options = {});
