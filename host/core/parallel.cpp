@@ -1,3 +1,4 @@
+#include <vindex/core/control_groups.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/threads.hpp>
@@ -5,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <sched.h>
@@ -20,7 +22,9 @@ std::int32_t usable_cores() {
   if (sched_getaffinity(0, sizeof(set), &set) != 0) {
     return 1;
   }
-  return std::max(1, CPU_COUNT(&set));
+  static const std::int32_t quota =
+      quota_cores().value_or(std::numeric_limits<std::int32_t>::max());
+  return std::clamp(CPU_COUNT(&set), 1, quota);
 }
 
 std::size_t thread_count(std::uint64_t bytes, std::int32_t wanted) {

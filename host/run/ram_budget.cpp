@@ -1,5 +1,6 @@
 // Owns the limits that are looked at: /proc/meminfo, control groups of both versions, Slurm's
 // variables.
+#include <vindex/core/control_groups.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/run/ram_budget.hpp>
@@ -7,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -25,21 +25,6 @@ constexpr const char* kNothing = "nothing known";
 constexpr std::uint64_t kAssumed = std::uint64_t{4} << 30U;
 /// Version 1 says "no limit" by a number near 2^63, rounded down to pages.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62U;
-
-/// All of `text` as a decimal number.
-std::optional<std::uint64_t> parsed_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  return whole ? std::optional(value) : std::nullopt;
-}
-
-/// The number that is all of a file's first line ("max" is none).
-std::optional<std::uint64_t> number_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  return std::getline(file, line) ? parsed_number(line) : std::nullopt;
-}
 
 /// The number behind `name` in a file of lines "name number ...".
 std::optional<std::uint64_t> number_in_file(const fs::path& path, std::string_view name) {
@@ -92,22 +77,6 @@ void add_group(const fs::path& folder, const Controller& controller,
   }
 }
 
-/// Adds the limits of `group` ("/a/b") and of every group above it, up to the folder where the
-/// hierarchy is mounted. In a container that folder is its own group and `group` may name a path of
-/// the host: groups that are not there add nothing.
-void add_groups(const fs::path& mounted, const std::string& group, const Controller& controller,
-                std::vector<MemoryLimit>& limits) {
-  fs::path folder = mounted;
-  add_group(folder, controller, limits);
-  for (const fs::path& name : fs::path(group).relative_path()) {
-    if (name == ".." || name.empty()) {
-      return;  // outside of what this namespace sees
-    }
-    folder /= name;
-    add_group(folder, controller, limits);
-  }
-}
-
 /// Bytes that Slurm grants on this node: nothing where it says nothing, 0 for all of the node.
 std::optional<std::uint64_t> slurm_mebibytes(const std::string& name, const std::string& text,
                                              std::vector<std::string>& warnings) {
@@ -133,24 +102,8 @@ std::vector<MemoryLimit> system_memory_limits(const std::string& folder) {
       limits.push_back({"MemAvailable", meminfo.string(), *bytes});
     }
   }
-  const fs::path mounts = root / "sys/fs/cgroup";
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    // "number:controllers:path"; version 2 has no controllers.
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) {
-      continue;
-    }
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    if (controllers == ",,") {
-      std::error_code ignored;
-      const bool hybrid = fs::is_directory(mounts / "unified", ignored);
-      add_groups(hybrid ? mounts / "unified" : mounts, path, version_2(), limits);
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      add_groups(mounts / "memory", path, version_1(), limits);
-    }
+  for (const ControlGroup& group : control_groups(folder, "memory")) {
+    add_group(group.folder, group.is_version_2 ? version_2() : version_1(), limits);
   }
   return limits;
 }

@@ -7,7 +7,8 @@
 
 namespace vindex {
 
-/// Cores this process may run on (its affinity mask), at least 1.
+/// Cores this process may use, at least 1: those of its affinity mask, and no more than the CPU
+/// quota of its control groups (core/control_groups.hpp; asked once) gives it time for.
 std::int32_t usable_cores();
 
 /// How many threads to use for tasks that hold `bytes` each: `wanted`, or where that is 0 the
