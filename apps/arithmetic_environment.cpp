@@ -1,5 +1,7 @@
-// Owns removing those variables before a library is loaded.
+// Owns removing and setting those variables before a library is loaded.
 #include "arithmetic_environment.hpp"
+
+#include <vindex/blas/blas_library.hpp>
 
 #include <cstdlib>
 
@@ -15,6 +17,21 @@ std::vector<std::string> unset_arithmetic_variables() {
     }
   }
   return unset;
+}
+
+const std::string& blas_core_wish() {
+  static const std::string wish = [] {
+    const char* const set = std::getenv("OPENBLAS_CORETYPE");
+    std::string wished = set == nullptr ? "" : set;
+    // Builds of OpenBLAS on OpenMP ask OpenMP in every calling thread.
+    ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    ::setenv("OMP_NUM_THREADS", "1", 1);
+    if (const std::string core = blas::preferred_blas_core(); wished.empty() && !core.empty()) {
+      ::setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
+    }
+    return wished;
+  }();
+  return wish;
 }
 
 }  // namespace vindex::apps

@@ -1,4 +1,4 @@
-// Owns which variables of the environment may not reach the numerical libraries.
+// Owns which variables of the environment reach the numerical libraries.
 #pragma once
 
 #include <string>
@@ -11,5 +11,10 @@ namespace vindex::apps {
 /// overrides it. Returns what was there, "NAME=value". Call it before there are threads. Source:
 /// cuBLAS, "Floating Point Emulation" and "cublasMath_t"; CUDA, NVIDIA_TF32_OVERRIDE.
 std::vector<std::string> unset_arithmetic_variables();
+
+/// OPENBLAS_CORETYPE as the user has set it, the wish for kernels of OpenBLAS; empty where it is
+/// not. The first call gives OpenBLAS, which reads the environment while it is loaded, the kernels
+/// that suit the processor where there is no wish, and one thread: call it before there are any.
+const std::string& blas_core_wish();
 
 }  // namespace vindex::apps

@@ -1,4 +1,5 @@
 // The command bench: flags to cases, a table or one JSON document on standard output.
+#include "arithmetic_environment.hpp"
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "terminal.hpp"

@@ -2,6 +2,8 @@
 // files.
 #include "job_flags.hpp"
 
+#include "arithmetic_environment.hpp"
+
 #include <vindex/core/error.hpp>
 
 #include <fmt/format.h>

@@ -149,6 +149,7 @@ int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
   session.unset_variables = vindex::apps::unset_arithmetic_variables();
+  (void)vindex::apps::blas_core_wish();
   if (std::getenv("VINDEX_AWAIT_LAUNCHES") != nullptr) {
     vindex::run::await_launches();
   }

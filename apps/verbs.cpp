@@ -68,8 +68,6 @@ std::string environment_variable(const char* name) {
 }
 }  // namespace
 
-std::string blas_core_wish() { return environment_variable("OPENBLAS_CORETYPE"); }
-
 run::RamBudget ram_budget_of(const Session& session, const std::string& text) {
   if (!text.empty()) {
     run::RamBudget budget;

@@ -83,9 +83,6 @@ std::vector<std::int32_t> parse_devices(const std::string& text);
 measure::Mode mode_of(const std::string& name);
 run::BackendChoice backend_of(const std::string& name);
 
-/// OPENBLAS_CORETYPE, the user's wish for kernels of OpenBLAS; empty where it is not set.
-std::string blas_core_wish();
-
 /// The option --reshape into `choice` ("none", "out").
 void add_reshape(CLI::App& verb, std::string& choice);
 

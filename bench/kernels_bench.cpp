@@ -2,6 +2,7 @@
 // by stage, on one thread: Gram matrix, tridiagonal form, its eigenvalues. Samples of all cases are
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
+#include "../apps/arithmetic_environment.hpp"
 #include "gram/simd_gram_bf16.hpp"
 #include "tridiagonal/simd_bisection.hpp"
 #include "tridiagonal/simd_tridiagonal.hpp"
@@ -19,7 +20,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -189,8 +189,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "print vindex-bench/1 with all samples");
   CLI11_PARSE(app, argc, argv);
 
-  const char* const wish = std::getenv("OPENBLAS_CORETYPE");
-  const auto backend = cpu::make_cpu_backend(1, wish == nullptr ? "" : wish);
+  const auto backend = cpu::make_cpu_backend(1, apps::blas_core_wish());
   const measure::BackendInfo info = backend->info();
   const std::int64_t n = std::min(rows, cols);
   std::vector<Case> cases;

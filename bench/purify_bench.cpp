@@ -4,6 +4,7 @@
 // Two rules stand for comparison alone: all-zero, and laser-rmt, whose threshold takes the spread
 // of the singular values for the level of the noise. Output: a table, or "vindex-bench/1" with
 // --json; ends with 1 where a figure is not within the tolerance.
+#include "../apps/arithmetic_environment.hpp"
 #include "purify_cases.hpp"
 
 #include <vindex/bench/report.hpp>
@@ -123,7 +124,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", seed, "Of the draws");
   CLI11_PARSE(app, argc, argv);
 
-  const auto backend = cpu::make_cpu_backend(1);
+  const auto backend = cpu::make_cpu_backend(1, apps::blas_core_wish());
   bench::Report report;
   report.commit = run::program_commit();
   report.command = bench::command_text(std::vector<std::string>(argv, argv + argc));

@@ -40,7 +40,7 @@ const Allowed& allowed_includes() {
         "gguf", "write", "synth", "decode", "core"}},
       {"apps",
        {"edit", "organ", "bench", "run", "results", "model", "measure", "shard", "gguf", "synth",
-        "decode", "core"}},
+        "decode", "blas", "core"}},
   };
   return table;
 }

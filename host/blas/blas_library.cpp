@@ -29,14 +29,14 @@ constexpr std::array<const char*, 2> kCandidates = {"libopenblas.so.0", VINDEX_O
 constexpr const char* kWhatToInstall =
     "install OpenBLAS (Debian: libopenblas0-pthread), or name its folder in LD_LIBRARY_PATH";
 
-/// Handle of the library in the program's own namespace or in a new one. Never closed: functions
-/// point into it for the life of the process.
-void* open_library(bool in_new_namespace, std::string& why) {
+constexpr int kLoaderFlags = RTLD_NOW | RTLD_LOCAL;
+
+/// Handle of the library in a namespace of the loader. Never closed: functions point into it for
+/// the life of the process.
+void* open_library(Lmid_t in, std::string& why) {
   why.clear();
   for (const char* const candidate : kCandidates) {
-    constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
-    void* const library =
-        in_new_namespace ? ::dlmopen(LM_ID_NEWLM, candidate, kFlags) : ::dlopen(candidate, kFlags);
+    void* const library = ::dlmopen(in, candidate, kLoaderFlags);
     if (library != nullptr) {
       return library;
     }
@@ -71,15 +71,25 @@ BlasFunctions functions_of(void* library) {
   return functions;
 }
 
-/// OpenBLAS reads its environment once, while it is loaded. One thread: matrices are measured side
-/// by side, and a pool of threads would be started (and would spin) for nothing. Builds on OpenMP
-/// ask OpenMP in every calling thread.
-void set_environment(std::string_view core) {
-  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  ::setenv("OMP_NUM_THREADS", "1", 1);
-  if (!core.empty()) {
-    ::setenv("OPENBLAS_CORETYPE", std::string(core).c_str(), 1);
+/// A namespace with a C library of its own, and so with an environment of its own, in which
+/// OpenBLAS finds one thread and `core`. The process's is left as it is. LM_ID_BASE where there is
+/// none to be had.
+Lmid_t namespace_for(const std::string& core) {
+  void* const c_library = ::dlmopen(LM_ID_NEWLM, "libc.so.6", kLoaderFlags);
+  Lmid_t made = LM_ID_BASE;
+  if (c_library == nullptr || ::dlinfo(c_library, RTLD_DI_LMID, &made) != 0) {
+    return LM_ID_BASE;
   }
+  const auto clear = reinterpret_cast<decltype(&::clearenv)>(::dlsym(c_library, "clearenv"));
+  const auto set = reinterpret_cast<decltype(&::setenv)>(::dlsym(c_library, "setenv"));
+  if (clear == nullptr || set == nullptr) {
+    return LM_ID_BASE;
+  }
+  clear();  // its strings are the process's until here
+  set("OPENBLAS_NUM_THREADS", "1", 1);
+  set("OMP_NUM_THREADS", "1", 1);
+  set("OPENBLAS_CORETYPE", core.c_str(), 1);
+  return made;
 }
 
 /// "OpenBLAS 0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
@@ -104,8 +114,7 @@ constexpr std::size_t kLibraryBytes = std::size_t{64} << 20U;
                            fmt::format("OpenBLAS cannot be loaded ({}); {}", why, kWhatToInstall));
 }
 
-/// `wish` empty: what suits the processor.
-LoadedBlas load(std::string_view wish, bool in_new_namespace) {
+LoadedBlas load(std::string_view wish, Lmid_t in) {
   const Processor processor = this_processor();
   const std::vector<std::string_view> fitting = fitting_blas_cores(processor);
   if (const std::string_view lacking = lacking_for_blas_core(wish, processor); !lacking.empty()) {
@@ -115,9 +124,8 @@ LoadedBlas load(std::string_view wish, bool in_new_namespace) {
                     "have or its hypervisor hides; unset it and fitting ones are chosen",
                     printable(std::string(wish)), lacking));
   }
-  set_environment(!wish.empty() || fitting.empty() ? wish : fitting.front());
   std::string why;
-  void* const library = open_library(in_new_namespace, why);
+  void* const library = open_library(in, why);
   if (library == nullptr) {
     refuse_missing(why);
   }
@@ -141,12 +149,12 @@ LoadedBlas load(std::string_view wish, bool in_new_namespace) {
 
 /// Never destroyed: threads leave it when they end, whenever that is.
 const LoadedBlas& process_blas(std::string_view wish) {
-  static const LoadedBlas& loaded = *new LoadedBlas(load(wish, false));
+  static const LoadedBlas& loaded = *new LoadedBlas(load(wish, LM_ID_BASE));
   return loaded;
 }
 
 const LoadedBlas& other_blas() {
-  static const LoadedBlas& loaded = *new LoadedBlas(load({}, true));
+  static const LoadedBlas& loaded = *new LoadedBlas(load({}, namespace_for(preferred_blas_core())));
   return loaded;
 }
 
@@ -206,6 +214,11 @@ std::int32_t set_library_threads(std::int32_t wanted) {
   }
   loaded.functions.openblas_set_num_threads(threads);
   return threads;
+std::string preferred_blas_core() {
+  const std::vector<std::string_view> fitting = fitting_blas_cores(this_processor());
+  return fitting.empty() ? std::string() : std::string(fitting.front());
+}
+
 }
 
 const BlasInfo& load_blas(std::string_view core_wish) { return process_blas(core_wish).info; }

@@ -1,5 +1,6 @@
 // The library that the process gets: one thread, the kernels that fit, and a second copy with them
 // where poorer ones are in use. Nothing here links OpenBLAS.
+#include "../../apps/arithmetic_environment.hpp"
 #include "blas_core.hpp"
 
 #include <vindex/blas/blas.hpp>
@@ -11,11 +12,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace vindex::blas::blas_library_test {
 namespace {
+
+/// As the program does it, before anything is loaded.
+const std::string environment_wish = apps::blas_core_wish();
 
 /// Column-major upper triangle of A A^T by its definition.
 std::vector<double> product(const std::vector<double>& a, std::int64_t p) {

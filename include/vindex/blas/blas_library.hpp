@@ -1,6 +1,12 @@
-// Owns the process's OpenBLAS: found and loaded when something is first computed, with one thread
-// and with the kernels that this processor deserves. A program that only reads a file never maps
-// it.
+// Owns the process's OpenBLAS: found and loaded when something is first computed. A program that
+// only reads a file never maps it.
+//
+// Which kernels it computes with is the program's choice, and nothing here makes it: OpenBLAS reads
+// its environment once, while it is loaded, and an environment belongs to the program. One that
+// wants what suits the processor sets, before it has threads, OPENBLAS_CORETYPE to
+// preferred_blas_core() where the user has not set it, and OPENBLAS_NUM_THREADS and OMP_NUM_THREADS
+// to 1, so that no threads are started (they would spin) for matrices that are measured side by
+// side. What was taken is in BlasInfo either way.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +23,12 @@ struct BlasInfo {
   std::string text() const { return version + " " + kernels; }
 };
 
-/// Loads OpenBLAS where that has not happened yet. `core_wish` is the user's OPENBLAS_CORETYPE
-/// (empty: the processor's best); it counts where it comes first. The library hears of kernels and
-/// threads by environment variables alone, which are set here: call it before other threads read
-/// the environment.
+/// What suits this processor, as OPENBLAS_CORETYPE spells it. Empty: OpenBLAS knows better.
+std::string preferred_blas_core();
+
+/// Loads OpenBLAS where that has not happened yet, with one thread. `core_wish` is what the user
+/// set OPENBLAS_CORETYPE to (empty: nothing), to be refused or warned of; it counts where it comes
+/// first.
 /// Errors: ConfigurationError (78) E-BLAS-MISSING where no library is found or it lacks a function,
 /// E-BLAS-CORETYPE for kernels that this processor cannot run.
 const BlasInfo& load_blas(std::string_view core_wish = {});
