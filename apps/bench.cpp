@@ -141,9 +141,8 @@ bench::BenchSettings bench_settings(const BenchFlags& flags, const Session& sess
   settings.threads = flags.threads;
   settings.blas_core = blas_core_wish();
   settings.ram_budget = ram_budget_of(session, "").bytes;
-  settings.sampling = {.samples = flags.samples,
-                       .case_seconds = flags.case_seconds,
-                       .stop_signal = &catch_stop_signals()};
+  settings.sampling = {
+      .samples = flags.samples, .case_seconds = flags.case_seconds, .stop = catch_stop_signals()};
   settings.model = flags.model;
   settings.synth_spec = flags.synth;
   settings.folder =

@@ -87,7 +87,7 @@ edit::EditSettings edit_settings(EditFlags flags, const Session& session) {
   settings.as_lora = flags.as == "lora";
   settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   settings.program = program_name();
-  settings.stop = &catch_stop_signals();
+  settings.stop = catch_stop_signals();
   settings.backend = [backend = flags.backend, threads = settings.threads, &session] {
     return open_backend(backend, threads, session);
   };

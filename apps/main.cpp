@@ -209,8 +209,13 @@ int run(int argc, char** argv) {
   std::_Exit(static_cast<int>(ExitCode::kInternal));
 }
 
-/// The program itself never calls exit().
+/// Set where main() returns: what ends the process before that is a library.
+bool main_returns = false;
+
 void end_for_library() {
+  if (main_returns) {
+    return;
+  }
   (void)!::write(STDERR_FILENO, kEndedByLibrary, std::strlen(kEndedByLibrary));
   std::_Exit(static_cast<int>(ExitCode::kInternal));
 }
@@ -246,8 +251,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     code = fail(fmt::format("E-INTERNAL: {}", error.what()), ExitCode::kInternal);
   }
-  std::fflush(nullptr);
-  // Workers of a run that was stopped early may still compute: no destructor may pull memory from
-  // under them.
-  std::_Exit(code);
+  main_returns = true;
+  return code;
 }

@@ -44,7 +44,7 @@ std::string assemble_text(const organ::AssembleReport& report) {
 
 Ending run_assemble(const Options& options, const Session& session) {
   organ::AssembleSettings settings = options.settings;
-  settings.stop = &catch_stop_signals();
+  settings.stop = catch_stop_signals();
   if (options.shards == "none") {
     settings.shard_bytes = 0;
   } else if (!options.shards.empty()) {

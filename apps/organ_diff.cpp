@@ -25,7 +25,7 @@ struct DiffFlags {
 
 Ending run_diff(const DiffFlags& flags, const Session& session) {
   organ::DiffSettings settings = flags.settings;
-  settings.stop = &catch_stop_signals();
+  settings.stop = catch_stop_signals();
   const ReportFile file(flags.report, "organ-diff/1");
   const organ::ModelDifference difference = organ::diff_models(settings);
   if (difference.stopped) {

@@ -54,7 +54,7 @@ std::string extract_text(const organ::ExtractSettings& settings,
 Ending run_extract(const organ::ExtractSettings& given, const Session& session, bool json) {
   organ::ExtractSettings settings = given;
   settings.tool = program_name();
-  settings.stop = &catch_stop_signals();
+  settings.stop = catch_stop_signals();
   const organ::ExtractReport report = organ::extract(settings);
   if (report.stopped) {
     return stopped_early("nothing of " + printable(settings.output) + " is kept");

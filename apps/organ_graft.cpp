@@ -49,7 +49,7 @@ Ending run_graft(const GraftFlags& flags, const Session& session) {
   if (settings.output.empty() && !settings.dry_run) {
     throw UsageError("E-USAGE", "--output is missing; --dry-run needs none");
   }
-  settings.stop = &catch_stop_signals();
+  settings.stop = catch_stop_signals();
   const ReportFile file(flags.report, "organ-graft/1", {settings.output});
   const organ::GraftReport report = organ::graft_models(settings);
   file.report(

@@ -100,7 +100,7 @@ organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session
   options.factor_type = type_called(flags.factor_type, "--factor-type");
   options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
-  options.stop = &catch_stop_signals();
+  options.stop = catch_stop_signals();
   options.progress = matrix_counter(session);
   return options;
 }

@@ -51,7 +51,7 @@ std::string verify_text(const organ::VerifyReport& report, bool several) {
 
 Ending run_verify(const organ::VerifySettings& given, const Session& session, bool json) {
   organ::VerifySettings settings = given;
-  settings.stop = &catch_stop_signals();
+  settings.stop = catch_stop_signals();
   const organ::VerifyReport report = organ::verify(settings);
   if (report.stopped) {
     return stopped_early("not everything was judged");

@@ -46,7 +46,7 @@ RunTalk::RunTalk(const Session& session, const std::string& progress)
 
 run::RunHooks RunTalk::hooks() {
   run::RunHooks hooks;
-  hooks.stop_signal = &catch_stop_signals();
+  hooks.stop = catch_stop_signals();
   hooks.message = [this](const std::string& line) {
     reporter_.clear();
     say(session_, line);

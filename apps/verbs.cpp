@@ -4,6 +4,7 @@
 #include "numbers.hpp"
 
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/threads.hpp>
 #include <vindex/run/version.hpp>
 #include <vindex/shard/byte_source.hpp>
 
@@ -15,9 +16,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <semaphore.h>
 #include <signal.h>
 #include <span>
 #include <sstream>
+#include <stop_token>
 #include <string.h>
 #include <unistd.h>
 #include <utility>
@@ -28,6 +31,7 @@ namespace {
 
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "written by a signal handler");
+sem_t stop_noted;  ///< never destroyed: the handler stays
 
 extern "C" void note_stop(int signal) {
   if (signal == SIGINT && stop_signal != 0) {
@@ -36,19 +40,47 @@ extern "C" void note_stop(int signal) {
     _exit(130);
   }
   stop_signal = signal;
+  sem_post(&stop_noted);
 }
+
+/// Makes a request of the first signal, which a handler may not: it has a thread for that.
+class StopSignals {
+ public:
+  StopSignals() {
+    sem_init(&stop_noted, 0, 0);
+    const auto await_signal = [this] {
+      while (sem_wait(&stop_noted) != 0) {  // interrupted
+      }
+      if (stop_signal != 0) {
+        stop_.request_stop();
+      }
+    };
+    if (!start_thread(watcher_, await_signal)) {
+      throw_no_thread("stop signals");
+    }
+    struct sigaction action {};
+    action.sa_handler = note_stop;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+      sigaction(signal, &action, nullptr);
+    }
+  }
+  ~StopSignals() { sem_post(&stop_noted); }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  std::stop_source stop_;
+  std::vector<std::jthread> watcher_;
+};
 
 }  // namespace
 
-const std::atomic<int>& catch_stop_signals() {
-  struct sigaction action {};
-  action.sa_handler = note_stop;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
-    sigaction(signal, &action, nullptr);
-  }
-  return stop_signal;
+std::stop_token catch_stop_signals() {
+  static const StopSignals signals;
+  return signals.token();
 }
 
 Ending stopped_early(const std::string& kept) {

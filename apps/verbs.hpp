@@ -8,9 +8,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,9 +100,9 @@ void say_warnings(const Session& session, const std::vector<Warning>& warnings);
 /// "vindex 0.1.0 (commit)": what a document says of the program that wrote it.
 std::string program_name();
 
-/// From here on SIGTERM, SIGINT and SIGUSR1 set the returned flag; a second SIGINT ends the process
-/// at once.
-const std::atomic<int>& catch_stop_signals();
+/// From here on SIGTERM, SIGINT and SIGUSR1 request the stop of the returned token; a second SIGINT
+/// ends the process at once. Errors: E-THREADS (70).
+std::stop_token catch_stop_signals();
 
 /// The ending of what a signal stopped; `kept` says what became of the work.
 Ending stopped_early(const std::string& kept);

@@ -26,7 +26,7 @@ std::vector<double> take_samples(const Sampling& sampling, const std::function<d
 double run_together(int workers, const std::function<void(int)>& work) {
   std::mutex mutex;
   std::exception_ptr failure;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   const double start = wall_seconds();
   bool together = true;
   for (int worker = 0; worker < workers && together; ++worker) {
@@ -41,9 +41,7 @@ double run_together(int workers, const std::function<void(int)>& work) {
       }
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  threads.clear();
   if (!together) {
     throw_no_thread("measuring together");
   }

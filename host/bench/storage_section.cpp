@@ -197,7 +197,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
   run_settings.restart = true;
   run_settings.command = settings.command;
   run::RunHooks hooks;
-  hooks.stop_signal = settings.sampling.stop_signal;
+  hooks.stop = settings.sampling.stop;
   Row row = storage_row(section, source, "end_to_end", cache);
   row.route += ", " + run::mode_name(settings.mode);
   row.unit = "ms_per_matrix";

@@ -194,16 +194,14 @@ std::int32_t set_library_threads(std::int32_t wanted) {
   std::int32_t threads = std::max(wanted, 1);
   // It raises SIGINT where it gets no thread, so they are started here first and wait for the last.
   if (threads > 1) {
-    std::vector<std::thread> tried;
+    std::vector<std::jthread> tried;
     std::latch all_started(1);
     while (static_cast<std::int32_t>(tried.size()) < threads - 1 &&
            start_thread(tried, [&] { all_started.wait(); })) {
     }
     threads = static_cast<std::int32_t>(tried.size()) + 1;
     all_started.count_down();
-    for (std::thread& thread : tried) {
-      thread.join();
-    }
+    tried.clear();
   }
   for (; threads > 1; threads /= 2) {
     try {
@@ -214,11 +212,11 @@ std::int32_t set_library_threads(std::int32_t wanted) {
   }
   loaded.functions.openblas_set_num_threads(threads);
   return threads;
+}
+
 std::string preferred_blas_core() {
   const std::vector<std::string_view> fitting = fitting_blas_cores(this_processor());
   return fitting.empty() ? std::string() : std::string(fitting.front());
-}
-
 }
 
 const BlasInfo& load_blas(std::string_view core_wish) { return process_blas(core_wish).info; }

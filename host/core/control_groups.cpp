@@ -1,5 +1,5 @@
-#include <vindex/core/ceil_divide.hpp>
 #include <vindex/core/control_groups.hpp>
+#include <vindex/core/integers.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -33,7 +33,7 @@ std::size_t thread_count(std::uint64_t bytes, std::int32_t wanted) {
   return std::clamp<std::uint64_t>(std::min(room, cores), 1, 8);
 }
 
-bool start_thread(std::vector<std::thread>& threads, std::function<void()> body) {
+bool start_thread(std::vector<std::jthread>& threads, std::function<void()> body) {
   try {
     threads.emplace_back(std::move(body));
     return true;

@@ -108,7 +108,7 @@ class CpuBackend final : public Backend {
                                    .options = options,
                                    .in_memory = input.in_memory(),
                                    .workspace_limit = workspace_limit});
-    Workspace workspace(workspace_limit);
+    Workspace workspace(workspace_limit, options.stop);
     measure_on_cpu(input, plan, options, workspace, report);
     return report;
   }

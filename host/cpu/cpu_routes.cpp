@@ -113,7 +113,8 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
           packed = WorkArray<std::byte>(
               workspace, static_cast<std::int64_t>(gram_bf16_workspace_bytes(p)), "packed weights");
         }
-        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p, packed.span());
+        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p, packed.span(), best_simd_level(),
+                  workspace.stop());
       }
     }
   };
@@ -163,7 +164,8 @@ double reduce_gram(Real* gram, std::int64_t order, const SvdPlan& plan, const Ti
       "tridiagonal reduction");
   reduced.form.band = reduced.band.span();
   const auto count = static_cast<std::size_t>(order);
-  tridiagonalise(gram, order, order, {d, count}, {e, count}, reduced.factor.span(), &reduced.form);
+  tridiagonalise(gram, order, order, {d, count}, {e, count}, reduced.factor.span(), &reduced.form,
+                 best_simd_level(), workspace.stop());
   const double passes =
       std::ldexp(passes_norm_squared_of(reduced.form.band, order), 2 * reduced.form.exponent);
   if (kept != nullptr && order == plan.short_side) {

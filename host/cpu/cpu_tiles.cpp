@@ -3,6 +3,7 @@
 #include "stopwatch.hpp"
 
 #include <vindex/core/philox.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/decode/decode_matrix.hpp>
 
 #include <algorithm>
@@ -61,6 +62,7 @@ void flip_signs(float* values, std::int64_t rows, std::int64_t cols, std::int64_
 TileReader::TileReader(MatrixInput& input, const SvdPlan& plan, Workspace& workspace)
     : input_(input),
       plan_(plan),
+      stop_(workspace.stop()),
       scratch_(workspace, plan.chunk * plan.short_side, "decoded weights"),
       kept_(workspace, plan.keep_decoded ? plan.long_side * plan.short_side : 0,
             "all decoded weights") {}
@@ -94,6 +96,7 @@ void TileReader::pass(const TileChange& change, const UseTile& use, const UseSla
 
 void TileReader::use_chunk(const decode::EncodedMatrix* encoded, std::int64_t first,
                            std::int64_t count, const TileChange& change, const UseTile& use) {
+  throw_if_stopped(stop_);
   const std::int64_t rows = plan_.row_slabs ? count : plan_.short_side;
   const std::int64_t cols = plan_.row_slabs ? plan_.short_side : count;
   float* const kept = plan_.keep_decoded ? kept_.data() + first * plan_.short_side : nullptr;

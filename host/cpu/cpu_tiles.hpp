@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 
 namespace vindex::cpu {
 
@@ -55,8 +56,8 @@ class TileReader {
 
   /// Calls `use` on every chunk in order, and `use_slab` on every slab as encoded after its chunks
   /// (never in a pass over kept weights, nor where `change` asks for something). A first pass that
-  /// meets a weight that is not finite goes on for the moments alone. Errors of the input pass
-  /// through.
+  /// meets a weight that is not finite goes on for the moments alone. Looks at the workspace's stop
+  /// before every chunk. Errors of the input pass through.
   void pass(const TileChange& change, const UseTile& use, const UseSlab& use_slab = {});
 
   bool finite() const { return moments_.nonfinite == 0; }
@@ -70,6 +71,7 @@ class TileReader {
 
   MatrixInput& input_;
   const SvdPlan plan_;
+  const std::stop_token& stop_;  ///< the workspace's
   WorkArray<float> scratch_;
   WorkArray<float> kept_;
   decode::Moments moments_;

@@ -1,16 +1,19 @@
-// Owns host memory of one measure() call: every large array is taken here, so that the promise of
+// Owns what bounds one measure() call, since it goes wherever that goes: how it is told to end, and
+// its host memory. Every large array is taken here, so that the promise of
 // Backend::workspace_bytes can be enforced (a limit) and tested (a peak). Arrays start on 64-byte
 // boundaries, which keeps the arithmetic of alignment-dependent kernels the same from run to run.
 #pragma once
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <stop_token>
 #include <type_traits>
 #include <utility>
 
@@ -27,7 +30,8 @@ constexpr std::uint64_t array_bytes(std::int64_t count, std::size_t size) {
 /// outlive its arrays.
 class Workspace {
  public:
-  explicit Workspace(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  explicit Workspace(std::uint64_t limit_bytes, std::stop_token stop = {})
+      : limit_bytes_(limit_bytes), stop_(std::move(stop)) {}
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
@@ -50,6 +54,7 @@ class Workspace {
     used_bytes_ -= bytes;
   }
   std::uint64_t peak_bytes() const { return peak_bytes_; }
+  const std::stop_token& stop() const { return stop_; }
 
  private:
   static constexpr std::size_t kAlignment = 64;
@@ -73,6 +78,7 @@ class Workspace {
   std::uint64_t limit_bytes_;
   std::uint64_t used_bytes_ = 0;
   std::uint64_t peak_bytes_ = 0;
+  std::stop_token stop_;
 };
 
 /// An array of `count` uninitialised elements in a workspace. Move-only owner.

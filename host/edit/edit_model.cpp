@@ -6,6 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/edit/edit_model.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
@@ -72,8 +73,12 @@ class Editing {
     }
     result.encoded = wants_model;
     for (std::size_t i = 0; i < targets_.size(); ++i) {
-      if (!edit_target(i, result)) {
+      try {
+        result.stopped = !edit_target(i, result);
+      } catch (const Stopped&) {
         result.stopped = true;
+      }
+      if (result.stopped) {
         return result;
       }
       if (settings_.progress) {

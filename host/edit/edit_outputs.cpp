@@ -250,7 +250,7 @@ void write_outputs(const EditedModel& model, EditResult& result) {
     patch.emplace(settings.save_patch, write::kOutputErrors);
     write_patch(*patch, entries, settings.program);
   }
-  if (settings.stop != nullptr && *settings.stop != 0) {
+  if (settings.stop.stop_requested()) {
     result.stopped = true;
     return;
   }

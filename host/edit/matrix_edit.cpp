@@ -139,7 +139,7 @@ std::optional<MatrixChange> edit_matrix(run::SourceWatch& watch, const model::Ma
   std::vector<float> difference;
   const auto rank = static_cast<int>(edit.rank);
   const bool whole = each_slab(watch, matrix, [&](const Slab& slab) {
-    if (options.stop != nullptr && *options.stop != 0) {
+    if (options.stop.stop_requested()) {
       return false;
     }
     delta.resize(slab.values.size());

@@ -90,6 +90,7 @@ ChosenDirection singular_direction(run::SourceWatch& watch, const model::MatrixR
   }
   measure::MeasureOptions options;
   options.vectors = static_cast<std::int32_t>(number + 1);
+  options.stop = settings.stop;
   const std::uint64_t needed =
       backend.workspace_bytes(matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), options,
                               measure::InputBytes::kStreamedLeast);

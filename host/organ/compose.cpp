@@ -5,6 +5,7 @@
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/shard/gguf_set.hpp>
 #include <vindex/write/output_folder.hpp>
@@ -21,9 +22,6 @@
 
 namespace vindex::organ {
 namespace {
-
-/// Ends the tasks of a composition that was asked to stop.
-struct Stopped {};
 
 /// Tensors without a digest are copied in pieces of this size by several threads.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20U;
@@ -49,9 +47,7 @@ struct Task {
   std::uint64_t bytes = 0;
 };
 
-bool stop_wanted(const ComposeOptions& options) {
-  return options.stop != nullptr && *options.stop != 0;
-}
+bool stop_wanted(const ComposeOptions& options) { return options.stop.stop_requested(); }
 
 std::vector<const GgufSource*> sources_of(const Composition& composition) {
   std::set<const GgufSource*> sources;

@@ -7,6 +7,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/core/utf8.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/shard/open_store.hpp>
@@ -25,9 +26,7 @@ namespace {
 /// Held by each thread: a copier's buffer and a header.
 constexpr std::uint64_t kExtractThreadBytes = std::uint64_t{1} << 20U;
 
-bool stop_wanted(const ExtractSettings& settings) {
-  return settings.stop != nullptr && *settings.stop != 0;
-}
+bool stop_wanted(const ExtractSettings& settings) { return settings.stop.stop_requested(); }
 
 /// Whether `path` names a model of safetensors: by the first bytes of a file, by what a folder
 /// holds.
@@ -152,7 +151,7 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
   write_manifest(json, folder);
   source->require_unchanged();
   if (stop_wanted(settings)) {
-    throw ExtractStopped{};
+    throw Stopped{};
   }
   folder.publish();
 }
@@ -228,7 +227,7 @@ void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettin
                      const std::function<bool(std::size_t, std::size_t)>& body) {
   for_each_index(count, threads, [&](std::size_t worker, std::size_t i) {
     if (stop_wanted(settings) || !body(worker, i)) {
-      throw ExtractStopped{};
+      throw Stopped{};
     }
   });
 }
@@ -252,7 +251,7 @@ ExtractReport extract(const ExtractSettings& settings) {
   ExtractReport report;
   try {
     (is_safetensors(settings.model) ? extract_safetensors : extract_gguf)(settings, filter, report);
-  } catch (const ExtractStopped&) {
+  } catch (const Stopped&) {
     report.stopped = true;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

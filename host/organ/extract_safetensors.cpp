@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::organ {
@@ -28,14 +29,14 @@ bool fits_gguf(const shard::StoredTensor& tensor) {
 
 /// What GGUF has no place for: a safetensors file of the one tensor.
 bool write_single(AtomicFile& file, const shard::StoredTensor& tensor, shard::ByteSource& source,
-                  const std::atomic<int>* stop, ManifestTensor& entry) {
+                  const std::stop_token& stop, ManifestTensor& entry) {
   write::SafetensorsWriter writer(file, {{tensor.name, tensor.type, tensor.shape}}, {},
                                   write::TensorOrder::kAsGiven);
   Sha256 digest;
   std::vector<std::byte> buffer(
       static_cast<std::size_t>(std::min(kExtractBufferBytes, tensor.bytes)));
   for (std::uint64_t done = 0; done < tensor.bytes;) {
-    if (stop != nullptr && *stop != 0) {
+    if (stop.stop_requested()) {
       return false;
     }
     const std::uint64_t now = std::min<std::uint64_t>(kExtractBufferBytes, tensor.bytes - done);

@@ -15,9 +15,6 @@
 
 namespace vindex::organ {
 
-/// Ends the tasks of an extraction that was asked to stop.
-struct ExtractStopped {};
-
 /// Which tensors are selected, checked.
 class OrganFilter {
  public:
@@ -41,7 +38,7 @@ ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& f
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report);
 
 /// Calls body(worker, i) for every tensor; false from it, or the stop flag, ends all with
-/// ExtractStopped. `threads` of them, each with its own buffers.
+/// Stopped. `threads` of them, each with its own buffers.
 void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
                      const std::function<bool(std::size_t worker, std::size_t i)>& body);
 

@@ -289,18 +289,15 @@ ModelDifference diff_models(const DiffSettings& settings) {
   out.only_b = std::move(pairing.only_b);
   out.same_order = pairing.same_order;
   out.tensors.resize(pairing.pairs.size());
-  std::atomic<bool> stopped = false;
   for_each_index(out.tensors.size(), thread_count(kComparisonBytes, settings.threads),
                  [&](std::size_t /*worker*/, std::size_t i) {
-                   if (settings.stop != nullptr && settings.stop->load() != 0) {
-                     stopped = true;
-                     return;
+                   if (!settings.stop.stop_requested()) {
+                     out.tensors[i] = compare(*pairing.pairs[i].first, *pairing.pairs[i].second);
                    }
-                   out.tensors[i] = compare(*pairing.pairs[i].first, *pairing.pairs[i].second);
                  });
   a.require_unchanged();
   b.require_unchanged();
-  if (stopped) {
+  if (settings.stop.stop_requested()) {
     ModelDifference none;
     none.stopped = true;
     return none;

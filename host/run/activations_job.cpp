@@ -172,7 +172,7 @@ void ActivationsJob::add_values(UnitStream& unit, measure::Backend& backend, std
   measure::ActivationSpread spread(totals);
   std::optional<TokenCovariance> covariance;
   if (covariance_ && record.rows > kCentredRows) {
-    covariance.emplace(backend, record.rows, means, threads);
+    covariance.emplace(backend, record.rows, means, threads, unit.stop_token());
   }
   for_each_slab(input, step_of(record),
                 [&](const decode::EncodedMatrix& slab, std::span<const float> values) {
@@ -277,8 +277,8 @@ void ActivationsJob::add_gates(UnitStream& unit, measure::Backend& backend, std:
   for (std::size_t i = 0; i < layer.gates.size(); ++i) {
     unit.wait(first + i);
     unit.require_read(first + i);
-    const GateCosines cosines =
-        gate_cosines(*unit.input(first + i), layer.gates[i].rows, backend, threads);
+    const GateCosines cosines = gate_cosines(*unit.input(first + i), layer.gates[i].rows, backend,
+                                             threads, unit.stop_token());
     unit.require_read(first + i);
     unit.input(first + i)->release();
     rows += cosines.rows;

@@ -4,12 +4,14 @@
 #include <vindex/core/constants.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::run {
@@ -66,7 +68,8 @@ std::uint64_t products_without_bytes(std::int64_t rows, std::int64_t layers) {
 }
 
 std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
-                                              std::span<const RowRun> groups) {
+                                              std::span<const RowRun> groups,
+                                              const std::stop_token& stop) {
   std::vector<ProductsWithout> out(pairs.size(), ProductsWithout(groups.size(), kNaN));
   const std::int64_t count = groups.empty() ? 0 : groups.back().first + groups.back().count;
   const std::size_t rows = as_size(count);
@@ -86,6 +89,7 @@ std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
           : std::min(kMaxJackknifeThreads, thread_count(blocks.size() * rows * sizeof(float)));
   std::vector<std::vector<GroupColumns>> of_worker(threads);
   for_each_index(groups.size(), threads, [&](std::size_t worker, std::size_t g) {
+    throw_if_stopped(stop);
     if (count - groups[g].count < measure::kMinCkaRows) {
       return;
     }

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -37,7 +38,8 @@ struct BlockPair {
 
 /// Of each of `pairs`; `groups` tile the rows. NaN where fewer than kMinCkaRows rows are left.
 std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
-                                              std::span<const RowRun> groups);
+                                              std::span<const RowRun> groups,
+                                              const std::stop_token& stop = {});
 /// Memory of it beside the matrices.
 std::uint64_t products_without_bytes(std::int64_t rows, std::int64_t layers);
 

@@ -4,6 +4,7 @@
 #include <vindex/core/constants.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
@@ -100,6 +101,7 @@ class FeatureJackknife {
                         std::vector<RowRun>{{0, rows_}});
     }
     for (std::int64_t at = 0; at < rows_; at += kDeletedRows) {
+      throw_if_stopped(multiplier_.stop);
       const RowRun run = piece({0, rows_}, at);
       for (std::size_t l = 0; l < layers_.size(); ++l) {
         rows_of(l, run);

@@ -317,7 +317,7 @@ class CkaJob::Tile {
 };
 
 void CkaJob::process(UnitStream& unit, std::size_t device, RowSink& sink) {
-  const Multiplier multiplier{*backends_[device], threads_};
+  const Multiplier multiplier{*backends_[device], threads_, unit.stop_token()};
   const std::span<const std::int64_t> all = unit.unit->rows;
   const auto step = static_cast<std::size_t>(plan_.tile_a);
   for (std::size_t first = 0; first < all.size(); first += step) {

@@ -46,7 +46,8 @@ std::vector<double> view_products(const Multiplier& multiplier,
       multiplier.backend.inner_products({.left = static_cast<std::int64_t>(left.size()),
                                          .right = static_cast<std::int64_t>(right.size()),
                                          .cols = left.front().cols,
-                                         .threads = threads_for(multiplier, elements)});
+                                         .threads = threads_for(multiplier, elements),
+                                         .stop = multiplier.stop});
   if (right.empty()) {
     sums->add(VectorSlab{.matrices = left});
   } else {
@@ -123,8 +124,10 @@ std::vector<CrossProduct> cross_products(const Multiplier& multiplier,
   std::vector<std::unique_ptr<InnerProducts>> sums;
   for (const PassPair& pair : pairs) {
     const std::int64_t right = pair.left == pair.right ? 0 : layers[pair.right].rows->cols();
-    sums.push_back(multiplier.backend.inner_products(
-        {.left = layers[pair.left].rows->cols(), .right = right, .threads = multiplier.threads}));
+    sums.push_back(multiplier.backend.inner_products({.left = layers[pair.left].rows->cols(),
+                                                      .right = right,
+                                                      .threads = multiplier.threads,
+                                                      .stop = multiplier.stop}));
   }
   const auto rows = static_cast<std::int64_t>(layers.front().sums->row_norms.size());
   std::vector<decode::EncodedMatrix> views(layers.size());
@@ -233,7 +236,8 @@ std::vector<double> vector_products(const Multiplier& multiplier,
       multiplier.backend.inner_products({.left = static_cast<std::int64_t>(left.size()),
                                          .right = static_cast<std::int64_t>(right.size()),
                                          .cols = piece,
-                                         .threads = threads_for(multiplier, left.front().size())});
+                                         .threads = threads_for(multiplier, left.front().size()),
+                                         .stop = multiplier.stop});
   for (std::int64_t first = 0; first < length; first += piece) {
     const std::int64_t count = std::min(piece, length - first);
     const auto views = [&](std::span<const std::vector<float>> vectors) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -19,6 +20,7 @@ namespace vindex::run {
 struct Multiplier {
   measure::Backend& backend;
   std::int32_t threads = 1;
+  std::stop_token stop = {};
 };
 
 /// A layer in a pass over the rows: read in `order`, which has as many rows as every other of the

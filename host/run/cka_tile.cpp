@@ -3,6 +3,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/cka.hpp>
 
 #include <algorithm>
@@ -206,6 +207,7 @@ class TileMeasurer {
       return;
     }
     for (std::int64_t draw = 0; draw < draws_.permutations; ++draw) {
+      throw_if_stopped(multiplier_.stop);
       const std::vector<RowRun> order = permuted_runs(draw);
       std::vector<PassLayer> passes;
       std::vector<PassPair> pairs;
@@ -278,7 +280,7 @@ class TileMeasurer {
   }
 
   std::vector<ProductsWithout> without_of(const std::vector<BlockPair>& pairs) const {
-    return draws_.jackknife ? products_without(pairs, draws_.groups)
+    return draws_.jackknife ? products_without(pairs, draws_.groups, multiplier_.stop)
                             : std::vector<ProductsWithout>(pairs.size());
   }
 
@@ -349,6 +351,7 @@ class TileMeasurer {
     const auto n = static_cast<std::size_t>(rows_);
     std::vector<Block> permuted(rights.size());
     for (std::int64_t draw = 0; draw < draws_.permutations; ++draw) {
+      throw_if_stopped(multiplier_.stop);
       std::vector<std::size_t> order;
       for (const RowRun& run : permuted_runs(draw)) {
         for (std::int64_t i = run.first; i < run.first + run.count; ++i) {

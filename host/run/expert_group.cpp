@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::run {
@@ -34,10 +35,11 @@ std::int64_t batch_of(const measure::Backend& backend, const ExpertOptions& opti
       static_cast<std::int64_t>(kBytesTogether / std::max<std::uint64_t>(largest, 1)), 1, most);
 }
 
-measure::MeasureOptions vector_options(const ExpertOptions& options) {
+measure::MeasureOptions vector_options(const ExpertOptions& options, const std::stop_token& stop) {
   measure::MeasureOptions wanted;
   wanted.mode = measure::Mode::kFast;
   wanted.vectors = options.vectors;
+  wanted.stop = stop;
   return wanted;
 }
 
@@ -53,12 +55,14 @@ class GroupMeasurer {
  public:
   GroupMeasurer(const shard::ModelFiles& files, const model::ModelIndex& index,
                 const model::ExpertGroup& group, const ExpertOptions& options,
-                measure::Backend& backend, shard::BulkReader& reader, const MakeStaging& staging)
+                measure::Backend& backend, std::stop_token stop, shard::BulkReader& reader,
+                const MakeStaging& staging)
       : files_(files),
         index_(index),
         group_(group),
         options_(options),
         backend_(backend),
+        stop_(std::move(stop)),
         reader_(reader),
         staging_(staging),
         watch_(files) {
@@ -87,7 +91,7 @@ class GroupMeasurer {
     const std::vector<double> values =
         found.cosines.counted < 2
             ? std::vector<double>()
-            : cpu::symmetric_eigenvalues(found.cosines.centred_gram, found.cosines.counted);
+            : cpu::symmetric_eigenvalues(found.cosines.centred_gram, found.cosines.counted, stop_);
     found.spectrum =
         measure::expert_spectrum(values, static_cast<std::int64_t>(group_.members.size()), length);
     if (options_.vectors > 0) {
@@ -161,7 +165,8 @@ class GroupMeasurer {
     const std::size_t count = group_.members.size();
     const measure::InnerProductShape shape{.left = static_cast<std::int64_t>(experts_.size()),
                                            .cols = experts_.front().matrix->stored_cols(),
-                                           .threads = options_.threads};
+                                           .threads = options_.threads,
+                                           .stop = stop_};
     const auto products = backend_.inner_products(shape);
     const std::vector<ExpertCut> cuts = cuts_of(index_, group_, options_.cut_bytes);
     const std::uint64_t bytes = RangeSet::bytes_for(bytes_of_cuts(index_, group_, cuts));
@@ -263,8 +268,8 @@ class GroupMeasurer {
       right.known[number] = right.known[number] && expert.trouble == nullptr;
       left.known[number] = left.known[number] && expert.trouble == nullptr;
     }
-    found.overlap_right = subspace_overlaps(backend_, right, options_.threads);
-    found.overlap_left = subspace_overlaps(backend_, left, options_.threads);
+    found.overlap_right = subspace_overlaps(backend_, right, options_.threads, stop_);
+    found.overlap_left = subspace_overlaps(backend_, left, options_.threads, stop_);
   }
 
   void take_vectors(std::span<Expert* const> batch, const RangeSet& set, std::int64_t k,
@@ -285,7 +290,7 @@ class GroupMeasurer {
       read.push_back(batch[i]);
     }
     std::vector<measure::MatrixReport> reports(pointers.size());
-    const measure::MeasureOptions wanted = vector_options(options_);
+    const measure::MeasureOptions wanted = vector_options(options_, stop_);
     if (backend_.limits().batch > 1) {
       backend_.measure(pointers, wanted, 0, reports);
     } else {
@@ -315,6 +320,7 @@ class GroupMeasurer {
   const model::ExpertGroup& group_;
   const ExpertOptions& options_;
   measure::Backend& backend_;
+  std::stop_token stop_;
   shard::BulkReader& reader_;
   const MakeStaging& staging_;
   SourceWatch watch_;
@@ -347,7 +353,7 @@ ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGr
           options.vectors == 0
               ? 0
               : backend.workspace_bytes(matrix.encoding, matrix.stored_rows(), matrix.stored_cols(),
-                                        vector_options(options), measure::InputBytes::kHeld);
+                                        vector_options(options, {}), measure::InputBytes::kHeld);
     }
   }
   const std::vector<ExpertCut> cuts = cuts_of(index, group, options.cut_bytes);
@@ -389,9 +395,10 @@ double expert_flops(const model::ExpertGroup& group) {
 
 results::ResultRow measure_group(const shard::ModelFiles& files, const model::ModelIndex& index,
                                  const model::ExpertGroup& group, const ExpertOptions& options,
-                                 measure::Backend& backend, shard::BulkReader& reader,
-                                 const MakeStaging& staging) {
-  return GroupMeasurer(files, index, group, options, backend, reader, staging).measure();
+                                 measure::Backend& backend, std::stop_token stop,
+                                 shard::BulkReader& reader, const MakeStaging& staging) {
+  return GroupMeasurer(files, index, group, options, backend, std::move(stop), reader, staging)
+      .measure();
 }
 
 }  // namespace vindex::run

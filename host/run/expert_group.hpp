@@ -12,6 +12,7 @@
 #include <vindex/shard/bulk_reader.hpp>
 
 #include <cstdint>
+#include <stop_token>
 
 namespace vindex::run {
 
@@ -36,10 +37,10 @@ double expert_flops(const model::ExpertGroup& group);
 
 /// The row of `group`; its index is not set. Troubles of single experts are in its reason, and the
 /// first of them decides its error class; where no expert can be read it is a failed row. Errors:
-/// DeviceError, OutOfMemory.
+/// DeviceError, OutOfMemory; Stopped.
 results::ResultRow measure_group(const shard::ModelFiles& files, const model::ModelIndex& index,
                                  const model::ExpertGroup& group, const ExpertOptions& options,
-                                 measure::Backend& backend, shard::BulkReader& reader,
-                                 const MakeStaging& staging);
+                                 measure::Backend& backend, std::stop_token stop,
+                                 shard::BulkReader& reader, const MakeStaging& staging);
 
 }  // namespace vindex::run

@@ -69,9 +69,9 @@ void ExpertJob::process(UnitStream& unit, std::size_t device, RowSink& rows) {
   for (const std::int64_t row : unit.unit->rows) {
     const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
     try {
-      results::ResultRow made =
-          measure_group(model_.files, model_.index, group, options_, *backends_[device], reader_,
-                        [&](std::size_t bytes) { return backends_[device]->make_staging(bytes); });
+      results::ResultRow made = measure_group(
+          model_.files, model_.index, group, options_, *backends_[device], unit.stop_token(),
+          reader_, [&](std::size_t bytes) { return backends_[device]->make_staging(bytes); });
       made.index = row;
       tally_->flops += expert_flops(group);
       rows.push(std::move(made));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stop_token>
 
 namespace vindex::run {
 
@@ -68,7 +69,7 @@ void SubspaceStack::keep(std::int64_t expert, const std::vector<float>& rows) {
 }
 
 std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
-                                     std::int32_t threads) {
+                                     std::int32_t threads, const std::stop_token& stop) {
   const std::int64_t step = block_experts(stack.vectors);
   const std::int64_t experts = stack.experts;
   std::vector<float> out(static_cast<std::size_t>(experts * experts),
@@ -83,7 +84,8 @@ std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceSt
       const auto sums = backend.inner_products({.left = count_a * stack.vectors,
                                                 .right = count_b * stack.vectors,
                                                 .cols = stack.length,
-                                                .threads = threads});
+                                                .threads = threads,
+                                                .stop = stop});
       sums->add({.matrices = left}, {.matrices = right});
       products.resize(left.size() * right.size());
       sums->read(products);

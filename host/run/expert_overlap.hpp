@@ -4,6 +4,7 @@
 #include <vindex/measure/backend.hpp>
 
 #include <cstdint>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -22,7 +23,7 @@ struct SubspaceStack {
 /// out[i * experts + j] = |U_i U_j^T|_F^2 / vectors, 1 on the diagonal, NaN where a side is not
 /// known. Errors: those of the back end's inner products.
 std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
-                                     std::int32_t threads);
+                                     std::int32_t threads, const std::stop_token& stop = {});
 
 /// Host memory that it takes beside `stack`, and what it gives.
 std::uint64_t subspace_overlap_bytes(const measure::Backend& backend, std::int64_t experts,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -115,7 +116,8 @@ double mean_adjacent(const UnitRows& rows, std::int64_t count) {
 }  // namespace
 
 GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& rows,
-                         measure::Backend& backend, std::int32_t threads) {
+                         measure::Backend& backend, std::int32_t threads,
+                         const std::stop_token& stop) {
   const UnitRows unit(gate, rows);
   GateCosines out;
   out.rows = rows.count;
@@ -134,8 +136,11 @@ GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& r
     for (std::int64_t j = 0; j <= i; j += kTile) {
       const std::int64_t width = std::min(kTile, rows.count - j);
       const std::vector<decode::EncodedMatrix> right = unit.views(j, width);
-      const auto tile = backend.inner_products(
-          {.left = height, .right = i == j ? 0 : width, .cols = unit.width(), .threads = threads});
+      const auto tile = backend.inner_products({.left = height,
+                                                .right = i == j ? 0 : width,
+                                                .cols = unit.width(),
+                                                .threads = threads,
+                                                .stop = stop});
       if (i == j) {
         tile->add({.matrices = left});
       } else {

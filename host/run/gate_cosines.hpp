@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <stop_token>
 
 namespace vindex::run {
 
@@ -21,7 +22,8 @@ struct GateCosines {
 /// where that is the host. The mean absolute cosine is of float32 rows of norm 1: 1e-7 off at most
 /// by that. Errors: those of the input, OutOfMemory, DeviceError.
 GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& rows,
-                         measure::Backend& backend, std::int32_t threads);
+                         measure::Backend& backend, std::int32_t threads,
+                         const std::stop_token& stop = {});
 
 /// Memory that it takes for `rows` rows of `width`, of a matrix stored in rows of `stored_cols`.
 std::uint64_t gate_cosines_memory(std::int64_t rows, std::int64_t width, std::int64_t stored_cols,

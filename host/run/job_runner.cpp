@@ -41,8 +41,20 @@ std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
   return std::min({kMax, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
 }
 
-/// What the threads of a run touch; it outlives them.
+/// What the threads of a run touch; it outlives them, whatever ends the run.
 struct Shared {
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { stop(); }
+  /// Nobody goes on computing, or waits for rows to be taken. The pool's end waits for its threads.
+  void stop() {
+    if (pool != nullptr) {
+      pool->stop();
+      rows->stop();
+    }
+  }
+
   std::unique_ptr<Job> job;
   WorkPlan plan;
   /// Behind what units refer to: reads under way when a unit ended early report it, and the
@@ -227,24 +239,19 @@ class Runner {
     } catch (...) {
       // What was finished is kept as far as the disk allows; the first error is the one to report.
       const std::exception_ptr error = std::current_exception();
+      shared_->stop();
       try {
         store_->publish_part();
       } catch (const std::exception& second) {
         say(fmt::format("what was finished could not be published either: {}", second.what()));
       }
-      abandon();
       std::rethrow_exception(error);
     }
     outcome_.seconds = now();
     outcome_.reading = shared_->reader->statistics();
     outcome_.reading_engine = shared_->reader->engine();
-    if (outcome_.stopped) {
-      abandon();
-      outcome_.exit_code = ExitCode::kStoppedEarly;
-      return;
-    }
     shared_->pool->join();
-    outcome_.exit_code = failure_code_;
+    outcome_.exit_code = outcome_.stopped ? ExitCode::kStoppedEarly : failure_code_;
   }
 
   void pump() {
@@ -253,8 +260,9 @@ class Runner {
     std::int64_t unpublished = 0;
     BoundedQueue<results::ResultRow>& rows = shared_->rows->rows();
     while (!rows.finished()) {
-      if (hooks_.stop_signal != nullptr && *hooks_.stop_signal != 0) {
+      if (hooks_.stop.stop_requested()) {
         outcome_.stopped = true;
+        shared_->stop();  // they end while what is finished is published
         return;
       }
       if (auto row = rows.pop_for(std::chrono::milliseconds(100))) {
@@ -292,12 +300,6 @@ class Runner {
     store_->show_progress({.elapsed_seconds = snapshot_.elapsed_seconds,
                            .rate_per_second = matrices_per_second(snapshot_),
                            .eta_seconds = remaining_seconds(snapshot_)});
-  }
-
-  /// Lets the threads run on, with all that they touch.
-  void abandon() {
-    shared_->pool->abandon();
-    (void)shared_.release();
   }
 
   std::unique_ptr<Shared> shared_;

@@ -4,13 +4,13 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/feature_scores.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/unit_stream.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <mutex>
@@ -61,12 +61,6 @@ void add_pieces(std::int64_t owner, const model::MatrixRecord& whole,
     return;
   }
   add_piece(owner, 0, part.matrix, part.rows, query_count, out);
-}
-
-void require_running(const RunHooks& hooks) {
-  if (hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
-    throw RunStopped();
-  }
 }
 
 /// What the rows of a matrix with these scores are listed by: list, and key (the largest first);
@@ -152,7 +146,7 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
     std::vector<BestFew> best(found.best.size(), BestFew(top));
     std::int64_t counted = 0, zero = 0, not_finite = 0;
     measure::score_rows(input, piece.rows, queries, [&](const measure::ScoredSlab& slab) {
-      require_running(*model.hooks);
+      throw_if_stopped(model.hooks->stop);
       for (std::int64_t i = 0; i < slab.count; ++i) {
         const double norm = std::sqrt(slab.squares[i]);
         if (!(norm > 0.0) || !std::isfinite(norm)) {
@@ -233,13 +227,9 @@ std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
   begins.push_back(listed.end());
   SourceWatch watch(*model.files);
   const auto threads = static_cast<std::size_t>(model.options.threads);
-  std::atomic<bool> stopped{false};
   for_each_index(begins.size() - 1, threads, [&](std::size_t /*worker*/, std::size_t i) {
-    if (model.hooks->stop_signal != nullptr && *model.hooks->stop_signal != 0) {
-      stopped = true;
-    }
     const model::FeatureMatrix& of = features[static_cast<std::size_t>(begins[i]->first.first)];
-    if (stopped || of.down < 0) {
+    if (model.hooks->stop.stop_requested() || of.down < 0) {
       return;
     }
     const auto& gate = model.index->matrices[static_cast<std::size_t>(of.matrix)];
@@ -271,7 +261,7 @@ std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::
     const Piece& piece = work.pieces[number];
     std::vector<BestFew> best(found.size(), BestFew(most));
     measure::score_rows(input, piece.rows, columns, [&](const measure::ScoredSlab& slab) {
-      require_running(*model.hooks);
+      throw_if_stopped(model.hooks->stop);
       for (std::int64_t i = 0; i < slab.count; ++i) {
         for (std::int64_t column = 0; column < slab.query_count; ++column) {
           const double score = slab.scores[i * slab.query_count + column];

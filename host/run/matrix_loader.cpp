@@ -2,12 +2,14 @@
 // files.
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/decode/decode_view.hpp>
 #include <vindex/run/matrix_loader.hpp>
 
 #include <fmt/format.h>
 
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -63,8 +65,8 @@ namespace {
 /// Codes stay in the file; each slab call reads its bytes into one reused buffer.
 class StreamedInput final : public measure::MatrixInput {
  public:
-  StreamedInput(SourceWatch& watch, const model::MatrixRecord& matrix)
-      : watch_(watch), matrix_(matrix), key_(run::sign_flip_key(matrix)) {
+  StreamedInput(SourceWatch& watch, const model::MatrixRecord& matrix, std::stop_token stop)
+      : watch_(watch), matrix_(matrix), key_(run::sign_flip_key(matrix)), stop_(std::move(stop)) {
     std::vector<std::span<const std::byte>> spans;
     for (const model::CompanionPart& companion : matrix.companions) {
       companions_.emplace_back(companion.part.bytes);
@@ -93,6 +95,7 @@ class StreamedInput final : public measure::MatrixInput {
  private:
   /// Reads the codes of `cut`: what lies in one run by one request, else all runs by one call.
   decode::EncodedMatrix read(const decode::Cut& cut) {
+    throw_if_stopped(stop_);
     const decode::CodeWindow window = decode::code_window(cut.view);
     const auto width = static_cast<std::size_t>(window.width);
     const auto height = static_cast<std::size_t>(window.height);
@@ -117,6 +120,7 @@ class StreamedInput final : public measure::MatrixInput {
   SourceWatch& watch_;
   const model::MatrixRecord& matrix_;
   std::uint64_t key_;
+  std::stop_token stop_;
   std::vector<std::vector<std::byte>> companions_;
   std::vector<std::byte> slab_;
   decode::EncodedMatrix whole_;
@@ -140,8 +144,9 @@ std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
 }
 
 std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
-                                                          const model::MatrixRecord& matrix) {
-  return std::make_unique<StreamedInput>(watch, matrix);
+                                                          const model::MatrixRecord& matrix,
+                                                          std::stop_token stop) {
+  return std::make_unique<StreamedInput>(watch, matrix, std::move(stop));
 }
 
 }  // namespace vindex::run

@@ -118,7 +118,7 @@ PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatr
       },
       [&] { progress.end(); });
   while (!progress.wait()) {
-    if (hooks.stop_signal != nullptr && *hooks.stop_signal != 0) {
+    if (hooks.stop.stop_requested()) {
       pool.stop();
     }
     if (hooks.progress) {

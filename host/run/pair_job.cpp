@@ -280,7 +280,8 @@ results::ResultRow PairJob::finished_row(std::int64_t number, PairInWork& work) 
 }
 
 void PairJob::process(UnitStream& unit, std::size_t device, RowSink& sink) {
-  const PairRequest& request = computing_.request;
+  PairRequest request = computing_.request;
+  request.options.stop = unit.stop_token();
   const std::vector<std::int64_t>& rows = unit.unit->rows;
   std::vector<std::size_t> first = {0};  // of each pair's matrices in the unit, and the end
   for (const std::int64_t row : rows) {

@@ -7,6 +7,7 @@
 #include <vindex/run/product_rows.hpp>
 
 #include <algorithm>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -199,7 +200,8 @@ const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor
   return kept.reduced;
 }
 
-measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row) {
+measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row,
+                                               const std::stop_token& stop) {
   expects(row.product != nullptr && row.product->factors.size() >= 2, "a product of factors");
   const std::vector<model::ProductFactor>& factors = row.product->factors;
   std::vector<cpu::Factor> inner;
@@ -212,7 +214,7 @@ measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row) {
   }
   chain.push_back(&outer(right_, factors.back(), false));
   watch_.require_unchanged();
-  return cpu::product_spectrum(chain, row.product->scale);
+  return cpu::product_spectrum(chain, row.product->scale, stop);
 }
 
 }  // namespace vindex::run

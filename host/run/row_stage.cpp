@@ -2,6 +2,8 @@
 #include "row_stage.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/core/threads.hpp>
 #include <vindex/model/product.hpp>
 
@@ -33,8 +35,7 @@ std::uint64_t draw_bytes(const std::optional<measure::SignFlipNull>& null) {
 RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions& options,
                    RowSink& rows, std::uint64_t queue_bytes)
     : index_(index), options_(options), rows_(rows), raw_(kMaxReports, queue_bytes) {
-  const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-  const std::int32_t count = std::clamp(cores / 4, 1, kMaxStageThreads);
+  const std::int32_t count = std::clamp(usable_cores() / 4, 1, kMaxStageThreads);
   for (std::int32_t i = 0; i < count && start_thread(threads_, [this] { work(); }); ++i) {
   }
   if (threads_.empty()) {
@@ -55,15 +56,13 @@ void RowStage::push(std::int64_t row, std::int64_t matrix, measure::MatrixReport
 
 void RowStage::finish() {
   raw_.close();
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
   threads_.clear();
 }
 
 void RowStage::work() {
   try {
     while (auto raw = raw_.pop()) {
+      throw_if_stopped(rows_.stop_token());
       const auto start = std::chrono::steady_clock::now();
       results::ResultRow row = row_of(*raw);
       busy_nanoseconds_ += std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -71,10 +70,12 @@ void RowStage::work() {
                                .count();
       rows_.push(std::move(row));
     }
+  } catch (const Stopped&) {
+    // Nobody takes rows any more.
   } catch (...) {
     rows_.fail(std::current_exception());
-    raw_.close();
   }
+  raw_.close();
 }
 
 results::ResultRow RowStage::row_of(Raw& raw) {
@@ -100,7 +101,7 @@ results::ResultRow RowStage::row_of(Raw& raw) {
     row.error_class = code_text(ExitCode::kMalformedInput);
   }
   if (report.status == measure::Status::kMeasured && record.product != nullptr) {
-    row.nulls = product_nulls_.of(record.product->sides());
+    row.nulls = product_nulls_.of(record.product->sides(), rows_.stop_token());
     row.values = cpu::derive_product_metrics(record.rows, record.cols, record.product->rank(),
                                              report, row.reason);
     row.sigma = std::move(report.sigma);

@@ -52,7 +52,7 @@ class RowStage {
   cpu::ProductNullCache product_nulls_;
   BoundedQueue<Raw> raw_;
   std::atomic<std::int64_t> busy_nanoseconds_{0};
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace vindex::run

@@ -144,9 +144,11 @@ void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
     }
   }
   std::vector<measure::MatrixReport> reports(batch.size());
+  measure::MeasureOptions options = options_for(table, options_);
+  options.stop = unit.stop_token();
   std::exception_ptr trouble;
   try {
-    backend.measure(batch, options_for(table, options_), unit.unit->workspace_limit, reports);
+    backend.measure(batch, options, unit.unit->workspace_limit, reports);
   } catch (const DeviceError&) {
     throw;
   } catch (const std::exception&) {
@@ -173,12 +175,12 @@ void SpectrumJob::measure_part(UnitStream& unit, measure::Backend& backend,
 }
 
 /// On the host, whatever the back end.
-void SpectrumJob::process_products(const WorkUnit& unit, RowSink& rows) {
+void SpectrumJob::process_products(const UnitStream& unit, RowSink& rows) {
   ProductMeasurer measurer(model_.files);
-  for (const std::int64_t row : unit.rows) {
+  for (const std::int64_t row : unit.unit->rows) {
     try {
       stage_->push(row, model_.selected[static_cast<std::size_t>(row)],
-                   measurer.measure(record(row)));
+                   measurer.measure(record(row), unit.stop_token()));
     } catch (const std::exception&) {
       rows.push_failed(row, std::current_exception());
     }
@@ -187,7 +189,7 @@ void SpectrumJob::process_products(const WorkUnit& unit, RowSink& rows) {
 
 void SpectrumJob::process(UnitStream& unit, std::size_t device, RowSink& rows) {
   if (record(unit.unit->rows.front()).product != nullptr) {
-    return process_products(*unit.unit, rows);
+    return process_products(unit, rows);
   }
   std::vector<std::size_t> members;
   for (std::size_t i = 0; i < unit.size(); ++i) {

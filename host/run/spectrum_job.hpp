@@ -39,7 +39,7 @@ class SpectrumJob final : public Job {
 
  private:
   const model::MatrixRecord& record(std::int64_t row) const;
-  void process_products(const WorkUnit& unit, RowSink& rows);
+  void process_products(const UnitStream& unit, RowSink& rows);
   void measure_part(UnitStream& unit, measure::Backend& backend,
                     const std::vector<std::size_t>& members, RowSink& rows);
 

@@ -8,27 +8,33 @@
 #include <vindex/measure/activation_statistics.hpp>
 
 #include <algorithm>
+#include <stop_token>
 
 namespace vindex::run {
 
 namespace {
 
 measure::InnerProductShape covariance_shape(std::int64_t tokens, std::int64_t width,
-                                            std::int32_t threads) {
+                                            std::int32_t threads, std::stop_token stop = {}) {
   const bool by_tokens = TokenCovariance::is_by_tokens(tokens, width);
-  return {.left = by_tokens ? tokens : width, .right = 0, .cols = width, .threads = threads};
+  return {.left = by_tokens ? tokens : width,
+          .right = 0,
+          .cols = width,
+          .threads = threads,
+          .stop = std::move(stop)};
 }
 
 }  // namespace
 
 TokenCovariance::TokenCovariance(measure::Backend& backend, std::int64_t tokens,
-                                 std::span<const double> means, std::int32_t threads)
-    : backend_(backend), tokens_(tokens), means_(means), threads_(threads) {
+                                 std::span<const double> means, std::int32_t threads,
+                                 std::stop_token stop)
+    : backend_(backend), tokens_(tokens), means_(means), threads_(threads), stop_(std::move(stop)) {
   const auto width = static_cast<std::int64_t>(means.size());
   if (is_by_tokens(tokens, width)) {
     centred_.reserve(static_cast<std::size_t>(tokens) * means.size());
   } else {
-    products_ = backend_.inner_products(covariance_shape(tokens, width, threads));
+    products_ = backend_.inner_products(covariance_shape(tokens, width, threads, stop_));
   }
 }
 
@@ -56,14 +62,14 @@ double TokenCovariance::effective_rank() {
     for (std::int64_t t = 0; t < tokens_; ++t) {
       tokens.push_back(decode::float32_view(centred_.data() + t * width, 1, width));
     }
-    products_ = backend_.inner_products(covariance_shape(tokens_, width, threads_));
+    products_ = backend_.inner_products(covariance_shape(tokens_, width, threads_, stop_));
     products_->add({.matrices = tokens});
     centred_ = {};
   }
   std::vector<double> gram(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
   products_->read(gram);
   products_.reset();
-  return measure::effective_rank_of(cpu::symmetric_eigenvalues(gram, n));
+  return measure::effective_rank_of(cpu::symmetric_eigenvalues(gram, n, stop_));
 }
 
 std::uint64_t TokenCovariance::memory_bytes(const measure::Backend& backend, std::int64_t tokens,

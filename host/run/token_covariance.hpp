@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -16,9 +17,9 @@ namespace vindex::run {
 class TokenCovariance {
  public:
   /// `means`: of every feature, which are taken away; they live as long as this. `threads`: of
-  /// products on the host. Errors: OutOfMemory, DeviceError.
+  /// products on the host. Errors, here and below: OutOfMemory, DeviceError, Stopped.
   TokenCovariance(measure::Backend& backend, std::int64_t tokens, std::span<const double> means,
-                  std::int32_t threads);
+                  std::int32_t threads, std::stop_token stop);
 
   /// The next tokens, as stored and as floats.
   void add(const decode::EncodedMatrix& slab, std::span<const float> values);
@@ -38,6 +39,7 @@ class TokenCovariance {
   std::int64_t tokens_;
   std::span<const double> means_;
   std::int32_t threads_;
+  std::stop_token stop_;
   std::unique_ptr<measure::InnerProducts> products_;
   std::vector<float> centred_;  ///< by tokens: all of them
 };

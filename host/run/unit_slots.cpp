@@ -2,11 +2,13 @@
 #include "unit_slots.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/unit_stream.hpp>
 
 #include <cstring>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::run {
@@ -30,12 +32,13 @@ void keep_first(std::exception_ptr& kept, std::exception_ptr error) {
 }  // namespace
 
 UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, shard::BulkReader& reader,
-                     std::shared_ptr<MemoryLease> lease)
+                     std::shared_ptr<MemoryLease> lease, std::stop_token stop)
     : models_(models),
       unit_(unit),
       reader_(reader),
       lease_(std::move(lease)),
-      matrices_(unit.matrices.size()) {
+      matrices_(unit.matrices.size()),
+      stop_(std::move(stop)) {
   for (const ModelView& model : models) {
     watches_.push_back(std::make_unique<SourceWatch>(*model.files));
   }
@@ -59,10 +62,8 @@ void UnitSlots::begin(std::unique_ptr<measure::StagingBuffer> staging) {
 
 const decode::EncodedMatrix& UnitSlots::wait(std::size_t i) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stopped_ || is_ready(i); });
-  if (stopped_) {
-    throw RunStopped{};
-  }
+  changed_.wait(lock, stop_, [&] { return is_ready(i); });
+  throw_if_stopped(stop_);
   Matrix& matrix = matrices_[i];
   if (!matrix.checked) {
     matrix.checked = true;
@@ -117,12 +118,6 @@ void UnitSlots::set_error(std::size_t i, std::exception_ptr error) {
   keep_first(matrices_[i].error, std::move(error));
 }
 
-void UnitSlots::stop() {
-  const std::lock_guard lock(mutex_);
-  stopped_ = true;
-  changed_.notify_all();
-}
-
 /// Looks into what has arrived. Group indices that name no group become an error and zeros, so that
 /// the neighbours of a batch are worked on.
 void UnitSlots::check(std::size_t i, Matrix& matrix) {
@@ -138,7 +133,7 @@ void UnitSlots::check(std::size_t i, Matrix& matrix) {
 /// True where there is a next matrix for it.
 bool UnitSlots::free_slot_of(Matrix& matrix) {
   free_slots_.push_back(std::exchange(matrix.slot, kNoSlot));
-  return next_ < matrices_.size() && !stopped_;
+  return next_ < matrices_.size() && !stop_.stop_requested();
 }
 
 /// The staging memory, once nothing of it is or will be used.
@@ -219,7 +214,7 @@ void UnitSlots::read_next() {
     std::byte* slot = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      if (stopped_ || free_slots_.empty() || next_ == matrices_.size()) {
+      if (stop_.stop_requested() || free_slots_.empty() || next_ == matrices_.size()) {
         return;
       }
       i = next_++;

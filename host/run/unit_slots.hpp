@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -22,12 +23,13 @@ namespace vindex::run {
 class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
  public:
   UnitSlots(const ModelViews& models, const WorkUnit& unit, shard::BulkReader& reader,
-            std::shared_ptr<MemoryLease> lease);
+            std::shared_ptr<MemoryLease> lease, std::stop_token stop);
 
   /// Begins to read into `staging`; nothing is read of a streamed unit.
   void begin(std::unique_ptr<measure::StagingBuffer> staging);
 
   std::size_t size() const { return matrices_.size(); }
+  const std::stop_token& stop_token() const { return stop_; }
   const model::MatrixRecord& record(std::size_t i) const {
     return record_of(models_, unit_.matrices[i]);
   }
@@ -35,7 +37,7 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
     return *watches_[static_cast<std::size_t>(unit_.matrices[i].model)];
   }
 
-  /// Waits for the bytes of matrix i; the view is of the whole matrix. Throws RunStopped.
+  /// Waits for the bytes of matrix i; the view is of the whole matrix. Throws Stopped.
   const decode::EncodedMatrix& wait(std::size_t i);
   /// The bytes of matrix i are needed no more; its slot takes the next one.
   void release(std::size_t i);
@@ -44,7 +46,6 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   std::exception_ptr error(std::size_t i);
   /// The first error of matrix i stays.
   void set_error(std::size_t i, std::exception_ptr error);
-  void stop();
 
  private:
   static constexpr std::size_t kNoSlot = ~std::size_t{0};
@@ -79,12 +80,13 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   std::byte* base_ = nullptr;
   std::vector<std::byte*> shared_at_;  ///< per shared companion, in the order of the unit
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::vector<std::unique_ptr<SourceWatch>> watches_;  ///< per model
   std::vector<Matrix> matrices_;
   std::vector<std::size_t> free_slots_;
   std::size_t next_ = 0, released_ = 0, under_way_ = 0;
-  bool shared_arrived_ = false, stopped_ = false;
+  bool shared_arrived_ = false;
+  std::stop_token stop_;
 };
 
 }  // namespace vindex::run

@@ -43,7 +43,7 @@ class SlotInput final : public measure::MatrixInput {
   const model::MatrixRecord& record() const { return slots_.record(number_); }
   measure::MatrixInput& again() {
     if (again_ == nullptr) {
-      again_ = make_streamed_input(slots_.watch(number_), record());
+      again_ = make_streamed_input(slots_.watch(number_), record(), slots_.stop_token());
     }
     return *again_;
   }
@@ -60,7 +60,7 @@ class SlotInput final : public measure::MatrixInput {
 UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const MakeStaging& staging,
                        shard::BulkReader& reader, std::shared_ptr<MemoryLease> lease)
     : LoadedUnit(work),
-      slots_(std::make_shared<UnitSlots>(models, work, reader, std::move(lease))) {
+      slots_(std::make_shared<UnitSlots>(models, work, reader, std::move(lease), stop_token())) {
   for (std::size_t i = 0; i < work.matrices.size(); ++i) {
     const model::MatrixRecord& record = slots_->record(i);
     if (record.product != nullptr) {
@@ -70,7 +70,7 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
     try {
       std::unique_ptr<measure::MatrixInput> stored;
       if (work.streamed) {
-        stored = make_streamed_input(slots_->watch(i), record);
+        stored = make_streamed_input(slots_->watch(i), record, stop_token());
       } else {
         stored = std::make_unique<SlotInput>(*slots_, i);
       }
@@ -90,7 +90,7 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
 
 UnitStream::~UnitStream() {
   // Nothing more is begun for a unit that nobody works on.
-  slots_->stop();
+  stop();
 }
 
 std::size_t UnitStream::size() const { return inputs_.size(); }
@@ -106,6 +106,5 @@ void UnitStream::require_read(std::size_t i) const {
     std::rethrow_exception(unread);
   }
 }
-void UnitStream::stop() { slots_->stop(); }
 
 }  // namespace vindex::run

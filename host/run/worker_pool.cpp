@@ -1,4 +1,5 @@
 // Owns the threads: one that begins units, consumers for each device, and how both end.
+#include <vindex/core/stop.hpp>
 #include <vindex/core/threads.hpp>
 #include <vindex/run/worker_pool.hpp>
 
@@ -68,21 +69,7 @@ void WorkerPool::stop() {
   }
 }
 
-void WorkerPool::join() {
-  for (std::thread& thread : threads_) {
-    if (thread.joinable()) {
-      thread.join();
-    }
-  }
-}
-
-void WorkerPool::abandon() {
-  stop();
-  for (std::thread& thread : threads_) {
-    thread.detach();
-  }
-  threads_.clear();
-}
+void WorkerPool::join() { threads_.clear(); }
 
 std::exception_ptr WorkerPool::failure() {
   const std::lock_guard lock(mutex_);
@@ -134,7 +121,7 @@ void WorkerPool::consume(std::size_t device) {
       const std::lock_guard lock(mutex_);
       begun_.erase(*loaded);
     }
-  } catch (const RunStopped&) {
+  } catch (const Stopped&) {
     // Someone else knows why.
   } catch (...) {
     fail(std::current_exception());

@@ -167,9 +167,6 @@ class BulkReader::State {
 
   void shut_down() {
     stop();
-    for (std::thread& worker : workers_) {
-      worker.join();
-    }
     workers_.clear();
     lane_.join();
     ring_.reset();
@@ -317,7 +314,7 @@ class BulkReader::State {
   ReadTally tally_;
   SourceLane lane_;
   bool stopped_ = false;
-  std::vector<std::thread> workers_;
+  std::vector<std::jthread> workers_;
 };
 
 BulkReader::BulkReader(const BulkReadOptions& options, ReadCalls* calls)

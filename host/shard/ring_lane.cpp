@@ -35,9 +35,7 @@ RingLane::~RingLane() {
     no_more_ = true;
     flight_begun_.notify_all();
   }
-  for (std::thread& thread : reaper_) {
-    thread.join();
-  }
+  reaper_.clear();
 }
 
 bool RingLane::begin(Request& request, int descriptor) {

@@ -57,7 +57,7 @@ class RingLane {
   std::size_t in_flight_ = 0;  ///< begun and not yet awaited
   bool no_more_ = false;
   std::string trouble_;
-  std::vector<std::thread> reaper_;
+  std::vector<std::jthread> reaper_;
 };
 
 }  // namespace vindex::shard

@@ -27,9 +27,6 @@ void batch_extent(const BulkExtent& extent, std::vector<Batch>& batches) {
 
 void SourceLane::join() {
   stop();
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
   threads_.clear();
 }
 

@@ -55,7 +55,7 @@ class SourceLane {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Batch> pending_;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
   std::size_t idle_ = 0;
   bool stopped_ = false;
 };

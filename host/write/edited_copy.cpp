@@ -136,12 +136,12 @@ void copy_range(shard::ByteSource& source, std::uint64_t offset, std::uint64_t b
 }  // namespace
 
 TensorCopy::TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts,
-                       const std::atomic<int>* stop)
-    : model_(model), parts_(parts), stop_(stop) {}
+                       std::stop_token stop)
+    : model_(model), parts_(parts), stop_(std::move(stop)) {}
 
 void TensorCopy::run(std::size_t index, const TensorSink& to) {
   const TensorSink sink = [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-    if (stop_ != nullptr && *stop_ != 0) {
+    if (stop_.stop_requested()) {
       throw Stopped();
     }
     to(offset, bytes);

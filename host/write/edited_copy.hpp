@@ -3,13 +3,14 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/write/rewrite_model.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::write {
@@ -38,15 +39,12 @@ std::vector<EditPart> plan_edit(const shard::ModelFiles& model, const ModelEdit&
 /// Takes bytes of a tensor from `offset` (within it) on.
 using TensorSink = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
 
-/// Ends a pass that was asked to stop.
-struct Stopped {};
-
 /// One pass over a model's tensors; its buffers are kept from one to the next.
 class TensorCopy {
  public:
   /// All must outlive this.
   TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts,
-             const std::atomic<int>* stop = nullptr);
+             std::stop_token stop = {});
 
   /// Gives all bytes of tensor `index` of the model to `to`, in order. Throws Stopped.
   void run(std::size_t index, const TensorSink& to);
@@ -59,7 +57,7 @@ class TensorCopy {
 
   const shard::ModelFiles& model_;
   const std::vector<EditPart>& parts_;
-  const std::atomic<int>* stop_;
+  std::stop_token stop_;
   std::vector<std::byte> buffer_;
   std::vector<std::byte> encoded_;
   decode::RewriteCounts counts_;

@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/gguf/header.hpp>
 #include <vindex/gguf/writer.hpp>
 #include <vindex/write/output_folder.hpp>

@@ -104,6 +104,7 @@ void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKerne
   std::vector<std::uint64_t> keys;
   for (std::size_t first = 0; first < which.size(); first += kChunk) {
     const std::size_t last = std::min(first + kChunk, which.size());
+    throw_if_stopped(options_.stop);
     batch_.upload(which[last - 1] + 1);
     views.clear();
     keys.clear();

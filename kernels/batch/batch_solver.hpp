@@ -9,6 +9,7 @@
 #include "tail/tail_solver.hpp"
 #include "top/top_solvers.hpp"
 
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/measure/judgement.hpp>
 
@@ -193,6 +194,7 @@ class BatchSolver {
 template <typename Phase, typename Decoded, typename Slab>
 void BatchSolver::for_each_slab(std::size_t index, SignDraw flip, const Phase& phase,
                                 const Decoded& decoded, const Slab& slab) {
+  throw_if_stopped(options_.stop);
   const std::int64_t step = task_.chunk_rows();
   for (std::int64_t first = 0; first < task_.rows; first += step) {
     const std::int64_t count = std::min(step, task_.rows - first);

@@ -54,6 +54,7 @@ void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
     };
     const std::vector<Indices> parts = parts_of(situation, which);
     for (std::size_t part = 0; part < parts.size(); ++part) {
+      throw_if_stopped(options_.stop);
       const Indices& own = parts[part];
       ahead_ = part + 1 < parts.size() ? parts[part + 1].back() + 1 : 0;
       std::vector<Finding> found = compute(situation.step, own, flip, is_first);

@@ -2,6 +2,7 @@
 #include "batch/batch_solver.hpp"
 #include "device/range.hpp"
 
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/judgement.hpp>
 
 #include <algorithm>
@@ -110,6 +111,7 @@ void BatchSolver::tail_group(const Situation& situation, const KeptReduction& ke
   lane_.ends->tail.start(handles(), kernels_, kept, shape, members);
   std::vector<bool> is_open(group.size(), true);
   for (int pass = 0; pass < kMaxPasses; ++pass) {
+    throw_if_stopped(options_.stop);
     for (std::size_t m = 0; m < group.size(); ++m) {
       if (is_open[m]) {
         add_weights(lane_.ends->tail, static_cast<std::int64_t>(m), lost[group[m]].index,

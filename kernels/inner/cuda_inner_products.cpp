@@ -5,6 +5,7 @@
 #include "device/handles.hpp"
 
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/decode/decode_view.hpp>
 #include <vindex/measure/inner_products.hpp>
 
@@ -239,6 +240,7 @@ class CudaInnerProducts final : public measure::CheckedInnerProducts {
     const Run whole{.block_rows = slab.block_rows, .cols = slab.cols, .columns = left.columns};
     const std::int64_t most = blocks_at_once(shape(), whole);
     for (std::int64_t row = 0; row < slab.rows && slab.cols > 0;) {
+      throw_if_stopped(shape().stop);
       Run run = whole;
       run.first_row = row;
       const std::int64_t left_rows = slab.rows - row;

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <stop_token>
 
 namespace vindex::bench::report_test {
 namespace {
@@ -121,8 +122,9 @@ TEST(BenchSampling, TheWarmUpIsDroppedAndOneSampleIsAlwaysTaken) {
 }
 
 TEST(BenchSampling, AStopEndsACaseAtOnce) {
-  const std::atomic<int> stop{15};
-  EXPECT_TRUE(take_samples({.samples = 3, .stop_signal = &stop}, [] { return 1.0; }).empty());
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(take_samples({.samples = 3, .stop = stop.get_token()}, [] { return 1.0; }).empty());
 }
 
 TEST(BenchSampling, AnExceptionOfAWorkerComesBack) {

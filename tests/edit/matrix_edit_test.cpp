@@ -17,6 +17,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <stop_token>
 
 namespace vindex::edit::matrix_edit_test {
 namespace {
@@ -322,10 +323,11 @@ TEST(EditMatrix, AStopLeavesNothing) {
   const std::string name = "model.layers.0.mlp.up_proj.weight";
   testing::write_safetensors(scratch / "m.safetensors", {testing::noise_tensor(name, {60, 40}, 3)});
   const std::string patch = patch_of(scratch, name, -1, 60, 40, 1.0F);
-  const std::atomic<int> stop = 15;
+  std::stop_source stop;
+  stop.request_stop();
   EditSettings settings = apply(scratch / "m.safetensors", patch, scratch / "out.safetensors");
   settings.save_patch = scratch / "saved.safetensors";
-  settings.stop = &stop;
+  settings.stop = stop.get_token();
   EXPECT_TRUE(edit_model(settings).stopped);
   EXPECT_EQ(testing::names_in(scratch.path()),
             (std::vector<std::string>{"m.safetensors", "patch.safetensors"}));

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <stop_token>
 
 namespace vindex::organ::compose_test {
 namespace {
@@ -154,9 +155,10 @@ TEST(ComposeTest, ADigestThatDiffersIsRefusedAndNothingIsLeft) {
 TEST(ComposeTest, StoppedLeavesNothing) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write("a.gguf", testing::small_gguf().bytes()));
-  const std::atomic<int> stop{2};
+  std::stop_source stop;
+  stop.request_stop();
   const ComposeReport report = compose(single_file(source->copy_keys(), passed_through(*source)),
-                                       folder / "b.gguf", {.stop = &stop});
+                                       folder / "b.gguf", {.stop = stop.get_token()});
   EXPECT_TRUE(report.stopped);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a.gguf"});
 }

@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <sys/resource.h>
 
 namespace vindex::organ::extract_test {
@@ -296,11 +297,12 @@ TEST(ExtractTest, AnOrganThatChangesMeanwhileIsNoticed) {
 TEST(ExtractTest, StoppedOrRefusedLeavesNothing) {
   const TemporaryFolder folder;
   const std::string path = folder.write("m.gguf", small_llama(1, 1.0F).bytes());
-  const std::atomic<int> stop{2};
+  std::stop_source stop;
+  stop.request_stop();
   ExtractSettings settings;
   settings.model = path;
   settings.output = folder / "organs";
-  settings.stop = &stop;
+  settings.stop = stop.get_token();
   EXPECT_TRUE(extract(settings).stopped);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"m.gguf"});
   folder.write("full/file", "x");

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <stop_token>
 
 namespace vindex::organ::purify_model_test {
 namespace {
@@ -183,13 +184,13 @@ TEST(PurifyModelTest, AStopLeavesNothing) {
   const TemporaryFolder folder;
   const auto source = open_gguf(folder.write(
       "m.gguf", ModelOfMatrices().add("blk.0.ffn_up.weight", {matrix(true, 5)}).bytes()));
-  std::atomic<int> stop{0};
+  std::stop_source stop;
   PurifyOptions options = options_in(folder);
-  options.stop = &stop;
+  options.stop = stop.get_token();
   options.keep_factors = true;
   const PurifyResult whole = purify_model(*source, backend(), options);
   EXPECT_FALSE(whole.stopped);
-  stop = 2;
+  stop.request_stop();
   EXPECT_TRUE(purify_model(*source, backend(), options).stopped);
   EXPECT_FALSE(write_results(*source, whole,
                              {.output = folder / "o.gguf", .factors = folder / "f.safetensors"}));

@@ -25,7 +25,7 @@ double drawn_rank(measure::Backend& backend, std::int64_t tokens, std::int64_t n
   measure::ActivationTotals totals(neurons);
   totals.add(values);
   const std::vector<double> means = totals.neuron_means();
-  TokenCovariance covariance(backend, tokens, means, 1);
+  TokenCovariance covariance(backend, tokens, means, 1, {});
   covariance.add(decode::float32_view(values.data(), tokens, neurons), values);
   return covariance.effective_rank();
 }

@@ -3,12 +3,16 @@
 #include "support/temporary_folder.hpp"
 #include "unit_stream_fixture.hpp"
 
+#include <vindex/core/stop.hpp>
 #include <vindex/run/job_runner.hpp>
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>
+#include <iterator>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,7 +64,7 @@ class SlowSource final : public shard::ByteSource {
 };
 
 /// Knows its row before the bytes of its matrices have arrived.
-class HastyJob final : public Job {
+class HastyJob : public Job {
  public:
   HastyJob(const Model& model, const results::RunDescription& run)
       : model_(model), run_(run), views_({{&model.files, &model.index}}) {}
@@ -108,6 +112,67 @@ TEST(JobRunner, WaitsForReadsOfAUnitThatEndedEarly) {
       run_job(std::make_unique<HastyJob>(model, description), std::move(run), {});
   EXPECT_EQ(outcome.exit_code, ExitCode::kOk);
   EXPECT_EQ(outcome.measured_now, 1);
+}
+
+/// Computes until it is told to end.
+class EndlessJob final : public HastyJob {
+ public:
+  using HastyJob::HastyJob;
+  Lanes lanes() const override { return {.calls = {3}, .batch = 1, .held = 4}; }
+  void process(UnitStream& unit, std::size_t /*device*/, RowSink& /*rows*/) override {
+    for (;;) {
+      throw_if_stopped(unit.stop_token());
+      std::this_thread::yield();
+    }
+  }
+};
+
+std::ptrdiff_t thread_count_now() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+TEST(JobRunner, AStopLeavesNoThreadBehind) {
+  const testing::TemporaryFolder folder;
+  Model model(4);
+  model.from_memory();
+  const results::RunDescription description =
+      results::testing::cell_run(results::FileSchema::kRouting, 1);
+  const std::ptrdiff_t before = thread_count_now();
+  JobRun run;
+  run.output = folder / "out.h5";
+  run.description = description;
+  run.ram_budget = 64U << 20U;
+  run.reader = std::make_unique<shard::BulkReader>();
+  std::stop_source stop;
+  RunHooks hooks;
+  hooks.stop = stop.get_token();
+  hooks.progress = [&](const ProgressSnapshot&) { stop.request_stop(); };
+  const RunOutcome outcome =
+      run_job(std::make_unique<EndlessJob>(model, description), std::move(run), hooks);
+  EXPECT_TRUE(outcome.stopped);
+  EXPECT_EQ(outcome.exit_code, ExitCode::kStoppedEarly);
+  EXPECT_EQ(thread_count_now(), before);
+}
+
+// A results file that cannot be published any more ends the run, and its workers with it.
+TEST(JobRunner, AnErrorLeavesNoThreadBehind) {
+  const testing::TemporaryFolder folder;
+  Model model(4);
+  model.from_memory();
+  const results::RunDescription description =
+      results::testing::cell_run(results::FileSchema::kRouting, 1);
+  const std::ptrdiff_t before = thread_count_now();
+  JobRun run;
+  run.output = folder / "out.h5";
+  run.description = description;
+  run.ram_budget = 64U << 20U;
+  run.reader = std::make_unique<shard::BulkReader>();
+  RunHooks hooks;
+  hooks.progress = [&](const ProgressSnapshot&) { throw std::runtime_error("nobody listens"); };
+  EXPECT_THROW(
+      (void)run_job(std::make_unique<EndlessJob>(model, description), std::move(run), hooks),
+      std::runtime_error);
+  EXPECT_EQ(thread_count_now(), before);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The pool with units of nothing: order, memory, failure and stop are its only business.
 #include <vindex/core/error.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/run/worker_pool.hpp>
 
 #include <gtest/gtest.h>
@@ -112,16 +113,12 @@ TEST(WorkerPoolTest, StoppingDoesNotWaitForTheRest) {
 class WaitingUnit final : public LoadedUnit {
  public:
   using LoadedUnit::LoadedUnit;
-  void stop() override { stopped_.store(true); }
   void wait() const {
-    while (!stopped_) {
+    while (true) {
+      throw_if_stopped(stop_token());
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    throw RunStopped{};
   }
-
- private:
-  std::atomic<bool> stopped_{false};
 };
 
 TEST(WorkerPoolTest, StoppingWakesWhoWaitsForBytesAndIsNoFailure) {

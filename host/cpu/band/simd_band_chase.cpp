@@ -18,9 +18,11 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <stop_token>
 
 namespace vindex::cpu {
 namespace {
@@ -45,9 +47,10 @@ class Chase {
 
   // A sweep may do its step k once the sweep before has done step k + 1; a group of sweeps in that
   // staircase order works on neighbouring windows, so the band passes by once per group.
-  [[gnu::always_inline]] inline void run() {
+  [[gnu::always_inline]] inline void run(const std::stop_token& stop) {
     const std::int64_t sweeps = order_ - 2;
     for (std::int64_t first = 0; first < sweeps; first += kGroup) {
+      throw_if_stopped(stop);
       const std::int64_t members = std::min(kGroup, sweeps - first);
       const std::int64_t steps = ceil_divide(order_ - first - 1, kBand);
       for (std::int64_t time = 0; time < steps + 2 * (members - 1); ++time) {
@@ -301,38 +304,41 @@ class Chase {
   Reflector reflectors_[kGroup];
 };
 
-void chase_portable(double* band, std::int64_t n) { Chase<16>(band, n).run(); }
+void chase_portable(double* band, std::int64_t n, const std::stop_token& stop) {
+  Chase<16>(band, n).run(stop);
+}
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) void chase_avx2(double* band, std::int64_t n) {
-  Chase<32>(band, n).run();
+__attribute__((target("avx2,fma"))) void chase_avx2(double* band, std::int64_t n,
+                                                    const std::stop_token& stop) {
+  Chase<32>(band, n).run(stop);
 }
 
 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))) void chase_avx512(
-    double* band, std::int64_t n) {
-  Chase<64>(band, n).run();
+    double* band, std::int64_t n, const std::stop_token& stop) {
+  Chase<64>(band, n).run(stop);
 }
 #endif
 
 }  // namespace
 
 void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
-                std::span<double> off_diagonal, SimdLevel level) {
+                std::span<double> off_diagonal, SimdLevel level, const std::stop_token& stop) {
   expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
   expects(static_cast<std::int64_t>(diagonal.size()) == n &&
               static_cast<std::int64_t>(off_diagonal.size()) == n,
           "length of the diagonals");
 #if defined(__x86_64__)
   if (level >= SimdLevel::kAvx512) {
-    chase_avx512(band.data(), n);
+    chase_avx512(band.data(), n, stop);
   } else if (level == SimdLevel::kAvx2) {
-    chase_avx2(band.data(), n);
+    chase_avx2(band.data(), n, stop);
   } else {
-    chase_portable(band.data(), n);
+    chase_portable(band.data(), n, stop);
   }
 #else
   (void)level;
-  chase_portable(band.data(), n);
+  chase_portable(band.data(), n, stop);
 #endif
   for (std::int64_t i = 0; i < n; ++i) {
     diagonal[i] = band[i * kBandStride + i];

@@ -18,8 +18,10 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
+#include <stop_token>
 
 namespace vindex::cpu {
 namespace {
@@ -60,9 +62,10 @@ class Reduction {
   }
 
   [[gnu::always_inline]] inline void run(const T* matrix, std::int64_t n, std::int64_t stride,
-                                         T scale, double* band) {
+                                         T scale, double* band, const std::stop_token& stop) {
     copy_in(matrix, n, stride, scale);
     for (std::int64_t start = 0; start < order_; start += kBand) {
+      throw_if_stopped(stop);
       if (start > 0) {
         update_strip(start);
       }
@@ -81,9 +84,11 @@ class Reduction {
 
   // A = Q B Q^T, so Q = Q_0 Q_1 ...: Q times a block takes the last panel first, Q^T the first.
   // Q is the product of all block reflectors; they lie where the columns were that they cleared.
-  [[gnu::always_inline]] inline void apply(bool transposed, T* block, std::int64_t count) {
+  [[gnu::always_inline]] inline void apply(bool transposed, T* block, std::int64_t count,
+                                           const std::stop_token& stop) {
     const std::int64_t panels = order_ / kBand - 1;
     for (std::int64_t step = 0; step < panels; ++step) {
+      throw_if_stopped(stop);
       const std::int64_t start = (transposed ? step : panels - 1 - step) * kBand;
       const std::int64_t rows = order_ - start - kBand;
       restore_reflectors(start, rows);
@@ -308,11 +313,12 @@ struct ReduceCall {
   T scale;
   double* band;
   T* workspace;
+  const std::stop_token& stop;
 
   template <int kRegisterBytes>
   [[gnu::always_inline]] inline void run() const {
     Reduction<T, kRegisterBytes> reduction(n, workspace);
-    reduction.run(matrix, n, stride, scale, band);
+    reduction.run(matrix, n, stride, scale, band, stop);
   }
 };
 
@@ -323,11 +329,12 @@ struct ApplyCall {
   T* block;
   std::int64_t count;
   T* workspace;
+  const std::stop_token& stop;
 
   template <int kRegisterBytes>
   [[gnu::always_inline]] inline void run() const {
     Reduction<T, kRegisterBytes> reduction(n, workspace);
-    reduction.apply(transposed, block, count);
+    reduction.apply(transposed, block, count, stop);
   }
 };
 
@@ -368,23 +375,24 @@ void dispatch(const Call& call, SimdLevel level) {
 
 template <typename T>
 void reduce_matrix(const T* matrix, std::int64_t n, std::int64_t stride, T scale,
-                   std::span<double> band, std::span<T> workspace, SimdLevel level) {
+                   std::span<double> band, std::span<T> workspace, SimdLevel level,
+                   const std::stop_token& stop) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
   expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
           "band workspace too small");
   std::fill(band.begin(), band.end(), 0.0);
-  dispatch(ReduceCall<T>{matrix, n, stride, scale, band.data(), workspace.data()}, level);
+  dispatch(ReduceCall<T>{matrix, n, stride, scale, band.data(), workspace.data(), stop}, level);
 }
 
 template <typename T>
 void apply(std::int64_t n, bool transposed, std::span<T> block, std::int64_t count,
-           std::span<T> workspace, SimdLevel level) {
+           std::span<T> workspace, SimdLevel level, const std::stop_token& stop) {
   expects(count % kBand == 0 && static_cast<std::int64_t>(block.size()) == band_order(n) * count,
           "a block of whole columns");
   expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
           "band workspace too small");
-  dispatch(ApplyCall<T>{n, transposed, block.data(), count, workspace.data()}, level);
+  dispatch(ApplyCall<T>{n, transposed, block.data(), count, workspace.data(), stop}, level);
 }
 
 }  // namespace
@@ -392,23 +400,25 @@ void apply(std::int64_t n, bool transposed, std::span<T> block, std::int64_t cou
 std::int64_t band_workspace_elements(std::int64_t n) { return Layout(n).total(); }
 
 void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
-                    std::span<double> band, std::span<float> workspace, SimdLevel level) {
-  reduce_matrix(matrix, n, stride, scale, band, workspace, level);
+                    std::span<double> band, std::span<float> workspace, SimdLevel level,
+                    const std::stop_token& stop) {
+  reduce_matrix(matrix, n, stride, scale, band, workspace, level, stop);
 }
 
 void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
-                    std::span<double> band, std::span<double> workspace, SimdLevel level) {
-  reduce_matrix(matrix, n, stride, scale, band, workspace, level);
+                    std::span<double> band, std::span<double> workspace, SimdLevel level,
+                    const std::stop_token& stop) {
+  reduce_matrix(matrix, n, stride, scale, band, workspace, level, stop);
 }
 
 void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,
-                       std::span<float> workspace, SimdLevel level) {
-  apply(n, transposed, block, count, workspace, level);
+                       std::span<float> workspace, SimdLevel level, const std::stop_token& stop) {
+  apply(n, transposed, block, count, workspace, level, stop);
 }
 
 void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
-                       std::span<double> workspace, SimdLevel level) {
-  apply(n, transposed, block, count, workspace, level);
+                       std::span<double> workspace, SimdLevel level, const std::stop_token& stop) {
+  apply(n, transposed, block, count, workspace, level, stop);
 }
 
 }  // namespace vindex::cpu

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 
 namespace vindex::cpu {
 
@@ -40,13 +41,15 @@ std::int64_t band_workspace_elements(std::int64_t n);
 ///           band_elements(n) values; rows and columns beyond n are zero. It is float64 whatever A
 ///           is: see chase_band().
 /// Scale     entries of magnitude about 1 at most: squares must neither overflow nor all underflow.
-/// Errors    expects() on sizes.
+/// Errors    expects() on sizes; Stopped, looked for at every panel, here and below.
 /// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
 ///           update). The update of one panel and the product with the next share one pass.
 void reduce_to_band(const float* matrix, std::int64_t n, std::int64_t stride, float scale,
-                    std::span<double> band, std::span<float> workspace, SimdLevel level);
+                    std::span<double> band, std::span<float> workspace, SimdLevel level,
+                    const std::stop_token& stop = {});
 void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
-                    std::span<double> band, std::span<double> workspace, SimdLevel level);
+                    std::span<double> band, std::span<double> workspace, SimdLevel level,
+                    const std::stop_token& stop = {});
 
 /// block = Q block, or Q^T block, where A = Q B Q^T and B is the band that reduce_to_band() left.
 ///
@@ -55,9 +58,11 @@ void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, d
 ///           `workspace`: as the reduction of that A left it (not changed but for scratch).
 /// Accuracy  backward stable: a few eps of the element type times the columns' norms.
 void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,
-                       std::span<float> workspace, SimdLevel level);
+                       std::span<float> workspace, SimdLevel level,
+                       const std::stop_token& stop = {});
 void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
-                       std::span<double> workspace, SimdLevel level);
+                       std::span<double> workspace, SimdLevel level,
+                       const std::stop_token& stop = {});
 
 /// Reduces `band` (layout of reduce_to_band(), destroyed) to a symmetric tridiagonal matrix with
 /// the same eigenvalues.
@@ -65,9 +70,10 @@ void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block,
 /// Shapes    diagonal: n; off_diagonal: n, the last one zero.
 /// Accuracy  float64 also behind a float32 first stage: n sweeps pass over every row, and in
 ///           float32 their errors were 2 to 4 times those of everything before, for 0.01 s less.
+/// Errors    expects() on sizes; Stopped, looked for every few sweeps.
 /// Source    Haidar, Ltaief, Dongarra 2011 (column-wise bulge chasing by reflectors), each
 ///           32 x 32 window with vector instructions.
 void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
-                std::span<double> off_diagonal, SimdLevel level);
+                std::span<double> off_diagonal, SimdLevel level, const std::stop_token& stop = {});
 
 }  // namespace vindex::cpu

@@ -15,10 +15,12 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <stop_token>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -143,10 +145,12 @@ void add_tile(const Tile& tile, std::int64_t first_row, std::int64_t first_colum
   }
 }
 
-void multiply_panels(const PackedSlab& slab, float* gram, std::int64_t n, SimdLevel level) {
+void multiply_panels(const PackedSlab& slab, float* gram, std::int64_t n, SimdLevel level,
+                     const std::stop_token& stop) {
   const std::int64_t panels = panel_count(n);
   alignas(64) Tile tile;
   for (std::int64_t block = 0; block < panels; block += kBlockPanels) {
+    throw_if_stopped(stop);
     const std::int64_t block_end = std::min(panels, block + kBlockPanels);
     for (std::int64_t column = 0; column < block_end; ++column) {
       for (std::int64_t row = std::max(block, column); row < block_end; ++row) {
@@ -208,7 +212,8 @@ std::size_t gram_bf16_workspace_bytes(std::int64_t n) {
 }
 
 void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scale, float* gram,
-               std::int64_t n, std::span<std::byte> workspace, SimdLevel level) {
+               std::int64_t n, std::span<std::byte> workspace, SimdLevel level,
+               const std::stop_token& stop) {
   expects(gram_bf16_takes(slab, contract_rows), "encoding not exact in bfloat16");
   expects(n == (contract_rows ? slab.cols : slab.rows), "order of the Gram matrix");
   expects(workspace.size() >= gram_bf16_workspace_bytes(n), "Gram workspace too small");
@@ -266,7 +271,7 @@ void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scal
         slab.codes + (contract_rows ? start * slab.row_stride_bytes : start * (fp8 ? 1 : 2));
     source.depth = end - start;
     pack_gram_panels(source, panels, level);
-    multiply_panels(packed, gram, n, level);
+    multiply_panels(packed, gram, n, level, stop);
     start = end;
   }
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 
 namespace vindex::cpu {
 
@@ -58,9 +59,11 @@ std::size_t gram_bf16_workspace_bytes(std::int64_t n);
 ///           than one running float32 sum. fp8: code * scale is not rounded to float32.
 /// Memory    `workspace` aligned to 64 bytes, gram_bf16_workspace_bytes(n) at least.
 /// Speed     slabs of 1,024 contracted indices or more: each slab reads and writes all of `gram`.
-/// Errors    expects() on what gram_bf16_takes() refuses. NaN and infinity spread as in a product.
-/// Source    Intel SDM, VDPBF16PS; block promotion after DeepGEMM's sm90 kernels.
+/// Errors    expects() on what gram_bf16_takes() refuses; Stopped, looked for at every block of
+/// rows. NaN and infinity spread as in a product. Source    Intel SDM, VDPBF16PS; block promotion
+/// after DeepGEMM's sm90 kernels.
 void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scale, float* gram,
-               std::int64_t n, std::span<std::byte> workspace, SimdLevel level = best_simd_level());
+               std::int64_t n, std::span<std::byte> workspace, SimdLevel level = best_simd_level(),
+               const std::stop_token& stop = {});
 
 }  // namespace vindex::cpu

@@ -17,6 +17,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/measure/inner_products.hpp>
 
 #include <algorithm>
@@ -163,6 +164,7 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
   /// A block for each worker at most; none is left.
   void add_together(const VectorSlab& left, const VectorSlab& right,
                     std::vector<BlockPlace>& blocks) {
+    throw_if_stopped(shape().stop);
     if (workers_.size() == 1 && blocks.size() == 1) {
       add_tiles(left, right, blocks[0]);
     } else {
@@ -185,6 +187,7 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
     Worker& worker = workers_[0];
     load(worker, left, right, place, threads);
     for_each_index(tiles_.size(), threads, [&](std::size_t thread, std::size_t i) {
+      throw_if_stopped(shape().stop);
       float* const products =
           worker.products.data() + static_cast<std::int64_t>(thread) * tile_floats(shape());
       multiply_tile(worker.left, worker.other(), place, tiles_[i], products);

@@ -21,6 +21,7 @@
 #include <map>
 #include <mutex>
 #include <numbers>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::cpu {
@@ -122,7 +123,8 @@ double product_null_cost(std::span<const std::int64_t> sides) {
   return static_cast<double>(draw_count(rank)) * (2.0 + triangles) * r * r * r;
 }
 
-measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides) {
+measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
+                                           const std::stop_token& stop) {
   const std::int64_t rank = product_rank(sides);
   const auto cut =
       static_cast<std::size_t>(std::min_element(sides.begin(), sides.end()) - sides.begin());
@@ -144,7 +146,7 @@ measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides) 
     for (const Factor& factor : triangles) {
       chain.push_back(&factor);
     }
-    const measure::MatrixReport report = product_spectrum(chain, 1.0);
+    const measure::MatrixReport report = product_spectrum(chain, 1.0, stop);
     expects(report.status == measure::Status::kMeasured, "a product of normals has a spectrum");
     std::string unused;
     const measure::MetricValues values =
@@ -178,7 +180,8 @@ struct ProductNullCache::State {
 ProductNullCache::ProductNullCache() : state_(std::make_unique<State>()) {}
 ProductNullCache::~ProductNullCache() = default;
 
-const measure::MetricValues& ProductNullCache::of(const std::vector<std::int64_t>& sides) {
+const measure::MetricValues& ProductNullCache::of(const std::vector<std::int64_t>& sides,
+                                                  const std::stop_token& stop) {
   std::vector<std::int64_t> key(sides.rbegin(), sides.rend());
   key = std::min(key, sides);
   std::promise<measure::MetricValues> own;
@@ -195,7 +198,7 @@ const measure::MetricValues& ProductNullCache::of(const std::vector<std::int64_t
   }
   if (draws) {
     try {
-      own.set_value(product_null_metrics(key));
+      own.set_value(product_null_metrics(key, stop));
     } catch (...) {
       own.set_exception(std::current_exception());
     }

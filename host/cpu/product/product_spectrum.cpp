@@ -16,11 +16,13 @@
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/cpu/product_spectrum.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::cpu {
@@ -155,7 +157,8 @@ double product_error(std::span<const Factor* const> chain, double scale) {
   return 50.0 * static_cast<double>(product_rank(sides)) * kEps64 * bound;
 }
 
-measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale) {
+measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale,
+                                       const std::stop_token& stop) {
   expects(!chain.empty() && std::isfinite(scale), "a chain of factors and a finite scale");
   measure::MatrixReport report;
   report.method = "product64+cpu";
@@ -164,7 +167,9 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
     report.reason = "a factor holds weights that are not finite";
     return report;
   }
+  throw_if_stopped(stop);
   Factor core = core_of(chain);
+  throw_if_stopped(stop);
   double sum_squares = 0.0;
   for (double& value : core.values) {
     value *= scale;
@@ -183,7 +188,7 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
     report.sigma_error = 0.0;
     return report;
   }
-  Workspace workspace(0);
+  Workspace workspace(0, stop);
   report.sigma = singular_values_by_bidiagonal(core.values.data(), core.rows, workspace);
   if (report.sigma.empty()) {
     report.status = measure::Status::kNotConverged;

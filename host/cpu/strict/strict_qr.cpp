@@ -18,6 +18,7 @@
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 
@@ -84,6 +85,7 @@ std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Wor
   blas::blas().LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(),
                              work.data(), &work_size, &info);
   expects(info == 0, "dgebrd accepts its arguments");
+  throw_if_stopped(workspace.stop());
   const lapack_int none = 0;
   const lapack_int one = 1;
   double unused = 0.0;

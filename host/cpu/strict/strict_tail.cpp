@@ -20,6 +20,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -140,6 +141,7 @@ class InverseIteration {
     return std::sqrt(sum);
   }
   void triangular_solve(CBLAS_TRANSPOSE side, WorkArray<double>& columns) {
+    throw_if_stopped(workspace_.stop());
     blas::blas().cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, side, CblasNonUnit, as_int(p_),
                              as_int(width_), 1.0, r_, as_int(p_), columns.data(), as_int(p_));
   }

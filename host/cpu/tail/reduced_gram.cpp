@@ -30,7 +30,8 @@ void apply_in(ReducedGram& gram, bool transposed, const double* from, std::int64
     }
   }
   apply_band_factor(gram.n, transposed, block.span(), width,
-                    band_factor(gram.n, gram.factor.span(), T{}), best_simd_level());
+                    band_factor(gram.n, gram.factor.span(), T{}), best_simd_level(),
+                    workspace.stop());
   for (std::int64_t j = 0; j < count; ++j) {
     for (std::int64_t i = 0; i < to_rows; ++i) {
       to[j * to_rows + i] = static_cast<double>(block[i * width + j]);

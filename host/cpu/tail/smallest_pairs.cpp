@@ -19,6 +19,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -70,10 +71,12 @@ class Search {
       filled += more;
     }
     orthonormalise(space_.data(), order_, size_, workspace_);
+    throw_if_stopped(workspace_.stop());
     inverse_.multiply(space_.data(), size_, image_.data());
     blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(size_), as_int(size_),
                              as_int(order_), 1.0, space_.data(), as_int(order_), image_.data(),
                              as_int(order_), 0.0, projected_.data(), as_int(size_));
+    throw_if_stopped(workspace_.stop());
     double* const values = work_.data() + 35 * size_;
     const auto order = static_cast<lapack_int>(size_);
     const auto work_size = static_cast<lapack_int>(35 * size_);

@@ -18,6 +18,7 @@
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +53,7 @@ bool is_complement_below(const float* gram, const Projection& projection, double
     }
     matrix[j * p + j] += tau - shift;
   }
+  throw_if_stopped(workspace.stop());
   const auto order = static_cast<lapack_int>(p);
   lapack_int info = 0;
   blas::blas().LAPACK_dpotrf("U", &order, matrix.data(), &order, &info);

@@ -24,6 +24,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/philox.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -135,6 +136,7 @@ class BlockIteration {
  private:
   /// out = factor G in + keep out.
   void multiply(double factor, const WorkArray<float>& in, double keep, WorkArray<float>& out) {
+    throw_if_stopped(workspace_.stop());
     blas::blas().cblas_ssymm(CblasColMajor, CblasLeft, CblasUpper, as_int(p_), as_int(width_),
                              static_cast<float>(factor), gram_, as_int(p_), in.data(), as_int(p_),
                              static_cast<float>(keep), out.data(), as_int(p_));

@@ -11,6 +11,7 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 
@@ -22,12 +23,14 @@ std::uint64_t orthonormal_bytes(std::int64_t count) {
 void orthonormalise(double* columns, std::int64_t rows, std::int64_t count, Workspace& workspace) {
   WorkArray<double> work(workspace, count * (kLapackBlock + 1), "orthonormal basis");
   double* const tau = work.data() + count * kLapackBlock;
+  throw_if_stopped(workspace.stop());
   const auto m = static_cast<lapack_int>(rows);
   const auto n = static_cast<lapack_int>(count);
   const auto work_size = static_cast<lapack_int>(count * kLapackBlock);
   lapack_int info = 0;
   blas::blas().LAPACK_dgeqrf(&m, &n, columns, &m, tau, work.data(), &work_size, &info);
   expects(info == 0, "dgeqrf accepts its arguments");
+  throw_if_stopped(workspace.stop());
   blas::blas().LAPACK_dorgqr(&m, &n, &n, columns, &m, tau, work.data(), &work_size, &info);
   expects(info == 0, "dorgqr accepts its arguments");
 }

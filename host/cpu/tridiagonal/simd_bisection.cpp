@@ -19,11 +19,13 @@
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
+#include <vindex/core/stop.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::cpu {
@@ -42,10 +44,12 @@ struct Interval {
 // Evaluates many shifts and keeps the buffers between calls.
 class Evaluator {
  public:
-  Evaluator(const TridiagonalBlock& block, SimdLevel level) : block_(block), level_(level) {}
+  Evaluator(const TridiagonalBlock& block, SimdLevel level, const std::stop_token& stop)
+      : block_(block), level_(level), stop_(stop) {}
 
   // Fills every point from its x.
   void evaluate(std::vector<SturmPoint>& points, bool counting) {
+    throw_if_stopped(stop_);
     const auto count = static_cast<std::int64_t>(points.size());
     const std::int64_t padded = ceil_divide(count, kSturmLanes) * kSturmLanes;
     shifts_.resize(static_cast<std::size_t>(padded));
@@ -67,6 +71,7 @@ class Evaluator {
  private:
   TridiagonalBlock block_;
   SimdLevel level_;
+  const std::stop_token& stop_;
   std::vector<double> shifts_, mantissas_;
   std::vector<std::int64_t> exponents_, counts_;
 };
@@ -74,8 +79,9 @@ class Evaluator {
 // Eigenvalues of one block, to `out` in no order.
 class BlockSolver {
  public:
-  BlockSolver(const TridiagonalBlock& block, SimdLevel level, double* out)
-      : evaluator_(block, level), out_(out), size_(block.size) {}
+  BlockSolver(const TridiagonalBlock& block, SimdLevel level, const std::stop_token& stop,
+              double* out)
+      : evaluator_(block, level, stop), out_(out), size_(block.size) {}
 
   void solve(double lower, double upper) {
     Interval whole;
@@ -206,7 +212,8 @@ class BlockSolver {
 }  // namespace
 
 void tridiagonal_eigenvalues(std::span<const double> diagonal, std::span<const double> off_diagonal,
-                             std::span<double> eigenvalues, SimdLevel level) {
+                             std::span<double> eigenvalues, SimdLevel level,
+                             const std::stop_token& stop) {
   const auto size = static_cast<std::int64_t>(diagonal.size());
   expects(size == 0 || off_diagonal.size() + 1 >= diagonal.size(), "off-diagonal too short");
   expects(eigenvalues.size() == diagonal.size(), "one eigenvalue per row");
@@ -261,7 +268,8 @@ void tridiagonal_eigenvalues(std::span<const double> diagonal, std::span<const d
       }
       const double margin = 4.0 * kEps64;
       const TridiagonalBlock block{d.data() + first, off_squared.data() + first, last - first};
-      BlockSolver(block, level, eigenvalues.data() + first).solve(lower - margin, upper + margin);
+      BlockSolver(block, level, stop, eigenvalues.data() + first)
+          .solve(lower - margin, upper + margin);
     }
     first = last;
   }

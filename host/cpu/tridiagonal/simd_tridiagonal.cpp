@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stop_token>
 
 namespace vindex::cpu {
 namespace {
@@ -57,7 +58,7 @@ std::span<T> factor_in(std::int64_t n, std::span<std::byte> workspace) {
 template <typename T>
 void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
            std::span<double> off_diagonal, std::span<std::byte> workspace, BandForm* kept,
-           SimdLevel level) {
+           SimdLevel level, const std::stop_token& stop) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(diagonal.size()) == n &&
               static_cast<std::int64_t>(off_diagonal.size()) == n,
@@ -85,12 +86,12 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
   const std::span<double> band(reinterpret_cast<double*>(workspace.data()),
                                static_cast<std::size_t>(band_elements(n)));
   reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band,
-                 factor_in<T>(n, workspace), level);
+                 factor_in<T>(n, workspace), level, stop);
   if (kept != nullptr) {
     std::copy(band.begin(), band.end(), kept->band.begin());
     kept->exponent = exponent;
   }
-  chase_band(band, n, diagonal, off_diagonal, level);
+  chase_band(band, n, diagonal, off_diagonal, level, stop);
   for (std::int64_t i = 0; i < n; ++i) {
     diagonal[i] = std::ldexp(diagonal[i], exponent);
     off_diagonal[i] = std::ldexp(off_diagonal[i], exponent);
@@ -115,14 +116,16 @@ std::span<double> band_factor(std::int64_t n, std::span<std::byte> workspace, do
 
 void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<std::byte> workspace, BandForm* kept, SimdLevel level) {
-  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level);
+                    std::span<std::byte> workspace, BandForm* kept, SimdLevel level,
+                    const std::stop_token& stop) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
 }
 
 void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
-                    std::span<std::byte> workspace, BandForm* kept, SimdLevel level) {
-  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level);
+                    std::span<std::byte> workspace, BandForm* kept, SimdLevel level,
+                    const std::stop_token& stop) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
 }
 
 }  // namespace vindex::cpu

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 
 namespace vindex::cpu {
 
@@ -35,15 +36,15 @@ struct BandForm {
 /// Range     any finite A (scaled by a power of two inside); a non-finite entry makes all NaN.
 /// Band      where `kept` is given, its band is filled (zero where A is zero or not finite).
 /// Memory    `workspace`: tridiagonalise_workspace_bytes(n, sizeof element), aligned to 64 bytes.
-/// Errors    expects() on sizes.
+/// Errors    expects() on sizes; Stopped.
 /// Source    see simd_band_reduction.hpp.
 void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<std::byte> workspace, BandForm* kept = nullptr,
-                    SimdLevel level = best_simd_level());
+                    SimdLevel level = best_simd_level(), const std::stop_token& stop = {});
 void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<std::byte> workspace, BandForm* kept = nullptr,
-                    SimdLevel level = best_simd_level());
+                    SimdLevel level = best_simd_level(), const std::stop_token& stop = {});
 
 }  // namespace vindex::cpu

@@ -13,13 +13,14 @@ std::uint64_t symmetric_eigenvalues_bytes(std::int64_t n) {
   return tridiagonal_bytes(n, sizeof(double), false) + 4 * array_bytes(n, sizeof(double));
 }
 
-std::vector<double> symmetric_eigenvalues(std::span<double> matrix, std::int64_t n) {
+std::vector<double> symmetric_eigenvalues(std::span<double> matrix, std::int64_t n,
+                                          const std::stop_token& stop) {
   expects(n >= 1 && matrix.size() == static_cast<std::size_t>(n) * static_cast<std::size_t>(n),
           "symmetric_eigenvalues: n x n values");
   if (n == 1) {
     return {matrix[0]};
   }
-  Workspace workspace(0);
+  Workspace workspace(0, stop);
   WorkArray<double> d(workspace, n, "eigenvalues");
   WorkArray<double> e(workspace, n, "eigenvalues");
   reduce_to_tridiagonal(matrix.data(), n, d.data(), e.data(), false, workspace);

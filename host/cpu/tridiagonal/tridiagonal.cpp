@@ -28,7 +28,8 @@ void reduce_by_band(const Real* matrix, std::int64_t p, double* d, double* e,
       workspace, static_cast<std::int64_t>(tridiagonalise_workspace_bytes(p, sizeof(Real))),
       "tridiagonal reduction");
   const auto count = static_cast<std::size_t>(p);
-  tridiagonalise(matrix, p, p, {d, count}, {e, count}, work.span());
+  tridiagonalise(matrix, p, p, {d, count}, {e, count}, work.span(), nullptr, best_simd_level(),
+                 workspace.stop());
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ bool solve_tridiagonal(double* d, double* e, std::int64_t p, bool library, Works
   if (!library) {
     WorkArray<double> values(workspace, p, "eigenvalues");
     tridiagonal_eigenvalues({d, static_cast<std::size_t>(p)}, {e, static_cast<std::size_t>(p - 1)},
-                            values.span());
+                            values.span(), best_simd_level(), workspace.stop());
     std::copy_n(values.data(), p, d);
     return true;
   }

@@ -7,17 +7,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stop_token>
 
 namespace vindex::organ {
 
 LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matrix,
-                    std::span<const double> kept) {
+                    std::span<const double> kept, std::stop_token stop) {
   expects(
       !kept.empty() && static_cast<std::int64_t>(kept.size()) <= std::min(matrix.rows, matrix.cols),
       "low_rank_of: between one and all singular values");
   const auto input = measure::make_memory_input(matrix);
   measure::MeasureOptions options;
   options.vectors = static_cast<std::int32_t>(kept.size());
+  options.stop = std::move(stop);
   measure::MatrixReport report;
   measure::MatrixInput* const batch[] = {input.get()};
   backend.measure(batch, options, 0, std::span(&report, 1));

@@ -41,11 +41,11 @@ Encoded encoded(decode::ElementType type, const std::vector<float>& values, std:
   return out;
 }
 
-measure::MatrixReport spectrum_of(measure::Backend& backend, const decode::EncodedMatrix& matrix) {
+measure::MatrixReport spectrum_of(const MatrixTools& tools, const decode::EncodedMatrix& matrix) {
   const auto input = measure::make_memory_input(matrix);
   measure::MatrixInput* const batch[] = {input.get()};
   measure::MatrixReport report;
-  backend.measure(batch, {}, 0, std::span(&report, 1));
+  tools.backend.measure(batch, {.stop = tools.options.stop}, 0, std::span(&report, 1));
   return report;
 }
 
@@ -125,7 +125,7 @@ PurifiedMatrix purify_matrix(const MatrixTools& tools, const decode::EncodedMatr
   const PurifyOptions& options = tools.options;
   const bool other_type = options.encode && out_type != matrix.encoding->type;
   PurifiedMatrix out;
-  const measure::MatrixReport report = spectrum_of(tools.backend, matrix);
+  const measure::MatrixReport report = spectrum_of(tools, matrix);
   if (report.status != measure::Status::kMeasured) {
     out.storable = false;
     leave(out, report.status == measure::Status::kNotFinite ? "not finite" : "failed",
@@ -158,7 +158,7 @@ PurifiedMatrix purify_matrix(const MatrixTools& tools, const decode::EncodedMatr
   }
   LowRank factors;
   if (spectral) {
-    factors = low_rank_of(tools.backend, matrix, kept);
+    factors = low_rank_of(tools.backend, matrix, kept, options.stop);
     out.residual = factors.residual;
     if (!factors.failure.empty()) {
       leave(out, "failed", factors.failure);

@@ -5,6 +5,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/model/selection.hpp>
 
@@ -188,23 +189,21 @@ PurifyResult purify_model(const GgufSource& source, measure::Backend& backend,
   const auto calls = static_cast<std::uint64_t>(std::max(backend.limits().concurrent_calls, 1));
   std::mutex mutex;
   std::size_t done = 0;
-  std::atomic<bool> stopped{false};
-  for_each_index(units.size(), static_cast<std::size_t>(std::min(fitting, calls)),
-                 [&](std::size_t /*worker*/, std::size_t i) {
-                   if (options.stop != nullptr && *options.stop != 0) {
-                     stopped = true;
-                     return;
-                   }
-                   PurifiedTensor& tensor = result.tensors[units[i].tensor];
-                   tensor.matrices[units[i].matrix] =
-                       purify_unit(source, tools, tensor, units[i].matrix);
-                   const std::lock_guard lock(mutex);
-                   ++done;
-                   if (options.progress) {
-                     options.progress(done, units.size());
-                   }
-                 });
-  result.stopped = stopped;
+  const auto purify_one = [&](std::size_t /*worker*/, std::size_t i) {
+    throw_if_stopped(options.stop);
+    PurifiedTensor& tensor = result.tensors[units[i].tensor];
+    tensor.matrices[units[i].matrix] = purify_unit(source, tools, tensor, units[i].matrix);
+    const std::lock_guard lock(mutex);
+    ++done;
+    if (options.progress) {
+      options.progress(done, units.size());
+    }
+  };
+  try {
+    for_each_index(units.size(), static_cast<std::size_t>(std::min(fitting, calls)), purify_one);
+  } catch (const Stopped&) {
+    result.stopped = true;
+  }
   for (PurifiedTensor& tensor : result.tensors) {
     if (tensor.out_type != source.tensors()[tensor.tensor].type) {
       withdraw_what_cannot_be_stored(tensor);

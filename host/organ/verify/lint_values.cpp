@@ -28,9 +28,7 @@ struct Bad {
   std::uint64_t first = 0;  ///< weight within the tensor
 };
 
-bool stop_wanted(const VerifySettings& settings) {
-  return settings.stop != nullptr && *settings.stop != 0;
-}
+bool stop_wanted(const VerifySettings& settings) { return settings.stop.stop_requested(); }
 
 /// A tensor as one long row: blocks never cross rows, so its bytes are one run of blocks.
 Bad judge(const LintFile& file, const LintTensor& tensor, const VerifySettings& settings) {

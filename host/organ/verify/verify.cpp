@@ -115,7 +115,7 @@ VerifyReport verify(const VerifySettings& settings) {
       verify_group(*store, group, settings, true, report);
     }
   }
-  report.stopped = settings.stop != nullptr && *settings.stop != 0;
+  report.stopped = settings.stop.stop_requested();
   return report;
 }
 

@@ -2,11 +2,11 @@
 // its time is used up (after one sample at least).
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::bench {
@@ -31,10 +31,10 @@ inline double wall_seconds() {
 }
 
 struct Sampling {
-  int samples = 5;                                ///< per case, after one warm-up
-  double case_seconds = 10.0;                     ///< no further sample is begun after this
-  const std::atomic<int>* stop_signal = nullptr;  ///< non-zero: end now
-  bool stopped() const { return stop_signal != nullptr && *stop_signal != 0; }
+  int samples = 5;             ///< per case, after one warm-up
+  double case_seconds = 10.0;  ///< no further sample is begun after this
+  std::stop_token stop = {};   ///< requested: end now
+  bool stopped() const { return stop.stop_requested(); }
 };
 
 /// Calls `once` for a warm-up and then for every sample; it returns what it measured.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,10 @@ std::int64_t product_rank(std::span<const std::int64_t> sides);
 /// the squared norm of the product (of the core, not of the values); no other moment is known
 /// without the product and all stay as they are made. check_trace compares the two. Status
 /// kNotFinite where a weight is not finite or the product overflows; kNotConverged. Errors:
-/// expects() on sides that do not fit.
+/// expects() on sides that do not fit; Stopped.
 /// Accuracy: product_error().
-measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale);
+measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale,
+                                       const std::stop_token& stop = {});
 
 /// Bound of the absolute error of every value: 50 rank eps64 times the product of (bounds of) the
 /// factors' norms. It is relative to the factors and not to s_1: where they cancel, that much is
@@ -63,7 +65,8 @@ measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t col
 /// such triangles of the least side. NaN for metrics without a null, and for condition_number where
 /// a second side is the least one too (its mean is infinite). Standard error below 0.2 % from rank
 /// 16 on, of condition_number where no second side is within 3 of the least one.
-measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides);
+measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
+                                           const std::stop_token& stop = {});
 
 /// What product_null_metrics() costs in the units of run::product_cost(), by measurement (ranks of
 /// 64 to 512): cores and triangles are multiplied faster than the tall factors that those units
@@ -75,7 +78,8 @@ class ProductNullCache {
  public:
   ProductNullCache();
   ~ProductNullCache();
-  const measure::MetricValues& of(const std::vector<std::int64_t>& sides);
+  const measure::MetricValues& of(const std::vector<std::int64_t>& sides,
+                                  const std::stop_token& stop = {});
 
  private:
   struct State;

@@ -8,11 +8,11 @@
 #include <vindex/edit/patch.hpp>
 #include <vindex/measure/backend.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -61,7 +61,7 @@ struct EditSettings {
   std::uint64_t ram_budget = 0;
   std::int32_t threads = 0;
   std::string program;  ///< for what is written
-  const std::atomic<int>* stop = nullptr;
+  std::stop_token stop = {};
   /// Opened where singular vectors are needed.
   std::function<std::unique_ptr<measure::Backend>()> backend;
   /// Called after every matrix.

@@ -11,10 +11,10 @@
 #include <vindex/run/source_watch.hpp>
 #include <vindex/write/scratch_file.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -160,7 +160,7 @@ struct MatrixEditOptions {
   const Direction* direction = nullptr;
   /// Where new bytes go; null: W' is not encoded, its figures are those of float32 weights.
   write::ScratchFile* scratch = nullptr;
-  const std::atomic<int>* stop = nullptr;
+  std::stop_token stop = {};
 };
 
 /// Adds `edit` to `matrix`. `parts` gets the new codes and scales. Nothing: stopped. Memory: some

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,8 @@ struct MeasureOptions {
   /// Draws of the sign-flip null (metrics contract), each one more spectrum; 0: none.
   std::int32_t sign_flip_draws = 0;
   std::int32_t vectors = 0;  ///< top-K singular vectors to compute
+  /// Looked at within measure(), which throws Stopped once it is requested.
+  std::stop_token stop = {};
 };
 
 /// The matrix a back end is to measure, whole in memory or read piece by piece. Stored orientation.
@@ -190,8 +193,8 @@ class Backend {
     return 0;
   }
   /// Blocks. out[i] belongs to batch[i]. A matrix that cannot be measured is a report; DeviceError,
-  /// OutOfMemory and read errors of a streamed input are thrown. `workspace_limit` bounds the host
-  /// memory used (bytes; 0: free); no result depends on it.
+  /// OutOfMemory, read errors of a streamed input and Stopped are thrown. `workspace_limit` bounds
+  /// the host memory used (bytes; 0: free); no result depends on it.
   virtual void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
                        std::uint64_t workspace_limit, std::span<MatrixReport> out) = 0;
   /// Sums of inner products, all 0. Errors: OutOfMemory, DeviceError.

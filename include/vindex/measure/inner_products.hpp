@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 
 namespace vindex::measure {
 
@@ -24,10 +25,11 @@ struct VectorSlab {
 
 /// What is asked of inner_products().
 struct InnerProductShape {
-  std::int64_t left = 0;     ///< vectors m
-  std::int64_t right = 0;    ///< vectors n; 0: the left ones again (a Gram matrix)
-  std::int64_t cols = 0;     ///< of the widest matrix that comes; unused with `columns`
-  std::int32_t threads = 1;  ///< of one add(), where the host computes
+  std::int64_t left = 0;      ///< vectors m
+  std::int64_t right = 0;     ///< vectors n; 0: the left ones again (a Gram matrix)
+  std::int64_t cols = 0;      ///< of the widest matrix that comes; unused with `columns`
+  std::int32_t threads = 1;   ///< of one add(), where the host computes
+  std::stop_token stop = {};  ///< looked at by add(), which throws Stopped
   bool is_symmetric() const { return right == 0; }
   std::int64_t columns() const { return is_symmetric() ? left : right; }
 };

@@ -5,9 +5,9 @@
 #include <vindex/core/error.hpp>
 #include <vindex/organ/compose.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,7 +25,7 @@ struct AssembleSettings {
   bool accept_changed = false;
   bool replace = false;
   std::int32_t threads = 0;
-  const std::atomic<int>* stop = nullptr;
+  std::stop_token stop = {};
 };
 
 struct AssembleReport {

@@ -8,11 +8,11 @@
 #include <vindex/gguf/writer.hpp>
 #include <vindex/organ/gguf_source.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -68,9 +68,9 @@ Composition split_by_size(gguf::KeySection keys, std::vector<ComposedTensor> ten
 bool is_split_key(std::string_view name);
 
 struct ComposeOptions {
-  bool replace = false;                    ///< files of these names may be replaced
-  std::int32_t threads = 0;                ///< that copy; 0: by the machine
-  const std::atomic<int>* stop = nullptr;  ///< not 0: stop, leave nothing behind
+  bool replace = false;       ///< files of these names may be replaced
+  std::int32_t threads = 0;   ///< that copy; 0: by the machine
+  std::stop_token stop = {};  ///< requested: nothing is left behind
   /// Paths that must not be written over, beside the files of every source used.
   std::vector<std::string> inputs = {};
 };

@@ -7,9 +7,9 @@
 #include <vindex/organ/organ_class.hpp>
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ struct ExtractSettings {
   std::string layers;    ///< "0-3,7" (-1: outside of blocks); empty: all
   std::string tool;      ///< program and version, for the manifest
   std::int32_t threads = 0;
-  const std::atomic<int>* stop = nullptr;
+  std::stop_token stop = {};
 };
 
 struct ClassCount {

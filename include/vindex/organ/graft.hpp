@@ -7,14 +7,10 @@
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/organ_class.hpp>
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -143,10 +139,10 @@ struct GraftSettings {
   bool allow_missing = false;
   bool force = false;  ///< errors that are not of structure do not refuse
   bool dry_run = false;
-  bool replace = false;                    ///< files of the result's names may be replaced
-  std::uint64_t shard_bytes = 0;           ///< 0: one file
-  std::int32_t threads = 0;                ///< 0: by the machine
-  const std::atomic<int>* stop = nullptr;  ///< not 0: stop, leave nothing behind
+  bool replace = false;           ///< files of the result's names may be replaced
+  std::uint64_t shard_bytes = 0;  ///< 0: one file
+  std::int32_t threads = 0;       ///< 0: by the machine
+  std::stop_token stop = {};      ///< requested: nothing is left behind
 };
 
 struct GraftSide {

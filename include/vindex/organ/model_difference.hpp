@@ -8,10 +8,10 @@
 #include <vindex/model/selection.hpp>
 #include <vindex/organ/organ_class.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,9 +19,9 @@ namespace vindex::organ {
 
 struct DiffSettings {
   std::string a, b;
-  std::string tensors;                     ///< regular expression for whole names; empty: all
-  std::int32_t threads = 0;                ///< 0: by the machine
-  const std::atomic<int>* stop = nullptr;  ///< not 0: stop at the next tensor
+  std::string tensors;        ///< regular expression for whole names; empty: all
+  std::int32_t threads = 0;   ///< 0: by the machine
+  std::stop_token stop = {};  ///< looked at before each tensor
 };
 
 struct DiffSide {

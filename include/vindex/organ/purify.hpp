@@ -14,12 +14,12 @@
 #include <vindex/organ/organ_class.hpp>
 #include <vindex/organ/purify_methods.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -43,7 +43,7 @@ struct PurifyOptions {
   decode::ElementType factor_type = decode::ElementType::kF32;  ///< F32, F16 or BF16
   std::string scratch_folder = ".";                             ///< of files without names
   std::uint64_t ram_budget = 0;                                 ///< bytes
-  const std::atomic<int>* stop = nullptr;                       ///< not 0: stop
+  std::stop_token stop = {};
   /// Called after every matrix, from any thread, one call at a time.
   std::function<void(std::size_t done, std::size_t total)> progress = {};
 };

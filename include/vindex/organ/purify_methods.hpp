@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -142,7 +143,7 @@ struct LowRank {
 /// The factors of `matrix` with its leading singular values replaced by `kept` (descending order of
 /// the old ones, at least one, at most min(rows, cols)). Errors: those of Backend::measure().
 LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matrix,
-                    std::span<const double> kept);
+                    std::span<const double> kept, std::stop_token stop = {});
 
 /// b a into `out`, rows x cols.
 void multiply_out(const LowRank& factors, std::span<float> out);

@@ -4,8 +4,8 @@
 // src/gguf.cpp, llama.cpp src/llama-model-loader.cpp.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -28,7 +28,7 @@ struct VerifySettings {
   std::string path;            ///< a file, a split, a folder of GGUF files, an extracted folder
   bool check_tensors = false;  ///< decode every tensor: NaN, infinite values, bad scales
   std::int32_t threads = 0;
-  const std::atomic<int>* stop = nullptr;
+  std::stop_token stop = {};
 };
 
 struct VerifyReport {

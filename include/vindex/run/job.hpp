@@ -15,6 +15,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,12 @@ class RowSink {
   void fail(std::exception_ptr error);
   /// Nothing more is pushed.
   void close() { rows_.close(); }
+  /// Nothing more is taken: rows are dropped, and who makes them is told to end.
+  void stop() {
+    stop_.request_stop();
+    close();
+  }
+  std::stop_token stop_token() const { return stop_.get_token(); }
   std::exception_ptr failure();
   BoundedQueue<results::ResultRow>& rows() { return rows_; }
 
@@ -62,6 +69,7 @@ class RowSink {
   BoundedQueue<results::ResultRow> rows_;
   std::mutex mutex_;
   std::exception_ptr failure_;
+  std::stop_source stop_;
 };
 
 /// Who works: per device (or processor), how many calls of Job::process at once.
@@ -93,8 +101,8 @@ class Job {
   /// Before the first process(): where rows go, and what may wait on the way there, in bytes.
   virtual void begin(RowSink& /*rows*/, std::uint64_t /*queue_bytes*/) {}
   /// Makes the rows of `unit` on device `device` and pushes them into `rows`. Trouble of single
-  /// rows is rows; an exception ends the job. What the unit still holds at the return is given
-  /// back.
+  /// rows is rows; an exception ends the job, Stopped where the unit's stop_token() asks for it.
+  /// What the unit still holds at the return is given back.
   virtual void process(UnitStream& unit, std::size_t device, RowSink& rows) = 0;
   /// After the last process(): returns once every row was pushed.
   virtual void finish() {}

@@ -9,11 +9,11 @@
 #include <vindex/run/progress.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -37,7 +37,7 @@ struct RunOutcome {
 
 /// How a run talks while it works; every member may be empty.
 struct RunHooks {
-  const std::atomic<int>* stop_signal = nullptr;          ///< non-zero: stop early
+  std::stop_token stop;                                   ///< requested: stop early
   std::function<void(const std::string&)> message;        ///< one line for people
   std::function<void(const ProgressSnapshot&)> progress;  ///< at most every 100 ms
 };
@@ -62,10 +62,10 @@ struct JobRun {
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
                   std::uint64_t ram_budget);
 
-/// Runs `job` to the end or to a stop. After a stop its workers may still be computing on state
-/// that stays alive with them: the caller is expected to end the process without running
-/// destructors. Errors: as the exit codes of the contract say, for whatever prevents the run as a
-/// whole; troubles of single rows are in the outcome.
+/// Runs `job` to the end or to a stop. After a stop, and after an error, what was finished is
+/// published first; then its workers are waited for, which look at the stop about every second.
+/// Errors: as the exit codes of the contract say, for whatever prevents the run as a whole;
+/// troubles of single rows are in the outcome.
 RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks);
 
 }  // namespace vindex::run

@@ -12,13 +12,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 
 namespace vindex::run {
 
 /// An input that reads `matrix` slab by slab from the files of `watch`; both must outlive it.
-/// A caller that believes its numbers asks the watch first.
+/// A caller that believes its numbers asks the watch first. No slab is read after a stop: Stopped.
 std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
-                                                          const model::MatrixRecord& matrix);
+                                                          const model::MatrixRecord& matrix,
+                                                          std::stop_token stop = {});
 
 /// The source that holds stored tensor `tensor`.
 shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor);

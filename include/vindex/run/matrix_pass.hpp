@@ -39,7 +39,7 @@ struct PassOutcome {
 using PassBody = std::function<void(std::size_t i, measure::MatrixInput& input)>;
 
 /// Calls `body` for every one of `matrices` (supported ones) of `files` once, unless
-/// hooks.stop_signal ends it; a body that takes long asks for it and throws RunStopped. Errors:
+/// hooks.stop ends it; a body that takes long asks for it and throws Stopped. Errors:
 /// ConfigurationError E-BUDGET (78) before anything is read; the first that reading or `body` ends
 /// with.
 PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatrix>& matrices,

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -49,7 +50,7 @@ class ProductMeasurer {
   explicit ProductMeasurer(const shard::ModelFiles& files) : watch_(files), reader_(watch_) {}
   ProductMeasurer(const ProductMeasurer&) = delete;
   ProductMeasurer& operator=(const ProductMeasurer&) = delete;
-  measure::MatrixReport measure(const model::MatrixRecord& row);
+  measure::MatrixReport measure(const model::MatrixRecord& row, const std::stop_token& stop = {});
 
  private:
   struct Kept {

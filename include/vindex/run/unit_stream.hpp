@@ -22,6 +22,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::run {
@@ -33,14 +34,15 @@ class LoadedUnit {
   virtual ~LoadedUnit() = default;
   LoadedUnit(const LoadedUnit&) = delete;
   LoadedUnit& operator=(const LoadedUnit&) = delete;
-  /// Wakes those waiting for bytes of this unit, with RunStopped. From any thread.
-  virtual void stop() {}
+  /// Wakes those waiting for bytes of this unit, with Stopped, and asks those who compute with them
+  /// to end. From any thread.
+  void stop() { stop_.request_stop(); }
+  std::stop_token stop_token() const { return stop_.get_token(); }
   const WorkUnit* unit;
-};
 
-/// What a slab function of a stopped unit throws. No std::exception: nothing that handles troubles
-/// of single matrices shall take it for one.
-struct RunStopped {};
+ private:
+  std::stop_source stop_;
+};
 
 /// Host memory for encoded bytes. Errors: OutOfMemory.
 using MakeStaging = std::function<std::unique_ptr<measure::StagingBuffer>(std::size_t bytes)>;
@@ -64,14 +66,13 @@ class UnitStream final : public LoadedUnit {
   /// cannot be read gives zeros, so that its neighbours of a batch are worked on, and an error();
   /// one that was released before is read again, slab by slab.
   measure::MatrixInput* input(std::size_t i);
-  /// Waits until matrix i has arrived or failed; throws RunStopped.
+  /// Waits until matrix i has arrived or failed; throws Stopped.
   void wait(std::size_t i);
   /// What kept matrix i from being read, or null. Final once its slab functions have returned:
   /// asked then, before its numbers are believed, it also reports a file that changed meanwhile.
   std::exception_ptr error(std::size_t i) const;
   /// Throws error(i) where there is one.
   void require_read(std::size_t i) const;
-  void stop() override;
 
  private:
   std::shared_ptr<UnitSlots> slots_;

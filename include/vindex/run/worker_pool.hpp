@@ -44,15 +44,13 @@ class WorkerPool {
 
   /// How many there are: fewer than asked for where the system gave no more threads.
   std::int32_t consumers() const { return consumers_; }
-  /// No further unit is begun, and those waiting for bytes are woken; matrices in work are not
-  /// waited for.
+  /// No further unit is begun, and those in work are told to end (LoadedUnit::stop()); join() waits
+  /// for that.
   void stop();
   /// Ends the pool with `error` as its failure.
   void fail(std::exception_ptr error);
   /// Waits for every thread.
   void join();
-  /// Lets the threads run on without an owner; the pool must then live as long as the process.
-  void abandon();
   /// The first exception that ended the pool, or null.
   std::exception_ptr failure();
 
@@ -74,7 +72,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::exception_ptr failure_;
   std::set<Unit> begun_;  ///< to be stopped
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace vindex::run

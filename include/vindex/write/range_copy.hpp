@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::write {
@@ -42,8 +43,8 @@ bool can_share_blocks(const shard::ByteSource& source, AtomicFile& file);
 class RangeCopier {
  public:
   /// `stop`, where given, ends a copy early once it is not 0.
-  explicit RangeCopier(CopyTally& tally, const std::atomic<int>* stop = nullptr)
-      : tally_(tally), stop_(stop) {}
+  explicit RangeCopier(CopyTally& tally, std::stop_token stop = {})
+      : tally_(tally), stop_(std::move(stop)) {}
 
   /// Copies `range`, feeding its bytes to `digest` where given. False: stopped. What was copied is
   /// handed to the device at once, so that a later fsync waits for little. Errors: those of
@@ -55,7 +56,7 @@ class RangeCopier {
   bool digest(shard::ByteSource& source, std::uint64_t offset, std::uint64_t bytes, Sha256& digest);
 
  private:
-  bool stopped() const { return stop_ != nullptr && *stop_ != 0; }
+  bool stopped() const { return stop_.stop_requested(); }
   /// Shares whole blocks and writes what lies around them. False: not possible, nothing done.
   bool clone(const RangeCopy& range);
   /// False: stopped. `rest` is what it left.
@@ -63,7 +64,7 @@ class RangeCopier {
   bool by_hand(RangeCopy rest, Sha256* digest, bool write);
 
   CopyTally& tally_;
-  const std::atomic<int>* stop_;
+  std::stop_token stop_;
   std::vector<std::byte> buffer_;
 };
 

@@ -17,10 +17,10 @@
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -50,7 +50,7 @@ struct ModelEdit {
 
 struct RewriteOptions {
   bool replace = false;  ///< a single file may take the place of one that lies there
-  const std::atomic<int>* stop = nullptr;  ///< not 0: nothing appears
+  std::stop_token stop = {};  ///< requested: nothing appears
 };
 
 struct RewriteReport {

@@ -1,0 +1,11 @@
+#include <vindex/core/stop.hpp>
+
+namespace vindex {
+
+void throw_if_stopped(const std::stop_token& stop) {
+  if (stop.stop_requested()) {
+    throw Stopped{};
+  }
+}
+
+}  // namespace vindex

@@ -1,0 +1,109 @@
+// How often the CPU back end looks for a stop. The linker leads every look here (--wrap), so that
+// they are counted and the stop comes at a chosen one: no test depends on time.
+
+#include "band/simd_band_reduction.hpp"
+#include "band/simd_band_reduction.hpp"
+#include "tridiagonal/simd_bisection.hpp"
+
+#include <vindex/core/stop.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/decode/encoding.hpp>
+#include <vindex/measure/backend.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace vindex::cpu::stop_test {
+
+std::int64_t looks = 0;
+std::int64_t stop_at = std::numeric_limits<std::int64_t>::max();  ///< number of the look
+
+}  // namespace vindex::cpu::stop_test
+
+extern "C" void __wrap__ZN6vindex16throw_if_stoppedERKSt10stop_token(
+    const std::stop_token& /*stop*/) {
+  using namespace vindex::cpu::stop_test;
+  if (++looks == stop_at) {
+    throw vindex::Stopped{};
+  }
+}
+
+namespace vindex::cpu::stop_test {
+namespace {
+
+class StopTest : public ::testing::Test {
+ protected:
+  void SetUp() override { looks = 0; }
+  void TearDown() override { stop_at = std::numeric_limits<std::int64_t>::max(); }
+};
+
+std::vector<float> weights(std::int64_t rows, std::int64_t cols) {
+  std::vector<float> out(static_cast<std::size_t>(rows * cols));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(std::sin(1.7 * static_cast<double>(i * i % 7919)));
+  }
+  return out;
+}
+
+measure::MatrixReport measured(const std::vector<float>& values, std::int64_t rows,
+                               std::int64_t cols, const measure::MeasureOptions& options) {
+  const auto backend = make_cpu_backend(1);
+  const auto input = measure::make_memory_input(decode::float32_view(values.data(), rows, cols));
+  measure::MatrixInput* const batch[] = {input.get()};
+  measure::MatrixReport report;
+  backend->measure(batch, options, 0, {&report, 1});
+  return report;
+}
+
+// Between two looks lies a panel of kBand columns, 4 kBand n^2 flop: 3.3 Gflop at 7168.
+TEST_F(StopTest, TheReductionLooksAtEveryPanel) {
+  constexpr std::int64_t kOrder = 320;
+  const std::vector<float> matrix = weights(kOrder, kOrder);
+  std::vector<double> band(static_cast<std::size_t>(band_elements(kOrder)));
+  std::vector<float> work(static_cast<std::size_t>(band_workspace_elements(kOrder)));
+  reduce_to_band(matrix.data(), kOrder, kOrder, 1.0F, band, work, SimdLevel::kPortable);
+  EXPECT_EQ(looks, kOrder / kBand);
+  looks = 0;
+  std::vector<double> d(kOrder), e(kOrder);
+  chase_band(band, kOrder, d, e, SimdLevel::kPortable);
+  EXPECT_GE(looks, kOrder / 8);
+  looks = 0;
+  std::vector<double> values(kOrder);
+  tridiagonal_eigenvalues(d, e, values, SimdLevel::kPortable);
+  EXPECT_GE(looks, 6);  // each is one evaluation of at most 2 n shifts, 8 n^2 flop
+}
+
+// A chunk of the long side is 256 lines at most: 256 p^2 flop of a Gram, 13 Gflop at 7168.
+TEST_F(StopTest, EveryPassLooksAtEveryChunk) {
+  constexpr std::int64_t kRows = 1280;
+  constexpr std::int64_t kCols = 160;
+  const std::vector<float> values = weights(kRows, kCols);
+  for (const char* const route : {"auto", "library", "qr"}) {
+    looks = 0;
+    (void)measured(values, kRows, kCols, {.mode = measure::Mode::kStrict, .svd_route = route});
+    EXPECT_GE(looks, kRows / 256) << route;
+  }
+}
+
+TEST_F(StopTest, AStopAtAnyLookEndsTheCallAndNothingRemembersIt) {
+  constexpr std::int64_t kRows = 600;
+  constexpr std::int64_t kCols = 144;
+  const std::vector<float> values = weights(kRows, kCols);
+  const measure::MeasureOptions options = {.sign_flip_draws = 1, .vectors = 3};
+  const measure::MatrixReport whole = measured(values, kRows, kCols, options);
+  const std::int64_t all = looks;
+  ASSERT_GT(all, 50);
+  for (std::int64_t at = 1; at <= all; at += 7) {
+    looks = 0;
+    stop_at = at;
+    EXPECT_THROW((void)measured(values, kRows, kCols, options), Stopped) << at << " of " << all;
+    stop_at = std::numeric_limits<std::int64_t>::max();
+  }
+  EXPECT_EQ(measured(values, kRows, kCols, options).sigma, whole.sigma);
+}
+
+}  // namespace
+}  // namespace vindex::cpu::stop_test
