@@ -91,14 +91,16 @@ edit::EditSettings edit_settings(EditFlags flags, const Session& session) {
   settings.backend = [backend = flags.backend, threads = settings.threads, &session] {
     return open_backend(backend, threads, session);
   };
-  settings.progress = matrix_counter(session);
   return settings;
 }
 
 Ending run_edit(const EditFlags& flags, const Session& session) {
-  const edit::EditSettings settings = edit_settings(flags, session);
+  edit::EditSettings settings = edit_settings(flags, session);
   const ReportFile file(flags.report, "vindex-edit/1");
+  RunTalk talk(session);
+  settings.progress = talk.hooks().progress;
   const edit::EditResult result = edit::edit_model(settings);
+  talk.finish();
   if (result.stopped) {
     return stopped_early("nothing was written");
   }

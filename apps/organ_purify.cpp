@@ -101,7 +101,6 @@ organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session
   options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   options.stop = catch_stop_signals();
-  options.progress = matrix_counter(session);
   return options;
 }
 
@@ -109,7 +108,7 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   if (flags.output.empty() && flags.factors.empty() && !flags.dry_run) {
     throw UsageError("E-USAGE", "--output is missing; --factors and --dry-run need none");
   }
-  const organ::PurifyOptions options = options_of(flags, session);
+  organ::PurifyOptions options = options_of(flags, session);
   if (!flags.factors.empty() && !organ::is_spectral(options.rule.method)) {
     throw UsageError("E-PURIFY-FACTORS",
                      "--factors: only svd-shrink, svd-gd and laser leave a low rank");
@@ -125,7 +124,10 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   targets.replace = flags.replace;
   organ::require_free_targets(*source, targets);
   const auto backend = open_backend(flags.backend, flags.threads, session);
+  RunTalk talk(session);
+  options.progress = talk.hooks().progress;
   const organ::PurifyResult result = organ::purify_model(*source, *backend, options);
+  talk.finish();
   if (result.stopped || !organ::write_results(*source, result, targets)) {
     return stopped_early("nothing was written");
   }

@@ -44,6 +44,9 @@ RunTalk::RunTalk(const Session& session, const std::string& progress)
       reporter_(mode_of_progress(session, progress), stderr, is_live(STDERR_FILENO),
                 [] { return text_width(STDERR_FILENO); }) {}
 
+RunTalk::RunTalk(const Session& session)
+    : RunTalk(session, is_live(STDERR_FILENO) ? "auto" : "none") {}
+
 run::RunHooks RunTalk::hooks() {
   run::RunHooks hooks;
   hooks.stop = catch_stop_signals();
@@ -62,16 +65,6 @@ void RunTalk::finish() {
   if (last_.total.matrices > 0) {
     reporter_.finish(last_);
   }
-}
-
-std::function<void(std::size_t, std::size_t)> matrix_counter(const Session& session) {
-  if (session.quiet || !is_live(STDERR_FILENO)) {
-    return nullptr;
-  }
-  return [](std::size_t done, std::size_t total) {
-    std::fputs(fmt::format("\r{} of {} matrices{}", done, total, done == total ? "\n" : "").c_str(),
-               stderr);
-  };
 }
 
 }  // namespace vindex::apps

@@ -6,8 +6,6 @@
 #include <vindex/run/job_runner.hpp>
 #include <vindex/run/progress.hpp>
 
-#include <cstddef>
-#include <functional>
 #include <string>
 
 namespace vindex::apps {
@@ -21,6 +19,8 @@ class RunTalk {
  public:
   /// `progress`: auto, plain, json or none.
   RunTalk(const Session& session, const std::string& progress);
+  /// Of what keeps nothing on its way: a live line, or none where there is no terminal.
+  explicit RunTalk(const Session& session);
   /// Refers to this object.
   run::RunHooks hooks();
   /// Ends the progress line.
@@ -31,9 +31,5 @@ class RunTalk {
   run::ProgressReporter reporter_;
   run::ProgressSnapshot last_;
 };
-
-/// For what is no job and keeps nothing: counts matrices on one live line of standard error; empty
-/// where there is no terminal, and with --quiet.
-std::function<void(std::size_t done, std::size_t total)> matrix_counter(const Session& session);
 
 }  // namespace vindex::apps

@@ -8,6 +8,7 @@
 #include <vindex/model/product.hpp>
 #include <vindex/run/matrix_loader.hpp>
 #include <vindex/run/product_rows.hpp>
+#include <vindex/run/row_slabs.hpp>
 #include <vindex/run/source_watch.hpp>
 #include <vindex/shard/model_files.hpp>
 
@@ -35,8 +36,6 @@ struct WholeTensor {
 };
 
 using model::MatrixRecord;
-
-constexpr std::int64_t kComparedWeights = std::int64_t{1} << 20U;
 
 const MatrixRecord* matrix_called(const model::ModelIndex& index, const std::string& name) {
   const auto found =
@@ -69,7 +68,7 @@ bool same_values(run::SourceWatch& watch_a, const MatrixRecord& a, run::SourceWa
   const std::int64_t cols = a.stored_cols();
   const std::int64_t unit = std::max<std::int64_t>(
       1, std::max<std::int64_t>(a.encoding.block_rows, b.encoding.block_rows));
-  const std::int64_t step = std::max(unit, kComparedWeights / cols / unit * unit);
+  const std::int64_t step = run::slab_rows(cols, unit);
   std::vector<float> values_a, values_b;
   for (std::int64_t row = 0; row < a.stored_rows(); row += step) {
     const std::int64_t count = std::min(step, a.stored_rows() - row);

@@ -3,12 +3,15 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/edit/matrix_edit.hpp>
+#include <vindex/run/memory_budget.hpp>
 #include <vindex/shard/npy.hpp>
 #include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,12 +76,10 @@ std::int64_t NpyMatrix::length() const {
 }
 
 void NpyMatrix::require_fits(std::uint64_t max_bytes) const {
+  constexpr std::uint64_t kOfNumber = 16;  // as read and as double
   const auto count = static_cast<std::uint64_t>(rows_) * static_cast<std::uint64_t>(cols_);
-  if (count > max_bytes / 16) {
-    throw ConfigurationError(
-        "E-BUDGET", fmt::format("{}: {} x {} numbers take {} MiB here; raise --ram-budget", name(),
-                                rows_, cols_, count / (1U << 16U)));
-  }
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / kOfNumber;
+  run::require_budget(max_bytes, name(), kOfNumber * std::min(count, kMost));
 }
 
 Matrix NpyMatrix::read() const {

@@ -10,6 +10,7 @@
 #include <vindex/edit/edit_model.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
+#include <vindex/run/matrix_pass.hpp>
 #include <vindex/shard/model_store.hpp>
 
 #include <fmt/format.h>
@@ -72,18 +73,9 @@ class Editing {
       scratch_.emplace(scratch_folder());
     }
     result.encoded = wants_model;
-    for (std::size_t i = 0; i < targets_.size(); ++i) {
-      try {
-        result.stopped = !edit_target(i, result);
-      } catch (const Stopped&) {
-        result.stopped = true;
-      }
-      if (result.stopped) {
-        return result;
-      }
-      if (settings_.progress) {
-        settings_.progress(i + 1, targets_.size());
-      }
+    if (!edit_targets(result)) {
+      result.stopped = true;
+      return result;
     }
     watch_.require_unchanged();
     const EditedModel edited = {files_, index_, targets_, scratch_ ? &*scratch_ : nullptr, parts_};
@@ -245,6 +237,27 @@ class Editing {
       probes.push_back(std::move(own));
     }
     return probes;
+  }
+
+  /// One after the other, as the library's threads share the work on each. False: stopped.
+  bool edit_targets(EditResult& result) {
+    std::vector<run::RowWork> works;
+    for (const model::MatrixRecord* target : targets_) {
+      const std::uint64_t bytes = run::stored_bytes(*target);
+      works.push_back({.row = std::ssize(works),
+                       .name = model::matrix_name(*target),
+                       .cost = static_cast<double>(bytes),
+                       .read_bytes = bytes,
+                       .reading = run::Reading::kPieces});
+    }
+    const auto edit = [&](std::size_t i, run::UnitStream& /*unit*/) {
+      if (!edit_target(i, result)) {
+        throw Stopped{};
+      }
+    };
+    return !run::pass_over({}, works, {.in_order = true}, edit,
+                           {.stop = settings_.stop, .progress = settings_.progress})
+                .stopped;
   }
 
   bool edit_target(std::size_t i, EditResult& result) {

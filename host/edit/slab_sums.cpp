@@ -69,7 +69,8 @@ void CovarianceSums::add_rows(Sum& sum, std::span<const float> values) {
 void CovarianceSums::add_columns(Sum& sum) {
   const auto in = static_cast<std::size_t>(covariance_.rows);
   const std::size_t outputs = sum.stored.size() / in;
-  const std::size_t step = std::max<std::size_t>(1, static_cast<std::size_t>(kSlabWeights) / in);
+  const std::size_t step =
+      std::max<std::size_t>(1, static_cast<std::size_t>(run::kSlabValues) / in);
   for (std::size_t first = 0; first < outputs; first += step) {
     const std::size_t count = std::min(step, outputs - first);
     rows_.resize(count * in);

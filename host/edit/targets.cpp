@@ -6,6 +6,7 @@
 #include <vindex/model/features.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/matrix_loader.hpp>
+#include <vindex/run/memory_budget.hpp>
 
 #include <fmt/format.h>
 
@@ -94,10 +95,9 @@ ChosenDirection singular_direction(run::SourceWatch& watch, const model::MatrixR
   const std::uint64_t needed =
       backend.workspace_bytes(matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), options,
                               measure::InputBytes::kStreamedLeast);
-  if (settings.ram_budget != 0 && needed > settings.ram_budget) {
-    throw ConfigurationError("E-BUDGET",
-                             fmt::format("{}: its singular vectors take {} MiB; raise --ram-budget",
-                                         model::matrix_name(matrix), needed >> 20U));
+  if (settings.ram_budget != 0) {
+    run::require_budget(settings.ram_budget, "a singular vector of " + model::matrix_name(matrix),
+                        needed);
   }
   const auto input = run::make_streamed_input(watch, matrix);
   measure::MatrixInput* const batch[] = {input.get()};

@@ -7,6 +7,7 @@
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/model_difference.hpp>
+#include <vindex/run/matrix_pass.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/open_store.hpp>
 
@@ -289,15 +290,24 @@ ModelDifference diff_models(const DiffSettings& settings) {
   out.only_b = std::move(pairing.only_b);
   out.same_order = pairing.same_order;
   out.tensors.resize(pairing.pairs.size());
-  for_each_index(out.tensors.size(), thread_count(kComparisonBytes, settings.threads),
-                 [&](std::size_t /*worker*/, std::size_t i) {
-                   if (!settings.stop.stop_requested()) {
-                     out.tensors[i] = compare(*pairing.pairs[i].first, *pairing.pairs[i].second);
-                   }
-                 });
+  std::vector<run::RowWork> works;
+  for (const auto& pair : pairing.pairs) {
+    works.push_back({.row = std::ssize(works),
+                     .name = pair.first->name,
+                     .reading = run::Reading::kPieces,
+                     .workspace = kComparisonBytes});
+  }
+  const std::size_t threads = thread_count(kComparisonBytes, settings.threads);
+  const run::RunOutcome pass = run::pass_over(
+      {}, works,
+      {.threads = static_cast<std::int32_t>(threads), .ram_budget = 2 * threads * kComparisonBytes},
+      [&](std::size_t i, run::UnitStream& /*unit*/) {
+        out.tensors[i] = compare(*pairing.pairs[i].first, *pairing.pairs[i].second);
+      },
+      {.stop = settings.stop});
   a.require_unchanged();
   b.require_unchanged();
-  if (settings.stop.stop_requested()) {
+  if (pass.stopped) {
     ModelDifference none;
     none.stopped = true;
     return none;

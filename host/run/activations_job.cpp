@@ -4,11 +4,11 @@
 
 #include "gate_cosines.hpp"
 #include "token_covariance.hpp"
-#include "token_slabs.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/inner_products.hpp>
 #include <vindex/results/activations_cells.hpp>
+#include <vindex/run/row_slabs.hpp>
 #include <vindex/run/unit_stream.hpp>
 
 #include <fmt/format.h>

@@ -85,14 +85,13 @@ std::vector<RowWork> CkaJob::works(const std::vector<std::int64_t>& rows) const 
     const model::MatrixRecord& record = a_.record(static_cast<std::size_t>(row));
     RowWork work;
     work.row = row;
-    work.matrices = {{0, a_.layers[static_cast<std::size_t>(row)]}};
     work.name = record.tensor;
     work.cost = cost_of(row);
     work.read_bytes = bytes_of(record) + bytes_b / static_cast<std::uint64_t>(plan_.tile_a);
     work.result_bytes = results::kCkaArrays.size() * b_.layers.size() * sizeof(double) + kRowBytes;
     work.output_bytes = work.result_bytes;
     work.kind = 1;  // of one unit, as many as a worker should have
-    work.reads_itself = true;
+    work.reading = Reading::kPieces;
     work.workspace = plan_.memory_bytes;
     works.push_back(std::move(work));
   }
@@ -109,12 +108,13 @@ Lanes CkaJob::lanes() const {
 /// The rows of some layers of A: fills them tile by tile of B.
 class CkaJob::Tile {
  public:
-  Tile(CkaJob& job, std::span<const std::int64_t> rows, const Multiplier& multiplier)
+  Tile(CkaJob& job, UnitStream& unit, std::span<const std::int64_t> rows,
+       const Multiplier& multiplier)
       : job_(job),
         numbers_(rows),
         multiplier_(multiplier),
-        watch_a_(job.a_.dump.files),
-        watch_b_(job.b_.dump.files) {
+        watch_a_(unit.watch(0)),
+        watch_b_(unit.watch(1)) {
     const std::size_t columns = job.b_.layers.size();
     arrays_.assign(rows.size(), std::vector<std::vector<double>>(results::kCkaArrays.size(),
                                                                  std::vector(columns, kNaN)));
@@ -306,7 +306,7 @@ class CkaJob::Tile {
   CkaJob& job_;
   std::span<const std::int64_t> numbers_;
   const Multiplier& multiplier_;
-  SourceWatch watch_a_, watch_b_;
+  SourceWatch &watch_a_, &watch_b_;
   std::vector<std::unique_ptr<Opened>> left_, nexts_;
   std::vector<std::int64_t> next_;
   std::vector<std::vector<std::vector<double>>> arrays_;  ///< [row][array][layer of B]
@@ -323,7 +323,7 @@ void CkaJob::process(UnitStream& unit, std::size_t device, RowSink& sink) {
   for (std::size_t first = 0; first < all.size(); first += step) {
     const auto rows = all.subspan(first, std::min(step, all.size() - first));
     try {
-      for (results::ResultRow& row : Tile(*this, rows, multiplier).run()) {
+      for (results::ResultRow& row : Tile(*this, unit, rows, multiplier).run()) {
         sink.push(std::move(row));
       }
     } catch (const std::exception&) {

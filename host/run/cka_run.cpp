@@ -10,7 +10,7 @@
 #include <vindex/model/dump.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/run/cka_run.hpp>
-#include <vindex/run/result_queue_budget.hpp>
+#include <vindex/run/memory_budget.hpp>
 
 #include <fmt/format.h>
 

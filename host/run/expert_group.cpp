@@ -53,19 +53,15 @@ struct Expert {
 
 class GroupMeasurer {
  public:
-  GroupMeasurer(const shard::ModelFiles& files, const model::ModelIndex& index,
-                const model::ExpertGroup& group, const ExpertOptions& options,
-                measure::Backend& backend, std::stop_token stop, shard::BulkReader& reader,
-                const MakeStaging& staging)
-      : files_(files),
+  GroupMeasurer(UnitStream& unit, const model::ModelIndex& index, const model::ExpertGroup& group,
+                const ExpertOptions& options, measure::Backend& backend)
+      : unit_(unit),
         index_(index),
         group_(group),
         options_(options),
         backend_(backend),
-        stop_(std::move(stop)),
-        reader_(reader),
-        staging_(staging),
-        watch_(files) {
+        stop_(unit.stop_token()),
+        watch_(unit.watch(0)) {
     for (std::size_t i = 0; i < group.members.size(); ++i) {
       if (group.members[i].trouble.empty()) {
         const auto number = static_cast<std::size_t>(group.members[i].matrix);
@@ -109,7 +105,7 @@ class GroupMeasurer {
  private:
   shard::ByteRange range_of(const model::TensorPart& part, std::uint64_t offset,
                             std::uint64_t bytes) const {
-    return {&source_of(files_, part.tensor), part.offset + offset, bytes};
+    return {&source_of(watch_.files(), part.tensor), part.offset + offset, bytes};
   }
 
   void read_companions() {
@@ -122,7 +118,7 @@ class GroupMeasurer {
       }
     }
     if (!ranges.empty()) {
-      companions_ = std::make_unique<RangeSet>(reader_, staging_, RangeSet::bytes_for(sizes));
+      companions_ = std::make_unique<RangeSet>(unit_, RangeSet::bytes_for(sizes));
       companions_->begin(std::move(ranges));
       companions_->wait();
     }
@@ -170,22 +166,13 @@ class GroupMeasurer {
     const auto products = backend_.inner_products(shape);
     const std::vector<ExpertCut> cuts = cuts_of(index_, group_, options_.cut_bytes);
     const std::uint64_t bytes = RangeSet::bytes_for(bytes_of_cuts(index_, group_, cuts));
-    RangeSet first(reader_, staging_, bytes);
-    RangeSet second(reader_, staging_, bytes);
-    RangeSet* sets[] = {&first, &second};
-    sets[0]->begin(ranges_of(cuts[0]));
     std::vector<decode::EncodedMatrix> pieces(experts_.size());
-    for (std::size_t i = 0; i < cuts.size(); ++i) {
-      if (i + 1 < cuts.size()) {
-        sets[(i + 1) % 2]->begin(ranges_of(cuts[i + 1]));
-      }
-      RangeSet& set = *sets[i % 2];
-      set.wait();
+    const auto add = [&](std::size_t turn, const RangeSet& set) {
       for (std::size_t e = 0; e < experts_.size(); ++e) {
         Expert& expert = experts_[e];
         watch_.was_read(expert.matrix->codes.tensor);
         lose(expert, set.errors()[e]);
-        const CutBytes part = cut_of(expert.view, cuts[i]);
+        const CutBytes part = cut_of(expert.view, cuts[turn]);
         pieces[e] = part.view;
         pieces[e].codes = set.at(e) - part.lead;
         if (expert.trouble != nullptr) {
@@ -193,7 +180,9 @@ class GroupMeasurer {
         }
       }
       products->add({.matrices = pieces});
-    }
+    };
+    read_in_turns(
+        unit_, bytes, cuts.size(), [&](std::size_t turn) { return ranges_of(cuts[turn]); }, add);
     ask_files();
     std::vector<double> own(experts_.size() * experts_.size());
     products->read(own);
@@ -240,28 +229,22 @@ class GroupMeasurer {
     }
     const auto batch = static_cast<std::size_t>(batch_of(backend_, options_, largest));
     const std::uint64_t bytes = RangeSet::bytes_for(std::vector<std::uint64_t>(batch, largest));
-    RangeSet first(reader_, staging_, bytes);
-    RangeSet second(reader_, staging_, bytes);
-    RangeSet* sets[] = {&first, &second};
-    const auto begin = [&](std::size_t from, RangeSet& set) {
-      std::vector<shard::ByteRange> ranges;
-      for (std::size_t i = from; i < std::min(readable.size(), from + batch); ++i) {
-        ranges.push_back(range_of(readable[i]->matrix->codes, 0, readable[i]->matrix->codes.bytes));
-      }
-      set.begin(std::move(ranges));
+    const auto batch_at = [&](std::size_t turn) {
+      return std::span(readable).subspan(turn * batch,
+                                         std::min(batch, readable.size() - turn * batch));
     };
-    for (std::size_t from = 0, turn = 0; from < readable.size(); from += batch, ++turn) {
-      if (turn == 0) {
-        begin(from, *sets[0]);
-      }
-      if (from + batch < readable.size()) {
-        begin(from + batch, *sets[(turn + 1) % 2]);
-      }
-      sets[turn % 2]->wait();
-      const std::size_t end = std::min(readable.size(), from + batch);
-      take_vectors(std::span(readable).subspan(from, end - from), *sets[turn % 2], k, right, left,
-                   found);
-    }
+    read_in_turns(
+        unit_, bytes, (readable.size() + batch - 1) / batch,
+        [&](std::size_t turn) {
+          std::vector<shard::ByteRange> ranges;
+          for (const Expert* expert : batch_at(turn)) {
+            ranges.push_back(range_of(expert->matrix->codes, 0, expert->matrix->codes.bytes));
+          }
+          return ranges;
+        },
+        [&](std::size_t turn, const RangeSet& set) {
+          take_vectors(batch_at(turn), set, k, right, left, found);
+        });
     ask_files();
     for (const Expert& expert : experts_) {
       const auto number = static_cast<std::size_t>(expert.number);
@@ -315,15 +298,13 @@ class GroupMeasurer {
     }
   }
 
-  const shard::ModelFiles& files_;
+  UnitStream& unit_;
   const model::ModelIndex& index_;
   const model::ExpertGroup& group_;
   const ExpertOptions& options_;
   measure::Backend& backend_;
   std::stop_token stop_;
-  shard::BulkReader& reader_;
-  const MakeStaging& staging_;
-  SourceWatch watch_;
+  SourceWatch& watch_;
   std::vector<Expert> experts_;
   std::unique_ptr<RangeSet> companions_;
 };
@@ -362,8 +343,8 @@ ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGr
   // Sums, cosines and the centred Gram; its eigenvalues.
   const std::uint64_t grams = count * count * (4 * sizeof(double) + 2 * sizeof(float)) +
                               cpu::symmetric_eigenvalues_bytes(static_cast<std::int64_t>(count));
-  const std::uint64_t pass = 2 * RangeSet::bytes_for(bytes_of_cuts(index, group, cuts)) +
-                             backend.inner_product_memory(shape).host;
+  std::uint64_t sets = 2 * RangeSet::bytes_for(bytes_of_cuts(index, group, cuts));
+  const std::uint64_t pass = sets + backend.inner_product_memory(shape).host;
   ExpertMemory memory;
   memory.row =
       most * most * sizeof(float) * (options.vectors > 0 ? 4 : 2) + 3 * most * sizeof(double);
@@ -375,15 +356,17 @@ ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGr
         static_cast<std::uint64_t>(options.vectors) * sides * sizeof(float);
     const std::uint64_t at_once =
         backend.limits().batch > 1 ? 1 : static_cast<std::uint64_t>(options.threads);
-    const std::uint64_t solving = 2 * RangeSet::bytes_for(std::vector<std::uint64_t>(
-                                          static_cast<std::size_t>(batch), largest)) +
-                                  at_once * solver + batch * vectors;
+    const std::uint64_t wholes = 2 * RangeSet::bytes_for(std::vector<std::uint64_t>(
+                                         static_cast<std::size_t>(batch), largest));
+    sets = std::max(sets, wholes);
+    const std::uint64_t solving = wholes + at_once * solver + batch * vectors;
     const std::uint64_t comparing =
         subspace_overlap_bytes(backend, static_cast<std::int64_t>(count), options.vectors,
                                std::max(group.record.rows, group.record.cols), options.threads);
     overlaps = count * vectors + std::max(solving, comparing);
   }
-  memory.workspace = RangeSet::bytes_for(companions) + grams + std::max(pass, overlaps);
+  memory.pieces = RangeSet::bytes_for(companions) + sets;
+  memory.workspace = grams + std::max(pass, overlaps) - sets;  // both have their sets
   return memory;
 }
 
@@ -393,12 +376,10 @@ double expert_flops(const model::ExpertGroup& group) {
          static_cast<double>(group.record.cols);
 }
 
-results::ResultRow measure_group(const shard::ModelFiles& files, const model::ModelIndex& index,
+results::ResultRow measure_group(UnitStream& unit, const model::ModelIndex& index,
                                  const model::ExpertGroup& group, const ExpertOptions& options,
-                                 measure::Backend& backend, std::stop_token stop,
-                                 shard::BulkReader& reader, const MakeStaging& staging) {
-  return GroupMeasurer(files, index, group, options, backend, std::move(stop), reader, staging)
-      .measure();
+                                 measure::Backend& backend) {
+  return GroupMeasurer(unit, index, group, options, backend).measure();
 }
 
 }  // namespace vindex::run

@@ -9,7 +9,6 @@
 #include <vindex/results/result_row.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/unit_stream.hpp>
-#include <vindex/shard/bulk_reader.hpp>
 
 #include <cstdint>
 #include <stop_token>
@@ -26,7 +25,8 @@ struct ExpertOptions {
 
 /// Host memory that one group takes, and what its row holds of it.
 struct ExpertMemory {
-  std::uint64_t workspace = 0;
+  std::uint64_t pieces = 0;     ///< of experts, as they are read
+  std::uint64_t workspace = 0;  ///< beside them
   std::uint64_t row = 0;
 };
 ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGroup& group,
@@ -35,12 +35,11 @@ ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGr
 /// Multiplications and additions of the Gram matrix.
 double expert_flops(const model::ExpertGroup& group);
 
-/// The row of `group`; its index is not set. Troubles of single experts are in its reason, and the
-/// first of them decides its error class; where no expert can be read it is a failed row. Errors:
-/// DeviceError, OutOfMemory; Stopped.
-results::ResultRow measure_group(const shard::ModelFiles& files, const model::ModelIndex& index,
+/// The row of `group` of the unit's first model; its index is not set. Troubles of single experts
+/// are in its reason, and the first of them decides its error class; where no expert can be read it
+/// is a failed row. Errors: DeviceError, OutOfMemory; Stopped.
+results::ResultRow measure_group(UnitStream& unit, const model::ModelIndex& index,
                                  const model::ExpertGroup& group, const ExpertOptions& options,
-                                 measure::Backend& backend, std::stop_token stop,
-                                 shard::BulkReader& reader, const MakeStaging& staging);
+                                 measure::Backend& backend);
 
 }  // namespace vindex::run

@@ -10,14 +10,13 @@ namespace vindex::run {
 ExpertJob::ExpertJob(SelectedModel model, std::vector<model::ExpertGroup> groups,
                      std::vector<std::unique_ptr<measure::Backend>> backends,
                      const ExpertOptions& options, std::vector<std::int32_t> calls,
-                     shard::BulkReader& reader, std::shared_ptr<ExpertTally> tally)
+                     std::shared_ptr<ExpertTally> tally)
     : model_(std::move(model)),
       views_({{&model_.files, &model_.index}}),
       groups_(std::move(groups)),
       backends_(std::move(backends)),
       options_(options),
       calls_(std::move(calls)),
-      reader_(reader),
       tally_(std::move(tally)) {}
 
 std::uint64_t ExpertJob::bytes_of(const model::ExpertGroup& group) const {
@@ -50,7 +49,8 @@ std::vector<RowWork> ExpertJob::works(const std::vector<std::int64_t>& rows) con
     work.name = group.record.tensor;
     work.cost = expert_flops(group);
     work.read_bytes = bytes_of(group) * (options_.vectors > 0 ? 2 : 1);
-    work.reads_itself = true;
+    work.reading = Reading::kPieces;
+    work.pieces = memory.pieces;
     work.workspace = memory.workspace;
     work.result_bytes = memory.row;
     work.output_bytes = memory.row + kRowBytes;
@@ -69,9 +69,8 @@ void ExpertJob::process(UnitStream& unit, std::size_t device, RowSink& rows) {
   for (const std::int64_t row : unit.unit->rows) {
     const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
     try {
-      results::ResultRow made = measure_group(
-          model_.files, model_.index, group, options_, *backends_[device], unit.stop_token(),
-          reader_, [&](std::size_t bytes) { return backends_[device]->make_staging(bytes); });
+      results::ResultRow made =
+          measure_group(unit, model_.index, group, options_, *backends_[device]);
       made.index = row;
       tally_->flops += expert_flops(group);
       rows.push(std::move(made));

@@ -21,11 +21,10 @@ struct ExpertTally {
 
 class ExpertJob final : public Job {
  public:
-  /// `reader` and `calls` as the runner has them; both outlive the job's work.
+  /// `calls`: as Lanes has them.
   ExpertJob(SelectedModel model, std::vector<model::ExpertGroup> groups,
             std::vector<std::unique_ptr<measure::Backend>> backends, const ExpertOptions& options,
-            std::vector<std::int32_t> calls, shard::BulkReader& reader,
-            std::shared_ptr<ExpertTally> tally);
+            std::vector<std::int32_t> calls, std::shared_ptr<ExpertTally> tally);
 
   const ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(groups_.size()); }
@@ -44,7 +43,6 @@ class ExpertJob final : public Job {
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   ExpertOptions options_;
   std::vector<std::int32_t> calls_;
-  shard::BulkReader& reader_;
   std::shared_ptr<ExpertTally> tally_;
 };
 

@@ -69,7 +69,7 @@ Sharing share(const ExpertsSettings& settings, const SelectedModel& model,
   for (const model::ExpertGroup& group : groups) {
     if (group.record.unsupported.empty()) {
       const ExpertMemory memory = expert_memory(model.index, group, out.options, *backends.front());
-      largest = std::max(largest, memory.workspace + memory.row);
+      largest = std::max(largest, memory.pieces + memory.workspace + memory.row);
     }
   }
   const auto room = static_cast<std::int64_t>(
@@ -189,7 +189,7 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const RunHooks& 
   run.messages.push_back(note);
   const auto tally = std::make_shared<ExpertTally>();
   auto job = std::make_unique<ExpertJob>(std::move(model), std::move(groups), std::move(backends),
-                                         sharing.options, sharing.calls, *run.reader, tally);
+                                         sharing.options, sharing.calls, tally);
   ExpertsOutcome outcome;
   outcome.run = run_job(std::move(job), std::move(run), hooks);
   outcome.floor.seconds = outcome.run.seconds;

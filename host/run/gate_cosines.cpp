@@ -1,9 +1,8 @@
 // Owns unit rows of a gate projection and the means of their cosines, neighbours and all pairs.
 #include "gate_cosines.hpp"
 
-#include "token_slabs.hpp"
-
 #include <vindex/decode/encoding.hpp>
+#include <vindex/run/row_slabs.hpp>
 
 #include <algorithm>
 #include <cmath>

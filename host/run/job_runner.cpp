@@ -2,7 +2,7 @@
 #include "staging_pool.hpp"
 
 #include <vindex/run/job_runner.hpp>
-#include <vindex/run/result_queue_budget.hpp>
+#include <vindex/run/memory_budget.hpp>
 #include <vindex/run/unit_stream.hpp>
 #include <vindex/run/worker_pool.hpp>
 
@@ -30,7 +30,7 @@ std::uint64_t largest_row(const std::vector<RowWork>& works) {
 }
 
 /// Of `unit_budget`, what is set aside for staging memory between units: nothing where the largest
-/// unit needs it all.
+/// unit needs it all, or where no unit has any.
 std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
   constexpr std::uint64_t kMax = 256U << 20U;
   constexpr std::uint64_t kShare = 16;
@@ -38,8 +38,23 @@ std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
   for (const WorkUnit& unit : plan.units) {
     largest = std::max(largest, unit.memory_bytes);
   }
-  return std::min({kMax, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
+  const std::uint64_t most = plan.ring_bytes == 0 ? 0 : kMax;
+  return std::min({most, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
 }
+
+/// The sink of a run without a file: what comes of its rows is the job's.
+class NoStore final : public results::RunStore {
+ public:
+  explicit NoStore(std::int64_t rows) : done_(static_cast<std::size_t>(rows)) {}
+  const std::vector<bool>& done() const override { return done_; }
+  void add(results::ResultRow /*row*/) override {}
+  void show_progress(const results::RunProgress& /*progress*/) override {}
+  void publish_part() override {}
+  void publish_file() override {}
+
+ private:
+  std::vector<bool> done_;
+};
 
 /// What the threads of a run touch; it outlives them, whatever ends the run.
 struct Shared {
@@ -78,10 +93,11 @@ class Runner {
     // The budget is judged for everything, so that a resumed run refuses what the first one would
     // have refused.
     const std::vector<RowWork> all = job().works(supported_rows());
-    (void)plan_job(all, job().row_count(), job().lanes(), run_.ram_budget);
-    memory_ = result_queue_budget(run_.ram_budget, job().row_count(), 0);
-    store_ = results::open_run_store(run_.output, run_.description, run_.worker, run_.restart,
-                                     memory_.pending_bytes);
+    (void)plan_job(all, stored_rows(), job().lanes(), run_.ram_budget);
+    memory_ = result_queue_budget(run_.ram_budget, stored_rows(), 0);
+    store_ = has_file() ? results::open_run_store(run_.output, run_.description, run_.worker,
+                                                  run_.restart, memory_.pending_bytes)
+                        : std::make_unique<NoStore>(job().row_count());
     // Said only now: a refusal is one line, and everything above may refuse.
     for (const std::string& line : run_.messages) {
       say(line);
@@ -92,15 +108,17 @@ class Runner {
                       outcome_.total, snapshot_.noun));
     }
     const std::vector<RowWork> works = job().works(left);
-    shared_->plan = plan_job(works, job().row_count(), job().lanes(), run_.ram_budget);
+    shared_->plan = plan_job(works, stored_rows(), job().lanes(), run_.ram_budget);
     begin(run_.ram_budget -
-          result_queue_budget(run_.ram_budget, job().row_count(), largest_row(works)).bytes);
+          result_queue_budget(run_.ram_budget, stored_rows(), largest_row(works)).bytes);
     work();
     return std::move(outcome_);
   }
 
  private:
   Job& job() { return *shared_->job; }
+  bool has_file() const { return !run_.output.empty(); }
+  std::int64_t stored_rows() { return has_file() ? job().row_count() : 0; }
   double now() const { return std::chrono::duration<double>(Clock::now() - run_.started).count(); }
   void say(const std::string& line) const {
     if (hooks_.message) {
@@ -250,6 +268,8 @@ class Runner {
     outcome_.seconds = now();
     outcome_.reading = shared_->reader->statistics();
     outcome_.reading_engine = shared_->reader->engine();
+    // Who noticed a stop by himself may have left the thread that begins units waiting.
+    shared_->stop();
     shared_->pool->join();
     outcome_.exit_code = outcome_.stopped ? ExitCode::kStoppedEarly : failure_code_;
   }
@@ -326,11 +346,7 @@ WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, con
                                     .in_order = lanes.in_order});
   plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);
   plan.ram_bytes = budget_for(plan.ram_bytes, row_count, largest);
-  if (plan.least_ram_bytes > ram_budget) {
-    throw ConfigurationError(
-        "E-BUDGET", fmt::format("--ram-budget of {} bytes is too small: {} needs {} bytes at least",
-                                ram_budget, printable(plan.largest), plan.least_ram_bytes));
-  }
+  require_budget(ram_budget, plan.largest, plan.least_ram_bytes);
   return plan;
 }
 

@@ -277,7 +277,7 @@ std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::
       found[column].merge(best[column]);
     }
   };
-  if (!pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks).finished) {
+  if (pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks).stopped) {
     return {};
   }
   std::vector<std::vector<TokenScore>> tokens;

@@ -48,7 +48,7 @@ struct Search {
   std::vector<BestFew> best;
   std::int64_t features = 0, zero = 0, not_finite = 0;
   std::uint64_t bytes = 0;
-  PassOutcome pass;
+  RunOutcome pass;
 };
 Search search_features(const LookupModel& model, const std::vector<model::FeatureMatrix>& features,
                        const measure::QueryVectors& queries, LookupOrder order, std::int64_t top);

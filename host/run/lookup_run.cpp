@@ -9,6 +9,7 @@
 #include <vindex/measure/largest_cosine.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/run/lookup_run.hpp>
+#include <vindex/run/memory_budget.hpp>
 
 #include <fmt/format.h>
 
@@ -169,20 +170,16 @@ class Lookup {
     return settings_.threads > 0 ? settings_.threads : usable_cores();
   }
 
-  /// The model with what the budget leaves beside `held` bytes.
+  /// The model, for a pass beside `held` bytes of the budget.
   LookupModel view(std::uint64_t held) {
-    if (held > settings_.ram_budget / 2) {
-      throw ConfigurationError(
-          "E-BUDGET",
-          fmt::format("--ram-budget of {} bytes is too small: the lists need {} and may "
-                      "take half of it; a smaller --top or --tokens-out 0 need less",
-                      settings_.ram_budget, held));
-    }
+    require_budget(settings_.ram_budget,
+                   "twice what is listed (a smaller --top or --tokens-out 0 helps)", 2 * held);
     return {.files = &model_.files,
             .index = &model_.index,
             .hooks = &hooks_,
             .options = {.threads = threads(),
-                        .ram_budget = settings_.ram_budget - held,
+                        .ram_budget = settings_.ram_budget,
+                        .held = held,
                         .reading = settings_.reading}};
   }
 
@@ -219,9 +216,9 @@ class Lookup {
               std::uint64_t held) {
     const Search found =
         search_features(view(held), features_, vectors, settings_.order, settings_.top);
-    result_.stopped = !found.pass.finished;
+    result_.stopped = found.pass.stopped;
     result_.reading = found.pass.reading;
-    result_.reading_engine = found.pass.engine;
+    result_.reading_engine = found.pass.reading_engine;
     result_.features = found.features;
     result_.zero = found.zero;
     result_.not_finite = found.not_finite;

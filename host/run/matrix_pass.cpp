@@ -1,17 +1,13 @@
-// Owns a pass as units for the worker pool: its works, its threads and its progress.
+// Owns a pass as a job whose rows hold nothing.
 #include "opening.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/run/matrix_pass.hpp>
-#include <vindex/run/unit_stream.hpp>
-#include <vindex/run/worker_pool.hpp>
+#include <vindex/run/memory_budget.hpp>
 
-#include <fmt/format.h>
-
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <algorithm>
+#include <utility>
 
 namespace vindex::run {
 
@@ -25,7 +21,7 @@ std::vector<RowWork> works_of(const std::vector<PassMatrix>& matrices) {
     RowWork work;
     work.row = static_cast<std::int64_t>(i);
     work.matrices = {{0, work.row}};
-    work.name = matrix.record.tensor;
+    work.name = model::matrix_name(matrix.record);
     work.read_bytes = stored_bytes(matrix.record);
     work.cost = static_cast<double>(work.read_bytes);
     work.slot = staged_bytes(matrix.record).slot;
@@ -36,103 +32,73 @@ std::vector<RowWork> works_of(const std::vector<PassMatrix>& matrices) {
   return works;
 }
 
-/// What has been done, reported by workers to the thread that waits for them.
-class Progress {
+class PassJob final : public Job {
  public:
-  void add(const model::MatrixRecord& record) {
-    const std::lock_guard lock(mutex_);
-    ++snapshot_.done.matrices;
-    snapshot_.done.bytes += stored_bytes(record);
-    snapshot_.done.cost += static_cast<double>(stored_bytes(record));
-    snapshot_.current = model::matrix_name(record);
+  PassJob(const ModelViews& models, const std::vector<RowWork>& works, const PassOptions& options,
+          const UnitBody& body)
+      : models_(models), works_(works), options_(options), body_(body) {}
+
+  const ModelViews& models() const override { return models_; }
+  std::int64_t row_count() const override { return std::ssize(works_); }
+  RowFacts facts(std::int64_t row) const override {
+    const RowWork& work = works_[static_cast<std::size_t>(row)];
+    return {.name = printable(work.name),
+            .unsupported = {},
+            .bytes = work.read_bytes,
+            .cost = work.cost};
   }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    changed_.notify_all();
+  std::vector<RowWork> works(const std::vector<std::int64_t>& /*rows*/) const override {
+    return works_;
   }
-  /// True once it has ended; waits a moment for it.
-  bool wait() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return ended_; });
+  Lanes lanes() const override {
+    return {.calls = {options_.threads}, .in_order = options_.in_order};
   }
-  void set_total(const WorkPlan& plan) {
-    snapshot_.total = {.matrices = plan.matrices, .bytes = plan.read_bytes, .cost = plan.cost};
-  }
-  ProgressSnapshot snapshot() {
-    const std::lock_guard lock(mutex_);
-    ProgressSnapshot now = snapshot_;
-    now.elapsed_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-    return now;
+  void process(UnitStream& unit, std::size_t /*device*/, RowSink& rows) override {
+    results::ResultRow row;
+    row.status = measure::Status::kMeasured;
+    row.index = unit.unit->rows.front();
+    body_(static_cast<std::size_t>(row.index), unit);
+    rows.push(std::move(row));
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ended_ = false;
-  ProgressSnapshot snapshot_;
-  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const ModelViews& models_;
+  const std::vector<RowWork>& works_;
+  const PassOptions& options_;
+  const UnitBody& body_;
 };
-
-void work_on(UnitStream& unit, const PassBody& body) {
-  unit.wait(0);
-  unit.require_read(0);
-  body(static_cast<std::size_t>(unit.unit->rows.front()), *unit.input(0));
-  unit.require_read(0);  // what was read slab by slab, and files that changed meanwhile
-  unit.input(0)->release();
-}
 
 }  // namespace
 
-PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatrix>& matrices,
-                      const PassOptions& options, const PassBody& body, const RunHooks& hooks) {
+RunOutcome pass_over(const ModelViews& models, const std::vector<RowWork>& works,
+                     const PassOptions& options, const UnitBody& body, const RunHooks& hooks) {
+  auto job = std::make_unique<PassJob>(models, works, options, body);
+  JobRun run;
+  run.ram_budget = options.ram_budget - std::min(options.ram_budget, options.held);
+  const WorkPlan plan = plan_rows(works, {.ram_budget = run.ram_budget});
+  require_budget(options.ram_budget, plan.largest, options.held + plan.least_ram_bytes);
+  // Where bodies read by themselves there is a reader too, the least there is.
+  run.reader = models.empty() ? open_reader({.threads = 1, .io_uring = false}, {})
+                              : open_reader(options.reading, {models.front().files});
+  RunOutcome outcome = run_job(std::move(job), std::move(run), hooks);
+  outcome.stopped = outcome.measured_now != outcome.total;  // or a body noticed it first
+  return outcome;
+}
+
+RunOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatrix>& matrices,
+                     const PassOptions& options, const PassBody& body, const RunHooks& hooks) {
   model::ModelIndex index;
   for (const PassMatrix& matrix : matrices) {
     index.matrices.push_back(matrix.record);
   }
-  const ModelViews views = {{&files, &index}};
-  const WorkPlan plan = plan_rows(
-      works_of(matrices),
-      {.ram_budget = options.ram_budget, .workers = options.threads, .batch = 1, .held = 1});
-  if (plan.least_ram_bytes > options.ram_budget) {
-    throw ConfigurationError(
-        "E-BUDGET",
-        fmt::format("--ram-budget is too small: {} bytes of it are left for reading, {} needs {}",
-                    options.ram_budget, printable(plan.largest), plan.least_ram_bytes));
-  }
-  // Before the pool, behind what units refer to: reads under way when a pass is ended report their
-  // units so, and the reader's end waits for them.
-  const std::unique_ptr<shard::BulkReader> reader = open_reader(options.reading, {&files});
-  Progress progress;
-  progress.set_total(plan);
-  WorkerPool pool(
-      plan.units, options.ram_budget, {options.threads},
-      [&](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
-        return std::make_shared<UnitStream>(views, unit, measure::make_host_staging, *reader,
-                                            std::move(lease));
-      },
-      [&](LoadedUnit& unit, std::size_t /*device*/) {
-        work_on(static_cast<UnitStream&>(unit), body);
-        progress.add(index.matrices[static_cast<std::size_t>(unit.unit->rows.front())]);
-      },
-      [&] { progress.end(); });
-  while (!progress.wait()) {
-    if (hooks.stop.stop_requested()) {
-      pool.stop();
-    }
-    if (hooks.progress) {
-      hooks.progress(progress.snapshot());
-    }
-  }
-  // Workers that noticed a stop by themselves may have left the thread that begins units waiting.
-  pool.stop();
-  pool.join();
-  if (const std::exception_ptr failure = pool.failure(); failure != nullptr) {
-    std::rethrow_exception(failure);
-  }
-  return {progress.snapshot().done.matrices == plan.matrices, reader->statistics(),
-          reader->engine()};
+  const auto work_on = [&](std::size_t i, UnitStream& unit) {
+    unit.wait(0);
+    unit.require_read(0);
+    body(i, *unit.input(0));
+    unit.require_read(0);  // what was read slab by slab, and files that changed meanwhile
+    unit.input(0)->release();
+  };
+  return pass_over(ModelViews{{&files, &index}}, works_of(matrices), options, work_on, hooks);
 }
 
 }  // namespace vindex::run

@@ -2,20 +2,33 @@
 #include "range_reader.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/stop.hpp>
 #include <vindex/run/work_plan.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace vindex::run {
 
-RangeSet::RangeSet(shard::BulkReader& reader, const MakeStaging& staging, std::uint64_t bytes)
-    : reader_(reader), memory_(staging(static_cast<std::size_t>(bytes))) {
-  const std::span<std::byte> all = memory_->bytes();
-  const auto address = reinterpret_cast<std::uintptr_t>(all.data());
-  const std::size_t skipped =
-      (shard::kDirectAlignment - address % shard::kDirectAlignment) % shard::kDirectAlignment;
-  base_ = all.data() + skipped;
-  room_ = all.size() - skipped;
+std::span<std::byte> aligned(std::span<std::byte> memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  return memory.subspan((shard::kDirectAlignment - address % shard::kDirectAlignment) %
+                        shard::kDirectAlignment);
+}
+
+std::vector<shard::BulkExtent> extents_of(const shard::Placement& placement, std::byte* base) {
+  std::vector<shard::BulkExtent> extents;
+  for (const shard::Placement::Piece& piece : placement.pieces) {
+    extents.push_back({piece.range, base + piece.at, true});
+  }
+  return extents;
+}
+
+RangeSet::RangeSet(UnitStream& unit, std::uint64_t bytes)
+    : reader_(unit.reader()), memory_(unit.take_staging(bytes)) {
+  const std::span<std::byte> all = aligned(memory_->bytes());
+  base_ = all.data();
+  room_ = all.size();
 }
 
 RangeSet::~RangeSet() {
@@ -29,10 +42,7 @@ void RangeSet::begin(std::vector<shard::ByteRange> ranges) {
   errors_.assign(ranges_.size(), nullptr);
   placement_ = shard::place_ranges(ranges_, kMergedGap);
   expects(placement_.bytes <= room_, "room for a set of ranges");
-  std::vector<shard::BulkExtent> extents;
-  for (const shard::Placement::Piece& piece : placement_.pieces) {
-    extents.push_back({piece.range, base_ + piece.at, true});
-  }
+  const std::vector<shard::BulkExtent> extents = extents_of(placement_, base_);
   has_failed_ = false;
   is_under_way_ = !extents.empty();
   if (extents.empty()) {
@@ -73,6 +83,23 @@ std::uint64_t RangeSet::bytes_for(const std::vector<std::uint64_t>& sizes) {
     bytes += shard::placed_bytes_at_most(size, kMergedGap);
   }
   return bytes;
+}
+
+void read_in_turns(UnitStream& unit, std::uint64_t bytes, std::size_t turns,
+                   const std::function<std::vector<shard::ByteRange>(std::size_t)>& ranges_of,
+                   const std::function<void(std::size_t, const RangeSet&)>& take) {
+  RangeSet first(unit, bytes);
+  RangeSet second(unit, bytes);
+  RangeSet* const sets[] = {&first, &second};
+  std::size_t begun = 0;
+  for (std::size_t turn = 0; turn < turns; ++turn) {
+    throw_if_stopped(unit.stop_token());
+    for (; begun < std::min(turns, turn + 2); ++begun) {
+      sets[begun % 2]->begin(ranges_of(begun));
+    }
+    sets[turn % 2]->wait();
+    take(turn, *sets[turn % 2]);
+  }
 }
 
 }  // namespace vindex::run

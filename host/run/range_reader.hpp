@@ -1,5 +1,6 @@
-// Owns sets of ranges on their way from files to memory: the next set is read while the one before
-// is worked on. For rows whose matrices are needed side by side, a piece of each at a time.
+// Owns interleaved ranges: sets of ranges on their way from files to memory, the next set read
+// while the one before is worked on. For rows whose matrices are needed side by side, a piece of
+// each at a time (Reading::kPieces); memory and reader are the unit's.
 #pragma once
 
 #include <vindex/measure/backend.hpp>
@@ -10,17 +11,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 namespace vindex::run {
 
+/// `memory` from its first byte on that direct reads may begin at.
+std::span<std::byte> aligned(std::span<std::byte> memory);
+/// The reads that fill `placement`, which begins at `base`.
+std::vector<shard::BulkExtent> extents_of(const shard::Placement& placement, std::byte* base);
+
 /// Memory for one set and the reads into it. One thread begins and waits.
 class RangeSet {
  public:
   /// Errors: OutOfMemory.
-  RangeSet(shard::BulkReader& reader, const MakeStaging& staging, std::uint64_t bytes);
+  RangeSet(UnitStream& unit, std::uint64_t bytes);
   /// Waits for what is under way.
   ~RangeSet();
   RangeSet(const RangeSet&) = delete;
@@ -50,5 +57,11 @@ class RangeSet {
   bool is_under_way_ = false;
   bool has_failed_ = false;
 };
+
+/// Calls take(turn, set) for every turn in order, the ranges_of() it in `set` and those of the next
+/// turn on their way. Takes memory of two sets of `bytes`, RangeSet::bytes_for() the largest.
+void read_in_turns(UnitStream& unit, std::uint64_t bytes, std::size_t turns,
+                   const std::function<std::vector<shard::ByteRange>(std::size_t turn)>& ranges_of,
+                   const std::function<void(std::size_t turn, const RangeSet& set)>& take);
 
 }  // namespace vindex::run

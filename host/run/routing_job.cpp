@@ -2,11 +2,10 @@
 // before.
 #include "routing_job.hpp"
 
-#include "token_slabs.hpp"
-
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/results/routing_cells.hpp>
+#include <vindex/run/row_slabs.hpp>
 #include <vindex/run/unit_stream.hpp>
 
 #include <fmt/format.h>
@@ -139,7 +138,7 @@ std::vector<RowWork> RoutingJob::works(const std::vector<std::int64_t>& rows) co
       work.read_bytes += stored_bytes(read);
       work.slot = std::max(work.slot, staged_bytes(read).slot);
       // Slabs are of as many tokens as this layer's.
-      const auto values = static_cast<std::uint64_t>(slab_tokens(matrix.cols)) *
+      const auto values = static_cast<std::uint64_t>(slab_rows(matrix.cols)) *
                           static_cast<std::uint64_t>(read.cols);
       if (one == before) {
         slabs += values * sizeof(float);

@@ -21,9 +21,9 @@ bool spectra_of_one_kind(const model::ModelIndex& index, const RowWork& work_a,
       index.matrices[static_cast<std::size_t>(work_a.matrices.front().matrix)];
   const model::MatrixRecord& b =
       index.matrices[static_cast<std::size_t>(work_b.matrices.front().matrix)];
-  if (work_a.reads_itself || work_b.reads_itself) {
+  if (work_a.reading == Reading::kPieces || work_b.reading == Reading::kPieces) {
     // Heads of one attention share factors that one worker reads once.
-    return work_a.reads_itself && work_b.reads_itself && a.tensor == b.tensor;
+    return work_a.reading == work_b.reading && a.tensor == b.tensor;
   }
   return a.table == b.table &&
          measure::is_same_kind({a.rows, a.cols, a.transposed, &a.encoding},
@@ -57,7 +57,7 @@ RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row, std::i
       record.product != nullptr ? record.product->rank() : std::min(record.rows, record.cols));
   work.output_bytes = (planning.store_spectra ? 8 * values : 0) + 700;
   if (record.product != nullptr) {
-    work.reads_itself = true;
+    work.reading = Reading::kPieces;
     work.workspace = product_bytes(record);
     return work;
   }

@@ -1,6 +1,8 @@
 // Owns laying out a unit's matrices in slots, requesting their ranges, and the states of a slot.
 #include "unit_slots.hpp"
 
+#include "range_reader.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/stop.hpp>
 #include <vindex/decode/encoding.hpp>
@@ -14,14 +16,6 @@
 namespace vindex::run {
 
 namespace {
-
-std::vector<shard::BulkExtent> extents_of(const shard::Placement& placement, std::byte* base) {
-  std::vector<shard::BulkExtent> extents;
-  for (const shard::Placement::Piece& piece : placement.pieces) {
-    extents.push_back({piece.range, base + piece.at, true});
-  }
-  return extents;
-}
 
 void keep_first(std::exception_ptr& kept, std::exception_ptr error) {
   if (kept == nullptr) {
@@ -49,13 +43,10 @@ UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, shard::Bulk
 
 void UnitSlots::begin(std::unique_ptr<measure::StagingBuffer> staging) {
   staging_ = std::move(staging);
-  const std::span<std::byte> bytes = staging_->bytes();
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uint64_t skipped =
-      (shard::kDirectAlignment - address % shard::kDirectAlignment) % shard::kDirectAlignment;
-  expects(skipped + unit_.shared_bytes + unit_.slots * unit_.slot_bytes <= bytes.size(),
+  const std::span<std::byte> memory = aligned(staging_->bytes());
+  expects(unit_.shared_bytes + unit_.slots * unit_.slot_bytes <= memory.size(),
           "staging memory for every slot of a unit");
-  base_ = bytes.data() + skipped;
+  base_ = memory.data();
   read_shared();
   read_next();
 }

@@ -34,8 +34,9 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
     return record_of(models_, unit_.matrices[i]);
   }
   SourceWatch& watch(std::size_t i) {
-    return *watches_[static_cast<std::size_t>(unit_.matrices[i].model)];
+    return watch_of(static_cast<std::size_t>(unit_.matrices[i].model));
   }
+  SourceWatch& watch_of(std::size_t model) { return *watches_[model]; }
 
   /// Waits for the bytes of matrix i; the view is of the whole matrix. Throws Stopped.
   const decode::EncodedMatrix& wait(std::size_t i);

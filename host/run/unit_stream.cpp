@@ -60,6 +60,8 @@ class SlotInput final : public measure::MatrixInput {
 UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const MakeStaging& staging,
                        shard::BulkReader& reader, std::shared_ptr<MemoryLease> lease)
     : LoadedUnit(work),
+      reader_(reader),
+      staging_(staging),
       slots_(std::make_shared<UnitSlots>(models, work, reader, std::move(lease), stop_token())) {
   for (std::size_t i = 0; i < work.matrices.size(); ++i) {
     const model::MatrixRecord& record = slots_->record(i);
@@ -106,5 +108,6 @@ void UnitStream::require_read(std::size_t i) const {
     std::rethrow_exception(unread);
   }
 }
+SourceWatch& UnitStream::watch(std::size_t model) { return slots_->watch_of(model); }
 
 }  // namespace vindex::run

@@ -28,8 +28,8 @@ std::uint64_t tight_bytes(const RowWork& work) {
 std::uint64_t streamed_bytes(const RowWork& work) { return work.streamed + work.result_bytes; }
 
 std::uint64_t min_bytes(const RowWork& work) {
-  return work.reads_itself ? work.workspace + work.result_bytes
-                           : std::min(tight_bytes(work), streamed_bytes(work));
+  return work.reading == Reading::kPieces ? work.pieces + work.workspace + work.result_bytes
+                                          : std::min(tight_bytes(work), streamed_bytes(work));
 }
 
 bool is_small(const model::CompanionPart& companion) {
@@ -71,8 +71,9 @@ void add_row(WorkUnit& unit, const RowWork& work) {
 WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t share) {
   WorkUnit unit;
   add_row(unit, work);
-  if (work.reads_itself) {
+  if (work.reading == Reading::kPieces) {
     unit.memory_bytes = min_bytes(work);
+    unit.staging_bytes = work.pieces;
     unit.streamed = true;
     return unit;
   }
@@ -99,9 +100,10 @@ bool join(WorkUnit& last, const RowWork& work, const PlanLimits& limits, std::ui
   if (last.cost + work.cost > std::max(fair_cost, kMinBatch * work.cost)) {
     return false;
   }
-  if (work.reads_itself) {
+  if (work.reading == Reading::kPieces) {
     add_row(last, work);
     last.memory_bytes = std::max(last.memory_bytes, min_bytes(work));
+    last.staging_bytes = std::max(last.staging_bytes, work.pieces);
     return true;
   }
   if (static_cast<std::int64_t>(last.rows.size()) >= limits.batch || last.streamed ||
@@ -130,7 +132,7 @@ WorkPlan totals_of(const std::vector<RowWork>& rows, const PlanLimits& limits) {
       plan.least_ram_bytes = least;
       plan.largest = work.name;
     }
-    if (work.reads_itself) {
+    if (work.reading == Reading::kPieces) {
       plan.ram_bytes = std::max(plan.ram_bytes, min_bytes(work));
       continue;
     }

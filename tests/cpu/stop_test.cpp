@@ -2,7 +2,6 @@
 // they are counted and the stop comes at a chosen one: no test depends on time.
 
 #include "band/simd_band_reduction.hpp"
-#include "band/simd_band_reduction.hpp"
 #include "tridiagonal/simd_bisection.hpp"
 
 #include <vindex/core/stop.hpp>

@@ -10,6 +10,18 @@
 namespace vindex::run::memory_budget_test {
 namespace {
 
+TEST(RequireBudget, SaysWhatNeedsHowMuch) {
+  require_budget(100, "blk.0", 100);
+  try {
+    require_budget(100, "blk.0", 101);
+    FAIL() << "a budget that is too small";
+  } catch (const ConfigurationError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "E-BUDGET: --ram-budget of 100 bytes is too small: blk.0 needs 101 bytes at least");
+  }
+}
+
 TEST(MemoryBudgetTest, NeverMoreThanTheTotalIsOut) {
   MemoryBudget budget(100);
   std::atomic<int> out{0};

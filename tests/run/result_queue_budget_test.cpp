@@ -1,6 +1,6 @@
 // Memory between finished rows and the file: small where the budget is, and never beyond it.
 #include <vindex/results/run_store.hpp>
-#include <vindex/run/result_queue_budget.hpp>
+#include <vindex/run/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 

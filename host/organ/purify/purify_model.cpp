@@ -8,12 +8,12 @@
 #include <vindex/core/stop.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/model/selection.hpp>
+#include <vindex/run/matrix_pass.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <numeric>
 
 namespace vindex::organ {
@@ -93,25 +93,43 @@ std::vector<PurifiedTensor> plan(const GgufSource& source, const PurifyOptions& 
   return out;
 }
 
-std::uint64_t min_bytes(const GgufSource& source, const measure::Backend& backend,
-                        const PurifyOptions& options, const std::vector<PurifiedTensor>& tensors) {
-  std::uint64_t least = 0;
-  for (const PurifiedTensor& tensor : tensors) {
-    if (!tensor.matrices.empty()) {
-      const decode::Encoding encoding =
-          decode::plain_encoding(source.tensors()[tensor.tensor].type);
-      least = std::max(least,
-                       purify_matrix_bytes(backend, options, encoding, tensor.rows, tensor.cols));
-    }
-  }
-  return least;
-}
-
 /// One matrix of one tensor.
 struct Unit {
   std::size_t tensor = 0;
   std::size_t matrix = 0;
 };
+
+/// What is tried: every matrix, and what that takes.
+struct Units {
+  std::vector<Unit> units;
+  std::vector<run::RowWork> works;
+};
+
+Units units_of(const GgufSource& source, const measure::Backend& backend,
+               const PurifyOptions& options, const std::vector<PurifiedTensor>& tensors) {
+  Units out;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const PurifiedTensor& tensor = tensors[i];
+    if (tensor.matrices.empty()) {
+      continue;
+    }
+    const OrganTensor& stored = source.tensors()[tensor.tensor];
+    run::RowWork work = {
+        .name = stored.name,
+        .cost = static_cast<double>(tensor.rows) * static_cast<double>(tensor.cols) *
+                static_cast<double>(std::min(tensor.rows, tensor.cols)),
+        .read_bytes = stored.bytes / tensor.matrices.size(),
+        .reading = run::Reading::kPieces,
+        .workspace = purify_matrix_bytes(backend, options, decode::plain_encoding(stored.type),
+                                         tensor.rows, tensor.cols)};
+    for (std::size_t k = 0; k < tensor.matrices.size(); ++k) {
+      work.row = std::ssize(out.units);
+      out.units.push_back({i, k});
+      out.works.push_back(work);
+    }
+  }
+  return out;
+}
 
 /// The K-th matrix of a tensor, its bytes read.
 PurifiedMatrix purify_unit(const GgufSource& source, const MatrixTools& tools,
@@ -165,45 +183,24 @@ PurifyResult purify_model(const GgufSource& source, measure::Backend& backend,
   PurifyResult result;
   result.options = options;
   result.tensors = plan(source, options);
-  const std::uint64_t least = min_bytes(source, backend, options, result.tensors);
-  if (least > options.ram_budget) {
-    throw ConfigurationError(
-        "E-BUDGET", fmt::format("--ram-budget of {} bytes is too small: the largest matrix needs "
-                                "{} bytes at least",
-                                options.ram_budget, least));
-  }
+  const Units all = units_of(source, backend, options, result.tensors);
   if (options.encode && options.keep_weights) {
     result.weights = std::make_shared<write::ScratchFile>(options.scratch_folder);
   }
   if (options.keep_factors) {
     result.factors = std::make_shared<write::ScratchFile>(options.scratch_folder);
   }
-  std::vector<Unit> units;
-  for (std::size_t i = 0; i < result.tensors.size(); ++i) {
-    for (std::size_t k = 0; k < result.tensors[i].matrices.size(); ++k) {
-      units.push_back({i, k});
-    }
-  }
   const MatrixTools tools{backend, options, result.weights.get(), result.factors.get()};
-  const std::uint64_t fitting = least == 0 ? 1 : options.ram_budget / least;
-  const auto calls = static_cast<std::uint64_t>(std::max(backend.limits().concurrent_calls, 1));
-  std::mutex mutex;
-  std::size_t done = 0;
-  const auto purify_one = [&](std::size_t /*worker*/, std::size_t i) {
-    throw_if_stopped(options.stop);
-    PurifiedTensor& tensor = result.tensors[units[i].tensor];
-    tensor.matrices[units[i].matrix] = purify_unit(source, tools, tensor, units[i].matrix);
-    const std::lock_guard lock(mutex);
-    ++done;
-    if (options.progress) {
-      options.progress(done, units.size());
-    }
-  };
-  try {
-    for_each_index(units.size(), static_cast<std::size_t>(std::min(fitting, calls)), purify_one);
-  } catch (const Stopped&) {
-    result.stopped = true;
-  }
+  const run::RunOutcome pass = run::pass_over(
+      {}, all.works,
+      {.threads = std::max(backend.limits().concurrent_calls, 1), .ram_budget = options.ram_budget},
+      [&](std::size_t i, run::UnitStream& /*unit*/) {
+        const Unit unit = all.units[i];
+        PurifiedTensor& tensor = result.tensors[unit.tensor];
+        tensor.matrices[unit.matrix] = purify_unit(source, tools, tensor, unit.matrix);
+      },
+      {.stop = options.stop, .progress = options.progress});
+  result.stopped = pass.stopped;
   for (PurifiedTensor& tensor : result.tensors) {
     if (tensor.out_type != source.tensors()[tensor.tensor].type) {
       withdraw_what_cannot_be_stored(tensor);

@@ -7,6 +7,7 @@
 #include <vindex/edit/matrix_edit.hpp>
 #include <vindex/edit/patch.hpp>
 #include <vindex/measure/backend.hpp>
+#include <vindex/run/progress.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -64,8 +65,7 @@ struct EditSettings {
   std::stop_token stop = {};
   /// Opened where singular vectors are needed.
   std::function<std::unique_ptr<measure::Backend>()> backend;
-  /// Called after every matrix.
-  std::function<void(std::size_t done, std::size_t total)> progress;
+  std::function<void(const run::ProgressSnapshot&)> progress;
 };
 
 /// What became of one matrix.

@@ -13,6 +13,7 @@
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/organ_class.hpp>
 #include <vindex/organ/purify_methods.hpp>
+#include <vindex/run/progress.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -44,8 +45,7 @@ struct PurifyOptions {
   std::string scratch_folder = ".";                             ///< of files without names
   std::uint64_t ram_budget = 0;                                 ///< bytes
   std::stop_token stop = {};
-  /// Called after every matrix, from any thread, one call at a time.
-  std::function<void(std::size_t done, std::size_t total)> progress = {};
+  std::function<void(const run::ProgressSnapshot&)> progress = {};
 };
 
 /// What became of one matrix.

@@ -37,14 +37,14 @@ struct RunOutcome {
 
 /// How a run talks while it works; every member may be empty.
 struct RunHooks {
-  std::stop_token stop;                                   ///< requested: stop early
-  std::function<void(const std::string&)> message;        ///< one line for people
-  std::function<void(const ProgressSnapshot&)> progress;  ///< at most every 100 ms
+  std::stop_token stop = {};                                   ///< requested: stop early
+  std::function<void(const std::string&)> message = {};        ///< one line for people
+  std::function<void(const ProgressSnapshot&)> progress = {};  ///< at most every 100 ms
 };
 
 /// What a run is asked beside its job.
 struct JobRun {
-  std::string output;  ///< results file
+  std::string output;  ///< results file; empty: rows are kept nowhere
   results::RunDescription description;
   results::WorkerShare worker;
   bool restart = false;
@@ -56,9 +56,9 @@ struct JobRun {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
-/// The plan of `works`, which are some or all of `row_count` rows of a results file. Everything in
-/// it counts what finished rows take on their way to the file too. Errors: ConfigurationError
-/// E-BUDGET (78) where the budget is too small.
+/// The plan of `works`, which are some or all of `row_count` rows of a results file, 0 where there
+/// is none. Everything in it counts what finished rows take on their way to the file too. Errors:
+/// ConfigurationError E-BUDGET (78) where the budget is too small.
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
                   std::uint64_t ram_budget);
 

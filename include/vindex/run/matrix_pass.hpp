@@ -1,10 +1,12 @@
-// Owns one pass over matrices of a model without a results file: planned, read ahead and spread
-// over workers as a run is, within the memory budget.
+// Owns a pass without a results file: planned, read ahead and spread over workers by the loop of
+// every run (run/job_runner.hpp), within the memory budget. What comes of a piece of work is its
+// body's: it is kept in memory, or written as a tensor.
 #pragma once
 
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/run/job_runner.hpp>
+#include <vindex/run/unit_stream.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
 
@@ -25,24 +27,26 @@ struct PassMatrix {
 
 struct PassOptions {
   std::int32_t threads = 1;
-  std::uint64_t ram_budget = 0;  ///< bytes, of this pass alone
-  shard::BulkReadOptions reading;
+  std::uint64_t ram_budget = 0;  ///< bytes
+  std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
+  bool in_order = false;         ///< no outlier is worked on before its turn
+  shard::BulkReadOptions reading = {};
 };
 
-struct PassOutcome {
-  bool finished = false;  ///< every matrix was worked on; else a signal ended it
-  shard::ReadStatistics reading;
-  std::string engine;  ///< BulkReader::engine()
-};
-
-/// Works on matrix number `i`; called from several threads at once.
+/// Works on what was number `i`; called from several threads at once.
 using PassBody = std::function<void(std::size_t i, measure::MatrixInput& input)>;
+using UnitBody = std::function<void(std::size_t i, UnitStream& unit)>;
 
-/// Calls `body` for every one of `matrices` (supported ones) of `files` once, unless
-/// hooks.stop ends it; a body that takes long asks for it and throws Stopped. Errors:
-/// ConfigurationError E-BUDGET (78) before anything is read; the first that reading or `body` ends
-/// with.
-PassOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatrix>& matrices,
-                      const PassOptions& options, const PassBody& body, const RunHooks& hooks);
+/// Calls `body` for every one of `works` (of matrices of `models`, one or none; `row`: its number)
+/// once, unless a stop ends it, as `stopped` of the outcome says; a body that takes long asks for
+/// the stop and throws Stopped. Errors: ConfigurationError E-BUDGET (78) before anything is read;
+/// the first that `body` ends with.
+RunOutcome pass_over(const ModelViews& models, const std::vector<RowWork>& works,
+                     const PassOptions& options, const UnitBody& body, const RunHooks& hooks);
+
+/// The same for every one of `matrices` (supported ones) of `files`. Errors: also the first that
+/// reading ends with.
+RunOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatrix>& matrices,
+                     const PassOptions& options, const PassBody& body, const RunHooks& hooks);
 
 }  // namespace vindex::run

@@ -15,6 +15,7 @@
 #include <vindex/measure/backend.hpp>
 #include <vindex/run/matrix_ref.hpp>
 #include <vindex/run/memory_budget.hpp>
+#include <vindex/run/source_watch.hpp>
 #include <vindex/run/work_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 
@@ -74,7 +75,17 @@ class UnitStream final : public LoadedUnit {
   /// Throws error(i) where there is one.
   void require_read(std::size_t i) const;
 
+  /// For work that reads pieces by itself: the files of model `model`, and what ranges of them are
+  /// read with (run/range_reader.hpp).
+  SourceWatch& watch(std::size_t model);
+  shard::BulkReader& reader() { return reader_; }
+  std::unique_ptr<measure::StagingBuffer> take_staging(std::uint64_t bytes) {
+    return staging_(static_cast<std::size_t>(bytes));
+  }
+
  private:
+  shard::BulkReader& reader_;
+  MakeStaging staging_;
   std::shared_ptr<UnitSlots> slots_;
   std::vector<std::unique_ptr<measure::MatrixInput>> inputs_;
 };

@@ -11,20 +11,28 @@
 
 namespace vindex::run {
 
+/// How the bytes of a row's matrices come to its work.
+enum class Reading : std::uint8_t {
+  kWhole,   ///< into slots of staging memory; slab by slab where memory is short
+  kPieces,  ///< as the work asks for them: slabs, or ranges of many matrices side by side
+};
+
 /// What one row of a job needs.
 struct RowWork {
   std::int64_t row = 0;
-  std::vector<MatrixRef> matrices;  ///< needed at the same time, in the order of their use
-  std::string name;                 ///< of the tensor, for messages
-  double cost = 0.0;                ///< arithmetic, in flop; only ratios matter
-  std::uint64_t read_bytes = 0;     ///< codes and companions, all of them
-  std::uint64_t result_bytes = 0;   ///< of the finished row in memory, beside its fixed size
-  std::uint64_t output_bytes = 0;   ///< of it in the results file, about
+  std::vector<MatrixRef> matrices = {};  ///< needed at the same time, in the order of their use
+  std::string name = {};                 ///< of the tensor, for messages
+  double cost = 0.0;                     ///< arithmetic, in flop; only ratios matter
+  std::uint64_t read_bytes = 0;          ///< codes and companions, all of them
+  std::uint64_t result_bytes = 0;        ///< of the finished row in memory, beside its fixed size
+  std::uint64_t output_bytes = 0;        ///< of it in the results file, about
 
   /// Neighbours of equal `kind` may be handed over together; 0: alone. Their memory is the same.
   std::uint64_t kind = 0;
-  /// It reads its matrices by itself, in `workspace`; a unit of several takes that of its largest.
-  bool reads_itself = false;
+  Reading reading = Reading::kWhole;
+  /// Of kPieces: memory of what is read beside `workspace`. A unit of several rows takes that of
+  /// its largest.
+  std::uint64_t pieces = 0;
   std::uint64_t slot = 0;                ///< of its largest matrix as placed in staging memory
   std::uint64_t shared = 0;              ///< of these, what a batch holds beside its slots
   std::uint64_t workspace = 0;           ///< beside encoded bytes that are held
