@@ -40,7 +40,7 @@ constexpr std::array<FigureColumn, kTensorFigures> kColumns = {{
     {TensorFigure::kSeedCv, "seed_cv"},
 }};
 
-std::int64_t stored_count(const results::QueriedTensor& tensor) {
+std::int64_t stored_count(const results::TensorEntry& tensor) {
   return tensor.stored.empty() ? 0
                                : 1 + std::count(tensor.stored.begin(), tensor.stored.end(), ' ');
 }
@@ -67,7 +67,7 @@ std::map<std::string, Slices> slices_of(const std::vector<results::QueriedRow>& 
   return slices;
 }
 
-MeasuredTensor empty_tensor(const results::QueriedTensor& tensor) {
+MeasuredTensor empty_tensor(const results::TensorEntry& tensor) {
   MeasuredTensor out;
   out.name = tensor.name;
   out.organ = classify(tensor.name);
@@ -77,7 +77,7 @@ MeasuredTensor empty_tensor(const results::QueriedTensor& tensor) {
   return out;
 }
 
-void add_vector(const results::QueriedTensor& tensor, const measure::SampleAngles& angles,
+void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles& angles,
                 ModelMeasure& model) {
   MeasuredTensor out = empty_tensor(tensor);
   const auto set = [&](TensorFigure figure, double value) {
@@ -145,7 +145,7 @@ ModelMeasure read_model_measure(const std::string& file) {
     model.architecture = *architecture->as_string();
   }
   const std::vector<results::QueriedRow> rows = results.rows();
-  const std::vector<results::QueriedTensor> tensors = results.tensors();
+  const std::vector<results::TensorEntry> tensors = results.tensors();
   if (std::all_of(tensors.begin(), tensors.end(),
                   [](const auto& tensor) { return tensor.organ_class.empty(); })) {
     throw UsageError("E-ORGAN-NOT-SAMPLED",
@@ -164,7 +164,7 @@ ModelMeasure read_model_measure(const std::string& file) {
     }
   }
   const std::map<std::string, Slices> slices = slices_of(rows);
-  for (const results::QueriedTensor& tensor : tensors) {
+  for (const results::TensorEntry& tensor : tensors) {
     model.stored_counted += stored_count(tensor);
     const auto found = slices.find(tensor.name);
     if (found == slices.end()) {

@@ -2,8 +2,8 @@
 #include "array_columns.hpp"
 
 #include "bulk_writer.hpp"
-#include "cell_columns.hpp"
 #include "packed_rows.hpp"
+#include "schema.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -2,7 +2,6 @@
 #include "bulk_writer.hpp"
 
 #include "packed_rows.hpp"
-#include "result_tables.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -1,7 +1,6 @@
 // Owns writing and reading back the attributes of such a run.
 #include "cell_description.hpp"
 
-#include "cell_columns.hpp"
 #include "results_reader.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,12 +1,12 @@
-// Owns the rules of each kind: routing, experts, activations, CKA.
-#include "cell_rules.hpp"
-
+// Owns what each kind of file without spectra promises beyond types, shapes and ranges.
+#include "file_checker.hpp"
 #include "matched_layers.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/results/activations_cells.hpp>
 #include <vindex/results/cka_cells.hpp>
 #include <vindex/results/experts_cells.hpp>
+#include <vindex/results/pair_cells.hpp>
 #include <vindex/results/routing_cells.hpp>
 
 #include <fmt/format.h>
@@ -33,6 +33,49 @@ struct RowRules {
   double cell(std::size_t number) const { return row.cells.at(number); }
   ArrayCell array(std::size_t number) const { return reader.read_array(row.bulk.row, number); }
 };
+
+/// What the numbers of a pair promise of each other.
+void check_pair(const StoredRow& row, std::vector<std::string>& wrong) {
+  const auto require = [&](bool condition, const std::string& what) {
+    if (!condition) {
+      wrong.push_back(printable(what));
+    }
+  };
+  const std::string where = "/pair: " + row_key(row);
+  if (row.status != measure::Status::kMeasured) {
+    require(std::isnan(row.cell(pair_cell("cosine"))) && std::isnan(row.cell(pair_cell("norm_a"))),
+            where + " is not measured and has numbers");
+    return;
+  }
+  const double cosine = row.cell(pair_cell("cosine"));
+  require(std::isnan(cosine) ? !row.reason.empty() : std::abs(cosine) <= 1.0,
+          where + ": a cosine beyond 1, or none and no reason");
+  require(row.cell(pair_cell("norm_a")) >= 0.0 && row.cell(pair_cell("norm_b")) >= 0.0 &&
+              row.cell(pair_cell("max_abs_difference")) >= 0.0,
+          where + ": a negative norm");
+  // What stands beside the comparison, where the file has it.
+  const auto in = [&](std::size_t which, double least, double most) {
+    const double value = row.cell(which);
+    require(std::isnan(value) || (value >= least && value <= most),
+            where + ": a value out of its range");
+  };
+  const double p = static_cast<double>(row.shorter());
+  constexpr double kRounding = 1e-9;
+  in(pair_cell("delta_stable_rank"), 1.0 - 1e-5, p + 1e-5);
+  in(pair_cell("delta_effective_rank"), 1.0 - kRounding, p + kRounding);
+  in(pair_cell("delta_rank_gd"), 0.0, p);
+  in(pair_cell("delta_rank_edge"), 0.0, p);
+  in(pair_cell("delta_theta"), 0.0, 90.0);
+  in(pair_cell("overlap_right"), 0.0, 1.0);
+  in(pair_cell("overlap_left"), 0.0, 1.0);
+  for (std::size_t i = pair_cell("angles_right"); i < row.cells.size(); ++i) {
+    require(std::isnan(row.cells[i]) || (row.cells[i] >= 0.0 && row.cells[i] <= 90.0 + kRounding),
+            where + ": an angle beyond 90 degrees");
+  }
+  require(
+      row.cell(pair_cell("same_bits")) != 1.0 || row.cell(pair_cell("max_abs_difference")) == 0.0,
+      where + " has the same bits and a difference");
+}
 
 /// The corner of a square array of side `side` that holds `experts` experts.
 class Square {
@@ -223,6 +266,9 @@ std::vector<std::string> broken_rules(ResultsReader& reader, const FileDescripti
                                       const std::vector<StoredRow>& rows) {
   std::vector<std::string> wrong;
   for (const StoredRow& row : rows) {
+    if (reader.schema().id == FileSchema::kCompare) {
+      check_pair(row, wrong);
+    }
     if (row.status != measure::Status::kMeasured || row.cells.empty()) {
       continue;
     }

@@ -1,5 +1,5 @@
 // Owns rows of cells as JSON, for `show --json`.
-#include "cell_columns.hpp"
+#include "schema.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
@@ -14,13 +14,6 @@ namespace vindex::results {
 
 namespace {
 
-/// Whether a file with `optional` columns has `column`.
-template <typename Column>
-bool is_there(const Column& column, const std::vector<std::string>& optional) {
-  return column.presence == Presence::kAlways ||
-         std::find(optional.begin(), optional.end(), column.name) != optional.end();
-}
-
 Json row_json(const ShownCells& shown, const ShownRow& row) {
   const CellTable& table = *schema_of(shown.schema).cells;
   Json out = {
@@ -29,14 +22,14 @@ Json row_json(const ShownCells& shown, const ShownRow& row) {
       {"status", row.status}, {"reason", row.reason}};
   for (std::size_t i = 0; i < table.cells.size(); ++i) {
     const CellColumn& cell = table.cells[i];
-    if (is_there(cell, shown.optional_columns)) {
+    if (is_present(cell, shown.optional_columns)) {
       out[std::string(cell.name)] = cell.integer && !std::isnan(row.cells[i])
                                         ? Json(static_cast<std::int64_t>(row.cells[i]))
                                         : Json(row.cells[i]);
     }
   }
   for (std::size_t i = 0; i < table.arrays.size(); ++i) {
-    if (table.arrays[i].dims[1].empty() && is_there(table.arrays[i], shown.optional_columns)) {
+    if (table.arrays[i].dims[1].empty() && is_present(table.arrays[i], shown.optional_columns)) {
       out[std::string(table.arrays[i].name)] =
           row.arrays[i].empty() ? Json(nullptr) : Json(row.arrays[i]);
     }

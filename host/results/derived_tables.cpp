@@ -2,15 +2,15 @@
 #include "derived_tables.hpp"
 
 #include "sample_columns.hpp"
-#include "table_writer.hpp"
 
 #include <vindex/core/constants.hpp>
 #include <vindex/measure/layer_statistics.hpp>
+#include <vindex/results/spectra_cells.hpp>
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -24,11 +24,6 @@ struct Merged {
   std::int64_t decoded = 0;   ///< of them with moments
   std::int64_t elements = 0;  ///< covered by those
 };
-
-template <typename T>
-std::span<const T> view(const std::vector<T>& values) {
-  return values;
-}
 
 /// Why the statistics of a tensor are absent; empty where they are there.
 std::string missing_reason(const TensorEntry& tensor, const Merged* merged) {
@@ -47,25 +42,57 @@ std::string missing_reason(const TensorEntry& tensor, const Merged* merged) {
   return fmt::format("only {} of {} weights measured", merged->elements, tensor.count);
 }
 
-/// Class and angles; the angles of a matrix are in its rows.
-void write_samples(TableWriter& table, std::span<const TensorEntry> tensors) {
-  std::vector<std::string> classes;
-  for (const TensorEntry& tensor : tensors) {
-    classes.push_back(tensor.organ_class);
+/// A row of /tensor/.
+struct TensorRow {
+  const TensorEntry* tensor = nullptr;
+  std::string reason;
+  std::optional<decode::Moments> moments;  ///< where all of it was measured
+};
+
+std::vector<TensorRow> tensor_rows(std::span<const TensorEntry> tensors,
+                                   std::span<const StoredRow* const> rows) {
+  std::unordered_map<std::string_view, Merged> merged;
+  for (const StoredRow* row : rows) {
+    Merged& tensor = merged[row->tensor];
+    ++tensor.slices;
+    if (const auto moments = moments_of(*row)) {
+      tensor.moments = tensor.decoded == 0 ? *moments : decode::merge(tensor.moments, *moments);
+      ++tensor.decoded;
+      tensor.elements += moments->count + moments->nonfinite;
+    }
   }
-  table.strings("organ_class", classes, "kind of tensor by its name");
+  std::vector<TensorRow> out;
+  for (const TensorEntry& tensor : tensors) {
+    const auto found = merged.find(tensor.name);
+    const Merged* const sums = found == merged.end() ? nullptr : &found->second;
+    TensorRow& row = out.emplace_back();
+    row.tensor = &tensor;
+    row.reason = missing_reason(tensor, sums);
+    if (sums != nullptr && sums->elements == tensor.count && sums->decoded > 0) {
+      row.moments = sums->moments;
+    }
+  }
+  return out;
+}
+
+/// Class and angles; the angles of a matrix are in its rows.
+void add_samples(SideTable& table, std::span<const TensorEntry> tensors) {
+  add_column(table, tensors, "organ_class", "", "kind of tensor by its name",
+             &TensorEntry::organ_class);
   for (const auto columns : {qq_columns(), sample_columns()}) {
     for (const SampleColumn& column : columns) {
-      std::vector<double> values;
-      for (const TensorEntry& tensor : tensors) {
-        values.push_back(tensor.angles.count > 0 ? column.value(tensor.angles)
-                                                 : (column.is_count ? 0.0 : kNaN));
-      }
       if (column.is_count) {
-        const std::vector<std::int32_t> counts(values.begin(), values.end());
-        table.numbers(column.name, view(counts), column.long_name, "1");
+        add_column(table, tensors, column.name, "1", column.long_name,
+                   [&](const TensorEntry& tensor) {
+                     return tensor.angles.count > 0
+                                ? static_cast<std::int32_t>(column.value(tensor.angles))
+                                : 0;
+                   });
       } else {
-        table.numbers(column.name, view(values), column.long_name, "1");
+        add_column(table, tensors, column.name, "1", column.long_name,
+                   [&](const TensorEntry& tensor) {
+                     return tensor.angles.count > 0 ? column.value(tensor.angles) : kNaN;
+                   });
       }
     }
   }
@@ -73,78 +100,56 @@ void write_samples(TableWriter& table, std::span<const TensorEntry> tensors) {
 
 }  // namespace
 
-void write_tensors(h5::File& file, std::span<const TensorEntry> tensors, bool sampled,
-                   std::span<const StoredRow* const> rows) {
-  std::unordered_map<std::string_view, Merged> merged;
-  for (const StoredRow* row : rows) {
-    Merged& tensor = merged[row->tensor];
-    ++tensor.slices;
-    if (row->has_moments) {
-      tensor.moments =
-          tensor.decoded == 0 ? row->moments : decode::merge(tensor.moments, row->moments);
-      ++tensor.decoded;
-      tensor.elements += row->moments.count + row->moments.nonfinite;
-    }
-  }
-  const std::size_t n = tensors.size();
-  std::vector<std::string> name(n), stored(n), block(n), role(n), shape(n), encoding(n), reason(n);
-  std::vector<std::int32_t> layer(n);
-  std::vector<std::int64_t> count(n), zeros(n, -1), nonfinite(n, -1);
-  std::vector<std::int8_t> in_matrix(n);
-  std::vector<double> mean(n, kNaN), deviation(n, kNaN), least(n, kNaN), most(n, kNaN),
-      kurtosis(n, kNaN), norm(n, kNaN);
-  for (std::size_t i = 0; i < n; ++i) {
-    const TensorEntry& tensor = tensors[i];
-    name[i] = tensor.name;
-    stored[i] = tensor.stored;
-    block[i] = tensor.block;
-    role[i] = tensor.role;
-    shape[i] = tensor.shape;
-    encoding[i] = tensor.encoding;
-    layer[i] = tensor.layer;
-    count[i] = tensor.count;
-    in_matrix[i] = tensor.in_matrix ? 1 : 0;
-    const auto found = merged.find(tensor.name);
-    const Merged* sums = found == merged.end() ? nullptr : &found->second;
-    reason[i] = missing_reason(tensor, sums);
-    if (sums == nullptr || sums->elements != tensor.count || sums->decoded == 0) {
-      continue;
-    }
-    const decode::Moments& moments = sums->moments;
-    zeros[i] = moments.zeros;
-    nonfinite[i] = moments.nonfinite;
-    if (moments.count > 0) {
-      mean[i] = moments.mean;
-      least[i] = moments.min;
-      most[i] = moments.max;
-      norm[i] = std::sqrt(moments.sum_squares);
-      deviation[i] = decode::standard_deviation(moments);
-      kurtosis[i] = decode::excess_kurtosis(moments);
-    }
-  }
-  TableWriter table(file, "/tensor", "entry", n, "number of the tensor",
-                    {"layer", "block", "role", "name"});
-  table.strings("name", name, "logical name");
-  table.strings("stored", stored, "names of the stored tensors");
-  table.strings("block", block, "part of the transformer");
-  table.strings("role", role, "what the tensor does in its block");
-  table.numbers("layer", view(layer), "layer number in the name, -1 if none", "");
-  table.strings("shape", shape, "logical shape, outermost first");
-  table.strings("encoding", encoding, "how the weights are stored");
-  table.numbers("count", view(count), "weights", "1");
-  table.numbers("in_matrix", view(in_matrix), "1 where the tensor gives rows of /matrix/", "");
-  table.strings("reason", reason, "why it gives none, or why its statistics are missing");
-  table.numbers("mean", view(mean), "mean weight", "1");
-  table.numbers("std", view(deviation), "population standard deviation of the weights", "1");
-  table.numbers("min", view(least), "smallest weight", "1");
-  table.numbers("max", view(most), "largest weight", "1");
-  table.numbers("excess_kurtosis", view(kurtosis), "excess kurtosis of the weights", "1");
-  table.numbers("frobenius_norm", view(norm), "root of the sum of squared weights", "1");
-  table.numbers("zeros", view(zeros), "weights that are zero, -1 if not measured", "1");
-  table.numbers("nonfinite", view(nonfinite), "weights not finite, -1 if not measured", "1");
+SideTable tensor_table(std::span<const TensorEntry> tensors, bool sampled,
+                       std::span<const StoredRow* const> rows) {
+  SideTable table{.group = "/tensor",
+                  .dimension = "entry",
+                  .long_name = "number of the tensor",
+                  .coordinates = {"layer", "block", "role", "name"}};
+  const std::vector<TensorRow> all = tensor_rows(tensors, rows);
+  const auto of_entry = [&](const char* name, const char* units, const char* long_name,
+                            auto TensorEntry::*member) {
+    add_column(table, tensors, name, units, long_name, member);
+  };
+  /// A statistic of the finite weights; NaN where there are none.
+  const auto statistic = [&](const char* name, const char* long_name,
+                             double (*value)(const decode::Moments&)) {
+    add_column(table, all, name, "1", long_name, [&](const TensorRow& row) {
+      return row.moments && row.moments->count > 0 ? value(*row.moments) : kNaN;
+    });
+  };
+  const auto count = [&](const char* name, const char* long_name,
+                         std::int64_t decode::Moments::*member) {
+    add_column(table, all, name, "1", long_name, [&](const TensorRow& row) {
+      return row.moments ? (*row.moments).*member : std::int64_t{-1};
+    });
+  };
+  of_entry("name", "", "logical name", &TensorEntry::name);
+  of_entry("stored", "", "names of the stored tensors", &TensorEntry::stored);
+  of_entry("block", "", "part of the transformer", &TensorEntry::block);
+  of_entry("role", "", "what the tensor does in its block", &TensorEntry::role);
+  of_entry("layer", "", "layer number in the name, -1 if none", &TensorEntry::layer);
+  of_entry("shape", "", "logical shape, outermost first", &TensorEntry::shape);
+  of_entry("encoding", "", "how the weights are stored", &TensorEntry::encoding);
+  of_entry("count", "1", "weights", &TensorEntry::count);
+  add_column(table, tensors, "in_matrix", "", "1 where the tensor gives rows of /matrix/",
+             [](const TensorEntry& tensor) { return std::int8_t{tensor.in_matrix}; });
+  add_column(table, all, "reason", "", "why it gives none, or why its statistics are missing",
+             &TensorRow::reason);
+  using decode::Moments;
+  statistic("mean", "mean weight", [](const Moments& m) { return m.mean; });
+  statistic("std", "population standard deviation of the weights", decode::standard_deviation);
+  statistic("min", "smallest weight", [](const Moments& m) { return double{m.min}; });
+  statistic("max", "largest weight", [](const Moments& m) { return double{m.max}; });
+  statistic("excess_kurtosis", "excess kurtosis of the weights", decode::excess_kurtosis);
+  statistic("frobenius_norm", "root of the sum of squared weights",
+            [](const Moments& m) { return std::sqrt(m.sum_squares); });
+  count("zeros", "weights that are zero, -1 if not measured", &Moments::zeros);
+  count("nonfinite", "weights not finite, -1 if not measured", &Moments::nonfinite);
   if (sampled) {
-    write_samples(table, tensors);
+    add_samples(table, tensors);
   }
+  return table;
 }
 
 std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> rows) {
@@ -161,65 +166,51 @@ std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> row
     one.rows = row->rows;
     one.cols = row->cols;
     one.measured = row->status == measure::Status::kMeasured;
-    one.var_at_64 = row->values.var_at_k[kVarAt64];
-    one.var_at_64_null = row->nulls.var_at_k[kVarAt64];
-    one.stable_rank = row->values[measure::Metric::kStableRank];
-    one.effective_rank = row->values[measure::Metric::kEffectiveRank];
-    one.sigma_ratio_1_2 = row->values[measure::Metric::kSigmaRatio12];
+    one.var_at_64 = var_at_k_of(*row, kVarAt64);
+    one.var_at_64_null = var_at_k_null_of(*row, kVarAt64);
+    one.stable_rank = metric_of(*row, measure::Metric::kStableRank);
+    one.effective_rank = metric_of(*row, measure::Metric::kEffectiveRank);
+    one.sigma_ratio_1_2 = metric_of(*row, measure::Metric::kSigmaRatio12);
     input.push_back(one);
   }
   return measure::layer_groups(input);
 }
 
-void write_layers(h5::File& file, std::span<const StoredRow* const> rows) {
-  const std::vector<measure::LayerGroup> groups = groups_of(rows);
-  const std::size_t n = groups.size();
-  TableWriter table(file, "/layer", "group", n, "number of the (layer, block, role)",
-                    {"layer", "block", "role"});
-  std::vector<std::int32_t> layer(n);
-  std::vector<std::string> block(n), role(n);
-  std::vector<std::int64_t> count(n);
-  std::vector<double> null(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    layer[i] = groups[i].layer;
-    block[i] = model::block_name(static_cast<model::Block>(groups[i].block));
-    role[i] = std::string(groups[i].role);
-    count[i] = groups[i].count;
-    null[i] = groups[i].var_at_64_null;
-  }
-  table.numbers("layer", view(layer), "layer number, -1 if none", "");
-  table.strings("block", block, "part of the transformer");
-  table.strings("role", role, "what the matrices do in their block");
-  table.numbers("count", view(count), "measured matrices", "1");
-  table.numbers("var_at_64_null", view(null), "var_at_64 of iid noise; NaN where shapes differ",
-                "1");
+SideTable layer_table(std::span<const StoredRow* const> rows) {
+  using Group = measure::LayerGroup;
+  using measure::Statistic;
+  SideTable table{.group = "/layer",
+                  .dimension = "group",
+                  .long_name = "number of the (layer, block, role)",
+                  .coordinates = {"layer", "block", "role"}};
+  const std::vector<Group> groups = groups_of(rows);
+  add_column(table, groups, "layer", "", "layer number, -1 if none", &Group::layer);
+  add_column(table, groups, "block", "", "part of the transformer", [](const Group& group) {
+    return std::string(model::block_name(static_cast<model::Block>(group.block)));
+  });
+  add_column(table, groups, "role", "", "what the matrices do in their block",
+             [](const Group& group) { return std::string(group.role); });
+  add_column(table, groups, "count", "1", "measured matrices", &Group::count);
+  add_column(table, groups, "var_at_64_null", "1",
+             "var_at_64 of iid noise; NaN where shapes differ", &Group::var_at_64_null);
   for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
     const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
-    const auto column = [&](const char* suffix, const char* what,
-                            double measure::Statistic::*member) {
-      std::vector<double> values(n);
-      for (std::size_t i = 0; i < n; ++i) {
-        values[i] = groups[i].statistics[m].*member;
-      }
-      table.numbers(name + suffix, view(values), what + (" of " + name) + " over the matrices",
-                    "1");
+    const auto add = [&](const char* suffix, const char* units, const std::string& long_name,
+                         auto Statistic::*member) {
+      add_column(table, groups, name + suffix, units, long_name,
+                 [&](const Group& group) { return group.statistics[m].*member; });
     };
-    const auto extreme = [&](const char* suffix, const char* what,
-                             std::int32_t measure::Statistic::*member) {
-      std::vector<std::int32_t> values(n);
-      for (std::size_t i = 0; i < n; ++i) {
-        values[i] = groups[i].statistics[m].*member;
-      }
-      table.numbers(name + suffix, view(values), what + (" " + name) + ", -1 for non-experts", "");
-    };
-    column("_median", "median", &measure::Statistic::median);
-    column("_q25", "lower quartile", &measure::Statistic::q25);
-    column("_q75", "upper quartile", &measure::Statistic::q75);
-    column("_min", "minimum", &measure::Statistic::min);
-    column("_max", "maximum", &measure::Statistic::max);
-    extreme("_argmin", "expert with the minimum", &measure::Statistic::argmin);
-    extreme("_argmax", "expert with the greatest", &measure::Statistic::argmax);
+    const std::string over = " of " + name + " over the matrices";
+    const std::string none = " " + name + ", -1 for non-experts";
+    add("_median", "1", "median" + over, &Statistic::median);
+    add("_q25", "1", "lower quartile" + over, &Statistic::q25);
+    add("_q75", "1", "upper quartile" + over, &Statistic::q75);
+    add("_min", "1", "minimum" + over, &Statistic::min);
+    add("_max", "1", "maximum" + over, &Statistic::max);
+    add("_argmin", "", "expert with the minimum" + none, &Statistic::argmin);
+    add("_argmax", "", "expert with the greatest" + none, &Statistic::argmax);
   }
+  return table;
 }
 
 }  // namespace vindex::results

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "description.hpp"
-#include "hdf5.hpp"
 #include "stored_row.hpp"
+#include "table_writer.hpp"
 
 #include <vindex/measure/layer_statistics.hpp>
 
@@ -15,12 +15,12 @@ namespace vindex::results {
 /// Statistics of a tensor are the merged moments of its matrices, in row order, where every slice
 /// is in the file; else NaN with the reason.
 /// With `sampled` the classes and the angles of the entries too.
-void write_tensors(h5::File& file, std::span<const TensorEntry> tensors, bool sampled,
-                   std::span<const StoredRow* const> rows);
+SideTable tensor_table(std::span<const TensorEntry> tensors, bool sampled,
+                       std::span<const StoredRow* const> rows);
 
 /// The rows of /layer/. Roles are views of `rows`, which must outlive the result.
 std::vector<measure::LayerGroup> groups_of(std::span<const StoredRow* const> rows);
 
-void write_layers(h5::File& file, std::span<const StoredRow* const> rows);
+SideTable layer_table(std::span<const StoredRow* const> rows);
 
 }  // namespace vindex::results

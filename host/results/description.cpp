@@ -109,6 +109,16 @@ FileDescription describe(const RunDescription& run) {
   return out;
 }
 
+SideTable unpaired_table(const std::vector<UnpairedMatrix>& unpaired) {
+  SideTable table{.group = "/unpaired", .dimension = "entry", .long_name = "row number"};
+  add_column(table, unpaired, "side", "", "model that the matrix is of: a or b",
+             &UnpairedMatrix::side);
+  add_column(table, unpaired, "tensor", "", "logical name, with the index within a stack",
+             &UnpairedMatrix::tensor);
+  add_column(table, unpaired, "reason", "", "why it is in no pair", &UnpairedMatrix::reason);
+  return table;
+}
+
 void keep_derived_lines(Fingerprint& lines, const Fingerprint& found) {
   for (const auto& line : found) {
     const bool known = std::any_of(lines.begin(), lines.end(),

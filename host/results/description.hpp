@@ -2,7 +2,10 @@
 // description without its matrices, names safe to store, tensors flattened.
 #pragma once
 
+#include "table_writer.hpp"
+
 #include <vindex/results/run_store.hpp>
+#include <vindex/results/tensor_entry.hpp>
 
 #include <cstdint>
 #include <map>
@@ -12,17 +15,6 @@
 #include <vector>
 
 namespace vindex::results {
-
-/// One row of /tensor/ before its statistics.
-struct TensorEntry {
-  std::string name, stored, block, role, shape, encoding, reason;
-  std::int32_t layer = -1;
-  std::int64_t count = 0;
-  bool in_matrix = false;
-  // Where the run takes samples.
-  std::string organ_class = {};
-  measure::SampleAngles angles = {};
-};
 
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 
@@ -51,6 +43,9 @@ struct FileDescription {
 };
 
 FileDescription describe(const RunDescription& run);
+
+/// /unpaired/: the matrices of both models that are in no pair.
+SideTable unpaired_table(const std::vector<UnpairedMatrix>& unpaired);
 
 /// What the name of a fingerprint line begins with that says what derived rows are of: a run
 /// without them neither needs nor contradicts it.

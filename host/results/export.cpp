@@ -1,6 +1,5 @@
 // Owns the table of formats and what each of them can serve.
 #include "export_formats.hpp"
-#include "result_tables.hpp"
 #include "results_file.hpp"
 
 #include <vindex/core/error.hpp>

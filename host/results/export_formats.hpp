@@ -4,6 +4,7 @@
 #include "results_reader.hpp"
 
 #include <vindex/results/export.hpp>
+#include <vindex/results/spectra_cells.hpp>
 
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ struct ExportInput {
 };
 
 /// var_at_64 of a row, and of noise of its shape.
-inline double var_at_64(const StoredRow& row) { return row.values.var_at_k[6]; }
-inline double var_at_64_null(const StoredRow& row) { return row.nulls.var_at_k[6]; }
+inline double var_at_64(const StoredRow& row) { return var_at_k_of(row, 6); }
+inline double var_at_64_null(const StoredRow& row) { return var_at_k_null_of(row, 6); }
 
 void export_csv(ExportInput& input, const std::string& target);
 void export_json(ExportInput& input, const std::string& target);

@@ -15,9 +15,9 @@ using model::Block;
 
 namespace {
 
-double ratio(const StoredRow& row) { return row.values[Metric::kSigmaRatio12]; }
-double effective_rank(const StoredRow& row) { return row.values[Metric::kEffectiveRank]; }
-double stable_rank(const StoredRow& row) { return row.values[Metric::kStableRank]; }
+double ratio(const StoredRow& row) { return metric_of(row, Metric::kSigmaRatio12); }
+double effective_rank(const StoredRow& row) { return metric_of(row, Metric::kEffectiveRank); }
+double stable_rank(const StoredRow& row) { return metric_of(row, Metric::kStableRank); }
 
 Json summary(const Rows& rows) {
   Json out;
@@ -174,11 +174,11 @@ Json phase2_document(const FileDescription& description, const Layers& layers) {
     Json& top = entry["top_k_variance"] = Json::object();
     Json& null = entry["top_k_variance_null"] = Json::object();
     for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
-      top[std::to_string(measure::kVarAtK[i])] = Json(row.values.var_at_k[i]);
-      null[std::to_string(measure::kVarAtK[i])] = Json(row.nulls.var_at_k[i]);
+      top[std::to_string(measure::kVarAtK[i])] = Json(var_at_k_of(row, i));
+      null[std::to_string(measure::kVarAtK[i])] = Json(var_at_k_null_of(row, i));
     }
-    entry["effective_rank_sigma"] = Json(row.values[Metric::kEffectiveRankSigma]);
-    entry["s0"] = Json(row.values[Metric::kSpectralNorm]);
+    entry["effective_rank_sigma"] = Json(metric_of(row, Metric::kEffectiveRankSigma));
+    entry["s0"] = Json(metric_of(row, Metric::kSpectralNorm));
     all[std::to_string(layer)] = std::move(entry);
   }
   return out;

@@ -1,8 +1,6 @@
 // Owns the exports `csv` and `json`: every column of /matrix/, of a derived table, or of the table
 // of another kind of file as it is; json also its arrays.
-#include "cell_columns.hpp"
 #include "export_formats.hpp"
-#include "result_tables.hpp"
 #include "text_sink.hpp"
 
 #include <fmt/format.h>
@@ -93,7 +91,7 @@ void export_csv(ExportInput& input, const std::string& target) {
     const StoredRow& row = input.rows[r];
     line = std::to_string(r);
     for (const Column& column : columns) {
-      if (column.text) {
+      if (column.is_text()) {
         line += fmt::format(",{}", csv_field(column.text(row)));
         continue;
       }
@@ -139,7 +137,7 @@ void export_json(ExportInput& input, const std::string& target) {
     std::string object = fmt::format("{}\n{{\"{}\":{}", r == 0 ? "" : ",", row_name(input), r);
     for (const Column& column : columns) {
       object += fmt::format(",\"{}\":", column.name);
-      if (column.text) {
+      if (column.is_text()) {
         object += json_string(column.text(row));
         continue;
       }

@@ -53,8 +53,8 @@ PowerLaw power_law_of(const StoredRow& row, std::span<const double> eigenvalues)
     const SmallPowerLaw fit = fit_small_power_law(eigenvalues.last(count));
     return {fit.alpha, fit.xmin, fit.ks, fit.tail};
   }
-  const measure::MetricValues& v = row.values;
-  return {v[Metric::kPlAlpha], v[Metric::kPlXmin], v[Metric::kPlKs], v[Metric::kPlTail]};
+  const auto v = [&](Metric metric) { return metric_of(row, metric); };
+  return {v(Metric::kPlAlpha), v(Metric::kPlXmin), v(Metric::kPlKs), v(Metric::kPlTail)};
 }
 
 /// log10 of the sum of lambda^alpha, relative to the largest: lambda^alpha alone overflows for the
@@ -87,15 +87,15 @@ std::string longname_of(const StoredRow& row) {
 
 void add_norms(Cells& cells, const StoredRow& row, std::span<const double> eigenvalues) {
   constexpr double kTolerance = 1e-6;  // WeightWatcher's, absolute
-  const measure::MetricValues& v = row.values;
-  const double lambda_max = v[Metric::kSpectralNorm] * v[Metric::kSpectralNorm];
-  const double norm = v[Metric::kFrobeniusNorm] * v[Metric::kFrobeniusNorm];
-  const double rank = v[Metric::kNumericalRank];
+  const auto v = [&](Metric metric) { return metric_of(row, metric); };
+  const double lambda_max = v(Metric::kSpectralNorm) * v(Metric::kSpectralNorm);
+  const double norm = v(Metric::kFrobeniusNorm) * v(Metric::kFrobeniusNorm);
+  const double rank = v(Metric::kNumericalRank);
   const auto m = static_cast<double>(row.shorter());
   const auto weak = std::lower_bound(eigenvalues.begin(), eigenvalues.end(), kTolerance);
   const auto log_of = [](double value) { return value > 0.0 ? std::log10(value) : kAbsent; };
-  cells["sv_max"] = csv_number(v[Metric::kSpectralNorm]);
-  cells["sv_min"] = csv_number(v[Metric::kSigmaMin]);
+  cells["sv_max"] = csv_number(v(Metric::kSpectralNorm));
+  cells["sv_min"] = csv_number(v(Metric::kSigmaMin));
   cells["lambda_max"] = cells["spectral_norm"] = cells["xmax"] = csv_number(lambda_max);
   cells["log_spectral_norm"] = csv_number(log_of(lambda_max));
   cells["norm"] = csv_number(norm);
@@ -104,15 +104,15 @@ void add_norms(Cells& cells, const StoredRow& row, std::span<const double> eigen
   cells["rank_loss"] = csv_number(m - rank);
   cells["weak_rank_loss"] =
       csv_number(eigenvalues.empty() ? kAbsent : static_cast<double>(weak - eigenvalues.begin()));
-  cells["stable_rank"] = csv_number(v[Metric::kStableRank]);
+  cells["stable_rank"] = csv_number(v(Metric::kStableRank));
   // Ours is over ln p, theirs over ln rank.
   cells["entropy"] =
-      csv_number(rank > 1.0 ? v[Metric::kSpectralEntropy] * std::log(m) / std::log(rank) : kAbsent);
+      csv_number(rank > 1.0 ? v(Metric::kSpectralEntropy) * std::log(m) / std::log(rank) : kAbsent);
 }
 
 void add_power_law(Cells& cells, const StoredRow& row, std::span<const double> eigenvalues) {
   const PowerLaw fit = power_law_of(row, eigenvalues);
-  const double top = row.values[Metric::kSpectralNorm];
+  const double top = metric_of(row, Metric::kSpectralNorm);
   const DeterminantFit determinant = fit_determinant(eigenvalues);
   cells["alpha"] = csv_number(fit.alpha);
   cells["xmin"] = csv_number(fit.xmin);
@@ -140,9 +140,10 @@ void add_bulk(Cells& cells, const StoredRow& row, std::span<const double> eigenv
 
 /// What theirs takes from a permutation of the weights, from the sign flip.
 void add_randomised(Cells& cells, const StoredRow& row) {
-  const double top = std::pow(row.values[Metric::kSpectralNorm], 2.0);
-  const measure::SignFlipSummary flip = row.sign_flip.value_or(measure::SignFlipSummary());
-  const double random = flip.var_at_k.front() * std::pow(row.values[Metric::kFrobeniusNorm], 2.0);
+  const double top = std::pow(metric_of(row, Metric::kSpectralNorm), 2.0);
+  const measure::SignFlipSummary flip = spectrum_numbers(row.cells).sign_flip;
+  const double random =
+      flip.var_at_k.front() * std::pow(metric_of(row, Metric::kFrobeniusNorm), 2.0);
   cells["rand_distance"] = csv_number(flip.rand_distance);
   cells["max_rand_eval"] = csv_number(random);
   cells["ww_softrank"] = csv_number(random / top);

@@ -1,16 +1,41 @@
 // Owns the checks themselves, column by column and table by table.
 #include "file_checker.hpp"
 
-#include "pair_columns.hpp"
-#include "read_through.hpp"
-#include "result_tables.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
 namespace vindex::results {
+
+namespace {
+
+template <typename T>
+void read_blocks(const h5::Dataset& dataset) {
+  const h5::Shape& shape = dataset.shape();
+  const std::uint64_t rows = dataset.side(0);
+  std::uint64_t width = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) {
+    width *= shape[i];
+  }
+  const std::uint64_t step = rows_per_block(width * sizeof(T));
+  std::vector<T> block;
+  for (std::uint64_t first = 0; first < rows; first += step) {
+    const std::uint64_t count = std::min(step, rows - first);
+    block.resize(count * width);
+    dataset.read<T>(first, count, block);
+  }
+}
+
+}  // namespace
+
+void FileChecker::read_through(const h5::Dataset& dataset, const std::string& path) {
+  if (dataset.type() == h5::Type::kString) {
+    file_.read_strings(path);
+  } else {
+    h5::visit_number(dataset.type(), [&](auto zero) { read_blocks<decltype(zero)>(dataset); });
+  }
+}
 
 void FileChecker::column(const std::string& path, h5::Type type, const h5::Shape& shape,
                          const std::string& scale) {
@@ -27,12 +52,11 @@ void FileChecker::column(const std::string& path, h5::Type type, const h5::Shape
     } else {
       require(file_.is_scale(dataset), path + " is not a dimension scale");
     }
-    read_through(file_, dataset, path);
+    read_through(dataset, path);
   });
 }
 
-void FileChecker::row_columns(model::ResultTable table, const std::vector<Column>& wanted,
-                              const std::string& second) {
+void FileChecker::row_columns(model::ResultTable table, const std::vector<Column>& wanted) {
   const std::string group = group_of(table);
   const std::string scale = group + "/" + reader_.schema().dimension;
   std::uint64_t total = 0;
@@ -41,15 +65,14 @@ void FileChecker::row_columns(model::ResultTable table, const std::vector<Column
   for (const Column& one : wanted) {
     const std::string path = group + "/" + one.name;
     h5::Shape shape = {total};
-    const std::string other = second_scale(one, second);
-    if (!other.empty()) {
+    if (!one.scale.empty()) {
       shape.push_back(one.width);
     }
     column(path, one.type, shape, scale);
     attempt([&] {
-      const std::string scale_path = other == second ? second : group + "/" + other;
-      require(other.empty() || file_.has_scale(file_.open_dataset(path), 1, scale_path),
-              path + ": no dimension scale " + scale_path);
+      const std::string second = group + "/" + one.scale;
+      require(one.scale.empty() || file_.has_scale(file_.open_dataset(path), 1, second),
+              path + ": no dimension scale " + second);
       require(one.units.empty() || file_.has_attribute(path, "units"),
               path + ": attribute units is missing");
     });
@@ -143,7 +166,7 @@ void FileChecker::resume() {
       });
       attempt([&] {
         if (!is_group) {
-          read_through(file_, file_.open_dataset(path), path);
+          read_through(file_.open_dataset(path), path);
         }
       });
     }
@@ -176,13 +199,13 @@ void FileChecker::counts(std::int64_t derived_skipped) {
           "/: status does not agree with the rows");
 }
 
-void FileChecker::table(const std::string& group, const std::string& dimension,
-                        const Names& names) {
+void FileChecker::table(const SideTable& wanted) {
+  const std::string scale = wanted.group + "/" + wanted.dimension;
   std::uint64_t rows = 0;
-  attempt([&] { rows = file_.open_dataset(group + "/" + dimension).side(0); });
-  column(group + "/" + dimension, h5::Type::kInt64, {rows}, "");
-  for (const auto& [name, type] : names) {
-    column(group + "/" + name, type, {rows}, group + "/" + dimension);
+  attempt([&] { rows = file_.open_dataset(scale).side(0); });
+  column(scale, h5::Type::kInt64, {rows}, "");
+  for (const SideColumn& one : wanted.columns) {
+    column(wanted.group + "/" + one.name, one.type(), {rows}, scale);
   }
 }
 

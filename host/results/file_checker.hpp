@@ -7,6 +7,7 @@
 
 #include <vindex/core/error.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,10 +15,14 @@
 
 namespace vindex::results {
 
+/// Rows of `row_bytes` bytes that are read at once.
+inline std::uint64_t rows_per_block(std::uint64_t row_bytes) {
+  constexpr std::uint64_t kBlockBytes = 4U << 20U;
+  return std::max<std::uint64_t>(1, kBlockBytes / std::max<std::uint64_t>(row_bytes, 1));
+}
+
 class FileChecker {
  protected:
-  using Names = std::vector<std::pair<std::string, h5::Type>>;
-
   explicit FileChecker(ResultsReader& reader) : reader_(reader), file_(reader.file()) {}
   ~FileChecker() = default;
 
@@ -39,15 +44,16 @@ class FileChecker {
     }
   }
 
+  /// Reads all of `dataset`, which is `path` and no scalar, a few megabytes at a time. Errors:
+  /// FormatError where a part of it cannot be read.
+  void read_through(const h5::Dataset& dataset, const std::string& path);
   /// Type and shape of `path`, its scale, its long_name; reads it all.
   void column(const std::string& path, h5::Type type, const h5::Shape& shape,
               const std::string& scale);
-  /// A group of equally long columns along `dimension`.
-  void table(const std::string& group, const std::string& dimension, const Names& names);
-  /// The columns `wanted` of a table of rows, its scale and its status; `second` is the scale of
-  /// wide ones.
-  void row_columns(model::ResultTable table, const std::vector<Column>& wanted,
-                   const std::string& second);
+  /// That the file has `wanted`, however many rows it has.
+  void table(const SideTable& wanted);
+  /// The columns `wanted` of a table of rows, its scale and its status.
+  void row_columns(model::ResultTable table, const std::vector<Column>& wanted);
   /// Order, keys, identities and outcomes of rows_, which are of `table`.
   void order(model::ResultTable table);
   /// That what says which matrix a row is of lies within what it may be; `where` names the row.
@@ -73,8 +79,12 @@ class FileChecker {
   std::vector<std::string> wrong_;
 };
 
-/// What is wrong with an open file of `vindex compare`, or of a schema whose rows are all cells.
-std::vector<std::string> validate_pairs(ResultsReader& reader);
+/// What `rows` of a file without spectra break beyond types, shapes and ranges (loads that sum to
+/// 1, symmetric cosines), one line each. Errors: FormatError where data cannot be read.
+std::vector<std::string> broken_rules(ResultsReader& reader, const FileDescription& description,
+                                      const std::vector<StoredRow>& rows);
+
+/// What is wrong with an open file of a schema without spectra.
 std::vector<std::string> validate_cells(ResultsReader& reader);
 
 }  // namespace vindex::results

@@ -60,6 +60,16 @@ void GatheredRows::relocate(const std::string& path) {
   }
 }
 
+const std::string& describing_file(const std::string& path, const RunFiles& run) {
+  return run.has_file             ? path
+         : run.files.runs.empty() ? run.files.parts.front()
+                                  : run.files.runs.front();
+}
+
+std::string state_of(const RunFiles& run, std::span<const StoredRow* const> rows) {
+  return !run.has_file ? "running" : count_statuses(rows).skipped == 0 ? "complete" : "partial";
+}
+
 FileSchema gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered,
                       std::optional<FileSchema> wanted) {
   // First, so that what is no results file is refused as itself.

@@ -35,6 +35,11 @@ class GatheredRows {
   SourcePool pool_{std::nullopt};
 };
 
+/// Of the files of a run at `path` the one that says most of it.
+const std::string& describing_file(const std::string& path, const RunFiles& run);
+/// "running" (parts only), "complete" or "partial", of all of its rows.
+std::string state_of(const RunFiles& run, std::span<const StoredRow* const> rows);
+
 /// Adds what is on disk of a run: descriptions, the published file, parts. Errors:
 /// ConfigurationError E-RESUME-FINGERPRINT where they are of different runs; UsageError
 /// E-RESULTS-PART where `path` is a part itself; FormatError E-RESULTS-KIND where the run is of

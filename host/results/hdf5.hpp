@@ -39,6 +39,23 @@ constexpr Type type_of() {
   }
 }
 
+/// `f` of a zero of the number type `type`, which is no string.
+template <typename F>
+decltype(auto) visit_number(Type type, F&& f) {
+  switch (type) {
+    case Type::kInt8:
+      return f(std::int8_t{});
+    case Type::kInt32:
+      return f(std::int32_t{});
+    case Type::kInt64:
+      return f(std::int64_t{});
+    case Type::kFloat32:
+      return f(float{});
+    default:
+      return f(double{});
+  }
+}
+
 /// Owner of one library identifier of any kind.
 class Handle {
  public:

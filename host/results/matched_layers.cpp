@@ -1,8 +1,6 @@
 // Owns making those tables from a file's rows and writing them.
 #include "matched_layers.hpp"
 
-#include "table_writer.hpp"
-
 #include <vindex/results/cka_cells.hpp>
 
 #include <fmt/format.h>
@@ -58,25 +56,24 @@ std::vector<std::int32_t> break_layers(const measure::Stages& stages,
   return layers;
 }
 
+SideTable matched_table(const std::vector<MatchedLayer>& matched) {
+  SideTable table{.group = "/matched", .dimension = "entry", .long_name = "row number"};
+  const auto add = [&](const char* name, const char* units, const char* long_name, auto member) {
+    add_column(table, matched, name, units, long_name, member);
+  };
+  add("depth", "1", "relative depth, 0 the first layer and 1 the last", &MatchedLayer::depth);
+  add("layer_a", "", "layer of A at that depth", &MatchedLayer::layer_a);
+  add("layer_b", "", "layer of B at that depth", &MatchedLayer::layer_b);
+  add("cka", "1", "unbiased linear CKA of the two", &MatchedLayer::cka);
+  add("cka_biased", "1", "the biased estimate", &MatchedLayer::cka_biased);
+  add("null_q95", "1", "95 % quantile of cka over permutations", &MatchedLayer::null_q95);
+  add("p", "1", "share of permutations with at least this cka", &MatchedLayer::p);
+  return table;
+}
+
 void write_matched(h5::File& file, const FileDescription& description,
                    std::span<const StoredRow* const> rows, BulkSource& bulk) {
-  const std::vector<MatchedLayer> matched = matched_layers(description, rows, bulk);
-  TableWriter table(file, "/matched", "entry", matched.size(), "row number", {});
-  const auto column = [&](const char* name, auto MatchedLayer::*member, const char* long_name,
-                          const char* units) {
-    std::vector<std::remove_cvref_t<decltype(matched.front().*member)>> values;
-    for (const MatchedLayer& layer : matched) {
-      values.push_back(layer.*member);
-    }
-    table.numbers<typename decltype(values)::value_type>(name, values, long_name, units);
-  };
-  column("depth", &MatchedLayer::depth, "relative depth, 0 the first layer and 1 the last", "1");
-  column("layer_a", &MatchedLayer::layer_a, "layer of A at that depth", "");
-  column("layer_b", &MatchedLayer::layer_b, "layer of B at that depth", "");
-  column("cka", &MatchedLayer::cka, "unbiased linear CKA of the two", "1");
-  column("cka_biased", &MatchedLayer::cka_biased, "the biased estimate", "1");
-  column("null_q95", &MatchedLayer::null_q95, "95 % quantile of cka over permutations", "1");
-  column("p", &MatchedLayer::p, "share of permutations with at least this cka", "1");
+  write_side_table(file, matched_table(matched_layers(description, rows, bulk)));
   if (const auto stages = stages_of(rows)) {
     file.set_attribute("/", "stages", stages->count);
     file.set_attribute("/", "stages_threshold", stages->threshold);

@@ -5,6 +5,7 @@
 #include "description.hpp"
 #include "hdf5.hpp"
 #include "results_writer.hpp"
+#include "table_writer.hpp"
 
 #include <vindex/measure/layer_statistics.hpp>
 #include <vindex/results/shown_cells.hpp>
@@ -25,6 +26,9 @@ std::optional<measure::Stages> stages_of(std::span<const StoredRow* const> rows)
 /// Layers of A whose CKA with the next one is a break.
 std::vector<std::int32_t> break_layers(const measure::Stages& stages,
                                        std::span<const StoredRow* const> rows);
+
+/// /matched/.
+SideTable matched_table(const std::vector<MatchedLayer>& matched);
 
 /// /matched/ and the root attributes stages, stages_threshold, stages_median, stages_mad and
 /// stages_breaks (layers, separated by spaces).

@@ -4,6 +4,7 @@
 #include <vindex/core/digest.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/results/measured_spectra.hpp>
+#include <vindex/results/spectra_cells.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -52,12 +53,13 @@ MeasuredSpectra::MeasuredSpectra(const std::string& path) : state_(std::make_uni
     if (row.status != measure::Status::kMeasured) {
       continue;
     }
+    const SpectrumNumbers numbers = spectrum_numbers(row.cells);
     MeasuredSpectrum spectrum;
     spectrum.row = static_cast<std::int64_t>(state_->lengths.size()) - 1;
     spectrum.whole = row.sigma_count == row.shorter();
     for (std::size_t i = 0; i < kPairMetrics.size(); ++i) {
-      spectrum.values[i] = value_of(row.values, kPairMetrics[i].name);
-      spectrum.nulls[i] = value_of(row.nulls, kPairMetrics[i].name);
+      spectrum.values[i] = value_of(numbers.values, kPairMetrics[i].name);
+      spectrum.nulls[i] = value_of(numbers.nulls, kPairMetrics[i].name);
     }
     sha.update(row_key(row));
     sha.update(std::as_bytes(std::span(spectrum.values)));

@@ -1,7 +1,7 @@
 // Owns the summary of a comparison by groups of pairs, as text and as JSON.
 #include "gathered_rows.hpp"
-#include "pair_columns.hpp"
 #include "results_file.hpp"
+#include "schema.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -22,10 +23,6 @@ namespace vindex::results {
 
 namespace {
 
-double cell_of(const StoredRow& row, PairCell cell) {
-  return row.cells.empty() ? std::nan("") : row.cells[cell_number(cell)];
-}
-
 std::string name_of_row(const StoredRow& row) {
   return row.slice < 0 ? row.tensor : fmt::format("{}[{}]", row.tensor, row.slice);
 }
@@ -33,7 +30,57 @@ std::string name_of_row(const StoredRow& row) {
 /// Compared, and not everywhere equal.
 bool is_changed(const StoredRow& row) {
   return row.status == measure::Status::kMeasured &&
-         cell_of(row, PairCell::kMaxAbsDifference) > 0.0;
+         row.cell(pair_cell("max_abs_difference")) > 0.0;
+}
+
+enum class Over : std::uint8_t { kCompared, kChanged };
+/// Not a cell: the shorter side, of pairs whose rank is known.
+constexpr std::size_t kShortSide = kBehind;
+
+/// A number of a group: a quantile of a cell over pairs.
+struct GroupNumber {
+  std::string_view name;  ///< in the JSON document, in this order
+  std::size_t cell;
+  double quantile = 0.5;
+  Over over = Over::kCompared;
+};
+constexpr std::size_t kPlainNumbers = 4, kDeltaNumbers = 8;
+constexpr std::array<GroupNumber, 16> kGroupNumbers = {
+    {{"cosine_median", pair_cell("cosine")},
+     {"cosine_least", pair_cell("cosine"), 0.0},
+     {"relative_error_median", pair_cell("relative_error")},
+     {"relative_error_most", pair_cell("relative_error"), 1.0},
+     // With --delta: beside them what noise of those shapes gives.
+     {"delta_numerical_rank", pair_cell("delta_numerical_rank"), 0.5, Over::kChanged},
+     {"delta_numerical_rank_null", kShortSide, 0.5, Over::kChanged},
+     {"delta_effective_rank", pair_cell("delta_effective_rank"), 0.5, Over::kChanged},
+     {"delta_effective_rank_null", pair_cell("delta_effective_rank_null"), 0.5, Over::kChanged},
+     {"delta_stable_rank", pair_cell("delta_stable_rank"), 0.5, Over::kChanged},
+     {"delta_stable_rank_null", pair_cell("delta_stable_rank_null"), 0.5, Over::kChanged},
+     {"delta_rank_gd", pair_cell("delta_rank_gd"), 0.5, Over::kChanged},
+     {"delta_rank_edge", pair_cell("delta_rank_edge"), 0.5, Over::kChanged},
+     // With --k.
+     {"overlap_right", pair_cell("overlap_right")},
+     {"overlap_right_null", pair_cell("overlap_right_null")},
+     {"overlap_left", pair_cell("overlap_left")},
+     {"overlap_left_null", pair_cell("overlap_left_null")}}};
+
+consteval std::size_t number_of(std::string_view name) { return number_in(kGroupNumbers, name); }
+
+double number_over(const std::vector<const StoredRow*>& rows, const GroupNumber& number) {
+  std::vector<double> values;
+  for (const StoredRow* row : rows) {
+    if (row->status != measure::Status::kMeasured ||
+        (number.over == Over::kChanged && !is_changed(*row))) {
+      continue;
+    }
+    if (number.cell != kShortSide) {
+      values.push_back(row->cell(number.cell));
+    } else if (!std::isnan(row->cell(pair_cell("delta_numerical_rank")))) {
+      values.push_back(static_cast<double>(row->shorter()));
+    }
+  }
+  return measure::quantile(values, number.quantile);
 }
 
 ComparedGroup group_of(const std::vector<const StoredRow*>& rows) {
@@ -41,53 +88,21 @@ ComparedGroup group_of(const std::vector<const StoredRow*>& rows) {
   group.block = rows.front()->block;
   group.role = rows.front()->role;
   group.pairs = static_cast<std::int64_t>(rows.size());
-  std::vector<double> cosines, errors;
+  for (const GroupNumber& number : kGroupNumbers) {
+    group.numbers.push_back(number_over(rows, number));
+  }
+  const double most = group.numbers[number_of("relative_error_most")];
   for (const StoredRow* row : rows) {
     if (row->status != measure::Status::kMeasured) {
       continue;
     }
     ++group.compared;
-    group.same_bits += cell_of(*row, PairCell::kSameBits) == 1.0 ? 1 : 0;
-    cosines.push_back(cell_of(*row, PairCell::kCosine));
-    const double error = cell_of(*row, PairCell::kRelativeError);
-    errors.push_back(error);
-    if (!std::isnan(error) && !(error <= group.error_most)) {
-      group.error_most = error;
+    group.changed += is_changed(*row) ? 1 : 0;
+    group.same_bits += row->cell(pair_cell("same_bits")) == 1.0 ? 1 : 0;
+    if (group.worst.empty() && row->cell(pair_cell("relative_error")) == most) {
       group.worst = name_of_row(*row);
     }
   }
-  group.cosine_median = measure::quantile(cosines, 0.5);
-  group.cosine_least = measure::quantile(cosines, 0.0);
-  group.error_median = measure::quantile(errors, 0.5);
-  const auto median = [&](PairCell cell, bool of_changed) {
-    std::vector<double> values;
-    for (const StoredRow* row : rows) {
-      if (row->status == measure::Status::kMeasured && (!of_changed || is_changed(*row))) {
-        values.push_back(cell_of(*row, cell));
-      }
-    }
-    return measure::quantile(values, 0.5);
-  };
-  std::vector<double> short_sides;
-  for (const StoredRow* row : rows) {
-    if (is_changed(*row) && !std::isnan(cell_of(*row, PairCell::kDeltaNumericalRank))) {
-      short_sides.push_back(static_cast<double>(row->shorter()));
-    }
-  }
-  group.delta_numerical_rank = median(PairCell::kDeltaNumericalRank, true);
-  group.delta_numerical_rank_null = measure::quantile(short_sides, 0.5);
-  group.changed = std::count_if(rows.begin(), rows.end(),
-                                [](const StoredRow* row) { return is_changed(*row); });
-  group.delta_effective_rank = median(PairCell::kDeltaEffectiveRank, true);
-  group.delta_effective_rank_null = median(PairCell::kDeltaEffectiveRankNull, true);
-  group.delta_stable_rank = median(PairCell::kDeltaStableRank, true);
-  group.delta_stable_rank_null = median(PairCell::kDeltaStableRankNull, true);
-  group.delta_rank_gd = median(PairCell::kDeltaRankGd, true);
-  group.delta_rank_edge = median(PairCell::kDeltaRankEdge, true);
-  group.overlap_right = median(PairCell::kOverlapRight, false);
-  group.overlap_right_null = median(PairCell::kOverlapRightNull, false);
-  group.overlap_left = median(PairCell::kOverlapLeft, false);
-  group.overlap_left_null = median(PairCell::kOverlapLeftNull, false);
   return group;
 }
 
@@ -97,16 +112,14 @@ Compared compared_now(const std::string& path) {
   gather_run(path, run, gathered, FileSchema::kCompare);
   Compared compared;
   compared.path = path;
-  const std::string& described = run.has_file             ? path
-                                 : run.files.runs.empty() ? run.files.parts.front()
-                                                          : run.files.runs.front();
-  const FileDescription description = ResultsReader(described, FileSchema::kCompare).description();
+  const FileDescription description =
+      ResultsReader(describing_file(path, run), FileSchema::kCompare).description();
   compared.model_a = description.model;
   compared.model_b = description.other_model;
   compared.backend = description.backend;
-  const PairColumns asked = pair_columns_of(description);
-  compared.delta = asked.delta;
-  compared.subspace = asked.subspace;
+  const TableLayout layout = table_layout(description, model::ResultTable::kMatrix);
+  compared.delta = layout.has(kDeltaColumns);
+  compared.subspace = static_cast<std::int64_t>(layout.chosen);
   for (const UnpairedMatrix& matrix : description.unpaired) {
     ++(matrix.side == "a" ? compared.unpaired_a : compared.unpaired_b);
   }
@@ -114,7 +127,7 @@ Compared compared_now(const std::string& path) {
   const StatusCounts counts = count_statuses(rows);
   compared.pairs = counts.total;
   compared.compared = counts.measured;
-  compared.state = !run.has_file ? "running" : counts.skipped == 0 ? "complete" : "partial";
+  compared.state = state_of(run, rows);
   std::map<std::tuple<model::Block, std::int32_t, std::string>, std::vector<const StoredRow*>>
       groups;
   for (const StoredRow* row : rows) {
@@ -126,63 +139,68 @@ Compared compared_now(const std::string& path) {
   return compared;
 }
 
+/// "-" for NaN.
+std::string text_of(const char* format, double value) {
+  return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
+}
 /// Cosines near 1 say something in their last digits.
-std::string cosine_text(double value) {
-  return std::isnan(value) ? "-" : fmt::format("{:.6f}", value);
-}
-std::string error_text(double value) {
-  return std::isnan(value) ? "-" : value == 0.0 ? "0" : fmt::format("{:.3g}", value);
-}
-
-}  // namespace
-
-Compared read_compared(const std::string& path) {
-  return read_while_it_stays(path, [&] { return compared_now(path); });
-}
-
-namespace {
-
-std::string rank_text(double value) {
-  return std::isnan(value) ? "-" : fmt::format("{:.1f}", value);
-}
+std::string cosine_text(double value) { return text_of("{:.6f}", value); }
+std::string error_text(double value) { return value == 0.0 ? "0" : text_of("{:.3g}", value); }
+std::string rank_text(double value) { return text_of("{:.1f}", value); }
 /// A count, or the median of an even number of them.
-std::string count_text(double value) {
-  return std::isnan(value) ? "-" : fmt::format("{:g}", value);
-}
-std::string share_text(double value) {
-  return std::isnan(value) ? "-" : fmt::format("{:.4f}", value);
-}
+std::string count_text(double value) { return text_of("{:g}", value); }
+std::string share_text(double value) { return text_of("{:.4f}", value); }
 
 constexpr TextColumn kNumberColumn{.right = true};
 constexpr TextColumn kCloseColumn{.right = true, .is_close = true};
 
+using CountColumn = std::pair<const char*, std::int64_t ComparedGroup::*>;
+struct NumberColumn {
+  const char* heading;
+  std::size_t number;
+  std::string (*text)(double);
+  TextColumn layout;
+};
+
+std::string groups_table(const Compared& compared, std::initializer_list<CountColumn> counts,
+                         std::initializer_list<NumberColumn> numbers, std::size_t width) {
+  std::vector<std::vector<std::string>> cells = {{"block", "role"}};
+  std::vector<TextColumn> layout = {{}, {.min_width = 8}};
+  for (const auto& [heading, count] : counts) {
+    cells.front().emplace_back(heading);
+    layout.push_back(kNumberColumn);
+  }
+  for (const NumberColumn& column : numbers) {
+    cells.front().emplace_back(column.heading);
+    layout.push_back(column.layout);
+  }
+  for (const ComparedGroup& group : compared.groups) {
+    auto& line = cells.emplace_back(
+        std::vector<std::string>{std::string(model::block_name(group.block)), group.role});
+    for (const auto& [heading, count] : counts) {
+      line.push_back(std::to_string(group.*count));
+    }
+    for (const NumberColumn& column : numbers) {
+      line.push_back(column.text(group.numbers[column.number]));
+    }
+  }
+  return table_text(cells, layout, width);
+}
+
 /// What rank the changes have.
 std::string delta_text(const Compared& compared, std::size_t width) {
-  std::vector<std::vector<std::string>> cells = {{"block", "role", "changed", "rank", "noise", "gd",
-                                                  "edge", "eff.rank", "noise", "stable", "noise"}};
-  for (const ComparedGroup& group : compared.groups) {
-    cells.push_back({std::string(model::block_name(group.block)), group.role,
-                     std::to_string(group.changed), count_text(group.delta_numerical_rank),
-                     count_text(group.delta_numerical_rank_null), count_text(group.delta_rank_gd),
-                     count_text(group.delta_rank_edge), rank_text(group.delta_effective_rank),
-                     rank_text(group.delta_effective_rank_null), rank_text(group.delta_stable_rank),
-                     rank_text(group.delta_stable_rank_null)});
-  }
   constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
   return "B - A\n" +
-         table_text(cells,
-                    {{},
-                     {.min_width = 8},
-                     kNumberColumn,
-                     kNumberColumn,
-                     kCloseColumn,
-                     kCloseColumn,
-                     kCloseColumn,
-                     kNumberColumn,
-                     kCloseColumn,
-                     kFirstDropped,
-                     kFirstDropped},
-                    width) +
+         groups_table(compared, {{"changed", &ComparedGroup::changed}},
+                      {{"rank", number_of("delta_numerical_rank"), count_text, kNumberColumn},
+                       {"noise", number_of("delta_numerical_rank_null"), count_text, kCloseColumn},
+                       {"gd", number_of("delta_rank_gd"), count_text, kCloseColumn},
+                       {"edge", number_of("delta_rank_edge"), count_text, kCloseColumn},
+                       {"eff.rank", number_of("delta_effective_rank"), rank_text, kNumberColumn},
+                       {"noise", number_of("delta_effective_rank_null"), rank_text, kCloseColumn},
+                       {"stable", number_of("delta_stable_rank"), rank_text, kFirstDropped},
+                       {"noise", number_of("delta_stable_rank_null"), rank_text, kFirstDropped}},
+                      width) +
          wrapped_text(
              "medians over the changed pairs: rank, of what is above rounding; gd, edge: singular "
              "values above the optimal threshold and above the noise's edge (0 and 0.2 of noise); "
@@ -193,62 +211,45 @@ std::string delta_text(const Compared& compared, std::size_t width) {
 
 /// How near the strongest directions are.
 std::string overlap_text(const Compared& compared, std::size_t width) {
-  std::vector<std::vector<std::string>> cells = {
-      {"block", "role", "pairs", "right", "noise", "left", "noise"}};
-  for (const ComparedGroup& group : compared.groups) {
-    cells.push_back({std::string(model::block_name(group.block)), group.role,
-                     std::to_string(group.pairs), share_text(group.overlap_right),
-                     share_text(group.overlap_right_null), share_text(group.overlap_left),
-                     share_text(group.overlap_left_null)});
-  }
   return fmt::format("overlap of the top {} directions\n", compared.subspace) +
-         table_text(cells,
-                    {{},
-                     {.min_width = 8},
-                     kNumberColumn,
-                     kNumberColumn,
-                     kCloseColumn,
-                     kCloseColumn,
-                     kCloseColumn},
-                    width);
+         groups_table(compared, {{"pairs", &ComparedGroup::pairs}},
+                      {{"right", number_of("overlap_right"), share_text, kNumberColumn},
+                       {"noise", number_of("overlap_right_null"), share_text, kCloseColumn},
+                       {"left", number_of("overlap_left"), share_text, kCloseColumn},
+                       {"noise", number_of("overlap_left_null"), share_text, kCloseColumn}},
+                      width);
 }
 
 }  // namespace
 
+Compared read_compared(const std::string& path) {
+  return read_while_it_stays(path, [&] { return compared_now(path); });
+}
+
 std::string compared_text(const Compared& compared, std::size_t width) {
-  std::vector<std::vector<std::string>> cells = {
-      {"block", "role", "pairs", "same bits", "cosine", "least", "error", "most"}};
-  for (const ComparedGroup& group : compared.groups) {
-    cells.push_back({std::string(model::block_name(group.block)), group.role,
-                     std::to_string(group.pairs), std::to_string(group.same_bits),
-                     cosine_text(group.cosine_median), cosine_text(group.cosine_least),
-                     error_text(group.error_median), error_text(group.error_most)});
-  }
-  const TextColumn number{.right = true};
-  std::string text = table_text(cells,
-                                {{},
-                                 {.min_width = 8},
-                                 number,
-                                 number,
-                                 {.right = true, .is_close = true},
-                                 {.right = true, .is_close = true},
-                                 {.right = true, .is_close = true},
-                                 {.right = true, .is_close = true}},
-                                width);
+  constexpr std::size_t kMost = number_of("relative_error_most");
+  std::string text = groups_table(
+      compared, {{"pairs", &ComparedGroup::pairs}, {"same bits", &ComparedGroup::same_bits}},
+      {{"cosine", number_of("cosine_median"), cosine_text, kCloseColumn},
+       {"least", number_of("cosine_least"), cosine_text, kCloseColumn},
+       {"error", number_of("relative_error_median"), error_text, kCloseColumn},
+       {"most", kMost, error_text, kCloseColumn}},
+      width);
   text += wrapped_text(
               "cosine: median and minimum (least); error: median and largest norm(B - A) / norm(A)",
               width, 2) +
           "\n";
-  const auto worst = std::max_element(compared.groups.begin(), compared.groups.end(),
-                                      [](const ComparedGroup& a, const ComparedGroup& b) {
-                                        return (std::isnan(a.error_most) ? -1.0 : a.error_most) <
-                                               (std::isnan(b.error_most) ? -1.0 : b.error_most);
-                                      });
-  if (worst != compared.groups.end() && worst->error_most > 0.0) {
-    text += wrapped_text(
-                fmt::format("farthest: {}, error {}", worst->worst, error_text(worst->error_most)),
-                width, 2) +
-            "\n";
+  const auto most = [](const ComparedGroup& group) {
+    return std::isnan(group.numbers[kMost]) ? -1.0 : group.numbers[kMost];
+  };
+  const auto worst = std::max_element(
+      compared.groups.begin(), compared.groups.end(),
+      [&](const ComparedGroup& a, const ComparedGroup& b) { return most(a) < most(b); });
+  if (worst != compared.groups.end() && most(*worst) > 0.0) {
+    text +=
+        wrapped_text(fmt::format("farthest: {}, error {}", worst->worst, error_text(most(*worst))),
+                     width, 2) +
+        "\n";
   }
   if (compared.delta) {
     text += delta_text(compared, width);
@@ -272,28 +273,21 @@ std::string compared_json(const Compared& compared) {
                       {"role", group.role},
                       {"pairs", group.pairs},
                       {"compared", group.compared},
-                      {"same_bits", group.same_bits},
-                      {"cosine_median", group.cosine_median},
-                      {"cosine_least", group.cosine_least},
-                      {"relative_error_median", group.error_median},
-                      {"relative_error_most", group.error_most},
-                      {"farthest", group.worst}});
+                      {"same_bits", group.same_bits}});
+    Json& one = groups.back();
+    const auto add = [&](std::size_t first, std::size_t count) {
+      for (std::size_t i = first; i < first + count; ++i) {
+        one[std::string(kGroupNumbers[i].name)] = group.numbers[i];
+      }
+    };
+    add(0, kPlainNumbers);
+    one["farthest"] = group.worst;
     if (compared.delta) {
-      groups.back().update({{"changed", group.changed},
-                            {"delta_numerical_rank", group.delta_numerical_rank},
-                            {"delta_numerical_rank_null", group.delta_numerical_rank_null},
-                            {"delta_effective_rank", group.delta_effective_rank},
-                            {"delta_effective_rank_null", group.delta_effective_rank_null},
-                            {"delta_stable_rank", group.delta_stable_rank},
-                            {"delta_stable_rank_null", group.delta_stable_rank_null},
-                            {"delta_rank_gd", group.delta_rank_gd},
-                            {"delta_rank_edge", group.delta_rank_edge}});
+      one["changed"] = group.changed;
+      add(kPlainNumbers, kDeltaNumbers);
     }
     if (compared.subspace > 0) {
-      groups.back().update({{"overlap_right", group.overlap_right},
-                            {"overlap_right_null", group.overlap_right_null},
-                            {"overlap_left", group.overlap_left},
-                            {"overlap_left_null", group.overlap_left_null}});
+      add(kPlainNumbers + kDeltaNumbers, kGroupNumbers.size() - kPlainNumbers - kDeltaNumbers);
     }
   }
   return Json{{"schema", "vindex-compare-summary/1"},

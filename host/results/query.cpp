@@ -1,5 +1,4 @@
 // Owns the reader's answers, table by table and column by column.
-#include "result_tables.hpp"
 #include "results_reader.hpp"
 #include "value_columns.hpp"
 
@@ -122,16 +121,9 @@ std::string ResultsFile::run_text(const std::string& name) const {
   return open_->file().read_text("/run/" + name);
 }
 
-std::vector<QueriedTensor> ResultsFile::tensors() const {
+std::vector<TensorEntry> ResultsFile::tensors() const {
   const std::lock_guard lock(open_->mutex);
-  std::vector<QueriedTensor> tensors;
-  for (TensorEntry& entry : open_->reader().description().tensors) {
-    tensors.push_back({std::move(entry.name), std::move(entry.stored), std::move(entry.block),
-                       std::move(entry.role), std::move(entry.shape), std::move(entry.encoding),
-                       std::move(entry.reason), entry.layer, entry.count, entry.in_matrix,
-                       std::move(entry.organ_class), entry.angles});
-  }
-  return tensors;
+  return open_->reader().description().tensors;
 }
 
 std::vector<model::ResultTable> ResultsFile::tables() const {
@@ -161,9 +153,13 @@ std::vector<QueriedRow> ResultsFile::rows(model::ResultTable table, const RowQue
   std::int64_t number = 0;
   for (const StoredRow& row : open_->rows_of(table)) {
     if (is_selected(row, query)) {
-      found.push_back({number, row.tensor, row.slice, row.layer, row.expert, row.block, row.role,
-                       row.shard, row.rows, row.cols, row.encoding, row.status, row.reason,
-                       row.sigma_count, row.vector_count});
+      QueriedRow& one = found.emplace_back();
+      static_cast<RowIdentity&>(one) = row;
+      one.number = number;
+      one.status = row.status;
+      one.reason = row.reason;
+      one.sigma_count = row.sigma_count;
+      one.vector_count = row.vector_count;
     }
     ++number;
   }

@@ -1,7 +1,6 @@
 // Reading a results file for `show`: which rows, which k, which numbers.
 #include "gathered_rows.hpp"
 #include "parts_folder.hpp"
-#include "result_tables.hpp"
 #include "results_file.hpp"
 #include "shown_groups.hpp"
 #include "shown_metric.hpp"
@@ -9,6 +8,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/measure/var_at_k.hpp>
+#include <vindex/results/spectra_cells.hpp>
 
 #include <fmt/format.h>
 
@@ -74,16 +74,7 @@ void expect_all_there(const std::vector<const StoredRow*>& rows, const model::Se
 
 ShownMatrix matrix_of(const StoredRow& row) {
   ShownMatrix matrix;
-  matrix.tensor = row.tensor;
-  matrix.slice = row.slice;
-  matrix.layer = row.layer;
-  matrix.expert = row.expert;
-  matrix.block = row.block;
-  matrix.role = row.role;
-  matrix.rows = row.rows;
-  matrix.cols = row.cols;
-  matrix.rank = row.rank;
-  matrix.encoding = row.encoding;
+  static_cast<RowIdentity&>(matrix) = row;
   matrix.measured = row.status == measure::Status::kMeasured;
   matrix.reason = row.reason;
   return matrix;
@@ -101,7 +92,8 @@ std::optional<std::int32_t> choose_k(std::vector<ShownMatrix>& matrices,
       if (rows[i]->status != measure::Status::kMeasured) {
         continue;
       }
-      const auto own = measure::informative_k(rows[i]->shorter(), rows[i]->nulls.var_at_k);
+      const auto own = measure::informative_k(rows[i]->shorter(),
+                                              spectrum_numbers(rows[i]->cells).nulls.var_at_k);
       if (own) {
         each[g] = std::min(each[g].value_or(*own), *own);
       }

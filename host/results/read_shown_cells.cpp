@@ -1,5 +1,4 @@
 // Owns reading what `show` shows of files whose rows are cells, finished or still being written.
-#include "cell_columns.hpp"
 #include "gathered_rows.hpp"
 #include "matched_layers.hpp"
 
@@ -20,12 +19,9 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
                    const std::vector<PresentArray>& arrays, SourcePool& pool) {
   const CellTable& table = *schema_of(description.schema).cells;
   ShownRow out;
+  static_cast<RowIdentity&>(out) = row;
   out.tensor = printable(row.tensor);
-  out.layer = row.layer;
-  out.block = row.block;
   out.role = printable(row.role);
-  out.rows = row.rows;
-  out.cols = row.cols;
   out.status = kStatusNames[static_cast<std::size_t>(row.status)];
   out.reason = printable(row.reason);
   out.cells = row.cells;
@@ -52,10 +48,8 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
                                   "or routing is expected",
                                   writing_verb(schema)));
   }
-  const std::string& described = run.has_file             ? path
-                                 : run.files.runs.empty() ? run.files.parts.front()
-                                                          : run.files.runs.front();
-  const FileDescription description = ResultsReader(described, schema).description();
+  const FileDescription description =
+      ResultsReader(describing_file(path, run), schema).description();
   ShownCells shown;
   shown.schema = schema;
   shown.path = path;
@@ -69,7 +63,7 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   const StatusCounts counts = count_statuses(rows);
   shown.rows_total = counts.total;
   shown.rows_measured = counts.measured;
-  shown.state = !run.has_file ? "running" : counts.skipped == 0 ? "complete" : "partial";
+  shown.state = state_of(run, rows);
   const std::vector<PresentArray> arrays = present_arrays(description);
   for (const StoredRow* row : rows) {
     if (model::wants(selection, row->layer, row->block, row->role)) {

@@ -1,18 +1,16 @@
 // Owns reading header, identities and rows; results_reader_bulk.cpp reads spectra and vectors.
 #include "results_reader.hpp"
 
-#include "pair_columns.hpp"
-#include "result_tables.hpp"
 #include "sample_columns.hpp"
 
+#include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/results/pair_cells.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <limits>
 
 namespace vindex::results {
 
@@ -83,14 +81,19 @@ template <typename T>
 void fill(const h5::File& file, const std::string& path, const Column& column,
           std::vector<StoredRow>& rows) {
   const std::vector<T> values =
-      read_all<T>(file, path, rows.size(), column.width, !second_scale(column, "k").empty());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+      read_all<T>(file, path, rows.size(), column.width, !column.scale.empty());
+  const auto* const first = std::get_if<std::size_t>(&column.place);
+  auto next = values.begin();
+  for (StoredRow& row : rows) {
     for (std::size_t j = 0; j < column.width; ++j) {
-      const T value = values[i * column.width + j];
-      const bool missing = column.missing_is_minus_one && value == T{-1};
-      column.set_number(
-          rows[i], j,
-          missing ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(value));
+      const T stored = *next++;
+      const double value =
+          column.missing_is_minus_one && stored == T{-1} ? kNaN : static_cast<double>(stored);
+      if (first != nullptr) {
+        row.cells[*first + j * column.stride] = value;
+      } else {
+        column.set_number(row, j, value);
+      }
     }
   }
 }
@@ -98,36 +101,17 @@ void fill(const h5::File& file, const std::string& path, const Column& column,
 void fill_column(const h5::File& file, const std::string& group, const Column& column,
                  std::vector<StoredRow>& rows) {
   const std::string path = group + "/" + column.name;
-  switch (column.type) {
-    case h5::Type::kString: {
-      const std::vector<std::string> values = file.read_strings(path);
-      if (values.size() != rows.size()) {
-        throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
-      }
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        column.set_text(rows[i], values[i]);
-      }
-      break;
-    }
-    case h5::Type::kInt8:
-      return fill<std::int8_t>(file, path, column, rows);
-    case h5::Type::kInt32:
-      return fill<std::int32_t>(file, path, column, rows);
-    case h5::Type::kInt64:
-      return fill<std::int64_t>(file, path, column, rows);
-    case h5::Type::kFloat32:
-      return fill<float>(file, path, column, rows);
-    case h5::Type::kFloat64:
-      return fill<double>(file, path, column, rows);
+  if (!column.is_text()) {
+    return h5::visit_number(column.type,
+                            [&](auto zero) { fill<decltype(zero)>(file, path, column, rows); });
   }
-}
-
-/// Columns that say which matrix a row is of, and how its measurement ended.
-bool is_identity(const std::string& name) {
-  constexpr std::array<std::string_view, 12> kNames = {"tensor", "slice",    "layer",  "expert",
-                                                       "block",  "role",     "shard",  "rows",
-                                                       "cols",   "encoding", "status", "reason"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  const std::vector<std::string> values = file.read_strings(path);
+  if (values.size() != rows.size()) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    column.set_text(rows[i], values[i]);
+  }
 }
 
 }  // namespace
@@ -183,7 +167,15 @@ void ResultsReader::describe_pairs(FileDescription& out) const {
     out.other_model = file_.text_attribute("/", "model_b");
   }
   if (header_.schema == FileSchema::kCompare) {
-    set_pair_columns(pair_columns_of(file_), out);
+    const TableLayout layout = table_layout(schema(), file_, model::ResultTable::kMatrix);
+    out.spectra_joined = layout.has(kSpectraColumns);
+    out.optional_columns.clear();
+    if (layout.has(kDeltaColumns)) {
+      out.optional_columns.emplace_back(kDeltaColumns);
+    }
+    for (std::size_t i = 1; i <= layout.chosen; ++i) {
+      out.scales[kAngleScale].integers.push_back(static_cast<std::int64_t>(i));
+    }
   }
   if (!file_.exists("/unpaired")) {
     return;
@@ -318,10 +310,17 @@ std::vector<StoredRow> ResultsReader::read_rows(std::int32_t source, model::Resu
   }
   const std::string group = table_group(schema(), table);
   std::vector<StoredRow> rows(static_cast<std::size_t>(row_count(table)));
-  for (const Column& column : table_columns(schema(), file_, table)) {
-    if (whole || is_identity(column.name)) {
-      fill_column(file_, group, column, rows);
+  const TableLayout layout = table_layout(schema(), file_, table);
+  std::vector<Column> columns = table_columns(schema(), layout);
+  if (whole) {
+    for (StoredRow& row : rows) {
+      row.cells.assign(cells_of_row(schema(), layout, columns), kNaN);
     }
+  } else {
+    std::erase_if(columns, [](const Column& column) { return column.is_cell(); });
+  }
+  for (const Column& column : columns) {
+    fill_column(file_, group, column, rows);
   }
   const std::string resume = resume_group(table);
   if (whole && file_.exists(resume) && file_.exists(resume + "/error_class")) {

@@ -1,6 +1,5 @@
 // What a results file holds beside its tables: spectra and singular vectors, found by the row that
 // they belong to and read on demand.
-#include "result_tables.hpp"
 #include "results_reader.hpp"
 
 #include <vindex/core/error.hpp>

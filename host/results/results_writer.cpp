@@ -6,8 +6,6 @@
 #include "cell_description.hpp"
 #include "derived_tables.hpp"
 #include "matched_layers.hpp"
-#include "pair_columns.hpp"
-#include "result_tables.hpp"
 #include "schema.hpp"
 #include "table_writer.hpp"
 
@@ -16,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <unordered_map>
 
 namespace vindex::results {
@@ -23,51 +22,39 @@ namespace vindex::results {
 namespace {
 
 template <typename T>
-void write_numbers(TableWriter& table, const Column& column, std::span<const StoredRow* const> rows,
-                   const std::string& second) {
-  std::vector<T> values(rows.size() * column.width);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+void write_numbers(TableWriter& table, const Column& column,
+                   std::span<const StoredRow* const> rows) {
+  std::vector<T> values;
+  values.reserve(rows.size() * column.width);
+  const auto add = [&](double value) {
+    if constexpr (std::is_integral_v<T>) {
+      values.push_back(std::isnan(value) ? T{-1} : static_cast<T>(value));
+    } else {
+      values.push_back(static_cast<T>(value));
+    }
+  };
+  const auto* const first = std::get_if<std::size_t>(&column.place);
+  for (const StoredRow* row : rows) {
     for (std::size_t j = 0; j < column.width; ++j) {
-      const double value = column.number(*rows[i], j);
-      if constexpr (std::is_integral_v<T>) {
-        values[i * column.width + j] = std::isnan(value) ? T{-1} : static_cast<T>(value);
-      } else {
-        values[i * column.width + j] = static_cast<T>(value);
-      }
+      add(first != nullptr ? row->cell(*first + j * column.stride) : column.number(*row, j));
     }
   }
-  table.numbers<T>(column.name, values, column.long_name, column.units, column.width,
-                   second_scale(column, second),
+  table.numbers<T>(column.name, values, column.long_name, column.units, column.width, column.scale,
                    column.missing_is_minus_one ? std::optional(-1) : std::nullopt);
 }
 
 void write_column(h5::File& file, TableWriter& table, const Column& column,
-                  std::span<const StoredRow* const> rows, const std::string& second) {
-  switch (column.type) {
-    case h5::Type::kString: {
-      std::vector<std::string> values;
-      values.reserve(rows.size());
-      for (const StoredRow* row : rows) {
-        values.push_back(column.text(*row));
-      }
-      table.strings(column.name, values, column.long_name);
-      break;
+                  std::span<const StoredRow* const> rows) {
+  if (column.is_text()) {
+    std::vector<std::string> values;
+    values.reserve(rows.size());
+    for (const StoredRow* row : rows) {
+      values.push_back(column.text(*row));
     }
-    case h5::Type::kInt8:
-      write_numbers<std::int8_t>(table, column, rows, second);
-      break;
-    case h5::Type::kInt32:
-      write_numbers<std::int32_t>(table, column, rows, second);
-      break;
-    case h5::Type::kInt64:
-      write_numbers<std::int64_t>(table, column, rows, second);
-      break;
-    case h5::Type::kFloat32:
-      write_numbers<float>(table, column, rows, second);
-      break;
-    case h5::Type::kFloat64:
-      write_numbers<double>(table, column, rows, second);
-      break;
+    table.strings(column.name, values, column.long_name);
+  } else {
+    h5::visit_number(column.type,
+                     [&](auto zero) { write_numbers<decltype(zero)>(table, column, rows); });
   }
   file.check_storage();
 }
@@ -92,13 +79,31 @@ std::int64_t parent_of(const StoredRow& row, const MatrixNumbers& numbers) {
   return found == numbers.end() ? -1 : found->second;
 }
 
+/// The scales of second dimensions that `columns` have.
+void write_second_scales(TableWriter& table, const CellTable& declared,
+                         const std::vector<Column>& columns) {
+  for (const SecondScale& scale : declared.second) {
+    const auto column = std::find_if(columns.begin(), columns.end(),
+                                     [&](const Column& one) { return one.scale == scale.name; });
+    if (column == columns.end()) {
+      continue;
+    }
+    std::vector<std::int32_t> values(scale.values.begin(), scale.values.end());
+    if (values.empty()) {
+      values.resize(column->width);
+      std::iota(values.begin(), values.end(), scale.first);
+    }
+    table.scale<std::int32_t>(column->scale, values, std::string(scale.long_name));
+  }
+}
+
 void write_table(h5::File& file, model::ResultTable which, FileKind kind,
                  const FileDescription& description, std::span<const StoredRow* const> rows,
                  const MatrixNumbers& numbers) {
   const bool bare = kind != FileKind::kWhole;
   const Schema& schema = schema_of(description.schema);
   const std::string group = table_group(schema, which);
-  const std::vector<Column> columns = table_columns(description, which);
+  const std::vector<Column> columns = table_columns(schema, table_layout(description, which));
   std::vector<std::string> coordinates;
   for (const char* name : {"layer", "expert", "block", "role", schema.name_column}) {
     if (std::any_of(columns.begin(), columns.end(),
@@ -108,21 +113,17 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
   }
   TableWriter table(file, group, schema.dimension, rows.size(), "row number",
                     std::move(coordinates), bare);
-  if (schema.has_spectra) {
-    table.scale<std::int32_t>("k", measure::kVarAtK, "number of singular values counted");
-  }
-  if (description.schema == FileSchema::kCompare) {
-    for (const PairScale& scale : pair_scales(pair_columns_of(description))) {
-      table.scale<std::int32_t>(scale.name, scale.values, scale.long_name);
-    }
-  }
-  for (Column column : columns) {
+  write_second_scales(table, cells_of(schema), columns);
+  for (const Column& column : columns) {
     if (column.name == "of_matrix") {
-      column.number = [&](const StoredRow& row, std::size_t) {
-        return static_cast<double>(parent_of(row, numbers));
-      };
+      std::vector<std::int64_t> parents;
+      for (const StoredRow* row : rows) {
+        parents.push_back(parent_of(*row, numbers));
+      }
+      table.numbers<std::int64_t>(column.name, parents, column.long_name, column.units);
+      continue;
     }
-    write_column(file, table, column, rows, "k");
+    write_column(file, table, column, rows);
   }
   constexpr std::array<std::int8_t, 6> kFlags = {0, 1, 2, 3, 4, 5};
   file.set_attribute(group + "/status", "flag_values", kFlags);
@@ -134,13 +135,10 @@ void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTab
   const bool bare = kind != FileKind::kWhole;
   TableWriter table(file, resume_group(which), schema.dimension, rows.size(),
                     "row of " + table_group(schema, which) + "/", {}, bare);
-  if (schema.has_spectra) {
-    std::vector<std::int32_t> moments(kMomentCount);
-    std::iota(moments.begin(), moments.end(), 0);
-    table.scale<std::int32_t>("moment", moments, "number of the moment");
-  }
-  for (const Column& column : resume_columns(schema)) {
-    write_column(file, table, column, rows, "moment");
+  const std::vector<Column> columns = resume_columns(schema);
+  write_second_scales(table, cells_of(schema), columns);
+  for (const Column& column : columns) {
+    write_column(file, table, column, rows);
   }
 }
 
@@ -207,23 +205,6 @@ void write_root(h5::File& file, FileKind kind, const FileDescription& descriptio
   file.seal_attributes("/", "history");  // CF lets every program append to it
 }
 
-/// The matrices of both models that are in no pair.
-void write_unpaired(h5::File& file, FileKind kind, const FileDescription& description) {
-  TableWriter table(file, "/unpaired", "entry", description.unpaired.size(), "row number", {},
-                    kind != FileKind::kWhole);
-  const auto text = [&](const char* name, const char* long_name,
-                        std::string UnpairedMatrix::*member) {
-    std::vector<std::string> values;
-    for (const UnpairedMatrix& matrix : description.unpaired) {
-      values.push_back(matrix.*member);
-    }
-    table.strings(name, values, long_name);
-  };
-  text("side", "model that the matrix is of: a or b", &UnpairedMatrix::side);
-  text("tensor", "logical name, with the index within a stack", &UnpairedMatrix::tensor);
-  text("reason", "why it is in no pair", &UnpairedMatrix::reason);
-}
-
 /// A file of a schema without spectra.
 void write_cells(h5::File& file, FileKind kind, const FileDescription& description,
                  std::span<const StoredRow* const> rows, BulkSource& bulk) {
@@ -234,7 +215,7 @@ void write_cells(h5::File& file, FileKind kind, const FileDescription& descripti
   }
   if (kind != FileKind::kPart) {
     if (description.schema == FileSchema::kCompare) {
-      write_unpaired(file, kind, description);
+      write_side_table(file, unpaired_table(description.unpaired), kind != FileKind::kWhole);
     }
     write_run(file, description);
   }
@@ -282,11 +263,11 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   };
   write_rows(model::ResultTable::kMatrix);
   if (kind != FileKind::kPart) {
-    write_tensors(file, description.tensors, description.sampled, matrices);
+    write_side_table(file, tensor_table(description.tensors, description.sampled, matrices));
     write_run(file, description);
   }
   if (kind == FileKind::kWhole) {
-    write_layers(file, matrices);
+    write_side_table(file, layer_table(matrices));
   }
   write_resume(file, kind, description, matrices);
   for (const model::ResultTable table : kTables) {

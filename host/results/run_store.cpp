@@ -1,10 +1,10 @@
 // Owns the store of a run: opening or resuming, publishing parts, finishing.
-#include "cell_columns.hpp"
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"
 #include "results_file.hpp"
 #include "run_lock.hpp"
+#include "schema.hpp"
 
 #include <vindex/core/atomic_file.hpp>
 #include <vindex/core/error.hpp>
@@ -79,7 +79,7 @@ class Store final : public RunStore {
     }
     const std::size_t number = selected_[static_cast<std::size_t>(row.index)];
     done_[static_cast<std::size_t>(row.index)] = is_settled(row.status);
-    pending_bytes_ += row.sigma.size() * sizeof(double) + sizeof(StoredRow);
+    pending_bytes_ += (row.sigma.size() + row.cells.size()) * sizeof(double) + sizeof(StoredRow);
     if (row.vectors) {
       pending_bytes_ += (row.vectors->left.size() + row.vectors->right.size()) * sizeof(float);
     }
@@ -88,7 +88,8 @@ class Store final : public RunStore {
       pending_bytes_ += array.bytes();
     }
     const measure::Status before = gathered_[number].status;
-    set_outcome(gathered_[number], std::move(row), description_.store_spectra);
+    set_outcome(gathered_[number], std::move(row), description_.store_spectra,
+                schema_of(description_.schema).has_spectra);
     count_outcome(heartbeat_, before, gathered_[number]);
     if (std::find(pending_.begin(), pending_.end(), number) == pending_.end()) {
       pending_.push_back(number);

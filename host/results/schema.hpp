@@ -4,6 +4,7 @@
 #pragma once
 
 #include "columns.hpp"
+#include "description.hpp"
 
 #include <vindex/results/cell_table.hpp>
 #include <vindex/results/run_store.hpp>
@@ -27,8 +28,8 @@ struct Schema {
   const char* name_column = "";  ///< of it: the tensor that a row is of
   bool has_spectra = false;      ///< /spectra/, /vectors/, /tensor/, /layer/ and derived tables
   const char* outcome = "";      ///< what a finished row is: "measured"
-  /// What rows hold beside their identity, of schemas without spectra.
-  const CellTable* cells = nullptr;
+  std::span<const MemberColumn> members = {};  ///< columns of what a row is of, in order
+  const CellTable* cells = nullptr;            ///< the numbers behind them; null: spectra_table()
   /// Where arrays and their scales are: the group of the table, or (where this is not empty) the
   /// root, along a scale of this name that holds the rows' layers.
   const char* root_scale = "";
@@ -43,10 +44,48 @@ std::int64_t minor_version(std::string_view version);
 /// "/matrix", "/imatrix", "/pair": the group of a table's columns.
 std::string table_group(const Schema& schema, model::ResultTable table);
 
-/// The columns of `table` in a file about to be written, or in `file` by what it holds.
-std::vector<Column> table_columns(const FileDescription& description, model::ResultTable table);
-std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
-                                  model::ResultTable table);
+/// What every row of a file of `schema` has beside its identity.
+const CellTable& cells_of(const Schema& schema);
+
+/// What decides which columns a table of a file has.
+struct TableLayout {
+  /// Names of groups, and of optional columns, that are there.
+  std::vector<std::string> groups = {};
+  std::size_t chosen = 0;  ///< values of the scale that the run chooses
+  std::int64_t minor = 0;  ///< version of the file
+  bool has(std::string_view group) const;
+};
+/// Of `table` in a file about to be written, or in `file` by what it holds.
+TableLayout table_layout(const FileDescription& description, model::ResultTable table);
+TableLayout table_layout(const Schema& schema, const h5::File& file, model::ResultTable table);
+
+/// The columns of a table in order, without its scales.
+std::vector<Column> table_columns(const Schema& schema, const TableLayout& layout);
+inline std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
+                                         model::ResultTable table) {
+  return table_columns(schema, table_layout(schema, file, table));
+}
+/// Room that a row with all of `columns` needs.
+std::size_t cells_of_row(const Schema& schema, const TableLayout& layout,
+                         const std::vector<Column>& columns);
+
+/// An array column that a file has.
+struct PresentArray {
+  const ArrayColumn* column = nullptr;
+  std::size_t number = 0;           ///< in CellTable::arrays
+  std::string path;                 ///< of its dataset
+  std::vector<std::string> scales;  ///< paths, of the rows first
+  /// Of a row. Empty: a scale has no values in the description.
+  h5::Shape shape;
+  std::uint64_t elements() const;
+};
+std::vector<PresentArray> present_arrays(const FileDescription& description);
+
+/// The path of a scale, or of an array, of `schema`.
+std::string array_path(const Schema& schema, std::string_view name);
+
+/// Throws (internal) where a row has other cells or arrays than `description` says.
+void require_fitting(const FileDescription& description, const ResultRow& row);
 
 /// What a later run needs beside the tables (not part of any contract; may change).
 std::vector<Column> resume_columns(const Schema& schema);

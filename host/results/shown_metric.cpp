@@ -159,8 +159,7 @@ void fill_numbers(std::span<ShownMatrix> matrices, const ShownMetric& metric,
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       const ShownMatrix& matrix = matrices[i];
       // Every matrix has var_at_k = 1 where k >= p: neither it nor its null says anything.
-      const std::int64_t all = matrix.rank > 0 ? matrix.rank : std::min(matrix.rows, matrix.cols);
-      if (!metric.is_by_k() || matrix.k < all) {
+      if (!metric.is_by_k() || matrix.k < matrix.shorter()) {
         matrices[i].numbers.*member = values[i];
       }
     }

@@ -2,7 +2,6 @@
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"
-#include "result_tables.hpp"
 #include "results_file.hpp"
 #include "run_lock.hpp"
 
@@ -80,7 +79,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
   status.derived_failed = all.failed - counts.failed;
   status.derived_left = all.skipped - counts.skipped;
   status.derived_done = status.derived_total - status.derived_failed - status.derived_left;
-  status.state = !listing.has_file ? "running" : (all.skipped == 0 ? "complete" : "partial");
+  status.state = state_of(listing, rows);
   for (const StoredRow* row : rows) {
     if (is_failure(row->status) && status.failed_rows.size() < kMaxFailedRows) {
       status.failed_rows.push_back({.table = row->table,
@@ -99,10 +98,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
 FileSchema schema_at(const std::string& path) {
   return read_while_it_stays(path, [&] {
     const RunFiles run = list_run(path);
-    const std::string& file = run.has_file              ? path
-                              : !run.files.runs.empty() ? run.files.runs.front()
-                                                        : run.files.parts.front();
-    return ResultsReader(file, std::nullopt).header().schema;
+    return ResultsReader(describing_file(path, run), std::nullopt).header().schema;
   });
 }
 

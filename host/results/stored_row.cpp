@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/model/product.hpp>
 
+#include <algorithm>
 #include <tuple>
 
 namespace vindex::results {
@@ -14,8 +15,8 @@ std::string row_key(const std::string& tensor, std::int32_t slice) {
   return tensor + "#" + std::to_string(slice);
 }
 
-bool row_before(const StoredRow& a, const StoredRow& b) {
-  const auto order = [](const StoredRow& row) {
+bool row_before(const RowIdentity& a, const RowIdentity& b) {
+  const auto order = [](const RowIdentity& row) {
     return std::make_tuple(static_cast<int>(row.table), row.layer, static_cast<int>(row.block),
                            model::role_rank(row.role), std::string_view(row.role), row.expert,
                            row.slice, std::string_view(row.tensor));
@@ -42,32 +43,18 @@ StoredRow row_of(const model::MatrixRecord& record) {
   return row;
 }
 
-void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum) {
-  if (result.status != Status::kMeasured) {
-    // Only a measured row has numbers: what a job knew before it found out is no result.
-    result.cells.clear();
-    result.arrays.clear();
+void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum, bool keep_numbers) {
+  auto bulk = std::make_shared<RowBulk>(std::move(static_cast<RowBulk&>(result)));
+  static_cast<RowOutcome&>(row) = std::move(static_cast<RowOutcome&>(result));
+  row.reason = printable(row.reason);
+  if (row.status != Status::kMeasured && !keep_numbers) {
+    // What a job knew before it found out is no result.
+    row.cells.clear();
+    bulk->arrays.clear();
   }
-  row.status = result.status;
-  row.reason = printable(result.reason);
-  row.error_class = std::move(result.error_class);
-  row.method = std::move(result.method);
-  row.escalated = result.escalated;
-  row.sigma_error = result.sigma_error;
-  row.values = result.values;
-  row.nulls = result.nulls;
-  row.sign_flip = result.sign_flip;
-  row.bounds = std::move(result.bounds);
-  row.moments = result.moments;
-  row.has_moments = result.moments.count > 0 || result.moments.nonfinite > 0;
-  row.sample = result.sample;
-  row.cells = std::move(result.cells);
-  auto bulk = std::make_shared<RowBulk>();
-  if (keep_spectrum) {
-    bulk->sigma = std::move(result.sigma);
+  if (!keep_spectrum) {
+    bulk->sigma = {};
   }
-  bulk->vectors = std::move(result.vectors);
-  bulk->arrays = std::move(result.arrays);
   row.sigma_count = static_cast<std::int64_t>(bulk->sigma.size());
   row.vector_count = bulk->vectors ? bulk->vectors->count : 0;
   row.bulk = {.memory = std::move(bulk), .source = -1, .row = -1};
@@ -95,6 +82,28 @@ bool is_settled(Status status) { return status != Status::kFailed && status != S
 bool is_failure(Status status) {
   return status == Status::kNotConverged || status == Status::kUnsupported ||
          status == Status::kFailed;
+}
+
+std::string table_group(model::ResultTable table) {
+  return "/" + std::string(model::table_name(table));
+}
+
+std::string bulk_prefix(model::ResultTable table) {
+  return is_derived(table) ? table_group(table) : std::string();
+}
+
+std::string resume_group(model::ResultTable table) {
+  return is_derived(table) ? "/resume" + table_group(table) : std::string("/resume");
+}
+
+std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows,
+                                          model::ResultTable table) {
+  const auto first = std::find_if(rows.begin(), rows.end(),
+                                  [&](const StoredRow* row) { return row->table >= table; });
+  const auto last =
+      std::find_if(first, rows.end(), [&](const StoredRow* row) { return row->table > table; });
+  return rows.subspan(static_cast<std::size_t>(first - rows.begin()),
+                      static_cast<std::size_t>(last - first));
 }
 
 }  // namespace vindex::results

@@ -2,25 +2,17 @@
 // (spectrum, vectors): those stay in a part file or, until published, in memory.
 #pragma once
 
-#include <vindex/measure/metrics.hpp>
 #include <vindex/results/run_store.hpp>
 
+#include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace vindex::results {
-
-/// What of a row may weigh megabytes.
-struct RowBulk {
-  std::vector<double> sigma;
-  std::optional<measure::SingularVectors> vectors;
-  std::vector<ArrayCell> arrays = {};  ///< ResultRow::arrays
-};
 
 /// Where the bulk of a row is: in memory, or in row `row` of file `source` of a SourcePool.
 struct BulkPlace {
@@ -33,46 +25,12 @@ struct BulkPlace {
 inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
                                                "unsupported", "failed",        "skipped"};
 
-struct StoredRow {
-  // Identity: of the matrix, not of the run.
-  model::ResultTable table = model::ResultTable::kMatrix;
-  std::string tensor;
-  std::int32_t slice = -1;
-  std::int32_t layer = -1;
-  std::int32_t expert = -1;
-  model::Block block = model::Block::kOther;
-  std::string role;
-  std::string shard;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::string encoding;
-  std::int64_t of_matrix = -1;  ///< as read; the writer finds it anew
-  std::int64_t rank = 0;        ///< of a product: its singular values that may differ from zero
-
-  measure::Status status = measure::Status::kSkipped;
-  std::string reason;
-  std::string error_class;
-  std::string method;
-  bool escalated = false;
-  double sigma_error = std::numeric_limits<double>::quiet_NaN();
-  measure::MetricValues values;
-  measure::MetricValues nulls;
-  std::optional<measure::SignFlipSummary> sign_flip;
-  std::optional<measure::SpectrumBounds> bounds;
-  bool has_moments = false;
-  decode::Moments moments;
-  std::optional<measure::SampleAngles> sample;
-
+struct StoredRow : RowIdentity, RowOutcome {
+  std::int64_t of_matrix = -1;               ///< as read; the writer finds it anew
   std::string other_tensor, other_encoding;  ///< of a pair: those of B
-  std::vector<double> cells;                 ///< ResultRow::cells
-
-  std::int64_t sigma_count = 0;   ///< singular values stored; 0: none
-  std::int32_t vector_count = 0;  ///< singular vectors stored
+  std::int64_t sigma_count = 0;              ///< singular values stored; 0: none
+  std::int32_t vector_count = 0;             ///< singular vectors stored
   BulkPlace bulk;
-
-  /// Length of a whole spectrum.
-  std::int64_t shorter() const { return rank > 0 ? rank : rows < cols ? rows : cols; }
-  std::int64_t longer() const { return rows < cols ? cols : rows; }
 };
 
 /// Reason of a row that no run has reached yet.
@@ -80,17 +38,18 @@ inline constexpr const char* kNotYetMeasured = "not measured yet";
 
 /// Key of a matrix across runs within its table: logical name and slice.
 std::string row_key(const std::string& tensor, std::int32_t slice);
-inline std::string row_key(const StoredRow& row) { return row_key(row.tensor, row.slice); }
+inline std::string row_key(const RowIdentity& row) { return row_key(row.tensor, row.slice); }
 
 /// True where `a` comes before `b`: by table, and within one by layer, block, role, expert, slice,
 /// name (results contract).
-bool row_before(const StoredRow& a, const StoredRow& b);
+bool row_before(const RowIdentity& a, const RowIdentity& b);
 
 /// The row of a selected matrix before it is measured: status `skipped`.
 StoredRow row_of(const model::MatrixRecord& record);
 
 /// Puts the outcome of a measurement into `row`, whose identity stays. The bulk stays in memory.
-void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum);
+/// Rows that are not measured have numbers and arrays only with `keep_numbers`.
+void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum, bool keep_numbers);
 
 /// How far a row's outcome is to be trusted over another one of the same matrix: more is better.
 int outcome_rank(measure::Status status);
@@ -98,6 +57,34 @@ int outcome_rank(measure::Status status);
 bool is_settled(measure::Status status);
 /// True for what `matrices_failed` counts.
 bool is_failure(measure::Status status);
+
+// Where the tables of a results file lie: /matrix/ with /spectra/, /vectors/ and /resume/ at the
+// root, and every derived table as a group with the same things inside it.
+//
+//   /matrix/  /spectra/p<p>/  /vectors/...  /resume/
+//   /imatrix/ /imatrix/spectra/p<p>/  /imatrix/vectors/...  /resume/imatrix/
+
+inline constexpr std::array<model::ResultTable, model::kResultTables> kTables = {
+    model::ResultTable::kMatrix, model::ResultTable::kImatrix, model::ResultTable::kProduct};
+
+inline bool is_derived(model::ResultTable table) { return table != model::ResultTable::kMatrix; }
+
+/// "/matrix", "/imatrix": the group of a table's columns.
+std::string table_group(model::ResultTable table);
+/// What stands before "/spectra" and "/vectors" of a table: nothing, or its group.
+std::string bulk_prefix(model::ResultTable table);
+/// "/resume", "/resume/imatrix".
+std::string resume_group(model::ResultTable table);
+
+/// Whether spectra of `table` in a file of `fast` mode are its largest 64 values; products are
+/// always whole.
+inline bool has_top_only(model::ResultTable table, bool fast) {
+  return fast && table != model::ResultTable::kProduct;
+}
+
+/// The rows of `table` among `rows`, which are sorted by table.
+std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows,
+                                          model::ResultTable table);
 
 struct StatusCounts {
   std::int64_t total = 0, measured = 0, not_finite = 0, failed = 0, skipped = 0, escalated = 0;

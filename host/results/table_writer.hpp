@@ -1,4 +1,6 @@
-// Owns the writing of one group of equally long columns along one dimension scale.
+// Owns the writing of one group of equally long columns along one dimension scale, and tables that
+// are none of rows (/tensor/, /layer/, /matched/, /unpaired/): their columns with their values,
+// from which they are written and by which they are checked.
 #pragma once
 
 #include "hdf5.hpp"
@@ -6,10 +8,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace vindex::results {
@@ -111,5 +117,40 @@ class TableWriter {
   std::vector<std::string> coordinates_;
   bool bare_;
 };
+
+struct SideColumn {
+  std::string name, long_name, units;
+  std::variant<std::vector<std::string>, std::vector<std::int8_t>, std::vector<std::int32_t>,
+               std::vector<std::int64_t>, std::vector<double>>
+      values;
+  h5::Type type() const;
+};
+
+struct SideTable {
+  std::string group;      ///< "/tensor"
+  std::string dimension;  ///< its scale: "entry"
+  std::string long_name;  ///< of the scale
+  std::vector<std::string> coordinates = {};
+  std::uint64_t rows = 0;
+  std::vector<SideColumn> columns = {};
+};
+
+/// Adds a column: `value` (a member, or a function) of every element of `from`.
+template <typename Rows, typename Value>
+void add_column(SideTable& to, const Rows& from, std::string name, std::string units,
+                std::string long_name, const Value& value) {
+  using T = std::remove_cvref_t<std::invoke_result_t<Value, decltype(*from.begin())>>;
+  std::vector<T> values;
+  values.reserve(from.size());
+  for (const auto& row : from) {
+    values.push_back(std::invoke(value, row));
+  }
+  to.rows = from.size();
+  to.columns.push_back(
+      {std::move(name), std::move(long_name), std::move(units), std::move(values)});
+}
+
+/// `bare` as TableWriter's.
+void write_side_table(h5::File& file, const SideTable& table, bool bare = false);
 
 }  // namespace vindex::results

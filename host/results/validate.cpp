@@ -1,12 +1,8 @@
 // Owns the check of a file of spectra against the results contract.
-#include "columns.hpp"
+#include "derived_tables.hpp"
 #include "file_checker.hpp"
-#include "read_through.hpp"
-#include "result_tables.hpp"
-#include "sample_columns.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/measure/layer_statistics.hpp>
 
 #include <fmt/format.h>
 
@@ -55,33 +51,11 @@ class SpectraChecker final : FileChecker {
     counts(derived_skipped);
     bulk(model::ResultTable::kMatrix);
     // Before there were coordinates, the dimension had the name of one.
-    Names tensor = {{"name", h5::Type::kString},
-                    {"stored", h5::Type::kString},
-                    {"block", h5::Type::kString},
-                    {"role", h5::Type::kString},
-                    {"layer", h5::Type::kInt32},
-                    {"shape", h5::Type::kString},
-                    {"encoding", h5::Type::kString},
-                    {"count", h5::Type::kInt64},
-                    {"in_matrix", h5::Type::kInt8},
-                    {"reason", h5::Type::kString},
-                    {"mean", h5::Type::kFloat64},
-                    {"std", h5::Type::kFloat64},
-                    {"min", h5::Type::kFloat64},
-                    {"max", h5::Type::kFloat64},
-                    {"zeros", h5::Type::kInt64},
-                    {"nonfinite", h5::Type::kInt64},
-                    {"excess_kurtosis", h5::Type::kFloat64},
-                    {"frobenius_norm", h5::Type::kFloat64}};
-    if (file_.has_attribute("/resume", "sampled")) {
-      tensor.emplace_back("organ_class", h5::Type::kString);
-      for (const auto columns : {qq_columns(), sample_columns()}) {
-        for (const SampleColumn& column : columns) {
-          tensor.emplace_back(column.name, column.is_count ? h5::Type::kInt32 : h5::Type::kFloat64);
-        }
-      }
+    SideTable tensors = tensor_table({}, file_.has_attribute("/resume", "sampled"), {});
+    if (file_.exists("/tensor/tensor")) {
+      tensors.dimension = "tensor";
     }
-    table("/tensor", file_.exists("/tensor/tensor") ? "tensor" : "entry", tensor);
+    table(tensors);
     for (const char* path : {"/tensor/layer", "/layer/layer"}) {
       at_least(path, -1);
     }
@@ -96,9 +70,9 @@ class SpectraChecker final : FileChecker {
   }
 
  private:
+  /// The columns that files of that version have, by what the run was asked for.
   void columns(model::ResultTable table) {
-    const std::string group = table_group(table);
-    const std::string second = group + "/k";
+    const std::string second = group_of(table) + "/k";
     column(second, h5::Type::kInt32, {measure::kVarAtK.size()}, "");
     attempt([&] {
       std::vector<std::int32_t> k(measure::kVarAtK.size());
@@ -110,22 +84,25 @@ class SpectraChecker final : FileChecker {
                 second + ": wrong values");
       }
     });
-    ColumnOptions options;
-    attempt([&] { options = column_options(file_, table); });
+    TableLayout layout;
+    attempt([&] { layout = table_layout(reader_.schema(), file_, table); });
+    const auto add = [&](const char* group, bool is_asked_for) {
+      if (is_asked_for && !layout.has(group)) {
+        layout.groups.emplace_back(group);
+      }
+    };
+    const bool is_product = table == ResultTable::kProduct;
+    add("sampled", !is_derived(table) && file_.has_attribute("/resume", "sampled"));
+    add("signflip", table == ResultTable::kImatrix);  // its null
+    attempt(
+        [&] { add("spread", !is_product && file_.integer_attribute("/resume", "sign_flip") > 1); });
     attempt([&] {
-      const std::string version = file_.text_attribute("/", "schema_version");
-      options.sigma_error |= version != "1.0";
-      const bool is_old = version == "1.0" || version == "1.1";
-      options.theta |= !is_old && table != ResultTable::kProduct;
-      options.sign_flip_p |= !is_old && version != "1.2";
+      const std::int64_t minor = minor_version(file_.text_attribute("/", "schema_version"));
+      add("sigma_error", minor >= 1);
+      add("theta", minor >= 2 && !is_product);
+      add("spread_p", minor >= 3 && layout.has("spread"));
     });
-    options.sampled |= !is_derived(table) && file_.has_attribute("/resume", "sampled");
-    options.sign_flip |= table == model::ResultTable::kImatrix;  // its null
-    attempt([&] {
-      options.sign_flip_spread |= table != model::ResultTable::kProduct &&
-                                  file_.integer_attribute("/resume", "sign_flip") > 1;
-    });
-    row_columns(table, matrix_columns(options), second);
+    row_columns(table, table_columns(reader_.schema(), layout));
   }
 
   /// What derived rows say of the rows of /matrix/ that they come from.
@@ -197,7 +174,7 @@ class SpectraChecker final : FileChecker {
       require(dataset.side(0) == rows.size(), group + name + ": wrong shape");
       require(file_.has_scale(dataset, 0, group + "/matrix"),
               group + name + ": no dimension scale matrix");
-      read_through(file_, dataset, group + name);
+      read_through(dataset, group + name);
     }
     const h5::Shape right = file_.open_dataset(group + "/right").shape();
     const h5::Shape left = file_.open_dataset(group + "/left").shape();
@@ -211,20 +188,7 @@ class SpectraChecker final : FileChecker {
   }
 
   void layer() {
-    Names names = {{"layer", h5::Type::kInt32},
-                   {"block", h5::Type::kString},
-                   {"role", h5::Type::kString},
-                   {"count", h5::Type::kInt64},
-                   {"var_at_64_null", h5::Type::kFloat64}};
-    for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
-      const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
-      for (const char* suffix : {"_median", "_q25", "_q75", "_min", "_max"}) {
-        names.emplace_back(name + suffix, h5::Type::kFloat64);
-      }
-      names.emplace_back(name + "_argmin", h5::Type::kInt32);
-      names.emplace_back(name + "_argmax", h5::Type::kInt32);
-    }
-    table("/layer", "group", names);
+    table(layer_table({}));
     attempt([&] {
       const h5::Dataset dataset = file_.open_dataset("/layer/count");
       std::vector<std::int64_t> counts(dataset.side(0));
@@ -252,14 +216,7 @@ std::vector<std::string> validate_file(const std::string& path) {
     return {printable(path) + " is a part of a run, not a results file"};
   }
   try {
-    switch (reader.schema().id) {
-      case FileSchema::kResults:
-        return SpectraChecker(reader).run();
-      case FileSchema::kCompare:
-        return validate_pairs(reader);
-      default:
-        return validate_cells(reader);
-    }
+    return reader.schema().has_spectra ? SpectraChecker(reader).run() : validate_cells(reader);
   } catch (const FormatError& error) {
     return {error.what()};
   }

@@ -1,8 +1,8 @@
-// Owns the check of a file whose rows are cells (experts, cka, activations, routing): columns,
-// arrays and their scales, the range of every number, and what each kind promises beside that.
-#include "cell_columns.hpp"
-#include "cell_rules.hpp"
+// Owns the check of a file whose rows are cells (compare, experts, cka, activations, routing):
+// columns, arrays and their scales, the range of every number, and what each kind promises beside
+// that.
 #include "file_checker.hpp"
+#include "matched_layers.hpp"
 
 #include <vindex/core/error.hpp>
 
@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 namespace vindex::results {
 
@@ -27,26 +29,27 @@ class CellChecker final : FileChecker {
   explicit CellChecker(ResultsReader& reader) : FileChecker(reader) {}
 
   std::vector<std::string> run() {
-    for (const char* name : {"Conventions", "title", "history", "model", "backend"}) {
-      require_attribute("/", name);
+    const bool is_pairs = reader_.schema().id == FileSchema::kCompare;
+    for (const char* name : {"Conventions", "title", "history", "model", "model_b", "backend"}) {
+      if (is_pairs || name != std::string_view("model_b")) {
+        require_attribute("/", name);
+      }
     }
     attempt([&] {
-      row_columns(model::ResultTable::kMatrix,
-                  table_columns(reader_.schema(), file_, model::ResultTable::kMatrix), "");
+      const std::vector<Column> columns =
+          table_columns(reader_.schema(), file_, model::ResultTable::kMatrix);
+      row_columns(model::ResultTable::kMatrix, columns);
+      second_scales(columns);
     });
     attempt([&] {
+      if (is_pairs) {
+        return;
+      }
       description_ = reader_.description();
       scales();
       arrays();
       if (reader_.schema().id == FileSchema::kCka) {
-        table("/matched", "entry",
-              {{"depth", h5::Type::kFloat64},
-               {"layer_a", h5::Type::kInt64},
-               {"layer_b", h5::Type::kInt64},
-               {"cka", h5::Type::kFloat64},
-               {"cka_biased", h5::Type::kFloat64},
-               {"null_q95", h5::Type::kFloat64},
-               {"p", h5::Type::kFloat64}});
+        table(matched_table({}));
       }
     });
     if (!wrong_.empty()) {
@@ -55,16 +58,45 @@ class CellChecker final : FileChecker {
     rows_ = reader_.rows(0);
     order(model::ResultTable::kMatrix);
     counts(0);
-    for (const StoredRow& row : rows_) {
-      numbers(row);
+    if (is_pairs) {
+      rules();
+      unpaired();
+    } else {
+      for (const StoredRow& row : rows_) {
+        numbers(row);
+      }
+      rules();
     }
-    std::vector<std::string> more = broken_rules(reader_, description_, rows_);
-    wrong_.insert(wrong_.end(), more.begin(), more.end());
     run_texts();
     return wrong_;
   }
 
  private:
+  void rules() {
+    const std::vector<std::string> broken = broken_rules(reader_, description_, rows_);
+    wrong_.insert(wrong_.end(), broken.begin(), broken.end());
+  }
+
+  void unpaired() {
+    table(unpaired_table({}));
+    attempt([&] {
+      for (const std::string& side : file_.read_strings("/unpaired/side")) {
+        require(side == "a" || side == "b", "/unpaired/side: '" + side + "' is not a side");
+      }
+    });
+  }
+
+  /// Those of second dimensions.
+  void second_scales(const std::vector<Column>& columns) {
+    std::set<std::string> checked;
+    for (const Column& one : columns) {
+      if (!one.scale.empty() && checked.insert(one.scale).second) {
+        column(group_of(model::ResultTable::kMatrix) + "/" + one.scale, h5::Type::kInt32,
+               {one.width}, "");
+      }
+    }
+  }
+
   void scales() {
     for (const ScaleColumn& scale : reader_.schema().cells->scales) {
       const std::string path = array_path(reader_.schema(), scale.name);

@@ -1,8 +1,6 @@
 // Owns reading such columns, and gathering them from several files.
 #include "value_columns.hpp"
 
-#include "result_tables.hpp"
-
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>
 
@@ -29,21 +27,13 @@ std::vector<double> read_column(const h5::File& file, const std::string& path, s
   const h5::Dataset dataset = file.open_dataset(path);
   const std::size_t count = dataset.side(0) * width;
   const bool has_missing = file.has_attribute(path, "_FillValue");
-  switch (dataset.type()) {
-    case h5::Type::kInt8:
-      return read_numbers<std::int8_t>(dataset, count, has_missing);
-    case h5::Type::kInt32:
-      return read_numbers<std::int32_t>(dataset, count, has_missing);
-    case h5::Type::kInt64:
-      return read_numbers<std::int64_t>(dataset, count, has_missing);
-    case h5::Type::kFloat32:
-      return read_numbers<float>(dataset, count, false);
-    case h5::Type::kFloat64:
-      return read_numbers<double>(dataset, count, false);
-    case h5::Type::kString:
-      break;
+  if (dataset.type() == h5::Type::kString) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "no numbers");
   }
-  throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "no numbers");
+  return h5::visit_number(dataset.type(), [&](auto zero) {
+    using T = decltype(zero);
+    return read_numbers<T>(dataset, count, has_missing && std::is_integral_v<T>);
+  });
 }
 
 }  // namespace

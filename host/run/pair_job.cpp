@@ -22,9 +22,7 @@ namespace vindex::run {
 
 namespace {
 
-using results::cell_number;
-using results::PairCell;
-using results::PairMetricCell;
+using results::pair_cell;
 
 /// Pairs handed to a device together: each holds both its matrices in host memory meanwhile.
 constexpr std::int64_t kMaxBatch = 32;
@@ -166,7 +164,9 @@ RowWork PairJob::work_of(std::int64_t row) const {
   }
   work.cost += measuring_cost(pair.a.rows, pair.a.cols, request.options) *
                ((request.delta ? 1.0 : 0.0) + (request.subspace > 0 ? 2.0 : 0.0));
-  work.result_bytes = sizeof(double) * results::empty_pair_cells(request.subspace).size();
+  work.result_bytes =
+      sizeof(double) *
+      results::cell_count(results::kPairCells, static_cast<std::size_t>(request.subspace));
   work.output_bytes = kRowBytes + work.result_bytes;
   const measure::Backend& backend = *computing_.backends.front();
   measure::MeasureOptions options = request.options;
@@ -249,16 +249,16 @@ void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
     return;
   }
   for (std::size_t metric = 0; metric < results::kPairMetrics.size(); ++metric) {
-    const auto set = [&](PairMetricCell cell, double value) {
-      row.cells[cell_number(metric, cell)] = value;
-    };
-    set(PairMetricCell::kA, a->values[metric]);
-    set(PairMetricCell::kB, b->values[metric]);
-    set(PairMetricCell::kDifference, b->values[metric] - a->values[metric]);
-    set(PairMetricCell::kNull, a->nulls[metric]);  // of the shape alone
+    double* const cells = &row.cells[results::kPairMetrics[metric].first];
+    cells[0] = a->values[metric];
+    cells[1] = b->values[metric];
+    cells[2] = b->values[metric] - a->values[metric];
+    if (results::kPairMetrics[metric].has_null) {
+      cells[3] = a->nulls[metric];  // of the shape alone
+    }
   }
   if (a->whole && b->whole) {
-    row.cells[cell_number(PairCell::kSpectrumDifference)] =
+    row.cells[pair_cell("spectrum_difference")] =
         relative_difference(spectra_.a->sigma(*a), spectra_.b->sigma(*b));
   }
 }

@@ -15,8 +15,7 @@
 
 namespace vindex::run {
 
-using results::cell_number;
-using results::PairCell;
+using results::pair_cell;
 
 /// An input that remembers that reading it failed, so that the trouble of a pair names its side,
 /// and that is not released by a back end.
@@ -84,14 +83,14 @@ results::ResultRow row_of_report(const measure::PairReport& report, std::int64_t
   results::ResultRow row;
   row.status = report.status;
   row.reason = report.reason;
-  row.cells = results::empty_pair_cells(subspace);
-  const auto set = [&](PairCell cell, double value) { row.cells[cell_number(cell)] = value; };
-  set(PairCell::kSameBits, report.same_bits ? 1.0 : 0.0);
-  set(PairCell::kCosine, report.cosine);
-  set(PairCell::kNormA, report.norm_a);
-  set(PairCell::kNormB, report.norm_b);
-  set(PairCell::kRelativeError, report.relative_error);
-  set(PairCell::kMaxAbsDifference, report.max_abs_difference);
+  row.cells = results::empty_cells(results::kPairTable, static_cast<std::size_t>(subspace));
+  const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
+  set(pair_cell("same_bits"), report.same_bits ? 1.0 : 0.0);
+  set(pair_cell("cosine"), report.cosine);
+  set(pair_cell("norm_a"), report.norm_a);
+  set(pair_cell("norm_b"), report.norm_b);
+  set(pair_cell("relative_error"), report.relative_error);
+  set(pair_cell("max_abs_difference"), report.max_abs_difference);
   return row;
 }
 
@@ -153,14 +152,14 @@ measure::MatrixReport zero_report(const PairInWork& pair, measure::Mode mode) {
 void set_delta(PairInWork& pair, const measure::MatrixReport& report, measure::Mode mode,
                measure::NullCache& nulls) {
   results::ResultRow& row = pair.row;
-  const auto set = [&](PairCell cell, double value) { row.cells[cell_number(cell)] = value; };
+  const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
   const measure::MetricValues& null = nulls.of(pair.rows, pair.cols);
   using measure::Metric;
-  set(PairCell::kDeltaStableRankNull, null[Metric::kStableRank]);
-  set(PairCell::kDeltaEffectiveRankNull, null[Metric::kEffectiveRank]);
-  set(PairCell::kDeltaThetaNull, null[Metric::kTheta]);
+  set(pair_cell("delta_stable_rank_null"), null[Metric::kStableRank]);
+  set(pair_cell("delta_effective_rank_null"), null[Metric::kEffectiveRank]);
+  set(pair_cell("delta_theta_null"), null[Metric::kTheta]);
   std::copy(null.var_at_k.begin(), null.var_at_k.end(),
-            row.cells.begin() + results::kDeltaVarAtKNull);
+            row.cells.begin() + pair_cell("delta_var_at_k_null"));
   if (report.status != measure::Status::kMeasured) {
     add_reason(row,
                "delta: " + (report.reason.empty() ? std::string("not measured") : report.reason));
@@ -173,34 +172,34 @@ void set_delta(PairInWork& pair, const measure::MatrixReport& report, measure::M
     add_reason(row, "delta: " + why);
   }
   row.method = report.method;
-  set(PairCell::kDeltaNorm, values[Metric::kFrobeniusNorm]);
-  set(PairCell::kDeltaSpectralNorm, values[Metric::kSpectralNorm]);
+  set(pair_cell("delta_frobenius_norm"), values[Metric::kFrobeniusNorm]);
+  set(pair_cell("delta_spectral_norm"), values[Metric::kSpectralNorm]);
   // stable_rank_null is the mean of F2 / l_1 by the mean spectrum.
-  set(PairCell::kDeltaSpectralNormNull,
+  set(pair_cell("delta_spectral_norm_null"),
       values[Metric::kFrobeniusNorm] / std::sqrt(null[Metric::kStableRank]));
-  set(PairCell::kDeltaStableRank, values[Metric::kStableRank]);
-  set(PairCell::kDeltaEffectiveRank, values[Metric::kEffectiveRank]);
-  set(PairCell::kDeltaRankGd, values[Metric::kRankGd]);
-  set(PairCell::kDeltaRankEdge, values[Metric::kRankEdge]);
-  set(PairCell::kDeltaNumericalRank, values[Metric::kNumericalRank]);
-  set(PairCell::kDeltaTheta, values[Metric::kTheta]);
-  set(PairCell::kDeltaMpScale, values[Metric::kMpScale]);
-  set(PairCell::kDeltaSigmaError, report.sigma_error);
+  set(pair_cell("delta_stable_rank"), values[Metric::kStableRank]);
+  set(pair_cell("delta_effective_rank"), values[Metric::kEffectiveRank]);
+  set(pair_cell("delta_rank_gd"), values[Metric::kRankGd]);
+  set(pair_cell("delta_rank_edge"), values[Metric::kRankEdge]);
+  set(pair_cell("delta_numerical_rank"), values[Metric::kNumericalRank]);
+  set(pair_cell("delta_theta"), values[Metric::kTheta]);
+  set(pair_cell("delta_mp_scale"), values[Metric::kMpScale]);
+  set(pair_cell("delta_sigma_error"), report.sigma_error);
   std::copy(values.var_at_k.begin(), values.var_at_k.end(),
-            row.cells.begin() + results::kDeltaVarAtK);
+            row.cells.begin() + pair_cell("delta_var_at_k"));
 }
 
 void set_overlap(PairInWork& pair, const measure::MatrixReport& a, const measure::MatrixReport& b,
                  std::int64_t count) {
   results::ResultRow& row = pair.row;
-  const auto set = [&](PairCell cell, double value) { row.cells[cell_number(cell)] = value; };
+  const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
   const std::int64_t p = std::min(pair.rows, pair.cols);
   const measure::SubspaceGap gap_a = measure::subspace_gap(a, count, p);
   const measure::SubspaceGap gap_b = measure::subspace_gap(b, count, p);
-  set(PairCell::kGapA, gap_a.relative);
-  set(PairCell::kGapB, gap_b.relative);
+  set(pair_cell("gap_a"), gap_a.relative);
+  set(pair_cell("gap_b"), gap_b.relative);
   // What is set apart from the rest by nothing is the same of equal weights all the same.
-  const bool is_same = row.cells[cell_number(PairCell::kSameBits)] == 1.0;
+  const bool is_same = row.cells[pair_cell("same_bits")] == 1.0;
   bool is_definite = true;
   for (const auto& [side, gap] : {std::pair("A", &gap_a), std::pair("B", &gap_b)}) {
     if (!gap->trouble.empty() && !(is_same && gap->is_found)) {
@@ -212,8 +211,8 @@ void set_overlap(PairInWork& pair, const measure::MatrixReport& a, const measure
     return;
   }
   const auto overlap_of = [&](const char* which, const std::vector<float>& left,
-                              const std::vector<float>& right, std::int64_t length, PairCell cell,
-                              std::size_t first_angle) {
+                              const std::vector<float>& right, std::int64_t length,
+                              std::size_t cell, std::size_t first_angle) {
     const auto size = static_cast<std::size_t>(count * length);
     const std::optional<measure::SubspaceOverlap> overlap = measure::subspace_overlap(
         std::span(left).first(size), std::span(right).first(size), count, length);
@@ -226,10 +225,10 @@ void set_overlap(PairInWork& pair, const measure::MatrixReport& a, const measure
     std::copy(overlap->angles.begin(), overlap->angles.end(),
               row.cells.begin() + static_cast<std::ptrdiff_t>(first_angle));
   };
-  overlap_of("right", a.vectors->right, b.vectors->right, pair.cols, PairCell::kOverlapRight,
-             results::kPairAngles);
-  overlap_of("left", a.vectors->left, b.vectors->left, pair.rows, PairCell::kOverlapLeft,
-             results::kPairAngles + static_cast<std::size_t>(count));
+  overlap_of("right", a.vectors->right, b.vectors->right, pair.cols, pair_cell("overlap_right"),
+             pair_cell("angles_right"));
+  overlap_of("left", a.vectors->left, b.vectors->left, pair.rows, pair_cell("overlap_left"),
+             pair_cell("angles_right") + static_cast<std::size_t>(count));
 }
 
 /// The pairs of which a back end can still find something.
@@ -271,17 +270,15 @@ void compare_pair(PairInWork& pair, std::int64_t subspace) {
       }
     }
     pair.row = row_of_report(report, subspace);
-    const auto set = [&](PairCell cell, double value) {
-      pair.row.cells[cell_number(cell)] = value;
-    };
-    set(PairCell::kCosineNullSd, deviation);
+    const auto set = [&](std::size_t cell, double value) { pair.row.cells[cell] = value; };
+    set(pair_cell("cosine_null_sd"), deviation);
     if (subspace > 0 && subspace <= std::min(pair.rows, pair.cols)) {
       const measure::OverlapNull right = measure::subspace_overlap_null(subspace, pair.cols);
       const measure::OverlapNull left = measure::subspace_overlap_null(subspace, pair.rows);
-      set(PairCell::kOverlapRightNull, right.mean);
-      set(PairCell::kOverlapRightNullSd, right.deviation);
-      set(PairCell::kOverlapLeftNull, left.mean);
-      set(PairCell::kOverlapLeftNullSd, left.deviation);
+      set(pair_cell("overlap_right_null"), right.mean);
+      set(pair_cell("overlap_right_null_sd"), right.deviation);
+      set(pair_cell("overlap_left_null"), left.mean);
+      set(pair_cell("overlap_left_null_sd"), left.deviation);
     }
   } catch (const std::exception&) {
     pair.trouble = std::current_exception();
@@ -294,7 +291,7 @@ void add_deltas(std::span<PairInWork> pairs, measure::Backend& backend, const Pa
   std::vector<std::unique_ptr<measure::MatrixInput>> differences;
   std::vector<measure::MatrixInput*> batch;
   for (PairInWork* const pair : open_pairs(pairs)) {
-    if (pair->row.cells[cell_number(PairCell::kMaxAbsDifference)] == 0.0) {
+    if (pair->row.cells[pair_cell("max_abs_difference")] == 0.0) {
       set_delta(*pair, zero_report(*pair, request.options.mode), request.options.mode, nulls);
       continue;
     }

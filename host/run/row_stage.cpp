@@ -6,6 +6,7 @@
 #include <vindex/core/stop.hpp>
 #include <vindex/core/threads.hpp>
 #include <vindex/model/product.hpp>
+#include <vindex/results/spectra_cells.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -87,13 +88,14 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   row.reason = report.reason;
   row.method = report.method;
   row.escalated = report.escalated;
-  row.sigma_error = report.sigma_error;
-  row.moments = report.moments;
+  results::SpectrumNumbers numbers;
+  numbers.sigma_error = report.sigma_error;
+  numbers.set_moments(report.moments);
   if (report.status == measure::Status::kMeasured && !raw.sample.empty()) {
-    row.sample = measure::sample_angles(raw.sample, false);
+    numbers.set_sample(measure::sample_angles(raw.sample, false));
   }
   if (record.product == nullptr) {
-    row.nulls = nulls_.of(record.rows, record.cols);
+    numbers.nulls = nulls_.of(record.rows, record.cols);
   }
   if (report.status == measure::Status::kFailed) {
     row.error_class = code_text(ExitCode::kInternal);
@@ -101,21 +103,24 @@ results::ResultRow RowStage::row_of(Raw& raw) {
     row.error_class = code_text(ExitCode::kMalformedInput);
   }
   if (report.status == measure::Status::kMeasured && record.product != nullptr) {
-    row.nulls = product_nulls_.of(record.product->sides(), rows_.stop_token());
-    row.values = cpu::derive_product_metrics(record.rows, record.cols, record.product->rank(),
-                                             report, row.reason);
+    numbers.nulls = product_nulls_.of(record.product->sides(), rows_.stop_token());
+    numbers.values = cpu::derive_product_metrics(record.rows, record.cols, record.product->rank(),
+                                                 report, row.reason);
     row.sigma = std::move(report.sigma);
   } else if (report.status == measure::Status::kMeasured) {
-    row.values =
+    numbers.values =
         measure::derive_metrics(record.rows, record.cols, report, options_.mode, row.reason);
     if (report.sign_flip) {
-      row.sign_flip = measure::summarise_sign_flips(*report.sign_flip, row.values, report.sigma,
-                                                    std::min(record.rows, record.cols));
+      numbers.sign_flip = measure::summarise_sign_flips(
+          *report.sign_flip, numbers.values, report.sigma, std::min(record.rows, record.cols));
     }
     row.sigma = std::move(report.sigma);
-    row.bounds = std::move(report.bounds);
+    if (report.bounds) {
+      numbers.set_bounds(*report.bounds);
+    }
     row.vectors = std::move(report.vectors);
   }
+  row.cells = results::spectra_cells(numbers);
   return row;
 }
 

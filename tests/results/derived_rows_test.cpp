@@ -55,8 +55,8 @@ std::vector<std::string> content_of(const std::string& path) {
     std::ostringstream line;
     line.precision(17);
     line << model::table_name(row.table) << ' ' << row_key(row) << ' ' << row.bulk.row << ' '
-         << static_cast<int>(row.status) << ' ' << row.of_matrix << ' ' << row.values.var_at_k[0]
-         << ' ' << row.moments.m4 << ' ' << row.error_class;
+         << static_cast<int>(row.status) << ' ' << row.of_matrix << ' ' << var_at_k_of(row, 0)
+         << ' ' << spectrum_numbers(row.cells).moments[6] << ' ' << row.error_class;
     if (row.sigma_count > 0) {
       for (const double sigma : sigma_of(reader, row)) {
         line << ' ' << sigma;
@@ -93,7 +93,8 @@ TEST(DerivedRows, LieInATableOfTheirOwn) {
     ASSERT_LT(of, matrices.size());
     EXPECT_EQ(row_key(matrices[of]), row_key(weighted[i]));
     EXPECT_EQ(weighted[i].bulk.row, number);
-    EXPECT_EQ(weighted[i].values.var_at_k, wanted.values.var_at_k);
+    EXPECT_EQ(spectrum_numbers(weighted[i].cells).values.var_at_k,
+              sample_numbers(run, number).values.var_at_k);
     EXPECT_EQ(sigma_of(reader, weighted[i]), wanted.sigma);
     EXPECT_EQ(reader.read_vectors(number).right, wanted.vectors->right);
     EXPECT_NE(sigma_of(reader, weighted[i]), sigma_of(reader, matrices[of]));

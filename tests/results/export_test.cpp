@@ -62,7 +62,7 @@ TEST_F(Export, CsvHasOneRowPerMatrixAndEveryColumn) {
   const Table rows = read_csv(folder_ / "out.csv");
   ASSERT_EQ(rows.size(), run_.matrices.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const ResultRow wanted = sample_row(run_, static_cast<std::int64_t>(i));
+    const SpectrumNumbers wanted = sample_numbers(run_, static_cast<std::int64_t>(i));
     EXPECT_EQ(rows[i].at("tensor"), run_.matrices[i].tensor);
     EXPECT_EQ(rows[i].at("status"), "measured");
     EXPECT_EQ(std::stod(rows[i].at("var_at_4")), wanted.values.var_at_k[2]);
@@ -79,7 +79,7 @@ TEST_F(Export, JsonHasTheSameNumbers) {
   export_file(file_, "json", folder_ / "out.json");
   const auto document = nlohmann::json::parse(read_file(folder_ / "out.json"));
   ASSERT_EQ(document["matrix"].size(), run_.matrices.size());
-  const ResultRow wanted = sample_row(run_, 3);
+  const SpectrumNumbers wanted = sample_numbers(run_, 3);
   EXPECT_EQ(document["matrix"][3]["var_at_k"][6].get<double>(), wanted.values.var_at_k[6]);
   EXPECT_EQ(document["matrix"][3]["layer"], 0);
   EXPECT_EQ(document["status"], "complete");
@@ -122,7 +122,7 @@ TEST_F(Export, PhaseFilesGiveQuantilesOverExperts) {
   EXPECT_EQ(layer["count"], 3);
   std::vector<double> values;
   for (const std::int64_t index : {11, 12, 13}) {
-    values.push_back(sample_row(run_, index).values.var_at_k[6]);
+    values.push_back(sample_numbers(run_, index).values.var_at_k[6]);
   }
   EXPECT_EQ(layer["median_var64"].get<double>(), measure::quantile(values, 0.5));
   EXPECT_EQ(layer["q25_var64"].get<double>(), measure::quantile(values, 0.25));

@@ -145,7 +145,7 @@ TEST_F(QueryTest, ColumnsAreReadByNameWhateverTheOrderOfRows) {
   ASSERT_EQ(stable_rank.size(), 3U);
   ASSERT_EQ(var.size(), 3 * measure::kVarAtK.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const ResultRow row = sample_row(run_, wanted[i]);
+    const SpectrumNumbers row = sample_numbers(run_, wanted[i]);
     EXPECT_EQ(stable_rank[i], row.values[measure::Metric::kStableRank]);
     EXPECT_EQ(var[i * measure::kVarAtK.size() + 2], row.values.var_at_k[2]);
   }
@@ -222,7 +222,7 @@ TEST_F(QueryTest, ManyThreadsReadManyFilesAtOnce) {
             shared.rows(model::ResultTable::kMatrix, wanting("1", "", "")).size() == 11 ? 0 : 1;
         const std::vector<std::int64_t> rows = {turn};
         wrong += shared.numbers("gini", rows).at(0) ==
-                         sample_row(run_, turn).values[measure::Metric::kGini]
+                         sample_numbers(run_, turn).values[measure::Metric::kGini]
                      ? 0
                      : 1;
         wrong += ResultsFile(other).rows().size() == other_run.matrices.size() ? 0 : 1;

@@ -23,7 +23,8 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   EXPECT_EQ(shown.state, "running");
   EXPECT_EQ(shown.matrices_measured, 4);
   EXPECT_EQ(shown.matrices.size(), 22U);
-  EXPECT_EQ(shown.matrices[3].numbers.value, sample_row(run_, 3).values[measure::Metric::kGini]);
+  EXPECT_EQ(shown.matrices[3].numbers.value,
+            sample_numbers(run_, 3).values[measure::Metric::kGini]);
   EXPECT_TRUE(std::isnan(shown.matrices[4].numbers.value));
   {
     const auto store = open_run_store(file_, run_, {}, false);
@@ -36,7 +37,7 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   EXPECT_EQ(shown.matrices_measured, 7);
   for (const std::size_t i : {std::size_t{3}, std::size_t{6}}) {  // of the file and of a part
     EXPECT_EQ(shown.matrices[i].numbers.value,
-              sample_row(run_, static_cast<std::int64_t>(i)).values[measure::Metric::kGini]);
+              sample_numbers(run_, static_cast<std::int64_t>(i)).values[measure::Metric::kGini]);
   }
   EXPECT_TRUE(says(shown_headline(shown), ": partial, 7 of 22 matrices measured"));
   const std::string parts = file_ + ".parts";

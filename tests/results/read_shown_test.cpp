@@ -16,7 +16,7 @@ TEST_F(ReadShown, EveryMetricIsWhatWasMeasured) {
     EXPECT_EQ(shown.metric.has_null, metric.has_null);
     ASSERT_EQ(shown.matrices.size(), run_.matrices.size());
     for (std::size_t i = 0; i < shown.matrices.size(); ++i) {
-      const ResultRow row = sample_row(run_, static_cast<std::int64_t>(i));
+      const SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
       const MetricNumbers& numbers = shown.matrices[i].numbers;
       const double value = row.values[metric.metric];
       const double null = row.nulls[metric.metric];
@@ -34,7 +34,7 @@ TEST_F(ReadShown, WithoutAKOneThatTellsIsTaken) {
   const Shown shown = show("");
   EXPECT_EQ(shown.metric.label(), "var@2");
   for (std::size_t i = 0; i < shown.matrices.size(); ++i) {
-    const ResultRow row = sample_row(run_, static_cast<std::int64_t>(i));
+    const SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
     EXPECT_EQ(shown.matrices[i].numbers.value, row.values.var_at_k[1]);
     EXPECT_EQ(shown.matrices[i].numbers.null, row.nulls.var_at_k[1]);
     EXPECT_LT(shown.matrices[i].numbers.null, 0.7);
@@ -57,8 +57,8 @@ TEST_F(ReadShown, GroupsThatDifferTooMuchHaveTheirOwnK) {
   ASSERT_EQ(groups.size(), 6U);
   EXPECT_EQ(groups[0].k, 4);  // the router, 8 x 260
   EXPECT_EQ(groups[1].k, 64);
-  EXPECT_EQ(shown.matrices[0].numbers.value, sample_row(run_, 0).values.var_at_k[2]);
-  EXPECT_EQ(shown.matrices[1].numbers.value, sample_row(run_, 1).values.var_at_k[6]);
+  EXPECT_EQ(shown.matrices[0].numbers.value, sample_numbers(run_, 0).values.var_at_k[2]);
+  EXPECT_EQ(shown.matrices[1].numbers.value, sample_numbers(run_, 1).values.var_at_k[6]);
   EXPECT_EQ(show("var_at_k", 8).metric.label(), "var@8");
 }
 
@@ -70,7 +70,7 @@ TEST_F(ReadShown, AGivenKIsSpelledInThreeWaysAndSaysNothingFromTheShorterSideOn)
     EXPECT_EQ(shown.metric.label(), "var@8");
     EXPECT_TRUE(std::isnan(shown.matrices[0].numbers.value)) << "the router's p is 8";
     EXPECT_TRUE(std::isnan(shown.matrices[0].numbers.null));
-    EXPECT_EQ(shown.matrices[1].numbers.value, sample_row(run_, 1).values.var_at_k[3]);
+    EXPECT_EQ(shown.matrices[1].numbers.value, sample_numbers(run_, 1).values.var_at_k[3]);
   }
   const std::string text = groups_text(show("var@64"), 80);
   EXPECT_FALSE(says(text, "1.0000")) << text;
@@ -127,14 +127,14 @@ TEST_F(ReadShown, AnyColumnRanks) {
                                           top->sort_by);
   };
   const auto [place, ratio] = first("");
-  const ResultRow row = sample_row(run_, static_cast<std::int64_t>(place));
+  const SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(place));
   EXPECT_EQ(ratio, row.values.var_at_k[1] / row.nulls.var_at_k[1]);
   EXPECT_EQ(show("spectral_norm").sort_by, "value");
   EXPECT_EQ(first("rows").second, 24.0);
   const auto [noisiest, null] = first("var@4_null");
-  EXPECT_EQ(null, sample_row(run_, static_cast<std::int64_t>(noisiest)).nulls.var_at_k[2]);
+  EXPECT_EQ(null, sample_numbers(run_, static_cast<std::int64_t>(noisiest)).nulls.var_at_k[2]);
   const auto [other, relative] = first("stable_rank_ratio");
-  const ResultRow flattest = sample_row(run_, static_cast<std::int64_t>(other));
+  const SpectrumNumbers flattest = sample_numbers(run_, static_cast<std::int64_t>(other));
   EXPECT_EQ(relative, flattest.values[measure::Metric::kStableRank] /
                           flattest.nulls[measure::Metric::kStableRank]);
   EXPECT_EQ(first("var_at_k_difference").second, first("difference").second);
@@ -190,9 +190,9 @@ TEST_F(ReadShown, ADerivedTableIsShownByItself) {
   ASSERT_EQ(shown.matrices.size(), 10U);
   EXPECT_EQ(shown.matrices_total, 10);
   for (std::size_t i = 0; i < 10; ++i) {
-    EXPECT_EQ(
-        shown.matrices[i].numbers.value,
-        sample_row(run_, static_cast<std::int64_t>(matrices + i)).values[measure::Metric::kGini]);
+    EXPECT_EQ(shown.matrices[i].numbers.value,
+              sample_numbers(run_, static_cast<std::int64_t>(matrices + i))
+                  .values[measure::Metric::kGini]);
   }
   EXPECT_TRUE(says(shown_headline(shown), "10 of 10 rows of /imatrix/ measured"));
   query.table = model::ResultTable::kProduct;

@@ -125,37 +125,36 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   row.index = index;
   row.status = report.status;
   row.method = report.method;
-  row.values =
+  SpectrumNumbers numbers;
+  numbers.values =
       measure::derive_metrics(matrix.rows, matrix.cols, report,
                               fast ? measure::Mode::kFast : measure::Mode::kDefault, row.reason);
   static measure::NullCache nulls;
-  row.nulls = nulls.of(matrix.rows, matrix.cols);
+  numbers.nulls = nulls.of(matrix.rows, matrix.cols);
   row.sigma = report.sigma;
-  row.moments = moments;
+  numbers.set_moments(moments);
   if (run.sampled && index % 7 != 6) {
     std::vector<float> values;
     for (int i = 0; i < 50; ++i) {
       values.push_back(static_cast<float>(std::pow(i, 1.0 + 0.1 * static_cast<double>(index))));
     }
-    row.sample = measure::sample_angles(values, false);
+    numbers.set_sample(measure::sample_angles(values, false));
   }
   row.escalated = index % 5 == 4;
-  row.sigma_error = 1e-7 * static_cast<double>(index + 1);
+  numbers.sigma_error = 1e-7 * static_cast<double>(index + 1);
   if (run.sign_flip_draws > 0) {
-    row.sign_flip.emplace();
-    row.sign_flip->var_at_k.fill(0.25);
-    row.sign_flip->rand_distance = fast ? std::nan("") : 0.125;
+    numbers.sign_flip.var_at_k.fill(0.25);
+    numbers.sign_flip.rand_distance = fast ? std::nan("") : 0.125;
     if (run.sign_flip_draws > 1) {
-      row.sign_flip->var_at_k_spread.fill({0.25, 0.01, -1.5});
-      row.sign_flip->stable_rank = {9.0, 0.5, 2.0 + static_cast<double>(index)};
+      numbers.sign_flip.var_at_k_spread.fill({0.25, 0.01, -1.5});
+      numbers.sign_flip.stable_rank = {9.0, 0.5, 2.0 + static_cast<double>(index)};
     }
   }
   if (fast) {
-    row.bounds.emplace();
-    row.bounds->var_at_k_lower.assign(measure::kVarAtK.size(), 0.1);
-    row.bounds->var_at_k_upper.assign(measure::kVarAtK.size(), 0.2);
-    row.bounds->stable_rank_lower = 1.0;
-    row.bounds->stable_rank_upper = 2.0;
+    numbers.var_at_k_lower.fill(0.1);
+    numbers.var_at_k_upper.fill(0.2);
+    numbers.stable_rank_lower = 1.0;
+    numbers.stable_rank_upper = 2.0;
   }
   if (run.vectors > 0) {
     measure::SingularVectors& vectors = row.vectors.emplace();
@@ -168,7 +167,12 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
     vectors.residual.assign(k, 1e-6);
     vectors.gap.assign(k, 0.1);
   }
+  row.cells = spectra_cells(numbers);
   return row;
+}
+
+SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index) {
+  return spectrum_numbers(sample_row(run, index).cells);
 }
 
 TestFolder::TestFolder() {

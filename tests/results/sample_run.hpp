@@ -3,6 +3,7 @@
 #pragma once
 
 #include <vindex/results/run_store.hpp>
+#include <vindex/results/spectra_cells.hpp>
 
 #include <cstdint>
 #include <string>
@@ -28,6 +29,8 @@ RunDescription sample_run(const SampleOptions& options = {});
 /// What a back end would have found for matrix `index`: a spectrum that differs from row to row,
 /// moments that agree with it.
 ResultRow sample_row(const RunDescription& run, std::int64_t index);
+/// Its numbers.
+SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index);
 
 /// A folder of its own for one test, removed afterwards.
 class TestFolder {

@@ -70,15 +70,15 @@ TEST_F(Sampled, RowsAndVectorsComeBack) {
   const std::vector<double> seed = file.numbers("theta_seed", rows);
   const std::vector<double> count = file.numbers("seed_count", rows);
   for (const std::int64_t row : rows) {
-    const auto sample = sample_row(run_, row).sample;
+    const double wanted = sample_numbers(run_, row).sample[0];
     const auto i = static_cast<std::size_t>(row);
-    EXPECT_TRUE(sample ? seed[i] == sample->theta_seed : std::isnan(seed[i])) << row;
-    EXPECT_TRUE(sample ? count[i] == 50.0 : std::isnan(count[i])) << row;
+    EXPECT_TRUE(std::isnan(wanted) ? std::isnan(seed[i]) : seed[i] == wanted) << row;
+    EXPECT_TRUE(std::isnan(wanted) ? std::isnan(count[i]) : count[i] == 50.0) << row;
   }
   EXPECT_EQ(file.numbers("theta_seed_null", rows)[0], measure::theta_seed_null(50));
-  const std::vector<QueriedTensor> tensors = file.tensors();
+  const std::vector<TensorEntry> tensors = file.tensors();
   ASSERT_EQ(tensors.size(), run_.tensors.size());
-  const QueriedTensor& norm = tensors.back();
+  const TensorEntry& norm = tensors.back();
   const measure::SampleAngles& wanted = run_.tensor_samples.back().angles;
   EXPECT_EQ(norm.organ_class, "norm");
   EXPECT_EQ(norm.reason, "1-D; a remark");
@@ -127,8 +127,9 @@ TEST_F(Sampled, ColumnsAreShownAndExported) {
   write_sample(file_, run_);
   const Shown sorted = shown("theta", "theta_seed");
   EXPECT_TRUE(sorted.metric.has_null);
-  EXPECT_EQ(sorted.matrices[2].numbers.value, sample_row(run_, 2).values[measure::Metric::kTheta]);
-  EXPECT_EQ(sorted.matrices[2].sort_by, sample_row(run_, 2).sample->theta_seed);
+  EXPECT_EQ(sorted.matrices[2].numbers.value,
+            sample_numbers(run_, 2).values[measure::Metric::kTheta]);
+  EXPECT_EQ(sorted.matrices[2].sort_by, sample_numbers(run_, 2).sample[0]);
   export_file(file_, "csv", folder_ / "out.csv");
   std::ifstream csv(folder_ / "out.csv");
   std::string header;
@@ -168,7 +169,7 @@ TEST_F(Sampled, FilesOfSchema11AreReadAndResumed) {
   EXPECT_EQ(validate_file(file_), std::vector<std::string>());
   const auto theta = ResultsFile(file_).numbers("theta", all_of(run_));
   EXPECT_TRUE(std::isnan(theta.front())) << "measured by a program that did not know it";
-  EXPECT_EQ(theta.back(), sample_row(run_, static_cast<std::int64_t>(theta.size()) - 1)
+  EXPECT_EQ(theta.back(), sample_numbers(run_, static_cast<std::int64_t>(theta.size()) - 1)
                               .values[measure::Metric::kTheta]);
 }
 

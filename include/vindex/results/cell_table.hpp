@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,7 +30,21 @@ inline constexpr Range kCosineRange = {-1.0, 1.0};
 inline constexpr Range kShareRange = {0.0, 1.0};
 inline constexpr Range kNotNegative = {0.0};
 
-/// A number per row, float64; counts are int32 with -1 (declared as _FillValue) for NaN.
+/// What a column shows of a row.
+enum class CellKind : std::uint8_t {
+  kNumber,
+  kFlag,    ///< 0 or 1, int8
+  kMethod,  ///< no number: the text of how the row was computed
+};
+
+/// Right behind the cells of the column before.
+inline constexpr std::size_t kBehind = std::numeric_limits<std::size_t>::max();
+
+/// Numbers per row of a column along a scale whose values the run chooses.
+inline constexpr std::size_t kAsManyAsTheRun = 0;
+
+/// A number per row, or as many as its scale has values, float64; counts are int32 and flags int8,
+/// with -1 (declared as _FillValue) for NaN.
 struct CellColumn {
   std::string_view name;
   std::string_view long_name;
@@ -37,7 +52,13 @@ struct CellColumn {
   Range range = {};
   Presence presence = Presence::kAlways;
   std::string_view units = "1";
-  std::int64_t since = 0;  ///< minor version of the schema that has it first
+  std::int64_t since = 0;       ///< minor version of the schema that has it first
+  std::string_view group = {};  ///< of kOptional: by what it is asked for; empty: by its name
+  std::string_view scale = {};  ///< of its second dimension (SecondScale); empty: it has one
+  std::size_t width = 1;        ///< numbers per row
+  CellKind kind = CellKind::kNumber;
+  std::size_t place = kBehind;  ///< of its first number among the cells of a row
+  std::size_t stride = 1;       ///< from one of its numbers to the next
 };
 
 /// A column that files of a minor version before `minor` have not.
@@ -65,11 +86,55 @@ struct ScaleColumn {
   bool integer = true;  ///< int64, else float64
 };
 
+/// Optional columns that a file has all of or none, known by one of them.
+struct ColumnGroup {
+  std::string_view name;
+  std::string_view mark;   ///< the column
+  std::int64_t since = 0;  ///< minor version whose files have it always; 0: none
+};
+
+/// A dimension of columns that are several numbers per row.
+struct SecondScale {
+  std::string_view name;
+  std::string_view long_name;
+  std::span<const std::int32_t> values = {};  ///< empty: counted from `first`
+  std::int32_t first = 0;
+};
+
 struct CellTable {
   std::span<const CellColumn> cells = {};
   std::span<const ArrayColumn> arrays = {};
-  std::span<const ScaleColumn> scales = {};
+  std::span<const ScaleColumn> scales = {};  ///< of arrays
+  std::span<const ColumnGroup> groups = {};  ///< empty: the file lists its optional columns
+  std::span<const SecondScale> second = {};
 };
+
+/// Cells of `column` in a row of a run that chose `chosen` values of a scale.
+constexpr std::size_t cell_count(const CellColumn& column, std::size_t chosen) {
+  return column.kind == CellKind::kMethod  ? 0
+         : column.width == kAsManyAsTheRun ? chosen
+                                           : column.width;
+}
+
+/// Cells of a row of a table whose columns follow one another.
+constexpr std::size_t cell_count(std::span<const CellColumn> columns, std::size_t chosen = 0) {
+  std::size_t count = 0;
+  for (const CellColumn& column : columns) {
+    count += cell_count(column, chosen);
+  }
+  return count;
+}
+
+/// Whether a file with the groups and optional columns `asked` has `column`.
+template <typename Column>
+bool is_present(const Column& column, std::span<const std::string> asked) {
+  std::string_view group = column.name;
+  if constexpr (requires { column.group; }) {
+    group = column.group.empty() ? group : column.group;
+  }
+  return column.presence == Presence::kAlways ||
+         std::find(asked.begin(), asked.end(), group) != asked.end();
+}
 
 /// Where `name` stands among `columns`; columns.size() where it does not.
 template <typename Column>
@@ -91,8 +156,9 @@ consteval std::size_t number_in(const List& columns, std::string_view name) {
 }
 
 /// Cells of which none is known.
-inline std::vector<double> empty_cells(const CellTable& table) {
-  return std::vector<double>(table.cells.size(), std::numeric_limits<double>::quiet_NaN());
+inline std::vector<double> empty_cells(const CellTable& table, std::size_t chosen = 0) {
+  return std::vector<double>(cell_count(table.cells, chosen),
+                             std::numeric_limits<double>::quiet_NaN());
 }
 
 }  // namespace vindex::results

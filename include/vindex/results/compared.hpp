@@ -6,41 +6,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 namespace vindex::results {
 
-/// The compared pairs of one (block, role). NaN where no pair has a value.
+/// The compared pairs of one (block, role).
 struct ComparedGroup {
   model::Block block = model::Block::kOther;
   std::string role;
-  std::int64_t pairs = 0;      ///< all of them
-  std::int64_t compared = 0;   ///< of them measured
-  std::int64_t same_bits = 0;  ///< of these
-  double cosine_median = std::numeric_limits<double>::quiet_NaN();
-  double cosine_least = std::numeric_limits<double>::quiet_NaN();
-  double error_median = std::numeric_limits<double>::quiet_NaN();
-  double error_most = std::numeric_limits<double>::quiet_NaN();
-  std::string worst;  ///< tensor of A with the largest relative error, with its slice
-
-  /// With --delta: medians over the pairs whose weights differ, and of what noise of their shapes
-  /// gives.
-  std::int64_t changed = 0;
-  double delta_numerical_rank = std::numeric_limits<double>::quiet_NaN();
-  double delta_numerical_rank_null = std::numeric_limits<double>::quiet_NaN();  ///< short side
-  double delta_effective_rank = std::numeric_limits<double>::quiet_NaN();
-  double delta_effective_rank_null = std::numeric_limits<double>::quiet_NaN();
-  double delta_stable_rank = std::numeric_limits<double>::quiet_NaN();
-  double delta_stable_rank_null = std::numeric_limits<double>::quiet_NaN();
-  double delta_rank_gd = std::numeric_limits<double>::quiet_NaN();
-  double delta_rank_edge = std::numeric_limits<double>::quiet_NaN();
-  /// With --k: medians.
-  double overlap_right = std::numeric_limits<double>::quiet_NaN();
-  double overlap_right_null = std::numeric_limits<double>::quiet_NaN();
-  double overlap_left = std::numeric_limits<double>::quiet_NaN();
-  double overlap_left_null = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t pairs = 0;       ///< all of them
+  std::int64_t compared = 0;    ///< of them measured
+  std::int64_t same_bits = 0;   ///< of these
+  std::int64_t changed = 0;     ///< of these, those whose weights differ
+  std::string worst;            ///< tensor of A with the largest relative error, with its slice
+  std::vector<double> numbers;  ///< medians and extremes over pairs; NaN where none has a value
 };
 
 struct Compared {

@@ -1,139 +1,171 @@
-// Owns which numbers a row of /pair/ holds (schema vindex-compare) and where each stands among the
-// cells of a ResultRow.
+// Owns what a row of /pair/ of a file of `vindex compare` holds (schema vindex-compare).
 #pragma once
 
 #include <vindex/measure/var_at_k.hpp>
+#include <vindex/results/cell_table.hpp>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <string_view>
-#include <vector>
 
 namespace vindex::results {
-
-enum class PairCell : std::uint8_t {
-  kSameBits,  ///< 0 or 1
-  kCosine,
-  kCosineNullSd,  ///< of two matrices of independent noise; their mean cosine is 0
-  kNormA,
-  kNormB,
-  kRelativeError,
-  kMaxAbsDifference,
-  kSpectrumDifference,  ///< norm(sigma_B - sigma_A) / norm(sigma_A), and those of kPairMetrics
-  // With --delta, of B - A; kPairDeltas has names.
-  kDeltaNorm,
-  kDeltaSpectralNorm,
-  kDeltaSpectralNormNull,
-  kDeltaStableRank,
-  kDeltaStableRankNull,
-  kDeltaEffectiveRank,
-  kDeltaEffectiveRankNull,
-  kDeltaRankGd,
-  kDeltaRankEdge,
-  kDeltaNumericalRank,
-  kDeltaTheta,
-  kDeltaThetaNull,
-  kDeltaMpScale,
-  kDeltaSigmaError,
-  // With --k; kPairOverlaps has names.
-  kOverlapRight,
-  kOverlapRightNull,
-  kOverlapRightNullSd,  ///< since schema 1.1
-  kOverlapLeft,
-  kOverlapLeftNull,
-  kOverlapLeftNullSd,  ///< since schema 1.1
-  kGapA,
-  kGapB,
-  kCount
-};
-
-/// A column of one cell.
-struct PairCellColumn {
-  PairCell cell;
-  std::string_view name;
-  bool is_integer;
-  std::string_view long_name;
-};
-inline constexpr std::array<PairCellColumn, 14> kPairDeltas = {
-    {{PairCell::kDeltaNorm, "delta_frobenius_norm", false, "Frobenius norm of B - A"},
-     {PairCell::kDeltaSpectralNorm, "delta_spectral_norm", false,
-      "largest singular value of B - A"},
-     {PairCell::kDeltaSpectralNormNull, "delta_spectral_norm_null", false,
-      "largest singular value of iid noise of that shape and Frobenius norm"},
-     {PairCell::kDeltaStableRank, "delta_stable_rank", false,
-      "frobenius_norm^2 over spectral_norm^2 of B - A"},
-     {PairCell::kDeltaStableRankNull, "delta_stable_rank_null", false,
-      "the same of iid noise of that shape"},
-     {PairCell::kDeltaEffectiveRank, "delta_effective_rank", false,
-      "exponential of the entropy of the squared singular values of B - A"},
-     {PairCell::kDeltaEffectiveRankNull, "delta_effective_rank_null", false,
-      "the same of iid noise of that shape"},
-     {PairCell::kDeltaRankGd, "delta_rank_gd", true,
-      "singular values of B - A above the optimal hard threshold; 0 on noise"},
-     {PairCell::kDeltaRankEdge, "delta_rank_edge", true,
-      "singular values of B - A above the edge of its noise"},
-     {PairCell::kDeltaNumericalRank, "delta_numerical_rank", true,
-      "singular values of B - A above n 2^-23 of the largest"},
-     {PairCell::kDeltaTheta, "delta_theta", false,
-      "angle between B - A and its noise, degrees: 0 all noise, 90 none"},
-     {PairCell::kDeltaThetaNull, "delta_theta_null", false, "the same of iid noise of that shape"},
-     {PairCell::kDeltaMpScale, "delta_mp_scale", false,
-      "standard deviation of an entry of the noise in B - A, from its median singular value"},
-     {PairCell::kDeltaSigmaError, "delta_sigma_error", false,
-      "largest error of a singular value of B - A that the route answers for"}}};
-inline constexpr std::array<PairCellColumn, 8> kPairOverlaps = {
-    {{PairCell::kOverlapRight, "overlap_right", false,
-      "share of the top K right singular directions that A and B have in common"},
-     {PairCell::kOverlapRightNull, "overlap_right_null", false,
-      "the same of random directions: K / cols"},
-     {PairCell::kOverlapRightNullSd, "overlap_right_null_sd", false, "its standard deviation"},
-     {PairCell::kOverlapLeft, "overlap_left", false,
-      "share of the top K left singular directions that A and B have in common"},
-     {PairCell::kOverlapLeftNull, "overlap_left_null", false,
-      "the same of random directions: K / rows"},
-     {PairCell::kOverlapLeftNullSd, "overlap_left_null_sd", false, "its standard deviation"},
-     {PairCell::kGapA, "gap_a", false,
-      "distance of singular value K of A from the next one, over the former"},
-     {PairCell::kGapB, "gap_b", false,
-      "distance of singular value K of B from the next one, over the former"}}};
-
-/// A statistic of the spectra of both sides, where results files of both were given.
-struct PairMetric {
-  std::string_view name;  ///< of the columns NAME_a, NAME_b, NAME_difference, NAME_null
-  bool has_null = true;
-  std::string_view long_name;
-};
-inline constexpr std::array<PairMetric, 5> kPairMetrics = {
-    {{"spectral_norm", false, "largest singular value"},
-     {"var_at_64", true, "share of the squared norm in the first 64 singular values"},
-     {"stable_rank", true, "frobenius_norm^2 over spectral_norm^2"},
-     {"effective_rank", true, "exponential of the entropy of the squared singular values"},
-     {"hill_alpha", true, "tail exponent of the squared singular values by Hill's estimator"}}};
-
-/// Cells of one PairMetric, in this order.
-enum class PairMetricCell : std::uint8_t { kA, kB, kDifference, kNull, kCount };
-
-constexpr std::size_t cell_number(PairCell cell) { return static_cast<std::size_t>(cell); }
-constexpr std::size_t cell_number(std::size_t metric, PairMetricCell cell) {
-  return cell_number(PairCell::kCount) + metric * static_cast<std::size_t>(PairMetricCell::kCount) +
-         static_cast<std::size_t>(cell);
-}
-/// Of B - A, at k as in measure::kVarAtK, and of noise.
-inline constexpr std::size_t kDeltaVarAtK = cell_number(kPairMetrics.size(), PairMetricCell::kA);
-inline constexpr std::size_t kDeltaVarAtKNull = kDeltaVarAtK + measure::kVarAtK.size();
-/// K principal angles of the right subspaces, and behind them as many of the left ones.
-inline constexpr std::size_t kPairAngles = kDeltaVarAtKNull + measure::kVarAtK.size();
 
 /// What asks for columns in a RunDescription: one of optional_columns, and a scale (1 .. K).
 inline constexpr const char* kDeltaColumns = "delta";
 inline constexpr const char* kAngleScale = "angle";
+/// With results files of both sides.
+inline constexpr const char* kSpectraColumns = "spectra";
 
-/// Cells of which none is known, with room for angles of `subspace` directions.
-inline std::vector<double> empty_pair_cells(std::int64_t subspace = 0) {
-  return std::vector<double>(kPairAngles + 2 * static_cast<std::size_t>(subspace),
-                             std::numeric_limits<double>::quiet_NaN());
+inline constexpr std::array<ColumnGroup, 3> kPairGroups = {
+    {{kSpectraColumns, "spectrum_difference"},
+     {kDeltaColumns, "delta_effective_rank"},
+     {kAngleScale, "angles_right"}}};
+
+/// `column` where the file has the group `group`.
+constexpr CellColumn with(std::string_view group, CellColumn column) {
+  column.presence = Presence::kOptional;
+  column.group = group;
+  return column;
 }
+/// As many numbers as `scale` has values.
+constexpr CellColumn along(std::string_view scale, CellColumn column) {
+  column.scale = scale;
+  column.width = scale == kAngleScale ? kAsManyAsTheRun : measure::kVarAtK.size();
+  return column;
+}
+
+inline constexpr std::array<CellColumn, 54> kPairCells = {{
+    {.name = "same_bits",
+     .long_name = "1 where every decoded float32 is equal, bit for bit",
+     .units = "",
+     .kind = CellKind::kFlag},
+    {"cosine", "inner product of A and B over both norms"},
+    {"cosine_null_sd",
+     "standard deviation of the cosine of iid noise of that shape, whose mean is 0"},
+    {"norm_a", "Frobenius norm of A"},
+    {"norm_b", "Frobenius norm of B"},
+    {"relative_error", "Frobenius norm of B less A over that of A"},
+    {"max_abs_difference", "largest difference of two weights"},
+    with(kSpectraColumns,
+         {"spectrum_difference", "norm of the difference of both spectra over that of A's"}),
+    with(kSpectraColumns, {"spectral_norm_a", "largest singular value, of A"}),
+    with(kSpectraColumns, {"spectral_norm_b", "largest singular value, of B"}),
+    with(kSpectraColumns, {"spectral_norm_difference", "largest singular value: B less A"}),
+    with(kSpectraColumns,
+         {"var_at_64_a", "share of the squared norm in the first 64 singular values, of A"}),
+    with(kSpectraColumns,
+         {"var_at_64_b", "share of the squared norm in the first 64 singular values, of B"}),
+    with(kSpectraColumns, {"var_at_64_difference",
+                           "share of the squared norm in the first 64 singular values: B less A"}),
+    with(kSpectraColumns,
+         {"var_at_64_null",
+          "share of the squared norm in the first 64 singular values, of iid noise of that shape"}),
+    with(kSpectraColumns, {"stable_rank_a", "frobenius_norm^2 over spectral_norm^2, of A"}),
+    with(kSpectraColumns, {"stable_rank_b", "frobenius_norm^2 over spectral_norm^2, of B"}),
+    with(kSpectraColumns,
+         {"stable_rank_difference", "frobenius_norm^2 over spectral_norm^2: B less A"}),
+    with(kSpectraColumns,
+         {"stable_rank_null", "frobenius_norm^2 over spectral_norm^2, of iid noise of that shape"}),
+    with(kSpectraColumns,
+         {"effective_rank_a", "exponential of the entropy of the squared singular values, of A"}),
+    with(kSpectraColumns,
+         {"effective_rank_b", "exponential of the entropy of the squared singular values, of B"}),
+    with(kSpectraColumns, {"effective_rank_difference",
+                           "exponential of the entropy of the squared singular values: B less A"}),
+    with(kSpectraColumns,
+         {"effective_rank_null",
+          "exponential of the entropy of the squared singular values, of iid noise of that shape"}),
+    with(
+        kSpectraColumns,
+        {"hill_alpha_a", "tail exponent of the squared singular values by Hill's estimator, of A"}),
+    with(
+        kSpectraColumns,
+        {"hill_alpha_b", "tail exponent of the squared singular values by Hill's estimator, of B"}),
+    with(kSpectraColumns,
+         {"hill_alpha_difference",
+          "tail exponent of the squared singular values by Hill's estimator: B less A"}),
+    with(kSpectraColumns, {"hill_alpha_null",
+                           "tail exponent of the squared singular values by Hill's estimator, of "
+                           "iid noise of that shape"}),
+    with(kDeltaColumns, {"delta_frobenius_norm", "Frobenius norm of B - A"}),
+    with(kDeltaColumns, {"delta_spectral_norm", "largest singular value of B - A"}),
+    with(kDeltaColumns, {"delta_spectral_norm_null",
+                         "largest singular value of iid noise of that shape and Frobenius norm"}),
+    with(kDeltaColumns, {"delta_stable_rank", "frobenius_norm^2 over spectral_norm^2 of B - A"}),
+    with(kDeltaColumns, {"delta_stable_rank_null", "the same of iid noise of that shape"}),
+    with(kDeltaColumns, {"delta_effective_rank",
+                         "exponential of the entropy of the squared singular values of B - A"}),
+    with(kDeltaColumns, {"delta_effective_rank_null", "the same of iid noise of that shape"}),
+    with(kDeltaColumns,
+         {"delta_rank_gd", "singular values of B - A above the optimal hard threshold; 0 on noise",
+          true}),
+    with(kDeltaColumns,
+         {"delta_rank_edge", "singular values of B - A above the edge of its noise", true}),
+    with(kDeltaColumns,
+         {"delta_numerical_rank", "singular values of B - A above n 2^-23 of the largest", true}),
+    with(kDeltaColumns,
+         {"delta_theta", "angle between B - A and its noise, degrees: 0 all noise, 90 none"}),
+    with(kDeltaColumns, {"delta_theta_null", "the same of iid noise of that shape"}),
+    with(kDeltaColumns,
+         {"delta_mp_scale",
+          "standard deviation of an entry of the noise in B - A, from its median singular value"}),
+    with(kDeltaColumns, {"delta_sigma_error",
+                         "largest error of a singular value of B - A that the route answers for"}),
+    with(kDeltaColumns,
+         along("k", {"delta_var_at_k",
+                     "share of the squared norm of B - A in its first k singular values"})),
+    with(kDeltaColumns, along("k", {"delta_var_at_k_null", "the same of iid noise of that shape"})),
+    with(kDeltaColumns, {.name = "delta_method",
+                         .long_name = "how the spectrum of B - A was computed",
+                         .units = "",
+                         .kind = CellKind::kMethod}),
+    with(kAngleScale, {"overlap_right",
+                       "share of the top K right singular directions that A and B have in common"}),
+    with(kAngleScale, {"overlap_right_null", "the same of random directions: K / cols"}),
+    since(1, with(kAngleScale, {"overlap_right_null_sd", "its standard deviation"})),
+    with(kAngleScale, {"overlap_left",
+                       "share of the top K left singular directions that A and B have in common"}),
+    with(kAngleScale, {"overlap_left_null", "the same of random directions: K / rows"}),
+    since(1, with(kAngleScale, {"overlap_left_null_sd", "its standard deviation"})),
+    with(kAngleScale,
+         {"gap_a", "distance of singular value K of A from the next one, over the former"}),
+    with(kAngleScale,
+         {"gap_b", "distance of singular value K of B from the next one, over the former"}),
+    with(kAngleScale,
+         along(kAngleScale,
+               {.name = "angles_right",
+                .long_name = "principal angles of the top K right singular subspaces, ascending",
+                .units = "degree"})),
+    with(kAngleScale,
+         along(kAngleScale,
+               {.name = "angles_left",
+                .long_name = "principal angles of the top K left singular subspaces, ascending",
+                .units = "degree"})),
+}};
+
+inline constexpr std::array<SecondScale, 2> kPairScales = {
+    {{"k", "number of singular values counted", measure::kVarAtK},
+     {kAngleScale, "number of the principal angle, from 1", {}, 1}}};
+
+inline constexpr CellTable kPairTable = {
+    .cells = kPairCells, .groups = kPairGroups, .second = kPairScales};
+
+/// Place of a column's first number among the cells of a row. angles_left: behind as many others as
+/// there are directions.
+consteval std::size_t pair_cell(std::string_view name) {
+  return cell_count(std::span(kPairCells).first(number_in(kPairCells, name)));
+}
+
+/// A statistic of the spectra of both sides: columns NAME_a, NAME_b, NAME_difference and, where it
+/// has a null, NAME_null, one behind the other.
+struct PairMetric {
+  std::string_view name;
+  std::size_t first;  ///< place of NAME_a
+  bool has_null = true;
+};
+inline constexpr std::array<PairMetric, 5> kPairMetrics = {
+    {{"spectral_norm", pair_cell("spectral_norm_a"), false},
+     {"var_at_64", pair_cell("var_at_64_a")},
+     {"stable_rank", pair_cell("stable_rank_a")},
+     {"effective_rank", pair_cell("effective_rank_a")},
+     {"hill_alpha", pair_cell("hill_alpha_a")}}};
 
 }  // namespace vindex::results

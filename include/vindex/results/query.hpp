@@ -5,9 +5,9 @@
 #pragma once
 
 #include <vindex/measure/backend.hpp>
-#include <vindex/measure/sample_angles.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/results/result_row.hpp>
+#include <vindex/results/tensor_entry.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -40,32 +40,12 @@ struct RowQuery {
 };
 
 /// A row as it is identified. `number` is its place in its table, from 0.
-struct QueriedRow {
+struct QueriedRow : RowIdentity {
   std::int64_t number = 0;
-  std::string tensor;
-  std::int32_t slice = -1;
-  std::int32_t layer = -1;
-  std::int32_t expert = -1;
-  model::Block block = model::Block::kOther;
-  std::string role;
-  std::string shard;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::string encoding;
   measure::Status status = measure::Status::kSkipped;
   std::string reason;
   std::int64_t sigma_count = 0;   ///< singular values stored; 0: none
   std::int32_t vector_count = 0;  ///< singular vectors stored
-};
-
-/// A row of /tensor/.
-struct QueriedTensor {
-  std::string name, stored, block, role, shape, encoding, reason;
-  std::int32_t layer = -1;
-  std::int64_t count = 0;
-  bool in_matrix = false;
-  std::string organ_class;       ///< empty where the run took no samples
-  measure::SampleAngles angles;  ///< of a 1-D tensor; count 0 where there are none
 };
 
 /// An open results file. Every function may be called from any thread, also of several files at
@@ -90,7 +70,7 @@ class ResultsFile {
   std::string run_text(const std::string& name) const;
 
   /// Every tensor of the model, measured or not, in order of name.
-  std::vector<QueriedTensor> tensors() const;
+  std::vector<TensorEntry> tensors() const;
   /// Tables that are there, /matrix/ first.
   std::vector<model::ResultTable> tables() const;
   /// Columns of `table` by name; datasets of types or shapes that no column of ours has are passed

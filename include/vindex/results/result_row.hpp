@@ -1,12 +1,12 @@
-// Owns the record that passes from a run to the results file: identity, metrics, nulls, spectrum
-// and moments of one measured (or not measurable) matrix.
+// Owns what a row of a results file is, whatever its schema: its identity, its outcome with all
+// numbers as cells, and its bulk.
 #pragma once
 
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/sample_angles.hpp>
+#include <vindex/measure/backend.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/results/array_cell.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -15,28 +15,54 @@
 
 namespace vindex::results {
 
-/// One finished row of a results file, whatever its schema: of spectra, metrics and the rest below;
-/// of every other schema, cells. `index` is its position in RunDescription::matrices.
-struct ResultRow {
-  std::int64_t index = 0;
+/// Which row it is: of the model, not of the run. Names are printable().
+struct RowIdentity {
+  model::ResultTable table = model::ResultTable::kMatrix;
+  std::string tensor;
+  std::int32_t slice = -1;
+  std::int32_t layer = -1;
+  std::int32_t expert = -1;
+  model::Block block = model::Block::kOther;
+  std::string role;
+  std::string shard;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t rank = 0;  ///< of a product: its singular values that may differ from zero
+  std::string encoding;
+
+  /// Length of a whole spectrum.
+  std::int64_t shorter() const { return rank > 0 ? rank : rows < cols ? rows : cols; }
+  std::int64_t longer() const { return rows < cols ? cols : rows; }
+};
+
+/// How a row ended.
+struct RowOutcome {
   measure::Status status = measure::Status::kSkipped;
   std::string reason;
   /// For failed/unsupported: "65", "69", "74", "70": what the run's exit code becomes.
   std::string error_class;
   std::string method;
   bool escalated = false;
-  double sigma_error = std::numeric_limits<double>::quiet_NaN();  ///< of any value of `sigma`
-  measure::MetricValues values;
-  measure::MetricValues nulls;
-  std::optional<measure::SignFlipSummary> sign_flip;  ///< with --null signflip
-  std::optional<measure::SpectrumBounds> bounds;      ///< fast mode
-  std::vector<double> sigma;                          ///< empty if not measured
+  /// Every number of the row, as its schema's CellTable places them; NaN: none. What is beyond the
+  /// end is NaN.
+  std::vector<double> cells;
+
+  double cell(std::size_t number) const {
+    return number < cells.size() ? cells[number] : std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
+/// What of a row may weigh megabytes.
+struct RowBulk {
+  std::vector<double> sigma;  ///< empty if not measured
   std::optional<measure::SingularVectors> vectors;
-  decode::Moments moments;
-  std::optional<measure::SampleAngles> sample;  ///< with RunDescription::sampled
-  std::vector<double> cells;  ///< numbers of a schema whose columns are cells, in their order
   /// Of a schema with array columns (CellTable::arrays), in their order; empty: NaN in all of them.
   std::vector<ArrayCell> arrays = {};
+};
+
+/// One finished row as a job hands it over. `index` is its position in RunDescription::matrices.
+struct ResultRow : RowOutcome, RowBulk {
+  std::int64_t index = 0;
 };
 
 }  // namespace vindex::results

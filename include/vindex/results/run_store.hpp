@@ -4,6 +4,7 @@
 // Decisions).
 #pragma once
 
+#include <vindex/measure/sample_angles.hpp>
 #include <vindex/results/result_row.hpp>
 
 #include <cstdint>

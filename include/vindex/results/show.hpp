@@ -5,6 +5,7 @@
 
 #include <vindex/measure/metrics.hpp>
 #include <vindex/model/selection.hpp>
+#include <vindex/results/result_row.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,17 +39,7 @@ struct MetricNumbers {
 };
 
 /// A selected matrix, measured or not.
-struct ShownMatrix {
-  std::string tensor;
-  std::int32_t slice = -1;
-  std::int32_t layer = -1;
-  std::int32_t expert = -1;
-  model::Block block = model::Block::kOther;
-  std::string role;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t rank = 0;  ///< of a product: its singular values that may differ from zero
-  std::string encoding;
+struct ShownMatrix : RowIdentity {
   bool measured = false;
   std::string reason;
   std::int32_t k = 0;  ///< of var_at_k; 0: another metric, or no informative k

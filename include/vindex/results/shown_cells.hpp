@@ -16,12 +16,7 @@
 namespace vindex::results {
 
 /// A row of a file whose rows are cells (CellTable).
-struct ShownRow {
-  std::string tensor;
-  std::int32_t layer = -1;
-  model::Block block = model::Block::kOther;
-  std::string role;
-  std::int64_t rows = 0, cols = 0;
+struct ShownRow : RowIdentity {
   std::string status;  ///< "measured", "skipped", ...
   std::string reason;
   std::vector<double> cells;                ///< CellTable::cells; NaN where there is none
