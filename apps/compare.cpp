@@ -4,7 +4,6 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
-#include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/results/compared.hpp>
 #include <vindex/run/compare_run.hpp>
 #include <vindex/run/summary.hpp>

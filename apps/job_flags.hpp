@@ -4,7 +4,6 @@
 
 #include "verbs.hpp"
 
-#include <vindex/measure/backend.hpp>
 #include <vindex/results/run_store.hpp>
 #include <vindex/run/measure_run.hpp>
 

@@ -6,7 +6,6 @@
 
 #include <vindex/core/json_document.hpp>
 #include <vindex/results/show.hpp>
-#include <vindex/run/derived_rows.hpp>
 #include <vindex/run/measure_run.hpp>
 #include <vindex/run/progress.hpp>
 #include <vindex/run/summary.hpp>
@@ -22,25 +21,6 @@ namespace vindex::apps {
 namespace {
 
 constexpr std::size_t kMaxTableLines = 120;
-
-/// Device memory that the calls which run at once take at most.
-std::uint64_t device_need(const run::WorkPlan& plan, const model::ModelIndex& index,
-                          const run::RunSettings& settings, const measure::Backend& backend) {
-  std::uint64_t most = 0;
-  for (const run::WorkUnit& unit : plan.units) {
-    const model::MatrixRecord& record =
-        index.matrices[static_cast<std::size_t>(unit.matrices.front().matrix)];
-    if (record.product != nullptr) {
-      continue;  // on the host
-    }
-    most =
-        std::max(most, backend.device_workspace_bytes(
-                           run::measured_encoding(record), record.stored_rows(),
-                           record.stored_cols(), run::options_for(record.table, settings.options),
-                           static_cast<std::int64_t>(unit.matrices.size())));
-  }
-  return most * static_cast<std::uint64_t>(backend.limits().concurrent_calls);
-}
 
 Ending show_plan(const MeasureFlags& flags, const Session& session) {
   const run::RunSettings settings = settings_of(flags, session);
@@ -70,7 +50,7 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   for (const auto& backend : backends) {
     if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
       devices += fmt::format("device memory     {} of {} on {}\n",
-                             size_text(device_need(plan, model.index, settings, *backend)),
+                             size_text(run::device_need(plan, model.index, settings, *backend)),
                              size_text(bytes), backend->info().device);
     }
   }

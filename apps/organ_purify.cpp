@@ -6,7 +6,6 @@
 #include "run_talk.hpp"
 
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/decode/encode.hpp>
 #include <vindex/organ/purify.hpp>
 
 #include <fmt/format.h>
@@ -66,18 +65,6 @@ std::set<organ::OrganClass> classes_of(const PurifyFlags& flags) {
   return classes;
 }
 
-decode::ElementType type_called(const std::string& name, const char* option) {
-  for (const decode::ElementTypeRow& row : decode::element_type_rows()) {
-    if (row.name == name && row.ggml_id >= 0) {
-      return row.type;
-    }
-  }
-  throw UsageError("E-PURIFY-TYPE",
-                   fmt::format("{} `{}` is not a type of GGUF: F32, F16, BF16, Q8_0, "
-                               "Q5_1, Q5_0, Q4_1, Q4_0",
-                               option, printable(name)));
-}
-
 organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session) {
   organ::PurifyOptions options;
   options.rule = rule_of(flags);
@@ -86,18 +73,12 @@ organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session
   options.classes = classes_of(flags);
   options.selection = model::parse_selection(flags.layers, "", "", flags.tensors);
   if (flags.out_type != "same") {
-    options.out_type = type_called(flags.out_type, "--out-type");
-    if (!decode::is_encodable(decode::plain_encoding(*options.out_type))) {
-      throw UsageError("E-PURIFY-TYPE",
-                       fmt::format("--out-type: no encoder for {}; F32, F16, BF16, Q8_0, Q5_1, "
-                                   "Q5_0, Q4_1 and Q4_0 have one",
-                                   flags.out_type));
-    }
+    options.out_type = organ::purify_type(flags.out_type, "--out-type", true);
   }
   options.encode = !flags.output.empty() || flags.factors.empty();
   options.keep_weights = !flags.output.empty() && !flags.dry_run;
   options.keep_factors = !flags.factors.empty() && !flags.dry_run;
-  options.factor_type = type_called(flags.factor_type, "--factor-type");
+  options.factor_type = organ::purify_type(flags.factor_type, "--factor-type", false);
   options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   options.stop = catch_stop_signals();

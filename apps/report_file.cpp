@@ -6,12 +6,10 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include <vindex/run/small_file.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <span>
 #include <unistd.h>
 #include <utility>
@@ -38,9 +36,7 @@ void ReportFile::require_place() const {
   const std::string begin = fmt::format("{{\n  \"schema\": \"{}\"", schema_);
   std::string there(begin.size(), '\0');
   if (kind == PathKind::kFile) {
-    const auto source = shard::open_file_source(path_);
-    there.resize(std::min<std::uint64_t>(there.size(), source->size()));
-    source->read(0, std::as_writable_bytes(std::span(there)));
+    there = run::beginning_of_file(path_, begin.size());
   }
   if (there != begin) {
     throw OutputError("E-OUTPUT-EXISTS",

@@ -5,8 +5,8 @@
 
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/threads.hpp>
+#include <vindex/run/small_file.hpp>
 #include <vindex/run/version.hpp>
-#include <vindex/shard/byte_source.hpp>
 
 #include <fmt/format.h>
 
@@ -122,16 +122,13 @@ void on_choice(CLI::App& app, Session& session, std::function<Ending()> run) {
 }
 
 namespace {
-/// The text of a configuration file. Neither a pipe nor a device is waited for.
 std::string configuration_text(const std::string& path) {
-  constexpr std::uint64_t kLargest = 1U << 20U;
-  const auto source = shard::open_file_source(path);
-  if (source->size() > kLargest) {
+  constexpr std::size_t kLargest = 1U << 20U;
+  std::string text = run::beginning_of_file(path, kLargest + 1);
+  if (text.size() > kLargest) {
     throw UsageError("E-CONFIG", fmt::format("{}: more than {} bytes: no configuration file",
                                              printable(path), kLargest));
   }
-  std::string text(source->size(), '\0');
-  source->read(0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 }  // namespace

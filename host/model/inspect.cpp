@@ -278,4 +278,15 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
   return out;
 }
 
+std::string inspect_model(const InspectSettings& settings, const InspectWidths& widths) {
+  // Static, so that nothing is given back: freeing a million names one by one takes as long as
+  // reading them.
+  static const shard::ModelFiles& files = *new shard::ModelFiles(shard::open_model(
+      settings.model, {.model_config = settings.model_config, .adapter = settings.lora}));
+  static const ModelIndex& index = *new ModelIndex(
+      index_model(files, {.reshape_out = settings.reshape_out, .lora = settings.lora}));
+  return settings.json ? inspect_json(files, index, settings.tensor_list) + "\n"
+                       : inspect_text(files, index, settings.tensor_list, widths);
+}
+
 }  // namespace vindex::model

@@ -252,4 +252,21 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
          static_cast<double>(plan.output_bytes) / kOutputBytesPerSecond;
 }
 
+std::uint64_t device_need(const WorkPlan& plan, const model::ModelIndex& index,
+                          const RunSettings& settings, const measure::Backend& backend) {
+  std::uint64_t most = 0;
+  for (const WorkUnit& unit : plan.units) {
+    const model::MatrixRecord& record =
+        index.matrices[static_cast<std::size_t>(unit.matrices.front().matrix)];
+    if (record.product != nullptr) {
+      continue;  // on the host
+    }
+    most = std::max(most, backend.device_workspace_bytes(
+                              measured_encoding(record), record.stored_rows(), record.stored_cols(),
+                              options_for(record.table, settings.options),
+                              static_cast<std::int64_t>(unit.matrices.size())));
+  }
+  return most * static_cast<std::uint64_t>(backend.limits().concurrent_calls);
+}
+
 }  // namespace vindex::run

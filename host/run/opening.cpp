@@ -1,5 +1,12 @@
-// Owns opening a model with the reader of its files, and the runner's options from the settings.
+// Owns opening a model with the reader of its files, the runner's options from the settings, and
+// reading small files.
 #include "opening.hpp"
+
+#include <vindex/run/small_file.hpp>
+#include <vindex/shard/byte_source.hpp>
+
+#include <algorithm>
+#include <span>
 
 namespace vindex::run {
 
@@ -34,6 +41,13 @@ JobRun begin_run(const RunSettings& settings) {
   run.restart = settings.restart;
   run.ram_budget = settings.ram_budget;
   return run;
+}
+
+std::string beginning_of_file(const std::string& path, std::size_t most) {
+  const auto source = shard::open_file_source(path);
+  std::string text(std::min<std::uint64_t>(most, source->size()), '\0');
+  source->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 }  // namespace vindex::run

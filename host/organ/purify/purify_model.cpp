@@ -167,6 +167,24 @@ void withdraw_what_cannot_be_stored(PurifiedTensor& tensor) {
 
 }  // namespace
 
+decode::ElementType purify_type(const std::string& name, const char* option, bool encoded) {
+  for (const decode::ElementTypeRow& row : decode::element_type_rows()) {
+    if (row.name == name && row.ggml_id >= 0) {
+      if (encoded && !decode::is_encodable(decode::plain_encoding(row.type))) {
+        throw UsageError("E-PURIFY-TYPE",
+                         fmt::format("{}: no encoder for {}; F32, F16, BF16, Q8_0, Q5_1, Q5_0, "
+                                     "Q4_1 and Q4_0 have one",
+                                     option, name));
+      }
+      return row.type;
+    }
+  }
+  throw UsageError("E-PURIFY-TYPE",
+                   fmt::format("{} `{}` is not a type of GGUF: F32, F16, BF16, Q8_0, "
+                               "Q5_1, Q5_0, Q4_1, Q4_0",
+                               option, printable(name)));
+}
+
 bool PurifiedTensor::changed() const {
   return std::any_of(matrices.begin(), matrices.end(),
                      [](const PurifiedMatrix& matrix) { return matrix.changed; });

@@ -28,4 +28,14 @@ struct InspectWidths {
 std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index,
                          bool with_tensor_list, const InspectWidths& widths = {});
 
+/// What is inspected, as on the command line.
+struct InspectSettings {
+  std::string model, model_config;
+  bool reshape_out = false, lora = false;
+  bool tensor_list = false, json = false;
+};
+
+/// Opens the model and says either. Errors: those of shard::open_model() and index_model().
+std::string inspect_model(const InspectSettings& settings, const InspectWidths& widths);
+
 }  // namespace vindex::model

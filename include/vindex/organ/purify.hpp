@@ -30,6 +30,10 @@ class ScratchFile;
 
 namespace vindex::organ {
 
+/// The type of GGUF called `name`; `encoded`: one that weights can be stored in anew. `option` is
+/// what gave the name. Errors: UsageError E-PURIFY-TYPE.
+decode::ElementType purify_type(const std::string& name, const char* option, bool encoded);
+
 struct PurifyOptions {
   PurifyRule rule = {};
   GateRules gate = {};

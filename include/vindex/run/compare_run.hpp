@@ -3,6 +3,7 @@
 // spectra of differences and singular vectors by back ends.
 #pragma once
 
+#include <vindex/measure/subspace_overlap.hpp>
 #include <vindex/model/pairing.hpp>
 #include <vindex/run/measure_run.hpp>
 

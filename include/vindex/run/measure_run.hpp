@@ -85,6 +85,10 @@ double expected_seconds(const WorkPlan& plan, const model::ModelIndex& index,
                         const RunSettings& settings,
                         const std::vector<std::unique_ptr<measure::Backend>>& backends);
 
+/// Device memory of `backend` that the calls of `plan` which run at once take at most; bytes.
+std::uint64_t device_need(const WorkPlan& plan, const model::ModelIndex& index,
+                          const RunSettings& settings, const measure::Backend& backend);
+
 /// Measures the model of `settings`; see run_job(). Errors: those of open_selected(),
 /// open_backends() and run_job().
 RunOutcome measure_model(const RunSettings& settings, const RunHooks& hooks);
