@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <dlfcn.h>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 namespace vindex::kernels {
 
@@ -20,15 +20,29 @@ using Factory = measure::Backend* (*)(std::int32_t device, std::string* why);
 
 bool launches_are_to_be_awaited = false;
 
-/// Beside the program, or in lib/vindex below the folder above it (installations, apps/ of a build)
-/// or the one above that (tests of a build).
-std::array<std::filesystem::path, 3> module_candidates() {
+/// The folder of the library that this code is part of, where it is part of one, and the program's.
+std::vector<std::filesystem::path> own_folders() {
   std::error_code ignored;
-  const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  const std::filesystem::path above = program.parent_path();
-  return {program / kModule, above / "lib" / "vindex" / kModule,
-          above.parent_path() / "lib" / "vindex" / kModule};
+  std::vector<std::filesystem::path> folders;
+  Dl_info self{};
+  // Of a program the loader knows no more than argv[0].
+  if (::dladdr(reinterpret_cast<const void*>(&own_folders), &self) != 0 && *self.dli_fname == '/') {
+    folders.push_back(std::filesystem::canonical(self.dli_fname, ignored).parent_path());
+  }
+  folders.push_back(std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path());
+  return folders;
+}
+
+/// Beside the library or the program, or in lib/vindex below the folder above it (installations,
+/// apps/ of a build) or the one above that (tests and host/ of a build).
+std::vector<std::filesystem::path> module_candidates() {
+  std::vector<std::filesystem::path> candidates;
+  for (const std::filesystem::path& folder : own_folders()) {
+    const std::filesystem::path above = folder.parent_path();
+    candidates.insert(candidates.end(), {folder / kModule, above / "lib" / "vindex" / kModule,
+                                         above.parent_path() / "lib" / "vindex" / kModule});
+  }
+  return candidates;
 }
 
 Factory load_factory(std::string& why) {
