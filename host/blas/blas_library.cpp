@@ -46,6 +46,14 @@ void* open_library(Lmid_t in, std::string& why) {
   return nullptr;
 }
 
+/// Whether another part of the process has loaded one of them.
+bool is_in_use() {
+  return std::any_of(std::begin(kCandidates), std::end(kCandidates), [](const char* candidate) {
+    void* const library = ::dlopen(candidate, RTLD_LAZY | RTLD_NOLOAD);
+    return library != nullptr && ::dlclose(library) == 0;
+  });
+}
+
 BlasFunctions functions_of(void* library) {
   BlasFunctions functions;
   std::string lacking;
@@ -124,6 +132,7 @@ LoadedBlas load(std::string_view wish, Lmid_t in) {
                     "have or its hypervisor hides; unset it and fitting ones are chosen",
                     printable(std::string(wish)), lacking));
   }
+  const bool was_in_use = is_in_use();
   std::string why;
   void* const library = open_library(in, why);
   if (library == nullptr) {
@@ -132,8 +141,13 @@ LoadedBlas load(std::string_view wish, Lmid_t in) {
   LoadedBlas loaded{.functions = functions_of(library),
                     .info = {},
                     .buffers = std::make_unique<Buffers>(library)};
-  // Where another part of the process had loaded the library already, it may have its threads.
   loaded.functions.openblas_set_num_threads(1);
+  // It has started a thread for every core where the environment does not say otherwise. They end
+  // here, unless they are another part's of the process.
+  const auto end_threads = reinterpret_cast<int (*)()>(::dlsym(library, "blas_thread_shutdown_"));
+  if (end_threads != nullptr && !was_in_use) {
+    end_threads();
+  }
   loaded.info.version = version_of(loaded.functions.openblas_get_config());
   loaded.info.kernels = loaded.functions.openblas_get_corename();
   loaded.info.warning = blas_core_warning(loaded.info.version, loaded.info.kernels,

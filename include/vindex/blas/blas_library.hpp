@@ -5,8 +5,8 @@
 // its environment once, while it is loaded, and an environment belongs to the program. One that
 // wants what suits the processor sets, before it has threads, OPENBLAS_CORETYPE to
 // preferred_blas_core() where the user has not set it, and OPENBLAS_NUM_THREADS and OMP_NUM_THREADS
-// to 1, so that no threads are started (they would spin) for matrices that are measured side by
-// side. What was taken is in BlasInfo either way.
+// to 1, so that no threads are started (they would spin, until loading ends them) for matrices that
+// are measured side by side. What was taken is in BlasInfo either way.
 #pragma once
 
 #include <cstdint>
