@@ -21,10 +21,6 @@ struct BulkPlace {
   std::int64_t row = -1;  ///< counted over all tables of the file, /matrix/ first
 };
 
-/// By measure::Status.
-inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
-                                               "unsupported", "failed",        "skipped"};
-
 struct StoredRow : RowIdentity, RowOutcome {
   std::int64_t of_matrix = -1;               ///< as read; the writer finds it anew
   std::string other_tensor, other_encoding;  ///< of a pair: those of B

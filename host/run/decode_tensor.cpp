@@ -43,11 +43,14 @@ void refuse_input_as_output(const shard::ModelFiles& files, const std::string& o
   }
 }
 
-std::int64_t write_values(SourceWatch& watch, const model::MatrixRecord& record, OutputSink& out) {
+}  // namespace
+
+void decode_slabs(SourceWatch& watch, const model::MatrixRecord& record,
+                  const std::function<void(std::span<const float>)>& use) {
   const std::int64_t rows = record.stored_rows();
   const std::int64_t cols = record.stored_cols();
   if (rows == 0 || cols == 0) {
-    return 0;
+    return;
   }
   const auto input = make_streamed_input(watch, record);
   // Whole blocks of rows: a scale's rows may cover several.
@@ -58,12 +61,9 @@ std::int64_t write_values(SourceWatch& watch, const model::MatrixRecord& record,
     const std::int64_t count = std::min(step, rows - first);
     values.resize(static_cast<std::size_t>(count * cols));
     decode::decode_matrix(input->row_slab(first, count), values.data(), cols);
-    out.write(std::as_bytes(std::span(values)));
+    use(values);
   }
-  return rows * cols;
 }
-
-}  // namespace
 
 DecodeOutcome decode_tensor(const std::string& path, const std::string& model_config,
                             const std::string& name, std::optional<std::int32_t> slice,
@@ -128,7 +128,10 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
   DecodeOutcome outcome;
   SourceWatch watch(files);
   for (const model::MatrixRecord& part : parts) {
-    outcome.values += write_values(watch, part, out);
+    decode_slabs(watch, part, [&](std::span<const float> values) {
+      out.write(std::as_bytes(values));
+      outcome.values += static_cast<std::int64_t>(values.size());
+    });
   }
   watch.require_unchanged();
   out.commit();

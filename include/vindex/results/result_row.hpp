@@ -35,6 +35,10 @@ struct RowIdentity {
   std::int64_t longer() const { return rows < cols ? cols : rows; }
 };
 
+/// By measure::Status.
+inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
+                                               "unsupported", "failed",        "skipped"};
+
 /// How a row ended.
 struct RowOutcome {
   measure::Status status = measure::Status::kSkipped;

@@ -3,13 +3,22 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/run/source_watch.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace vindex::run {
+
+/// Hands `use` the float32 weights of `record` as stored, whole rows at a time, in their order. Who
+/// believes them asks the watch first. Errors: those of reading.
+void decode_slabs(SourceWatch& watch, const model::MatrixRecord& record,
+                  const std::function<void(std::span<const float>)>& use);
 
 struct DecodeOutcome {
   std::int64_t values = 0;        ///< written
