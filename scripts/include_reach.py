@@ -21,8 +21,8 @@ LIMITS = {
     "iostream": 0,
     "CLI/CLI.hpp": 34,       # 3 s: apps alone
     "re2/re2.h": 3,
-    "filesystem": 26,        # 0.5 s
-    "functional": 225,       # 0.4 s
+    "filesystem": 30,        # 0.5 s; paths of vindex.hpp
+    "functional": 228,       # 0.4 s
     "variant": 280,          # 0.2 s
     "fmt/format.h": 265,     # 0.6 s: sources, not headers
     "future": 4,

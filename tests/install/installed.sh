@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# installed.sh tree|packages BUILD CMAKE CPACK: installs BUILD, or unpacks the packages made of it, into a folder of its own
-# and measures with what lies there. 77: a tool of Debian's packaging is not here.
+# installed.sh tree|library|packages BUILD CMAKE CPACK: installs BUILD, or unpacks the packages made of it, into a folder of
+# its own and measures with what lies there; library: with the example of docs/library.md, built against it. 77: a tool of
+# Debian's packaging is not here, or sanitizers are in the way.
 set -euo pipefail
 
 what=$1 build=$2 cmake=$3 cpack=$4
@@ -24,13 +25,42 @@ try_program() {
   rm -rf "$folder/work"
 }
 
+sanitized=0
+grep -q '^VINDEX_SANITIZE:STRING=$' "$build/CMakeCache.txt" || sanitized=1
+
 if [[ "$what" == tree ]]; then
   "$cmake" --install "$build" --prefix "$folder/prefix" >/dev/null
   bytes=$(stat -c %s "$folder/prefix/bin/vindex")
-  if grep -q '^VINDEX_SANITIZE:STRING=$' "$build/CMakeCache.txt" && grep -q '^VINDEX_DEBUG_INFO:BOOL=OFF$' "$build/CMakeCache.txt"; then
+  if ((sanitized == 0)) && grep -q '^VINDEX_DEBUG_INFO:BOOL=OFF$' "$build/CMakeCache.txt"; then
     ((bytes <= 10000000)) || { echo "the program has $bytes bytes, more than 10 MB"; exit 1; }
   fi
   try_program "$folder/prefix"
+  exit 0
+fi
+
+if [[ "$what" == library ]]; then
+  ((sanitized == 0)) || { echo "a program without sanitizers does not load a library with them"; exit 77; }
+  prefix=$folder/prefix
+  "$cmake" --install "$build" --prefix "$prefix" >/dev/null
+  [[ "$(cd "$prefix/include" && find . -type f | sort | xargs)" == "./vindex/core/error.hpp ./vindex/vindex.hpp" ]] ||
+    { echo "other headers than the two are installed"; exit 1; }
+  others=$(nm -DC --defined-only "$prefix/lib/libvindex.so" | cut -c18- | grep -vE \
+    'vindex::(v0::|[A-Za-z]*Error|OutOfMemory|fail_expectation|printable)' || true)
+  [[ -z "$others" ]] || { echo "the library shows other names: $others"; exit 1; }
+  # As a program of others: its own build type and generator, no cache of ours.
+  for command in "-S $prefix/share/doc/vindex/docs/library-example -B $folder/example -DCMAKE_PREFIX_PATH=$prefix" \
+    "--build $folder/example"; do
+    # shellcheck disable=SC2086
+    "$cmake" $command >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+  done
+  mkdir "$folder/work"
+  cd "$folder/work"
+  "$prefix/bin/vindex" synth layer:4x256x128:fp8 -o model -q
+  env -u OPENBLAS_NUM_THREADS "$folder/example/example" model out.h5
+  "$prefix/bin/vindex" validate out.h5
+  code=0
+  "$folder/example/example" absent out.h5 || code=$?
+  [[ $code == 66 ]] || { echo "a model that is not there ends with $code"; exit 1; }
   exit 0
 fi
 

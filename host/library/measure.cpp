@@ -1,0 +1,99 @@
+// Owns measuring a model as a call: the settings of the program, its hooks and its outcome.
+#include "access.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/run/progress.hpp>
+#include <vindex/run/ram_budget.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace vindex {
+namespace {
+
+/// What the flags of the program refuse.
+void require_in_range(const v0::MeasureSettings& settings) {
+  const auto require = [](bool holds, const char* id, const char* name) {
+    if (!holds) {
+      throw UsageError(id, fmt::format("MeasureSettings::{} is out of its range", name));
+    }
+  };
+  require(settings.worker >= 0 && settings.worker < settings.workers, "E-WORKER", "worker");
+  require(settings.threads >= 0, "E-USAGE", "threads");
+  require(settings.vectors >= 0, "E-USAGE", "vectors");
+  require(settings.sign_flip_draws >= 0 && settings.sign_flip_draws <= measure::kMaxSignFlipDraws,
+          "E-NULL", "sign_flip_draws");
+}
+
+run::RunSettings settings_of(const v0::Model& model, const std::filesystem::path& out,
+                             const v0::MeasureSettings& settings) {
+  require_in_range(settings);
+  run::RunSettings run;
+  run.model = model.address();
+  run.output = out.string();
+  run.selection =
+      model::parse_selection(settings.layers, settings.blocks, settings.roles, settings.tensors);
+  run.options.mode = library::mode_of(settings.mode);
+  run.options.escalate = settings.escalate;
+  run.options.vectors = settings.vectors;
+  run.options.sign_flip_draws = settings.sign_flip_draws;
+  run.store_spectra = settings.store_spectra;
+  run.backend = library::backend_of(settings.backend);
+  if (!settings.devices.empty()) {
+    run.devices = settings.devices;
+  }
+  run.threads = settings.threads;
+  run.worker = {.index = settings.worker, .count = settings.workers};
+  run.restart = settings.restart;
+  run.command = {"vindex::measure"};
+  run.ram_budget = settings.ram_budget;
+  run.ram_budget_source = "MeasureSettings::ram_budget";
+  if (settings.ram_budget == 0) {
+    const run::RamBudget budget = run::default_ram_budget(run::system_memory_limits(), {});
+    run.ram_budget = budget.bytes;
+    run.ram_budget_source = budget.source_text();
+  }
+  return run;
+}
+
+v0::Progress progress_of(const run::ProgressSnapshot& snapshot) {
+  return {.done = snapshot.done.matrices,
+          .total = snapshot.total.matrices,
+          .failed = snapshot.failed,
+          .bytes_done = snapshot.done.bytes,
+          .bytes_total = snapshot.total.bytes,
+          .elapsed_seconds = snapshot.elapsed_seconds,
+          .remaining_seconds = run::remaining_seconds(snapshot),
+          .current = snapshot.current};
+}
+
+}  // namespace
+
+v0::Outcome v0::measure(const Model& model, const std::filesystem::path& out,
+                        const MeasureSettings& settings, const Hooks& hooks) {
+  run::RunHooks run_hooks;
+  run_hooks.stop = hooks.stop;
+  if (hooks.message) {
+    run_hooks.message = [&](const std::string& line) { hooks.message(line); };
+  }
+  if (hooks.progress) {
+    run_hooks.progress = [&](const run::ProgressSnapshot& snapshot) {
+      hooks.progress(progress_of(snapshot));
+    };
+  }
+  run::RunOutcome outcome = run::measure_model(settings_of(model, out, settings), run_hooks);
+  return {.exit_code = outcome.exit_code,
+          .total = outcome.total,
+          .measured_now = outcome.measured_now,
+          .done_before = outcome.done_before,
+          .failed = outcome.failed,
+          .unsupported = outcome.unsupported,
+          .not_finite = outcome.not_finite,
+          .escalated = outcome.escalated,
+          .stopped = outcome.stopped,
+          .seconds = outcome.seconds,
+          .troubles = std::move(outcome.troubles)};
+}
+
+}  // namespace vindex

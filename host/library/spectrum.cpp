@@ -1,0 +1,139 @@
+// Owns the spectrum of one array, its named numbers, and the nulls of a shape.
+#include "access.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/nearest_name.hpp>
+#include <vindex/core/stop.hpp>
+#include <vindex/decode/encoding.hpp>
+#include <vindex/results/result_row.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace vindex {
+namespace {
+
+void require_shape(std::int64_t rows, std::int64_t cols) {
+  if (rows < 1 || cols < 1) {
+    throw UsageError("E-SHAPE", fmt::format("{} x {}: a matrix has at least one row and one column",
+                                            rows, cols));
+  }
+}
+
+void put_all(v0::Figures& figures, const measure::MetricValues& values, const char* suffix,
+             bool nulls_only) {
+  for (const measure::MetricRow& row : measure::metric_rows()) {
+    if (row.has_null || !nulls_only) {
+      FiguresAccess::put(figures, fmt::format("{}{}", row.name, suffix), values[row.metric]);
+    }
+  }
+  for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+    FiguresAccess::put(figures, fmt::format("var_at_{}{}", measure::kVarAtK[i], suffix),
+                       values.var_at_k[i]);
+  }
+}
+
+measure::NullCache& nulls() {
+  static measure::NullCache cache;  // thread-safe
+  return cache;
+}
+
+}  // namespace
+
+double v0::Figures::operator[](std::string_view name) const {
+  if (const auto found = values_.find(name); found != values_.end()) {
+    return found->second;
+  }
+  std::vector<std::string> names;
+  for (const auto& [known, value] : values_) {
+    names.push_back(known);
+  }
+  const std::string guess = did_you_mean(std::string(name), names);
+  throw UsageError("E-COLUMN", fmt::format("no figure `{}`{}{}", printable(std::string(name)),
+                                           guess.empty() ? "" : "; ", guess));
+}
+
+namespace library {
+
+Figures figures_of(const measure::MetricValues* values, const measure::MetricValues* noise) {
+  Figures figures;
+  if (values != nullptr) {
+    put_all(figures, *values, "", false);
+  } else if (noise != nullptr) {
+    put_all(figures, *noise, "", true);
+  }
+  if (noise != nullptr) {
+    put_all(figures, *noise, "_null", true);
+  }
+  return figures;
+}
+
+measure::Mode mode_of(Mode mode) {
+  switch (mode) {
+    case Mode::kFast:
+      return measure::Mode::kFast;
+    case Mode::kStrict:
+      return measure::Mode::kStrict;
+    case Mode::kDefault:
+      break;
+  }
+  return measure::Mode::kDefault;
+}
+
+run::BackendChoice backend_of(const std::string& name) {
+  if (name == "auto") {
+    return run::BackendChoice::kAuto;
+  }
+  if (name == "cpu" || name == "cuda") {
+    return name == "cpu" ? run::BackendChoice::kCpu : run::BackendChoice::kCuda;
+  }
+  throw UsageError("E-BACKEND",
+                   fmt::format("no back end `{}`; there are auto, cpu and cuda", printable(name)));
+}
+
+}  // namespace library
+
+v0::Spectrum v0::spectrum(std::span<const float> weights, std::int64_t rows, std::int64_t cols,
+                          const SpectrumSettings& settings) {
+  require_shape(rows, cols);
+  if (static_cast<std::uint64_t>(rows) > weights.size() / static_cast<std::uint64_t>(cols) ||
+      weights.size() != static_cast<std::size_t>(rows * cols)) {
+    throw UsageError("E-SHAPE", fmt::format("{} weights for {} x {}", weights.size(), rows, cols));
+  }
+  run::RunSettings run;
+  run.backend = library::backend_of(settings.backend);
+  run.options.mode = library::mode_of(settings.mode);
+  run.options.escalate = settings.escalate;
+  run.options.stop = settings.stop;
+  std::string note;
+  const auto backends = run::open_backends(run, note);
+  const auto input = measure::make_memory_input(decode::float32_view(weights.data(), rows, cols));
+  measure::MatrixInput* const batch[] = {input.get()};
+  measure::MatrixReport report;
+  try {
+    backends.front()->measure(batch, run.options, 0, {&report, 1});
+  } catch (const Stopped&) {
+    throw Error(ExitCode::kStoppedEarly, "E-STOPPED", "the spectrum was stopped before its end");
+  }
+  Spectrum out;
+  const measure::MetricValues values =
+      measure::derive_metrics(rows, cols, report, run.options.mode, report.reason);
+  out.sigma = std::move(report.sigma);
+  out.sigma_error = report.sigma_error;
+  out.method = std::move(report.method);
+  out.escalated = report.escalated;
+  out.status = results::kStatusNames[static_cast<std::size_t>(report.status)];
+  out.reason = std::move(report.reason);
+  out.backend = backends.front()->info().name;
+  out.figures = library::figures_of(&values, &nulls().of(rows, cols));
+  return out;
+}
+
+v0::Null v0::null(std::int64_t rows, std::int64_t cols) {
+  require_shape(rows, cols);
+  return {
+      .rows = rows, .cols = cols, .figures = library::figures_of(nullptr, &nulls().of(rows, cols))};
+}
+
+}  // namespace vindex
