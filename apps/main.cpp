@@ -243,7 +243,10 @@ int main(int argc, char** argv) {
     code = vindex::is_closed_output(error) ? 0 : fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {
     std::fputs(kOutOfMemory, stderr);  // nothing is put together: there is no memory for it
-    code = static_cast<int>(ExitCode::kInternal);
+    std::fflush(nullptr);
+    // Every thread was joined on the way here; what libhdf5 does at an exit does not survive an
+    // allocation that failed inside it.
+    std::_Exit(static_cast<int>(ExitCode::kInternal));
   } catch (const std::filesystem::filesystem_error& error) {
     const vindex::SystemError same("E-OPEN", error.code().value(),
                                    "cannot examine " + vindex::printable(error.path1().string()));
