@@ -2,7 +2,7 @@
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
-#include <vindex/run/activations_run.hpp>
+#include <vindex/jobs/activations/activations_run.hpp>
 
 #include <memory>
 
@@ -11,15 +11,15 @@ namespace vindex::apps {
 namespace {
 
 struct ActivationsFlags {
-  run::ActivationsSettings settings;
+  jobs::ActivationsSettings settings;
   BackendFlags backend;
   JobFlags job;
   bool no_effective_rank = false;
 };
 
-run::ActivationsSettings activations_settings(const ActivationsFlags& flags,
-                                              const Session& session) {
-  run::ActivationsSettings settings = flags.settings;
+jobs::ActivationsSettings activations_settings(const ActivationsFlags& flags,
+                                               const Session& session) {
+  jobs::ActivationsSettings settings = flags.settings;
   settings.covariance = !flags.no_effective_rank;
   settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
@@ -27,9 +27,9 @@ run::ActivationsSettings activations_settings(const ActivationsFlags& flags,
 }
 
 Ending run_activations(const ActivationsFlags& flags, const Session& session) {
-  const run::ActivationsSettings settings = activations_settings(flags, session);
+  const jobs::ActivationsSettings settings = activations_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  const run::RunOutcome outcome = run::measure_activations(settings, talk.hooks());
+  const engine::RunOutcome outcome = jobs::measure_activations(settings, talk.hooks());
   talk.finish();
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kActivations,
@@ -42,7 +42,7 @@ Ending run_activations(const ActivationsFlags& flags, const Session& session) {
 
 void add_activations(CLI::App& app, Session& session) {
   auto flags = std::make_shared<ActivationsFlags>();
-  run::ActivationsSettings& settings = flags->settings;
+  jobs::ActivationsSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "activations",
       "Sparsity, kurtosis, variance and rank of activations\n\n"

@@ -3,8 +3,8 @@
 
 #include "terminal.hpp"
 
+#include <vindex/engine/summary.hpp>
 #include <vindex/results/shown_cells.hpp>
-#include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
 
@@ -12,7 +12,8 @@
 
 namespace vindex::apps {
 
-Ending end_of_cells(const EndedRun& run, const run::RunOutcome& outcome, const Session& session) {
+Ending end_of_cells(const EndedRun& run, const engine::RunOutcome& outcome,
+                    const Session& session) {
   const char* const noun = results::row_noun(run.schema);
   if (outcome.stopped) {
     return ending_of(run.output, outcome, noun);
@@ -27,7 +28,7 @@ Ending end_of_cells(const EndedRun& run, const run::RunOutcome& outcome, const S
   } else if (run.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
     print_result(results::cells_text(results::read_shown_cells(run.output), width) + "\n" +
-                 run::outcome_text(outcome, width, noun));
+                 engine::outcome_text(outcome, width, noun));
     print_result(fmt::format("results: {}\n", printable(run.output)));
   }
   return ending_of(run.output, outcome, noun);

@@ -4,8 +4,8 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
+#include <vindex/engine/job_runner.hpp>
 #include <vindex/results/run_store.hpp>
-#include <vindex/run/job_runner.hpp>
 
 #include <string>
 
@@ -21,6 +21,6 @@ struct EndedRun {
 
 /// The table of the finished file, as text or JSON, and how the run went. A stopped run and one
 /// share of several have no table.
-Ending end_of_cells(const EndedRun& run, const run::RunOutcome& outcome, const Session& session);
+Ending end_of_cells(const EndedRun& run, const engine::RunOutcome& outcome, const Session& session);
 
 }  // namespace vindex::apps

@@ -3,7 +3,7 @@
 #include "job_flags.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/run/cka_run.hpp>
+#include <vindex/jobs/cka/cka_run.hpp>
 
 #include <memory>
 #include <string>
@@ -13,14 +13,14 @@ namespace vindex::apps {
 namespace {
 
 struct CkaFlags {
-  run::CkaSettings settings;
+  jobs::CkaSettings settings;
   BackendFlags backend;
   JobFlags job;
   bool no_interval = false;
 };
 
-run::CkaSettings cka_settings(const CkaFlags& flags, const Session& session) {
-  run::CkaSettings settings = flags.settings;
+jobs::CkaSettings cka_settings(const CkaFlags& flags, const Session& session) {
+  jobs::CkaSettings settings = flags.settings;
   settings.interval = !flags.no_interval;
   settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
@@ -34,9 +34,9 @@ void refuse_bootstrap(const std::string& /*draws*/) {
 }
 
 Ending run_cka(const CkaFlags& flags, const Session& session) {
-  const run::CkaSettings settings = cka_settings(flags, session);
+  const jobs::CkaSettings settings = cka_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  const run::RunOutcome outcome = run::compare_activations(settings, talk.hooks());
+  const engine::RunOutcome outcome = jobs::compare_activations(settings, talk.hooks());
   talk.finish();
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kCka,
@@ -49,7 +49,7 @@ Ending run_cka(const CkaFlags& flags, const Session& session) {
 
 void add_cka(CLI::App& app, Session& session) {
   auto flags = std::make_shared<CkaFlags>();
-  run::CkaSettings& settings = flags->settings;
+  jobs::CkaSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "cka",
       "Compare dumps of activations layer by layer: CKA, null\n\n"

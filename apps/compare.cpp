@@ -4,9 +4,9 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
+#include <vindex/engine/summary.hpp>
+#include <vindex/jobs/compare/compare_run.hpp>
 #include <vindex/results/compared.hpp>
-#include <vindex/run/compare_run.hpp>
-#include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
 
@@ -18,14 +18,14 @@ namespace vindex::apps {
 namespace {
 
 struct CompareFlags {
-  run::CompareSettings settings;
+  jobs::CompareSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, blocks, roles, tensors, mode = "default";
 };
 
-run::CompareSettings compare_settings(const CompareFlags& flags, const Session& session) {
-  run::CompareSettings settings = flags.settings;
+jobs::CompareSettings compare_settings(const CompareFlags& flags, const Session& session) {
+  jobs::CompareSettings settings = flags.settings;
   settings.run.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.map = model::parse_layer_map(settings.map_text);
@@ -36,9 +36,9 @@ run::CompareSettings compare_settings(const CompareFlags& flags, const Session& 
 }
 
 Ending run_compare(const CompareFlags& flags, const Session& session) {
-  const run::CompareSettings settings = compare_settings(flags, session);
+  const jobs::CompareSettings settings = compare_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  const run::RunOutcome outcome = run::compare_models(settings, talk.hooks());
+  const engine::RunOutcome outcome = jobs::compare_models(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
     return ending_of(settings.run.output, outcome, "pairs");
@@ -54,7 +54,7 @@ Ending run_compare(const CompareFlags& flags, const Session& session) {
     const std::size_t width = text_width(STDOUT_FILENO);
     const results::Compared compared = results::read_compared(settings.run.output);
     print_result(results::compared_text(compared, width));
-    print_result(run::outcome_text(outcome, width, "pairs"));
+    print_result(engine::outcome_text(outcome, width, "pairs"));
     print_result(fmt::format("results: {} (back end {})\n", printable(settings.run.output),
                              compared.backend));
   }
@@ -65,7 +65,7 @@ Ending run_compare(const CompareFlags& flags, const Session& session) {
 
 void add_compare(CLI::App& app, Session& session) {
   auto flags = std::make_shared<CompareFlags>();
-  run::CompareSettings& settings = flags->settings;
+  jobs::CompareSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "compare",
       "Compare two models, matrix by matrix\n\n"

@@ -1,7 +1,7 @@
 // The command decode: the weights of one tensor as float32.
 #include "verbs.hpp"
 
-#include <vindex/run/decode_tensor.hpp>
+#include <vindex/jobs/decode/decode_tensor.hpp>
 
 #include <fmt/format.h>
 
@@ -37,9 +37,9 @@ void add_decode(CLI::App& app, Session& session) {
                        "standard output is a terminal, and the weights are binary; send it to a "
                        "file or a pipe");
     }
-    const run::DecodeOutcome outcome =
-        run::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
-                           options->output, options->force);
+    const jobs::DecodeOutcome outcome =
+        jobs::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
+                            options->output, options->force);
     say_warnings(session, outcome.warnings);
     say(session, fmt::format("{} values written to {}", outcome.values,
                              stream ? "standard output" : printable(options->output)));

@@ -2,7 +2,7 @@
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
-#include <vindex/run/experts_run.hpp>
+#include <vindex/jobs/experts/experts_run.hpp>
 
 #include <fmt/format.h>
 
@@ -13,14 +13,14 @@ namespace vindex::apps {
 namespace {
 
 struct ExpertsFlags {
-  run::ExpertsSettings settings;
+  jobs::ExpertsSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, roles, tensors;
 };
 
-run::ExpertsSettings experts_settings(const ExpertsFlags& flags, const Session& session) {
-  run::ExpertsSettings settings = flags.settings;
+jobs::ExpertsSettings experts_settings(const ExpertsFlags& flags, const Session& session) {
+  jobs::ExpertsSettings settings = flags.settings;
   settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
   settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
@@ -28,12 +28,12 @@ run::ExpertsSettings experts_settings(const ExpertsFlags& flags, const Session& 
 }
 
 Ending run_experts(const ExpertsFlags& flags, const Session& session) {
-  const run::ExpertsSettings settings = experts_settings(flags, session);
+  const jobs::ExpertsSettings settings = experts_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  const run::ExpertsOutcome outcome = run::measure_experts(settings, talk.hooks());
+  const jobs::ExpertsOutcome outcome = jobs::measure_experts(settings, talk.hooks());
   talk.finish();
   if (outcome.run.measured_now > 0 && settings.vectors == 0 && !outcome.run.stopped) {
-    say(session, fmt::format("time: {}", run::floor_text(outcome.floor)));
+    say(session, fmt::format("time: {}", jobs::floor_text(outcome.floor)));
   }
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kExperts,
@@ -46,7 +46,7 @@ Ending run_experts(const ExpertsFlags& flags, const Session& session) {
 
 void add_experts(CLI::App& app, Session& session) {
   auto flags = std::make_shared<ExpertsFlags>();
-  run::RunSettings& run = flags->settings.run;
+  engine::RunSettings& run = flags->settings.run;
   CLI::App* verb = app.add_subcommand(
       "experts",
       "Compare the routed experts of every layer\n\n"

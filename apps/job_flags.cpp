@@ -68,8 +68,8 @@ results::WorkerShare parse_worker(const std::string& text) {
   return share;
 }
 
-void settle_job(run::RunSettings& settings, const JobFlags& flags, const Session& session) {
-  const run::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session) {
+  const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.ram_budget = budget.bytes;
   settings.ram_budget_source = budget.source_text();
   settings.worker = parse_worker(flags.worker);
@@ -79,7 +79,7 @@ void settle_job(run::RunSettings& settings, const JobFlags& flags, const Session
   settings.unset_variables = session.unset_variables;
 }
 
-void settle_backend(run::RunSettings& settings, const BackendFlags& flags) {
+void settle_backend(engine::RunSettings& settings, const BackendFlags& flags) {
   settings.backend = backend_of(flags.backend);
   settings.devices = parse_devices(flags.device);
   settings.blas_core = blas_core_wish();
@@ -87,13 +87,13 @@ void settle_backend(run::RunSettings& settings, const BackendFlags& flags) {
 
 std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
                                                const Session& session) {
-  run::RunSettings settings;
+  engine::RunSettings settings;
   settle_backend(settings, flags);
   settings.unset_variables = session.unset_variables;
   settings.threads = threads;
   settings.options.vectors = 1;
   std::string note;
-  auto backends = run::open_backends(settings, note);
+  auto backends = engine::open_backends(settings, note);
   say(session, note);
   return std::move(backends.front());
 }

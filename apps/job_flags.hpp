@@ -4,8 +4,8 @@
 
 #include "verbs.hpp"
 
+#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/results/run_store.hpp>
-#include <vindex/run/measure_run.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -44,10 +44,10 @@ void add_config(CLI::App& verb);
 results::WorkerShare parse_worker(const std::string& text);
 
 /// Puts `flags` and what the session says of the run into the settings of any job.
-void settle_job(run::RunSettings& settings, const JobFlags& flags, const Session& session);
+void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session);
 
 /// Puts `flags`, and which kernels OpenBLAS is to take, into the settings of any such verb.
-void settle_backend(run::RunSettings& settings, const BackendFlags& flags);
+void settle_backend(engine::RunSettings& settings, const BackendFlags& flags);
 
 /// The first of the back ends that `flags` name, for one matrix at a time with its singular
 /// vectors; says which it is. `threads`: 0 for every core. Errors: those of run::open_backends().

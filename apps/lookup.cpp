@@ -4,7 +4,7 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
-#include <vindex/run/lookup_run.hpp>
+#include <vindex/jobs/lookup/lookup_run.hpp>
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace vindex::apps {
 namespace {
 
 struct LookupFlags {
-  run::LookupSettings settings;
+  jobs::LookupSettings settings;
   std::vector<std::string> tokens;
   std::vector<std::int64_t> numbers;
   std::string vector_file, queries_file, layers, blocks, tensors, role = "gate_proj", order,
@@ -27,22 +27,22 @@ struct LookupFlags {
   bool json = false;
 };
 
-std::vector<run::QueryRequest> requests_of(const LookupFlags& flags) {
-  std::vector<run::QueryRequest> requests;
+std::vector<jobs::QueryRequest> requests_of(const LookupFlags& flags) {
+  std::vector<jobs::QueryRequest> requests;
   for (const std::string& token : flags.tokens) {
-    requests.push_back({.what = run::TokenText{token}});
+    requests.push_back({.what = jobs::TokenText{token}});
   }
   for (const std::int64_t number : flags.numbers) {
-    requests.push_back({.what = run::TokenNumber{number}});
+    requests.push_back({.what = jobs::TokenNumber{number}});
   }
-  const auto append = [&](std::vector<run::QueryRequest> more) {
+  const auto append = [&](std::vector<jobs::QueryRequest> more) {
     std::move(more.begin(), more.end(), std::back_inserter(requests));
   };
   if (!flags.vector_file.empty()) {
-    append(run::read_vectors(flags.vector_file));
+    append(jobs::read_vectors(flags.vector_file));
   }
   if (!flags.queries_file.empty()) {
-    append(run::read_queries(flags.queries_file));
+    append(jobs::read_queries(flags.queries_file));
   }
   if (requests.empty()) {
     throw UsageError("E-QUERY",
@@ -52,40 +52,40 @@ std::vector<run::QueryRequest> requests_of(const LookupFlags& flags) {
   return requests;
 }
 
-run::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
-  run::LookupSettings settings = flags.settings;
+jobs::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
+  jobs::LookupSettings settings = flags.settings;
   settings.requests = requests_of(flags);
   settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
   settings.role = flags.role == "up_proj" ? model::FeatureRole::kUp : model::FeatureRole::kGate;
-  static const std::map<std::string, run::LookupOrder> kOrders = {
-      {"", run::LookupOrder::kApart},
-      {"positive", run::LookupOrder::kPositive},
-      {"negative", run::LookupOrder::kNegative},
-      {"cosine", run::LookupOrder::kCosine},
-      {"score", run::LookupOrder::kScore}};
+  static const std::map<std::string, jobs::LookupOrder> kOrders = {
+      {"", jobs::LookupOrder::kApart},
+      {"positive", jobs::LookupOrder::kPositive},
+      {"negative", jobs::LookupOrder::kNegative},
+      {"cosine", jobs::LookupOrder::kCosine},
+      {"score", jobs::LookupOrder::kScore}};
   settings.order = kOrders.at(flags.order);
   settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   return settings;
 }
 
 Ending run_lookup(const LookupFlags& flags, const Session& session) {
-  const run::LookupSettings settings = lookup_settings(flags, session);
+  const jobs::LookupSettings settings = lookup_settings(flags, session);
   RunTalk talk(session, flags.progress);
-  run::LookupWriter writer(flags.json, text_width(STDOUT_FILENO), print_result);
+  jobs::LookupWriter writer(flags.json, text_width(STDOUT_FILENO), print_result);
   std::int64_t seen_passes = 0;
-  const auto see = [&](const run::LookupResult& all, const run::QueryResult& query) {
+  const auto see = [&](const jobs::LookupResult& all, const jobs::QueryResult& query) {
     if (std::exchange(seen_passes, all.passes) != all.passes) {
       talk.finish();  // its line ends before results begin
     }
     writer.add(all, query);
   };
-  const run::LookupResult result = run::look_up(settings, talk.hooks(), see);
+  const jobs::LookupResult result = jobs::look_up(settings, talk.hooks(), see);
   if (result.stopped) {
     talk.finish();
     return stopped_early("nothing is kept of a search; run the same command again");
   }
   writer.finish(result);
-  for (const run::SkippedMatrix& matrix : result.skipped) {
+  for (const jobs::SkippedMatrix& matrix : result.skipped) {
     say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
   }
   if (result.not_finite > 0) {
@@ -109,7 +109,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
 
 void add_lookup(CLI::App& app, Session& session) {
   auto flags = std::make_shared<LookupFlags>();
-  run::LookupSettings& settings = flags->settings;
+  jobs::LookupSettings& settings = flags->settings;
   CLI::App* verb =
       app.add_subcommand("lookup",
                          "Find the features that activate for a token or a vector\n\n"

@@ -7,8 +7,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/core/output_target.hpp>
-#include <vindex/run/awaited_launches.hpp>
-#include <vindex/run/version.hpp>
+#include <vindex/engine/awaited_launches.hpp>
+#include <vindex/engine/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -151,12 +151,12 @@ int run(int argc, char** argv) {
   session.unset_variables = vindex::apps::unset_arithmetic_variables();
   (void)vindex::apps::blas_core_wish();
   if (std::getenv("VINDEX_AWAIT_LAUNCHES") != nullptr) {
-    vindex::run::await_launches();
+    vindex::engine::await_launches();
   }
   CLI::App app(kAbout, "vindex");
-  app.set_version_flag("--version",
-                       fmt::format("vindex {} ({}, {})", vindex::run::program_version(),
-                                   vindex::run::program_commit(), vindex::run::compiler_text()));
+  app.set_version_flag(
+      "--version", fmt::format("vindex {} ({}, {})", vindex::engine::program_version(),
+                               vindex::engine::program_commit(), vindex::engine::compiler_text()));
   app.add_flag("-q,--quiet", session.quiet, "Say nothing but results and errors");
   app.require_subcommand(1);
   app.fallthrough();

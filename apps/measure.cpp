@@ -5,10 +5,10 @@
 #include "verbs.hpp"
 
 #include <vindex/core/json_document.hpp>
+#include <vindex/engine/progress.hpp>
+#include <vindex/engine/summary.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/results/show.hpp>
-#include <vindex/run/measure_run.hpp>
-#include <vindex/run/progress.hpp>
-#include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
 
@@ -23,12 +23,12 @@ namespace {
 constexpr std::size_t kMaxTableLines = 120;
 
 Ending show_plan(const MeasureFlags& flags, const Session& session) {
-  const run::RunSettings settings = settings_of(flags, session);
-  const run::SelectedModel model = run::open_selected(settings);
+  const engine::RunSettings settings = settings_of(flags, session);
+  const engine::SelectedModel model = engine::open_selected(settings);
   std::string note;
-  const auto backends = run::open_backends(settings, note);
-  const run::WorkPlan plan = run::plan_run(settings, model, backends);
-  const double seconds = run::expected_seconds(plan, model.index, settings, backends);
+  const auto backends = engine::open_backends(settings, note);
+  const engine::WorkPlan plan = jobs::plan_run(settings, model, backends);
+  const double seconds = jobs::expected_seconds(plan, model.index, settings, backends);
   if (flags.job.json) {
     print_result(Json{{"schema", "vindex-plan/1"},
                       {"units", plan.units.size()},
@@ -50,7 +50,7 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   for (const auto& backend : backends) {
     if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
       devices += fmt::format("device memory     {} of {} on {}\n",
-                             size_text(run::device_need(plan, model.index, settings, *backend)),
+                             size_text(jobs::device_need(plan, model.index, settings, *backend)),
                              size_text(bytes), backend->info().device);
     }
   }
@@ -63,7 +63,8 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
       "or more\n",
       plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
       size_text(plan.least_ram_bytes), size_text(settings.ram_budget), settings.ram_budget_source,
-      size_text(plan.ring_bytes), devices, size_text(plan.output_bytes), run::clock_text(seconds),
+      size_text(plan.ring_bytes), devices, size_text(plan.output_bytes),
+      engine::clock_text(seconds),
       1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)));
   return Ending();
 }
@@ -78,10 +79,10 @@ void say_few_draws(std::int32_t draws, const Session& session) {
 }
 
 Ending run_measure(const MeasureFlags& flags, const Session& session) {
-  const run::RunSettings settings = settings_of(flags, session);
+  const engine::RunSettings settings = settings_of(flags, session);
   say_few_draws(settings.options.sign_flip_draws, session);
   RunTalk talk(session, flags.job.progress);
-  const run::RunOutcome outcome = run::measure_model(settings, talk.hooks());
+  const engine::RunOutcome outcome = jobs::measure_model(settings, talk.hooks());
   talk.finish();
   if (outcome.stopped) {
     return ending_of(settings.output, outcome, "matrices");
@@ -105,7 +106,7 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
           fmt::format("/{}/\n", model::table_name(table)) +
           results::groups_text(results::read_shown(settings.output, query), width, kMaxTableLines));
     }
-    print_result(run::outcome_text(outcome, width));
+    print_result(engine::outcome_text(outcome, width));
     print_result(
         fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
   }

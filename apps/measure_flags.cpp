@@ -33,12 +33,12 @@ std::int32_t parse_null(const std::string& text) {
 
 }  // namespace
 
-run::RunSettings settings_of(const MeasureFlags& flags, const Session& session) {
+engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session) {
   static const std::map<std::string, shard::ReadPath> kPaths = {
       {"auto", shard::ReadPath::kAuto},
       {"direct", shard::ReadPath::kDirect},
       {"buffered", shard::ReadPath::kBuffered}};
-  run::RunSettings settings = flags.settings;
+  engine::RunSettings settings = flags.settings;
   settings.reading.path = kPaths.at(flags.read);
   settings.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
@@ -53,7 +53,7 @@ run::RunSettings settings_of(const MeasureFlags& flags, const Session& session) 
 }
 
 void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
-  run::RunSettings& settings = flags.settings;
+  engine::RunSettings& settings = flags.settings;
   verb.add_option("--layers", flags.layers, "Layers, for example 0,1,15-20");
   verb.add_option("--blocks", flags.blocks, "Blocks, for example routed_expert,router");
   verb.add_option("--roles", flags.roles, "Roles, for example down_proj,gate_up_proj");

@@ -4,7 +4,7 @@
 
 #include "job_flags.hpp"
 
-#include <vindex/run/measure_run.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <string>
 
@@ -12,7 +12,7 @@ namespace vindex::apps {
 
 /// Flags as typed; settings() turns them into what the run layer understands.
 struct MeasureFlags {
-  run::RunSettings settings;
+  engine::RunSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, blocks, roles, tensors, mode = "default", null = "none", read = "auto",
@@ -20,7 +20,7 @@ struct MeasureFlags {
   bool no_escalate = false, no_spectra = false;
 };
 
-run::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
+engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
 
 /// What is measured, and how.
 void add_measure_flags(CLI::App& verb, MeasureFlags& flags);

@@ -5,8 +5,8 @@
 #include "terminal.hpp"
 
 #include <vindex/core/path_kind.hpp>
+#include <vindex/engine/summary.hpp>
 #include <vindex/organ/measure_fleet.hpp>
-#include <vindex/run/summary.hpp>
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ struct OrganMeasureFlags {
 
 /// What the command asks for, once it is understood.
 struct Task {
-  run::RunSettings settings;  ///< but for model and output
+  engine::RunSettings settings;  ///< but for model and output
   std::vector<organ::NamedModel> models;
   std::string folder;        ///< of results and reports; empty: one results file alone
   std::string results_file;  ///< of a single model with an output ending in .h5
@@ -72,7 +72,7 @@ Task task_of(const OrganMeasureFlags& flags, const Session& session) {
 /// One model of the task. A fleet goes on where one fails: `model.failure` says why.
 struct Measured {
   organ::FleetModel model;
-  std::optional<run::RunOutcome> outcome;
+  std::optional<engine::RunOutcome> outcome;
   std::optional<ExitCode> failed_with;
 };
 
@@ -81,7 +81,7 @@ Measured measure_one(const Task& task, const organ::NamedModel& named, const std
   Measured out;
   out.model.name = named.name;
   out.model.path = named.path;
-  run::RunSettings settings = task.settings;
+  engine::RunSettings settings = task.settings;
   settings.model = named.path;
   settings.output = task.results_file.empty()
                         ? (fs::path(task.folder) / (named.name + ".h5")).string()
@@ -89,7 +89,7 @@ Measured measure_one(const Task& task, const organ::NamedModel& named, const std
   const bool is_alone = task.models.size() == 1;
   RunTalk talk(session, progress);
   try {
-    run::RunOutcome outcome;
+    engine::RunOutcome outcome;
     out.model.measure = organ::measure_model(settings, named.name, talk.hooks(), outcome);
     talk.finish();
     if (out.model.measure && std::isnan(out.model.measure->seconds) && !task.folder.empty()) {

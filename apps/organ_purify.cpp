@@ -6,7 +6,7 @@
 #include "run_talk.hpp"
 
 #include <vindex/core/atomic_file.hpp>
-#include <vindex/organ/purify.hpp>
+#include <vindex/jobs/purify/purify.hpp>
 
 #include <fmt/format.h>
 
@@ -29,22 +29,22 @@ struct PurifyFlags {
   bool force = false, dry_run = false, replace = false, json = false;
 };
 
-organ::PurifyRule rule_of(const PurifyFlags& flags) {
-  organ::PurifyRule rule;
-  rule.method = organ::method_of(flags.method).value();
-  if (flags.rate >= 0.0 && rule.method != organ::PurifyMethod::kLaser) {
+purify::PurifyRule rule_of(const PurifyFlags& flags) {
+  purify::PurifyRule rule;
+  rule.method = purify::method_of(flags.method).value();
+  if (flags.rate >= 0.0 && rule.method != purify::PurifyMethod::kLaser) {
     throw UsageError("E-PURIFY-RHO", "--rate belongs to --method laser");
   }
   if (flags.rate >= 0.0 && flags.rho >= 0.0) {
     throw UsageError("E-PURIFY-RHO", "--rho and --rate say the same: give one of them");
   }
-  if (rule.method == organ::PurifyMethod::kLaser) {
+  if (rule.method == purify::PurifyMethod::kLaser) {
     if (flags.rho >= 0.0) {
       rule.rank_share = flags.rho;
     } else if (flags.rate >= 0.0) {
       rule.rank_share = 1.0 - flags.rate / kTenths;
     }
-  } else if (rule.method == organ::PurifyMethod::kFft) {
+  } else if (rule.method == purify::PurifyMethod::kFft) {
     rule.energy_share = flags.rho > 0.0 ? flags.rho : rule.energy_share;
   } else if (flags.rho >= 0.0) {
     throw UsageError("E-PURIFY-RHO", "--rho belongs to --method fft and --method laser");
@@ -65,20 +65,20 @@ std::set<organ::OrganClass> classes_of(const PurifyFlags& flags) {
   return classes;
 }
 
-organ::PurifyOptions options_of(const PurifyFlags& flags, const Session& session) {
-  organ::PurifyOptions options;
+purify::PurifyOptions options_of(const PurifyFlags& flags, const Session& session) {
+  purify::PurifyOptions options;
   options.rule = rule_of(flags);
   options.gate.energy_cap = flags.cap;
   options.gate.force = flags.force;
   options.classes = classes_of(flags);
   options.selection = model::parse_selection(flags.layers, "", "", flags.tensors);
   if (flags.out_type != "same") {
-    options.out_type = organ::purify_type(flags.out_type, "--out-type", true);
+    options.out_type = purify::purify_type(flags.out_type, "--out-type", true);
   }
   options.encode = !flags.output.empty() || flags.factors.empty();
   options.keep_weights = !flags.output.empty() && !flags.dry_run;
   options.keep_factors = !flags.factors.empty() && !flags.dry_run;
-  options.factor_type = organ::purify_type(flags.factor_type, "--factor-type", false);
+  options.factor_type = purify::purify_type(flags.factor_type, "--factor-type", false);
   options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   options.stop = catch_stop_signals();
@@ -89,8 +89,8 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   if (flags.output.empty() && flags.factors.empty() && !flags.dry_run) {
     throw UsageError("E-USAGE", "--output is missing; --factors and --dry-run need none");
   }
-  organ::PurifyOptions options = options_of(flags, session);
-  if (!flags.factors.empty() && !organ::is_spectral(options.rule.method)) {
+  purify::PurifyOptions options = options_of(flags, session);
+  if (!flags.factors.empty() && !purify::is_spectral(options.rule.method)) {
     throw UsageError("E-PURIFY-FACTORS",
                      "--factors: only svd-shrink, svd-gd and laser leave a low rank");
   }
@@ -98,23 +98,23 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   const std::uint64_t shard_bytes =
       flags.shards.empty() || flags.shards == "none" ? 0 : parse_size(flags.shards);
   const auto source = organ::open_gguf(flags.model);
-  organ::PurifyTargets targets;
+  purify::PurifyTargets targets;
   targets.output = flags.dry_run ? "" : flags.output;
   targets.factors = flags.dry_run ? "" : flags.factors;
   targets.shard_bytes = shard_bytes;
   targets.replace = flags.replace;
-  organ::require_free_targets(*source, targets);
+  purify::require_free_targets(*source, targets);
   const auto backend = open_backend(flags.backend, flags.threads, session);
   RunTalk talk(session);
   options.progress = talk.hooks().progress;
-  const organ::PurifyResult result = organ::purify_model(*source, *backend, options);
+  const purify::PurifyResult result = purify::purify_model(*source, *backend, options);
   talk.finish();
-  if (result.stopped || !organ::write_results(*source, result, targets)) {
+  if (result.stopped || !purify::write_results(*source, result, targets)) {
     return stopped_early("nothing was written");
   }
   file.report(
-      session, flags.json, [&] { return organ::purify_json(*source, result, targets); },
-      [&](std::size_t columns) { return organ::purify_text(*source, result, columns); });
+      session, flags.json, [&] { return purify::purify_json(*source, result, targets); },
+      [&](std::size_t columns) { return purify::purify_text(*source, result, columns); });
   return {};
 }
 
@@ -123,8 +123,8 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
 void add_organ_purify(CLI::App& organ, Session& session) {
   auto flags = std::make_shared<PurifyFlags>();
   std::vector<std::string> methods;
-  for (int i = 0; i < static_cast<int>(organ::PurifyMethod::kCount); ++i) {
-    methods.emplace_back(organ::method_name(static_cast<organ::PurifyMethod>(i)));
+  for (int i = 0; i < static_cast<int>(purify::PurifyMethod::kCount); ++i) {
+    methods.emplace_back(purify::method_name(static_cast<purify::PurifyMethod>(i)));
   }
   CLI::App* verb = organ.add_subcommand(
       "purify",

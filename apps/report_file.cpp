@@ -6,7 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/run/small_file.hpp>
+#include <vindex/engine/small_file.hpp>
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ void ReportFile::require_place() const {
   const std::string begin = fmt::format("{{\n  \"schema\": \"{}\"", schema_);
   std::string there(begin.size(), '\0');
   if (kind == PathKind::kFile) {
-    there = run::beginning_of_file(path_, begin.size());
+    there = engine::beginning_of_file(path_, begin.size());
   }
   if (there != begin) {
     throw OutputError("E-OUTPUT-EXISTS",

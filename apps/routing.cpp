@@ -2,7 +2,7 @@
 #include "cells_ending.hpp"
 #include "job_flags.hpp"
 
-#include <vindex/run/routing_run.hpp>
+#include <vindex/jobs/routing/routing_run.hpp>
 
 #include <memory>
 
@@ -11,15 +11,15 @@ namespace vindex::apps {
 namespace {
 
 struct RoutingFlags {
-  run::RoutingSettings settings;
+  jobs::RoutingSettings settings;
   JobFlags job;
   std::string scoring;
   std::int64_t top_k = 0;
   bool normalise = false;
 };
 
-run::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
-  run::RoutingSettings settings = flags.settings;
+jobs::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
+  jobs::RoutingSettings settings = flags.settings;
   const bool is_given = flags.top_k > 0 || !flags.scoring.empty();
   if (is_given == !settings.model.empty() ||
       (is_given && (flags.top_k < 1 || flags.scoring.empty())) || (flags.normalise && !is_given)) {
@@ -41,9 +41,9 @@ run::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& 
 }
 
 Ending run_routing(const RoutingFlags& flags, const Session& session) {
-  const run::RoutingSettings settings = routing_settings(flags, session);
+  const jobs::RoutingSettings settings = routing_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  const run::RunOutcome outcome = run::measure_routing(settings, talk.hooks());
+  const engine::RunOutcome outcome = jobs::measure_routing(settings, talk.hooks());
   talk.finish();
   return end_of_cells({.output = settings.run.output,
                        .schema = results::FileSchema::kRouting,
@@ -56,7 +56,7 @@ Ending run_routing(const RoutingFlags& flags, const Session& session) {
 
 void add_routing(CLI::App& app, Session& session) {
   auto flags = std::make_shared<RoutingFlags>();
-  run::RoutingSettings& settings = flags->settings;
+  jobs::RoutingSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "routing",
       "Expert loads, co-activation and margins of routers\n\n"

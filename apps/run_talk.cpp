@@ -3,7 +3,7 @@
 
 #include "terminal.hpp"
 
-#include <vindex/run/summary.hpp>
+#include <vindex/engine/summary.hpp>
 
 #include <fmt/format.h>
 
@@ -15,18 +15,18 @@ namespace vindex::apps {
 
 namespace {
 
-run::ProgressMode mode_of_progress(const Session& session, const std::string& progress) {
-  static const std::map<std::string, run::ProgressMode> kProgress = {
-      {"auto", run::ProgressMode::kAuto},
-      {"plain", run::ProgressMode::kPlain},
-      {"json", run::ProgressMode::kJson},
-      {"none", run::ProgressMode::kNone}};
-  return session.quiet && progress == "auto" ? run::ProgressMode::kNone : kProgress.at(progress);
+engine::ProgressMode mode_of_progress(const Session& session, const std::string& progress) {
+  static const std::map<std::string, engine::ProgressMode> kProgress = {
+      {"auto", engine::ProgressMode::kAuto},
+      {"plain", engine::ProgressMode::kPlain},
+      {"json", engine::ProgressMode::kJson},
+      {"none", engine::ProgressMode::kNone}};
+  return session.quiet && progress == "auto" ? engine::ProgressMode::kNone : kProgress.at(progress);
 }
 
 }  // namespace
 
-Ending ending_of(const std::string& output, const run::RunOutcome& outcome, const char* noun) {
+Ending ending_of(const std::string& output, const engine::RunOutcome& outcome, const char* noun) {
   if (outcome.stopped) {
     return stopped_early(fmt::format("{} of {} {} are kept; run the same command again to go on",
                                      outcome.done_before + outcome.measured_now, outcome.total,
@@ -36,7 +36,7 @@ Ending ending_of(const std::string& output, const run::RunOutcome& outcome, cons
     return {};
   }
   return {outcome.exit_code, fmt::format("E-ROWS: {}; `vindex status {}` lists them",
-                                         run::failure_text(outcome, noun), printable(output))};
+                                         engine::failure_text(outcome, noun), printable(output))};
 }
 
 RunTalk::RunTalk(const Session& session, const std::string& progress)
@@ -47,14 +47,14 @@ RunTalk::RunTalk(const Session& session, const std::string& progress)
 RunTalk::RunTalk(const Session& session)
     : RunTalk(session, is_live(STDERR_FILENO) ? "auto" : "none") {}
 
-run::RunHooks RunTalk::hooks() {
-  run::RunHooks hooks;
+engine::RunHooks RunTalk::hooks() {
+  engine::RunHooks hooks;
   hooks.stop = catch_stop_signals();
   hooks.message = [this](const std::string& line) {
     reporter_.clear();
     say(session_, line);
   };
-  hooks.progress = [this](const run::ProgressSnapshot& snapshot) {
+  hooks.progress = [this](const engine::ProgressSnapshot& snapshot) {
     last_ = snapshot;
     reporter_.update(snapshot);
   };

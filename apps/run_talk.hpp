@@ -3,8 +3,8 @@
 
 #include "verbs.hpp"
 
-#include <vindex/run/job_runner.hpp>
-#include <vindex/run/progress.hpp>
+#include <vindex/engine/job_runner.hpp>
+#include <vindex/engine/progress.hpp>
 
 #include <string>
 
@@ -12,7 +12,7 @@ namespace vindex::apps {
 
 /// How the verb ends whose job wrote `output`: what a stop left, or the first row that failed.
 /// `noun` says what the rows are.
-Ending ending_of(const std::string& output, const run::RunOutcome& outcome, const char* noun);
+Ending ending_of(const std::string& output, const engine::RunOutcome& outcome, const char* noun);
 
 /// Progress and messages of one run, on standard error.
 class RunTalk {
@@ -22,14 +22,14 @@ class RunTalk {
   /// Of what keeps nothing on its way: a live line, or none where there is no terminal.
   explicit RunTalk(const Session& session);
   /// Refers to this object.
-  run::RunHooks hooks();
+  engine::RunHooks hooks();
   /// Ends the progress line.
   void finish();
 
  private:
   const Session& session_;
-  run::ProgressReporter reporter_;
-  run::ProgressSnapshot last_;
+  engine::ProgressReporter reporter_;
+  engine::ProgressSnapshot last_;
 };
 
 }  // namespace vindex::apps

@@ -4,8 +4,8 @@
 
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
+#include <vindex/engine/progress.hpp>
 #include <vindex/results/run_store.hpp>
-#include <vindex/run/progress.hpp>
 
 #include <fmt/format.h>
 
@@ -79,7 +79,7 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
     sentence(fmt::format(
         "{} at work, {:.3g} {}/s, {}", processes(status.workers), status.rate_per_second, noun,
         status.eta_seconds < 0.0 ? std::string("time left not known yet")
-                                 : "about " + run::clock_text(status.eta_seconds) + " left"));
+                                 : "about " + engine::clock_text(status.eta_seconds) + " left"));
   } else if (status.left + status.derived_left > 0) {
     sentence(fmt::format(
         "no process works on it; the same `vindex {}` command again goes on from here (of a run by "

@@ -5,8 +5,8 @@
 
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/threads.hpp>
-#include <vindex/run/small_file.hpp>
-#include <vindex/run/version.hpp>
+#include <vindex/engine/small_file.hpp>
+#include <vindex/engine/version.hpp>
 
 #include <fmt/format.h>
 
@@ -100,17 +100,17 @@ std::string environment_variable(const char* name) {
 }
 }  // namespace
 
-run::RamBudget ram_budget_of(const Session& session, const std::string& text) {
+engine::RamBudget ram_budget_of(const Session& session, const std::string& text) {
   if (!text.empty()) {
-    run::RamBudget budget;
+    engine::RamBudget budget;
     budget.bytes = parse_size(text);
     budget.limit.source = "--ram-budget";
     return budget;
   }
-  run::RamBudget budget = run::default_ram_budget(
-      run::system_memory_limits(), {.mem_per_node = environment_variable("SLURM_MEM_PER_NODE"),
-                                    .mem_per_cpu = environment_variable("SLURM_MEM_PER_CPU"),
-                                    .cpus_on_node = environment_variable("SLURM_CPUS_ON_NODE")});
+  engine::RamBudget budget = engine::default_ram_budget(
+      engine::system_memory_limits(), {.mem_per_node = environment_variable("SLURM_MEM_PER_NODE"),
+                                       .mem_per_cpu = environment_variable("SLURM_MEM_PER_CPU"),
+                                       .cpus_on_node = environment_variable("SLURM_CPUS_ON_NODE")});
   for (const std::string& warning : budget.warnings) {
     say(session, "warning W-SLURM-MEMORY: " + warning);
   }
@@ -124,7 +124,7 @@ void on_choice(CLI::App& app, Session& session, std::function<Ending()> run) {
 namespace {
 std::string configuration_text(const std::string& path) {
   constexpr std::size_t kLargest = 1U << 20U;
-  std::string text = run::beginning_of_file(path, kLargest + 1);
+  std::string text = engine::beginning_of_file(path, kLargest + 1);
   if (text.size() > kLargest) {
     throw UsageError("E-CONFIG", fmt::format("{}: more than {} bytes: no configuration file",
                                              printable(path), kLargest));
@@ -238,11 +238,11 @@ measure::Mode mode_of(const std::string& name) {
   return kModes.at(name);
 }
 
-run::BackendChoice backend_of(const std::string& name) {
-  static const std::map<std::string, run::BackendChoice> kBackends = {
-      {"auto", run::BackendChoice::kAuto},
-      {"cpu", run::BackendChoice::kCpu},
-      {"cuda", run::BackendChoice::kCuda}};
+engine::BackendChoice backend_of(const std::string& name) {
+  static const std::map<std::string, engine::BackendChoice> kBackends = {
+      {"auto", engine::BackendChoice::kAuto},
+      {"cpu", engine::BackendChoice::kCpu},
+      {"cuda", engine::BackendChoice::kCuda}};
   return kBackends.at(name);
 }
 
@@ -287,7 +287,7 @@ void say_warnings(const Session& session, const std::vector<Warning>& warnings) 
 }
 
 std::string program_name() {
-  return fmt::format("vindex {} ({})", run::program_version(), run::program_commit());
+  return fmt::format("vindex {} ({})", engine::program_version(), engine::program_commit());
 }
 
 }  // namespace vindex::apps

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
-#include <vindex/run/measure_run.hpp>
-#include <vindex/run/ram_budget.hpp>
+#include <vindex/engine/ram_budget.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -74,14 +74,14 @@ std::uint64_t parse_size(const std::string& text);
 
 /// `text` ("8GiB") as the budget of a run; empty: what the system and Slurm's variables leave, with
 /// a warning on standard error for variables that say nothing. Errors: UsageError E-SIZE.
-run::RamBudget ram_budget_of(const Session& session, const std::string& text);
+engine::RamBudget ram_budget_of(const Session& session, const std::string& text);
 
 /// "all" (empty), "0", "0,2" as CUDA devices. Errors: UsageError E-DEVICE.
 std::vector<std::int32_t> parse_devices(const std::string& text);
 
 /// "fast", "default", "strict"; "auto", "cpu", "cuda": names that the command line has checked.
 measure::Mode mode_of(const std::string& name);
-run::BackendChoice backend_of(const std::string& name);
+engine::BackendChoice backend_of(const std::string& name);
 
 /// The option --reshape into `choice` ("none", "out").
 void add_reshape(CLI::App& verb, std::string& choice);

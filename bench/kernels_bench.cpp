@@ -13,8 +13,8 @@
 #include <vindex/blas/blas.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/decode_matrix.hpp>
+#include <vindex/engine/version.hpp>
 #include <vindex/measure/backend.hpp>
-#include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
   add_tridiagonal_cases<double>(n, cases);
   add_eigenvalue_cases(n, cases);
 
-  bench::Report report{.commit = run::program_commit(),
+  bench::Report report{.commit = engine::program_commit(),
                        .command = bench::command_text({argv, argv + argc}),
                        .host = bench::host_facts(info.libraries.at(0))};
   for (const Case& item : cases) {

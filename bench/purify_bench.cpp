@@ -11,9 +11,9 @@
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/engine/version.hpp>
+#include <vindex/jobs/purify/purify_methods.hpp>
 #include <vindex/measure/metrics.hpp>
-#include <vindex/organ/purify_methods.hpp>
-#include <vindex/run/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -52,15 +52,15 @@ std::int64_t laser_rmt_rank(const std::vector<double>& sigma, double aspect) {
                        [threshold](double value) { return value > threshold; });
 }
 
-organ::PurifyRule rule_of(const std::string& name, std::int64_t rmt_rank, std::int64_t rank) {
-  organ::PurifyRule rule;
+purify::PurifyRule rule_of(const std::string& name, std::int64_t rmt_rank, std::int64_t rank) {
+  purify::PurifyRule rule;
   if (name.starts_with("laser")) {
-    rule.method = organ::PurifyMethod::kLaser;
+    rule.method = purify::PurifyMethod::kLaser;
     rule.rank_share = name == "laser-rmt"
                           ? (static_cast<double>(rmt_rank) + 0.5) / static_cast<double>(rank)
                           : std::stod(name.substr(6));
   } else {
-    rule.method = organ::method_of(name).value();
+    rule.method = purify::method_of(name).value();
   }
   return rule;
 }
@@ -71,33 +71,34 @@ struct Purified {
   std::string gate;
 };
 
-Purified purify(const std::string& name, const bench::DrawnMatrix& matrix,
+Purified purified_once(const std::string& name, const bench::DrawnMatrix& matrix,
                 const measure::MatrixReport& report, measure::Backend& backend) {
   Purified out{matrix.weights, ""};
   if (name == "all-zero") {
     std::fill(out.weights.begin(), out.weights.end(), 0.0F);
     return out;
   }
-  const organ::NoiseFit fit = organ::fit_noise(kRows, kCols, report.sigma);
-  const organ::PurifyRule rule =
+  const purify::NoiseFit fit = purify::fit_noise(kRows, kCols, report.sigma);
+  const purify::PurifyRule rule =
       rule_of(name, laser_rmt_rank(report.sigma, fit.aspect), std::min(kRows, kCols));
-  organ::ChangeFigures change;
-  if (organ::is_spectral(rule.method)) {
-    const std::vector<double> kept = organ::kept_values(rule, fit, report.sigma);
-    change = organ::change_of_values(report.sigma, kept);
+  purify::ChangeFigures change;
+  if (purify::is_spectral(rule.method)) {
+    const std::vector<double> kept = purify::kept_values(rule, fit, report.sigma);
+    change = purify::change_of_values(report.sigma, kept);
     std::fill(out.weights.begin(), out.weights.end(), 0.0F);
     if (!kept.empty()) {
-      const organ::LowRank factors = organ::low_rank_of(
+      const purify::LowRank factors = purify::low_rank_of(
           backend, decode::float32_view(matrix.weights.data(), matrix.rows, matrix.cols), kept);
       expects(factors.failure.empty(), "vectors of a finite matrix");
-      organ::multiply_out(factors, out.weights);
+      purify::multiply_out(factors, out.weights);
     }
   } else {
-    organ::purify_flat(rule, out.weights);
-    change = organ::change_of_weights(matrix.weights, out.weights);
+    purify::purify_flat(rule, out.weights);
+    change = purify::change_of_weights(matrix.weights, out.weights);
   }
-  const organ::GateDecision gate = organ::decide_gate({}, kRows, kCols, fit, change.energy_removed);
-  out.gate = fmt::format("gate {}{}{}", organ::verdict_name(gate.verdict),
+  const purify::GateDecision gate =
+      purify::decide_gate({}, kRows, kCols, fit, change.energy_removed);
+  out.gate = fmt::format("gate {}{}{}", purify::verdict_name(gate.verdict),
                          gate.reason.empty() ? "" : ": ", gate.reason);
   return out;
 }
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
 
   const auto backend = cpu::make_cpu_backend(1, apps::blas_core_wish());
   bench::Report report;
-  report.commit = run::program_commit();
+  report.commit = engine::program_commit();
   report.command = bench::command_text(std::vector<std::string>(argv, argv + argc));
   report.host = bench::host_facts(backend->info().libraries.front());
   std::string table =
@@ -138,7 +139,7 @@ int main(int argc, char** argv) {
     const measure::MatrixReport spectrum = spectrum_of(matrix, *backend);
     const double nothing = squared_distance(matrix.weights, matrix.signal);
     for (std::size_t k = 0; k < bench::kPurifyRules.size(); ++k) {
-      const Purified purified = purify(bench::kPurifyRules[k], matrix, spectrum, *backend);
+      const Purified purified = purified_once(bench::kPurifyRules[k], matrix, spectrum, *backend);
       const double error = squared_distance(purified.weights, matrix.signal) / nothing;
       const double published = row.published[k];
       const double relative = bench::kPurifyRules[k] == std::string_view("laser-rmt")

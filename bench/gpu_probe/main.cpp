@@ -3,7 +3,7 @@
 // ended at its time limit; what it found until then is kept.
 #include "probe.hpp"
 
-#include <vindex/run/version.hpp>
+#include <vindex/engine/version.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
     if (options.hold > 0.0) {
       return hold_device(options.device, options.hold);
     }
-    bench::Report report{.commit = run::program_commit(),
+    bench::Report report{.commit = engine::program_commit(),
                          .command = bench::command_text({argv, argv + argc}),
                          .host = bench::host_facts("none")};
     double total = 0.0;

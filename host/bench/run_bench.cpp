@@ -4,7 +4,7 @@
 
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/run/version.hpp>
+#include <vindex/engine/version.hpp>
 
 #include <fmt/format.h>
 
@@ -103,18 +103,18 @@ std::string blas_text(const BenchSettings& settings) {
 
 BenchOutcome run_bench(const BenchSettings& settings,
                        const std::function<void(const std::string&)>& say) {
-  run::RunSettings run_settings;
+  engine::RunSettings run_settings;
   run_settings.backend = settings.backend;
   run_settings.devices = settings.devices;
   run_settings.threads = settings.threads;
   run_settings.blas_core = settings.blas_core;
   std::string note;
-  const auto backends = run::open_backends(run_settings, note);
+  const auto backends = engine::open_backends(run_settings, note);
   say(note);
 
   BenchOutcome outcome;
   Report& report = outcome.report;
-  report.commit = run::program_commit();
+  report.commit = engine::program_commit();
   report.command = command_text(settings.command);
   const measure::BackendInfo info = backends.front()->info();
   report.host = host_facts(blas_text(settings));

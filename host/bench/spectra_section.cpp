@@ -4,8 +4,8 @@
 
 #include <vindex/bench/encoded_weights.hpp>
 #include <vindex/core/error.hpp>
+#include <vindex/engine/description_parts.hpp>
 #include <vindex/measure/judgement.hpp>
-#include <vindex/run/run_description.hpp>
 
 #include <fmt/format.h>
 
@@ -126,7 +126,7 @@ void spectra_section(Section& section) {
     if (section.settings.sampling.stopped()) {
       return;
     }
-    const std::string name = "spectra." + run::mode_name(one.mode);
+    const std::string name = "spectra." + engine::mode_name(one.mode);
     try {
       SpectraSamples samples = measure_case(section, one);
       if (samples.total.empty()) {

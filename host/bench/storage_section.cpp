@@ -3,8 +3,9 @@
 
 #include <vindex/bench/encoded_weights.hpp>
 #include <vindex/core/error.hpp>
-#include <vindex/run/bounded_queue.hpp>
-#include <vindex/run/run_description.hpp>
+#include <vindex/engine/bounded_queue.hpp>
+#include <vindex/engine/description_parts.hpp>
+#include <vindex/jobs/spectra/spectrum_plan.hpp>
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/synth/synth.hpp>
 
@@ -37,15 +38,15 @@ struct Source {
 };
 
 Source open_source(const std::string& model) {
-  run::RunSettings settings;
+  engine::RunSettings settings;
   settings.model = model;
-  run::SelectedModel opened = run::open_selected(settings);
+  engine::SelectedModel opened = engine::open_selected(settings);
   Source source;
   source.model = model;
   for (const std::int64_t index : opened.selected) {
     const auto& matrix = opened.index.matrices[static_cast<std::size_t>(index)];
     const bool is_first = source.matrices++ == 0;
-    source.encoded_bytes += run::encoded_bytes(matrix);
+    source.encoded_bytes += jobs::encoded_bytes(matrix);
     if (is_first) {
       source.rows = matrix.stored_rows();
       source.cols = matrix.stored_cols();
@@ -82,7 +83,7 @@ using PieceBuffer = std::unique_ptr<std::byte, decltype(&std::free)>;
 double read_everything(const Source& source, shard::ReadPath path, int threads) {
   shard::BulkReader reader({.path = path, .threads = threads});
   const int in_flight = std::max(shard::kDefaultDepth, 2 * threads);
-  run::BoundedQueue<std::byte*> free_buffers(static_cast<std::size_t>(in_flight));
+  engine::BoundedQueue<std::byte*> free_buffers(static_cast<std::size_t>(in_flight));
   std::vector<PieceBuffer> buffers;
   for (int i = 0; i < in_flight; ++i) {
     void* memory = std::aligned_alloc(shard::kDirectAlignment, kReadPiece);
@@ -186,20 +187,21 @@ std::optional<double> end_to_end_limit(Section& section, const Source& source,
 void add_end_to_end_row(Section& section, const Source& source, const std::string& results,
                         Cache cache, std::optional<double> limit) {
   const BenchSettings& settings = section.settings;
-  run::RunSettings run_settings;
+  engine::RunSettings run_settings;
   run_settings.model = source.model;
   run_settings.output = results;
   run_settings.options.mode = settings.mode;
-  run_settings.backend = section.is_cuda() ? run::BackendChoice::kCuda : run::BackendChoice::kCpu;
+  run_settings.backend =
+      section.is_cuda() ? engine::BackendChoice::kCuda : engine::BackendChoice::kCpu;
   run_settings.devices = settings.devices;
   run_settings.threads = settings.threads;
   run_settings.ram_budget = settings.ram_budget;
   run_settings.restart = true;
   run_settings.command = settings.command;
-  run::RunHooks hooks;
+  engine::RunHooks hooks;
   hooks.stop = settings.sampling.stop;
   Row row = storage_row(section, source, "end_to_end", cache);
-  row.route += ", " + run::mode_name(settings.mode);
+  row.route += ", " + engine::mode_name(settings.mode);
   row.unit = "ms_per_matrix";
   row.limit = limit;
   bool stopped = false;
@@ -209,7 +211,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
         (void)drop_from_page_cache(source.paths);
       }
       const double start = wall_seconds();
-      const run::RunOutcome outcome = run::measure_model(run_settings, hooks);
+      const engine::RunOutcome outcome = jobs::measure_model(run_settings, hooks);
       const double seconds = wall_seconds() - start;
       stopped = stopped || outcome.stopped;
       if (!outcome.stopped && outcome.exit_code != ExitCode::kOk) {

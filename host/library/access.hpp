@@ -1,10 +1,10 @@
 // Owns what the sources of the library share: a model's state, and making its named numbers.
 #pragma once
 
+#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/measure/backend.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/model/model_index.hpp>
-#include <vindex/run/measure_run.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/vindex.hpp>
 
@@ -43,7 +43,7 @@ Figures figures_of(const measure::MetricValues* values, const measure::MetricVal
 
 measure::Mode mode_of(Mode mode);
 /// Errors: UsageError E-BACKEND.
-run::BackendChoice backend_of(const std::string& name);
+engine::BackendChoice backend_of(const std::string& name);
 
 }  // namespace library
 }  // namespace vindex

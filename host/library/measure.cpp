@@ -2,8 +2,8 @@
 #include "access.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/run/progress.hpp>
-#include <vindex/run/ram_budget.hpp>
+#include <vindex/engine/progress.hpp>
+#include <vindex/engine/ram_budget.hpp>
 
 #include <fmt/format.h>
 
@@ -26,10 +26,10 @@ void require_in_range(const v0::MeasureSettings& settings) {
           "E-NULL", "sign_flip_draws");
 }
 
-run::RunSettings settings_of(const v0::Model& model, const std::filesystem::path& out,
-                             const v0::MeasureSettings& settings) {
+engine::RunSettings settings_of(const v0::Model& model, const std::filesystem::path& out,
+                                const v0::MeasureSettings& settings) {
   require_in_range(settings);
-  run::RunSettings run;
+  engine::RunSettings run;
   run.model = model.address();
   run.output = out.string();
   run.selection =
@@ -50,21 +50,21 @@ run::RunSettings settings_of(const v0::Model& model, const std::filesystem::path
   run.ram_budget = settings.ram_budget;
   run.ram_budget_source = "MeasureSettings::ram_budget";
   if (settings.ram_budget == 0) {
-    const run::RamBudget budget = run::default_ram_budget(run::system_memory_limits(), {});
+    const engine::RamBudget budget = engine::default_ram_budget(engine::system_memory_limits(), {});
     run.ram_budget = budget.bytes;
     run.ram_budget_source = budget.source_text();
   }
   return run;
 }
 
-v0::Progress progress_of(const run::ProgressSnapshot& snapshot) {
+v0::Progress progress_of(const engine::ProgressSnapshot& snapshot) {
   return {.done = snapshot.done.matrices,
           .total = snapshot.total.matrices,
           .failed = snapshot.failed,
           .bytes_done = snapshot.done.bytes,
           .bytes_total = snapshot.total.bytes,
           .elapsed_seconds = snapshot.elapsed_seconds,
-          .remaining_seconds = run::remaining_seconds(snapshot),
+          .remaining_seconds = engine::remaining_seconds(snapshot),
           .current = snapshot.current};
 }
 
@@ -72,17 +72,17 @@ v0::Progress progress_of(const run::ProgressSnapshot& snapshot) {
 
 v0::Outcome v0::measure(const Model& model, const std::filesystem::path& out,
                         const MeasureSettings& settings, const Hooks& hooks) {
-  run::RunHooks run_hooks;
+  engine::RunHooks run_hooks;
   run_hooks.stop = hooks.stop;
   if (hooks.message) {
     run_hooks.message = [&](const std::string& line) { hooks.message(line); };
   }
   if (hooks.progress) {
-    run_hooks.progress = [&](const run::ProgressSnapshot& snapshot) {
+    run_hooks.progress = [&](const engine::ProgressSnapshot& snapshot) {
       hooks.progress(progress_of(snapshot));
     };
   }
-  run::RunOutcome outcome = run::measure_model(settings_of(model, out, settings), run_hooks);
+  engine::RunOutcome outcome = jobs::measure_model(settings_of(model, out, settings), run_hooks);
   return {.exit_code = outcome.exit_code,
           .total = outcome.total,
           .measured_now = outcome.measured_now,

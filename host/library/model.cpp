@@ -2,9 +2,9 @@
 #include "access.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/engine/version.hpp>
+#include <vindex/jobs/decode/decode_tensor.hpp>
 #include <vindex/model/selection.hpp>
-#include <vindex/run/decode_tensor.hpp>
-#include <vindex/run/version.hpp>
 
 #include <fmt/format.h>
 
@@ -83,9 +83,9 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
   const std::int64_t cols = record.stored_cols();
   std::vector<float> values(static_cast<std::size_t>(rows * cols));
   if (!values.empty()) {
-    run::SourceWatch watch(state_->files);
+    engine::SourceWatch watch(state_->files);
     std::size_t filled = 0;
-    run::decode_slabs(watch, record, [&](std::span<const float> slab) {
+    jobs::decode_slabs(watch, record, [&](std::span<const float> slab) {
       std::copy(slab.begin(), slab.end(), values.begin() + static_cast<std::ptrdiff_t>(filled));
       filled += slab.size();
     });
@@ -94,6 +94,6 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
   return values;
 }
 
-std::string v0::version() { return run::program_version(); }
+std::string v0::version() { return engine::program_version(); }
 
 }  // namespace vindex

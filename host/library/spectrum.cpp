@@ -81,12 +81,12 @@ measure::Mode mode_of(Mode mode) {
   return measure::Mode::kDefault;
 }
 
-run::BackendChoice backend_of(const std::string& name) {
+engine::BackendChoice backend_of(const std::string& name) {
   if (name == "auto") {
-    return run::BackendChoice::kAuto;
+    return engine::BackendChoice::kAuto;
   }
   if (name == "cpu" || name == "cuda") {
-    return name == "cpu" ? run::BackendChoice::kCpu : run::BackendChoice::kCuda;
+    return name == "cpu" ? engine::BackendChoice::kCpu : engine::BackendChoice::kCuda;
   }
   throw UsageError("E-BACKEND",
                    fmt::format("no back end `{}`; there are auto, cpu and cuda", printable(name)));
@@ -101,13 +101,13 @@ v0::Spectrum v0::spectrum(std::span<const float> weights, std::int64_t rows, std
       weights.size() != static_cast<std::size_t>(rows * cols)) {
     throw UsageError("E-SHAPE", fmt::format("{} weights for {} x {}", weights.size(), rows, cols));
   }
-  run::RunSettings run;
+  engine::RunSettings run;
   run.backend = library::backend_of(settings.backend);
   run.options.mode = library::mode_of(settings.mode);
   run.options.escalate = settings.escalate;
   run.options.stop = settings.stop;
   std::string note;
-  const auto backends = run::open_backends(run, note);
+  const auto backends = engine::open_backends(run, note);
   const auto input = measure::make_memory_input(decode::float32_view(weights.data(), rows, cols));
   measure::MatrixInput* const batch[] = {input.get()};
   measure::MatrixReport report;

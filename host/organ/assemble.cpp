@@ -1,6 +1,5 @@
 // Owns both ways of assembling: restoring a folder, and choosing whether a recipe is meant.
 #include "manifest.hpp"
-#include "provenance.hpp"
 #include "recipe.hpp"
 
 #include <vindex/core/atomic_file.hpp>
@@ -10,6 +9,7 @@
 #include <vindex/core/path_kind.hpp>
 #include <vindex/organ/assemble.hpp>
 #include <vindex/organ/gguf_source.hpp>
+#include <vindex/organ/provenance.hpp>
 #include <vindex/write/range_copy.hpp>
 
 #include <fmt/format.h>

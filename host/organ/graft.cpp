@@ -1,5 +1,4 @@
 // Owns the steps of a graft: open, plan, check, compose or only report.
-#include "provenance.hpp"
 #include "source_facts.hpp"
 #include "tensor_pair.hpp"
 
@@ -7,6 +6,7 @@
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/parallel.hpp>
 #include <vindex/organ/graft.hpp>
+#include <vindex/organ/provenance.hpp>
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/json.hpp>
 #include <vindex/core/path_kind.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/organ/measure_fleet.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/open_store.hpp>
@@ -180,8 +181,9 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
   return models;
 }
 
-std::optional<ModelMeasure> measure_model(run::RunSettings settings, const std::string& name,
-                                          const run::RunHooks& hooks, run::RunOutcome& outcome) {
+std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
+                                          const engine::RunHooks& hooks,
+                                          engine::RunOutcome& outcome) {
   if (settings.options.mode == measure::Mode::kFast) {
     throw UsageError("E-ORGAN-MODE",
                      "theta needs the whole spectrum, which fast leaves out: take "
@@ -191,7 +193,7 @@ std::optional<ModelMeasure> measure_model(run::RunSettings settings, const std::
     return std::string(class_name(classify(tensor).organ_class));
   };
   settings.in_file_order = true;
-  outcome = run::measure_model(settings, hooks);
+  outcome = jobs::measure_model(settings, hooks);
   if (outcome.stopped || settings.worker.count != 1) {
     return std::nullopt;
   }

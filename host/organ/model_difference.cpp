@@ -4,10 +4,10 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/parallel.hpp>
+#include <vindex/engine/matrix_pass.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
 #include <vindex/organ/model_difference.hpp>
-#include <vindex/run/matrix_pass.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/open_store.hpp>
 
@@ -290,18 +290,18 @@ ModelDifference diff_models(const DiffSettings& settings) {
   out.only_b = std::move(pairing.only_b);
   out.same_order = pairing.same_order;
   out.tensors.resize(pairing.pairs.size());
-  std::vector<run::RowWork> works;
+  std::vector<engine::RowWork> works;
   for (const auto& pair : pairing.pairs) {
     works.push_back({.row = std::ssize(works),
                      .name = pair.first->name,
-                     .reading = run::Reading::kPieces,
+                     .reading = engine::Reading::kPieces,
                      .workspace = kComparisonBytes});
   }
   const std::size_t threads = thread_count(kComparisonBytes, settings.threads);
-  const run::RunOutcome pass = run::pass_over(
+  const engine::RunOutcome pass = engine::pass_over(
       {}, works,
       {.threads = static_cast<std::int32_t>(threads), .ram_budget = 2 * threads * kComparisonBytes},
-      [&](std::size_t i, run::UnitStream& /*unit*/) {
+      [&](std::size_t i, engine::UnitStream& /*unit*/) {
         out.tensors[i] = compare(*pairing.pairs[i].first, *pairing.pairs[i].second);
       },
       {.stop = settings.stop});

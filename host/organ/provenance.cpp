@@ -1,12 +1,11 @@
 // Owns adding parents, and changing or dropping what no longer holds.
-#include "provenance.hpp"
-
 #include "file_type.hpp"
 #include "organ_file.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/gguf/encoded_value.hpp>
 #include <vindex/gguf/value.hpp>
+#include <vindex/organ/provenance.hpp>
 
 #include <fmt/format.h>
 

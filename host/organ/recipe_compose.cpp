@@ -1,11 +1,11 @@
 // Owns applying host, stack and parts in turn, the resulting tensors, keys and parents.
 #include "manifest.hpp"
-#include "provenance.hpp"
 #include "recipe.hpp"
 #include "stack.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/organ/gguf_source.hpp>
+#include <vindex/organ/provenance.hpp>
 #include <vindex/shard/open_store.hpp>
 
 #include <fmt/format.h>

@@ -10,7 +10,16 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/edit/edit_model.hpp>
+#include <vindex/jobs/activations/activations_run.hpp>
+#include <vindex/jobs/cka/cka_run.hpp>
+#include <vindex/jobs/compare/compare_run.hpp>
+#include <vindex/jobs/decode/decode_tensor.hpp>
+#include <vindex/jobs/edit/edit_model.hpp>
+#include <vindex/jobs/experts/experts_run.hpp>
+#include <vindex/jobs/lookup/lookup_run.hpp>
+#include <vindex/jobs/purify/purify.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
+#include <vindex/jobs/routing/routing_run.hpp>
 #include <vindex/model/inspect.hpp>
 #include <vindex/organ/assemble.hpp>
 #include <vindex/organ/extract.hpp>
@@ -18,16 +27,8 @@
 #include <vindex/organ/graft.hpp>
 #include <vindex/organ/measure_fleet.hpp>
 #include <vindex/organ/model_difference.hpp>
-#include <vindex/organ/purify.hpp>
 #include <vindex/organ/verify.hpp>
 #include <vindex/results/export.hpp>
-#include <vindex/run/activations_run.hpp>
-#include <vindex/run/cka_run.hpp>
-#include <vindex/run/compare_run.hpp>
-#include <vindex/run/decode_tensor.hpp>
-#include <vindex/run/experts_run.hpp>
-#include <vindex/run/lookup_run.hpp>
-#include <vindex/run/routing_run.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -275,16 +276,16 @@ std::string without_places(std::string text, const Inputs& in) {
   return text;
 }
 
-run::RunSettings job(const std::string& out) {
-  run::RunSettings settings;
+engine::RunSettings job(const std::string& out) {
+  engine::RunSettings settings;
   settings.output = out + "/results.h5";
-  settings.backend = run::BackendChoice::kCpu;
+  settings.backend = engine::BackendChoice::kCpu;
   settings.threads = 2;
   settings.ram_budget = std::uint64_t{1} << 30U;
   return settings;
 }
 
-std::string rows_of(const run::RunOutcome& outcome, const std::string& out,
+std::string rows_of(const engine::RunOutcome& outcome, const std::string& out,
                     const std::vector<std::string>& tables = {"matrix"}) {
   if (outcome.exit_code != ExitCode::kOk) {
     throw FailedRows{outcome.exit_code};
@@ -297,15 +298,15 @@ std::string rows_of(const run::RunOutcome& outcome, const std::string& out,
   return text;
 }
 
-std::string look_up(const Inputs& in, run::LookupSettings settings) {
+std::string look_up(const Inputs& in, jobs::LookupSettings settings) {
   settings.model = in("hf");
   settings.threads = 2;
   settings.ram_budget = std::uint64_t{1} << 30U;
   std::string text;
-  run::LookupWriter writer(false, 100, [&](const std::string& part) { text += part; });
-  const run::LookupResult result = run::look_up(
+  jobs::LookupWriter writer(false, 100, [&](const std::string& part) { text += part; });
+  const jobs::LookupResult result = jobs::look_up(
       settings, {},
-      [&](const run::LookupResult& all, const run::QueryResult& one) { writer.add(all, one); });
+      [&](const jobs::LookupResult& all, const jobs::QueryResult& one) { writer.add(all, one); });
   writer.finish(result);
   return without_places(text, in);
 }
@@ -317,26 +318,26 @@ std::string edited(const edit::EditSettings& settings, const std::string& out) {
 
 std::string purify(const Inputs& in, const std::string& out) {
   const auto source = organ::open_gguf(in("a.gguf"));
-  const organ::PurifyTargets targets = {.output = out + "/p.gguf",
-                                        .factors = out + "/f.safetensors"};
-  organ::require_free_targets(*source, targets);
-  organ::PurifyOptions options;
+  const purify::PurifyTargets targets = {.output = out + "/p.gguf",
+                                         .factors = out + "/f.safetensors"};
+  purify::require_free_targets(*source, targets);
+  purify::PurifyOptions options;
   options.ram_budget = std::uint64_t{1} << 30U;
   options.scratch_folder = out;
   options.keep_factors = true;
   options.gate.force = true;
   const auto backend = cpu::make_cpu_backend(2);
-  const organ::PurifyResult result = organ::purify_model(*source, *backend, options);
-  EXPECT_TRUE(organ::write_results(*source, result, targets));
+  const purify::PurifyResult result = purify::purify_model(*source, *backend, options);
+  EXPECT_TRUE(purify::write_results(*source, result, targets));
   return tree_text(out);
 }
 
 std::string organ_measure(const Inputs& in, const std::string& out) {
   const std::vector<organ::NamedModel> models =
       organ::named_models(organ::find_models(in("a.gguf")));
-  run::RunSettings settings = job(out);
+  engine::RunSettings settings = job(out);
   settings.model = models.at(0).path;
-  run::RunOutcome outcome;
+  engine::RunOutcome outcome;
   auto measured = organ::measure_model(settings, models.at(0).name, {}, outcome);
   (void)rows_of(outcome, out);
   measured.value().seconds = 0.0;
@@ -368,76 +369,76 @@ std::vector<Verb> verbs() {
       {"Inspect", inspect, Reads::kHeaders},
       {"Measure",
        [](const Inputs& in, const std::string& out) {
-         run::RunSettings settings = job(out);
+         engine::RunSettings settings = job(out);
          settings.model = in("a.gguf");
          settings.imatrix = in("imatrix.gguf");
-         return rows_of(run::measure_model(settings, {}), out, {"matrix", "imatrix"});
+         return rows_of(jobs::measure_model(settings, {}), out, {"matrix", "imatrix"});
        }},
       {"MeasureAdapter",
        [](const Inputs& in, const std::string& out) {
-         run::RunSettings settings = job(out);
+         engine::RunSettings settings = job(out);
          settings.model = in("lora");
          settings.indexing.lora = true;
-         return rows_of(run::measure_model(settings, {}), out, {"product"});
+         return rows_of(jobs::measure_model(settings, {}), out, {"product"});
        }},
       {"Experts",
        [](const Inputs& in, const std::string& out) {
-         run::ExpertsSettings settings{.run = job(out), .vectors = 2};
+         jobs::ExpertsSettings settings{.run = job(out), .vectors = 2};
          settings.run.model = in("moe");
-         return rows_of(run::measure_experts(settings, {}).run, out);
+         return rows_of(jobs::measure_experts(settings, {}).run, out);
        }},
       {"Compare",
        [](const Inputs& in, const std::string& out) {
-         run::CompareSettings settings;
+         jobs::CompareSettings settings;
          settings.model_a = in("hf");
          settings.model_b = in("hf_b");
          settings.delta = true;
          settings.run = job(out);
-         return rows_of(run::compare_models(settings, {}), out);
+         return rows_of(jobs::compare_models(settings, {}), out);
        }},
       {"Cka",
        [](const Inputs& in, const std::string& out) {
-         run::CkaSettings settings;
+         jobs::CkaSettings settings;
          settings.dump_a = in("dump0");
          settings.dump_b = in("dump1");
          settings.permutations = 5;
          settings.interval = false;
          settings.run = job(out);
-         return rows_of(run::compare_activations(settings, {}), out);
+         return rows_of(jobs::compare_activations(settings, {}), out);
        }},
       {"Activations",
        [](const Inputs& in, const std::string& out) {
-         run::ActivationsSettings settings;
+         jobs::ActivationsSettings settings;
          settings.run = job(out);
          settings.dump = in("dump0");
          settings.model = in("hf");
-         return rows_of(run::measure_activations(settings, {}), out);
+         return rows_of(jobs::measure_activations(settings, {}), out);
        }},
       {"Routing",
        [](const Inputs& in, const std::string& out) {
-         run::RoutingSettings settings;
+         jobs::RoutingSettings settings;
          settings.dump = in("dump0");
          settings.model = in("moe");
          settings.run = job(out);
-         return rows_of(run::measure_routing(settings, {}), out);
+         return rows_of(jobs::measure_routing(settings, {}), out);
        }},
       {"LookupOfTokens",
        [](const Inputs& in, const std::string&) {
-         run::LookupSettings settings;
-         settings.requests = run::read_queries(in("queries.txt"));
+         jobs::LookupSettings settings;
+         settings.requests = jobs::read_queries(in("queries.txt"));
          return look_up(in, std::move(settings));
        }},
       {"LookupOfVectors",
        [](const Inputs& in, const std::string&) {
-         run::LookupSettings settings;
-         settings.requests = run::read_vectors(in("queries.npy"));
+         jobs::LookupSettings settings;
+         settings.requests = jobs::read_vectors(in("queries.npy"));
          settings.tokenizer = in("hf_b/tokenizer.json");
          return look_up(in, std::move(settings));
        }},
       {"Decode",
        [](const Inputs& in, const std::string& out) {
-         (void)run::decode_tensor(in("hf"), {}, "model.layers.1.mlp.down_proj.weight", std::nullopt,
-                                  out + "/values", false);
+         (void)jobs::decode_tensor(in("hf"), {}, "model.layers.1.mlp.down_proj.weight",
+                                   std::nullopt, out + "/values", false);
          return file_text(out + "/values");
        }},
       {"EditDelete",

@@ -4,7 +4,7 @@
 #include "support/float_model.hpp"
 #include "support/temporary_folder.hpp"
 
-#include <vindex/edit/patch.hpp>
+#include <vindex/jobs/edit/patch.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/edit/edit_model.hpp>
+#include <vindex/jobs/edit/edit_model.hpp>
 
 #include <gtest/gtest.h>
 

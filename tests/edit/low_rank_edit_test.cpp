@@ -2,7 +2,7 @@
 #include "edit_product.hpp"
 #include "support/expect_error.hpp"
 
-#include <vindex/edit/matrix_edit.hpp>
+#include <vindex/jobs/edit/matrix_edit.hpp>
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include "support/temporary_folder.hpp"
 #include "write/model_folders.hpp"
 
-#include <vindex/edit/edit_model.hpp>
-#include <vindex/run/matrix_loader.hpp>
+#include <vindex/engine/matrix_loader.hpp>
+#include <vindex/jobs/edit/edit_model.hpp>
 #include <vindex/synth/synth.hpp>
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_P(WritableEncodings, ChangeCodesAndScalesOfTheMatrixAlone) {
   // What the report says is what the file holds.
   const shard::ModelFiles after = shard::open_model(scratch / "out");
   const model::ModelIndex after_index = model::index_model(after);
-  run::SourceWatch watch(after);
+  engine::SourceWatch watch(after);
   const auto written = std::find_if(
       after_index.matrices.begin(), after_index.matrices.end(),
       [&](const auto& record) { return record.tensor == the.tensor && record.slice == the.slice; });

@@ -1,5 +1,5 @@
 // Files put together from tensors of others, read back with this project's reader.
-#include "provenance.hpp"
+#include <vindex/organ/provenance.hpp>
 #include "support/expect_error.hpp"
 #include "support/file_content.hpp"
 #include "support/gguf_builder.hpp"

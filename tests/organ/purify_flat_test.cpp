@@ -1,7 +1,7 @@
 // The flat methods: closed forms of both transforms, and what each method keeps.
 #include "purify/transforms.hpp"
 
-#include <vindex/organ/purify_methods.hpp>
+#include <vindex/jobs/purify/purify_methods.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::organ::purify_flat_test {
+namespace vindex::purify::purify_flat_test {
 namespace {
 
 using Bins = std::vector<std::complex<double>>;
@@ -218,4 +218,4 @@ TEST(PurifyFlatTest, APermutationChangesTheResult) {
 }
 
 }  // namespace
-}  // namespace vindex::organ::purify_flat_test
+}  // namespace vindex::purify::purify_flat_test

@@ -6,7 +6,7 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/organ/purify.hpp>
+#include <vindex/jobs/purify/purify.hpp>
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include <random>
 #include <stop_token>
 
-namespace vindex::organ::purify_model_test {
+namespace vindex::purify::purify_model_test {
 namespace {
 
 using testing::error_of;
@@ -82,8 +82,8 @@ PurifyOptions options_in(const TemporaryFolder& folder) {
 }
 
 std::string tensor_bytes(const std::string& path, const std::string& name) {
-  const auto model = open_gguf(path);
-  const OrganTensor& tensor = model->tensors().at(model->find(name).value());
+  const auto model = organ::open_gguf(path);
+  const organ::OrganTensor& tensor = model->tensors().at(model->find(name).value());
   std::string out(tensor.bytes, '\0');
   model->read(tensor, 0, std::as_writable_bytes(std::span(out)));
   return out;
@@ -93,7 +93,7 @@ TEST(PurifyModelTest, NoiseComesBackByteForByteAndSoDoesTheFile) {
   const TemporaryFolder folder;
   const std::string bytes =
       ModelOfMatrices().add("blk.0.attn_q.weight", {matrix(false, 1)}).bytes();
-  const auto source = open_gguf(folder.write("noise.gguf", bytes));
+  const auto source = organ::open_gguf(folder.write("noise.gguf", bytes));
   for (const PurifyMethod method :
        {PurifyMethod::kSvdShrink, PurifyMethod::kSvdGd, PurifyMethod::kLaser, PurifyMethod::kFft,
         PurifyMethod::kHaar, PurifyMethod::kHaarBayes}) {
@@ -117,7 +117,7 @@ TEST(PurifyModelTest, AStackChangesMatrixByMatrix) {
   std::vector<float> holed = matrix(true, 4);
   holed[7] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::vector<float>> stack = {matrix(true, 2), matrix(false, 3), holed};
-  const auto source = open_gguf(
+  const auto source = organ::open_gguf(
       folder.write("stack.gguf", ModelOfMatrices().add("blk.0.ffn_up_exps.weight", stack).bytes()));
   const PurifyResult result = purify_model(*source, backend(), options_in(folder));
   const std::vector<PurifiedMatrix>& matrices = result.tensors.at(0).matrices;
@@ -146,7 +146,7 @@ TEST(PurifyModelTest, AStackChangesMatrixByMatrix) {
 
 TEST(PurifyModelTest, WhatATypeCannotHoldStays) {
   const TemporaryFolder folder;
-  const auto source = open_gguf(folder.write(
+  const auto source = organ::open_gguf(folder.write(
       "large.gguf", ModelOfMatrices().add("blk.0.ffn_up.weight", {matrix(true, 5, 1e5F)}).bytes()));
   PurifyOptions options = options_in(folder);
   options.out_type = decode::ElementType::kF16;
@@ -162,7 +162,7 @@ TEST(PurifyModelTest, WhatATypeCannotHoldStays) {
 
 TEST(PurifyModelTest, FactorsAloneAskForNoEncoder) {
   const TemporaryFolder folder;
-  const auto source = open_gguf(folder.write(
+  const auto source = organ::open_gguf(folder.write(
       "m.gguf", ModelOfMatrices().add("blk.0.ffn_up.weight", {matrix(true, 5)}).bytes()));
   PurifyOptions options = options_in(folder);
   options.encode = false;
@@ -182,7 +182,7 @@ TEST(PurifyModelTest, FactorsAloneAskForNoEncoder) {
 
 TEST(PurifyModelTest, AStopLeavesNothing) {
   const TemporaryFolder folder;
-  const auto source = open_gguf(folder.write(
+  const auto source = organ::open_gguf(folder.write(
       "m.gguf", ModelOfMatrices().add("blk.0.ffn_up.weight", {matrix(true, 5)}).bytes()));
   std::stop_source stop;
   PurifyOptions options = options_in(folder);
@@ -199,7 +199,7 @@ TEST(PurifyModelTest, AStopLeavesNothing) {
 
 TEST(PurifyModelTest, TheBudgetNamesWhatIsNeeded) {
   const TemporaryFolder folder;
-  const auto source = open_gguf(folder.write(
+  const auto source = organ::open_gguf(folder.write(
       "m.gguf", ModelOfMatrices().add("blk.0.ffn_up.weight", {matrix(true, 5)}).bytes()));
   PurifyOptions options = options_in(folder);
   options.ram_budget = 1000;
@@ -221,7 +221,7 @@ TEST(PurifyModelTest, MatricesOfLowRankAreNoReasonToStop) {
   const std::vector<std::vector<float>> stack = {std::vector<float>(kRows * kCols, 0.0F),
                                                  std::vector<float>(kRows * kCols, 0.5F), rank_two,
                                                  one};
-  const auto source = open_gguf(
+  const auto source = organ::open_gguf(
       folder.write("m.gguf", ModelOfMatrices().add("blk.0.ffn_up_exps.weight", stack).bytes()));
   for (int i = 0; i < static_cast<int>(PurifyMethod::kCount); ++i) {
     PurifyOptions options = options_in(folder);
@@ -253,7 +253,7 @@ TEST(PurifyModelTest, NoInputIsWrittenOver) {
   const TemporaryFolder folder;
   const std::string path = folder.write(
       "m.gguf", ModelOfMatrices().add("blk.0.ffn_up.weight", {matrix(true, 5)}).bytes());
-  const auto source = open_gguf(path);
+  const auto source = organ::open_gguf(path);
   for (const PurifyTargets& targets :
        {PurifyTargets{.output = path, .replace = true}, PurifyTargets{.factors = path}}) {
     const std::string error = error_of([&] { require_free_targets(*source, targets); });
@@ -266,4 +266,4 @@ TEST(PurifyModelTest, NoInputIsWrittenOver) {
 }
 
 }  // namespace
-}  // namespace vindex::organ::purify_model_test
+}  // namespace vindex::purify::purify_model_test

@@ -2,7 +2,7 @@
 // matter, and the factors that a back end's vectors make.
 #include <vindex/cpu/cpu_backend.hpp>
 #include <vindex/decode/encoding.hpp>
-#include <vindex/organ/purify_methods.hpp>
+#include <vindex/jobs/purify/purify_methods.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::organ::purify_spectral_test {
+namespace vindex::purify::purify_spectral_test {
 namespace {
 
 measure::Backend& backend() {
@@ -275,4 +275,4 @@ TEST(PurifyGateTest, DecidesByTheTable) {
 }
 
 }  // namespace
-}  // namespace vindex::organ::purify_spectral_test
+}  // namespace vindex::purify::purify_spectral_test

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::run::activation_rank_test {
+namespace vindex::jobs::activation_rank_test {
 namespace {
 
 double drawn_rank(measure::Backend& backend, std::int64_t tokens, std::int64_t neurons,
@@ -60,4 +60,4 @@ TEST(EffectiveRankNull, IsThatOfProducts) {
 }
 
 }  // namespace
-}  // namespace vindex::run::activation_rank_test
+}  // namespace vindex::jobs::activation_rank_test

@@ -1,4 +1,4 @@
-#include <vindex/run/bounded_queue.hpp>
+#include <vindex/engine/bounded_queue.hpp>
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-namespace vindex::run::bounded_queue_test {
+namespace vindex::engine::bounded_queue_test {
 namespace {
 
 TEST(BoundedQueueTest, ItemsComeOutInOrderAndTheEndIsNothing) {
@@ -43,4 +43,4 @@ TEST(BoundedQueueTest, WaitingEndsWithTheTimeout) {
 }
 
 }  // namespace
-}  // namespace vindex::run::bounded_queue_test
+}  // namespace vindex::engine::bounded_queue_test

@@ -5,7 +5,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/run/measure_run.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace vindex::run::changed_input_test {
+namespace vindex::engine::changed_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,7 +104,7 @@ constexpr Change kChanges[] = {
 /// Exit code of a run that is refused.
 int refusal_of(const RunSettings& settings) {
   try {
-    return static_cast<int>(measure_model(settings, {}).exit_code);
+    return static_cast<int>(jobs::measure_model(settings, {}).exit_code);
   } catch (const Error& error) {
     return static_cast<int>(error.exit_code());
   }
@@ -134,7 +134,7 @@ TEST_P(ChangedInputTest, ItsRowsFailAndTheOthersAreMeasured) {
       }
       changed = true;
     };
-    const RunOutcome outcome = measure_model(settings, hooks);
+    const RunOutcome outcome = jobs::measure_model(settings, hooks);
     EXPECT_TRUE(changed);
     EXPECT_EQ(outcome.measured_now, 6);  // rows, failed ones included
     EXPECT_EQ(outcome.failed, 3);
@@ -156,4 +156,4 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 }  // namespace
-}  // namespace vindex::run::changed_input_test
+}  // namespace vindex::engine::changed_input_test

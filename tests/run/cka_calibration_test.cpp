@@ -15,7 +15,7 @@
 #include <numeric>
 #include <string>
 
-namespace vindex::run::cka_calibration_test {
+namespace vindex::jobs::cka_calibration_test {
 namespace {
 
 using testing::MemoryDump;
@@ -96,7 +96,7 @@ double distance_from_uniform(std::vector<double> values) {
 constexpr std::int64_t kDraws = 39;
 
 /// p of `layers` x `layers` pairs of layers that have nothing in common but their prompts.
-std::vector<double> p_without_relation(const model::Dump& dump, Pooling pooling,
+std::vector<double> p_without_relation(const model::Dump& dump, engine::Pooling pooling,
                                        std::uint64_t layers, std::uint64_t key) {
   const ComparedRows rows = compared_rows(dump, dump, pooling, true);
   EXPECT_TRUE(few_orders(rows).empty()) << few_orders(rows);
@@ -105,10 +105,10 @@ std::vector<double> p_without_relation(const model::Dump& dump, Pooling pooling,
     left.push_back(noise_of(dump, key + i, 6));
     right.push_back(noise_of(dump, key + layers + i, 6));
   }
-  if (pooling == Pooling::kMean) {
+  if (pooling == engine::Pooling::kMean) {
     for (std::vector<Values>* side : {&left, &right}) {
       MemoryDump tokens(dump.tokens, *side);
-      const RowRun all{0, rows.count};
+      const engine::RowRun all{0, rows.count};
       for (std::size_t i = 0; i < side->size(); ++i) {
         tokens.rows(i, dump.prompts, pooling).decode({&all, 1}, (*side)[i]);
       }
@@ -127,7 +127,7 @@ struct Lengths {
   const char* name;
   std::size_t prompts;
   std::int64_t least, most;
-  Pooling pooling;
+  engine::Pooling pooling;
   std::uint64_t layers;
 };
 
@@ -151,8 +151,8 @@ TEST_P(CkaNull, IsUniformWithoutRelation) {
   const double distance = distance_from_uniform(p);
   fmt::print("| {} prompts of {} to {}{} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |\n", lengths.prompts,
              lengths.least, lengths.most,
-             lengths.pooling == Pooling::kMean ? ", `--pool mean`" : "", below(0.05), below(0.1),
-             below(0.5), distance);
+             lengths.pooling == engine::Pooling::kMean ? ", `--pool mean`" : "", below(0.05),
+             below(0.1), below(0.5), distance);
   // 1 % of uniform samples lie further, a step of the grid aside; three standard deviations.
   const double root = std::sqrt(static_cast<double>(p.size()));
   EXPECT_LT(distance, 1.63 / root + 1.0 / (1.0 + kDraws));
@@ -160,11 +160,12 @@ TEST_P(CkaNull, IsUniformWithoutRelation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Prompts, CkaNull,
-                         ::testing::Values(Lengths{"equal", 20, 4, 4, Pooling::kNone, 14},
-                                           Lengths{"alike", 40, 8, 12, Pooling::kNone, 10},
-                                           Lengths{"long", 24, 20, 24, Pooling::kNone, 10},
-                                           Lengths{"unlike", 40, 5, 40, Pooling::kNone, 8},
-                                           Lengths{"pooled", 40, 5, 40, Pooling::kMean, 14}),
+                         ::testing::Values(Lengths{"equal", 20, 4, 4, engine::Pooling::kNone, 14},
+                                           Lengths{"alike", 40, 8, 12, engine::Pooling::kNone, 10},
+                                           Lengths{"long", 24, 20, 24, engine::Pooling::kNone, 10},
+                                           Lengths{"unlike", 40, 5, 40, engine::Pooling::kNone, 8},
+                                           Lengths{"pooled", 40, 5, 40, engine::Pooling::kMean,
+                                                   14}),
                          [](const auto& lengths) { return std::string(lengths.param.name); });
 
 TEST(CkaNullTest, LengthsThatDifferAllLeaveNoOrder) {
@@ -172,11 +173,11 @@ TEST(CkaNullTest, LengthsThatDifferAllLeaveNoOrder) {
   std::iota(lengths.begin(), lengths.end(), std::int64_t{3});
   lengths[7] = lengths[8];
   const model::Dump dump = dump_of(lengths);
-  const std::string reason = few_orders(compared_rows(dump, dump, Pooling::kNone, true));
+  const std::string reason = few_orders(compared_rows(dump, dump, engine::Pooling::kNone, true));
   EXPECT_NE(reason.find("2 of 30"), std::string::npos) << reason;
   EXPECT_NE(reason.find("2 orders of 20"), std::string::npos) << reason;
   EXPECT_NE(reason.find("--pool"), std::string::npos) << reason;
-  const ComparedRows pooled = compared_rows(dump, dump, Pooling::kMean, true);
+  const ComparedRows pooled = compared_rows(dump, dump, engine::Pooling::kMean, true);
   EXPECT_TRUE(few_orders(pooled).empty());
   // By length: 8, 8, 8 with the six that are left.
   ASSERT_EQ(pooled.strata.size(), 3U);
@@ -229,7 +230,7 @@ TEST_P(CkaInterval, CoversAsOftenAsItSays) {
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
     const model::Dump dump =
         dump_of(drawn_lengths(regime.prompts, regime.least, regime.most, 30 + sample));
-    const ComparedRows rows = compared_rows(dump, dump, Pooling::kNone, true);
+    const ComparedRows rows = compared_rows(dump, dump, engine::Pooling::kNone, true);
     const auto [x, y] = sample_of(regime, dump, sample);
     MemoryDump a(dump.tokens, {x}), b(dump.tokens, {y});
     const TileResult found = tile_of(a, b, {rows.groups, nullptr, 0, true});
@@ -296,7 +297,7 @@ std::vector<Values> chain_of(const model::Dump& dump, std::size_t layers, double
 measure::Stages stages_of_chain(std::size_t layers, double step,
                                 const std::vector<std::size_t>& breaks, std::uint64_t key) {
   const model::Dump dump = dump_of(drawn_lengths(24, 1, 3, key));
-  const ComparedRows rows = compared_rows(dump, dump, Pooling::kNone, true);
+  const ComparedRows rows = compared_rows(dump, dump, engine::Pooling::kNone, true);
   MemoryDump a(dump.tokens, chain_of(dump, layers, step, breaks, 100 * key));
   MemoryDump b(dump.tokens, {noise_of(dump, 100 * key + 99, 2)});
   const TileResult found = tile_of(a, b, {rows.groups, nullptr, 0, true});
@@ -337,4 +338,4 @@ TEST(CkaStages, PlantedBreaksAreFound) {
 }
 
 }  // namespace
-}  // namespace vindex::run::cka_calibration_test
+}  // namespace vindex::jobs::cka_calibration_test

@@ -6,7 +6,7 @@
 
 #include <vindex/core/philox.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/run/matrix_loader.hpp>
+#include <vindex/engine/matrix_loader.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::run::testing {
+namespace vindex::jobs::testing {
 
 /// Standard normal number `index` of a stream.
 inline double normal(std::uint64_t key, std::uint64_t index) {
@@ -53,11 +53,11 @@ class MemoryDump {
       record.encoding = decode::plain_encoding(decode::ElementType::kF32);
       record.codes = {number, 0, bytes.size(), rows, record.cols};
     }
-    watch_ = std::make_unique<SourceWatch>(files_);
+    watch_ = std::make_unique<engine::SourceWatch>(files_);
   }
   std::size_t size() const { return records_.size(); }
-  ActivationRows rows(std::size_t layer, std::span<const model::PromptRows> prompts = {},
-                      Pooling pooling = Pooling::kNone) {
+  engine::ActivationRows rows(std::size_t layer, std::span<const model::PromptRows> prompts = {},
+                              engine::Pooling pooling = engine::Pooling::kNone) {
     return {*watch_, records_[layer], prompts, pooling};
   }
 
@@ -65,7 +65,7 @@ class MemoryDump {
   std::vector<Values> values_;
   shard::ModelFiles files_;
   std::vector<model::MatrixRecord> records_;
-  std::unique_ptr<SourceWatch> watch_;
+  std::unique_ptr<engine::SourceWatch> watch_;
 };
 
 /// All layers of a dump opened for a tile.
@@ -73,7 +73,7 @@ class OpenedLayers {
  public:
   explicit OpenedLayers(MemoryDump& dump) {
     for (std::size_t i = 0; i < dump.size(); ++i) {
-      rows_.push_back(std::make_unique<ActivationRows>(dump.rows(i)));
+      rows_.push_back(std::make_unique<engine::ActivationRows>(dump.rows(i)));
       sums_.push_back(std::make_unique<LayerSums>(layer_sums(*rows_.back(), 16)));
       selves_.push_back(std::make_unique<std::optional<SelfSums>>());
       layers_.push_back({rows_.back().get(), sums_.back().get(), selves_.back().get()});
@@ -82,7 +82,7 @@ class OpenedLayers {
   std::span<const TileLayer> layers() const { return layers_; }
 
  private:
-  std::vector<std::unique_ptr<ActivationRows>> rows_;
+  std::vector<std::unique_ptr<engine::ActivationRows>> rows_;
   std::vector<std::unique_ptr<LayerSums>> sums_;
   std::vector<std::unique_ptr<std::optional<SelfSums>>> selves_;
   std::vector<TileLayer> layers_;
@@ -105,12 +105,12 @@ inline TileResult tile_of(const CkaPlan& plan, MemoryDump& a, MemoryDump& b, con
 }
 
 /// `count` groups of `size` rows.
-inline std::vector<RowRun> equal_groups(std::int64_t count, std::int64_t size) {
-  std::vector<RowRun> groups;
+inline std::vector<engine::RowRun> equal_groups(std::int64_t count, std::int64_t size) {
+  std::vector<engine::RowRun> groups;
   for (std::int64_t i = 0; i < count; ++i) {
     groups.push_back({i * size, size});
   }
   return groups;
 }
 
-}  // namespace vindex::run::testing
+}  // namespace vindex::jobs::testing

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace vindex::run::cka_test {
+namespace vindex::jobs::cka_test {
 namespace {
 
 using testing::backend;
@@ -71,7 +71,8 @@ TEST(CkaTileTest, FormsAndBlocksAgree) {
   const std::int64_t rows = 90;
   MemoryDump a(rows, {noise(rows, 12, 1), related(30, 3, 20, 0, 1, 1.0), noise(rows, 7, 2)});
   MemoryDump b(rows, {related(30, 3, 16, 0, 2, 1.0), noise(rows, 31, 3)});
-  const std::vector<RowRun> groups = {{0, 11}, {11, 1}, {12, 30}, {42, 7}, {49, 11}, {60, 30}};
+  const std::vector<engine::RowRun> groups = {{0, 11}, {11, 1},  {12, 30},
+                                              {42, 7}, {49, 11}, {60, 30}};
   const measure::Strata strata = {{0, 4}, {2, 5}};
   const TileDraws draws{groups, &strata, 7, true};
   const TileResult whole = tile_of(plan_of(true, rows), a, b, draws);
@@ -90,7 +91,7 @@ TEST(CkaTileTest, FormsAndBlocksAgree) {
 }
 
 /// The rows that are not of `group`.
-Values without(const Values& values, std::int64_t cols, RowRun group) {
+Values without(const Values& values, std::int64_t cols, engine::RowRun group) {
   Values out(values.begin(), values.begin() + group.first * cols);
   out.insert(out.end(), values.begin() + (group.first + group.count) * cols, values.end());
   return out;
@@ -100,7 +101,8 @@ Values without(const Values& values, std::int64_t cols, RowRun group) {
 // of the form of features.
 TEST(CkaTileTest, EstimatesWithoutAGroupAreThoseOfTheRest) {
   constexpr std::int64_t kRows = 620;
-  const std::vector<RowRun> groups = {{0, 1}, {1, 3}, {4, 40}, {44, 1}, {45, 560}, {605, 15}};
+  const std::vector<engine::RowRun> groups = {{0, 1},  {1, 3},    {4, 40},
+                                              {44, 1}, {45, 560}, {605, 15}};
   const Values x = related(kRows, 1, 9, 5, 1, 1.0);
   const Values y = related(kRows, 1, 6, 5, 2, 1.0);
   MemoryDump a(kRows, {x}), b(kRows, {y});
@@ -141,34 +143,34 @@ TEST(ActivationRowsTest, RowsComeInAnyOrderAndPooled) {
   Values values(12);
   std::iota(values.begin(), values.end(), 0.0F);
   MemoryDump dump(6, {values});
-  ActivationRows rows = dump.rows(0);
+  engine::ActivationRows rows = dump.rows(0);
   std::vector<float> out;
-  const std::vector<RowRun> order = {{4, 2}, {0, 1}};
+  const std::vector<engine::RowRun> order = {{4, 2}, {0, 1}};
   rows.decode(order, out);
   EXPECT_EQ(out, (std::vector<float>{8, 9, 10, 11, 0, 1}));
-  EXPECT_EQ(cut_runs(order, 1, 2)[0].first, 5);
-  EXPECT_EQ(cut_runs(order, 1, 2)[1].count, 1);
-  EXPECT_TRUE(cut_runs(order, 3, 2).empty());
+  EXPECT_EQ(engine::cut_runs(order, 1, 2)[0].first, 5);
+  EXPECT_EQ(engine::cut_runs(order, 1, 2)[1].count, 1);
+  EXPECT_TRUE(engine::cut_runs(order, 3, 2).empty());
   const std::vector<model::PromptRows> prompts = {{7, 3, 3}, {9, 0, 2}};
-  const RowRun both{0, 2};
-  ActivationRows means = dump.rows(0, prompts, Pooling::kMean);
+  const engine::RowRun both{0, 2};
+  engine::ActivationRows means = dump.rows(0, prompts, engine::Pooling::kMean);
   EXPECT_EQ(means.rows(), 2);
   means.decode({&both, 1}, out);
   EXPECT_EQ(out, (std::vector<float>{8, 9, 1, 2}));
-  ActivationRows last = dump.rows(0, prompts, Pooling::kLast);
+  engine::ActivationRows last = dump.rows(0, prompts, engine::Pooling::kLast);
   last.decode({&both, 1}, out);
   EXPECT_EQ(out, (std::vector<float>{10, 11, 2, 3}));
 }
 
 TEST(LayerSumsTest, MeansAndNormsOfCentredRows) {
   MemoryDump dump(4, {{1, 10, 3, 10, 5, 10, 7, 14}});
-  ActivationRows rows = dump.rows(0);
+  engine::ActivationRows rows = dump.rows(0);
   for (const std::int64_t slab : {1, 3, 4}) {
     const LayerSums sums = layer_sums(rows, slab);
     EXPECT_EQ(sums.means, (std::vector<double>{4, 11}));
     EXPECT_EQ(sums.row_norms, (std::vector<double>{10, 2, 2, 18}));
     EXPECT_EQ(sums.trace, 32.0);
-    const std::vector<RowRun> order = {{2, 2}, {0, 2}};
+    const std::vector<engine::RowRun> order = {{2, 2}, {0, 2}};
     EXPECT_EQ(norms_product(sums, sums, order), 10.0 * 2 + 2 * 18 + 2 * 10 + 18 * 2);
   }
 }
@@ -281,4 +283,4 @@ TEST(CkaPlanTest, ThePlanSaysWhatDrawsCost) {
 }
 
 }  // namespace
-}  // namespace vindex::run::cka_test
+}  // namespace vindex::jobs::cka_test

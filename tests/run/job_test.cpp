@@ -4,7 +4,7 @@
 #include "unit_stream_fixture.hpp"
 
 #include <vindex/core/stop.hpp>
-#include <vindex/run/job_runner.hpp>
+#include <vindex/engine/job_runner.hpp>
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include <thread>
 #include <utility>
 
-namespace vindex::run::job_test {
+namespace vindex::engine::job_test {
 namespace {
 
 TEST(FailedRow, SaysWhyAndHowTheRunWillEnd) {
@@ -176,4 +176,4 @@ TEST(JobRunner, AnErrorLeavesNoThreadBehind) {
 }
 
 }  // namespace
-}  // namespace vindex::run::job_test
+}  // namespace vindex::engine::job_test

@@ -1,5 +1,5 @@
 #include <vindex/core/error.hpp>
-#include <vindex/run/memory_budget.hpp>
+#include <vindex/engine/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::run::memory_budget_test {
+namespace vindex::engine::memory_budget_test {
 namespace {
 
 TEST(RequireBudget, SaysWhatNeedsHowMuch) {
@@ -86,4 +86,4 @@ TEST(MemoryBudgetTest, MoreThanTheTotalIsAProgrammingError) {
 }
 
 }  // namespace
-}  // namespace vindex::run::memory_budget_test
+}  // namespace vindex::engine::memory_budget_test

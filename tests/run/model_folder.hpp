@@ -6,7 +6,7 @@
 #include "support/file_content.hpp"
 
 #include <vindex/decode/element_type.hpp>
-#include <vindex/run/decode_tensor.hpp>
+#include <vindex/jobs/decode/decode_tensor.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::run::testing {
+namespace vindex::jobs::testing {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -99,4 +99,4 @@ class ModelFolder {
   vindex::testing::TemporaryFolder folder_;
 };
 
-}  // namespace vindex::run::testing
+}  // namespace vindex::jobs::testing

@@ -3,10 +3,10 @@
 #include "support/singular_values.hpp"
 #include "support/temporary_folder.hpp"
 
+#include <vindex/engine/product_rows.hpp>
+#include <vindex/jobs/decode/decode_tensor.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/product.hpp>
-#include <vindex/run/decode_tensor.hpp>
-#include <vindex/run/product_rows.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <map>
 
-namespace vindex::run::product_rows_test {
+namespace vindex::jobs::product_rows_test {
 namespace {
 
 using vindex::testing::FloatTensor;
@@ -88,7 +88,7 @@ class ProductRowsTest : public ::testing::Test {
     const shard::ModelFiles files =
         shard::open_model(model, {.model_config = "", .adapter = options.lora});
     const model::ModelIndex index = model::index_model(files, options);
-    ProductMeasurer measurer(files);
+    engine::ProductMeasurer measurer(files);
     decoded_.clear();
     std::size_t count = 0;
     for (const model::MatrixRecord& row : index.matrices) {
@@ -112,9 +112,10 @@ class ProductRowsTest : public ::testing::Test {
         held += factor.rows * factor.cols;
         largest = std::max(largest, factor.rows * factor.cols);
       }
-      EXPECT_GE(product_bytes(row), sizeof(double) * static_cast<std::uint64_t>(held + largest));
-      EXPECT_GT(product_cost(row), 0.0);
-      EXPECT_GT(product_read_bytes(row), 0U);
+      EXPECT_GE(engine::product_bytes(row),
+                sizeof(double) * static_cast<std::uint64_t>(held + largest));
+      EXPECT_GT(engine::product_cost(row), 0.0);
+      EXPECT_GT(engine::product_read_bytes(row), 0U);
       ++count;
     }
     return count;
@@ -145,7 +146,7 @@ TEST_F(ProductRowsTest, HeadsOfGroupedAttention) {
   std::uint64_t bytes = 0;
   for (const model::MatrixRecord& row :
        model::index_model(shard::open_model(folder_.path()), {.heads = true}).matrices) {
-    bytes += row.product == nullptr ? 0 : product_read_bytes(row);
+    bytes += row.product == nullptr ? 0 : engine::product_read_bytes(row);
   }
   EXPECT_NEAR(static_cast<double>(bytes), sizeof(float) * (2.0 * 24 * 20 + 2.0 * 8 * 20), 12.0);
 }
@@ -210,7 +211,7 @@ TEST_F(ProductRowsTest, LoraPairsOfBothContainers) {
     const shard::ModelFiles files = shard::open_model(path, {.model_config = "", .adapter = true});
     const model::ModelIndex index = model::index_model(files, {.lora = true});
     EXPECT_EQ(index.matrices.back().product->scale, 3.0);
-    spectra.push_back(ProductMeasurer(files).measure(index.matrices.back()).sigma);
+    spectra.push_back(engine::ProductMeasurer(files).measure(index.matrices.back()).sigma);
   }
   EXPECT_EQ(spectra[0], spectra[1]);
 }
@@ -236,7 +237,7 @@ TEST_F(ProductRowsTest, ExpertsOfOnePair) {
   plain.factors[0].first_col = 0;
   model::MatrixRecord narrow = row;
   narrow.product = std::make_shared<const model::Product>(std::move(plain));
-  EXPECT_EQ(product_bytes(row), product_bytes(narrow) + sizeof(float) * 9 * 15);
+  EXPECT_EQ(engine::product_bytes(row), engine::product_bytes(narrow) + sizeof(float) * 9 * 15);
 }
 
 // The same weights in two containers: one kv_b for all heads, or a stack for keys and for values.
@@ -249,7 +250,7 @@ TEST_F(ProductRowsTest, HeadsOfALatentModelAgreeBetweenContainers) {
   for (const std::string& path : {data, data + "/kjv-moe-7.6M-BF16.gguf"}) {
     const shard::ModelFiles files = shard::open_model(path);
     const model::ModelIndex index = model::index_model(files, {.heads = true});
-    ProductMeasurer measurer(files);
+    engine::ProductMeasurer measurer(files);
     spectra.emplace_back();
     for (const model::MatrixRecord& row : index.matrices) {
       if (row.product != nullptr) {
@@ -270,4 +271,4 @@ TEST_F(ProductRowsTest, HeadsOfALatentModelAgreeBetweenContainers) {
 }
 
 }  // namespace
-}  // namespace vindex::run::product_rows_test
+}  // namespace vindex::jobs::product_rows_test

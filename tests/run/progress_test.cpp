@@ -1,6 +1,6 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/text_table.hpp>
-#include <vindex/run/progress.hpp>
+#include <vindex/engine/progress.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-namespace vindex::run::progress_test {
+namespace vindex::engine::progress_test {
 namespace {
 
 ProgressSnapshot halfway() {
@@ -193,4 +193,4 @@ TEST(ProgressTest, JsonLinesParse) {
 }
 
 }  // namespace
-}  // namespace vindex::run::progress_test
+}  // namespace vindex::engine::progress_test

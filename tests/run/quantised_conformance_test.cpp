@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-namespace vindex::run::testing::quantised_conformance_test {
+namespace vindex::jobs::testing::quantised_conformance_test {
 namespace {
 
 class QuantisedConformance : public ::testing::TestWithParam<const char*> {};
@@ -37,4 +37,4 @@ INSTANTIATE_TEST_SUITE_P(Schemes, QuantisedConformance,
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace vindex::run::testing::quantised_conformance_test
+}  // namespace vindex::jobs::testing::quantised_conformance_test

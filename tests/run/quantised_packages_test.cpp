@@ -13,7 +13,7 @@
 #include <cmath>
 #include <filesystem>
 
-namespace vindex::run::testing::quantised_packages_test {
+namespace vindex::jobs::testing::quantised_packages_test {
 namespace {
 
 const std::string kFolder = std::string(VINDEX_SOURCE_DIR) + "/tests/data/st_quant/";
@@ -147,4 +147,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, QuantisedNarrow,
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace vindex::run::testing::quantised_packages_test
+}  // namespace vindex::jobs::testing::quantised_packages_test

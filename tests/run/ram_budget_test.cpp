@@ -1,7 +1,7 @@
 // The default budget: from folders that stand for /proc and /sys, and from Slurm's variables.
 #include "support/temporary_folder.hpp"
 
-#include <vindex/run/ram_budget.hpp>
+#include <vindex/engine/ram_budget.hpp>
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-namespace vindex::run::ram_budget_test {
+namespace vindex::engine::ram_budget_test {
 namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
@@ -138,4 +138,4 @@ TEST(SystemMemoryTest, ThisMachineLeavesSomething) {
 }
 
 }  // namespace
-}  // namespace vindex::run::ram_budget_test
+}  // namespace vindex::engine::ram_budget_test

@@ -1,10 +1,10 @@
 // Memory between finished rows and the file: small where the budget is, and never beyond it.
+#include <vindex/engine/memory_budget.hpp>
 #include <vindex/results/run_store.hpp>
-#include <vindex/run/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 
-namespace vindex::run::result_queue_budget_test {
+namespace vindex::engine::result_queue_budget_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1U << 20U;
@@ -38,4 +38,4 @@ TEST(ResultQueueBudgetTest, TheLeastBudgetIsTheLeast) {
 }
 
 }  // namespace
-}  // namespace vindex::run::result_queue_budget_test
+}  // namespace vindex::engine::result_queue_budget_test

@@ -3,13 +3,13 @@
 #include "support/importance_builder.hpp"
 #include "support/temporary_folder.hpp"
 
-#include <vindex/run/measure_run.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace vindex::run::run_progress_test {
+namespace vindex::engine::run_progress_test {
 namespace {
 
 using vindex::testing::importance_dat;
@@ -44,7 +44,7 @@ std::vector<ProgressSnapshot> snapshots_of(const RunSettings& settings) {
   std::vector<ProgressSnapshot> snapshots;
   RunHooks hooks;
   hooks.progress = [&](const ProgressSnapshot& snapshot) { snapshots.push_back(snapshot); };
-  EXPECT_EQ(measure_model(settings, hooks).exit_code, ExitCode::kOk);
+  EXPECT_EQ(jobs::measure_model(settings, hooks).exit_code, ExitCode::kOk);
   return snapshots;
 }
 
@@ -76,4 +76,4 @@ TEST(RunProgress, TheCostOfDerivedRowsAddsUpToTheTotal) {
 }
 
 }  // namespace
-}  // namespace vindex::run::run_progress_test
+}  // namespace vindex::engine::run_progress_test

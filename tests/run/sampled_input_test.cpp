@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::run::sampled_input_test {
+namespace vindex::jobs::sampled_input_test {
 namespace {
 
 /// Bits, so that NaN equals itself.
@@ -161,4 +161,4 @@ TEST(SampledInputTest, HasNoneOfAMatrixThatWasNotSeen) {
 }
 
 }  // namespace
-}  // namespace vindex::run::sampled_input_test
+}  // namespace vindex::jobs::sampled_input_test

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace vindex::run::staging_pool_test {
+namespace vindex::engine::staging_pool_test {
 namespace {
 
 struct Made {
@@ -82,4 +82,4 @@ TEST(StagingPoolTest, BuffersMayOutliveIt) {
 }
 
 }  // namespace
-}  // namespace vindex::run::staging_pool_test
+}  // namespace vindex::engine::staging_pool_test

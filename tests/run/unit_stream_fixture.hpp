@@ -5,9 +5,9 @@
 #include "support/expect_error.hpp"
 #include "support/faulty_source.hpp"
 
-#include <vindex/run/spectrum_plan.hpp>
-#include <vindex/run/unit_stream.hpp>
-#include <vindex/run/worker_pool.hpp>
+#include <vindex/engine/unit_stream.hpp>
+#include <vindex/engine/worker_pool.hpp>
+#include <vindex/jobs/spectra/spectrum_plan.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 #include <random>
 #include <thread>
 
-namespace vindex::run {
+namespace vindex::engine {
 
 inline constexpr std::int64_t kRows = 128, kCols = 512;
 inline constexpr std::uint64_t kCodeBytes = kRows * kCols * 2;
@@ -69,7 +69,7 @@ struct Model {
                 std::int64_t held) const {
     std::vector<std::int64_t> all(index.matrices.size());
     std::iota(all.begin(), all.end(), 0);
-    return plan_work(
+    return jobs::plan_work(
         index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch, .held = held},
         [](const void*, const model::MatrixRecord&, measure::InputBytes) {
           return std::uint64_t{1000};
@@ -245,4 +245,4 @@ class Machine {
   std::unique_ptr<WorkerPool> pool_;
 };
 
-}  // namespace vindex::run
+}  // namespace vindex::engine

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <thread>
 
-namespace vindex::run::unit_stream_test {
+namespace vindex::engine::unit_stream_test {
 namespace {
 
 TEST(UnitStreamTest, ABatchPassesThroughFewSlots) {
@@ -167,4 +167,4 @@ TEST(UnitStreamTest, WhatWasReleasedIsReadAgainAndTheMemoryGoesBackBeforeTheEnd)
 }
 
 }  // namespace
-}  // namespace vindex::run::unit_stream_test
+}  // namespace vindex::engine::unit_stream_test

@@ -7,7 +7,7 @@
 #include "support/temporary_folder.hpp"
 
 #include <vindex/core/error.hpp>
-#include <vindex/run/measure_run.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 #include <filesystem>
 #include <thread>
 
-namespace vindex::run::unsteady_store_test {
+namespace vindex::jobs::unsteady_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,24 +67,26 @@ class UnsteadyRunTest : public ::testing::Test {
     put("config.json", R"({"model_type":"deepseek_v3"})");
   }
 
-  RunSettings settings(const std::string& output) const {
-    RunSettings out;
+  engine::RunSettings settings(const std::string& output) const {
+    engine::RunSettings out;
     out.model = folder_ / "model";
     out.output = folder_ / output;
-    out.backend = BackendChoice::kCpu;
+    out.backend = engine::BackendChoice::kCpu;
     out.threads = 2;
     out.ram_budget = std::uint64_t{1} << 30U;
     return out;
   }
-  RunSettings remote(const std::string& output, std::int32_t attempts = 4) {
-    RunSettings out = settings(output);
+  engine::RunSettings remote(const std::string& output, std::int32_t attempts = 4) {
+    engine::RunSettings out = settings(output);
     out.model = vindex::testing::UnsteadyScheme::address({});
     scheme_.set_attempts(attempts);
     return out;
   }
-  static RunOutcome run(const RunSettings& settings) { return measure_model(settings, {}); }
+  static engine::RunOutcome run(const engine::RunSettings& settings) {
+    return measure_model(settings, {});
+  }
   /// Exit code of a run that is refused, which leaves nothing behind.
-  int refusal_of(const RunSettings& settings) {
+  int refusal_of(const engine::RunSettings& settings) {
     int code = 0;
     try {
       (void)run(settings);
@@ -134,7 +136,7 @@ class UnsteadyRunTest : public ::testing::Test {
 
 TEST_F(UnsteadyRunTest, ASlowStoreGivesTheBitsOfTheLocalRun) {
   store_->before([](const Request&) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
-  const RunOutcome outcome = run(remote("slow.h5"));
+  const engine::RunOutcome outcome = run(remote("slow.h5"));
   EXPECT_EQ(outcome.exit_code, ExitCode::kOk);
   EXPECT_EQ(outcome.measured_now, kMatrices);
   EXPECT_GE(outcome.reading.other_bytes, kMatrices * kBytes);
@@ -200,7 +202,7 @@ TEST_F(UnsteadyRunTest, AStoreThatDiesUnderTheRunLosesRowsAndNoMore) {
       throw_busy(request.name);
     }
   });
-  const RunOutcome outcome = run(remote("dies.h5"));
+  const engine::RunOutcome outcome = run(remote("dies.h5"));
   EXPECT_EQ(outcome.exit_code, ExitCode::kUnavailable);
   EXPECT_EQ(outcome.measured_now, kMatrices);
   EXPECT_EQ(outcome.failed, kMatrices - kPerShard);
@@ -208,7 +210,7 @@ TEST_F(UnsteadyRunTest, AStoreThatDiesUnderTheRunLosesRowsAndNoMore) {
   EXPECT_NE(outcome.troubles[0].find("given up after"), std::string::npos) << outcome.troubles[0];
   // What was measured stays; the rest is measured when the store is back.
   alive = true;
-  const RunOutcome again = run(remote("dies.h5"));
+  const engine::RunOutcome again = run(remote("dies.h5"));
   EXPECT_EQ(again.exit_code, ExitCode::kOk);
   EXPECT_EQ(again.done_before, kPerShard);
   expect_bits_of_the_local_run("dies.h5");
@@ -220,7 +222,7 @@ TEST_F(UnsteadyRunTest, AnErrorThatCannotPassIsNotRepeated) {
       throw RemoteError("E-REMOTE-DENIED", request.name + ": the server answers 403", false);
     }
   });
-  const RunOutcome outcome = run(remote("denied.h5"));
+  const engine::RunOutcome outcome = run(remote("denied.h5"));
   EXPECT_EQ(outcome.exit_code, ExitCode::kUnavailable);
   EXPECT_EQ(outcome.failed, kPerShard);
   EXPECT_EQ(scheme_.waits(), 0);
@@ -233,7 +235,7 @@ TEST_F(UnsteadyRunTest, AnotherVersionUnderTheRunIsNoticedBeforeItsNumbersAreBel
       store_->set_version(request.name, "two");
     }
   });
-  const RunOutcome outcome = run(remote("changed.h5"));
+  const engine::RunOutcome outcome = run(remote("changed.h5"));
   EXPECT_EQ(outcome.exit_code, ExitCode::kInputOutput);
   EXPECT_EQ(outcome.failed, kPerShard);
   for (const std::string& line : outcome.troubles) {
@@ -244,4 +246,4 @@ TEST_F(UnsteadyRunTest, AnotherVersionUnderTheRunIsNoticedBeforeItsNumbersAreBel
 }
 
 }  // namespace
-}  // namespace vindex::run::unsteady_store_test
+}  // namespace vindex::jobs::unsteady_store_test

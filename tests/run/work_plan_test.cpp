@@ -1,8 +1,8 @@
 // The plan is a pure function of shapes and limits, so its rules are tested with tables and no back
 // end.
+#include <vindex/engine/product_rows.hpp>
+#include <vindex/jobs/spectra/spectrum_plan.hpp>
 #include <vindex/model/product.hpp>
-#include <vindex/run/product_rows.hpp>
-#include <vindex/run/spectrum_plan.hpp>
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <numeric>
 #include <set>
 
-namespace vindex::run::work_plan_test {
+namespace vindex::engine::work_plan_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1ULL << 20U;
@@ -45,8 +45,8 @@ WorkPlan plan_of(const model::ModelIndex& index, std::uint64_t budget, std::int3
                  std::int64_t batch) {
   std::vector<std::int64_t> all(index.matrices.size());
   std::iota(all.begin(), all.end(), 0);
-  return plan_work(index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch},
-                   &workspace, nullptr, true);
+  return jobs::plan_work(index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch},
+                         &workspace, nullptr, true);
 }
 
 model::ModelIndex some_model() {
@@ -148,10 +148,10 @@ TEST(WorkPlanTest, InOrderNothingIsBegunBeforeItsTurn) {
   }
   std::vector<std::int64_t> all(index.matrices.size());
   std::iota(all.begin(), all.end(), 0);
-  const WorkPlan plan =
-      plan_work(index, all, {},
-                {.ram_budget = 4096 * kMiB, .workers = 2, .batch = 4, .held = 1, .in_order = true},
-                &workspace, nullptr, true);
+  const WorkPlan plan = jobs::plan_work(
+      index, all, {},
+      {.ram_budget = 4096 * kMiB, .workers = 2, .batch = 4, .held = 1, .in_order = true},
+      &workspace, nullptr, true);
   std::vector<std::int64_t> order;
   for (const WorkUnit& unit : plan.units) {
     order.insert(order.end(), unit.rows.begin(), unit.rows.end());
@@ -188,4 +188,4 @@ TEST(WorkPlanTest, HeadsOfOneAttentionMakeUnitsForEveryWorker) {
 }
 
 }  // namespace
-}  // namespace vindex::run::work_plan_test
+}  // namespace vindex::engine::work_plan_test

@@ -1,7 +1,7 @@
 // The pool with units of nothing: order, memory, failure and stop are its only business.
 #include <vindex/core/error.hpp>
 #include <vindex/core/stop.hpp>
-#include <vindex/run/worker_pool.hpp>
+#include <vindex/engine/worker_pool.hpp>
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-namespace vindex::run::worker_pool_test {
+namespace vindex::engine::worker_pool_test {
 namespace {
 
 /// Calls at once of two devices.
@@ -186,4 +186,4 @@ TEST(WorkerPoolTest, NeverMoreThanTheBudgetIsLeased) {
 }
 
 }  // namespace
-}  // namespace vindex::run::worker_pool_test
+}  // namespace vindex::engine::worker_pool_test

@@ -14,7 +14,7 @@
 // condition below eps^-1/2, and panels of a Gram matrix may be dependent.
 #pragma once
 
-#include "band/simd_band_reduction.hpp"
+#include "simd_band_reduction.hpp"
 #include "simd_lanes.hpp"
 
 #include <algorithm>

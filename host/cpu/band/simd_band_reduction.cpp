@@ -11,10 +11,10 @@
 // element of the trailing matrix is moved once per kBand columns. Why not tridiagonal at once
 // (LAPACK sytrd): half of its 4/3 n^3 flop are products with a vector, which read the whole
 // trailing matrix for every column, and are bound by memory however many cores wait.
-#include "band/simd_band_reduction.hpp"
+#include "simd_band_reduction.hpp"
 
-#include "band/simd_band_panel.hpp"
-#include "band/simd_block_product.hpp"
+#include "simd_band_panel.hpp"
+#include "simd_block_product.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

@@ -6,7 +6,7 @@
 // text serves A and its transpose.
 #pragma once
 
-#include "band/simd_band_reduction.hpp"
+#include "simd_band_reduction.hpp"
 #include "simd_lanes.hpp"
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 // Each tile's products are summed among themselves and then added once. So the error of an entry
 // grows with the length of a tile plus the number of tiles, not with the long side, and is the
 // smaller the more even the cut: (length + n / length) eps where one running sum has n eps.
-#include "gram/gram.hpp"
+#include "gram.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/integers.hpp>

@@ -11,7 +11,7 @@
 // Why not decode to float32 and take syrk: vdpbf16ps does two products where an FMA does one, on
 // operands of half the bytes, and code times scale need not be rounded to float32. Why segments: a
 // single float32 sum over the long side errs by its length.
-#include "gram/simd_gram_bf16.hpp"
+#include "simd_gram_bf16.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>

@@ -6,7 +6,7 @@
 //
 // E4M3 has 4 significant bits and exponents from -9 to 8: every value is exact in bfloat16, and one
 // multiplication by 2^120 of its bits as a float32 decodes it, subnormals included.
-#include "gram/simd_gram_bf16.hpp"
+#include "simd_gram_bf16.hpp"
 
 #include <algorithm>
 #include <cstring>

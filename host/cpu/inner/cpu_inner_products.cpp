@@ -11,7 +11,7 @@
 // Why not float64 throughout: half the speed, twice the memory, for digits below those of the
 // weights. Why fixed tiles and blocks: a sum's bits must depend on no count of threads and on no
 // slab's cut.
-#include "inner/cpu_inner_products.hpp"
+#include "cpu_inner_products.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

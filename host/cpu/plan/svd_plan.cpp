@@ -1,4 +1,4 @@
-#include "plan/svd_plan.hpp"
+#include "svd_plan.hpp"
 
 #include "band/simd_band_reduction.hpp"
 #include "cpu_routes.hpp"

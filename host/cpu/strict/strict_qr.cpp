@@ -12,7 +12,7 @@
 // Why not LAPACK's gesvd or gesdd on W: W would have to lie in memory in float64 as a whole, and
 // without the QR first the bidiagonal form costs 4 n p^2 where tpqrt and gebrd take 2 n p^2 + 2
 // p^3.
-#include "strict/strict_qr.hpp"
+#include "strict_qr.hpp"
 
 #include "stopwatch.hpp"
 

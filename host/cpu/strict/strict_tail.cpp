@@ -12,7 +12,7 @@
 // handful is lost; a solve costs p^2 for each column. Why the iteration is on R and not on R^T R:
 // the smallest values are those that squaring would lose again.
 #include "plan/svd_plan.hpp"
-#include "strict/strict_qr.hpp"
+#include "strict_qr.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>

@@ -15,7 +15,7 @@
 // cpu_routes.hpp, and the bounds of their errors in measure/judgement.hpp.
 #include "cpu_routes.hpp"
 #include "stopwatch.hpp"
-#include "tail/tail_steps.hpp"
+#include "tail_steps.hpp"
 #include "top/orthonormal.hpp"
 #include "tridiagonal/tridiagonal.hpp"
 

@@ -2,7 +2,7 @@
 // blocks of whole vectors that apply_band_factor() takes, in the precision of the reduction, and
 // back. Rounding float64 columns to a float32 factor's precision costs nothing: Q is orthogonal to
 // no more than that, and what it leaves is measured by residuals afterwards.
-#include "tail/reduced_gram.hpp"
+#include "reduced_gram.hpp"
 
 #include "simd_level.hpp"
 

@@ -12,7 +12,7 @@
 // have to be kept by every reduction for the few that need them. Why not LAPACK's or ARPACK's
 // Lanczos with one vector: clusters of equal small values need a block, and a block solves by
 // products of matrices.
-#include "tail/tail_steps.hpp"
+#include "tail_steps.hpp"
 #include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>

@@ -12,7 +12,7 @@
 // of values below sqrt(eps64) of the largest in the subspace are rounding.
 #include "plan/svd_plan.hpp"
 #include "stopwatch.hpp"
-#include "tail/tail_steps.hpp"
+#include "tail_steps.hpp"
 #include "top/orthonormal.hpp"
 #include "top/projection.hpp"
 

@@ -14,11 +14,11 @@
 // n / p times one with G, and flat spectra, noise above all, need more than eight of them, where a
 // polynomial of degree d does the work of d^2 near the cut. Why not Lanczos with one vector: it
 // reads G for every product with a vector and is bound by memory.
-#include "top/chebyshev.hpp"
+#include "chebyshev.hpp"
 
 #include "gram/gram.hpp"
+#include "orthonormal.hpp"
 #include "plan/svd_plan.hpp"
-#include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

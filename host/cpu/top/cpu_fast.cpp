@@ -2,11 +2,11 @@
 // pass over the weights in float64 for Ritz values on the subspace (projection.hpp), bounds
 // (projection.hpp). The values come from that pass and not from the Gram, so that its rounding
 // only decides how good the subspace is, and enters the bounds as |G - W^T W|.
+#include "chebyshev.hpp"
 #include "cpu_routes.hpp"
 #include "gram/gram.hpp"
+#include "projection.hpp"
 #include "stopwatch.hpp"
-#include "top/chebyshev.hpp"
-#include "top/projection.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,10 +5,10 @@
 //
 // The vectors of one side are V, those of the other W V / s: W V is at hand from the pass, and so
 // the pair is exact in one direction and its residual says what is missing in the other.
+#include "chebyshev.hpp"
 #include "cpu_routes.hpp"
+#include "projection.hpp"
 #include "stopwatch.hpp"
-#include "top/chebyshev.hpp"
-#include "top/projection.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

@@ -4,7 +4,7 @@
 // inverse iteration lean on each other up to the last digit, and orthogonality of the others is
 // lost with the condition of the columns (Cholesky QR: with its square). Reflectors give eps64
 // whatever they are.
-#include "top/orthonormal.hpp"
+#include "orthonormal.hpp"
 
 #include "plan/svd_plan.hpp"
 

@@ -5,11 +5,11 @@
 // t are the best values that the subspace has: lower bounds of the largest eigenvalues, one by one
 // (Cauchy) and in sums (Ky Fan). Source: Golub and Van Loan, Matrix Computations, 8; LAPACK syev.
 // For the smallest values squares do not do, and tail/tail_pass.cpp has the way without them.
-#include "top/projection.hpp"
+#include "projection.hpp"
 
+#include "orthonormal.hpp"
 #include "plan/svd_plan.hpp"
 #include "stopwatch.hpp"
-#include "top/orthonormal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

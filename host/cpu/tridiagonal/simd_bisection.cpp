@@ -12,9 +12,9 @@
 // vector unit helps, while shifts are independent of each other: all eigenvalues move in step, a
 // lane each. Absolute error is a few eps ||T|| either way, which is all that a reduction leaves to
 // be known.
-#include "tridiagonal/simd_bisection.hpp"
+#include "simd_bisection.hpp"
 
-#include "tridiagonal/simd_bracketed_root.hpp"
+#include "simd_bracketed_root.hpp"
 
 #include <vindex/core/constants.hpp>
 #include <vindex/core/error.hpp>

@@ -2,7 +2,7 @@
 // need: A is multiplied by a power of two that brings its entries below 1, so that sums of squares
 // neither overflow nor lose what matters to underflow, and the result is multiplied back. Both are
 // exact. Why two stages stands in band/simd_band_reduction.cpp.
-#include "tridiagonal/simd_tridiagonal.hpp"
+#include "simd_tridiagonal.hpp"
 
 #include "band/simd_band_reduction.hpp"
 

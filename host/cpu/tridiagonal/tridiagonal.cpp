@@ -4,10 +4,10 @@
 //
 // The tridiagonal matrix is always float64, whatever its reduction was: sterf or bisection in
 // float32 would lose 10 to 60 times more than the float32 reduction did, for a saving of O(p^2).
-#include "tridiagonal/tridiagonal.hpp"
+#include "tridiagonal.hpp"
 
-#include "tridiagonal/simd_bisection.hpp"
-#include "tridiagonal/simd_tridiagonal.hpp"
+#include "simd_bisection.hpp"
+#include "simd_tridiagonal.hpp"
 
 #include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>

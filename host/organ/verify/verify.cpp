@@ -1,7 +1,7 @@
 // Owns the order of a verification: files into groups, rules of each file, of each group, of
 // values.
-#include "../manifest.hpp"
 #include "lint_file.hpp"
+#include "manifest.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/organ/verify.hpp>

@@ -4,8 +4,8 @@
 
 #include <vindex/bench/report.hpp>
 #include <vindex/bench/sampling.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/measure/backend.hpp>
-#include <vindex/run/measure_run.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -36,7 +36,7 @@ struct BenchSettings {
   std::vector<std::string> decode_encodings;
   std::int64_t decode_rows = 2048, decode_cols = 7168;
   std::string simd_level;  ///< of the decode section; empty: the best here
-  run::BackendChoice backend = run::BackendChoice::kAuto;
+  engine::BackendChoice backend = engine::BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};
   std::int32_t threads = 0;      ///< 0: every core; CUDA: calls at once
   std::uint64_t ram_budget = 0;  ///< bytes, of end_to_end

@@ -3,8 +3,8 @@
 // tensor, per class, the ranking of several models, and the same for people.
 #pragma once
 
+#include <vindex/engine/opening.hpp>
 #include <vindex/organ/measured_model.hpp>
-#include <vindex/run/measure_run.hpp>
 
 #include <optional>
 #include <span>
@@ -63,8 +63,9 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths);
 /// gets the classes of organs and the order of the files. `outcome` says how the run ended; after a
 /// stop, and for a worker's share, nothing is read back. Errors: as run::measure_model();
 /// FormatError E-ORGAN-COUNT (65) where a tensor is lost.
-std::optional<ModelMeasure> measure_model(run::RunSettings settings, const std::string& name,
-                                          const run::RunHooks& hooks, run::RunOutcome& outcome);
+std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
+                                          const engine::RunHooks& hooks,
+                                          engine::RunOutcome& outcome);
 
 /// Writes NAME.measure.json of every measured model, z_report_complete.json, z_measure_report.json,
 /// dissection_report.json and report.md into `folder`, which is made where absent. Errors:

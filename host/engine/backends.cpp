@@ -1,0 +1,92 @@
+// Choosing back ends.
+#include <vindex/blas/blas_library.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/cpu/cpu_backend.hpp>
+#include <vindex/engine/awaited_launches.hpp>
+#include <vindex/engine/opening.hpp>
+#include <vindex/kernels/cuda_backend.hpp>
+
+#include <fmt/format.h>
+
+namespace vindex::engine {
+
+namespace {
+
+/// Devices looked for with `--device all`.
+constexpr std::int32_t kMaxDevices = 64;
+
+}  // namespace
+
+void await_launches() { kernels::await_cuda_launches(); }
+
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             std::string& note) {
+  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::string why;
+  if (settings.backend != BackendChoice::kCpu) {
+    if (settings.devices.empty()) {
+      for (std::int32_t device = 0; device < kMaxDevices; ++device) {
+        std::string reason;
+        auto backend = kernels::make_cuda_backend(device, reason);
+        if (backend == nullptr) {
+          why = device == 0 ? reason : why;
+          break;
+        }
+        backends.push_back(std::move(backend));
+      }
+    } else {
+      for (const std::int32_t device : settings.devices) {
+        auto backend = kernels::make_cuda_backend(device, why);
+        if (backend == nullptr) {
+          backends.clear();
+          break;
+        }
+        backends.push_back(std::move(backend));
+      }
+    }
+    if (backends.empty() && settings.backend == BackendChoice::kCuda) {
+      throw DeviceError(
+          "E-NO-GPU",
+          fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
+    }
+  }
+  if (backends.empty()) {
+    backends.push_back(cpu::make_cpu_backend(settings.threads, settings.blas_core));
+    const measure::BackendInfo info = backends.front()->info();
+    note =
+        fmt::format("back end: cpu ({}, {} workers, {})", info.device,
+                    backends.front()->limits().concurrent_calls, fmt::join(info.libraries, ", "));
+    if (settings.backend == BackendChoice::kAuto) {
+      note += fmt::format("; no GPU is used: {}", why);
+    }
+  } else {
+    note = "back end: cuda (";
+    for (std::size_t i = 0; i < backends.size(); ++i) {
+      note += (i == 0 ? "" : ", ") + backends[i]->info().device;
+    }
+    note += ")";
+    for (const std::string& variable : settings.unset_variables) {
+      note += fmt::format(
+          "\nwarning W-ENVIRONMENT: {} would change the arithmetic of the device's libraries: "
+          "unset "
+          "for this run",
+          printable(variable));
+    }
+  }
+  for (const auto& backend : backends) {
+    backend->prepare(settings.options);
+    for (const std::string& text : backend->info().notes) {
+      note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
+    }
+  }
+  if (!backends.front()->limits().uses_host_cores &&
+      (settings.indexing.heads || settings.indexing.lora)) {
+    // While nothing else runs: loading it sets the environment.
+    const blas::BlasInfo& blas = blas::load_blas(settings.blas_core);
+    note += fmt::format("\nproducts of factors: on the host, {}", blas.text());
+    note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;
+  }
+  return backends;
+}
+
+}  // namespace vindex::engine

@@ -1,0 +1,98 @@
+// Owns opening a model with the reader of its files, the runner's options from the settings, and
+// reading small files.
+#include <vindex/core/error.hpp>
+#include <vindex/engine/opening.hpp>
+#include <vindex/engine/small_file.hpp>
+#include <vindex/model/importance_matrix.hpp>
+#include <vindex/shard/byte_source.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace vindex::engine {
+
+OpenModel open_whole(const std::string& path, const std::string& model_config,
+                     std::int32_t threads) {
+  OpenModel model;
+  model.files = shard::open_model(path, {.model_config = model_config, .threads = threads});
+  model::IndexOptions indexing;
+  indexing.threads = threads;
+  model.index = model::index_model(model.files, indexing);
+  return model;
+}
+
+SelectedModel open_selected(const RunSettings& settings) {
+  SelectedModel model;
+  const shard::OpenOptions opening{.model_config = settings.model_config,
+                                   .adapter = settings.indexing.lora,
+                                   .for_matrices = true,
+                                   .threads = settings.threads};
+  model.files = shard::open_model(settings.model, opening);
+  model::IndexOptions indexing = settings.indexing;
+  indexing.threads = settings.threads;
+  model.index = model::index_model(model.files, indexing);
+  if (model.index.matrices.empty()) {
+    shard::throw_nothing_to_measure(settings.model);
+  }
+  model.selected = model::select(model.index, settings.selection);
+  if (model.selected.empty()) {
+    throw UsageError("E-SELECTION",
+                     fmt::format("{}: {}", printable(settings.model),
+                                 model::empty_selection_text(model.index, settings.selection)));
+  }
+  for (const std::string& part : model::unmatched_parts(model.index, settings.selection)) {
+    model.notes.push_back("warning W-SELECTION: " + part);
+  }
+  // Who asks for some matrices does not miss the others.
+  if (model.selected.size() == model.index.matrices.size()) {
+    if (const std::string unmeasured = model::unmeasured_text(model.index); !unmeasured.empty()) {
+      model.notes.push_back("note: " + unmeasured);
+    }
+  }
+  if (!settings.imatrix.empty()) {
+    model.importance = model::open_importance_matrix(settings.imatrix);
+    model::weigh_columns(model.importance, model.index, model.selected);
+    // Weighted rows come before products.
+    std::stable_sort(model.selected.begin(), model.selected.end(),
+                     [&](std::int64_t a, std::int64_t b) {
+                       return model.index.matrices[static_cast<std::size_t>(a)].table <
+                              model.index.matrices[static_cast<std::size_t>(b)].table;
+                     });
+  }
+  return model;
+}
+
+std::unique_ptr<shard::BulkReader> open_reader(
+    const shard::BulkReadOptions& reading, std::initializer_list<const shard::ModelFiles*> models) {
+  auto reader = std::make_unique<shard::BulkReader>(reading);
+  for (const shard::ModelFiles* const files : models) {
+    if (files == nullptr) {
+      continue;
+    }
+    for (const shard::Shard& shard : files->shards) {
+      reader->prepare(*shard.source);
+    }
+  }
+  return reader;
+}
+
+JobRun begin_run(const RunSettings& settings) {
+  JobRun run;
+  run.output = settings.output;
+  run.worker = settings.worker;
+  run.restart = settings.restart;
+  run.ram_budget = settings.ram_budget;
+  return run;
+}
+
+std::string beginning_of_file(const std::string& path, std::size_t most) {
+  const auto source = shard::open_file_source(path);
+  std::string text(std::min<std::uint64_t>(most, source->size()), '\0');
+  source->read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace vindex::engine

@@ -1,0 +1,61 @@
+// Owns the lines of outcomes and of failures after a run.
+#include <vindex/core/text_table.hpp>
+#include <vindex/engine/summary.hpp>
+
+#include <fmt/format.h>
+
+namespace vindex::engine {
+
+std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const char* noun) {
+  std::string out =
+      fmt::format("{} of {} {}", outcome.done_before + outcome.measured_now, outcome.total, noun);
+  if (outcome.derived_total > 0) {
+    out += fmt::format(" ({} of them derived)", outcome.derived_total);
+  }
+  out += fmt::format(" in {:.1f} s", outcome.seconds);
+  if (outcome.done_before > 0) {
+    out += fmt::format(", {} of them from an earlier run", outcome.done_before);
+  }
+  const auto count = [&](std::int64_t value, const char* what) {
+    if (value > 0) {
+      out += fmt::format(", {} {}", value, what);
+    }
+  };
+  count(outcome.not_finite, "not finite");
+  count(outcome.unsupported, "unsupported");
+  count(outcome.failed, "failed");
+  out = wrapped_text(out, columns, 2) + "\n";
+  const auto sentence = [&](const std::string& text) {
+    out += wrapped_text(text, columns, 2) + "\n";
+  };
+  if (outcome.escalated > 0) {
+    sentence(fmt::format(
+        "{} of them measured again by a stricter route, because the first could not decide "
+        "their small values: nothing is lost, their results are at least as exact as the others",
+        outcome.escalated));
+  }
+  if (outcome.reading.bytes() > 0) {
+    sentence(shard::reading_text(outcome.reading, outcome.reading_engine));
+  }
+  for (const std::string& trouble : outcome.troubles) {
+    out += "  " + trouble + "\n";
+  }
+  const std::int64_t named = static_cast<std::int64_t>(outcome.troubles.size());
+  const std::int64_t all = outcome.not_finite + outcome.unsupported + outcome.failed;
+  if (all > named) {
+    out += fmt::format("  ({} more; status and reason of the file's table have them all)\n",
+                       all - named);
+  }
+  return out;
+}
+
+std::string failure_text(const RunOutcome& outcome, const char* noun) {
+  expects(!outcome.first_failure_reason.empty(), "a failure without a reason");
+  const std::int64_t more = outcome.failed + outcome.unsupported - 1;
+  return outcome.first_failure_reason +
+         (more > 0 ? fmt::format("; {} more of {} {} have no measurement either", more,
+                                 outcome.total, noun)
+                   : std::string());
+}
+
+}  // namespace vindex::engine

@@ -1,0 +1,138 @@
+// Owns the threads: one that begins units, consumers for each device, and how both end.
+#include <vindex/core/stop.hpp>
+#include <vindex/core/threads.hpp>
+#include <vindex/engine/worker_pool.hpp>
+
+#include <numeric>
+#include <utility>
+
+namespace vindex::engine {
+
+namespace {
+
+/// Units so small that handing them over counts are read further ahead.
+constexpr std::size_t kSmallUnitsAhead = 64;
+constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
+
+/// The weight of a unit in the queue of those that are ready; kWeightLimit of them fit.
+constexpr std::uint64_t kWeightLimit = 1U << 20U;
+std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
+  return kWeightLimit / (unit.staging_bytes <= kSmallUnitBytes ? kSmallUnitsAhead : ahead);
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
+                       const std::vector<std::int32_t>& calls, Load load, Process process,
+                       std::function<void()> finished)
+    : units_(units),
+      budget_(std::make_shared<MemoryBudget>(ram_budget)),
+      load_(std::move(load)),
+      process_(std::move(process)),
+      finished_(std::move(finished)),
+      queue_(units.size() + 1, kWeightLimit) {
+  const std::int32_t wanted = std::accumulate(calls.begin(), calls.end(), 0);
+  consumers_left_ = wanted;
+  const std::size_t ahead = static_cast<std::size_t>(wanted) + kMoreAhead;
+  if (!start_thread(threads_, [this, ahead] { begin_units(ahead); })) {
+    throw_no_thread("reading");
+  }
+  // Every device gets its first consumer before any gets a second: there may be too few threads.
+  for (std::int32_t i = 0; i < wanted; ++i) {
+    for (std::size_t device = 0; device < calls.size(); ++device) {
+      consumers_ +=
+          i < calls[device] && start_thread(threads_, [this, device] { consume(device); }) ? 1 : 0;
+    }
+  }
+  if (consumers_ == 0) {
+    stop();
+    join();
+    throw_no_thread("measuring");
+  }
+  for (std::int32_t i = consumers_; i < wanted; ++i) {
+    leave();
+  }
+}
+
+WorkerPool::~WorkerPool() {
+  stop();
+  join();
+}
+
+void WorkerPool::stop() {
+  stopped_ = true;
+  budget_->stop();
+  queue_.close();
+  const std::lock_guard lock(mutex_);
+  for (const Unit& unit : begun_) {
+    unit->stop();
+  }
+}
+
+void WorkerPool::join() { threads_.clear(); }
+
+std::exception_ptr WorkerPool::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void WorkerPool::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ == nullptr) {
+      failure_ = std::move(error);
+    }
+  }
+  stop();
+}
+
+void WorkerPool::begin_units(std::size_t ahead) {
+  try {
+    for (const WorkUnit& unit : units_) {
+      auto lease = MemoryLease::take(budget_, unit.memory_bytes);
+      if (lease == nullptr || stopped_) {
+        break;
+      }
+      Unit loaded = load_(unit, std::move(lease));
+      {
+        const std::lock_guard lock(mutex_);
+        if (stopped_) {  // stop() has seen the others already
+          break;
+        }
+        begun_.insert(loaded);
+      }
+      if (!queue_.push(std::move(loaded), queue_weight(unit, ahead))) {
+        break;
+      }
+    }
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  queue_.close();
+}
+
+void WorkerPool::consume(std::size_t device) {
+  try {
+    while (auto loaded = queue_.pop()) {
+      if (stopped_) {
+        break;
+      }
+      process_(**loaded, device);
+      const std::lock_guard lock(mutex_);
+      begun_.erase(*loaded);
+    }
+  } catch (const Stopped&) {
+    // Someone else knows why.
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  leave();
+}
+
+void WorkerPool::leave() {
+  if (--consumers_left_ == 0) {
+    finished_();
+  }
+}
+
+}  // namespace vindex::engine

@@ -1,0 +1,46 @@
+// Owns whether the rows of two dumps correspond, and what the rows that are compared then are. A
+// pure function of what both dumps say of their rows.
+#pragma once
+
+#include <vindex/engine/activation_rows.hpp>
+#include <vindex/measure/cka.hpp>
+#include <vindex/model/dump.hpp>
+
+#include <string>
+#include <vector>
+
+namespace vindex::jobs {
+
+struct ComparedRows {
+  std::int64_t count = 0;
+  engine::Pooling pooling = engine::Pooling::kNone;
+  /// Prompts of either side as they correspond; where rows are pooled, row i is prompt i of both.
+  std::vector<model::PromptRows> prompts_a, prompts_b;
+  /// What permutations exchange and the jackknife leaves out: prompts; rows where there are no
+  /// prompts or each is a row.
+  std::vector<engine::RowRun> groups;
+  bool by_prompt = false;  ///< groups are prompts, which the jackknife needs
+  /// Groups that permutations exchange with each other. Of tokens: prompts of one length, since a
+  /// longer one would shift all rows behind it, and rows of different prompts would stand beside
+  /// each other. Of pooled rows: prompts of similar length (kSimilarPrompts or more), whose means
+  /// are about as certain. Rows without prompts: all.
+  measure::Strata strata;
+};
+
+/// Prompts of a stratum of pooled rows, at least, where there are as many.
+inline constexpr std::size_t kSimilarPrompts = 8;
+
+/// Why permutations of `rows` are none, and what to do; empty where there are enough orders.
+std::string few_orders(const ComparedRows& rows);
+
+/// "", "mean" or "last". Errors: UsageError E-CKA-POOL.
+engine::Pooling parse_pooling(const std::string& text);
+
+/// Errors: ConfigurationError E-CKA-ROWS (78) saying what differs and what to do: token ids that
+/// are absent or differ, prompts that are cut differently, numbers of prompts (with pooling) that
+/// only one dump has, fewer than four rows. Nothing is cut to fit. `same`: both are one dump, whose
+/// rows correspond without token ids.
+ComparedRows compared_rows(const model::Dump& a, const model::Dump& b, engine::Pooling pooling,
+                           bool same);
+
+}  // namespace vindex::jobs

@@ -1,0 +1,33 @@
+// Owns the overlap of the experts' top singular subspaces, by products of blocks of experts.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+
+#include <cstdint>
+#include <stop_token>
+#include <vector>
+
+namespace vindex::jobs {
+
+/// Orthonormal rows of some experts: `vectors` of `length` for each, one expert after the other.
+struct SubspaceStack {
+  SubspaceStack(std::int64_t expert_count, std::int64_t vector_count, std::int64_t vector_length);
+  /// Those of `expert` are the first of `rows`.
+  void keep(std::int64_t expert, const std::vector<float>& rows);
+
+  std::int64_t experts = 0, vectors = 0, length = 0;
+  std::vector<float> values;
+  std::vector<bool> known;  ///< per expert; others are not looked at
+};
+
+/// out[i * experts + j] = |U_i U_j^T|_F^2 / vectors, 1 on the diagonal, NaN where a side is not
+/// known. Errors: those of the back end's inner products.
+std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
+                                     std::int32_t threads, const std::stop_token& stop = {});
+
+/// Host memory that it takes beside `stack`, and what it gives.
+std::uint64_t subspace_overlap_bytes(const measure::Backend& backend, std::int64_t experts,
+                                     std::int64_t vectors, std::int64_t length,
+                                     std::int32_t threads);
+
+}  // namespace vindex::jobs

@@ -1,0 +1,203 @@
+// Owns the steps of a routing run: dump, rule and bias, layers, the description.
+#include "routing_job.hpp"
+
+#include <vindex/core/error.hpp>
+#include <vindex/core/parallel.hpp>
+#include <vindex/engine/description_parts.hpp>
+#include <vindex/engine/opening.hpp>
+#include <vindex/jobs/routing/routing_run.hpp>
+#include <vindex/model/read_router_rule.hpp>
+#include <vindex/results/routing_cells.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace vindex::jobs {
+
+namespace {
+
+/// The model whose rule it is; nothing of its weights is read but biases.
+struct RuleSource {
+  std::optional<shard::ModelFiles> files;
+  model::ModelRouters routers;
+};
+
+RuleSource open_rule(const RoutingSettings& settings) {
+  RuleSource source;
+  if (settings.rule) {
+    source.routers.rule = *settings.rule;
+    source.routers.rule.biased = false;
+    source.routers.family = "given";
+    return source;
+  }
+  source.files = shard::open_model(
+      settings.model, {.model_config = settings.model_config, .threads = settings.run.threads});
+  source.routers = model::model_routers(*source.files);
+  return source;
+}
+
+/// "warning ...: layers 1, 2, 3 and 9 more", or nothing.
+std::string bias_warning(const std::vector<std::int32_t>& layers, const std::string& family) {
+  constexpr std::size_t kShown = 8;
+  if (layers.empty()) {
+    return {};
+  }
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kShown, layers.size()); ++i) {
+    list += fmt::format("{}{}", i == 0 ? "" : ", ", layers[i]);
+  }
+  if (layers.size() > kShown) {
+    list += fmt::format(" and {} more", layers.size() - kShown);
+  }
+  return fmt::format(
+      "warning W-ROUTER-BIAS: routers of {} choose by score + bias (e_score_correction_bias, "
+      "exp_probs_b), and the model stores none for {} {}: taken as zero, experts are chosen by "
+      "scores alone",
+      family, layers.size() == 1 ? "layer" : "layers", list);
+}
+
+std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource& source,
+                                       std::vector<std::string>& messages) {
+  std::vector<RoutedLayer> layers;
+  std::vector<std::int32_t> without_bias;
+  for (const std::int64_t matrix : model::matrices_of_role(dump, model::kRouterLogitsRole)) {
+    const model::MatrixRecord& record = dump.index.matrices[static_cast<std::size_t>(matrix)];
+    if (source.routers.hashed_layers.contains(record.layer)) {
+      messages.push_back(
+          fmt::format("warning W-ROUTER-HASHED: layer {} is left out: its experts "
+                      "come from the token, not from logits",
+                      record.layer));
+      continue;
+    }
+    RoutedLayer layer;
+    layer.matrix = matrix;
+    layer.rule = source.routers.rule;
+    const auto bias = source.routers.bias_tensors.find(record.layer);
+    layer.rule.biased = layer.rule.biased && bias != source.routers.bias_tensors.end();
+    if (layer.rule.biased) {
+      layer.bias = model::read_router_bias(*source.files, bias->second);
+    } else if (source.routers.expects_bias) {
+      without_bias.push_back(record.layer);
+    }
+    measure::TokenRouter checked(layer.rule, record.cols, layer.bias);  // its errors, early
+    layers.push_back(std::move(layer));
+  }
+  if (std::string warning = bias_warning(without_bias, source.routers.family); !warning.empty()) {
+    messages.push_back(std::move(warning));
+  }
+  return layers;
+}
+
+Json rule_json(const RouterRule& rule, const std::string& family) {
+  return {{"family", family},
+          {"scoring", scoring_name(rule.scoring)},
+          {"top_k", rule.top_k},
+          {"normalised", rule.normalised},
+          {"scale", rule.scale},
+          {"groups", rule.groups},
+          {"chosen_groups", rule.chosen_groups},
+          {"group_score", rule.group_score == GroupScore::kLargest ? "largest" : "two largest"},
+          {"biased", rule.biased}};
+}
+
+constexpr const char* kNullsText =
+    "uniform routing of as many tokens. load, dead_experts, mean_weight, coactivation_lift, "
+    "transition_lift: closed form (with groups, chances of pairs from 16384 drawn tokens of "
+    "logit_mean and logit_sd); load_cv, load_entropy, gini, max_over_mean, dead_experts_null_sd: "
+    "1000 draws; *_lift_max: 1000 draws, of many tokens the law of independent pairs or draws of "
+    "fewer, scaled; router_entropy, margin: the 16384 tokens";
+
+/// What files have since version 1.1.
+std::vector<std::string> later_columns() {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& columns) {
+    for (const auto& column : columns) {
+      if (column.presence == results::Presence::kOptional) {
+        names.emplace_back(column.name);
+      }
+    }
+  };
+  add(results::kRoutingCells);
+  add(results::kRoutingArrays);
+  return names;
+}
+
+results::RunDescription describe_routing(const RoutingSettings& settings, const model::Dump& dump,
+                                         const RuleSource& source,
+                                         const std::vector<RoutedLayer>& layers,
+                                         std::int64_t experts, std::int32_t threads,
+                                         const shard::BulkReader& reader) {
+  results::RunDescription run = engine::begin_description(
+      results::FileSchema::kRouting, settings.dump,
+      fmt::format("routing of {}", printable(settings.dump)), settings.run.command);
+  run.backend = "cpu";
+  const std::string rule = rule_json(source.routers.rule, source.routers.family).dump();
+  run.fingerprint.emplace_back("rule", rule);
+  Json inputs;
+  inputs["dump"] = engine::add_inputs(dump.files, "", run);
+  if (source.files) {
+    inputs["model"] = engine::add_inputs(*source.files, "model ", run);
+  }
+  run.inputs_json = inputs.dump(1);
+  run.settings_json = engine::settings_text(
+      {{"model", settings.model}, {"rule", rule_json(source.routers.rule, source.routers.family)}},
+      settings.run);
+  run.environment_json = engine::environment(settings.run, reader, {}, threads).dump(1);
+  run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
+  run.optional_columns = later_columns();
+  run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
+  if (!settings.model.empty()) {
+    run.attributes.push_back({"rule_of", settings.model});
+  }
+  run.scales = {{"expert", results::ScaleValues::counted(experts)},
+                {"expert_other", results::ScaleValues::counted(experts)}};
+  for (const RoutedLayer& layer : layers) {
+    run.matrices.push_back(dump.index.matrices[static_cast<std::size_t>(layer.matrix)]);
+  }
+  return run;
+}
+
+std::string rule_text(const RuleSource& source) {
+  const RouterRule& rule = source.routers.rule;
+  std::string text = fmt::format("routing rule ({}): {}, {} experts a token", source.routers.family,
+                                 scoring_name(rule.scoring), rule.top_k);
+  text += rule.biased ? ", biases" : "";
+  text +=
+      rule.is_grouped() ? fmt::format(", {} of {} groups", rule.chosen_groups, rule.groups) : "";
+  text += rule.normalised ? ", weights normalised" : "";
+  text += rule.scale != 1.0 ? fmt::format(", times {}", rule.scale) : "";
+  return text;
+}
+
+}  // namespace
+
+engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine::RunHooks& hooks) {
+  engine::JobRun run = engine::begin_run(settings.run);
+  model::Dump dump = model::open_dump(settings.dump);
+  const RuleSource source = open_rule(settings);
+  std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
+  if (layers.empty()) {
+    throw FormatError("E-DUMP-ROLE", printable(settings.dump),
+                      "no router_logits.L in it; capture them (docs/capture.md)");
+  }
+  std::int64_t experts = 0;
+  for (const RoutedLayer& layer : layers) {
+    experts = std::max(experts, dump.index.matrices[static_cast<std::size_t>(layer.matrix)].cols);
+  }
+  const std::int32_t threads =
+      std::min<std::int32_t>(settings.run.threads > 0 ? settings.run.threads : usable_cores(),
+                             static_cast<std::int32_t>(layers.size()));
+  run.reader = engine::open_reader(settings.run.reading, {&dump.files});
+  run.description = describe_routing(settings, dump, source, layers, experts, threads, *run.reader);
+  engine::add_warnings(dump.files, dump.index, "", run.messages);
+  run.messages.push_back(rule_text(source));
+  run.messages.push_back(
+      fmt::format("back end: cpu ({} workers; routing needs no device)", threads));
+  auto job = std::make_unique<RoutingJob>(std::move(dump), std::move(layers), experts, threads);
+  return engine::run_job(std::move(job), std::move(run), hooks);
+}
+
+}  // namespace vindex::jobs

@@ -1,0 +1,63 @@
+// Owns an input that passes every call on and takes its sample from what passes.
+#include "sampled_input.hpp"
+
+#include <vindex/core/integers.hpp>
+#include <vindex/decode/decode_matrix.hpp>
+#include <vindex/measure/sample_angles.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace vindex::jobs {
+
+std::uint64_t sample_bytes(std::int64_t weights) {
+  return sizeof(float) * static_cast<std::uint64_t>(measure::sample_size(weights));
+}
+
+SampledInput::SampledInput(measure::MatrixInput& inner)
+    : inner_(inner),
+      stride_(measure::sample_stride(inner.rows() * inner.cols())),
+      sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
+      missing_(static_cast<std::int64_t>(sample_.size())) {}
+
+decode::EncodedMatrix SampledInput::row_slab(std::int64_t first, std::int64_t count) {
+  return seen(inner_.row_slab(first, count));
+}
+
+decode::EncodedMatrix SampledInput::column_slab(std::int64_t first, std::int64_t count) {
+  return seen(inner_.column_slab(first, count));
+}
+
+decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
+  was_asked_ = true;
+  if (missing_ == 0 || inner_.in_memory()) {
+    return slab;
+  }
+  // Slabs may overlap or come again: rows that were taken are not counted twice.
+  taken_.resize(sample_.size());
+  decode::decode_strided(slab, inner_.cols(), stride_, sample_);
+  for (std::int64_t row = slab.first_row; row < slab.first_row + slab.rows; ++row) {
+    const std::int64_t begin = row * inner_.cols() + slab.first_col;
+    const auto size = static_cast<std::int64_t>(sample_.size());
+    const std::int64_t last = std::min(size, ceil_divide(begin + slab.cols, stride_));
+    for (std::int64_t i = ceil_divide(begin, stride_); i < last; ++i) {
+      missing_ -= taken_[static_cast<std::size_t>(i)] ? 0 : 1;
+      taken_[static_cast<std::size_t>(i)] = true;
+    }
+  }
+  return slab;
+}
+
+void SampledInput::release() {
+  if (was_asked_ && missing_ > 0 && inner_.in_memory()) {
+    missing_ -=
+        decode::decode_strided(inner_.row_slab(0, inner_.rows()), inner_.cols(), stride_, sample_);
+  }
+  inner_.release();
+}
+
+std::vector<float> SampledInput::take_sample() {
+  return missing_ == 0 ? std::move(sample_) : std::vector<float>();
+}
+
+}  // namespace vindex::jobs

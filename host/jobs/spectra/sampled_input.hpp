@@ -1,0 +1,45 @@
+// Owns taking a sample of a matrix's weights from the bytes that a back end is given anyway: of a
+// matrix in memory when its bytes are let go, of a streamed one from the slabs that pass by.
+#pragma once
+
+#include <vindex/measure/backend.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace vindex::jobs {
+
+/// Host memory of the sample of a matrix of `weights` weights.
+std::uint64_t sample_bytes(std::int64_t weights);
+
+class SampledInput final : public measure::MatrixInput {
+ public:
+  /// `inner` must outlive it.
+  explicit SampledInput(measure::MatrixInput& inner);
+
+  const decode::Encoding& encoding() const override { return inner_.encoding(); }
+  std::int64_t rows() const override { return inner_.rows(); }
+  std::int64_t cols() const override { return inner_.cols(); }
+  bool transposed() const override { return inner_.transposed(); }
+  std::uint64_t sign_flip_key() const override { return inner_.sign_flip_key(); }
+  bool in_memory() const override { return inner_.in_memory(); }
+  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override;
+  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override;
+  void release() override;
+
+  /// The weights in storage order (measure::sample_stride()), after release(); empty where the back
+  /// end has not seen all of them.
+  std::vector<float> take_sample();
+
+ private:
+  decode::EncodedMatrix seen(decode::EncodedMatrix slab);
+
+  measure::MatrixInput& inner_;
+  std::int64_t stride_;
+  std::vector<float> sample_;
+  std::vector<bool> taken_;  ///< of a streamed matrix, whose slabs may come more than once
+  std::int64_t missing_;
+  bool was_asked_ = false;
+};
+
+}  // namespace vindex::jobs

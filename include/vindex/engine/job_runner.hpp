@@ -1,0 +1,71 @@
+// Owns a job's way from its rows to a results file: budget, resume, units and their workers,
+// progress, parts, publishing, early stop, and the exit code that the first failing row asks for.
+// It knows nothing of what rows hold.
+#pragma once
+
+#include <vindex/core/error.hpp>
+#include <vindex/engine/job.hpp>
+#include <vindex/engine/progress.hpp>
+#include <vindex/results/run_store.hpp>
+#include <vindex/shard/bulk_reader.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace vindex::engine {
+
+/// How a run ended.
+struct RunOutcome {
+  ExitCode exit_code = ExitCode::kOk;
+  std::int64_t derived_total = 0;  ///< of `total`: rows of other tables than the file's first
+  std::int64_t total = 0, measured_now = 0, done_before = 0, failed = 0, unsupported = 0,
+               not_finite = 0, escalated = 0;
+  bool stopped = false;
+  double seconds = 0.0;
+  shard::ReadStatistics reading;  ///< how the weights were read
+  std::string reading_engine;     ///< BulkReader::engine()
+  /// One line per row that is not measured, at most kMaxTroubles.
+  std::vector<std::string> troubles;
+  /// "NAME: why" of the first row in row order that asked for `exit_code`; else empty.
+  std::string first_failure_reason;
+};
+
+/// How a run talks while it works; every member may be empty.
+struct RunHooks {
+  std::stop_token stop = {};                                   ///< requested: stop early
+  std::function<void(const std::string&)> message = {};        ///< one line for people
+  std::function<void(const ProgressSnapshot&)> progress = {};  ///< at most every 100 ms
+};
+
+/// What a run is asked beside its job.
+struct JobRun {
+  std::string output;  ///< results file; empty: rows are kept nowhere
+  results::RunDescription description;
+  results::WorkerShare worker;
+  bool restart = false;
+  std::uint64_t ram_budget = 0;  ///< bytes
+  /// Lines for people, said once nothing refuses the run any more.
+  std::vector<std::string> messages;
+  /// That reads the weights; prepared where the description mentions it.
+  std::unique_ptr<shard::BulkReader> reader;
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+};
+
+/// The plan of `works`, which are some or all of `row_count` rows of a results file, 0 where there
+/// is none. Everything in it counts what finished rows take on their way to the file too. Errors:
+/// ConfigurationError E-BUDGET (78) where the budget is too small.
+WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
+                  std::uint64_t ram_budget);
+
+/// Runs `job` to the end or to a stop. After a stop, and after an error, what was finished is
+/// published first; then its workers are waited for, which look at the stop about every second.
+/// Errors: as the exit codes of the contract say, for whatever prevents the run as a whole;
+/// troubles of single rows are in the outcome.
+RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks);
+
+}  // namespace vindex::engine
