@@ -20,19 +20,17 @@ const Schema& schema_in(const h5::File& file, std::optional<FileSchema> wanted) 
   const std::string where = printable(file.label());
   const std::string name =
       file.has_attribute("/", "schema_name") ? file.text_attribute("/", "schema_name") : "";
-  for (const Schema& schema : schemas()) {
-    if (name != schema.name) {
-      continue;
-    }
-    if (wanted && *wanted != schema.id) {
-      throw FormatError(
-          "E-RESULTS-KIND", where,
-          fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is expected",
-                      schema.verb, schema.name, schema_of(*wanted).verb));
-    }
-    return schema;
+  const Schema* const schema = schema_named(name);
+  if (schema == nullptr) {
+    throw FormatError("E-RESULTS-SCHEMA", where, "an HDF5 file, but no vindex results file");
   }
-  throw FormatError("E-RESULTS-SCHEMA", where, "an HDF5 file, but no vindex results file");
+  if (wanted && *wanted != schema->id) {
+    throw FormatError(
+        "E-RESULTS-KIND", where,
+        fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is expected",
+                    schema->verb, schema->name, schema_of(*wanted).verb));
+  }
+  return *schema;
 }
 
 FileHeader read_header(const h5::File& file, std::optional<FileSchema> wanted) {

@@ -16,8 +16,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 namespace vindex::results {
@@ -150,16 +152,42 @@ constexpr Schema kSchemas[] = {{.id = FileSchema::kResults,
                                 .members = kCellMembers,
                                 .cells = &kRoutingTable}};
 
+/// Of the ScopedSchema that lives.
+std::atomic<const Schema*> scoped_schema = nullptr;
+
+/// The first schema that `is_wanted`, or null.
+template <typename Predicate>
+const Schema* find_schema(Predicate is_wanted) {
+  const auto* const found = std::find_if(std::begin(kSchemas), std::end(kSchemas), is_wanted);
+  if (found != std::end(kSchemas)) {
+    return found;
+  }
+  const Schema* const scoped = scoped_schema;
+  return scoped != nullptr && is_wanted(*scoped) ? scoped : nullptr;
+}
+
 }  // namespace
 
-std::span<const Schema> schemas() { return kSchemas; }
-
 const Schema& schema_of(FileSchema id) {
-  const auto* const found = std::find_if(std::begin(kSchemas), std::end(kSchemas),
-                                         [&](const Schema& schema) { return schema.id == id; });
-  expects(found != std::end(kSchemas), "a schema that has a row");
+  const Schema* const found = find_schema([&](const Schema& schema) { return schema.id == id; });
+  expects(found != nullptr, "a schema that has a row");
   return *found;
 }
+
+const Schema* schema_named(std::string_view name) {
+  return find_schema([&](const Schema& schema) { return name == schema.name; });
+}
+
+ScopedSchema::ScopedSchema(const Schema& schema) : schema_(schema) {
+  const auto is_alike = [&](const Schema& other) {
+    return other.id == schema.id || std::string_view(other.name) == schema.name;
+  };
+  expects(scoped_schema == nullptr && find_schema(is_alike) == nullptr,
+          "ScopedSchema: the only one, with an id and a name of its own");
+  scoped_schema = &schema_;
+}
+
+ScopedSchema::~ScopedSchema() { scoped_schema = nullptr; }
 
 const char* row_noun(FileSchema schema) { return schema_of(schema).rows; }
 const char* writing_verb(FileSchema schema) { return schema_of(schema).verb; }

@@ -35,8 +35,22 @@ struct Schema {
   const char* root_scale = "";
 };
 
-std::span<const Schema> schemas();
 const Schema& schema_of(FileSchema id);
+/// The schema of files whose `schema_name` is `name`, or null.
+const Schema* schema_named(std::string_view name);
+
+/// A kind of file beside those of the program, for as long as this lives: the job of a test. It has
+/// an id and a name of its own. One at a time, made before anything works on such files.
+class ScopedSchema {
+ public:
+  explicit ScopedSchema(const Schema& schema);
+  ~ScopedSchema();
+  ScopedSchema(const ScopedSchema&) = delete;
+  ScopedSchema& operator=(const ScopedSchema&) = delete;
+
+ private:
+  Schema schema_;
+};
 
 /// 2 of "1.2"; 0 where there is none.
 std::int64_t minor_version(std::string_view version);
