@@ -58,7 +58,7 @@ std::set<std::string> allowed_of_job(const std::string& job) {
 }
 
 /// What the program includes beside vindex.hpp and core: the entries of its verbs, which the
-/// library does not have yet. An entry that nothing includes any more is taken out; none is added.
+/// library does not have yet: the entry of a new verb is added, what nothing includes is taken out.
 const std::set<std::string>& entries_of_verbs() {
   static const std::set<std::string> headers = {
       "bench/bench.hpp",
