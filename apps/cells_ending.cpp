@@ -3,7 +3,7 @@
 
 #include "terminal.hpp"
 
-#include <vindex/engine/summary.hpp>
+#include <vindex/engine/job_runner.hpp>
 #include <vindex/results/shown_cells.hpp>
 
 #include <fmt/format.h>

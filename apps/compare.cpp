@@ -4,7 +4,7 @@
 #include "terminal.hpp"
 #include "verbs.hpp"
 
-#include <vindex/engine/summary.hpp>
+#include <vindex/engine/job_runner.hpp>
 #include <vindex/jobs/compare/compare_run.hpp>
 #include <vindex/results/compared.hpp>
 

@@ -7,7 +7,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/core/output_target.hpp>
-#include <vindex/engine/awaited_launches.hpp>
+#include <vindex/engine/opening.hpp>
 #include <vindex/engine/version.hpp>
 
 #include <CLI/CLI.hpp>

@@ -5,8 +5,8 @@
 #include "verbs.hpp"
 
 #include <vindex/core/json_document.hpp>
+#include <vindex/engine/job_runner.hpp>
 #include <vindex/engine/progress.hpp>
-#include <vindex/engine/summary.hpp>
 #include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/results/show.hpp>
 

@@ -5,7 +5,7 @@
 #include "terminal.hpp"
 
 #include <vindex/core/path_kind.hpp>
-#include <vindex/engine/summary.hpp>
+#include <vindex/engine/job_runner.hpp>
 #include <vindex/organ/measure_fleet.hpp>
 
 #include <fmt/format.h>

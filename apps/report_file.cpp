@@ -6,7 +6,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/path_kind.hpp>
-#include <vindex/engine/small_file.hpp>
+#include <vindex/engine/opening.hpp>
 
 #include <fmt/format.h>
 

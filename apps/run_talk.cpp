@@ -3,7 +3,7 @@
 
 #include "terminal.hpp"
 
-#include <vindex/engine/summary.hpp>
+#include <vindex/engine/job_runner.hpp>
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include <vindex/core/output_target.hpp>
 #include <vindex/core/threads.hpp>
-#include <vindex/engine/small_file.hpp>
+#include <vindex/engine/opening.hpp>
 #include <vindex/engine/version.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <vindex/core/error.hpp>
-#include <vindex/engine/ram_budget.hpp>
+#include <vindex/engine/memory_budget.hpp>
 #include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <CLI/CLI.hpp>

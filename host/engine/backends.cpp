@@ -2,7 +2,6 @@
 #include <vindex/blas/blas_library.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/engine/awaited_launches.hpp>
 #include <vindex/engine/opening.hpp>
 #include <vindex/kernels/cuda_backend.hpp>
 

@@ -1,10 +1,9 @@
 // Owns the runner itself: plan, resume, workers, parts, early stop, the final file.
-#include "staging_pool.hpp"
+#include "worker_pool.hpp"
 
 #include <vindex/engine/job_runner.hpp>
 #include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/unit_stream.hpp>
-#include <vindex/engine/worker_pool.hpp>
 
 #include <fmt/format.h>
 

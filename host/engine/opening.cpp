@@ -2,7 +2,6 @@
 // reading small files.
 #include <vindex/core/error.hpp>
 #include <vindex/engine/opening.hpp>
-#include <vindex/engine/small_file.hpp>
 #include <vindex/model/importance_matrix.hpp>
 #include <vindex/shard/byte_source.hpp>
 

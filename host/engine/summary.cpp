@@ -1,6 +1,6 @@
 // Owns the lines of outcomes and of failures after a run.
 #include <vindex/core/text_table.hpp>
-#include <vindex/engine/summary.hpp>
+#include <vindex/engine/job_runner.hpp>
 
 #include <fmt/format.h>
 

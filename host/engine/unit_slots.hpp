@@ -1,7 +1,6 @@
 // Owns the slots of a unit of work: which matrix lies where, what is on its way, what has arrived.
 #pragma once
 
-#include <vindex/engine/matrix_ref.hpp>
 #include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/source_watch.hpp>
 #include <vindex/engine/work_plan.hpp>

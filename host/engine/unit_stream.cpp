@@ -66,7 +66,7 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
   for (std::size_t i = 0; i < work.matrices.size(); ++i) {
     const model::MatrixRecord& record = slots_->record(i);
     if (record.product != nullptr) {
-      inputs_.push_back(nullptr);  // read by the multiplier (engine/product_rows.hpp)
+      inputs_.push_back(nullptr);  // read by the multiplier (engine/derived_rows.hpp)
       continue;
     }
     try {

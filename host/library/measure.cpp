@@ -2,8 +2,8 @@
 #include "access.hpp"
 
 #include <vindex/core/error.hpp>
+#include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/progress.hpp>
-#include <vindex/engine/ram_budget.hpp>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include "support/singular_values.hpp"
 #include "support/temporary_folder.hpp"
 
-#include <vindex/engine/product_rows.hpp>
+#include <vindex/engine/derived_rows.hpp>
 #include <vindex/jobs/decode/decode_tensor.hpp>
 #include <vindex/model/model_index.hpp>
 #include <vindex/model/product.hpp>

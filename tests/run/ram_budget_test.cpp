@@ -1,7 +1,7 @@
 // The default budget: from folders that stand for /proc and /sys, and from Slurm's variables.
 #include "support/temporary_folder.hpp"
 
-#include <vindex/engine/ram_budget.hpp>
+#include <vindex/engine/memory_budget.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Staging memory between units: used again where it fits, bounded, and no longer lived than needed.
-#include "staging_pool.hpp"
+#include "worker_pool.hpp"
 
 #include <vindex/measure/backend.hpp>
 

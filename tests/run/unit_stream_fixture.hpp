@@ -4,9 +4,9 @@
 
 #include "support/expect_error.hpp"
 #include "support/faulty_source.hpp"
+#include "worker_pool.hpp"
 
 #include <vindex/engine/unit_stream.hpp>
-#include <vindex/engine/worker_pool.hpp>
 #include <vindex/jobs/spectra/spectrum_plan.hpp>
 
 #include <gtest/gtest.h>

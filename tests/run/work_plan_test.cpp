@@ -1,6 +1,6 @@
 // The plan is a pure function of shapes and limits, so its rules are tested with tables and no back
 // end.
-#include <vindex/engine/product_rows.hpp>
+#include <vindex/engine/derived_rows.hpp>
 #include <vindex/jobs/spectra/spectrum_plan.hpp>
 #include <vindex/model/product.hpp>
 

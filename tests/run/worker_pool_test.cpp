@@ -1,7 +1,8 @@
 // The pool with units of nothing: order, memory, failure and stop are its only business.
+#include "worker_pool.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/stop.hpp>
-#include <vindex/engine/worker_pool.hpp>
 
 #include <gtest/gtest.h>
 

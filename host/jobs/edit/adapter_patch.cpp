@@ -2,8 +2,8 @@
 #include <vindex/core/error.hpp>
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/decode/decode_matrix.hpp>
+#include <vindex/engine/derived_rows.hpp>
 #include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/product_rows.hpp>
 #include <vindex/engine/row_slabs.hpp>
 #include <vindex/engine/source_watch.hpp>
 #include <vindex/jobs/edit/patch.hpp>

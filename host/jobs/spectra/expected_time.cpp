@@ -7,7 +7,6 @@
 #include <vindex/decode/encode.hpp>
 #include <vindex/decode/encoding.hpp>
 #include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/product_rows.hpp>
 #include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/model/product.hpp>
 

@@ -5,7 +5,6 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/product_rows.hpp>
 #include <vindex/engine/unit_stream.hpp>
 #include <vindex/jobs/spectra/spectrum_plan.hpp>
 

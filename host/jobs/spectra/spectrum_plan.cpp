@@ -3,7 +3,6 @@
 #include "sampled_input.hpp"
 
 #include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/product_rows.hpp>
 #include <vindex/jobs/spectra/spectrum_plan.hpp>
 #include <vindex/measure/judgement.hpp>
 #include <vindex/measure/sign_flip_null.hpp>

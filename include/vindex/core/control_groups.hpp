@@ -1,5 +1,5 @@
 // Owns finding the control groups that bound this process, of both versions, for whoever reads a
-// limit there: memory (engine/ram_budget.hpp), processor time (core/parallel.hpp).
+// limit there: memory (engine/memory_budget.hpp), processor time (core/parallel.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Owns a job's way from its rows to a results file: budget, resume, units and their workers,
-// progress, parts, publishing, early stop, and the exit code that the first failing row asks for.
-// It knows nothing of what rows hold.
+// progress, parts, publishing, early stop, and the exit code that the first failing row asks for;
+// and how the outcome is reported to a person. It knows nothing of what rows hold.
 #pragma once
 
 #include <vindex/core/error.hpp>
+#include <vindex/core/text_table.hpp>
 #include <vindex/engine/job.hpp>
 #include <vindex/engine/progress.hpp>
 #include <vindex/results/run_store.hpp>
@@ -67,5 +68,14 @@ WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, con
 /// Errors: as the exit codes of the contract say, for whatever prevents the run as a whole;
 /// troubles of single rows are in the outcome.
 RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks);
+
+/// What failed and why, what was measured twice, how long it took, in lines of at most `columns`
+/// columns but for names and reasons.
+std::string outcome_text(const RunOutcome& outcome, std::size_t columns = kUsualWidth,
+                         const char* noun = "matrices");
+
+/// "NAME: why" of the first row in row order that asks for an exit code, and how many more rows
+/// have no measurement. Only where outcome.first_failure_reason is not empty.
+std::string failure_text(const RunOutcome& outcome, const char* noun = "matrices");
 
 }  // namespace vindex::engine

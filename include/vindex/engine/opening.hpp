@@ -1,6 +1,6 @@
-// Owns how runs begin alike: what the command line asks for, back ends, a model that is opened
-// whole or as far as it is selected, the reader of its files, and what the settings ask of the
-// runner.
+// Owns how runs begin alike: what the command line asks for, small files that it names, back ends,
+// a model that is opened whole or as far as it is selected, the reader of its files, and what the
+// settings ask of the runner.
 #pragma once
 
 #include <vindex/engine/job_runner.hpp>
@@ -10,6 +10,7 @@
 #include <vindex/shard/bulk_reader.hpp>
 #include <vindex/shard/model_files.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -35,7 +36,7 @@ struct RunSettings {
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
   std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
-  std::uint64_t ram_budget = 0;   ///< bytes; a run needs more than 0 (engine/ram_budget.hpp)
+  std::uint64_t ram_budget = 0;   ///< bytes; a run needs more than 0 (engine/memory_budget.hpp)
   std::string ram_budget_source;  ///< where it comes from, for /run/settings
   bool store_spectra = true;
   /// Where set, samples are taken of the weights of every matrix and every 1-D tensor
@@ -91,5 +92,14 @@ std::unique_ptr<shard::BulkReader> open_reader(
 
 /// A run of `settings`, begun now. Reader, description and messages are left to the caller.
 JobRun begin_run(const RunSettings& settings);
+
+/// Back ends that are opened from now on wait for every kernel they launch, so that a fault names
+/// the kernel that caused it. Slow; for looking for a fault. Nothing where there is no
+/// device. Call it before there are threads.
+void await_launches();
+
+/// The first `most` bytes of the regular local file `path`, or all there are. Neither a pipe nor a
+/// device is waited for. Errors: those of shard::open_file_source().
+std::string beginning_of_file(const std::string& path, std::size_t most);
 
 }  // namespace vindex::engine

@@ -12,7 +12,6 @@
 // slots and pause without holding anyone up.
 #pragma once
 
-#include <vindex/engine/matrix_ref.hpp>
 #include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/source_watch.hpp>
 #include <vindex/engine/work_plan.hpp>

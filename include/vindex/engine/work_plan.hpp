@@ -1,16 +1,40 @@
-// Owns the plan of a run: which rows are worked on together, in which order, how much memory each
-// hand-over takes and whether its bytes are held whole or streamed. A pure function of what rows
-// need and of limits; it knows no job.
+// Owns the plan of a run: which rows, and matrices of which opened models, are worked on together,
+// in which order, how much memory each hand-over takes and whether its bytes are held whole or
+// streamed. A pure function of what rows need and of limits; it knows no job.
 #pragma once
 
-#include <vindex/engine/matrix_ref.hpp>
 #include <vindex/measure/backend.hpp>
+#include <vindex/model/model_index.hpp>
+#include <vindex/shard/model_files.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace vindex::engine {
+
+/// A matrix of one of the models that a job reads.
+struct MatrixRef {
+  std::int32_t model = 0;   ///< which of the models
+  std::int64_t matrix = 0;  ///< index into its ModelIndex::matrices
+  bool operator==(const MatrixRef&) const = default;
+};
+
+/// An opened model, owned by someone else.
+struct ModelView {
+  const shard::ModelFiles* files = nullptr;
+  const model::ModelIndex* index = nullptr;
+};
+using ModelViews = std::vector<ModelView>;
+
+inline const model::MatrixRecord& record_of(const ModelViews& models, const MatrixRef& ref) {
+  return models[static_cast<std::size_t>(ref.model)]
+      .index->matrices[static_cast<std::size_t>(ref.matrix)];
+}
+inline const shard::ModelFiles& files_of(const ModelViews& models, const MatrixRef& ref) {
+  return *models[static_cast<std::size_t>(ref.model)].files;
+}
 
 /// How the bytes of a row's matrices come to its work.
 enum class Reading : std::uint8_t {

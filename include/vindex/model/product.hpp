@@ -24,7 +24,7 @@ struct ProductFactor {
   bool turned = false;        ///< enters the product as its transpose
   std::int64_t col_step = 1;  ///< of `cols` columns every col_step-th; more than 1: as stored
   /// Heads of the attention that end in this very window; a caller that measures them in order
-  /// reads and reduces it once (engine/product_rows.hpp).
+  /// reads and reduces it once (engine/derived_rows.hpp).
   std::int64_t shared_by = 1;
 
   std::int64_t left() const { return turned ? cols : rows; }

@@ -2,12 +2,17 @@
 // budget allows, and one consumer per concurrent call of every device. A free one takes the
 // next unit, so devices of different speed share the work as they can. It knows no job: what a unit
 // becomes is `process`.
+//
+// Also owns staging memory between units: a buffer that one unit is done with is the next one's, so
+// that the system need not clear its pages again for every unit. What is kept is bounded and no
+// part of the budget that units share: the runner sets it aside.
 #pragma once
 
 #include <vindex/engine/bounded_queue.hpp>
 #include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/unit_stream.hpp>
 #include <vindex/engine/work_plan.hpp>
+#include <vindex/measure/backend.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -73,6 +78,24 @@ class WorkerPool {
   std::exception_ptr failure_;
   std::set<Unit> begun_;  ///< to be stopped
   std::vector<std::jthread> threads_;
+};
+
+/// Thread-safe. Buffers may outlive it.
+class StagingPool {
+ public:
+  /// Keeps up to `limit_bytes` of buffers that nobody uses; `make` makes those that are lacking.
+  StagingPool(MakeStaging make, std::uint64_t limit_bytes);
+
+  /// A buffer of `bytes`, kept or new; its destructor gives it back. Errors: those of `make`.
+  std::unique_ptr<measure::StagingBuffer> take(std::size_t bytes);
+  /// Bytes of buffers that nobody uses.
+  std::uint64_t kept_bytes() const;
+
+ private:
+  struct Shelf;
+  class Pooled;
+  MakeStaging make_;
+  std::shared_ptr<Shelf> shelf_;
 };
 
 }  // namespace vindex::engine
