@@ -1,7 +1,6 @@
 // Owns the passes over one group: sums of inner products, then singular vectors, then the row.
 #include "expert_group.hpp"
 
-#include "expert_overlap.hpp"
 #include "expert_row.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,5 +1,4 @@
 // Owns the steps of a lookup: model, sides that are searched, batches of queries, report.
-#include "lookup_batches.hpp"
 #include "lookup_features.hpp"
 
 #include <vindex/core/error.hpp>

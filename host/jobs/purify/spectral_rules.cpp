@@ -1,15 +1,68 @@
-// What the spectral methods do to singular values, and what that does to the matrix.
+// Owns what the spectral methods do to singular values and what that does to the matrix, whether a
+// matrix is purified at all, and the product of singular triplets that is kept, multiplied out.
+#include <vindex/blas/blas.hpp>
 #include <vindex/core/error.hpp>
 #include <vindex/jobs/purify/purify_methods.hpp>
 #include <vindex/measure/metrics.hpp>
 #include <vindex/measure/spectral_theta.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stop_token>
 
 namespace vindex::purify {
+
+std::string_view verdict_name(GateVerdict verdict) {
+  switch (verdict) {
+    case GateVerdict::kOpen:
+      return "open";
+    case GateVerdict::kForced:
+      return "forced";
+    case GateVerdict::kShut:
+      break;
+  }
+  return "shut";
+}
+
+GateDecision decide_gate(const GateRules& rules, std::int64_t rows, std::int64_t cols,
+                         const NoiseFit& fit, std::optional<double> energy_removed) {
+  std::string reason;
+  std::string_view first;
+  const auto add = [&](std::string_view word, const std::string& text) {
+    first = first.empty() ? word : first;
+    reason += (reason.empty() ? "" : "; ") + text;
+  };
+  const std::int64_t short_side = std::min(rows, cols);
+  if (energy_removed && *energy_removed >= 1.0) {
+    return {GateVerdict::kShut, "no rank", "nothing would be left of it"};
+  }
+  if (short_side < rules.min_short_side) {
+    add("too small", fmt::format("{} singular values are too few to recognise noise", short_side));
+  } else if (!(fit.sigma > 0.0)) {
+    add("no noise", "no noise in it: more than half of its singular values are zero");
+  } else {
+    if (!(fit.ks < rules.largest_ks)) {
+      add("no bulk", fmt::format("KS {:.3f} is not below {:.2f}: its bulk is not noise", fit.ks,
+                                 rules.largest_ks));
+    }
+    if (fit.rank_gd == 0) {
+      add("no rank", "no singular value stands out of the noise");
+    }
+  }
+  if (energy_removed && *energy_removed > rules.energy_cap) {
+    add("over cap", fmt::format("{:.1f} % of its energy would go, the cap is {:g} %",
+                                100.0 * *energy_removed, 100.0 * rules.energy_cap));
+  }
+  if (reason.empty()) {
+    return {GateVerdict::kOpen, {}, {}};
+  }
+  return {rules.force ? GateVerdict::kForced : GateVerdict::kShut, first, reason};
+}
+
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(PurifyMethod::kCount)>
@@ -150,6 +203,62 @@ ChangeFigures change_of_weights(std::span<const float> before, std::span<const f
     difference += square(a - b);
   }
   return figures_of(norm, now, product, difference);
+}
+
+LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matrix,
+                    std::span<const double> kept, std::stop_token stop) {
+  expects(
+      !kept.empty() && static_cast<std::int64_t>(kept.size()) <= std::min(matrix.rows, matrix.cols),
+      "low_rank_of: between one and all singular values");
+  const auto input = measure::make_memory_input(matrix);
+  measure::MeasureOptions options;
+  options.vectors = static_cast<std::int32_t>(kept.size());
+  options.stop = std::move(stop);
+  measure::MatrixReport report;
+  measure::MatrixInput* const batch[] = {input.get()};
+  backend.measure(batch, options, 0, std::span(&report, 1));
+  LowRank out{.rows = matrix.rows,
+              .cols = matrix.cols,
+              .rank = options.vectors,
+              .a = {},
+              .b = {},
+              .residual = 0.0,
+              .failure = {}};
+  if (report.status != measure::Status::kMeasured || !report.vectors) {
+    out.failure = report.reason.empty() ? "the back end found no vectors" : report.reason;
+    return out;
+  }
+  measure::SingularVectors& vectors = *report.vectors;
+  if (vectors.count < out.rank) {
+    out.failure = fmt::format("{} singular vectors of {} were found", vectors.count, out.rank);
+    return out;
+  }
+  const auto rank = static_cast<std::size_t>(out.rank);
+  const auto rows = static_cast<std::size_t>(out.rows);
+  const auto cols = static_cast<std::size_t>(out.cols);
+  out.a = std::move(vectors.right);
+  out.b.resize(rows * rank);
+  for (std::size_t k = 0; k < rank; ++k) {
+    const auto root = static_cast<float>(std::sqrt(kept[k]));
+    for (std::size_t j = 0; j < cols; ++j) {
+      out.a[k * cols + j] *= root;
+    }
+    for (std::size_t i = 0; i < rows; ++i) {
+      out.b[i * rank + k] = root * vectors.left[k * rows + i];
+    }
+    out.residual = std::max(out.residual, vectors.residual[k] / vectors.sigma.front());
+  }
+  return out;
+}
+
+void multiply_out(const LowRank& factors, std::span<float> out) {
+  expects(static_cast<std::int64_t>(out.size()) == factors.rows * factors.cols,
+          "multiply_out: a matrix of the factors' shape");
+  blas::blas().cblas_sgemm(
+      CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(factors.rows),
+      static_cast<int>(factors.cols), static_cast<int>(factors.rank), 1.0F, factors.b.data(),
+      static_cast<int>(factors.rank), factors.a.data(), static_cast<int>(factors.cols), 0.0F,
+      out.data(), static_cast<int>(factors.cols));
 }
 
 }  // namespace vindex::purify

@@ -1,17 +1,205 @@
-// Owns the steps of a measuring run, and the plan of one that is not carried out.
+// Owns the steps of a measuring run, the description of its file (mode, back ends, options and
+// their digest, angles of 1-D tensors), and the plan of a run that is not carried out.
 #include "spectrum_job.hpp"
-#include "vector_samples.hpp"
 
+#include <vindex/blas/blas_library.hpp>
+#include <vindex/core/digest.hpp>
+#include <vindex/core/error.hpp>
+#include <vindex/core/json.hpp>
+#include <vindex/decode/decode_matrix.hpp>
 #include <vindex/engine/description_parts.hpp>
+#include <vindex/engine/matrix_loader.hpp>
+#include <vindex/engine/opening.hpp>
+#include <vindex/engine/source_watch.hpp>
+#include <vindex/engine/version.hpp>
 #include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/jobs/spectra/run_description.hpp>
+#include <vindex/measure/sample_angles.hpp>
+#include <vindex/model/importance_matrix.hpp>
+#include <vindex/model/product.hpp>
+#include <vindex/results/run_store.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace vindex::jobs {
+
+namespace {
+
+/// What the products of heads, or all others, are made of: head counts and scales come from
+/// configurations, which no header's digest covers.
+std::string recipe_digest(const model::ModelIndex& index, bool heads) {
+  std::string text;
+  for (const model::MatrixRecord& row : index.matrices) {
+    if (row.product == nullptr || model::is_head_role(row.role) != heads) {
+      continue;
+    }
+    text += fmt::format("{}#{} {}", row.tensor, row.slice, row.product->scale);
+    for (const model::ProductFactor& factor : row.product->factors) {
+      text +=
+          fmt::format(" {}#{} {}+{} {}+{} {}", factor.matrix->tensor, factor.matrix->slice,
+                      factor.first_row, factor.rows, factor.first_col, factor.cols, factor.turned);
+      if (factor.col_step > 1) {
+        text += fmt::format(" step {}", factor.col_step);
+      }
+    }
+    text += '\n';
+  }
+  return "sha256 " + hex(sha256(text));
+}
+
+/// Everything of /run/ and the fingerprint. `backends` are those that will work, `reader` the one
+/// that will read, asked before about every file (BulkReader::prepare()).
+results::RunDescription describe_run(const engine::RunSettings& settings,
+                                     const engine::SelectedModel& model,
+                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                     const shard::BulkReader& reader) {
+  results::RunDescription run = engine::begin_description(
+      results::FileSchema::kResults, settings.model,
+      fmt::format("Singular-value spectra of {}", printable(settings.model)), settings.command);
+  run.mode = engine::mode_name(settings.options.mode);
+  run.backend = backends.front()->info().name;
+  run.store_spectra = settings.store_spectra;
+  run.sign_flip_draws = settings.options.sign_flip_draws;
+  run.vectors = settings.options.vectors;
+
+  run.fingerprint.emplace_back("mode", run.mode);
+  run.fingerprint.emplace_back("escalate", settings.options.escalate ? "yes" : "no");
+  run.fingerprint.emplace_back("null", measure::null_name(run.sign_flip_draws));
+  run.fingerprint.emplace_back("vectors", std::to_string(run.vectors));
+  run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
+  const std::string reshape = settings.indexing.reshape_out ? "out" : "none";
+  run.fingerprint.emplace_back("reshape", reshape);
+  Json inputs = engine::add_inputs(model.files, "", run);
+  if (model.importance != nullptr) {
+    // Only where earlier rows of /imatrix/ are there does another file contradict them.
+    run.fingerprint.emplace_back("derived.imatrix", "sha256 " + model.importance->sha256());
+    inputs.push_back({{"path", printable(settings.imatrix)},
+                      {"bytes", model.importance->identity().bytes},
+                      {"version", printable(model.importance->identity().version)},
+                      {"sha256", model.importance->sha256()},
+                      {"kind", "imatrix"}});
+  }
+  for (const bool heads : {true, false}) {
+    if (heads ? settings.indexing.heads : settings.indexing.lora) {
+      run.fingerprint.emplace_back(heads ? "derived.heads" : "derived.lora",
+                                   recipe_digest(model.index, heads));
+    }
+  }
+  run.inputs_json = inputs.dump(1);
+
+  const measure::MeasureOptions& options = settings.options;
+  run.settings_json = engine::settings_text({{"mode", run.mode},
+                                             {"escalate", options.escalate},
+                                             {"svd_route", options.svd_route},
+                                             {"null", measure::null_name(run.sign_flip_draws)},
+                                             {"reshape", reshape},
+                                             {"heads", settings.indexing.heads},
+                                             {"lora", settings.indexing.lora},
+                                             {"vectors", options.vectors},
+                                             {"spectra", settings.store_spectra}},
+                                            settings);
+
+  Json surroundings = engine::environment(settings, reader, backends);
+  if (settings.indexing.heads || settings.indexing.lora) {
+    surroundings["products"] = blas::load_blas(settings.blas_core).text();
+  }
+  run.environment_json = surroundings.dump(1);
+  run.config_json = engine::shape_json(model.index.shape).dump(1);
+
+  for (const std::int64_t i : model.selected) {
+    run.matrices.push_back(model.index.matrices[static_cast<std::size_t>(i)]);
+  }
+  run.tensors = model.index.tensors;
+  for (const model::TensorRecord& tensor : run.tensors) {
+    std::string names;
+    for (const std::int32_t stored : tensor.stored) {
+      names +=
+          (names.empty() ? "" : " ") + model.files.tensors[static_cast<std::size_t>(stored)].name;
+    }
+    run.tensor_stored_names.push_back(names);
+  }
+  return run;
+}
+
+constexpr std::int64_t kSampleSlab = 1 << 20;
+
+std::vector<float> read_sample(engine::SourceWatch& watch, const model::MatrixRecord& record) {
+  const std::int64_t rows = record.stored_rows();
+  const std::int64_t cols = record.stored_cols();
+  std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
+  const std::int64_t stride = measure::sample_stride(rows * cols);
+  const auto input = engine::make_streamed_input(watch, record);
+  // A 1-D tensor is one row: it is cut by columns, at blocks.
+  const std::int64_t unit = decode::column_granularity(record.encoding);
+  const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
+  for (std::int64_t first = 0; first < cols; first += step) {
+    decode::decode_strided(input->column_slab(first, std::min(step, cols - first)), cols, stride,
+                           sample);
+  }
+  return sample;
+}
+
+/// Why a sample has no angles.
+std::string missing_text(const measure::SampleAngles& angles) {
+  if (angles.is_constant) {
+    return "constant: theta_seed is 0, no theta_qq";
+  }
+  if (angles.count < measure::kMinSampled) {
+    return "fewer than 4 values";
+  }
+  return std::isnan(angles.theta_seed) ? "holds values that are not finite" : "";
+}
+
+void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor,
+                   results::TensorSample& out) {
+  if (tensor.stored.size() != 1) {
+    out.missing = "stored in several parts";
+    return;
+  }
+  const model::MatrixRecord record = engine::plain_record(watch.files(), tensor);
+  if (!decode::is_decodable(record.encoding)) {
+    out.missing = "encoding " + record.encoding.label + " cannot be decoded";
+    return;
+  }
+  try {
+    std::vector<float> sample = read_sample(watch, record);
+    out.angles = measure::sample_angles(sample, true);
+    out.missing = missing_text(out.angles);
+  } catch (const Error& error) {
+    out.missing = error.what();
+  }
+}
+
+/// Completes `description` with the classes of all tensors and the angles of those of one side, and
+/// with how they are made. A tensor that cannot be read or decoded says why. Memory: one sample and
+/// a slab. Errors: SystemError E-INPUT-CHANGED.
+void add_samples(const engine::RunSettings& settings, const engine::SelectedModel& model,
+                 results::RunDescription& description) {
+  description.sampled = true;
+  engine::SourceWatch watch(model.files);
+  for (const model::TensorRecord& tensor : model.index.tensors) {
+    results::TensorSample& sample = description.tensor_samples.emplace_back();
+    sample.organ_class = settings.class_of(tensor.name);
+    if (!tensor.in_matrix && tensor.shape.size() == 1 && tensor.count > 0) {
+      sample_vector(watch, tensor, sample);
+    }
+  }
+  watch.require_unchanged();
+  Json document = Json::of(parse_json(description.settings_json, "the settings", {}));
+  document["sample"] = {{"most", measure::kMaxSampled},
+                        {"bins", measure::kSeedBins},
+                        {"entropy_weight", measure::kEntropyWeight},
+                        {"kurtosis_weight", measure::kKurtosisWeight},
+                        {"spacing_weight", measure::kSpacingWeight}};
+  description.settings_json = document.dump(1);
+}
+
+}  // namespace
 
 engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::SelectedModel& model,
                           const std::vector<std::unique_ptr<measure::Backend>>& backends) {
