@@ -1,5 +1,6 @@
-// Owns the groups spectra and vectors of a table: one dataset per length, rows in the file's order,
-// a chunk at a time.
+// Owns the bulk of a table in a file: the groups spectra and vectors, one dataset per length, a
+// chunk at a time, and array columns with their scales, written row by row from wherever the rows
+// are.
 #pragma once
 
 #include "hdf5.hpp"
@@ -18,5 +19,11 @@ void write_spectra(h5::File& file, const std::string& prefix, bool part, bool fa
                    std::span<const StoredRow* const> rows, BulkSource& bulk);
 void write_vectors(h5::File& file, const std::string& prefix,
                    std::span<const StoredRow* const> rows, BulkSource& bulk);
+
+/// The scales and array columns of `description`'s schema along `rows`; the scale of the rows of
+/// the first table is there. A run description has the scales alone; a part one row per chunk,
+/// unfiltered but for the checksum.
+void write_arrays(h5::File& file, FileKind kind, const FileDescription& description,
+                  std::span<const StoredRow* const> rows, BulkSource& bulk);
 
 }  // namespace vindex::results

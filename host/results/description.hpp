@@ -4,8 +4,8 @@
 
 #include "table_writer.hpp"
 
+#include <vindex/results/result_row.hpp>
 #include <vindex/results/run_store.hpp>
-#include <vindex/results/tensor_entry.hpp>
 
 #include <cstdint>
 #include <map>

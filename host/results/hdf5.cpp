@@ -2,7 +2,7 @@
 #include "hdf5.hpp"
 
 #include "hdf5_common.hpp"
-#include "storage_failure.hpp"
+#include "storage.hpp"
 
 #include <hdf5_hl.h>
 

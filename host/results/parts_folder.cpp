@@ -1,7 +1,6 @@
 // Owns publishing a part, verifying its digest, and removing parts that a file has taken in.
 #include "parts_folder.hpp"
 
-#include "folder_names.hpp"
 #include "heartbeat.hpp"
 #include "results_file.hpp"
 #include "run_lock.hpp"

@@ -1,4 +1,5 @@
-// Owns checking that path, and joining the history of a file that is replaced.
+// Owns checking an output's path, joining the history of a file that is replaced, and listing
+// folders.
 #include "results_file.hpp"
 
 #include "results_reader.hpp"
@@ -9,9 +10,11 @@
 #include <climits>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <dirent.h>
 #include <memory>
 #include <sys/stat.h>
 
@@ -107,6 +110,29 @@ std::int64_t number_after(const std::string& name, const std::string& prefix) {
     std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
   }
   return number;
+}
+
+std::vector<std::string> names_in(const std::string& folder,
+                                  const std::function<bool(const std::string&)>& wanted) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  int error = listing || errno == ENOENT ? 0 : errno;
+  while (listing && error == 0) {
+    errno = 0;
+    const dirent* const entry = readdir(listing.get());
+    if (entry == nullptr) {
+      error = errno;
+      break;
+    }
+    if (const std::string name = entry->d_name; wanted(name)) {
+      names.push_back(name);
+    }
+  }
+  if (error != 0) {
+    throw SystemError("E-PART-FOLDER", error, "cannot list " + printable(folder));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace vindex::results

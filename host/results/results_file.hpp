@@ -1,11 +1,15 @@
-// Owns what an output path must be before anything is written there.
+// Owns what an output path must be before anything is written there, and the names in a parts
+// folder: who works there and what has been published, so that a list that broke off is an error
+// and never a shorter list.
 #pragma once
 
 #include <vindex/results/run_store.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vindex::results {
 
@@ -24,5 +28,10 @@ std::string joined_history(const std::string& before, const std::string& now);
 
 /// The number in `name` right after `prefix`; 0 if there is none.
 std::int64_t number_after(const std::string& name, const std::string& prefix);
+
+/// The names in `folder` that are `wanted`, sorted; an absent folder has none. Errors: SystemError
+/// E-PART-FOLDER.
+std::vector<std::string> names_in(const std::string& folder,
+                                  const std::function<bool(const std::string&)>& wanted);
 
 }  // namespace vindex::results

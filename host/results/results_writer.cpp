@@ -1,7 +1,6 @@
 // Owns the order in which a file is written: root, tables, resume columns, run, bulk.
 #include "results_writer.hpp"
 
-#include "array_columns.hpp"
 #include "bulk_writer.hpp"
 #include "cell_description.hpp"
 #include "derived_tables.hpp"

@@ -1,8 +1,8 @@
 // Owns the names of workers' locks, and which of them exclude each other.
 #include "run_lock.hpp"
 
-#include "folder_names.hpp"
 #include "heartbeat.hpp"
+#include "results_file.hpp"
 
 #include <vindex/core/process_name.hpp>
 

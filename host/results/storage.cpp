@@ -2,7 +2,6 @@
 #include "storage.hpp"
 
 #include "heap_strings.hpp"
-#include "storage_failure.hpp"
 
 #include <vindex/core/error.hpp>
 

@@ -7,7 +7,6 @@
 #include <vindex/measure/backend.hpp>
 #include <vindex/model/selection.hpp>
 #include <vindex/results/result_row.hpp>
-#include <vindex/results/tensor_entry.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Owns padding an array to the sides of its column, and scales that count.
 #include <vindex/core/error.hpp>
-#include <vindex/results/array_cell.hpp>
+#include <vindex/results/result_row.hpp>
 
 #include <algorithm>
 #include <limits>
