@@ -1,6 +1,9 @@
-// Owns putting a GGUF model together: one file, or the splits of a set, which name each other.
+// Owns putting a GGUF model together: one file, or the splits of a set, which name each other and
+// tell of one model.
 #pragma once
 
+#include <vindex/gguf/header.hpp>
+#include <vindex/shard/byte_source.hpp>
 #include <vindex/shard/gguf_set.hpp>
 #include <vindex/shard/model_files.hpp>
 #include <vindex/shard/model_store.hpp>
@@ -19,5 +22,11 @@ void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options,
 /// the models where there is more than one.
 void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
                       const OpenOptions& options, ModelFiles& model);
+
+/// A later file of a set repeats keys of the first or has none but its own (`split.*`,
+/// `general.alignment`): what else it said of the model would be passed over in silence. Errors:
+/// FormatError E-SPLIT-MIXED naming the file, the key and both values.
+void require_same_metadata(const gguf::Header& first, ByteSource& first_source,
+                           const gguf::Header& later, ByteSource& later_source);
 
 }  // namespace vindex::shard

@@ -4,7 +4,6 @@
 #include "header_window.hpp"
 #include "model_folder.hpp"
 #include "shard_list.hpp"
-#include "split_metadata.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/gguf/read_header.hpp>

@@ -1,8 +1,7 @@
 // Owns parsing that document, with names of files stored once.
-#include "safetensors_index.hpp"
-
 #include "file_kind.hpp"
 #include "model_folder.hpp"
+#include "safetensors_model.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_scanner.hpp>

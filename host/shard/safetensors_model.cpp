@@ -3,7 +3,6 @@
 
 #include "file_kind.hpp"
 #include "header_window.hpp"
-#include "safetensors_index.hpp"
 #include "shard_list.hpp"
 
 #include <vindex/core/error.hpp>

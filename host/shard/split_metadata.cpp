@@ -1,5 +1,5 @@
 // Owns comparing the keys of members, and which keys may differ.
-#include "split_metadata.hpp"
+#include "gguf_open.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/name_index.hpp>

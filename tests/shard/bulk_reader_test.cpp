@@ -1,8 +1,8 @@
 // Bulk reading: every way gives the same bytes, and what the system refuses, cuts short or fails
 // ends as the contract says.
 #include "bulk_reader_fixture.hpp"
+#include "direct_files.hpp"
 #include "io_ring.hpp"
-#include "page_cache.hpp"
 #include "support/expect_error.hpp"
 #include "support/faulty_source.hpp"
 
