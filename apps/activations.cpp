@@ -1,6 +1,6 @@
 // The command activations: what dumped activations and logits are like.
-#include "cells_ending.hpp"
 #include "job_flags.hpp"
+#include "run_talk.hpp"
 
 #include <vindex/jobs/activations/activations_run.hpp>
 

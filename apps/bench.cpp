@@ -2,7 +2,6 @@
 #include "arithmetic_environment.hpp"
 #include "job_flags.hpp"
 #include "numbers.hpp"
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/bench/bench.hpp>

@@ -1,6 +1,6 @@
 // The command cka: the similarity of the layers of two dumps of activations.
-#include "cells_ending.hpp"
 #include "job_flags.hpp"
+#include "run_talk.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/jobs/cka/cka_run.hpp>

@@ -1,7 +1,6 @@
 // The command compare: two models, matrix by matrix.
 #include "job_flags.hpp"
 #include "run_talk.hpp"
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/engine/job_runner.hpp>

@@ -1,6 +1,6 @@
 // The command experts: the similarity of the routed experts of every layer.
-#include "cells_ending.hpp"
 #include "job_flags.hpp"
+#include "run_talk.hpp"
 
 #include <vindex/jobs/experts/experts_run.hpp>
 

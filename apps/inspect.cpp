@@ -1,5 +1,4 @@
 // The command inspect: what a model is made of.
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/model/inspect.hpp>

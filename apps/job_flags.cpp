@@ -1,5 +1,5 @@
 // Owns declaring and settling those flags: workers, threads, memory, back ends, configuration
-// files.
+// files, and what is measured.
 #include "job_flags.hpp"
 
 #include "arithmetic_environment.hpp"
@@ -8,8 +8,12 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdio>
+#include <map>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace vindex::apps {
@@ -96,6 +100,99 @@ std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::i
   auto backends = engine::open_backends(settings, note);
   say(session, note);
   return std::move(backends.front());
+}
+
+namespace {
+
+/// Draws of the sign-flip null.
+std::int32_t parse_null(const std::string& text) {
+  constexpr std::string_view kDraws = "signflip=";
+  if (text == "none" || text == "signflip") {
+    return text == "none" ? 0 : 1;
+  }
+  std::int32_t draws = 0;
+  if (text.starts_with(kDraws)) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + kDraws.size(), last, draws);
+    if (error == std::errc() && end == last && draws >= 1 && draws <= measure::kMaxSignFlipDraws) {
+      return draws;
+    }
+  }
+  throw UsageError("E-NULL", fmt::format("--null `{}`: write none, signflip or signflip=R with R "
+                                         "from 1 to {}",
+                                         printable(text), measure::kMaxSignFlipDraws));
+}
+
+}  // namespace
+
+engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session) {
+  static const std::map<std::string, shard::ReadPath> kPaths = {
+      {"auto", shard::ReadPath::kAuto},
+      {"direct", shard::ReadPath::kDirect},
+      {"buffered", shard::ReadPath::kBuffered}};
+  engine::RunSettings settings = flags.settings;
+  settings.reading.path = kPaths.at(flags.read);
+  settings.selection =
+      model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
+  settings.indexing.reshape_out = flags.reshape == "out";
+  settings.options.mode = mode_of(flags.mode);
+  settings.options.escalate = !flags.no_escalate;
+  settings.options.sign_flip_draws = parse_null(flags.null);
+  settings.store_spectra = !flags.no_spectra;
+  settle_backend(settings, flags.backend);
+  settle_job(settings, flags.job, session);
+  return settings;
+}
+
+void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
+  engine::RunSettings& settings = flags.settings;
+  verb.add_option("--layers", flags.layers, "Layers, for example 0,1,15-20");
+  verb.add_option("--blocks", flags.blocks, "Blocks, for example routed_expert,router");
+  verb.add_option("--roles", flags.roles, "Roles, for example down_proj,gate_up_proj");
+  verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
+  add_reshape(verb, flags.reshape);
+  verb.add_flag("--heads", settings.indexing.heads,
+                "Also the spectra of W_Q^T W_K and W_O W_V of every head");
+  verb.add_flag("--lora", settings.indexing.lora,
+                "Also what an adapter's LoRA pairs add, alpha/r B A; MODEL may be a GGUF adapter");
+  verb.add_option("--mode", flags.mode,
+                  "fast: top 64 with bounds; default; strict: float64 throughout")
+      ->check(CLI::IsMember({"fast", "default", "strict"}))
+      ->capture_default_str();
+  verb.add_flag("--no-escalate", flags.no_escalate,
+                "Keep the first route; what depends on the trailing singular values is NaN");
+  add_backend_flags(verb, flags.backend);
+  verb.add_option("--svd-route", settings.options.svd_route,
+                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
+                  "+gram-mma or +gram-wgmma and +band-plain, +band-tensor or +band-library")
+      ->capture_default_str();
+  verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb.add_option("--null", flags.null,
+                  "signflip: a second null that keeps every magnitude; signflip=R: R draws of it, "
+                  "with their mean, standard deviation, z and its p (10 or more are of use); "
+                  "each costs one more spectrum")
+      ->capture_default_str();
+  verb.add_option("--imatrix", settings.imatrix,
+                  "Also the spectra of matrices weighted by the activations of llama.cpp's "
+                  "importance matrix FILE (GGUF or .dat)");
+  verb.add_flag("--no-spectra", flags.no_spectra,
+                "Leave the singular values themselves out of the file");
+  verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+}
+
+void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {
+  verb.add_option(
+          "--read", flags.read,
+          "auto: straight from the storage what the file cache does not hold; direct; buffered")
+      ->check(CLI::IsMember({"auto", "direct", "buffered"}))
+      ->capture_default_str();
+  verb.add_option("--read-depth", flags.settings.reading.depth,
+                  "Requests of 8 MiB in flight (0: as measured best)")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  add_job_flags(verb, flags.job, kMeasureWorkers, document);
 }
 
 }  // namespace vindex::apps

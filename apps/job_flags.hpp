@@ -1,5 +1,6 @@
-// Owns the flags that verbs share: who computes, and how the verb goes about it. What every job has
-// is declared here once.
+// Owns the flags that verbs share: who computes, and how the verb goes about it, declared once for
+// every job; and the one set of every verb that measures spectra, so that a plan is about the run
+// that follows it.
 #pragma once
 
 #include "verbs.hpp"
@@ -53,5 +54,25 @@ void settle_backend(engine::RunSettings& settings, const BackendFlags& flags);
 /// vectors; says which it is. `threads`: 0 for every core. Errors: those of run::open_backends().
 std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
                                                const Session& session);
+
+/// Flags as typed; settings() turns them into what the run layer understands.
+struct MeasureFlags {
+  engine::RunSettings settings;
+  BackendFlags backend;
+  JobFlags job;
+  std::string layers, blocks, roles, tensors, mode = "default", null = "none", read = "auto",
+                                              reshape = "none";
+  bool no_escalate = false, no_spectra = false;
+};
+
+engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
+
+/// What is measured, and how.
+void add_measure_flags(CLI::App& verb, MeasureFlags& flags);
+/// How a run goes about it: reading, and what every job has. `document` is what --json prints.
+void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document);
+
+/// What --threads counts, for plans too.
+inline constexpr const char* kMeasureWorkers = "CPU workers (0: every core)";
 
 }  // namespace vindex::apps

@@ -1,7 +1,6 @@
 // The command lookup: which features of a model activate for a token or a vector.
 #include "job_flags.hpp"
 #include "run_talk.hpp"
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/jobs/lookup/lookup_run.hpp>

@@ -1,7 +1,6 @@
 // The commands plan and measure: one set of flags, so that a plan is about the run that follows it.
-#include "measure_flags.hpp"
+#include "job_flags.hpp"
 #include "run_talk.hpp"
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/core/json_document.hpp>

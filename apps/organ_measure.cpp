@@ -1,8 +1,8 @@
 // The command organ measure: theta of one model or of a fleet, with the reports.
-#include "measure_flags.hpp"
+#include "job_flags.hpp"
 #include "organ.hpp"
 #include "run_talk.hpp"
-#include "terminal.hpp"
+#include "verbs.hpp"
 
 #include <vindex/core/path_kind.hpp>
 #include <vindex/engine/job_runner.hpp>

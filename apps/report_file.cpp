@@ -1,7 +1,7 @@
 // Owns refusing a place for a report, and writing the report there.
 #include "report_file.hpp"
 
-#include "terminal.hpp"
+#include "verbs.hpp"
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/output_target.hpp>

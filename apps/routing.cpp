@@ -1,6 +1,6 @@
 // The command routing: where routers send tokens.
-#include "cells_ending.hpp"
 #include "job_flags.hpp"
+#include "run_talk.hpp"
 
 #include <vindex/jobs/routing/routing_run.hpp>
 

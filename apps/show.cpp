@@ -1,5 +1,4 @@
 // The command show: a results file as tables, any metric and k.
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/results/compared.hpp>

@@ -1,5 +1,4 @@
 // The command status: what of a run is done, left and failed, also while it works.
-#include "terminal.hpp"
 #include "verbs.hpp"
 
 #include <vindex/core/json_document.hpp>

@@ -1,9 +1,11 @@
-// Owns stop signals, configuration files, parsing of sizes and devices, and printing.
+// Owns stop signals, configuration files, parsing of sizes and devices, printing, and the width of
+// a text on a terminal.
 #include "verbs.hpp"
 
 #include "numbers.hpp"
 
 #include <vindex/core/output_target.hpp>
+#include <vindex/core/text_table.hpp>
 #include <vindex/core/threads.hpp>
 #include <vindex/engine/opening.hpp>
 #include <vindex/engine/version.hpp>
@@ -22,6 +24,8 @@
 #include <sstream>
 #include <stop_token>
 #include <string.h>
+#include <string>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -288,6 +292,23 @@ void say_warnings(const Session& session, const std::vector<Warning>& warnings) 
 
 std::string program_name() {
   return fmt::format("vindex {} ({})", engine::program_version(), engine::program_commit());
+}
+
+std::size_t text_width(int descriptor) {
+  struct winsize size {};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return size.ws_col;
+  }
+  constexpr unsigned long kMax = 10'000;
+  const char* columns = std::getenv("COLUMNS");
+  const unsigned long width = columns == nullptr ? 0 : std::strtoul(columns, nullptr, 10);
+  return width > 0 && width <= kMax ? width : kUsualWidth;
+}
+
+bool is_live(int descriptor) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(descriptor) == 1 && kind != nullptr && *kind != '\0' &&
+         std::string(kind) != "dumb";
 }
 
 }  // namespace vindex::apps

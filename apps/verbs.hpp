@@ -1,5 +1,5 @@
-// Owns what the verbs share: how a verb joins the command line, and how sizes, lists and streams
-// are spoken.
+// Owns what the verbs share: how a verb joins the command line, how sizes, lists and streams are
+// spoken, and what the program knows of the terminal it talks to.
 #pragma once
 
 #include <vindex/core/error.hpp>
@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -106,5 +107,13 @@ std::stop_token catch_stop_signals();
 
 /// The ending of what a signal stopped; `kept` says what became of the work.
 Ending stopped_early(const std::string& kept);
+
+/// Columns of the terminal behind `descriptor`, asked anew at every call, so that a resized window
+/// is followed. Where it is no terminal or does not say: those that COLUMNS names, else 80.
+std::size_t text_width(int descriptor);
+
+/// True where one line of `descriptor` can be written again and again: a terminal that knows how to
+/// erase.
+bool is_live(int descriptor);
 
 }  // namespace vindex::apps
