@@ -27,13 +27,8 @@ namespace {
 Json attributes_of(const ShownCells& routing) {
   Json out = Json::object();
   for (const RunAttribute& attribute : routing.attributes) {
-    if (const auto* const number = std::get_if<double>(&attribute.value)) {
-      out[attribute.name] = *number;
-    } else if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
-      out[attribute.name] = *integer;
-    } else {
-      out[attribute.name] = std::get<std::string>(attribute.value);
-    }
+    out[attribute.name] =
+        std::visit([](const auto& value) { return Json(value); }, attribute.value);
   }
   return out;
 }

@@ -196,13 +196,8 @@ std::string cells_json(const ShownCells& shown) {
   out["rows_measured"] = shown.rows_measured;
   Json& attributes = out["attributes"] = Json::object();
   for (const RunAttribute& attribute : shown.attributes) {
-    if (const auto* const value = std::get_if<double>(&attribute.value)) {
-      attributes[attribute.name] = *value;
-    } else if (const auto* const integer = std::get_if<std::int64_t>(&attribute.value)) {
-      attributes[attribute.name] = *integer;
-    } else {
-      attributes[attribute.name] = std::get<std::string>(attribute.value);
-    }
+    attributes[attribute.name] =
+        std::visit([](const auto& value) { return Json(value); }, attribute.value);
   }
   Json& scales = out["scales"] = Json::object();
   for (const auto& [name, values] : shown.scales) {

@@ -11,10 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace vindex::jobs {
+
+/// What list number `list` of a query is by, in the report: a column's sign, or the order itself.
+std::string_view list_name(LookupOrder order, std::size_t list);
 
 /// Of many things the best few: the largest key first, then the smallest number. What is kept does
 /// not depend on the order of offers.

@@ -1,4 +1,6 @@
 // Owns the report of a lookup as JSON and as text, written query by query.
+#include "lookup_features.hpp"
+
 #include <vindex/core/error.hpp>
 #include <vindex/core/json_document.hpp>
 #include <vindex/core/text_table.hpp>
@@ -47,19 +49,7 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
 }
 
 std::string_view order_name(LookupOrder order) {
-  switch (order) {
-    case LookupOrder::kApart:
-      return "apart";
-    case LookupOrder::kPositive:
-      return "positive";
-    case LookupOrder::kNegative:
-      return "negative";
-    case LookupOrder::kCosine:
-      return "cosine";
-    case LookupOrder::kScore:
-      break;
-  }
-  return "score";
+  return order == LookupOrder::kApart ? "apart" : list_name(order, 0);
 }
 
 /// "`word`" for tables: bytes that are no characters as \xNN.

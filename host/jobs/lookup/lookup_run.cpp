@@ -21,13 +21,6 @@
 
 namespace vindex::jobs {
 
-namespace {
-
-measure::CosineSides sides(LookupOrder order) {
-  return order == LookupOrder::kCosine || order == LookupOrder::kScore ? measure::CosineSides::kBoth
-                                                                       : measure::CosineSides::kOne;
-}
-
 std::string_view list_name(LookupOrder order, std::size_t list) {
   switch (order) {
     case LookupOrder::kApart:
@@ -42,6 +35,13 @@ std::string_view list_name(LookupOrder order, std::size_t list) {
       break;
   }
   return "score";
+}
+
+namespace {
+
+measure::CosineSides sides(LookupOrder order) {
+  return order == LookupOrder::kCosine || order == LookupOrder::kScore ? measure::CosineSides::kBoth
+                                                                       : measure::CosineSides::kOne;
 }
 
 /// A lookup from settings to result, step by step.
