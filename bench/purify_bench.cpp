@@ -72,7 +72,7 @@ struct Purified {
 };
 
 Purified purified_once(const std::string& name, const bench::DrawnMatrix& matrix,
-                const measure::MatrixReport& report, measure::Backend& backend) {
+                       const measure::MatrixReport& report, measure::Backend& backend) {
   Purified out{matrix.weights, ""};
   if (name == "all-zero") {
     std::fill(out.weights.begin(), out.weights.end(), 0.0F);

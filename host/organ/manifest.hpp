@@ -106,9 +106,8 @@ std::string_view key_type_name(gguf::ValueType type);
 
 /// The entry of `key`. What does not stand in JSON is copied into `sidecar`, which the entry calls
 /// `sidecar_name`. Errors: FormatError E-ORGAN-NAME for a key whose name is not UTF-8.
-Json key_entry(const gguf::Key& key, const gguf::Header& header,
-               shard::ByteSource& source, gguf::KeySection& sidecar,
-               const std::string& sidecar_name);
+Json key_entry(const gguf::Key& key, const gguf::Header& header, shard::ByteSource& source,
+               gguf::KeySection& sidecar, const std::string& sidecar_name);
 
 /// The keys of a sidecar file, for entries that refer to it.
 struct KeySidecar {

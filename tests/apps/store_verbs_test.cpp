@@ -18,8 +18,8 @@
 #include <vindex/jobs/experts/experts_run.hpp>
 #include <vindex/jobs/lookup/lookup_run.hpp>
 #include <vindex/jobs/purify/purify.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/jobs/routing/routing_run.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 #include <vindex/model/inspect.hpp>
 #include <vindex/organ/assemble.hpp>
 #include <vindex/organ/extract.hpp>

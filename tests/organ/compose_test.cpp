@@ -1,5 +1,4 @@
 // Files put together from tensors of others, read back with this project's reader.
-#include <vindex/organ/provenance.hpp>
 #include "support/expect_error.hpp"
 #include "support/file_content.hpp"
 #include "support/gguf_builder.hpp"
@@ -9,6 +8,7 @@
 #include <vindex/core/process_name.hpp>
 #include <vindex/organ/compose.hpp>
 #include <vindex/organ/gguf_source.hpp>
+#include <vindex/organ/provenance.hpp>
 #include <vindex/shard/model_files.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // Owns the sink that notes and goes on: rules of prefix, keys and entries, each by itself.
 #include "lint_file.hpp"
 
-
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
 #include <vindex/gguf/header.hpp>

@@ -49,7 +49,7 @@ struct ModelEdit {
 };
 
 struct RewriteOptions {
-  bool replace = false;  ///< a single file may take the place of one that lies there
+  bool replace = false;       ///< a single file may take the place of one that lies there
   std::stop_token stop = {};  ///< requested: nothing appears
 };
 
