@@ -220,6 +220,13 @@ void end_for_library() {
   std::_Exit(static_cast<int>(ExitCode::kInternal));
 }
 
+/// Every thread was joined on the way here; what libhdf5 does at an exit does not survive an
+/// allocation that failed inside it.
+[[noreturn]] void end_without_memory(ExitCode code) {
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
+}
+
 /// Before all other initialisers of this program: they take memory too, those of headers included.
 struct LastWords {
   LastWords() {
@@ -241,12 +248,12 @@ int main(int argc, char** argv) {
     code = run(argc, argv);
   } catch (const vindex::Error& error) {
     code = vindex::is_closed_output(error) ? 0 : fail(error.what(), error.exit_code());
+    if (error.id() == "E-MEMORY") {
+      end_without_memory(error.exit_code());
+    }
   } catch (const std::bad_alloc&) {
     std::fputs(kOutOfMemory, stderr);  // nothing is put together: there is no memory for it
-    std::fflush(nullptr);
-    // Every thread was joined on the way here; what libhdf5 does at an exit does not survive an
-    // allocation that failed inside it.
-    std::_Exit(static_cast<int>(ExitCode::kInternal));
+    end_without_memory(ExitCode::kInternal);
   } catch (const std::filesystem::filesystem_error& error) {
     const vindex::SystemError same("E-OPEN", error.code().value(),
                                    "cannot examine " + vindex::printable(error.path1().string()));
