@@ -3,6 +3,8 @@
 #include "export_formats.hpp"
 #include "text_sink.hpp"
 
+#include <vindex/results/query.hpp>
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,17 +19,6 @@ std::vector<Column> columns_of(const ExportInput& input) {
 
 /// What a row is called: "matrix", "pair", "group", "entry".
 const char* row_name(const ExportInput& input) { return input.reader.schema().dimension; }
-
-/// "var_at_64", "var_at_64_null" for element `i` of `var_at_k`, `var_at_k_null`; "angles_right_1"
-/// for the first of another wide column.
-std::string element_name(const Column& column, std::size_t i) {
-  std::string name = column.name;
-  const std::size_t at = name.find("_at_k");
-  if (at == std::string::npos || column.width != measure::kVarAtK.size()) {
-    return fmt::format("{}_{}", name, i + 1);
-  }
-  return name.replace(at + 4, 1, std::to_string(measure::kVarAtK[i]));
-}
 
 std::string exported_text(const Column& column, const StoredRow& row, std::size_t i, bool json) {
   const double value = column.number(row, i);
@@ -83,7 +74,8 @@ void export_csv(ExportInput& input, const std::string& target) {
   std::string line = row_name(input);
   for (const Column& column : columns) {
     for (std::size_t i = 0; i < column.width; ++i) {
-      line += fmt::format(",{}", column.width > 1 ? element_name(column, i) : column.name);
+      line += fmt::format(
+          ",{}", column.width > 1 ? element_name(column.name, column.width, i) : column.name);
     }
   }
   sink.write(line + "\n");

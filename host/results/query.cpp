@@ -96,6 +96,14 @@ std::optional<ColumnInfo> column_of(const h5::File& file, const std::string& gro
 
 }  // namespace
 
+std::string element_name(const std::string& column, std::size_t width, std::size_t i) {
+  const std::size_t at = column.find("_at_k");
+  if (at == std::string::npos || width != measure::kVarAtK.size()) {
+    return fmt::format("{}_{}", column, i + 1);
+  }
+  return std::string(column).replace(at + 4, 1, std::to_string(measure::kVarAtK[i]));
+}
+
 ResultsFile::ResultsFile(const std::string& path) : open_(std::make_unique<Open>(path)) {}
 ResultsFile::ResultsFile(ResultsFile&&) noexcept = default;
 ResultsFile& ResultsFile::operator=(ResultsFile&&) noexcept = default;

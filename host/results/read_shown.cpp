@@ -174,8 +174,8 @@ std::vector<const ShownMatrix*> top_matrices(std::span<const ShownMatrix> matric
 
 namespace {
 
-/// Every row of the state at `path`, and what the newest file says of the run.
-void gather(const std::string& path, GatheredRows& gathered, Shown& shown) {
+/// Every row of the state at `path`, and what the newest file says of the run. Returns its files.
+RunFiles gather(const std::string& path, GatheredRows& gathered, Shown& shown) {
   const RunFiles run = list_run(path);
   gather_run(path, run, gathered);
   const auto published = static_cast<std::int32_t>(run.files.runs.size());
@@ -183,6 +183,7 @@ void gather(const std::string& path, GatheredRows& gathered, Shown& shown) {
   shown.model = file.text_attribute("/", "model");
   shown.mode = file.text_attribute("/", "mode");
   shown.backend = file.text_attribute("/", "backend");
+  return run;
 }
 
 UsageError no_such(const char* option, const std::string& wanted, const std::string& path,
@@ -279,7 +280,7 @@ Shown rows_shown_now(const std::string& path, const ShowQuery& query) {
   Shown shown;
   shown.path = path;
   GatheredRows gathered;
-  gather(path, gathered, shown);
+  const RunFiles run = gather(path, gathered, shown);
   const std::vector<const StoredRow*> tables = gathered.sorted();
   std::copy_if(kTables.begin(), kTables.end(), std::back_inserter(shown.other_tables),
                [&](model::ResultTable table) { return !rows_of(tables, table).empty(); });
@@ -296,9 +297,7 @@ Shown rows_shown_now(const std::string& path, const ShowQuery& query) {
   const StatusCounts counts = count_statuses(all);
   shown.matrices_total = counts.total;
   shown.matrices_measured = counts.measured;
-  shown.state = !file_exists(path)                    ? "running"
-                : count_statuses(tables).skipped == 0 ? "complete"
-                                                      : "partial";
+  shown.state = state_of(run, tables);
 
   expect_all_there(all, query.selection, path);
   std::vector<const StoredRow*> rows;

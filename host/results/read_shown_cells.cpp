@@ -25,7 +25,7 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   out.status = kStatusNames[static_cast<std::size_t>(row.status)];
   out.reason = printable(row.reason);
   out.cells = row.cells;
-  out.cells.resize(table.cells.size(), std::numeric_limits<double>::quiet_NaN());
+  out.cells.resize(cell_count(table.cells), std::numeric_limits<double>::quiet_NaN());
   out.arrays.resize(table.arrays.size());
   for (const PresentArray& array : arrays) {
     if (array.shape.size() == 1) {

@@ -80,18 +80,13 @@ void fill(const h5::File& file, const std::string& path, const Column& column,
           std::vector<StoredRow>& rows) {
   const std::vector<T> values =
       read_all<T>(file, path, rows.size(), column.width, !column.scale.empty());
-  const auto* const first = std::get_if<std::size_t>(&column.place);
   auto next = values.begin();
   for (StoredRow& row : rows) {
     for (std::size_t j = 0; j < column.width; ++j) {
       const T stored = *next++;
       const double value =
           column.missing_is_minus_one && stored == T{-1} ? kNaN : static_cast<double>(stored);
-      if (first != nullptr) {
-        row.cells[*first + j * column.stride] = value;
-      } else {
-        column.set_number(row, j, value);
-      }
+      column.set_number(row, j, value);
     }
   }
 }
@@ -311,11 +306,18 @@ std::vector<StoredRow> ResultsReader::read_rows(std::int32_t source, model::Resu
   const TableLayout layout = table_layout(schema(), file_, table);
   std::vector<Column> columns = table_columns(schema(), layout);
   if (whole) {
+    const std::size_t cells = cells_of_row(schema(), layout, columns);
     for (StoredRow& row : rows) {
-      row.cells.assign(cells_of_row(schema(), layout, columns), kNaN);
+      row.cells.assign(cells, kNaN);
     }
   } else {
-    std::erase_if(columns, [](const Column& column) { return column.is_cell(); });
+    const ColumnPlace method = &StoredRow::method;
+    const ColumnPlace escalated = &StoredRow::escalated;
+    const ColumnPlace parent = &StoredRow::of_matrix;
+    std::erase_if(columns, [&](const Column& column) {
+      return column.is_cell() || column.place == method || column.place == escalated ||
+             column.place == parent;
+    });
   }
   for (const Column& column : columns) {
     fill_column(file_, group, column, rows);

@@ -32,10 +32,9 @@ void write_numbers(TableWriter& table, const Column& column,
       values.push_back(static_cast<T>(value));
     }
   };
-  const auto* const first = std::get_if<std::size_t>(&column.place);
   for (const StoredRow* row : rows) {
     for (std::size_t j = 0; j < column.width; ++j) {
-      add(first != nullptr ? row->cell(*first + j * column.stride) : column.number(*row, j));
+      add(column.number(*row, j));
     }
   }
   table.numbers<T>(column.name, values, column.long_name, column.units, column.width, column.scale,

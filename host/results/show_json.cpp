@@ -150,13 +150,16 @@ Json row_json(const ShownCells& shown, const ShownRow& row) {
       {"tensor", row.tensor}, {"layer", row.layer},  {"block", model::block_name(row.block)},
       {"role", row.role},     {"rows", row.rows},    {"cols", row.cols},
       {"status", row.status}, {"reason", row.reason}};
-  for (std::size_t i = 0; i < table.cells.size(); ++i) {
-    const CellColumn& cell = table.cells[i];
-    if (is_present(cell, shown.optional_columns)) {
-      out[std::string(cell.name)] = cell.integer && !std::isnan(row.cells[i])
-                                        ? Json(static_cast<std::int64_t>(row.cells[i]))
-                                        : Json(row.cells[i]);
+  auto next = row.cells.begin();
+  for (const CellColumn& cell : table.cells) {
+    const auto end = next + static_cast<std::ptrdiff_t>(cell_count(cell, 0));
+    if (is_present(cell, shown.optional_columns) && next != end) {
+      out[std::string(cell.name)] = !cell.scale.empty() ? Json(std::vector<double>(next, end))
+                                    : cell.integer && !std::isnan(*next)
+                                        ? Json(static_cast<std::int64_t>(*next))
+                                        : Json(*next);
     }
+    next = end;
   }
   for (std::size_t i = 0; i < table.arrays.size(); ++i) {
     if (table.arrays[i].dims[1].empty() && is_present(table.arrays[i], shown.optional_columns)) {

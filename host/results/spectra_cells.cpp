@@ -153,11 +153,11 @@ Maker made() {
 }
 
 /// Those that older programs wrote without, and those that were asked for.
-constexpr std::array<ColumnGroup, 7> kSpectraGroups = {{{"sigma_error", "sigma_error", 1},
-                                                        {"theta", "theta", 2},
+constexpr std::array<ColumnGroup, 7> kSpectraGroups = {{{"sigma_error", "sigma_error"},
+                                                        {"theta", "theta"},
                                                         {"signflip", "var_at_k_signflip"},
                                                         {"spread", "var_at_k_signflip_mean"},
-                                                        {"spread_p", "var_at_k_signflip_p", 3},
+                                                        {"spread_p", "var_at_k_signflip_p"},
                                                         {"distance", "rand_distance_signflip"},
                                                         {"sampled", "theta_seed"}}};
 

@@ -116,7 +116,8 @@ class CellChecker final : FileChecker {
     if (*schema.root_scale != '\0') {
       column(array_path(schema, schema.root_scale), h5::Type::kInt64, {total}, "");
     }
-    for (const PresentArray& array : present_arrays(description_)) {
+    arrays_ = present_arrays(description_);
+    for (const PresentArray& array : arrays_) {
       h5::Shape shape = {total};
       shape.insert(shape.end(), array.shape.begin(), array.shape.end());
       column(array.path, array.column->float32 ? h5::Type::kFloat32 : h5::Type::kFloat64, shape,
@@ -135,16 +136,19 @@ class CellChecker final : FileChecker {
   void numbers(const StoredRow& row) {
     const Schema& schema = reader_.schema();
     const bool measured = row.status == measure::Status::kMeasured;
-    for (std::size_t i = 0; i < row.cells.size(); ++i) {
-      const CellColumn& cell = schema.cells->cells[i];
-      require(is_within(row.cells[i], cell.range),
-              fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,
-                          row.cells[i], row_key(row), cell.range.min, cell.range.max));
-      require(measured || std::isnan(row.cells[i]),
-              fmt::format("{}/{}: {} is not measured and has a number", schema.table, cell.name,
-                          row_key(row)));
+    auto next = row.cells.begin();
+    for (const CellColumn& cell : schema.cells->cells) {
+      for (std::size_t i = 0; i < cell_count(cell, 0); ++i) {
+        const double value = *next++;
+        require(is_within(value, cell.range),
+                fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,
+                            value, row_key(row), cell.range.min, cell.range.max));
+        require(measured || std::isnan(value),
+                fmt::format("{}/{}: {} is not measured and has a number", schema.table, cell.name,
+                            row_key(row)));
+      }
     }
-    for (const PresentArray& array : present_arrays(description_)) {
+    for (const PresentArray& array : arrays_) {
       const ArrayCell cell = reader_.read_array(row.bulk.row, array.number);
       const auto check = [&](const auto& values) {
         const auto bad = std::find_if(values.begin(), values.end(), [&](auto value) {
@@ -165,6 +169,7 @@ class CellChecker final : FileChecker {
   }
 
   FileDescription description_;
+  std::vector<PresentArray> arrays_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ inline constexpr std::array<results::CellColumn, 1> kNormsCells = {{
 inline constexpr results::CellTable kNormsTable = {kNormsCells};
 
 consteval std::size_t norms_cell(std::string_view name) {
-  return results::number_in(kNormsCells, name);
+  return results::cell_in(kNormsCells, name);
 }
 
 /// A kind of the program has an enumerator.

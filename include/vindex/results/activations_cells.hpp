@@ -83,7 +83,7 @@ inline constexpr CellTable kActivationsTable = {kActivationsCells, kActivationsA
                                                 kActivationsScales};
 
 consteval std::size_t activations_cell(std::string_view name) {
-  return number_in(kActivationsCells, name);
+  return cell_in(kActivationsCells, name);
 }
 consteval std::size_t activations_array(std::string_view name) {
   return number_in(kActivationsArrays, name);

@@ -17,7 +17,7 @@ namespace vindex::results {
 
 enum class Presence : std::uint8_t {
   kAlways,
-  kOptional,  ///< where RunDescription::optional_columns names it
+  kOptional,  ///< where what the file was asked for names it or its group (is_present())
 };
 
 /// What a value may be, both ends included; NaN always may.
@@ -44,7 +44,7 @@ inline constexpr std::size_t kBehind = std::numeric_limits<std::size_t>::max();
 inline constexpr std::size_t kAsManyAsTheRun = 0;
 
 /// A number per row, or as many as its scale has values, float64; counts are int32 and flags int8,
-/// with -1 (declared as _FillValue) for NaN.
+/// with -1 (declared as _FillValue) for NaN; a kMethod is a text.
 struct CellColumn {
   std::string_view name;
   std::string_view long_name;
@@ -89,8 +89,7 @@ struct ScaleColumn {
 /// Optional columns that a file has all of or none, known by one of them.
 struct ColumnGroup {
   std::string_view name;
-  std::string_view mark;   ///< the column
-  std::int64_t since = 0;  ///< minor version whose files have it always; 0: none
+  std::string_view mark;  ///< the column
 };
 
 /// A dimension of columns that are several numbers per row.
@@ -155,7 +154,29 @@ consteval std::size_t number_in(const List& columns, std::string_view name) {
   throw "no column of that name";  // NOLINT: ends the compilation
 }
 
-/// Cells of which none is known.
+/// Names of the optional ones among all `columns`, in their order.
+template <typename... Lists>
+std::vector<std::string> optional_names(const Lists&... columns) {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& list) {
+    for (const auto& column : list) {
+      if (column.presence == Presence::kOptional) {
+        names.emplace_back(column.name);
+      }
+    }
+  };
+  (add(columns), ...);
+  return names;
+}
+
+/// Place of the first number of column `name` among the cells of a row whose columns follow one
+/// another.
+template <typename List>
+consteval std::size_t cell_in(const List& columns, std::string_view name) {
+  return cell_count(std::span<const CellColumn>(columns).first(number_in(columns, name)));
+}
+
+/// Cells of which none is known, of a table whose columns follow one another.
 inline std::vector<double> empty_cells(const CellTable& table, std::size_t chosen = 0) {
   return std::vector<double>(cell_count(table.cells, chosen),
                              std::numeric_limits<double>::quiet_NaN());

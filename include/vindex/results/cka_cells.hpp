@@ -68,7 +68,7 @@ inline constexpr CellTable kCkaTable = {kCkaCells, kCkaArrays, kCkaScales};
 /// What version 1.1 of the schema added; every new file has it.
 inline std::vector<std::string> added_cka_columns() { return {"adjacent_cka_se", "se"}; }
 
-consteval std::size_t cka_cell(std::string_view name) { return number_in(kCkaCells, name); }
+consteval std::size_t cka_cell(std::string_view name) { return cell_in(kCkaCells, name); }
 consteval std::size_t cka_array(std::string_view name) { return number_in(kCkaArrays, name); }
 
 }  // namespace vindex::results

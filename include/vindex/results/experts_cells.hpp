@@ -110,7 +110,7 @@ inline constexpr std::array<ArrayColumn, 7> kExpertsArrays = {{
 
 inline constexpr CellTable kExpertsTable = {kExpertsCells, kExpertsArrays, kExpertsScales};
 
-consteval std::size_t experts_cell(std::string_view name) { return number_in(kExpertsCells, name); }
+consteval std::size_t experts_cell(std::string_view name) { return cell_in(kExpertsCells, name); }
 consteval std::size_t experts_array(std::string_view name) {
   return number_in(kExpertsArrays, name);
 }

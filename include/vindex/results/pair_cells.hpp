@@ -150,9 +150,7 @@ inline constexpr CellTable kPairTable = {
 
 /// Place of a column's first number among the cells of a row. angles_left: behind as many others as
 /// there are directions.
-consteval std::size_t pair_cell(std::string_view name) {
-  return cell_count(std::span(kPairCells).first(number_in(kPairCells, name)));
-}
+consteval std::size_t pair_cell(std::string_view name) { return cell_in(kPairCells, name); }
 
 /// A statistic of the spectra of both sides: columns NAME_a, NAME_b, NAME_difference and, where it
 /// has a null, NAME_null, one behind the other.

@@ -31,6 +31,10 @@ struct ColumnInfo {
   std::string units;      ///< "1" for pure numbers; empty for labels and indices
 };
 
+/// "var_at_64", "var_at_64_null" for value `i` of a row in `var_at_k`, `var_at_k_null` of that
+/// width; "angles_right_1" for the first of another wide column.
+std::string element_name(const std::string& column, std::size_t width, std::size_t i);
+
 /// Which rows are selected; what is empty asks for all, and all of it must hold.
 struct RowQuery {
   model::Selection selection = {};  ///< with its pattern of names

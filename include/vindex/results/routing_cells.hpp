@@ -126,7 +126,7 @@ inline constexpr std::array<ArrayColumn, 6> kRoutingArrays = {{
 
 inline constexpr CellTable kRoutingTable = {kRoutingCells, kRoutingArrays, kRoutingScales};
 
-consteval std::size_t routing_cell(std::string_view name) { return number_in(kRoutingCells, name); }
+consteval std::size_t routing_cell(std::string_view name) { return cell_in(kRoutingCells, name); }
 consteval std::size_t routing_array(std::string_view name) {
   return number_in(kRoutingArrays, name);
 }
