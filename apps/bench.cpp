@@ -135,7 +135,7 @@ bench::BenchSettings bench_settings(const BenchFlags& flags, const Session& sess
     settings.decode_cols = shape.cols;
   }
   settings.simd_level = flags.simd;
-  settings.backend = backend_of(flags.backend.backend);
+  settings.backend = engine::backend_choice(flags.backend.backend).value();
   settings.devices = parse_devices(flags.backend.device);
   settings.threads = flags.threads;
   settings.blas_core = blas_core_wish();

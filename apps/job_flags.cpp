@@ -84,7 +84,7 @@ void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Sess
 }
 
 void settle_backend(engine::RunSettings& settings, const BackendFlags& flags) {
-  settings.backend = backend_of(flags.backend);
+  settings.backend = engine::backend_choice(flags.backend).value();
   settings.devices = parse_devices(flags.device);
   settings.blas_core = blas_core_wish();
 }

@@ -51,11 +51,12 @@ void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Sess
 void settle_backend(engine::RunSettings& settings, const BackendFlags& flags);
 
 /// The first of the back ends that `flags` name, for one matrix at a time with its singular
-/// vectors; says which it is. `threads`: 0 for every core. Errors: those of run::open_backends().
+/// vectors; says which it is. `threads`: 0 for every core. Errors: those of
+/// engine::open_backends().
 std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
                                                const Session& session);
 
-/// Flags as typed; settings() turns them into what the run layer understands.
+/// Flags as typed; settings_of() turns them into what the engine understands.
 struct MeasureFlags {
   engine::RunSettings settings;
   BackendFlags backend;

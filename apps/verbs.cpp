@@ -242,14 +242,6 @@ measure::Mode mode_of(const std::string& name) {
   return kModes.at(name);
 }
 
-engine::BackendChoice backend_of(const std::string& name) {
-  static const std::map<std::string, engine::BackendChoice> kBackends = {
-      {"auto", engine::BackendChoice::kAuto},
-      {"cpu", engine::BackendChoice::kCpu},
-      {"cuda", engine::BackendChoice::kCuda}};
-  return kBackends.at(name);
-}
-
 void add_reshape(CLI::App& verb, std::string& choice) {
   verb.add_option("--reshape", choice,
                   "out: tensors of rank 3 and more (convolutions) as out x rest")

@@ -80,9 +80,8 @@ engine::RamBudget ram_budget_of(const Session& session, const std::string& text)
 /// "all" (empty), "0", "0,2" as CUDA devices. Errors: UsageError E-DEVICE.
 std::vector<std::int32_t> parse_devices(const std::string& text);
 
-/// "fast", "default", "strict"; "auto", "cpu", "cuda": names that the command line has checked.
+/// "fast", "default", "strict": names that the command line has checked.
 measure::Mode mode_of(const std::string& name);
-engine::BackendChoice backend_of(const std::string& name);
 
 /// The option --reshape into `choice` ("none", "out").
 void add_reshape(CLI::App& verb, std::string& choice);

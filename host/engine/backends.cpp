@@ -16,6 +16,13 @@ constexpr std::int32_t kMaxDevices = 64;
 
 }  // namespace
 
+std::optional<BackendChoice> backend_choice(std::string_view name) {
+  return name == "auto"   ? std::optional(BackendChoice::kAuto)
+         : name == "cpu"  ? std::optional(BackendChoice::kCpu)
+         : name == "cuda" ? std::optional(BackendChoice::kCuda)
+                          : std::nullopt;
+}
+
 void await_launches() { kernels::await_cuda_launches(); }
 
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
@@ -80,7 +87,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
   }
   if (!backends.front()->limits().uses_host_cores &&
       (settings.indexing.heads || settings.indexing.lora)) {
-    // While nothing else runs: loading it sets the environment.
+    // Before there are workers: the note says which it is.
     const blas::BlasInfo& blas = blas::load_blas(settings.blas_core);
     note += fmt::format("\nproducts of factors: on the host, {}", blas.text());
     note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;

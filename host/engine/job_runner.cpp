@@ -28,6 +28,10 @@ std::uint64_t largest_row(const std::vector<RowWork>& works) {
   return most;
 }
 
+std::uint64_t left_of(std::uint64_t budget, std::uint64_t taken) {
+  return budget - std::min(budget, taken);
+}
+
 /// Of `unit_budget`, what is set aside for staging memory between units: nothing where the largest
 /// unit needs it all, or where no unit has any.
 std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
@@ -91,9 +95,9 @@ class Runner {
   RunOutcome run() {
     // The budget is judged for everything, so that a resumed run refuses what the first one would
     // have refused.
-    const std::vector<RowWork> all = job().works(supported_rows());
-    (void)plan_job(all, stored_rows(), job().lanes(), run_.ram_budget);
-    memory_ = result_queue_budget(run_.ram_budget, stored_rows(), 0);
+    std::vector<RowWork> works = job().works(supported_rows());
+    shared_->plan = plan(works);
+    memory_ = result_queue_budget(ram_budget(), stored_rows(), 0);
     store_ = has_file() ? results::open_run_store(run_.output, run_.description, run_.worker,
                                                   run_.restart, memory_.pending_bytes)
                         : std::make_unique<NoStore>(job().row_count());
@@ -106,10 +110,12 @@ class Runner {
       say(fmt::format("resuming: {} of {} {} are done already", outcome_.done_before,
                       outcome_.total, snapshot_.noun));
     }
-    const std::vector<RowWork> works = job().works(left);
-    shared_->plan = plan_job(works, stored_rows(), job().lanes(), run_.ram_budget);
-    begin(run_.ram_budget -
-          result_queue_budget(run_.ram_budget, stored_rows(), largest_row(works)).bytes);
+    if (left.size() != works.size()) {
+      works = job().works(left);
+      shared_->plan = plan(works);
+    }
+    begin(ram_budget() -
+          result_queue_budget(ram_budget(), stored_rows(), largest_row(works)).bytes);
     work();
     return std::move(outcome_);
   }
@@ -118,6 +124,10 @@ class Runner {
   Job& job() { return *shared_->job; }
   bool has_file() const { return !run_.output.empty(); }
   std::int64_t stored_rows() { return has_file() ? job().row_count() : 0; }
+  std::uint64_t ram_budget() const { return left_of(run_.ram_budget, run_.held); }
+  WorkPlan plan(const std::vector<RowWork>& works) {
+    return plan_job(works, stored_rows(), job().lanes(), run_.ram_budget, run_.held);
+  }
   double now() const { return std::chrono::duration<double>(Clock::now() - run_.started).count(); }
   void say(const std::string& line) const {
     if (hooks_.message) {
@@ -335,17 +345,18 @@ class Runner {
 }  // namespace
 
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
-                  std::uint64_t ram_budget) {
+                  std::uint64_t ram_budget, std::uint64_t held) {
   const std::uint64_t largest = largest_row(works);
-  const std::uint64_t beside = result_queue_budget(ram_budget, row_count, largest).bytes;
-  WorkPlan plan = plan_rows(works, {.ram_budget = ram_budget > beside ? ram_budget - beside : 0,
+  const std::uint64_t own = left_of(ram_budget, held);
+  const std::uint64_t beside = result_queue_budget(own, row_count, largest).bytes;
+  WorkPlan plan = plan_rows(works, {.ram_budget = left_of(own, beside),
                                     .workers = lanes.count(),
                                     .batch = lanes.batch,
                                     .held = lanes.held,
                                     .in_order = lanes.in_order});
   plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);
   plan.ram_bytes = budget_for(plan.ram_bytes, row_count, largest);
-  require_budget(ram_budget, plan.largest, plan.least_ram_bytes);
+  require_budget(ram_budget, plan.largest, held + plan.least_ram_bytes);
   return plan;
 }
 

@@ -1,11 +1,9 @@
 // Owns a pass as a job whose rows hold nothing.
 #include <vindex/core/error.hpp>
 #include <vindex/engine/matrix_pass.hpp>
-#include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/opening.hpp>
 #include <vindex/measure/backend.hpp>
 
-#include <algorithm>
 #include <utility>
 
 namespace vindex::engine {
@@ -73,9 +71,8 @@ RunOutcome pass_over(const ModelViews& models, const std::vector<RowWork>& works
                      const PassOptions& options, const UnitBody& body, const RunHooks& hooks) {
   auto job = std::make_unique<PassJob>(models, works, options, body);
   JobRun run;
-  run.ram_budget = options.ram_budget - std::min(options.ram_budget, options.held);
-  const WorkPlan plan = plan_rows(works, {.ram_budget = run.ram_budget});
-  require_budget(options.ram_budget, plan.largest, options.held + plan.least_ram_bytes);
+  run.ram_budget = options.ram_budget;
+  run.held = options.held;
   // Where bodies read by themselves there is a reader too, the least there is.
   run.reader = models.empty() ? open_reader({.threads = 1, .io_uring = false}, {})
                               : open_reader(options.reading, {models.front().files});

@@ -12,7 +12,7 @@ namespace {
 
 void require_same(const shard::Shard& shard) {
   const shard::SourceIdentity now = shard.source->identity();
-  if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
+  if (now != shard.identity) {
     throw SystemError(
         "E-INPUT-CHANGED", 0,
         fmt::format(

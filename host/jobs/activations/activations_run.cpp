@@ -105,7 +105,7 @@ results::RunDescription describe_activations(
       {{"model", settings.model}, {"hidden", settings.hidden}, {"covariance", settings.covariance}},
       settings.run);
   Json surroundings = engine::environment(settings.run, reader, backends);
-  if (run.backend != "cpu") {
+  if (!backends.front()->limits().uses_host_cores) {  // eigenvalues are found on the host
     surroundings["eigenvalues"] = blas::load_blas(settings.run.blas_core).text();
   }
   run.environment_json = surroundings.dump(1);
@@ -119,11 +119,7 @@ results::RunDescription describe_activations(
       {"nulls", std::string("closed forms and quadrature; effective_rank of mlp to 0.5 %")}};
   if (model != nullptr) {
     run.attributes.push_back({"gates_of", settings.model});
-    for (const results::CellColumn& column : results::kActivationsCells) {
-      if (column.presence == results::Presence::kOptional) {
-        run.optional_columns.emplace_back(column.name);
-      }
-    }
+    run.optional_columns = results::optional_names(results::kActivationsCells);
   }
   run.scales = {{"threshold", results::ScaleValues(std::vector<double>(measure::kNearZero.begin(),
                                                                        measure::kNearZero.end()))}};
@@ -147,10 +143,6 @@ engine::RunOutcome measure_activations(const ActivationsSettings& settings,
   std::vector<ActivationLayer> layers = layers_of(settings, dump, model);
   std::string note;
   auto backends = engine::open_backends(settings.run, note);
-  if (!backends.front()->limits().uses_host_cores) {
-    // Eigenvalues are found on the host; loading it sets the environment, so while nothing runs.
-    blas::load_blas(settings.run.blas_core);
-  }
   run.reader =
       engine::open_reader(settings.run.reading, {&dump.files, model ? &model->files : nullptr});
   run.description = describe_activations(settings, dump, model, layers, backends, *run.reader);

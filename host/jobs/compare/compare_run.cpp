@@ -236,7 +236,7 @@ engine::RunOutcome compare_models(const CompareSettings& settings, const engine:
   run.reader = engine::open_reader(settings.run.reading, {&a.files, &b.files});
   run.description =
       describe_compare(settings, a, b, pairing, pairs, spectra, computing, *run.reader);
-  run.ram_budget -= std::min(run.ram_budget, angle_bytes(settings, pairs.size()));
+  run.held = angle_bytes(settings, pairs.size());
   for (const std::string& part : model::unmatched_parts(a.index, settings.run.selection)) {
     run.messages.push_back("warning W-SELECTION: " + part);
   }

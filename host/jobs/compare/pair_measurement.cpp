@@ -19,21 +19,16 @@ using results::pair_cell;
 
 /// An input that remembers that reading it failed, so that the trouble of a pair names its side,
 /// and that is not released by a back end.
-class PairSide::WatchedInput final : public measure::MatrixInput {
+class PairSide::WatchedInput final : public measure::ForwardingInput {
  public:
-  explicit WatchedInput(measure::MatrixInput& inner) : inner_(inner) {}
-  const decode::Encoding& encoding() const override { return inner_.encoding(); }
-  std::int64_t rows() const override { return inner_.rows(); }
-  std::int64_t cols() const override { return inner_.cols(); }
-  bool transposed() const override { return inner_.transposed(); }
-  std::uint64_t sign_flip_key() const override { return inner_.sign_flip_key(); }
-  bool in_memory() const override { return inner_.in_memory(); }
+  using ForwardingInput::ForwardingInput;
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    return watched([&] { return inner_.row_slab(first, count); });
+    return watched([&] { return inner().row_slab(first, count); });
   }
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
-    return watched([&] { return inner_.column_slab(first, count); });
+    return watched([&] { return inner().column_slab(first, count); });
   }
+  void release() override {}
   bool has_failed() const { return has_failed_; }
 
  private:
@@ -45,7 +40,6 @@ class PairSide::WatchedInput final : public measure::MatrixInput {
     return slab;
   }
 
-  measure::MatrixInput& inner_;
   bool has_failed_ = false;
 };
 

@@ -83,17 +83,6 @@ Sharing share(const ExpertsSettings& settings, const engine::SelectedModel& mode
   return out;
 }
 
-template <typename Columns>
-std::vector<std::string> names_of_optional(const Columns& columns) {
-  std::vector<std::string> names;
-  for (const auto& column : columns) {
-    if (column.presence == results::Presence::kOptional) {
-      names.emplace_back(column.name);
-    }
-  }
-  return names;
-}
-
 results::RunDescription describe_experts(
     const ExpertsSettings& settings, const engine::SelectedModel& model,
     const std::vector<model::ExpertGroup>& groups,
@@ -119,10 +108,7 @@ results::RunDescription describe_experts(
   run.scales["expert"] = results::ScaleValues::counted(sharing.options.experts);
   run.scales["expert_other"] = results::ScaleValues::counted(sharing.options.experts);
   if (settings.vectors > 0) {
-    for (const auto& columns :
-         {names_of_optional(results::kExpertsCells), names_of_optional(results::kExpertsArrays)}) {
-      run.optional_columns.insert(run.optional_columns.end(), columns.begin(), columns.end());
-    }
+    run.optional_columns = results::optional_names(results::kExpertsCells, results::kExpertsArrays);
   }
   return run;
 }

@@ -4,8 +4,6 @@
 
 #include <vindex/core/error.hpp>
 #include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
 #include <vindex/decode/encode.hpp>
 #include <vindex/engine/matrix_pass.hpp>
 #include <vindex/model/selection.hpp>

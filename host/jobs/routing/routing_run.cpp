@@ -110,21 +110,6 @@ constexpr const char* kNullsText =
     "1000 draws; *_lift_max: 1000 draws, of many tokens the law of independent pairs or draws of "
     "fewer, scaled; router_entropy, margin: the 16384 tokens";
 
-/// What files have since version 1.1.
-std::vector<std::string> later_columns() {
-  std::vector<std::string> names;
-  const auto add = [&](const auto& columns) {
-    for (const auto& column : columns) {
-      if (column.presence == results::Presence::kOptional) {
-        names.emplace_back(column.name);
-      }
-    }
-  };
-  add(results::kRoutingCells);
-  add(results::kRoutingArrays);
-  return names;
-}
-
 results::RunDescription describe_routing(const RoutingSettings& settings, const model::Dump& dump,
                                          const RuleSource& source,
                                          const std::vector<RoutedLayer>& layers,
@@ -147,7 +132,8 @@ results::RunDescription describe_routing(const RoutingSettings& settings, const 
       settings.run);
   run.environment_json = engine::environment(settings.run, reader, {}, threads).dump(1);
   run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
-  run.optional_columns = later_columns();
+  // What files have since version 1.1.
+  run.optional_columns = results::optional_names(results::kRoutingCells, results::kRoutingArrays);
   run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
   if (!settings.model.empty()) {
     run.attributes.push_back({"rule_of", settings.model});

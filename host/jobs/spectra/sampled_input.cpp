@@ -15,29 +15,29 @@ std::uint64_t sample_bytes(std::int64_t weights) {
 }
 
 SampledInput::SampledInput(measure::MatrixInput& inner)
-    : inner_(inner),
+    : ForwardingInput(inner),
       stride_(measure::sample_stride(inner.rows() * inner.cols())),
       sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
       missing_(static_cast<std::int64_t>(sample_.size())) {}
 
 decode::EncodedMatrix SampledInput::row_slab(std::int64_t first, std::int64_t count) {
-  return seen(inner_.row_slab(first, count));
+  return seen(inner().row_slab(first, count));
 }
 
 decode::EncodedMatrix SampledInput::column_slab(std::int64_t first, std::int64_t count) {
-  return seen(inner_.column_slab(first, count));
+  return seen(inner().column_slab(first, count));
 }
 
 decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
   was_asked_ = true;
-  if (missing_ == 0 || inner_.in_memory()) {
+  if (missing_ == 0 || inner().in_memory()) {
     return slab;
   }
   // Slabs may overlap or come again: rows that were taken are not counted twice.
   taken_.resize(sample_.size());
-  decode::decode_strided(slab, inner_.cols(), stride_, sample_);
+  decode::decode_strided(slab, inner().cols(), stride_, sample_);
   for (std::int64_t row = slab.first_row; row < slab.first_row + slab.rows; ++row) {
-    const std::int64_t begin = row * inner_.cols() + slab.first_col;
+    const std::int64_t begin = row * inner().cols() + slab.first_col;
     const auto size = static_cast<std::int64_t>(sample_.size());
     const std::int64_t last = std::min(size, ceil_divide(begin + slab.cols, stride_));
     for (std::int64_t i = ceil_divide(begin, stride_); i < last; ++i) {
@@ -49,11 +49,11 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
 }
 
 void SampledInput::release() {
-  if (was_asked_ && missing_ > 0 && inner_.in_memory()) {
-    missing_ -=
-        decode::decode_strided(inner_.row_slab(0, inner_.rows()), inner_.cols(), stride_, sample_);
+  if (was_asked_ && missing_ > 0 && inner().in_memory()) {
+    missing_ -= decode::decode_strided(inner().row_slab(0, inner().rows()), inner().cols(), stride_,
+                                       sample_);
   }
-  inner_.release();
+  inner().release();
 }
 
 std::vector<float> SampledInput::take_sample() {

@@ -2,7 +2,7 @@
 // matrix in memory when its bytes are let go, of a streamed one from the slabs that pass by.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
+#include <vindex/measure/derived_input.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -12,17 +12,11 @@ namespace vindex::jobs {
 /// Host memory of the sample of a matrix of `weights` weights.
 std::uint64_t sample_bytes(std::int64_t weights);
 
-class SampledInput final : public measure::MatrixInput {
+class SampledInput final : public measure::ForwardingInput {
  public:
   /// `inner` must outlive it.
   explicit SampledInput(measure::MatrixInput& inner);
 
-  const decode::Encoding& encoding() const override { return inner_.encoding(); }
-  std::int64_t rows() const override { return inner_.rows(); }
-  std::int64_t cols() const override { return inner_.cols(); }
-  bool transposed() const override { return inner_.transposed(); }
-  std::uint64_t sign_flip_key() const override { return inner_.sign_flip_key(); }
-  bool in_memory() const override { return inner_.in_memory(); }
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override;
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override;
   void release() override;
@@ -34,7 +28,6 @@ class SampledInput final : public measure::MatrixInput {
  private:
   decode::EncodedMatrix seen(decode::EncodedMatrix slab);
 
-  measure::MatrixInput& inner_;
   std::int64_t stride_;
   std::vector<float> sample_;
   std::vector<bool> taken_;  ///< of a streamed matrix, whose slabs may come more than once

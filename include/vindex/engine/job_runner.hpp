@@ -50,6 +50,7 @@ struct JobRun {
   results::WorkerShare worker;
   bool restart = false;
   std::uint64_t ram_budget = 0;  ///< bytes
+  std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
   /// Lines for people, said once nothing refuses the run any more.
   std::vector<std::string> messages;
   /// That reads the weights; prepared where the description mentions it.
@@ -59,9 +60,10 @@ struct JobRun {
 
 /// The plan of `works`, which are some or all of `row_count` rows of a results file, 0 where there
 /// is none. Everything in it counts what finished rows take on their way to the file too. Errors:
-/// ConfigurationError E-BUDGET (78) where the budget is too small.
+/// ConfigurationError E-BUDGET (78) where the budget is too small. `held`: of it, what is not the
+/// run's.
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
-                  std::uint64_t ram_budget);
+                  std::uint64_t ram_budget, std::uint64_t held = 0);
 
 /// Runs `job` to the end or to a stop. After a stop, and after an error, what was finished is
 /// published first; then its workers are waited for, which look at the stop about every second.

@@ -15,6 +15,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@
 namespace vindex::engine {
 
 enum class BackendChoice : std::uint8_t { kAuto, kCpu, kCuda };
+/// Of "auto", "cpu", "cuda".
+std::optional<BackendChoice> backend_choice(std::string_view name);
 
 /// What the command line asks for.
 struct RunSettings {

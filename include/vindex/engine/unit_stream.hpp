@@ -75,7 +75,7 @@ class UnitStream final : public LoadedUnit {
   void require_read(std::size_t i) const;
 
   /// For work that reads pieces by itself: the files of model `model`, and what ranges of them are
-  /// read with (include/vindex/engine/range_reader.hpp).
+  /// read with (engine/range_reader.hpp).
   SourceWatch& watch(std::size_t model);
   shard::BulkReader& reader() { return reader_; }
   std::unique_ptr<measure::StagingBuffer> take_staging(std::uint64_t bytes) {
