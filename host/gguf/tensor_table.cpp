@@ -1,4 +1,4 @@
-// Owns reading entries, and finding overlaps, gaps and doubled names.
+// Owns judging entries, and finding overlaps, gaps and doubled names.
 #include "tensor_table.hpp"
 
 #include <vindex/core/error.hpp>

@@ -1,5 +1,4 @@
 // Owns names of value types and the meaning of their bits.
-#include <vindex/core/integers.hpp>
 #include <vindex/gguf/value_type.hpp>
 
 #include <fmt/format.h>

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -102,6 +101,7 @@ ImportanceMatrix::ImportanceMatrix(std::unique_ptr<shard::ByteSource> source)
   }
   check_entries();
   sha256_ = digest_of(*source_);
+  require_unchanged();
 }
 
 void ImportanceMatrix::read_gguf() {
@@ -154,8 +154,9 @@ void ImportanceMatrix::read_gguf() {
                 fmt::format("{} has {} counts for {} sums", printable(entry.name), slices,
                             entry.value_count));
     }
-    for (const float count : read_values(own.offset, slices)) {
+    for (const float count : floats_at(own.offset, slices)) {
       if (!(count >= 0.0F) || !std::isfinite(count)) {
+        require_unchanged();
         malformed(*source_, own.offset + entry.divisors.size() * sizeof(float),
                   fmt::format("a count of {} in {}", count, printable(own.name)));
       }
@@ -217,11 +218,12 @@ void ImportanceMatrix::check_entries() const {
     for (std::uint64_t first = 0; first < entry.value_count; first += kStep) {
       const std::uint64_t offset = entry.offset + first * sizeof(float);
       const std::vector<float> values =
-          read_values(offset, std::min(kStep, entry.value_count - first));
+          floats_at(offset, std::min(kStep, entry.value_count - first));
       const auto bad = std::find_if(values.begin(), values.end(), [](float value) {
         return !(value >= 0.0F) || !std::isfinite(value);
       });
       if (bad != values.end()) {
+        require_unchanged();
         malformed(*source_,
                   offset + static_cast<std::uint64_t>(bad - values.begin()) * sizeof(float),
                   fmt::format("a sum of squares of {} in {}", *bad, printable(entry.name)));
@@ -230,16 +232,24 @@ void ImportanceMatrix::check_entries() const {
   }
 }
 
-std::vector<float> ImportanceMatrix::read_values(std::uint64_t offset, std::uint64_t count) const {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  source_->read(offset, std::as_writable_bytes(std::span(values)));
-  const shard::SourceIdentity now = source_->identity();
-  if (now.bytes != identity_.bytes || now.version != identity_.version) {
+void ImportanceMatrix::require_unchanged() const {
+  if (source_->identity() != identity_) {
     throw SystemError("E-INPUT-CHANGED", 0,
                       source_->name() +
                           ": the file was changed, replaced or removed while it was "
                           "read; measure again when nothing writes to it");
   }
+}
+
+std::vector<float> ImportanceMatrix::read_values(std::uint64_t offset, std::uint64_t count) const {
+  std::vector<float> values = floats_at(offset, count);
+  require_unchanged();
+  return values;
+}
+
+std::vector<float> ImportanceMatrix::floats_at(std::uint64_t offset, std::uint64_t count) const {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  source_->read(offset, std::as_writable_bytes(std::span(values)));
   if (big_endian_) {
     for (float& value : values) {
       value = std::bit_cast<float>(__builtin_bswap32(std::bit_cast<std::uint32_t>(value)));

@@ -137,6 +137,8 @@ void append_gguf(GgufFile file, ModelFiles& model) {
   }
   if (shard == 0) {
     model.keys = std::move(file.header.keys);
+    model.gguf_version = file.header.version;
+    model.gguf_big_endian = file.header.big_endian;
   }
   std::move(file.header.warnings.begin(), file.header.warnings.end(),
             std::back_inserter(model.warnings));

@@ -178,7 +178,10 @@ class GgufKeys {
     shard.source =
         vindex::shard::make_memory_source("model.gguf", vindex::testing::bytes_of(bytes_));
     files.format = vindex::shard::ContainerFormat::kGguf;
-    files.keys = vindex::gguf::read_header(*shard.source).keys;
+    vindex::gguf::Header header = vindex::gguf::read_header(*shard.source);
+    files.keys = std::move(header.keys);
+    files.gguf_version = header.version;
+    files.gguf_big_endian = header.big_endian;
   }
   vindex::shard::ModelFiles files;
 

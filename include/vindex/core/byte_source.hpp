@@ -19,6 +19,7 @@ struct ReadRequest {
 struct SourceIdentity {
   std::uint64_t bytes = 0;
   std::string version;  ///< files: "inode:mtime_ns"; remote: ETag or revision
+  bool operator==(const SourceIdentity&) const = default;
 };
 
 /// A readable sequence of bytes of known size. Thread-safe: reads are positional and may run

@@ -26,7 +26,7 @@
 // Version 1 (August 2023) has u32 for both counts, lengths, array counts and dimensions; offsets
 // stay u64. A big-endian file has every number reversed, also those inside tensor blocks
 // (decode/byte_order.hpp); nothing says so but the version, whose low half is then zero.
-// Source: ggml include/gguf.h, docs/gguf.md; limits beyond ggml's own are in the readers.
+// Source: ggml include/gguf.h, docs/gguf.md; limits are in limits.hpp.
 #pragma once
 
 #include <vindex/core/byte_source.hpp>

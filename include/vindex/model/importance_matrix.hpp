@@ -53,6 +53,9 @@ class ImportanceMatrix {
   void read_gguf();
   void read_dat();
   void check_entries() const;
+  std::vector<float> floats_at(std::uint64_t offset, std::uint64_t count) const;
+  /// Errors: SystemError E-INPUT-CHANGED (74).
+  void require_unchanged() const;
 
   std::unique_ptr<shard::ByteSource> source_;
   shard::SourceIdentity identity_;
@@ -62,7 +65,7 @@ class ImportanceMatrix {
   std::vector<Warning> warnings_;
 };
 
-/// Opens file `path`. Errors: those of the constructor; MissingInputError, SystemError.
+/// Opens the file that `address` names. Errors: those of the constructor and of open_input().
 std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address);
 
 /// Adds to `index` and `selected` a row of /imatrix/ for every selected matrix that `file` has

@@ -10,7 +10,7 @@
 
 namespace vindex::shard {
 
-// What stores and readers pass on, by the name that they have here.
+// So that rooms above may call them what the sources of this one are: shard::ByteSource.
 using vindex::ByteSource;
 using vindex::ReadRequest;
 using vindex::SourceIdentity;

@@ -52,6 +52,8 @@ struct ModelFiles {
   std::optional<JsonValue> adapter;       ///< adapter_config.json (PEFT), beside LoRA factors
   std::vector<std::string> side_files;    ///< paths of what else was read: index, configurations
   std::vector<gguf::Key> keys;            ///< of the first GGUF shard, in file order
+  std::uint32_t gguf_version = 0;         ///< of that shard: how the values of its keys lie there
+  bool gguf_big_endian = false;
   std::vector<Warning> warnings;
 };
 
