@@ -68,8 +68,8 @@ measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t col
 measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
                                            const std::stop_token& stop = {});
 
-/// What product_null_metrics() costs in the units of run::product_cost(), by measurement (ranks of
-/// 64 to 512): cores and triangles are multiplied faster than the tall factors that those units
+/// What product_null_metrics() costs in the units of engine::product_cost(), by measurement (ranks
+/// of 64 to 512): cores and triangles are multiplied faster than the tall factors that those units
 /// are of.
 double product_null_cost(std::span<const std::int64_t> sides);
 

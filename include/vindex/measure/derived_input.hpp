@@ -1,4 +1,5 @@
-// Owns inputs that present the weights of other inputs, decoded to float32: the difference of two
+// Owns inputs over other inputs: the base of those that watch one, and those that present the
+// weights of others, decoded to float32: the difference of two
 // matrices, rows in another order, one matrix out of several, W diag(d) where another has W. Every
 // back end measures them as matrices of float32, slab by slab, so that no side has to lie in
 // memory.
@@ -11,6 +12,32 @@
 #include <vector>
 
 namespace vindex::measure {
+
+/// Passes everything on to `inner`, which must outlive it; an input that watches another replaces
+/// what it changes.
+class ForwardingInput : public MatrixInput {
+ public:
+  explicit ForwardingInput(MatrixInput& inner) : inner_(inner) {}
+  const decode::Encoding& encoding() const override { return inner_.encoding(); }
+  std::int64_t rows() const override { return inner_.rows(); }
+  std::int64_t cols() const override { return inner_.cols(); }
+  bool transposed() const override { return inner_.transposed(); }
+  std::uint64_t sign_flip_key() const override { return inner_.sign_flip_key(); }
+  bool in_memory() const override { return inner_.in_memory(); }
+  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
+    return inner_.row_slab(first, count);
+  }
+  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
+    return inner_.column_slab(first, count);
+  }
+  void release() override { inner_.release(); }
+
+ protected:
+  MatrixInput& inner() { return inner_; }
+
+ private:
+  MatrixInput& inner_;
+};
 
 /// B - A of equal logical shape, every difference rounded once to float32, stored as `a` is. Both
 /// must outlive it and are asked for slabs by it alone meanwhile. Their release() is not called.
