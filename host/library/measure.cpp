@@ -4,6 +4,7 @@
 #include <vindex/core/error.hpp>
 #include <vindex/engine/memory_budget.hpp>
 #include <vindex/engine/progress.hpp>
+#include <vindex/jobs/spectra/measure_run.hpp>
 
 #include <fmt/format.h>
 
@@ -74,9 +75,7 @@ v0::Outcome v0::measure(const Model& model, const std::filesystem::path& out,
                         const MeasureSettings& settings, const Hooks& hooks) {
   engine::RunHooks run_hooks;
   run_hooks.stop = hooks.stop;
-  if (hooks.message) {
-    run_hooks.message = [&](const std::string& line) { hooks.message(line); };
-  }
+  run_hooks.message = hooks.message;
   if (hooks.progress) {
     run_hooks.progress = [&](const engine::ProgressSnapshot& snapshot) {
       hooks.progress(progress_of(snapshot));

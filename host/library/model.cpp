@@ -29,7 +29,7 @@ Matrix matrix_of(const model::MatrixRecord& record) {
 }
 
 const model::MatrixRecord& record_of(const v0::Model& model, const v0::Matrix& matrix) {
-  const std::vector<model::MatrixRecord>& all = ModelAccess::state(model).index.matrices;
+  const std::vector<model::MatrixRecord>& all = ModelAccess::state(model).model.index.matrices;
   // Mostly it is one of the model's own: nothing is looked for among a hundred thousand.
   const std::span<const Matrix> own = model.matrices();
   if (const std::less<> before;
@@ -59,12 +59,11 @@ const std::vector<std::string>& v0::Model::warnings() const { return state_->war
 v0::Model v0::open(std::string_view address) {
   auto state = std::make_shared<Model::State>();
   state->address = address;
-  state->files = shard::open_model(state->address);
-  state->index = model::index_model(state->files);
-  for (const model::MatrixRecord& record : state->index.matrices) {
+  state->model = engine::open_whole(state->address, "", 0);
+  for (const model::MatrixRecord& record : state->model.index.matrices) {
     state->matrices.push_back(matrix_of(record));
   }
-  for (const auto* warnings : {&state->files.warnings, &state->index.warnings}) {
+  for (const auto* warnings : {&state->model.files.warnings, &state->model.index.warnings}) {
     for (const Warning& warning : *warnings) {
       state->warnings.push_back(fmt::format("{}: {}", warning.id, warning.text));
     }
@@ -83,7 +82,7 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
   const std::int64_t cols = record.stored_cols();
   std::vector<float> values(static_cast<std::size_t>(rows * cols));
   if (!values.empty()) {
-    engine::SourceWatch watch(state_->files);
+    engine::SourceWatch watch(state_->model.files);
     std::size_t filled = 0;
     jobs::decode_slabs(watch, record, [&](std::span<const float> slab) {
       std::copy(slab.begin(), slab.end(), values.begin() + static_cast<std::ptrdiff_t>(filled));

@@ -32,13 +32,13 @@ struct v0::Results::State {
         return {column};
       }
       names.push_back(column.name);
-      for (std::size_t i = 0; column.width == measure::kVarAtK.size() && i < column.width; ++i) {
-        std::string one = column.name;  // "var_at_k_null": one k of it is "var_at_64_null"
-        one.replace(one.find("_k"), 2, fmt::format("_{}", measure::kVarAtK[i]));
-        if (one == name) {
+    }
+    for (const results::ColumnInfo& column : columns) {
+      for (std::size_t i = 0; column.width > 1 && i < column.width; ++i) {
+        names.push_back(results::element_name(column.name, column.width, i));
+        if (names.back() == name) {
           return {column, i, false};
         }
-        names.push_back(std::move(one));
       }
     }
     const std::string guess = did_you_mean(std::string(name), names);
@@ -98,15 +98,14 @@ std::vector<T> v0::Results::column(std::string_view name) const {
     }
     return state_->file.texts(asked.column.name, state_->numbers);
   } else {
+    if (std::is_integral_v<T> && asked.column.type != results::ValueType::kInteger) {
+      throw UsageError("E-COLUMN", fmt::format("column `{}` holds no integers", asked.column.name));
+    }
     const std::vector<double> values = state_->file.numbers(asked.column.name, state_->numbers);
     std::vector<T> out;
     const std::size_t step = asked.whole ? 1 : asked.column.width;
     for (std::size_t i = asked.element; i < values.size(); i += step) {
       if constexpr (std::is_integral_v<T>) {
-        if (asked.column.type != results::ValueType::kInteger) {
-          throw UsageError("E-COLUMN",
-                           fmt::format("column `{}` holds no integers", asked.column.name));
-        }
         out.push_back(std::isnan(values[i]) ? T{-1} : static_cast<T>(values[i]));
       } else {
         out.push_back(static_cast<T>(values[i]));

@@ -5,6 +5,7 @@
 #include <vindex/core/nearest_name.hpp>
 #include <vindex/core/stop.hpp>
 #include <vindex/decode/encoding.hpp>
+#include <vindex/measure/metrics.hpp>
 #include <vindex/results/result_row.hpp>
 
 #include <fmt/format.h>
@@ -12,6 +13,17 @@
 #include <utility>
 
 namespace vindex {
+
+inline namespace v0 {
+
+struct FiguresAccess {
+  static void put(Figures& figures, const std::string& name, double value) {
+    figures.values_.insert_or_assign(name, value);
+  }
+};
+
+}  // namespace v0
+
 namespace {
 
 void require_shape(std::int64_t rows, std::int64_t cols) {
@@ -32,6 +44,14 @@ void put_all(v0::Figures& figures, const measure::MetricValues& values, const ch
     FiguresAccess::put(figures, fmt::format("var_at_{}{}", measure::kVarAtK[i], suffix),
                        values.var_at_k[i]);
   }
+}
+
+/// `values` and, beside them, what noise gives; without `values` that alone, by both names.
+v0::Figures figures_of(const measure::MetricValues& noise, const measure::MetricValues* values) {
+  v0::Figures figures;
+  put_all(figures, values == nullptr ? noise : *values, "", values == nullptr);
+  put_all(figures, noise, "_null", true);
+  return figures;
 }
 
 measure::NullCache& nulls() {
@@ -56,19 +76,6 @@ double v0::Figures::operator[](std::string_view name) const {
 
 namespace library {
 
-Figures figures_of(const measure::MetricValues* values, const measure::MetricValues* noise) {
-  Figures figures;
-  if (values != nullptr) {
-    put_all(figures, *values, "", false);
-  } else if (noise != nullptr) {
-    put_all(figures, *noise, "", true);
-  }
-  if (noise != nullptr) {
-    put_all(figures, *noise, "_null", true);
-  }
-  return figures;
-}
-
 measure::Mode mode_of(Mode mode) {
   switch (mode) {
     case Mode::kFast:
@@ -82,11 +89,8 @@ measure::Mode mode_of(Mode mode) {
 }
 
 engine::BackendChoice backend_of(const std::string& name) {
-  if (name == "auto") {
-    return engine::BackendChoice::kAuto;
-  }
-  if (name == "cpu" || name == "cuda") {
-    return name == "cpu" ? engine::BackendChoice::kCpu : engine::BackendChoice::kCuda;
+  if (const auto choice = engine::backend_choice(name)) {
+    return *choice;
   }
   throw UsageError("E-BACKEND",
                    fmt::format("no back end `{}`; there are auto, cpu and cuda", printable(name)));
@@ -126,14 +130,13 @@ v0::Spectrum v0::spectrum(std::span<const float> weights, std::int64_t rows, std
   out.status = results::kStatusNames[static_cast<std::size_t>(report.status)];
   out.reason = std::move(report.reason);
   out.backend = backends.front()->info().name;
-  out.figures = library::figures_of(&values, &nulls().of(rows, cols));
+  out.figures = figures_of(nulls().of(rows, cols), &values);
   return out;
 }
 
 v0::Null v0::null(std::int64_t rows, std::int64_t cols) {
   require_shape(rows, cols);
-  return {
-      .rows = rows, .cols = cols, .figures = library::figures_of(nullptr, &nulls().of(rows, cols))};
+  return {.rows = rows, .cols = cols, .figures = figures_of(nulls().of(rows, cols), nullptr)};
 }
 
 }  // namespace vindex

@@ -47,8 +47,6 @@ struct Task {
   std::uint64_t bytes = 0;
 };
 
-bool stop_wanted(const ComposeOptions& options) { return options.stop.stop_requested(); }
-
 std::vector<const GgufSource*> sources_of(const Composition& composition) {
   std::set<const GgufSource*> sources;
   for (const ComposedTensor& tensor : composition.tensors) {
@@ -200,9 +198,7 @@ void Assembly::make(const Task& task) {
   std::uint64_t given = 0;
   composition_.tensors[task.tensor].make(
       [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-        if (stop_wanted(options_)) {
-          throw Stopped{};
-        }
+        throw_if_stopped(options_.stop);
         writer.write(place, offset, bytes);
         given += bytes.size();
       });
@@ -210,9 +206,7 @@ void Assembly::make(const Task& task) {
 }
 
 void Assembly::run(const Task& task, write::RangeCopier& copier) {
-  if (stop_wanted(options_)) {
-    throw Stopped{};
-  }
+  throw_if_stopped(options_.stop);
   const ComposedTensor& tensor = composition_.tensors[task.tensor];
   if (tensor.make) {
     return make(task);
@@ -258,9 +252,7 @@ void Assembly::publish(const std::vector<const GgufSource*>& sources, const std:
   for (const GgufSource* source : sources) {
     source->require_unchanged();
   }
-  if (stop_wanted(options_)) {
-    throw Stopped{};
-  }
+  throw_if_stopped(options_.stop);
   for (const OutputFile& output : outputs_) {
     output.file->rename();
   }

@@ -26,8 +26,6 @@ namespace {
 /// Held by each thread: a copier's buffer and a header.
 constexpr std::uint64_t kExtractThreadBytes = std::uint64_t{1} << 20U;
 
-bool stop_wanted(const ExtractSettings& settings) { return settings.stop.stop_requested(); }
-
 /// Whether `path` names a model of safetensors: by the first bytes of a file, by what a folder
 /// holds.
 bool is_safetensors(const std::string& path) {
@@ -150,9 +148,7 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
   }
   write_manifest(json, folder);
   source->require_unchanged();
-  if (stop_wanted(settings)) {
-    throw Stopped{};
-  }
+  throw_if_stopped(settings.stop);
   folder.publish();
 }
 
@@ -226,7 +222,8 @@ std::size_t extraction_threads(const ExtractSettings& settings) {
 void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
                      const std::function<bool(std::size_t, std::size_t)>& body) {
   for_each_index(count, threads, [&](std::size_t worker, std::size_t i) {
-    if (stop_wanted(settings) || !body(worker, i)) {
+    throw_if_stopped(settings.stop);
+    if (!body(worker, i)) {
       throw Stopped{};
     }
   });

@@ -83,8 +83,7 @@ Json source_json(const shard::ModelFiles& model) {
 
 void require_unchanged(const shard::ModelFiles& model) {
   for (const shard::Shard& shard : model.shards) {
-    const shard::SourceIdentity now = shard.source->identity();
-    if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
+    if (shard.source->identity() != shard.identity) {
       throw SystemError("E-INPUT-CHANGED", 0,
                         fmt::format("{}: the file was changed, replaced or removed while it was "
                                     "read; nothing was written",

@@ -37,7 +37,7 @@ ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& f
 
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report);
 
-/// Calls body(worker, i) for every tensor; false from it, or the stop flag, ends all with
+/// Calls body(worker, i) for every tensor; false from it, or the stop token, ends all with
 /// Stopped. `threads` of them, each with its own buffers.
 void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
                      const std::function<bool(std::size_t worker, std::size_t i)>& body);

@@ -147,8 +147,7 @@ gguf::KeySection GgufSource::copy_keys(std::size_t split,
 
 void GgufSource::require_unchanged() const {
   for (const GgufSourceFile& file : files()) {
-    const shard::SourceIdentity now = file.source->identity();
-    if (now.bytes != file.identity.bytes || now.version != file.identity.version) {
+    if (file.source->identity() != file.identity) {
       throw SystemError("E-INPUT-CHANGED", 0,
                         fmt::format("{}: the file was changed, replaced or removed while it was "
                                     "read; nothing was written",

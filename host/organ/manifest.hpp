@@ -101,9 +101,6 @@ void require_utf8_name(const std::string& name, const std::string& where);
 /// A local name made absolute, links followed as far as they exist; other addresses as they are.
 std::string absolute_path(const std::string& path);
 
-/// "u32", "str", "arr", ...
-std::string_view key_type_name(gguf::ValueType type);
-
 /// The entry of `key`. What does not stand in JSON is copied into `sidecar`, which the entry calls
 /// `sidecar_name`. Errors: FormatError E-ORGAN-NAME for a key whose name is not UTF-8.
 Json key_entry(const gguf::Key& key, const gguf::Header& header, shard::ByteSource& source,

@@ -10,17 +10,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 
 namespace vindex::organ {
 namespace {
-using gguf::ValueType;
 
 /// Longer values go into the sidecar.
 constexpr std::uint64_t kMaxElements = 256;

@@ -12,7 +12,6 @@
 
 #include <array>
 #include <filesystem>
-#include <set>
 
 namespace vindex::organ {
 namespace {

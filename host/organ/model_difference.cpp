@@ -122,8 +122,7 @@ void OpenedSide::require_unchanged() const {
     return;
   }
   for (const shard::Shard& shard : files_->shards) {
-    const shard::SourceIdentity now = shard.source->identity();
-    if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
+    if (shard.source->identity() != shard.identity) {
       throw SystemError("E-INPUT-CHANGED", EIO,
                         printable(shard.path) + " changed while it was read; run again");
     }

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-#include <filesystem>
 #include <span>
 #include <unordered_map>
 #include <utility>

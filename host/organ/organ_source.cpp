@@ -21,9 +21,7 @@ std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
     }
   }
   std::shared_ptr<shard::ByteSource> file = shard::open_input(organ.path());
-  const shard::SourceIdentity now = file->identity_at_opening();
-  const shard::SourceIdentity then = organ.identity_at_opening();
-  if (now.bytes != then.bytes || now.version != then.version) {
+  if (file->identity_at_opening() != organ.identity_at_opening()) {
     throw SystemError("E-INPUT-CHANGED", 0,
                       fmt::format("{}: the file was changed or replaced while the model was read; "
                                   "nothing was written",

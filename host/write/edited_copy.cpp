@@ -141,9 +141,7 @@ TensorCopy::TensorCopy(const shard::ModelFiles& model, const std::vector<EditPar
 
 void TensorCopy::run(std::size_t index, const TensorSink& to) {
   const TensorSink sink = [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-    if (stop_.stop_requested()) {
-      throw Stopped();
-    }
+    throw_if_stopped(stop_);
     to(offset, bytes);
   };
   const shard::StoredTensor& tensor = model_.tensors[index];

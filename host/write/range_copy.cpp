@@ -15,7 +15,7 @@ namespace {
 
 /// Between reading, digesting and writing it stays in cache; writers take turns with so much.
 constexpr std::uint64_t kRangeBufferBytes = std::uint64_t{256} << 10U;
-/// Between two looks at the stop flag.
+/// Between two looks at the stop token.
 constexpr std::uint64_t kKernelBytes = std::uint64_t{32} << 20U;
 /// Smaller ranges are not worth a call of their own for what lies around whole blocks.
 constexpr std::uint64_t kMinCloned = std::uint64_t{64} << 10U;

@@ -85,8 +85,7 @@ void write_safetensors(const shard::Shard& shard, const std::vector<std::size_t>
 }
 
 void require_unchanged(const shard::Shard& shard) {
-  const shard::SourceIdentity now = shard.source->identity();
-  if (now.bytes != shard.identity.bytes || now.version != shard.identity.version) {
+  if (shard.source->identity() != shard.identity) {
     throw SystemError("E-INPUT-CHANGED", 0,
                       fmt::format("{}: the file was changed, replaced or removed while it was "
                                   "copied; nothing was written",
