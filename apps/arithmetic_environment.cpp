@@ -1,7 +1,7 @@
 // Owns removing and setting those variables before a library is loaded.
 #include "arithmetic_environment.hpp"
 
-#include <vindex/blas/blas_library.hpp>
+#include "blas/blas_library.hpp"
 
 #include <cstdlib>
 

@@ -4,8 +4,8 @@
 #include "numbers.hpp"
 #include "verbs.hpp"
 
-#include <vindex/bench/bench.hpp>
-#include <vindex/bench/encoded_weights.hpp>
+#include "bench/encoded_weights.hpp"
+#include "bench/run_bench.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,9 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/cka/cka_run.hpp>
+#include "jobs/cka/cka_run.hpp"
+
+#include <vindex/error.hpp>
 
 #include <memory>
 #include <string>

@@ -3,9 +3,9 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include <vindex/engine/job_runner.hpp>
-#include <vindex/jobs/compare/compare_run.hpp>
-#include <vindex/results/compared.hpp>
+#include "engine/job_runner.hpp"
+#include "jobs/compare/compare_run.hpp"
+#include "results/compared.hpp"
 
 #include <fmt/format.h>
 

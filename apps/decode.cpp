@@ -1,7 +1,7 @@
 // The command decode: the weights of one tensor as float32.
 #include "verbs.hpp"
 
-#include <vindex/jobs/decode/decode_tensor.hpp>
+#include "jobs/decode/decode_tensor.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include <vindex/jobs/edit/edit_model.hpp>
+#include "jobs/edit/edit_model.hpp"
 
 #include <fmt/format.h>
 

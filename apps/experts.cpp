@@ -2,7 +2,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include <vindex/jobs/experts/experts_run.hpp>
+#include "jobs/experts/experts_run.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The command inspect: what a model is made of.
-#include "verbs.hpp"
+#include "model/inspect.hpp"
 
-#include <vindex/model/inspect.hpp>
+#include "verbs.hpp"
 
 #include <memory>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 
 #include "arithmetic_environment.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -126,10 +126,10 @@ std::int32_t parse_null(const std::string& text) {
 }  // namespace
 
 engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session) {
-  static const std::map<std::string, shard::ReadPath> kPaths = {
-      {"auto", shard::ReadPath::kAuto},
-      {"direct", shard::ReadPath::kDirect},
-      {"buffered", shard::ReadPath::kBuffered}};
+  static const std::map<std::string, input::ReadPath> kPaths = {
+      {"auto", input::ReadPath::kAuto},
+      {"direct", input::ReadPath::kDirect},
+      {"buffered", input::ReadPath::kBuffered}};
   engine::RunSettings settings = flags.settings;
   settings.reading.path = kPaths.at(flags.read);
   settings.selection =

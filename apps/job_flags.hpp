@@ -5,8 +5,8 @@
 
 #include "verbs.hpp"
 
-#include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/results/run_store.hpp>
+#include "jobs/spectra/measure_run.hpp"
+#include "results/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

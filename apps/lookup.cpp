@@ -3,7 +3,7 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include <vindex/jobs/lookup/lookup_run.hpp>
+#include "jobs/lookup/lookup_run.hpp"
 
 #include <fmt/format.h>
 
@@ -94,7 +94,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   }
   say(session,
       fmt::format("searched {} in {:.1f} s; {}", size_text(result.searched_bytes), result.seconds,
-                  shard::reading_text(result.reading, result.reading_engine)));
+                  input::reading_text(result.reading, result.reading_engine)));
   if (result.is_incomplete) {
     const auto first = result.skipped.front();
     return {ExitCode::kMalformedInput,

@@ -4,11 +4,12 @@
 #include "help_text.hpp"
 #include "verbs.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/engine/version.hpp>
+#include "core/nearest_name.hpp"
+#include "core/output_target.hpp"
+#include "engine/opening.hpp"
+#include "engine/version.hpp"
+
+#include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -3,11 +3,11 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/engine/job_runner.hpp>
-#include <vindex/engine/progress.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/results/show.hpp>
+#include "core/json_document.hpp"
+#include "engine/job_runner.hpp"
+#include "engine/progress.hpp"
+#include "jobs/spectra/measure_run.hpp"
+#include "results/shown_spectra.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Owns parsing a decimal number and refusing everything else.
 #include "numbers.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

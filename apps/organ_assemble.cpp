@@ -1,8 +1,8 @@
 // The command organ assemble: a model put together from organs, or from several by a recipe.
 #include "organ.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/organ/assemble.hpp>
+#include "core/json_document.hpp"
+#include "organ/assemble.hpp"
 
 #include <fmt/format.h>
 

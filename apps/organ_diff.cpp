@@ -3,7 +3,7 @@
 #include "organ.hpp"
 #include "report_file.hpp"
 
-#include <vindex/organ/model_difference.hpp>
+#include "organ/model_difference.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // The command organ extract: a model taken apart, tensor by tensor.
 #include "organ.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/organ/extract.hpp>
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+#include "organ/extract.hpp"
 
 #include <fmt/format.h>
 

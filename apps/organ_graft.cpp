@@ -3,7 +3,7 @@
 #include "organ.hpp"
 #include "report_file.hpp"
 
-#include <vindex/organ/graft.hpp>
+#include "organ/graft.hpp"
 
 #include <fmt/format.h>
 

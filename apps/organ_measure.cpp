@@ -4,9 +4,9 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include <vindex/core/path_kind.hpp>
-#include <vindex/engine/job_runner.hpp>
-#include <vindex/organ/measure_fleet.hpp>
+#include "core/path_kind.hpp"
+#include "engine/job_runner.hpp"
+#include "fleet/measure_fleet.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ struct OrganMeasureFlags {
 /// What the command asks for, once it is understood.
 struct Task {
   engine::RunSettings settings;  ///< but for model and output
-  std::vector<organ::NamedModel> models;
+  std::vector<fleet::NamedModel> models;
   std::string folder;        ///< of results and reports; empty: one results file alone
   std::string results_file;  ///< of a single model with an output ending in .h5
 };
@@ -42,13 +42,13 @@ Task task_of(const OrganMeasureFlags& flags, const Session& session) {
   Task task;
   std::vector<std::string> paths = flags.models;
   for (const std::string& folder : flags.fleet) {
-    const std::vector<std::string> found = organ::find_models(folder);
+    const std::vector<std::string> found = fleet::find_models(folder);
     paths.insert(paths.end(), found.begin(), found.end());
   }
   if (paths.empty()) {
     throw UsageError("E-USAGE", "a MODEL or --fleet DIR is expected");
   }
-  task.models = organ::named_models(paths);
+  task.models = fleet::named_models(paths);
   task.settings = settings_of(flags.measure, session);
   const bool is_file = fs::path(flags.output).extension() == ".h5";
   if (is_file && (paths.size() > 1 || !flags.fleet.empty())) {
@@ -71,12 +71,12 @@ Task task_of(const OrganMeasureFlags& flags, const Session& session) {
 
 /// One model of the task. A fleet goes on where one fails: `model.failure` says why.
 struct Measured {
-  organ::FleetModel model;
+  fleet::FleetModel model;
   std::optional<engine::RunOutcome> outcome;
   std::optional<ExitCode> failed_with;
 };
 
-Measured measure_one(const Task& task, const organ::NamedModel& named, const std::string& progress,
+Measured measure_one(const Task& task, const fleet::NamedModel& named, const std::string& progress,
                      const Session& session) {
   Measured out;
   out.model.name = named.name;
@@ -90,10 +90,10 @@ Measured measure_one(const Task& task, const organ::NamedModel& named, const std
   RunTalk talk(session, progress);
   try {
     engine::RunOutcome outcome;
-    out.model.measure = organ::measure_model(settings, named.name, talk.hooks(), outcome);
+    out.model.measure = fleet::measure_model(settings, named.name, talk.hooks(), outcome);
     talk.finish();
     if (out.model.measure && std::isnan(out.model.measure->seconds) && !task.folder.empty()) {
-      out.model.measure->seconds = organ::earlier_seconds(task.folder, named.name);
+      out.model.measure->seconds = fleet::earlier_seconds(task.folder, named.name);
     }
     out.outcome = std::move(outcome);
   } catch (const Error& error) {
@@ -109,11 +109,11 @@ Measured measure_one(const Task& task, const organ::NamedModel& named, const std
 }
 
 void print_results(const OrganMeasureFlags& flags, const Task& task, const Session& session,
-                   const std::vector<organ::FleetModel>& models) {
+                   const std::vector<fleet::FleetModel>& models) {
   if (flags.measure.job.json) {
-    print_result(organ::ranking_json(models));
+    print_result(fleet::ranking_json(models));
   } else if (!session.quiet) {
-    print_result(organ::ranking_text(models, text_width(STDOUT_FILENO)));
+    print_result(fleet::ranking_text(models, text_width(STDOUT_FILENO)));
     print_result(task.folder.empty()
                      ? fmt::format("results: {}\n", printable(task.results_file))
                      : fmt::format("reports: {}\n",
@@ -151,9 +151,9 @@ Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session)
   if (task.results_file.empty()) {
     folders.emplace(task.folder);
   }
-  std::vector<organ::FleetModel> models;
+  std::vector<fleet::FleetModel> models;
   std::optional<Measured> first_trouble;
-  for (const organ::NamedModel& named : task.models) {
+  for (const fleet::NamedModel& named : task.models) {
     Measured one = measure_one(task, named, flags.measure.job.progress, session);
     if (one.outcome && one.outcome->stopped) {
       return ending_of(task.results_file.empty() ? task.folder : task.results_file, *one.outcome,
@@ -168,7 +168,7 @@ Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session)
   }
   if (task.settings.worker.count == 1) {
     if (!task.folder.empty()) {
-      organ::write_reports(task.folder, models);
+      fleet::write_reports(task.folder, models);
     }
     print_results(flags, task, session, models);
   }

@@ -5,8 +5,8 @@
 #include "report_file.hpp"
 #include "run_talk.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/jobs/purify/purify.hpp>
+#include "core/atomic_file.hpp"
+#include "jobs/purify/purify.hpp"
 
 #include <fmt/format.h>
 

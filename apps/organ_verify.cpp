@@ -1,8 +1,8 @@
 // The command organ verify: a GGUF model judged by the rules that loaders hold it to.
 #include "organ.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/organ/verify.hpp>
+#include "core/json_document.hpp"
+#include "organ/verify.hpp"
 
 #include <fmt/format.h>
 

@@ -3,10 +3,11 @@
 
 #include "verbs.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/engine/opening.hpp>
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+#include "engine/opening.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

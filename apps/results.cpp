@@ -1,8 +1,8 @@
 // The commands that work on results files: merge, validate, export.
 #include "verbs.hpp"
 
-#include <vindex/results/export.hpp>
-#include <vindex/results/run_store.hpp>
+#include "results/export.hpp"
+#include "results/run_store.hpp"
 
 #include <fmt/format.h>
 

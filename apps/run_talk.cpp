@@ -4,8 +4,8 @@
 
 #include "verbs.hpp"
 
-#include <vindex/engine/job_runner.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "engine/job_runner.hpp"
+#include "results/shown_cells.hpp"
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 
 #include "verbs.hpp"
 
-#include <vindex/engine/job_runner.hpp>
-#include <vindex/engine/progress.hpp>
-#include <vindex/results/run_store.hpp>
+#include "engine/job_runner.hpp"
+#include "engine/progress.hpp"
+#include "results/run_store.hpp"
 
 #include <string>
 

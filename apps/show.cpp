@@ -1,10 +1,10 @@
 // The command show: a results file as tables, any metric and k.
 #include "verbs.hpp"
 
-#include <vindex/results/compared.hpp>
-#include <vindex/results/run_store.hpp>
-#include <vindex/results/show.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "results/compared.hpp"
+#include "results/run_store.hpp"
+#include "results/shown_cells.hpp"
+#include "results/shown_spectra.hpp"
 
 #include <fmt/format.h>
 

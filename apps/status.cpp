@@ -1,10 +1,10 @@
 // The command status: what of a run is done, left and failed, also while it works.
 #include "verbs.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/engine/progress.hpp>
-#include <vindex/results/run_store.hpp>
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+#include "engine/progress.hpp"
+#include "results/run_store.hpp"
 
 #include <fmt/format.h>
 

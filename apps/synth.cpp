@@ -1,7 +1,7 @@
 // The command synth: models with known spectra.
 #include "verbs.hpp"
 
-#include <vindex/synth/synth.hpp>
+#include "synth/make_model.hpp"
 
 #include <fmt/format.h>
 

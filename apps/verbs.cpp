@@ -4,11 +4,11 @@
 
 #include "numbers.hpp"
 
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/core/threads.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/engine/version.hpp>
+#include "core/output_target.hpp"
+#include "core/text_table.hpp"
+#include "core/threads.hpp"
+#include "engine/opening.hpp"
+#include "engine/version.hpp"
 
 #include <fmt/format.h>
 

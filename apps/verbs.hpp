@@ -2,9 +2,10 @@
 // spoken, and what the program knows of the terminal it talks to.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
+#include "engine/memory_budget.hpp"
+#include "jobs/spectra/measure_run.hpp"
+
+#include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -2,19 +2,18 @@
 // by stage, on one thread: Gram matrix, tridiagonal form, its eigenvalues. Samples of all cases are
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
-#include "../apps/arithmetic_environment.hpp"
-#include "gram/simd_gram_bf16.hpp"
-#include "tridiagonal/simd_bisection.hpp"
-#include "tridiagonal/simd_tridiagonal.hpp"
-
-#include <vindex/bench/encoded_weights.hpp>
-#include <vindex/bench/report.hpp>
-#include <vindex/bench/sampling.hpp>
-#include <vindex/blas/blas.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/engine/version.hpp>
-#include <vindex/measure/backend.hpp>
+#include "apps/arithmetic_environment.hpp"
+#include "bench/encoded_weights.hpp"
+#include "bench/report.hpp"
+#include "bench/sampling.hpp"
+#include "blas/blas.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/tridiagonal/simd_bisection.hpp"
+#include "cpu/tridiagonal/simd_tridiagonal.hpp"
+#include "decode/decode_matrix.hpp"
+#include "engine/version.hpp"
+#include "measure/backend.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -4,16 +4,17 @@
 // Two rules stand for comparison alone: all-zero, and laser-rmt, whose threshold takes the spread
 // of the singular values for the level of the noise. Output: a table, or "vindex-bench/1" with
 // --json; ends with 1 where a figure is not within the tolerance.
-#include "../apps/arithmetic_environment.hpp"
 #include "purify_cases.hpp"
 
-#include <vindex/bench/report.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/version.hpp>
-#include <vindex/jobs/purify/purify_methods.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "apps/arithmetic_environment.hpp"
+#include "bench/report.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "decode/encoding.hpp"
+#include "engine/version.hpp"
+#include "jobs/purify/purify_methods.hpp"
+#include "measure/metrics.hpp"
+
+#include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

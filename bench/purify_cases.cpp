@@ -1,7 +1,8 @@
 #include "purify_cases.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
+#include "blas/blas.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

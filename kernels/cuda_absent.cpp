@@ -1,5 +1,5 @@
 // The CUDA factory of a build without CUDA: present, and a refusal with a reason.
-#include <vindex/kernels/cuda_backend.hpp>
+#include "cuda_factory.hpp"
 
 namespace vindex::kernels {
 

@@ -1,9 +1,8 @@
 #include "cuda_backend.hpp"
 
-#include "inner/cuda_inner_products.hpp"
-
-#include <vindex/measure/judgement.hpp>
-#include <vindex/measure/singular_triplets.hpp>
+#include "kernels/inner/cuda_inner_products.hpp"
+#include "measure/judgement.hpp"
+#include "measure/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,7 @@
 // The factory that cuda_loader.cpp looks up in the module.
 #include "cuda_backend.hpp"
-#include "device/launch.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Finds and loads the CUDA back end when it is first wanted. cuBLAS and cuSOLVER are 187 MB of
 // libraries: a program that only inspects a file must not pay for them, so they hang on a module of
 // their own.
-#include <vindex/kernels/cuda_backend.hpp>
+#include "cuda_factory.hpp"
 
 #include <fmt/format.h>
 

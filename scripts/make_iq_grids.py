@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the codebook headers include/vindex/decode/iq{1,2,3}_grid*.hpp from the tables of the PyPI package `gguf`.
+"""Writes the codebook headers host/decode/iq{1,2,3}_grid*.hpp from the tables of the PyPI package `gguf`.
 
     pip install gguf numpy; python3 scripts/make_iq_grids.py OUTPUT_FOLDER
 
@@ -41,7 +41,7 @@ def main(folder):
                  "// made them, there is no formula. Packed anew: a code per value, the first in the lowest bits.",
                  "// Made by scripts/make_iq_grids.py. Source of the values: ggml src/ggml-common.h",
                  "// (Copyright (c) 2023-2026 The ggml authors, MIT).",
-                 "#pragma once", "", "#include <vindex/core/portable.hpp>", "", "#include <cstdint>", "",
+                 "#pragma once", "", "#include \"core/portable.hpp\"", "", "#include <cstdint>", "",
                  "namespace vindex::decode {", "", "// clang-format off"]
         for function, name, meaning in tables:
             words, bits = words_of(name)

@@ -19,7 +19,7 @@ def judged(files):
         return done.returncode, done.stderr
 
 
-clean = {"host/core/a.cpp": "#include <vindex/core/a.hpp>\n", "include/vindex/core/a.hpp": "#include <vector>\n"}
+clean = {"host/core/a.cpp": '#include "core/a.hpp"\n', "host/core/a.hpp": "#include <vector>\n"}
 assert judged(clean) == (0, ""), judged(clean)
 
 direct = {**clean, "host/core/b.cpp": "#include <regex>\n"}
@@ -30,6 +30,6 @@ through_a_header = {**clean, "host/core/near.hpp": "#include <regex>\n", "host/c
 code, said = judged(through_a_header)
 assert code == 1 and "regex is reached by 1 of 2 sources" in said, said
 
-public = {**clean, "include/vindex/core/a.hpp": "#include <fmt/format.h>\n"}
-code, said = judged(public)
-assert code == 1 and "include/vindex/core/a.hpp includes fmt/format.h" in said, said
+shared = {**clean, "host/core/a.hpp": "#include <fmt/format.h>\n", "host/decode/b.cpp": '#include "core/a.hpp"\n'}
+code, said = judged(shared)
+assert code == 1 and "host/core/a.hpp includes fmt/format.h" in said, said

@@ -18,27 +18,30 @@ const Allowed& allowed_includes() {
       {"core", {"core"}},
       {"decode", {"decode", "core"}},
       {"gguf", {"gguf", "decode", "core"}},
-      {"shard", {"shard", "gguf", "decode", "core"}},
-      {"model", {"model", "shard", "gguf", "decode", "core"}},
+      {"input", {"input", "gguf", "decode", "core"}},
+      {"model", {"model", "input", "gguf", "decode", "core"}},
       {"measure", {"measure", "decode", "core"}},
       {"blas", {"blas", "core"}},
       {"cpu", {"cpu", "blas", "measure", "decode", "core"}},
       {"kernels", {"kernels", "measure", "decode", "core"}},
       {"results", {"results", "model", "measure", "decode", "core"}},
-      {"write", {"write", "shard", "gguf", "decode", "core"}},
+      {"write", {"write", "input", "gguf", "decode", "core"}},
       {"engine",
-       {"engine", "results", "model", "cpu", "kernels", "blas", "measure", "shard", "gguf",
+       {"engine", "results", "model", "cpu", "kernels", "blas", "measure", "input", "gguf",
         "decode", "core"}},
       {"organ",
-       {"organ", "jobs/spectra", "engine", "results", "write", "model", "measure", "shard", "gguf",
-        "blas", "decode", "core"}},
+       {"organ", "engine", "results", "write", "model", "measure", "input", "gguf", "blas",
+        "decode", "core"}},
+      {"fleet",
+       {"fleet", "jobs/spectra", "organ", "engine", "results", "model", "measure", "input",
+        "decode", "core"}},
       {"synth", {"synth", "write", "gguf", "decode", "core"}},
       {"bench",
        {"bench", "jobs/purify", "jobs/spectra", "engine", "results", "model", "cpu", "blas",
-        "measure", "shard", "gguf", "write", "synth", "decode", "core"}},
+        "measure", "input", "gguf", "write", "synth", "decode", "core"}},
       {"library",
        {"vindex.hpp", "jobs/decode", "jobs/spectra", "engine", "results", "model", "measure",
-        "shard", "decode", "core"}},
+        "input", "decode", "core"}},
   };
   return table;
 }
@@ -47,7 +50,7 @@ const Allowed& allowed_includes() {
 /// Those that write models also what writes.
 std::set<std::string> allowed_of_job(const std::string& job) {
   std::set<std::string> allowed = {job,       "engine", "results", "model",  "cpu", "blas",
-                                   "measure", "shard",  "gguf",    "decode", "core"};
+                                   "measure", "input",  "gguf",    "decode", "core"};
   if (job == "jobs/edit" || job == "jobs/purify") {
     allowed.insert("write");
   }
@@ -61,7 +64,7 @@ std::set<std::string> allowed_of_job(const std::string& job) {
 /// library does not have yet: the entry of a new verb is added, what nothing includes is taken out.
 const std::set<std::string>& entries_of_verbs() {
   static const std::set<std::string> headers = {
-      "bench/bench.hpp",
+      "bench/run_bench.hpp",
       "bench/encoded_weights.hpp",
       "blas/blas_library.hpp",
       "jobs/edit/edit_model.hpp",
@@ -69,14 +72,14 @@ const std::set<std::string>& entries_of_verbs() {
       "organ/assemble.hpp",
       "organ/extract.hpp",
       "organ/graft.hpp",
-      "organ/measure_fleet.hpp",
+      "fleet/measure_fleet.hpp",
       "organ/model_difference.hpp",
       "jobs/purify/purify.hpp",
       "organ/verify.hpp",
       "results/compared.hpp",
       "results/export.hpp",
       "results/run_store.hpp",
-      "results/show.hpp",
+      "results/shown_spectra.hpp",
       "results/shown_cells.hpp",
       "jobs/activations/activations_run.hpp",
       "jobs/cka/cka_run.hpp",
@@ -91,18 +94,22 @@ const std::set<std::string>& entries_of_verbs() {
       "engine/progress.hpp",
       "jobs/routing/routing_run.hpp",
       "engine/version.hpp",
-      "synth/synth.hpp",
+      "synth/make_model.hpp",
   };
   return headers;
 }
 
-/// "engine/progress.hpp" of every include of a header of ours.
+/// "engine/progress.hpp" of every include of a header that lies in another folder, or is installed
+/// ("vindex.hpp").
 std::set<std::string> included(std::istream& text) {
   std::set<std::string> found;
-  const std::string prefix = "#include <vindex/";
   for (std::string line; std::getline(text, line);) {
-    if (line.rfind(prefix, 0) == 0) {
-      found.insert(line.substr(prefix.size(), line.find('>') - prefix.size()));
+    const std::string quoted = "#include \"";
+    const std::string installed = "#include <vindex/";
+    if (line.rfind(installed, 0) == 0) {
+      found.insert(line.substr(installed.size(), line.find('>') - installed.size()));
+    } else if (line.rfind(quoted, 0) == 0 && line.find('/') != std::string::npos) {
+      found.insert(line.substr(quoted.size(), line.rfind('"') - quoted.size()));
     }
   }
   return found;
@@ -140,7 +147,7 @@ std::set<std::string> violations(const std::string& layer, std::istream& text) {
   std::set<std::string> found;
   for (const std::string& header : included(text)) {
     const std::string target = layer_of(header);
-    if (!allowed.contains(target)) {
+    if (header != "error.hpp" && !allowed.contains(target)) {
       found.insert(layer + " -> " + target);
     }
   }
@@ -152,17 +159,12 @@ TEST(LayersTest, NoFileIncludesUpwards) {
   std::set<std::string> found;
   int files = 0;
   for (const std::string& layer : layers(root)) {
-    for (const fs::path& folder :
-         {root / "include/vindex" / layer, root / "host" / layer, root / layer}) {
-      if (!fs::is_directory(folder)) {
-        continue;
-      }
-      for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-        if (entry.is_regular_file()) {
-          std::ifstream text(entry.path());
-          found.merge(violations(layer, text));
-          ++files;
-        }
+    const fs::path folder = layer == "kernels" ? root / layer : root / "host" / layer;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) {
+        std::ifstream text(entry.path());
+        found.merge(violations(layer, text));
+        ++files;
       }
     }
   }
@@ -171,30 +173,13 @@ TEST(LayersTest, NoFileIncludesUpwards) {
 }
 
 TEST(LayersTest, AnUpwardIncludeIsSeen) {
-  std::istringstream text("#pragma once\n#include <vindex/engine/job.hpp>\n");
+  std::istringstream text("#pragma once\n#include \"engine/job.hpp\"\n");
   EXPECT_EQ(violations("measure", text), std::set<std::string>{"measure -> engine"});
 }
 
 TEST(LayersTest, AJobThatIncludesAnotherIsSeen) {
-  std::istringstream text("#include <vindex/jobs/cka/cka_run.hpp>\n");
+  std::istringstream text("#include \"jobs/cka/cka_run.hpp\"\n");
   EXPECT_EQ(violations("jobs/routing", text), std::set<std::string>{"jobs/routing -> jobs/cka"});
-  // Private headers of another job, by their path below host/jobs.
-  const fs::path jobs = fs::path(VINDEX_SOURCE_DIR) / "host/jobs";
-  std::set<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(jobs)) {
-    if (!entry.is_regular_file()) {
-      continue;
-    }
-    std::ifstream source(entry.path());
-    for (std::string line; std::getline(source, line);) {
-      const std::string prefix = "#include \"";
-      const auto slash = line.find('/');
-      if (line.rfind(prefix, 0) == 0 && slash != std::string::npos) {
-        found.insert(entry.path().filename().string() + ": " + line);
-      }
-    }
-  }
-  EXPECT_EQ(found, std::set<std::string>{});
 }
 
 TEST(LayersTest, TheProgramIncludesTheEntriesOfItsVerbsAlone) {
@@ -203,15 +188,15 @@ TEST(LayersTest, TheProgramIncludesTheEntriesOfItsVerbsAlone) {
     found.merge(included_by(entry.path()));
   }
   std::erase_if(found, [](const std::string& header) {
-    return header == "vindex.hpp" || header.rfind("core/", 0) == 0;
+    return header == "vindex.hpp" || header == "error.hpp" || header.rfind("core/", 0) == 0;
   });
   EXPECT_EQ(found, entries_of_verbs());
 }
 
 TEST(LayersTest, TheInstalledHeadersIncludeNoOthers) {
   const fs::path headers = fs::path(VINDEX_SOURCE_DIR) / "include/vindex";
-  EXPECT_EQ(included_by(headers / "vindex.hpp"), std::set<std::string>{"core/error.hpp"});
-  EXPECT_EQ(included_by(headers / "core/error.hpp"), std::set<std::string>{});
+  EXPECT_EQ(included_by(headers / "vindex.hpp"), std::set<std::string>{"error.hpp"});
+  EXPECT_EQ(included_by(headers / "error.hpp"), std::set<std::string>{});
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // What it costs to wait for each other: launches, barriers of a cluster and of the whole grid;
 // shared memory of a neighbour in the cluster; how many large clusters fit.
-#include "device/launch.hpp"
 #include "probe.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <array>
 #include <cooperative_groups.h>

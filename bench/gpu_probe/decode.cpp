@@ -1,10 +1,10 @@
 // Decoding on the device: every format that is read, beside a copy of as many bytes in the same
 // run. Bytes are those read (codes and what stands beside them) and those written (float32).
-#include "decode/decode_matrix.hpp"
 #include "probe.hpp"
 
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/decode/encoded_sample.hpp>
+#include "decode/decode_view.hpp"
+#include "decode/encoded_sample.hpp"
+#include "kernels/decode/decode_matrix.hpp"
 
 #include <algorithm>
 #include <array>

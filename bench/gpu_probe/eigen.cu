@@ -1,8 +1,9 @@
 // cuSOLVER's eigenvalue solvers on Gram matrices of noise: the batched one over order, batch,
 // precision and with vectors, beyond 2 GiB too, and the single one beside it. The sum of the values
 // is held against the trace of the last matrix of the batch.
-#include "device/launch.hpp"
 #include "probe.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <cublas_v2.h>
 #include <cusolverDn.h>

@@ -1,7 +1,8 @@
 // Gram matrices by cuBLAS in every arithmetic it offers, beside the bias of their diagonal and
 // their largest error against float64: a plain half-precision product truncates its long sums.
-#include "device/launch.hpp"
 #include "probe.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // ended at its time limit; what it found until then is kept.
 #include "probe.hpp"
 
-#include <vindex/engine/version.hpp>
+#include "engine/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

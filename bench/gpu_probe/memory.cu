@@ -1,6 +1,7 @@
 // Device memory and L2: copies by the driver and by a kernel, reads that stay in L2.
-#include "device/launch.hpp"
 #include "probe.hpp"
+
+#include "kernels/device/launch.hpp"
 
 namespace vindex::probe {
 

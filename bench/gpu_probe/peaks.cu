@@ -1,7 +1,8 @@
 // Arithmetic that plain kernels reach: independent chains in registers, on every multiprocessor;
 // and what cuBLAS makes of large products of random matrices.
-#include "device/launch.hpp"
 #include "probe.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_bf16.h>

@@ -1,5 +1,6 @@
-#include "device/launch.hpp"
 #include "probe.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <cstdio>

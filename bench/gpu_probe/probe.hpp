@@ -3,10 +3,9 @@
 // a call that never returns ends one group and not the run.
 #pragma once
 
-#include "device/handles.hpp"
-
-#include <vindex/bench/report.hpp>
-#include <vindex/bench/sampling.hpp>
+#include "bench/report.hpp"
+#include "bench/sampling.hpp"
+#include "kernels/device/handles.hpp"
 
 #include <cuda_runtime.h>
 

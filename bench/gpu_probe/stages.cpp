@@ -2,16 +2,16 @@
 // batch goes, without a profiler. Block-scaled fp8 of 7168 x 2048, as many matrices as there are
 // multiprocessors. What waits least for the unknown comes first: Gram by mma.sync, band without and
 // on tensor cores, chase, values, and Gram by wgmma last.
-#include "band/band_chase.hpp"
-#include "band/band_reduction.hpp"
-#include "device/check.hpp"
-#include "device/launch.hpp"
-#include "gram/gram_batch.hpp"
-#include "gram/gram_plan.hpp"
 #include "probe.hpp"
-#include "tridiagonal/tridiagonal_values.hpp"
 
-#include <vindex/decode/decode_view.hpp>
+#include "decode/decode_view.hpp"
+#include "kernels/band/band_chase.hpp"
+#include "kernels/band/band_reduction.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/launch.hpp"
+#include "kernels/gram/gram_batch.hpp"
+#include "kernels/gram/gram_plan.hpp"
+#include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
 // The bus to a GPU as a limit: pinned memory copied by the driver's own library, found at run time,
 // so that a program built without CUDA's toolkit can measure it too. Declarations are the driver
 // API's (CUDA Driver API reference, modules Memory Management and Event Management).
-#include "limits.hpp"
+#include "machine_limits.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,11 @@
 // Decoding on one thread, in thread CPU time, beside a copy of the same output.
+#include "encoded_weights.hpp"
 #include "section.hpp"
 
-#include <vindex/bench/encoded_weights.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/encoded_sample.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

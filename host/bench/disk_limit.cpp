@@ -1,9 +1,10 @@
 // The disk as a limit: large aligned reads past the page cache, and the page cache emptied of some
 // files.
-#include "limits.hpp"
+#include "machine_limits.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <atomic>

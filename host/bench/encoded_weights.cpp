@@ -1,10 +1,12 @@
 // Owns the seeded weights themselves, encoded or filled with valid codes.
-#include <vindex/bench/encoded_weights.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/decode/encoding_table.hpp>
-#include <vindex/synth/synth.hpp>
+#include "encoded_weights.hpp"
+
+#include "core/integers.hpp"
+#include "decode/encode.hpp"
+#include "decode/encoding_table.hpp"
+#include "synth/make_model.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

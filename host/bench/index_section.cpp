@@ -3,12 +3,12 @@
 // scales and shapes beside the codes; its data are holes that take no room.
 #include "section.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/shard/model_files.hpp>
-#include <vindex/write/output_folder.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "core/integers.hpp"
+#include "core/json_document.hpp"
+#include "input/model_files.hpp"
+#include "model/model_index.hpp"
+#include "write/output_folder.hpp"
+#include "write/safetensors_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -101,8 +101,8 @@ void index_section(Section& section) {
   row.samples = take_samples(settings.sampling, [&] {
     const double start = wall_seconds();
     const double processor_start = process_seconds();
-    const shard::ModelFiles opened =
-        shard::open_model(model, {.model_config = "", .threads = settings.threads});
+    const input::ModelFiles opened =
+        input::open_model(model, {.model_config = "", .threads = settings.threads});
     const model::ModelIndex index = model::index_model(opened, {.threads = settings.threads});
     const double seconds = wall_seconds() - start;
     processor.push_back(process_seconds() - processor_start);

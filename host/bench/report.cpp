@@ -1,7 +1,8 @@
 // Owns the facts of the machine, and a benchmark's rows as JSON and as a table.
-#include <vindex/bench/report.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
+#include "report.hpp"
+
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,10 @@
 // failures; and its folder.
 #include "section.hpp"
 
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/engine/version.hpp>
+#include "blas/blas_library.hpp"
+#include "engine/version.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

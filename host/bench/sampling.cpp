@@ -1,6 +1,7 @@
 // Owns the loop that takes samples, and the one that starts threads together.
-#include <vindex/bench/sampling.hpp>
-#include <vindex/core/threads.hpp>
+#include "sampling.hpp"
+
+#include "core/threads.hpp"
 
 #include <exception>
 #include <mutex>

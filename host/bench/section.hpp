@@ -2,9 +2,8 @@
 // into, and a folder for what they write, removed at the end.
 #pragma once
 
-#include "limits.hpp"
-
-#include <vindex/bench/bench.hpp>
+#include "machine_limits.hpp"
+#include "run_bench.hpp"
 
 #include <filesystem>
 #include <map>

@@ -1,11 +1,12 @@
 // Spectra: milliseconds per matrix of the back end by mode, route, shape, encoding, batch and kind
 // of spectrum, with its own stages.
+#include "encoded_weights.hpp"
 #include "section.hpp"
 
-#include <vindex/bench/encoded_weights.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/measure/judgement.hpp>
+#include "engine/description_parts.hpp"
+#include "measure/judgement.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,13 +1,14 @@
 // Reading alone and the whole way end to end, from the page cache and from the disk.
+#include "encoded_weights.hpp"
 #include "section.hpp"
 
-#include <vindex/bench/encoded_weights.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/engine/bounded_queue.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/jobs/spectra/spectrum_plan.hpp>
-#include <vindex/shard/bulk_reader.hpp>
-#include <vindex/synth/synth.hpp>
+#include "engine/bounded_queue.hpp"
+#include "engine/description_parts.hpp"
+#include "input/bulk_reader.hpp"
+#include "jobs/spectra/spectrum_plan.hpp"
+#include "synth/make_model.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -27,7 +28,7 @@ constexpr std::uint64_t kReadPiece = 8ULL << 20U;
 /// The model that is read: what of it is the same for all matrices, and its files.
 struct Source {
   std::string model;
-  shard::ModelFiles files;
+  input::ModelFiles files;
   std::vector<std::string> paths;
   std::uint64_t bytes = 0;  ///< of all files
   std::int64_t matrices = 0;
@@ -61,7 +62,7 @@ Source open_source(const std::string& model) {
     }
   }
   source.files = std::move(opened.files);
-  for (const shard::Shard& shard : source.files.shards) {
+  for (const input::Shard& shard : source.files.shards) {
     source.paths.push_back(shard.path);
     source.bytes += shard.source->size();
   }
@@ -80,13 +81,13 @@ using PieceBuffer = std::unique_ptr<std::byte, decltype(&std::free)>;
 
 /// Seconds of reading every file whole by the reader of a run, 8 MiB at a time, as many pieces in
 /// flight as it takes.
-double read_everything(const Source& source, shard::ReadPath path, int threads) {
-  shard::BulkReader reader({.path = path, .threads = threads});
-  const int in_flight = std::max(shard::kDefaultDepth, 2 * threads);
+double read_everything(const Source& source, input::ReadPath path, int threads) {
+  input::BulkReader reader({.path = path, .threads = threads});
+  const int in_flight = std::max(input::kDefaultDepth, 2 * threads);
   engine::BoundedQueue<std::byte*> free_buffers(static_cast<std::size_t>(in_flight));
   std::vector<PieceBuffer> buffers;
   for (int i = 0; i < in_flight; ++i) {
-    void* memory = std::aligned_alloc(shard::kDirectAlignment, kReadPiece);
+    void* memory = std::aligned_alloc(input::kDirectAlignment, kReadPiece);
     if (memory == nullptr) {
       throw OutOfMemory("a buffer to read into", kReadPiece);
     }
@@ -98,11 +99,11 @@ double read_everything(const Source& source, shard::ReadPath path, int threads) 
   std::mutex mutex;
   std::exception_ptr first_error;
   const double start = wall_seconds();
-  for (const shard::Shard& shard : source.files.shards) {
+  for (const input::Shard& shard : source.files.shards) {
     const std::uint64_t size = shard.source->size();
     for (std::uint64_t offset = 0; offset < size; offset += kReadPiece) {
       std::byte* const into = free_buffers.pop().value();
-      const shard::ByteRange range = {shard.source.get(), offset,
+      const input::ByteRange range = {shard.source.get(), offset,
                                       std::min(kReadPiece, size - offset)};
       reader.submit({{range, into, true}}, [&, into](const std::exception_ptr& error) {
         if (error != nullptr) {
@@ -139,12 +140,12 @@ Row storage_row(const Section& section, const Source& source, const std::string&
 }
 
 /// The row "read" by one way of reading, and the rate it reached.
-double add_read_row(Section& section, const Source& source, Cache cache, shard::ReadPath path,
+double add_read_row(Section& section, const Source& source, Cache cache, input::ReadPath path,
                     std::optional<double> limit) {
   const int readers = std::max(2, section.workers());
   Row row = storage_row(section, source, "read", cache);
   row.backend = "cpu";
-  row.route += path == shard::ReadPath::kBuffered ? ", buffered" : "";
+  row.route += path == input::ReadPath::kBuffered ? ", buffered" : "";
   row.unit = "gb_per_s";
   row.limit = limit;
   row.samples = take_samples(section.settings.sampling, [&] {
@@ -262,9 +263,9 @@ void storage_section(Section& section) {
     double rate = cache == Cache::kDropped ? disk.value_or(copy) : copy;
     if (settings.sections.read) {
       const auto limit = cache == Cache::kDropped ? disk : std::optional(copy);
-      const double read = add_read_row(section, source, cache, shard::ReadPath::kAuto, limit);
+      const double read = add_read_row(section, source, cache, input::ReadPath::kAuto, limit);
       if (cache == Cache::kDropped) {  // what reading past the page cache saves, or costs
-        add_read_row(section, source, cache, shard::ReadPath::kBuffered, limit);
+        add_read_row(section, source, cache, input::ReadPath::kBuffered, limit);
       }
       rate = cache == Cache::kDropped && !disk ? read : rate;
     }

@@ -1,10 +1,12 @@
+#include "blas_library.hpp"
+
+#include "blas.hpp"
 #include "blas_core.hpp"
 #include "buffers.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/threads.hpp>
+#include "core/threads.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

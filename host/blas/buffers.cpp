@@ -1,6 +1,6 @@
 #include "buffers.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <dlfcn.h>

@@ -1,7 +1,9 @@
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/process_name.hpp>
+#include "atomic_file.hpp"
+
+#include "output_target.hpp"
+#include "process_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

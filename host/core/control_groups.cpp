@@ -1,5 +1,6 @@
-#include <vindex/core/control_groups.hpp>
-#include <vindex/core/integers.hpp>
+#include "control_groups.hpp"
+
+#include "integers.hpp"
 
 #include <algorithm>
 #include <charconv>

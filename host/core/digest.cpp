@@ -1,5 +1,6 @@
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
+#include "digest.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 #include <openssl/err.h>

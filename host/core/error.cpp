@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/utf8.hpp>
+#include "utf8.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,8 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/core/json_scanner.hpp>
+#include "json.hpp"
+
+#include "json_scanner.hpp"
+
+#include <vindex/error.hpp>
 
 #include <string>
 #include <utility>

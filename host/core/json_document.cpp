@@ -1,6 +1,8 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/core/json_document.hpp>
+#include "json_document.hpp"
+
+#include "json.hpp"
+
+#include <vindex/error.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,8 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_scanner.hpp>
-#include <vindex/core/name_index.hpp>
+#include "json_scanner.hpp"
+
+#include "name_index.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,8 @@
 // The strings of JSON text: escapes decoded in place, UTF-8 checked.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_scanner.hpp>
-#include <vindex/core/utf8.hpp>
+#include "json_scanner.hpp"
+#include "utf8.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

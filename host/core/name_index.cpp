@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/name_index.hpp>
+#include "name_index.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
+#include "nearest_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,8 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
+#include "output_target.hpp"
+
+#include "path_kind.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,9 @@
-#include <vindex/core/control_groups.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/threads.hpp>
+#include "parallel.hpp"
+
+#include "control_groups.hpp"
+#include "threads.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/path_kind.hpp>
+#include "path_kind.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cerrno>
 #include <filesystem>

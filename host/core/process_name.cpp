@@ -1,4 +1,4 @@
-#include <vindex/core/process_name.hpp>
+#include "process_name.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <vindex/core/stop.hpp>
+#include "stop.hpp"
 
 namespace vindex {
 

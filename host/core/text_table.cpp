@@ -1,5 +1,6 @@
-#include <vindex/core/text_table.hpp>
-#include <vindex/core/utf8.hpp>
+#include "text_table.hpp"
+
+#include "utf8.hpp"
 
 #include <algorithm>
 #include <array>

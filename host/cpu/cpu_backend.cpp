@@ -1,18 +1,20 @@
 // Owns the CPU back end: one matrix per calling thread, a single-threaded BLAS underneath. A second
 // thread inside one matrix gains little (half of the tridiagonal reduction is bound by memory),
 // while matrices are plenty.
+#include "cpu_backend.hpp"
+
 #include "cpu_routes.hpp"
-#include "inner/cpu_inner_products.hpp"
-#include "plan/svd_plan.hpp"
 #include "seam.hpp"
 #include "workspace.hpp"
 
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/measure/backend.hpp>
+#include "blas/blas_library.hpp"
+#include "core/parallel.hpp"
+#include "cpu/inner/cpu_inner_products.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "decode/decode_matrix.hpp"
+#include "measure/backend.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fstream>
 #include <string>

@@ -17,14 +17,14 @@
 // "An improved algorithm for computing the singular value decomposition" (1982).
 #include "cpu_routes.hpp"
 
-#include "gram/gram.hpp"
-#include "gram/simd_gram_bf16.hpp"
 #include "seam.hpp"
 #include "stopwatch.hpp"
-#include "strict/strict_qr.hpp"
-#include "tridiagonal/tridiagonal.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "cpu/gram/gram.hpp"
+#include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/strict/strict_qr.hpp"
+#include "cpu/tridiagonal/tridiagonal.hpp"
 
 #include <algorithm>
 #include <cmath>

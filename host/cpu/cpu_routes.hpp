@@ -17,10 +17,11 @@
 #pragma once
 
 #include "cpu_tiles.hpp"
-#include "plan/svd_plan.hpp"
 #include "seam.hpp"
-#include "tail/reduced_gram.hpp"
 #include "workspace.hpp"
+
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/tail/reduced_gram.hpp"
 
 #include <cstdint>
 

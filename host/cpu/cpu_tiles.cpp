@@ -2,9 +2,9 @@
 
 #include "stopwatch.hpp"
 
-#include <vindex/core/philox.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/decode/decode_matrix.hpp>
+#include "core/philox.hpp"
+#include "core/stop.hpp"
+#include "decode/decode_matrix.hpp"
 
 #include <algorithm>
 #include <cmath>

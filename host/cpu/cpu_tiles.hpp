@@ -4,9 +4,10 @@
 // by the matrix, one bit per weight.
 #pragma once
 
-#include "plan/svd_plan.hpp"
 #include "seam.hpp"
 #include "workspace.hpp"
+
+#include "cpu/plan/svd_plan.hpp"
 
 #include <cstdint>
 #include <functional>

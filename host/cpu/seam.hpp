@@ -2,11 +2,11 @@
 // above it: what it uses of other layers, at a glance.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/judgement.hpp>
-#include <vindex/measure/sign_flip_null.hpp>
-#include <vindex/measure/singular_triplets.hpp>
-#include <vindex/measure/spectrum_bounds.hpp>
+#include "measure/backend.hpp"
+#include "measure/judgement.hpp"
+#include "measure/sign_flip_null.hpp"
+#include "measure/singular_triplets.hpp"
+#include "measure/spectrum_bounds.hpp"
 
 namespace vindex::cpu {
 

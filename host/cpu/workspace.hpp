@@ -4,9 +4,10 @@
 // boundaries, which keeps the arithmetic of alignment-dependent kernels the same from run to run.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstddef>
 #include <cstdint>

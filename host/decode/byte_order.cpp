@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/decode/byte_order.hpp>
+#include "byte_order.hpp"
+
+#include <vindex/error.hpp>
 
 #include <array>
 #include <cstring>

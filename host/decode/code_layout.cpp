@@ -1,8 +1,10 @@
 // Owns where codes lie: sizes of rows and matrices, the cutting of views, and the bytes that a view
 // needs. Everything that depends on how a scheme packs its codes is here.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/encoding.hpp>
+#include "encoding.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 

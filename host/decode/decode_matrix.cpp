@@ -1,10 +1,13 @@
 // Owns the choice of the SIMD level, and taking every so-manyth weight without decoding what lies
 // between.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoding_table.hpp>
-#include <vindex/decode/visit_encoding.hpp>
+#include "decode_matrix.hpp"
+
+#include "encoding_table.hpp"
+#include "visit_encoding.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cpuid.h>

@@ -1,8 +1,10 @@
 // Owns the checks in front of the decoders: which companions a scheme needs, how many elements of
 // them, and that group indices name groups.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_view.hpp>
+#include "decode_view.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,11 @@
 // Owns the rows of the element type table: names, block sizes, container ids. Source: ggml
 // include/ggml.h (enum ggml_type) and src/ggml-common.h (block structs) of 2026-08; safetensors
 // safetensors/src/tensor.rs (enum Dtype) 0.8.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/element_type.hpp>
+#include "element_type.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <array>
 

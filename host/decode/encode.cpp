@@ -1,9 +1,11 @@
 // Owns the encoders: per block or group one pass for the largest magnitude, one for codes and loss.
+#include "encode.hpp"
+
 #include "encode_blocks.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/encode.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

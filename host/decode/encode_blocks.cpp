@@ -8,8 +8,9 @@
 // stored as F16.
 #include "encode_blocks.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/simple_blocks.hpp>
+#include "simple_blocks.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

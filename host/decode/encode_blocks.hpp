@@ -3,8 +3,9 @@
 // the change of one weight under a block's own scale.
 #pragma once
 
-#include <vindex/core/portable.hpp>
-#include <vindex/decode/element_type.hpp>
+#include "element_type.hpp"
+
+#include "core/portable.hpp"
 
 #include <cstdint>
 

@@ -1,10 +1,11 @@
 // Owns the names of encodings, the table of decodable formats, put together from its lists, and
 // what makes an encoding decodable.
+#include "encoding.hpp"
+
+#include "encoding_table.hpp"
 #include "format_rows.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/decode/encoding_table.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -3,9 +3,9 @@
 // decoders, which compile side by side.
 #pragma once
 
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/decode/encoding_table.hpp>
-#include <vindex/decode/visit_encoding.hpp>
+#include "decode_view.hpp"
+#include "encoding_table.hpp"
+#include "visit_encoding.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,8 +10,9 @@
 //   m3 = s_3 - 3 e s_2 + 2 n e^3
 //   m4 = s_4 - 4 e s_3 + 6 e^2 s_2 - 3 n e^4
 // Source: Pebay 2008 (SAND2008-6212) for merging; Chan, Golub, LeVeque 1983 for the shift.
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
+#include "decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

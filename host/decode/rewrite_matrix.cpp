@@ -1,11 +1,13 @@
-#include "encode_blocks.hpp"
+#include "rewrite_matrix.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/decode/float_formats.hpp>
-#include <vindex/decode/rewrite_matrix.hpp>
+#include "decode_matrix.hpp"
+#include "encode.hpp"
+#include "encode_blocks.hpp"
+#include "float_formats.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,13 @@
 // Owns cutting a requested order of rows into runs of neighbours, and reading, pooling and decoding
 // them run by run.
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/activation_rows.hpp>
-#include <vindex/engine/matrix_loader.hpp>
+#include "activation_rows.hpp"
+
+#include "matrix_loader.hpp"
+
+#include "decode/decode_matrix.hpp"
+#include "decode/encoding.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 
@@ -61,7 +64,7 @@ const decode::Encoding& ActivationRows::encoding() const {
 decode::EncodedMatrix ActivationRows::read_stored(std::span<const RowRun> runs) {
   const std::int64_t rows = count_of(runs);
   stored_.resize(static_cast<std::size_t>(rows) * row_bytes_);
-  std::vector<shard::ReadRequest> requests;
+  std::vector<ReadRequest> requests;
   requests.reserve(runs.size());
   std::size_t at = 0;
   for (const RowRun& run : runs) {

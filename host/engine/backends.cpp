@@ -1,9 +1,11 @@
 // Choosing back ends.
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/kernels/cuda_backend.hpp>
+#include "opening.hpp"
+
+#include "blas/blas_library.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "kernels/cuda_factory.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,14 +1,17 @@
 // Owns the inputs and options of derived rows (a plain view, weights scaled by activations, a
 // placeholder), and of products: reading factors window by window, and measuring the product from
 // them.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/measure/derived_input.hpp>
-#include <vindex/model/importance_matrix.hpp>
+#include "derived_rows.hpp"
+
+#include "matrix_loader.hpp"
+
+#include "core/integers.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encoding.hpp"
+#include "measure/derived_input.hpp"
+#include "model/importance_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <stop_token>

@@ -1,7 +1,9 @@
 // Owns the common entries of a description: time, program, files, settings, environment, warnings.
-#include <vindex/core/error.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/version.hpp>
+#include "description_parts.hpp"
+
+#include "version.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -64,9 +66,9 @@ results::RunDescription begin_description(results::FileSchema schema, const std:
   return run;
 }
 
-std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFiles& files) {
+std::vector<std::pair<std::string, std::string>> file_lines(const input::ModelFiles& files) {
   std::vector<std::pair<std::string, std::string>> lines;
-  for (const shard::Shard& shard : files.shards) {
+  for (const input::Shard& shard : files.shards) {
     lines.emplace_back("file " + shard.file_name,
                        fmt::format("{} bytes, modified {}, header {}", shard.identity.bytes,
                                    modification_time(shard.identity.version), shard.header_sha256));
@@ -74,13 +76,13 @@ std::vector<std::pair<std::string, std::string>> file_lines(const shard::ModelFi
   return lines;
 }
 
-Json add_inputs(const shard::ModelFiles& files, std::string_view side,
+Json add_inputs(const input::ModelFiles& files, std::string_view side,
                 results::RunDescription& run) {
   for (auto& [name, value] : file_lines(files)) {
     run.fingerprint.emplace_back(std::string(side) + name, std::move(value));
   }
   Json inputs = Json::array();
-  for (const shard::Shard& shard : files.shards) {
+  for (const input::Shard& shard : files.shards) {
     inputs.push_back({{"path", printable(shard.path)},
                       {"bytes", shard.identity.bytes},
                       {"version", printable(shard.identity.version)},
@@ -97,7 +99,7 @@ std::string settings_text(Json own, const RunSettings& settings) {
   return own.dump(1);
 }
 
-Json environment(const RunSettings& settings, const shard::BulkReader& reader,
+Json environment(const RunSettings& settings, const input::BulkReader& reader,
                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
                  std::int32_t host_threads) {
   Json devices = Json::array();
@@ -131,7 +133,7 @@ Json shape_json(const model::ModelShape& shape) {
           {"quantisation", printable(shape.quantisation)}};
 }
 
-void add_warnings(const shard::ModelFiles& files, const model::ModelIndex& index,
+void add_warnings(const input::ModelFiles& files, const model::ModelIndex& index,
                   std::string_view side, std::vector<std::string>& messages) {
   for (const auto* warnings : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *warnings) {

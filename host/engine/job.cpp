@@ -1,7 +1,9 @@
 // Owns what every job does alike: failed rows, reasons, the sink that counts what has been pushed.
-#include <vindex/core/error.hpp>
-#include <vindex/engine/job.hpp>
-#include <vindex/measure/backend.hpp>
+#include "job.hpp"
+
+#include "measure/backend.hpp"
+
+#include <vindex/error.hpp>
 
 #include <numeric>
 #include <utility>

@@ -1,9 +1,9 @@
 // Owns the runner itself: plan, resume, workers, parts, early stop, the final file.
-#include "worker_pool.hpp"
+#include "job_runner.hpp"
 
-#include <vindex/engine/job_runner.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/engine/unit_stream.hpp>
+#include "memory_budget.hpp"
+#include "unit_stream.hpp"
+#include "worker_pool.hpp"
 
 #include <fmt/format.h>
 
@@ -77,7 +77,7 @@ struct Shared {
   WorkPlan plan;
   /// Behind what units refer to: reads under way when a unit ended early report it, and the
   /// reader's end waits for them.
-  std::unique_ptr<shard::BulkReader> reader;
+  std::unique_ptr<input::BulkReader> reader;
   std::unique_ptr<StagingPool> staging;
   std::unique_ptr<RowSink> rows;
   std::unique_ptr<WorkerPool> pool;

@@ -1,10 +1,12 @@
 // Owns views of stored parts with their companions checked, and an input that reads slabs from its
 // files.
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/engine/matrix_loader.hpp>
+#include "matrix_loader.hpp"
+
+#include "core/digest.hpp"
+#include "core/stop.hpp"
+#include "decode/decode_view.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -14,14 +16,14 @@
 
 namespace vindex::engine {
 
-shard::ByteSource& source_of(const shard::ModelFiles& files, std::int32_t tensor) {
+ByteSource& source_of(const input::ModelFiles& files, std::int32_t tensor) {
   const auto& stored = files.tensors.at(static_cast<std::size_t>(tensor));
   return *files.shards.at(static_cast<std::size_t>(stored.shard)).source;
 }
 
-model::MatrixRecord plain_record(const shard::ModelFiles& files,
+model::MatrixRecord plain_record(const input::ModelFiles& files,
                                  const model::TensorRecord& tensor) {
-  const shard::StoredTensor& stored =
+  const input::StoredTensor& stored =
       files.tensors[static_cast<std::size_t>(tensor.stored.front())];
   model::MatrixRecord record;
   record.tensor = tensor.name;
@@ -105,11 +107,11 @@ class StreamedInput final : public measure::MatrixInput {
     slab_.resize(width * height);
     const std::uint64_t first =
         matrix_.codes.offset + static_cast<std::uint64_t>(cut.offset + window.offset);
-    shard::ByteSource& source = source_of(watch_.files(), matrix_.codes.tensor);
+    ByteSource& source = source_of(watch_.files(), matrix_.codes.tensor);
     if (window.stride == window.width) {
       source.read(first, slab_);
     } else {
-      std::vector<shard::ReadRequest> requests(height);
+      std::vector<ReadRequest> requests(height);
       for (std::size_t r = 0; r < height; ++r) {
         requests[r] = {.offset = first + static_cast<std::uint64_t>(window.stride) * r,
                        .into = std::span(slab_).subspan(r * width, width)};

@@ -1,8 +1,11 @@
 // Owns a pass as a job whose rows hold nothing.
-#include <vindex/core/error.hpp>
-#include <vindex/engine/matrix_pass.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/measure/backend.hpp>
+#include "matrix_pass.hpp"
+
+#include "opening.hpp"
+
+#include "measure/backend.hpp"
+
+#include <vindex/error.hpp>
 
 #include <utility>
 
@@ -81,7 +84,7 @@ RunOutcome pass_over(const ModelViews& models, const std::vector<RowWork>& works
   return outcome;
 }
 
-RunOutcome pass_over(const shard::ModelFiles& files, const std::vector<PassMatrix>& matrices,
+RunOutcome pass_over(const input::ModelFiles& files, const std::vector<PassMatrix>& matrices,
                      const PassOptions& options, const PassBody& body, const RunHooks& hooks) {
   model::ModelIndex index;
   for (const PassMatrix& matrix : matrices) {

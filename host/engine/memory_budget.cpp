@@ -1,11 +1,13 @@
 // Owns the limits that are looked at (/proc/meminfo, control groups of both versions, Slurm's
 // variables), the shares of a budget, the queue of those that wait for memory, and leases that give
 // it back.
-#include <vindex/core/control_groups.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/results/run_store.hpp>
+#include "memory_budget.hpp"
+
+#include "core/control_groups.hpp"
+#include "core/integers.hpp"
+#include "results/run_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

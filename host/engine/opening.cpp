@@ -1,9 +1,11 @@
 // Owns opening a model with the reader of its files, the runner's options from the settings, and
 // reading small files.
-#include <vindex/core/error.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/model/importance_matrix.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "opening.hpp"
+
+#include "input/file_source.hpp"
+#include "model/importance_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -16,7 +18,7 @@ namespace vindex::engine {
 OpenModel open_whole(const std::string& path, const std::string& model_config,
                      std::int32_t threads) {
   OpenModel model;
-  model.files = shard::open_model(path, {.model_config = model_config, .threads = threads});
+  model.files = input::open_model(path, {.model_config = model_config, .threads = threads});
   model::IndexOptions indexing;
   indexing.threads = threads;
   model.index = model::index_model(model.files, indexing);
@@ -25,16 +27,16 @@ OpenModel open_whole(const std::string& path, const std::string& model_config,
 
 SelectedModel open_selected(const RunSettings& settings) {
   SelectedModel model;
-  const shard::OpenOptions opening{.model_config = settings.model_config,
+  const input::OpenOptions opening{.model_config = settings.model_config,
                                    .adapter = settings.indexing.lora,
                                    .for_matrices = true,
                                    .threads = settings.threads};
-  model.files = shard::open_model(settings.model, opening);
+  model.files = input::open_model(settings.model, opening);
   model::IndexOptions indexing = settings.indexing;
   indexing.threads = settings.threads;
   model.index = model::index_model(model.files, indexing);
   if (model.index.matrices.empty()) {
-    shard::throw_nothing_to_measure(settings.model);
+    input::throw_nothing_to_measure(settings.model);
   }
   model.selected = model::select(model.index, settings.selection);
   if (model.selected.empty()) {
@@ -64,14 +66,14 @@ SelectedModel open_selected(const RunSettings& settings) {
   return model;
 }
 
-std::unique_ptr<shard::BulkReader> open_reader(
-    const shard::BulkReadOptions& reading, std::initializer_list<const shard::ModelFiles*> models) {
-  auto reader = std::make_unique<shard::BulkReader>(reading);
-  for (const shard::ModelFiles* const files : models) {
+std::unique_ptr<input::BulkReader> open_reader(
+    const input::BulkReadOptions& reading, std::initializer_list<const input::ModelFiles*> models) {
+  auto reader = std::make_unique<input::BulkReader>(reading);
+  for (const input::ModelFiles* const files : models) {
     if (files == nullptr) {
       continue;
     }
-    for (const shard::Shard& shard : files->shards) {
+    for (const input::Shard& shard : files->shards) {
       reader->prepare(*shard.source);
     }
   }
@@ -88,7 +90,7 @@ JobRun begin_run(const RunSettings& settings) {
 }
 
 std::string beginning_of_file(const std::string& path, std::size_t most) {
-  const auto source = shard::open_file_source(path);
+  const auto source = input::open_file_source(path);
   std::string text(std::min<std::uint64_t>(most, source->size()), '\0');
   source->read(0, std::as_writable_bytes(std::span(text)));
   return text;

@@ -1,7 +1,8 @@
 // Owns rates, remaining time, and the texts and JSON lines that carry them.
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/engine/progress.hpp>
+#include "progress.hpp"
+
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
 
 #include <fmt/format.h>
 

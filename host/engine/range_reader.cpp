@@ -1,8 +1,11 @@
 // Owns a set of ranges in one buffer: laid out, requested, awaited.
-#include <vindex/core/error.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/engine/range_reader.hpp>
-#include <vindex/engine/work_plan.hpp>
+#include "range_reader.hpp"
+
+#include "work_plan.hpp"
+
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -11,13 +14,13 @@ namespace vindex::engine {
 
 std::span<std::byte> aligned(std::span<std::byte> memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  return memory.subspan((shard::kDirectAlignment - address % shard::kDirectAlignment) %
-                        shard::kDirectAlignment);
+  return memory.subspan((input::kDirectAlignment - address % input::kDirectAlignment) %
+                        input::kDirectAlignment);
 }
 
-std::vector<shard::BulkExtent> extents_of(const shard::Placement& placement, std::byte* base) {
-  std::vector<shard::BulkExtent> extents;
-  for (const shard::Placement::Piece& piece : placement.pieces) {
+std::vector<input::BulkExtent> extents_of(const input::Placement& placement, std::byte* base) {
+  std::vector<input::BulkExtent> extents;
+  for (const input::Placement::Piece& piece : placement.pieces) {
     extents.push_back({piece.range, base + piece.at, true});
   }
   return extents;
@@ -35,13 +38,13 @@ RangeSet::~RangeSet() {
   arrived_.wait(lock, [&] { return !is_under_way_; });
 }
 
-void RangeSet::begin(std::vector<shard::ByteRange> ranges) {
+void RangeSet::begin(std::vector<input::ByteRange> ranges) {
   expects(!is_under_way_, "one set of ranges at a time");
   ranges_ = std::move(ranges);
   errors_.assign(ranges_.size(), nullptr);
-  placement_ = shard::place_ranges(ranges_, kMergedGap);
+  placement_ = input::place_ranges(ranges_, kMergedGap);
   expects(placement_.bytes <= room_, "room for a set of ranges");
-  const std::vector<shard::BulkExtent> extents = extents_of(placement_, base_);
+  const std::vector<input::BulkExtent> extents = extents_of(placement_, base_);
   has_failed_ = false;
   is_under_way_ = !extents.empty();
   if (extents.empty()) {
@@ -66,7 +69,7 @@ void RangeSet::wait() {
   has_failed_ = false;
   // One by one, so that the trouble is reported of the right range.
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    const shard::ByteRange& range = ranges_[i];
+    const input::ByteRange& range = ranges_[i];
     try {
       range.source->read(range.offset,
                          {base_ + placement_.at[i], static_cast<std::size_t>(range.bytes)});
@@ -77,15 +80,15 @@ void RangeSet::wait() {
 }
 
 std::uint64_t RangeSet::bytes_for(const std::vector<std::uint64_t>& sizes) {
-  std::uint64_t bytes = shard::kDirectAlignment;
+  std::uint64_t bytes = input::kDirectAlignment;
   for (const std::uint64_t size : sizes) {
-    bytes += shard::placed_bytes_at_most(size, kMergedGap);
+    bytes += input::placed_bytes_at_most(size, kMergedGap);
   }
   return bytes;
 }
 
 void read_in_turns(UnitStream& unit, std::uint64_t bytes, std::size_t turns,
-                   const std::function<std::vector<shard::ByteRange>(std::size_t)>& ranges_of,
+                   const std::function<std::vector<input::ByteRange>(std::size_t)>& ranges_of,
                    const std::function<void(std::size_t, const RangeSet&)>& take) {
   RangeSet first(unit, bytes);
   RangeSet second(unit, bytes);

@@ -1,6 +1,7 @@
 // Owns the files that a unit has read, and the one question whether any of them changed.
-#include <vindex/core/error.hpp>
-#include <vindex/engine/source_watch.hpp>
+#include "source_watch.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -10,8 +11,8 @@ namespace vindex::engine {
 
 namespace {
 
-void require_same(const shard::Shard& shard) {
-  const shard::SourceIdentity now = shard.source->identity();
+void require_same(const input::Shard& shard) {
+  const SourceIdentity now = shard.source->identity();
   if (now != shard.identity) {
     throw SystemError(
         "E-INPUT-CHANGED", 0,
@@ -22,7 +23,7 @@ void require_same(const shard::Shard& shard) {
   }
 }
 
-std::size_t shard_of(const shard::ModelFiles& files, std::int32_t tensor) {
+std::size_t shard_of(const input::ModelFiles& files, std::int32_t tensor) {
   return static_cast<std::size_t>(files.tensors.at(static_cast<std::size_t>(tensor)).shard);
 }
 

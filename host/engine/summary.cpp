@@ -1,6 +1,7 @@
 // Owns the lines of outcomes and of failures after a run.
-#include <vindex/core/text_table.hpp>
-#include <vindex/engine/job_runner.hpp>
+#include "job_runner.hpp"
+
+#include "core/text_table.hpp"
 
 #include <fmt/format.h>
 
@@ -35,7 +36,7 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const c
         outcome.escalated));
   }
   if (outcome.reading.bytes() > 0) {
-    sentence(shard::reading_text(outcome.reading, outcome.reading_engine));
+    sentence(input::reading_text(outcome.reading, outcome.reading_engine));
   }
   for (const std::string& trouble : outcome.troubles) {
     out += "  " + trouble + "\n";

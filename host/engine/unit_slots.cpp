@@ -1,12 +1,14 @@
 // Owns laying out a unit's matrices in slots, requesting their ranges, and the states of a slot.
 #include "unit_slots.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/range_reader.hpp>
-#include <vindex/engine/unit_stream.hpp>
+#include "matrix_loader.hpp"
+#include "range_reader.hpp"
+#include "unit_stream.hpp"
+
+#include "core/stop.hpp"
+#include "decode/encoding.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstring>
 #include <stop_token>
@@ -24,7 +26,7 @@ void keep_first(std::exception_ptr& kept, std::exception_ptr error) {
 
 }  // namespace
 
-UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, shard::BulkReader& reader,
+UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, input::BulkReader& reader,
                      std::shared_ptr<MemoryLease> lease, std::stop_token stop)
     : models_(models),
       unit_(unit),
@@ -139,13 +141,13 @@ void UnitSlots::give_back(std::unique_ptr<measure::StagingBuffer> freed) {
   }
 }
 
-shard::ByteRange UnitSlots::range_of(std::size_t i, const model::TensorPart& part) {
+input::ByteRange UnitSlots::range_of(std::size_t i, const model::TensorPart& part) {
   return {&source_of(watch(i).files(), part.tensor), part.offset, part.bytes};
 }
 
 /// The small companions of every matrix, in one pass over the files.
 void UnitSlots::read_shared() {
-  std::vector<shard::ByteRange> ranges;
+  std::vector<input::ByteRange> ranges;
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     matrices_[i].first_shared = ranges.size();
     for (const model::CompanionPart& companion : record(i).companions) {
@@ -154,7 +156,7 @@ void UnitSlots::read_shared() {
       }
     }
   }
-  const shard::Placement placement = shard::place_ranges(ranges, kMergedGap);
+  const input::Placement placement = input::place_ranges(ranges, kMergedGap);
   expects(placement.bytes <= unit_.shared_bytes, "room for the companions of a unit");
   for (const std::uint64_t at : placement.at) {
     shared_at_.push_back(base_ + at);
@@ -218,7 +220,7 @@ void UnitSlots::read_next() {
 }
 
 void UnitSlots::read_matrix(std::size_t i, std::byte* slot) {
-  std::vector<shard::BulkExtent> extents;
+  std::vector<input::BulkExtent> extents;
   try {
     extents = lay_out(i, slot);
   } catch (...) {
@@ -231,15 +233,15 @@ void UnitSlots::read_matrix(std::size_t i, std::byte* slot) {
 }
 
 /// Where the parts of matrix i go in `slot`, and its view over them.
-std::vector<shard::BulkExtent> UnitSlots::lay_out(std::size_t i, std::byte* slot) {
+std::vector<input::BulkExtent> UnitSlots::lay_out(std::size_t i, std::byte* slot) {
   const model::MatrixRecord& matrix = record(i);
-  std::vector<shard::ByteRange> ranges = {range_of(i, matrix.codes)};
+  std::vector<input::ByteRange> ranges = {range_of(i, matrix.codes)};
   for (const model::CompanionPart& companion : matrix.companions) {
     if (!shares_memory(unit_, companion)) {
       ranges.push_back(range_of(i, companion.part));
     }
   }
-  const shard::Placement placement = shard::place_ranges(ranges, kMergedGap);
+  const input::Placement placement = input::place_ranges(ranges, kMergedGap);
   expects(placement.bytes <= unit_.slot_bytes, "a slot that holds every matrix of its unit");
   std::vector<std::span<const std::byte>> companions;
   std::size_t own = 1;

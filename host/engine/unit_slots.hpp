@@ -1,11 +1,12 @@
 // Owns the slots of a unit of work: which matrix lies where, what is on its way, what has arrived.
 #pragma once
 
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/engine/source_watch.hpp>
-#include <vindex/engine/work_plan.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/shard/bulk_reader.hpp>
+#include "memory_budget.hpp"
+#include "source_watch.hpp"
+#include "work_plan.hpp"
+
+#include "input/bulk_reader.hpp"
+#include "measure/backend.hpp"
 
 #include <condition_variable>
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace vindex::engine {
 /// Shared with the reader: it lives until the last read under way has ended. Thread-safe.
 class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
  public:
-  UnitSlots(const ModelViews& models, const WorkUnit& unit, shard::BulkReader& reader,
+  UnitSlots(const ModelViews& models, const WorkUnit& unit, input::BulkReader& reader,
             std::shared_ptr<MemoryLease> lease, std::stop_token stop);
 
   /// Begins to read into `staging`; nothing is read of a streamed unit.
@@ -64,17 +65,17 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   bool free_slot_of(Matrix& matrix);
   std::unique_ptr<measure::StagingBuffer> freed_staging();
   void give_back(std::unique_ptr<measure::StagingBuffer> freed);
-  shard::ByteRange range_of(std::size_t i, const model::TensorPart& part);
+  input::ByteRange range_of(std::size_t i, const model::TensorPart& part);
   void read_shared();
   void shared_has_arrived(bool failed);
   void read_next();
   void read_matrix(std::size_t i, std::byte* slot);
-  std::vector<shard::BulkExtent> lay_out(std::size_t i, std::byte* slot);
+  std::vector<input::BulkExtent> lay_out(std::size_t i, std::byte* slot);
   void has_arrived(std::size_t i, std::exception_ptr error);
 
   const ModelViews& models_;
   const WorkUnit& unit_;
-  shard::BulkReader& reader_;
+  input::BulkReader& reader_;
   std::shared_ptr<MemoryLease> lease_;  // before the memory that it stands for
   std::unique_ptr<measure::StagingBuffer> staging_;
   std::byte* base_ = nullptr;

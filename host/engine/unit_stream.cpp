@@ -1,10 +1,11 @@
 // Owns the inputs of a unit: they wait for their slot and release it.
+#include "unit_stream.hpp"
+
+#include "derived_rows.hpp"
+#include "matrix_loader.hpp"
 #include "unit_slots.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/unit_stream.hpp>
+#include <vindex/error.hpp>
 
 #include <atomic>
 #include <utility>
@@ -58,7 +59,7 @@ class SlotInput final : public measure::MatrixInput {
 }  // namespace
 
 UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const MakeStaging& staging,
-                       shard::BulkReader& reader, std::shared_ptr<MemoryLease> lease)
+                       input::BulkReader& reader, std::shared_ptr<MemoryLease> lease)
     : LoadedUnit(work),
       reader_(reader),
       staging_(staging),

@@ -1,8 +1,9 @@
 // Owns forming units: which rows fit one call together, held whole or streamed, in what order.
-#include <vindex/engine/work_plan.hpp>
-#include <vindex/measure/judgement.hpp>
-#include <vindex/measure/sign_flip_null.hpp>
-#include <vindex/shard/bulk_reader.hpp>
+#include "work_plan.hpp"
+
+#include "input/bulk_reader.hpp"
+#include "measure/judgement.hpp"
+#include "measure/sign_flip_null.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -20,7 +21,7 @@ std::uint64_t one_input(const RowWork& work) { return work.input_working + work.
 
 /// Of one row alone, beside its workspace: staging memory, inputs, the finished row.
 std::uint64_t beside_workspace(const RowWork& work) {
-  return work.matrices.size() * work.slot + shard::kDirectAlignment + one_input(work) +
+  return work.matrices.size() * work.slot + input::kDirectAlignment + one_input(work) +
          work.result_bytes;
 }
 std::uint64_t whole_bytes(const RowWork& work) { return beside_workspace(work) + work.workspace; }
@@ -50,7 +51,7 @@ void size_unit(WorkUnit& unit, const RowWork& work, const PlanLimits& limits, st
     unit.slots = std::min(count, std::max(static_cast<std::uint64_t>(limits.held),
                                           ring / std::max<std::uint64_t>(unit.slot_bytes, 1)));
   }
-  unit.staging_bytes = unit.slots * unit.slot_bytes + unit.shared_bytes + shard::kDirectAlignment;
+  unit.staging_bytes = unit.slots * unit.slot_bytes + unit.shared_bytes + input::kDirectAlignment;
   unit.memory_bytes = unit.staging_bytes + work.workspace + unit.rows.size() * work.result_bytes;
   const std::uint64_t held =
       limits.held > 0 ? std::min(count, static_cast<std::uint64_t>(limits.held)) : count;
@@ -170,9 +171,9 @@ bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion) 
 }
 
 StagedBytes staged_bytes(const model::MatrixRecord& matrix) {
-  StagedBytes staged{.slot = shard::placed_bytes_at_most(matrix.codes.bytes, kMergedGap)};
+  StagedBytes staged{.slot = input::placed_bytes_at_most(matrix.codes.bytes, kMergedGap)};
   for (const model::CompanionPart& companion : matrix.companions) {
-    const std::uint64_t bytes = shard::placed_bytes_at_most(companion.part.bytes, kMergedGap);
+    const std::uint64_t bytes = input::placed_bytes_at_most(companion.part.bytes, kMergedGap);
     staged.slot += bytes;
     staged.shared += is_small(companion) ? bytes : 0;
   }

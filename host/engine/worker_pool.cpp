@@ -2,8 +2,8 @@
 // shelf of staging buffers that nobody uses.
 #include "worker_pool.hpp"
 
-#include <vindex/core/stop.hpp>
-#include <vindex/core/threads.hpp>
+#include "core/stop.hpp"
+#include "core/threads.hpp"
 
 #include <deque>
 #include <mutex>

@@ -8,11 +8,12 @@
 // part of the budget that units share: the runner sets it aside.
 #pragma once
 
-#include <vindex/engine/bounded_queue.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/engine/work_plan.hpp>
-#include <vindex/measure/backend.hpp>
+#include "bounded_queue.hpp"
+#include "memory_budget.hpp"
+#include "unit_stream.hpp"
+#include "work_plan.hpp"
+
+#include "measure/backend.hpp"
 
 #include <atomic>
 #include <cstddef>

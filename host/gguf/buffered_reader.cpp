@@ -1,6 +1,7 @@
 // Owns the window, its refilling, and fields of every type.
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/buffered_reader.hpp>
+#include "buffered_reader.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

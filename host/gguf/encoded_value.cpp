@@ -1,9 +1,11 @@
 // Owns converting values of either byte order and of version 1, and taking arrays apart.
+#include "encoded_value.hpp"
+
 #include "header_stream.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/gguf/encoded_value.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cstring>

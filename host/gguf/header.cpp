@@ -1,13 +1,15 @@
 // Owns the sink that refuses: every number of a header is checked where it is read.
-#include "tensor_table.hpp"
+#include "header.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/limits.hpp>
-#include <vindex/gguf/read_header.hpp>
-#include <vindex/gguf/walker.hpp>
+#include "limits.hpp"
+#include "read_header.hpp"
+#include "tensor_table.hpp"
+#include "walker.hpp"
+
+#include "core/digest.hpp"
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,11 @@
 // Owns encoding keys of every type, and copying those of a file.
-#include "header_stream.hpp"
+#include "key_section.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/encoded_value.hpp>
-#include <vindex/gguf/key_section.hpp>
-#include <vindex/gguf/limits.hpp>
+#include "encoded_value.hpp"
+#include "header_stream.hpp"
+#include "limits.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // Owns those names and what is said of each.
-#include <vindex/decode/element_type.hpp>
-#include <vindex/gguf/refused_types.hpp>
+#include "refused_types.hpp"
+
+#include "decode/element_type.hpp"
 
 #include <fmt/format.h>
 

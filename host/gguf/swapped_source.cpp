@@ -1,6 +1,7 @@
 // Owns turning the bytes of every element in a range, whatever its width.
-#include <vindex/decode/byte_order.hpp>
-#include <vindex/gguf/swapped_source.hpp>
+#include "swapped_source.hpp"
+
+#include "decode/byte_order.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,12 @@
 // Owns judging entries, and finding overlaps, gaps and doubled names.
 #include "tensor_table.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/gguf/limits.hpp>
-#include <vindex/gguf/refused_types.hpp>
+#include "limits.hpp"
+#include "refused_types.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

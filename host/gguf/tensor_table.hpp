@@ -2,9 +2,10 @@
 // the entries describe together. Keeps 24 bytes per entry.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/walker.hpp>
+#include "header.hpp"
+#include "walker.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstdint>
 #include <optional>

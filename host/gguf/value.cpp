@@ -1,8 +1,11 @@
 // Owns reading a value piece by piece, and its digest, text and first difference.
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/encoded_value.hpp>
-#include <vindex/gguf/value.hpp>
+#include "value.hpp"
+
+#include "encoded_value.hpp"
+
+#include "core/digest.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Owns names of value types and the meaning of their bits.
-#include <vindex/gguf/value_type.hpp>
+#include "value_type.hpp"
 
 #include <fmt/format.h>
 

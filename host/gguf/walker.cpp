@@ -1,6 +1,7 @@
 // Owns the order of the fields.
-#include <vindex/gguf/limits.hpp>
-#include <vindex/gguf/walker.hpp>
+#include "walker.hpp"
+
+#include "limits.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,12 @@
 // Owns the layout of a file and the writing of its tensors in order.
-#include "header_stream.hpp"
+#include "writer.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/gguf/limits.hpp>
-#include <vindex/gguf/writer.hpp>
+#include "header_stream.hpp"
+#include "limits.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,9 @@
 // Owns what the sources of the library share: a model's state, and what settings mean below.
 #pragma once
 
-#include <vindex/engine/opening.hpp>
-#include <vindex/measure/backend.hpp>
+#include "engine/opening.hpp"
+#include "measure/backend.hpp"
+
 #include <vindex/vindex.hpp>
 
 #include <memory>

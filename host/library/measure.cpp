@@ -1,10 +1,11 @@
 // Owns measuring a model as a call: the settings of the program, its hooks and its outcome.
 #include "access.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/engine/progress.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
+#include "engine/memory_budget.hpp"
+#include "engine/progress.hpp"
+#include "jobs/spectra/measure_run.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

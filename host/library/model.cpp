@@ -1,10 +1,11 @@
 // Owns opening a model and decoding its matrices.
 #include "access.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/version.hpp>
-#include <vindex/jobs/decode/decode_tensor.hpp>
-#include <vindex/model/selection.hpp>
+#include "engine/version.hpp"
+#include "jobs/decode/decode_tensor.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // Owns reading a results file through the library: rows, columns by name and type, spectra.
 #include "access.hpp"
 
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/results/query.hpp>
+#include "core/nearest_name.hpp"
+#include "results/query.hpp"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,13 @@
 // Owns the spectrum of one array, its named numbers, and the nulls of a shape.
 #include "access.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/results/result_row.hpp>
+#include "core/nearest_name.hpp"
+#include "core/stop.hpp"
+#include "decode/encoding.hpp"
+#include "measure/metrics.hpp"
+#include "results/result_row.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

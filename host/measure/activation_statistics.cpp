@@ -1,6 +1,8 @@
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/activation_statistics.hpp>
+#include "activation_statistics.hpp"
+
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -12,11 +12,14 @@
 // Why the unbiased one first: for f columns of noise on both sides the biased one is f / (n + f +
 // 1), near 1 where features outnumber rows. Why permutations for its null: rows of text depend on
 // each other, and no formula for independent rows holds.
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/philox.hpp>
-#include <vindex/measure/cka.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "cka.hpp"
+
+#include "metrics.hpp"
+
+#include "core/constants.hpp"
+#include "core/philox.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

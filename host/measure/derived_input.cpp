@@ -1,11 +1,14 @@
 // Owns these inputs: those that they are made of are decoded a strip of rows at a time, and what
 // comes out lies in one buffer of float32.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/derived_input.hpp>
+#include "derived_input.hpp"
+
+#include "backend.hpp"
+
+#include "core/integers.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encoding.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -17,7 +17,7 @@
 
 #include "random_draws.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // mean spectrum is up to a third off the mean of the metric.
 #pragma once
 
-#include <vindex/measure/metrics.hpp>
+#include "metrics.hpp"
 
 #include <cstdint>
 #include <span>

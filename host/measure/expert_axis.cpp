@@ -11,13 +11,15 @@
 //
 // Why centre: a mean expert that all share makes every cosine large and says nothing of the
 // experts.
-#include "noise_spectrum.hpp"
+#include "expert_axis.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/expert_axis.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/sample_angles.hpp>
+#include "metrics.hpp"
+#include "noise_spectrum.hpp"
+#include "sample_angles.hpp"
+
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,10 @@
+#include "feature_scores.hpp"
+
 #include "score_kernels.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/measure/feature_scores.hpp>
+#include "decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,8 @@
 // What surrounds the judgement: eigenvalues into findings, tails into spectra, which inputs are
 // refused or belong together, which reports get draws and vectors.
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/judgement.hpp>
+#include "judgement.hpp"
+
+#include "core/constants.hpp"
 
 #include <algorithm>
 #include <cmath>

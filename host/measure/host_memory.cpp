@@ -1,7 +1,8 @@
 // Owns what back ends get of host memory: the MatrixInput over bytes that are there already, whose
 // slabs are views, and staging buffers.
-#include <vindex/core/error.hpp>
-#include <vindex/measure/backend.hpp>
+#include "backend.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstdlib>
 #include <sys/mman.h>

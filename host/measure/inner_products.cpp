@@ -1,6 +1,8 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/measure/inner_products.hpp>
+#include "inner_products.hpp"
+
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -14,9 +14,11 @@
 //
 // Why errors and not a condition number alone: a condition above 100 threw away spectra of trained
 // matrices of which all but a few values were good to 1e-6 (CONTRIBUTING.md, decision 37).
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/judgement.hpp>
-#include <vindex/measure/spectrum_bounds.hpp>
+#include "judgement.hpp"
+
+#include "spectrum_bounds.hpp"
+
+#include "core/constants.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -10,8 +10,9 @@
 // where the tail of a bounded number lies below the normal one, far below in few dimensions. Powers
 // go through log1p and expm1, since the chances of one are below 1e-5 and a plain 1 - P would leave
 // nothing of them.
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/largest_cosine.hpp>
+#include "largest_cosine.hpp"
+
+#include "core/constants.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,8 @@
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/layer_statistics.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "layer_statistics.hpp"
+
+#include "metrics.hpp"
+
+#include "core/constants.hpp"
 
 #include <algorithm>
 #include <cmath>

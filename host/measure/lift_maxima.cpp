@@ -18,7 +18,7 @@
 #include "random_draws.hpp"
 #include "uniform_choice.hpp"
 
-#include <vindex/core/constants.hpp>
+#include "core/constants.hpp"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 //    not change with tokens.
 #pragma once
 
-#include <vindex/measure/routing_nulls.hpp>
+#include "routing_nulls.hpp"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Owns the table of scalar metrics (metrics contract, version 1): dataset names, types, nulls.
-#include <vindex/measure/metrics.hpp>
+#include "metrics.hpp"
 
 #include <limits>
 

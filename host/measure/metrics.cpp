@@ -5,15 +5,17 @@
 // Formulas stand in docs/metrics.md, with their papers; here, only what is not the formula itself:
 // sums are taken over ln l = 2 ln s, since s^2 may underflow where s does not, and entropies as
 // (sum l ln F2 - sum l ln l) / F2, one logarithm for each value in place of one for each share.
+#include "metrics.hpp"
+
 #include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"
 #include "power_law.hpp"
+#include "spectral_theta.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/spectral_theta.hpp>
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // head, the median, and where the eigenvalues of noise end (metrics contract, mp_outliers).
 #pragma once
 
-#include <vindex/measure/var_at_k.hpp>
+#include "var_at_k.hpp"
 
 #include <algorithm>
 #include <array>

@@ -13,7 +13,7 @@
 // rules lose their digits; mp_ks asks for the function at every eigenvalue of a spectrum.
 #include "noise_spectrum.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -19,11 +19,11 @@
 // that the two agree to the digits in docs/nulls.md, and one spectrum makes all nulls agree with
 // each other.
 #include "drawn_nulls.hpp"
+#include "metrics.hpp"
 #include "noise_spectrum.hpp"
+#include "spectral_theta.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/spectral_theta.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

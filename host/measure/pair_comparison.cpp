@@ -8,9 +8,11 @@
 // Sums run in eight lanes of a line whatever the vector width, so that bits are the same
 // everywhere. Where one side is stored transposed, the side whose slabs of columns are smaller is
 // read by columns and turned in tiles.
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/measure/pair_comparison.hpp>
+#include "pair_comparison.hpp"
+
+#include "decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

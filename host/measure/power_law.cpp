@@ -14,7 +14,7 @@
 // spectrum, and alpha would hang on which were looked at.
 #include "power_law.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,10 @@
 // Owns quantiles: of a sample, by numpy's default rule (Hyndman and Fan 1996, definition 7), of the
 // normal distribution, and the chances of Student's.
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/sample_angles.hpp>
-#include <vindex/measure/sign_flip_null.hpp>
+#include "metrics.hpp"
+#include "sample_angles.hpp"
+#include "sign_flip_null.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,9 @@
 // by chance (draws from the binomial law), and tails of the Poisson law.
 #pragma once
 
-#include <vindex/core/philox.hpp>
-#include <vindex/measure/sample_angles.hpp>
+#include "sample_angles.hpp"
+
+#include "core/philox.hpp"
 
 #include <cstdint>
 

@@ -10,11 +10,11 @@
 // not count as scatter: it is taken out by linear regression on the sufficient statistics of normal
 // logits, sum and sum of squares.
 #include "lift_maxima.hpp"
+#include "metrics.hpp"
+#include "routing_statistics.hpp"
 #include "uniform_choice.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/routing_statistics.hpp>
+#include "core/constants.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,11 @@
+#include "routing_statistics.hpp"
+
+#include "metrics.hpp"
 #include "random_draws.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/routing_statistics.hpp>
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -7,9 +7,11 @@
 //
 // Everything after the sort is linear, so the sort decides the cost: values are 32-bit keys, sorted
 // digit by digit in linear time, or counted where they are bfloat16.
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/sample_angles.hpp>
+#include "sample_angles.hpp"
+
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "score_kernels.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
+#include "decode/decode_matrix.hpp"
 
 #include <algorithm>
 #include <array>

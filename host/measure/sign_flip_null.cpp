@@ -9,13 +9,15 @@
 // Why not (1 + draws beyond) / (1 + R): with ten draws it cannot fall below 0.09, and a draw costs
 // a spectrum. What the normal law assumes holds for sums over spectra; counts, as mp_outliers, may
 // have no spread at all, and then have neither z nor p.
+#include "sign_flip_null.hpp"
+
+#include "metrics.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/sign_flip_null.hpp>
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

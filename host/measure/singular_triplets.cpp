@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/measure/singular_triplets.hpp>
+#include "singular_triplets.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -11,13 +11,15 @@
 // Why the median for the noise's scale and not a fit of the bulk: up to a quarter of the values may
 // be signal before it moves much, and it asks for no cut between bulk and signal, which is what is
 // looked for.
+#include "spectral_theta.hpp"
+
 #include "drawn_nulls.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/spectral_theta.hpp>
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

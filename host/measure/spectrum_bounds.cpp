@@ -9,10 +9,13 @@
 // complement_candidates() says where a proof is worth trying: nearer to the next value the bounds
 // are sharper and a factorisation fails more easily, so 15 % of the way comes first and half of it
 // second.
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/spectrum_bounds.hpp>
+#include "spectrum_bounds.hpp"
+
+#include "metrics.hpp"
+
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

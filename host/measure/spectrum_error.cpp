@@ -12,7 +12,7 @@
 //
 // Why not the worst case, n eps F2 or p eps s_1^2: that is a hundred to a thousand times what
 // occurs, and would send every matrix to float64.
-#include <vindex/measure/spectrum_error.hpp>
+#include "spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -10,8 +10,9 @@
 // Why not arccos of singular values: near 0 an angle loses half its digits there, and near
 // subspaces are what is looked for. Why Jacobi: it turns the sines along with the cosines, needs no
 // library, and K is a few hundred at most.
-#include <vindex/core/error.hpp>
-#include <vindex/measure/subspace_overlap.hpp>
+#include "subspace_overlap.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

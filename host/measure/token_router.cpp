@@ -1,6 +1,8 @@
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/routing_statistics.hpp>
+#include "routing_statistics.hpp"
+
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

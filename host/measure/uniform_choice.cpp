@@ -12,7 +12,7 @@
 
 #include "random_draws.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <functional>

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "random_draws.hpp"
+#include "routing_nulls.hpp"
+#include "routing_statistics.hpp"
 
-#include <vindex/core/philox.hpp>
-#include <vindex/measure/routing_nulls.hpp>
-#include <vindex/measure/routing_statistics.hpp>
+#include "core/philox.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include <vindex/measure/var_at_k.hpp>
+#include "var_at_k.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // gguf-py/gguf/constants.py.
 #include "adapter_config.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -81,9 +81,9 @@ bool ModulePattern::matches(std::string_view module) const {
                     [](char wanted, char c) { return wanted == c || wanted == '.'; });
 }
 
-AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
+AdapterConfig::AdapterConfig(const input::ModelFiles& files, bool mlx,
                              std::vector<Warning>& warnings) {
-  if (files.format == shard::ContainerFormat::kGguf) {
+  if (files.format == input::ContainerFormat::kGguf) {
     read_gguf(files, warnings);
   } else if (files.adapter && mlx) {
     read_mlx(*files.adapter);
@@ -103,7 +103,7 @@ AdapterConfig::AdapterConfig(const shard::ModelFiles& files, bool mlx,
   }
 }
 
-void AdapterConfig::read_gguf(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
+void AdapterConfig::read_gguf(const input::ModelFiles& files, std::vector<Warning>& warnings) {
   zero_means_one_ = true;
   for (const gguf::Key& key : files.keys) {
     if (key.name == "adapter.type") {

@@ -11,9 +11,10 @@
 // path is a target or ends in one.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "core/json.hpp"
+#include "input/model_files.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -100,7 +101,7 @@ class AdapterConfig {
   /// LoRA, E-LORA-ALPHA for an alpha or scale that is not finite; ConfigurationError E-LORA-CONFIG
   /// for values of another kind than the tool's own. Warnings: W-LORA-VARIANT where the adapter is
   /// more than its products.
-  AdapterConfig(const shard::ModelFiles& files, bool mlx, std::vector<Warning>& warnings);
+  AdapterConfig(const input::ModelFiles& files, bool mlx, std::vector<Warning>& warnings);
 
   /// What multiplies B A of `module` (its path in the base model) where A has `rank` rows: alpha /
   /// rank, alpha / sqrt(rank) with use_rslora; 1 where no configuration is there. GGUF: 1 for an
@@ -124,7 +125,7 @@ class AdapterConfig {
   using Patterns = std::vector<Pattern>;
   void read_peft(const JsonValue& config, std::vector<Warning>& warnings);
   void read_mlx(const JsonValue& config);
-  void read_gguf(const shard::ModelFiles& files, std::vector<Warning>& warnings);
+  void read_gguf(const input::ModelFiles& files, std::vector<Warning>& warnings);
   /// The pattern that cannot be read, first of several, is put into `unreadable`.
   static Patterns patterns(const JsonValue& config, const char* key, std::string& unreadable);
   static std::optional<double> first_match(const Patterns& patterns, const std::string& module);

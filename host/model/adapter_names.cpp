@@ -1,5 +1,5 @@
 // Owns the patterns of each tool, and the weight that a factor belongs to.
-#include <vindex/model/adapter_names.hpp>
+#include "adapter_names.hpp"
 
 #include <array>
 #include <string_view>
@@ -75,8 +75,8 @@ std::optional<FactorName> peft_factor(const std::string& name) {
 
 }  // namespace
 
-std::optional<FactorName> factor_name(const std::string& name, shard::ContainerFormat format) {
-  if (format == shard::ContainerFormat::kGguf) {
+std::optional<FactorName> factor_name(const std::string& name, input::ContainerFormat format) {
+  if (format == input::ContainerFormat::kGguf) {
     return plain_factor(name, false);
   }
   auto found = plain_factor(name, true);
@@ -92,14 +92,14 @@ std::string base_tensor_name(const std::string& name) {
   return out;
 }
 
-std::string adapted_weight(const std::string& name, shard::ContainerFormat format) {
+std::string adapted_weight(const std::string& name, input::ContainerFormat format) {
   // Cheap for the 200,000 names that are none.
   if (name.find(".lora_") != std::string::npos) {
     const auto factor = factor_name(name, format);
     return factor ? factor->base : std::string();
   }
   const bool copy = name.find(kBaseLayer) != std::string::npos;
-  return copy && format != shard::ContainerFormat::kGguf ? base_tensor_name(name) : std::string();
+  return copy && format != input::ContainerFormat::kGguf ? base_tensor_name(name) : std::string();
 }
 
 }  // namespace vindex::model

@@ -11,11 +11,11 @@
 //          leading side
 // Sources: as in adapter_config.cpp; llama.cpp convert_lora_to_gguf.py.
 #include "adapter_config.hpp"
+#include "adapter_names.hpp"
 #include "find_products.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/adapter_names.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ struct Arrangement {
 
 class Pairs {
  public:
-  Pairs(const shard::ModelFiles& files, const Naming& naming, std::vector<Warning>& warnings)
+  Pairs(const input::ModelFiles& files, const Naming& naming, std::vector<Warning>& warnings)
       : files_(files), naming_(naming), warnings_(warnings) {}
 
   std::vector<MatrixRecord> build(const std::vector<LogicalTensor>& logicals) {
@@ -298,7 +298,7 @@ class Pairs {
 
   /// All of one slice of `logical`.
   ProductFactor factor(const LogicalTensor& logical, std::int64_t slice, std::int64_t slices) {
-    const shard::StoredTensor& stored = files_.tensors[static_cast<std::size_t>(logical.codes)];
+    const input::StoredTensor& stored = files_.tensors[static_cast<std::size_t>(logical.codes)];
     auto matrix = std::make_shared<MatrixRecord>();
     matrix->tensor = logical.name;
     matrix->slice = logical.shape.size() == 3 ? static_cast<std::int32_t>(slice) : -1;
@@ -346,7 +346,7 @@ class Pairs {
     records_.push_back(std::move(record));
   }
 
-  const shard::ModelFiles& files_;
+  const input::ModelFiles& files_;
   const Naming& naming_;
   std::vector<Warning>& warnings_;
   std::optional<AdapterConfig> config_;
@@ -360,14 +360,14 @@ class Pairs {
 
 }  // namespace
 
-std::vector<MatrixRecord> adapter_products(const shard::ModelFiles& files,
+std::vector<MatrixRecord> adapter_products(const input::ModelFiles& files,
                                            const std::vector<LogicalTensor>& logicals,
                                            const Naming& naming, std::vector<Warning>& warnings) {
   return Pairs(files, naming, warnings).build(logicals);
 }
 
 std::int64_t count_adapter_factors(const std::vector<LogicalTensor>& logicals,
-                                   shard::ContainerFormat format) {
+                                   input::ContainerFormat format) {
   std::int64_t count = 0;
   for (const LogicalTensor& logical : logicals) {
     // Cheap for the 200,000 names that are none.

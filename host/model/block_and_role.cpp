@@ -1,6 +1,6 @@
 // Owns the names and the order of blocks, roles and tables as the results file spells them
 // (docs: the results contract, /matrix/).
-#include <vindex/model/model_index.hpp>
+#include "model_index.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,12 @@
 // Owns parsing array names, checking shapes against each other, and tokens and prompts.
+#include "dump.hpp"
+
 #include "records.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/model/dump.hpp>
-#include <vindex/shard/array_files.hpp>
+#include "core/integers.hpp"
+#include "input/array_files.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -23,7 +25,7 @@ namespace vindex::model {
 namespace {
 
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 constexpr std::string_view kTokenIds = "token_ids";
 constexpr std::string_view kPrompt = "prompt";
@@ -279,7 +281,7 @@ class DumpReader {
 
 Dump open_dump(const std::string& path) {
   Dump dump;
-  dump.files = shard::open_array_files(path);
+  dump.files = input::open_array_files(path);
   DumpReader(dump).read();
   return dump;
 }

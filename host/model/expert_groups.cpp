@@ -1,7 +1,9 @@
 // Owns grouping records by layer and role, and what is wrong with a group.
-#include <vindex/core/error.hpp>
-#include <vindex/model/expert_groups.hpp>
-#include <vindex/model/selection.hpp>
+#include "expert_groups.hpp"
+
+#include "selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

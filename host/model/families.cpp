@@ -1,7 +1,7 @@
 // Owns expanding patterns into a table, and looking names up in it.
 #include "families.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 

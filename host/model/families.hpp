@@ -5,9 +5,8 @@
 // (`model.`, `language_model.`) and `.weight` are not written.
 #pragma once
 
+#include "model_index.hpp"
 #include "tensor_name.hpp"
-
-#include <vindex/model/model_index.hpp>
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,9 @@
 // Owns finding those matrices by role, and cutting the fused ones.
+#include "features.hpp"
+
 #include "model_config.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/features.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -36,7 +37,7 @@ FeaturePlace feature_place(const MatrixRecord& matrix) {
   return {matrix.layer, matrix.block, matrix.expert, name};
 }
 
-bool is_gpt_oss(const shard::ModelFiles& files) {
+bool is_gpt_oss(const input::ModelFiles& files) {
   std::vector<Warning> unused;
   const Claims claims(files, unused);
   return claims.architecture() == "gpt_oss" || claims.inner_architecture() == "gpt_oss";
@@ -54,7 +55,7 @@ FeatureRows rows_of(const MatrixRecord& matrix, FeatureRole role, bool interleav
 
 }  // namespace
 
-std::vector<FeatureMatrix> feature_matrices(const shard::ModelFiles& files, const ModelIndex& index,
+std::vector<FeatureMatrix> feature_matrices(const input::ModelFiles& files, const ModelIndex& index,
                                             const Selection& selection, FeatureRole role) {
   const std::string wanted = role == FeatureRole::kGate ? "gate_proj" : "up_proj";
   const auto has_features = [&](const MatrixRecord& matrix) {
@@ -123,7 +124,7 @@ SearchedPart searched_part(const MatrixRecord& matrix, const FeatureRows& rows) 
   return {matrix, rows};
 }
 
-VocabularyMatrices vocabulary_matrices(const shard::ModelFiles& files, const ModelIndex& index) {
+VocabularyMatrices vocabulary_matrices(const input::ModelFiles& files, const ModelIndex& index) {
   // Of a model of an unknown family every block is `other`, and roles are names.
   const auto find = [&](Block block, std::string_view role) {
     std::int64_t other = -1;
@@ -167,10 +168,10 @@ constexpr std::array<Default, 3> kGgufDefaults = {
 
 }  // namespace
 
-EmbeddingScale embedding_scale(const shard::ModelFiles& files, std::int64_t hidden) {
+EmbeddingScale embedding_scale(const input::ModelFiles& files, std::int64_t hidden) {
   std::vector<Warning> unused;
   const Claims claims(files, unused);
-  const bool is_gguf = files.format == shard::ContainerFormat::kGguf;
+  const bool is_gguf = files.format == input::ContainerFormat::kGguf;
   const std::string& architecture =
       claims.inner_architecture().empty() ? claims.architecture() : claims.inner_architecture();
   if (const auto said = claims.real(

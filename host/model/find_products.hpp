@@ -5,10 +5,9 @@
 
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
+#include "model_index.hpp"
+#include "product.hpp"
 #include "records.hpp"
-
-#include <vindex/model/model_index.hpp>
-#include <vindex/model/product.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -77,12 +76,12 @@ std::vector<MatrixRecord> head_products(const std::string& path, Claims& claims,
 /// One row for every LoRA pair. A pair without partner, or whose factors do not fit, is a row that
 /// is unsupported. Errors: those of AdapterConfig; FormatError E-LORA-DOUBLE where two tensors
 /// are one factor, E-MODEL-PRODUCTS; UsageError E-LORA where there is no pair.
-std::vector<MatrixRecord> adapter_products(const shard::ModelFiles& files,
+std::vector<MatrixRecord> adapter_products(const input::ModelFiles& files,
                                            const std::vector<LogicalTensor>& logicals,
                                            const Naming& naming, std::vector<Warning>& warnings);
 
 /// LoRA factors among the tensors, for a hint.
 std::int64_t count_adapter_factors(const std::vector<LogicalTensor>& logicals,
-                                   shard::ContainerFormat format);
+                                   input::ContainerFormat format);
 
 }  // namespace vindex::model

@@ -13,7 +13,7 @@ namespace vindex::model {
 namespace {
 
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 // Methods whose weights are read where their tensors' names say how.
 constexpr std::array<std::string_view, 17> kReadMethods = {"",
@@ -114,7 +114,7 @@ std::string scheme_of(const SchemeMarker& marker, const QuantClaims& claims) {
 /// Modules of such schemes, by name.
 using Modules = std::unordered_map<std::string_view, std::string>;
 
-Modules marked_modules(const shard::ModelFiles& files, const QuantClaims& claims) {
+Modules marked_modules(const input::ModelFiles& files, const QuantClaims& claims) {
   Modules modules;
   for (const StoredTensor& tensor : files.tensors) {
     for (const SchemeMarker& marker : kSchemeMarkers) {
@@ -141,7 +141,7 @@ std::string foreign_name(const QuantClaims& claims) {
 }
 
 /// Adds the modules with codes that no scheme explains, or with any where the method is foreign.
-void add_modules_of_method(const shard::ModelFiles& files, const QuantClaims& claims,
+void add_modules_of_method(const input::ModelFiles& files, const QuantClaims& claims,
                            const std::vector<bool>& bound, Modules& modules) {
   const std::string name = foreign_name(claims);
   const bool foreign = !name.empty();
@@ -166,11 +166,11 @@ void add_modules_of_method(const shard::ModelFiles& files, const QuantClaims& cl
 
 }  // namespace
 
-std::vector<ForeignWeight> foreign_weights(const shard::ModelFiles& files,
+std::vector<ForeignWeight> foreign_weights(const input::ModelFiles& files,
                                            const QuantClaims& claims,
                                            const std::vector<bool>& bound) {
   std::vector<ForeignWeight> weights;
-  if (files.format == shard::ContainerFormat::kGguf) {
+  if (files.format == input::ContainerFormat::kGguf) {
     return weights;
   }
   Modules modules = marked_modules(files, claims);

@@ -11,7 +11,7 @@
 // q and k alike and changes nothing.
 #include "find_products.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // Owns which entry of an importance matrix a matrix of a model belongs to.
 #include "families.hpp"
+#include "importance_matrix.hpp"
 #include "tensor_name.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/importance_matrix.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,12 +1,14 @@
 // Owns the reading of both formats; importance_match.cpp says whom the entries belong to.
+#include "importance_matrix.hpp"
+
 #include "weight.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/model/importance_matrix.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/digest.hpp"
+#include "core/integers.hpp"
+#include "gguf/header.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -28,12 +30,12 @@ constexpr std::uint64_t kPieceBytes = 1U << 20U;
 constexpr std::uint64_t kMaxImportanceEntries = 1'000'000;
 constexpr std::uint64_t kMaxNameBytes = 64U << 10U;
 
-[[noreturn]] void malformed(const shard::ByteSource& source, std::uint64_t offset,
+[[noreturn]] void malformed(const ByteSource& source, std::uint64_t offset,
                             const std::string& what) {
   throw FormatError("E-IMATRIX", fmt::format("{} at byte {}", source.name(), offset), what);
 }
 
-std::string digest_of(shard::ByteSource& source) {
+std::string digest_of(ByteSource& source) {
   Sha256 sha;
   std::vector<std::byte> piece(kPieceBytes);
   for (std::uint64_t at = 0; at < source.size(); at += kPieceBytes) {
@@ -47,7 +49,7 @@ std::string digest_of(shard::ByteSource& source) {
 /// Reads a .dat file from front to back; nothing is believed that its size does not allow.
 class DatReader {
  public:
-  explicit DatReader(shard::ByteSource& source) : source_(source) {}
+  explicit DatReader(ByteSource& source) : source_(source) {}
   std::uint64_t at() const { return at_; }
   std::uint64_t left() const { return source_.size() - at_; }
 
@@ -73,7 +75,7 @@ class DatReader {
   void skip(std::uint64_t bytes) { at_ += bytes; }
 
  private:
-  shard::ByteSource& source_;
+  ByteSource& source_;
   std::uint64_t at_ = 0;
 };
 
@@ -84,7 +86,7 @@ const std::string* text_of_key(const gguf::Header& header, std::string_view name
 
 }  // namespace
 
-ImportanceMatrix::ImportanceMatrix(std::unique_ptr<shard::ByteSource> source)
+ImportanceMatrix::ImportanceMatrix(std::unique_ptr<ByteSource> source)
     : source_(std::move(source)), identity_(source_->identity_at_opening()) {
   char magic[4] = {};
   if (source_->size() >= sizeof magic) {
@@ -259,7 +261,7 @@ std::vector<float> ImportanceMatrix::floats_at(std::uint64_t offset, std::uint64
 }
 
 std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address) {
-  return std::make_shared<const ImportanceMatrix>(shard::open_input(address));
+  return std::make_shared<const ImportanceMatrix>(input::open_input(address));
 }
 
 std::vector<double> activation_scale(const MatrixRecord& matrix) {

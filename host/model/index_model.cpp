@@ -3,10 +3,10 @@
 #include "find_products.hpp"
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
+#include "model_index.hpp"
 #include "records.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/model_index.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace vindex::model {
 namespace {
 
 /// Files that hold tensors of a model but no model. Errors: FormatError naming the type.
-void refuse_other_files(const shard::ModelFiles& files, const Claims& claims,
+void refuse_other_files(const input::ModelFiles& files, const Claims& claims,
                         const IndexOptions& options) {
   const std::string& type = claims.file_type();
   const bool projector = type == "mmproj" || claims.architecture() == "clip";
@@ -62,7 +62,7 @@ void append(std::vector<MatrixRecord> records, ModelIndex& index) {
 }
 
 /// Rows of products, behind all others and in their order.
-void add_products(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+void add_products(const input::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                   const Naming& naming, const IndexOptions& options, Claims& claims,
                   ModelIndex& index) {
   const auto first = static_cast<std::ptrdiff_t>(index.matrices.size());
@@ -83,14 +83,14 @@ void add_products(const shard::ModelFiles& files, const std::vector<LogicalTenso
 
 }  // namespace
 
-ModelIndex index_model(const shard::ModelFiles& files, const IndexOptions& options) {
+ModelIndex index_model(const input::ModelFiles& files, const IndexOptions& options) {
   ModelIndex index;
   Claims claims(files, index.warnings);
   refuse_other_files(files, claims, options);
   const QuantClaims quant = read_quant_claims(files, index.warnings);
 
   Naming naming;
-  const bool gguf = files.format == shard::ContainerFormat::kGguf;
+  const bool gguf = files.format == input::ContainerFormat::kGguf;
   naming.dialect = gguf ? Dialect::kGguf : Dialect::kHuggingFace;
   const std::string& declared = claims.architecture();
   auto family = known_family(naming.dialect, declared);

@@ -1,11 +1,14 @@
 // Owns the JSON document and the text of an inspection.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/core/utf8.hpp>
-#include <vindex/model/inspect.hpp>
-#include <vindex/model/product.hpp>
-#include <vindex/model/selection.hpp>
+#include "inspect.hpp"
+
+#include "product.hpp"
+#include "selection.hpp"
+
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+#include "core/utf8.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -83,19 +86,19 @@ struct Totals {
   std::uint64_t bytes = 0;
 };
 
-Totals totals_of(const shard::ModelFiles& files, const ModelIndex& index) {
+Totals totals_of(const input::ModelFiles& files, const ModelIndex& index) {
   Totals totals;
   for (const TensorRecord& tensor : index.tensors) {
     totals.parameters += static_cast<std::uint64_t>(tensor.count);
   }
-  for (const shard::StoredTensor& tensor : files.tensors) {
+  for (const input::StoredTensor& tensor : files.tensors) {
     totals.bytes += tensor.bytes;
   }
   return totals;
 }
 
-std::string_view format_name(const shard::ModelFiles& files) {
-  return files.format == shard::ContainerFormat::kGguf ? "gguf" : "safetensors";
+std::string_view format_name(const input::ModelFiles& files) {
+  return files.format == input::ContainerFormat::kGguf ? "gguf" : "safetensors";
 }
 
 /// `text` where it is valid UTF-8, so that scripts see the name itself; else what people see.
@@ -115,13 +118,13 @@ std::string quoted(const std::string& text) {
 
 /// The list as text, a tensor a line: a document of 200,000 objects would take longer to build and
 /// to print than the model to read.
-std::string tensor_list(const shard::ModelFiles& files, const ModelIndex& index) {
+std::string tensor_list(const input::ModelFiles& files, const ModelIndex& index) {
   std::string list;
   for (const TensorRecord& tensor : index.tensors) {
     std::string stored;
     std::uint64_t bytes = 0;
     for (const std::int32_t i : tensor.stored) {
-      const shard::StoredTensor& part = files.tensors[static_cast<std::size_t>(i)];
+      const input::StoredTensor& part = files.tensors[static_cast<std::size_t>(i)];
       stored += (stored.empty() ? "" : ",") + quoted(part.name);
       bytes += part.bytes;
     }
@@ -159,7 +162,7 @@ std::string sides_text(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index,
+std::string inspect_json(const input::ModelFiles& files, const ModelIndex& index,
                          bool with_tensor_list) {
   const Totals totals = totals_of(files, index);
   Json document = {{"schema", "vindex-inspect/1"},
@@ -207,7 +210,7 @@ std::string inspect_json(const shard::ModelFiles& files, const ModelIndex& index
   return text + '\n';
 }
 
-std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index,
+std::string inspect_text(const input::ModelFiles& files, const ModelIndex& index,
                          bool with_tensor_list, const InspectWidths& widths) {
   const Totals totals = totals_of(files, index);
   const ModelShape& shape = index.shape;
@@ -281,7 +284,7 @@ std::string inspect_text(const shard::ModelFiles& files, const ModelIndex& index
 std::string inspect_model(const InspectSettings& settings, const InspectWidths& widths) {
   // Static, so that nothing is given back: freeing a million names one by one takes as long as
   // reading them.
-  static const shard::ModelFiles& files = *new shard::ModelFiles(shard::open_model(
+  static const input::ModelFiles& files = *new input::ModelFiles(input::open_model(
       settings.model, {.model_config = settings.model_config, .adapter = settings.lora}));
   static const ModelIndex& index = *new ModelIndex(
       index_model(files, {.reshape_out = settings.reshape_out, .lora = settings.lora}));

@@ -4,10 +4,11 @@
 #include "schemes.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/name_index.hpp>
-#include <vindex/core/parallel.hpp>
+#include "core/integers.hpp"
+#include "core/name_index.hpp"
+#include "core/parallel.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ namespace {
 
 using decode::CompanionRole;
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 constexpr std::size_t kLogicalTensorsPerPiece = 4096;
 
@@ -43,7 +44,7 @@ bool is_code_type(ElementType type) {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-std::vector<std::string_view> names_of(const shard::ModelFiles& files) {
+std::vector<std::string_view> names_of(const input::ModelFiles& files) {
   std::vector<std::string_view> names;
   names.reserve(files.tensors.size());
   for (const StoredTensor& tensor : files.tensors) {
@@ -55,7 +56,7 @@ std::vector<std::string_view> names_of(const shard::ModelFiles& files) {
 /// Companions of all codes, as singly linked lists over the stored tensors.
 class Binding {
  public:
-  explicit Binding(const shard::ModelFiles& files)
+  explicit Binding(const input::ModelFiles& files)
       : files_(files),
         names_(names_of(files)),
         by_name_(names_),
@@ -146,7 +147,7 @@ class Binding {
     }
   }
 
-  const shard::ModelFiles& files_;
+  const input::ModelFiles& files_;
   std::vector<std::string_view> names_;
   NameIndex by_name_;
   /// By the suffix's last byte.
@@ -196,7 +197,7 @@ LogicalTensor plain(const StoredTensor& tensor, std::int32_t index) {
 }
 
 /// NVFP4 blocks with a float32 factor beside them: one, or one for each slice of a stack.
-void bind_gguf_factor(const shard::ModelFiles& files, const Binding& binding,
+void bind_gguf_factor(const input::ModelFiles& files, const Binding& binding,
                       LogicalTensor& logical) {
   const Found found = binding.companions_of(logical.codes, logical.stored);
   const std::int32_t index = found[Part::kGlobalScale];
@@ -220,7 +221,7 @@ void bind_gguf_factor(const shard::ModelFiles& files, const Binding& binding,
 }
 
 /// Which tensors are codes or companions of a scheme that is read.
-std::vector<bool> bound_tensors(const shard::ModelFiles& files, const Binding& binding) {
+std::vector<bool> bound_tensors(const input::ModelFiles& files, const Binding& binding) {
   std::vector<bool> bound(files.tensors.size());
   std::string logical;
   for (std::size_t i = 0; i < bound.size(); ++i) {
@@ -234,7 +235,7 @@ std::vector<bool> bound_tensors(const shard::ModelFiles& files, const Binding& b
 }
 
 /// One logical tensor for each weight of a scheme that is not read; `taken` gets what they hold.
-std::vector<LogicalTensor> bind_foreign(const shard::ModelFiles& files, const QuantClaims& claims,
+std::vector<LogicalTensor> bind_foreign(const input::ModelFiles& files, const QuantClaims& claims,
                                         const Binding& binding, std::vector<bool>& taken) {
   std::vector<LogicalTensor> logicals;
   for (ForeignWeight& weight : foreign_weights(files, claims, bound_tensors(files, binding))) {
@@ -255,14 +256,14 @@ std::vector<LogicalTensor> bind_foreign(const shard::ModelFiles& files, const Qu
 }
 
 /// The logical tensor that `index` is the codes of, or that it is by itself.
-LogicalTensor bind_one(const shard::ModelFiles& files, const QuantClaims& claims,
+LogicalTensor bind_one(const input::ModelFiles& files, const QuantClaims& claims,
                        const SmallValues& values, const Binding& binding, std::int32_t index) {
   const StoredTensor& tensor = files.tensors[at(index)];
   const bool inverse = claims.block.has_value() || claims.method == "fp8";
   LogicalTensor logical = plain(tensor, index);
   if (binding.is_orphan(index)) {
     logical.orphan = true;
-  } else if (files.format == shard::ContainerFormat::kGguf) {
+  } else if (files.format == input::ContainerFormat::kGguf) {
     bind_gguf_factor(files, binding, logical);
   } else if (const auto code_name =
                  code_name_of(tensor, binding.has_companions(index), logical.name)) {
@@ -319,7 +320,7 @@ void warn_of_orphans(const std::vector<LogicalTensor>& logicals, std::vector<War
 
 }  // namespace
 
-std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
+std::vector<LogicalTensor> bind_companions(const input::ModelFiles& files,
                                            const QuantClaims& claims, std::int32_t threads,
                                            std::vector<Warning>& warnings) {
   const Binding binding(files);

@@ -4,8 +4,8 @@
 
 #include "model_config.hpp"
 
-#include <vindex/decode/encoding.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "decode/encoding.hpp"
+#include "input/model_files.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -37,7 +37,7 @@ struct LogicalTensor {
 /// All logical tensors, in bytewise order of name. Reads nothing but the values of `weight_shape`
 /// tensors (16 bytes each, neighbours in one read). `threads` as in IndexOptions. Errors: those of
 /// the sources.
-std::vector<LogicalTensor> bind_companions(const shard::ModelFiles& files,
+std::vector<LogicalTensor> bind_companions(const input::ModelFiles& files,
                                            const QuantClaims& claims, std::int32_t threads,
                                            std::vector<Warning>& warnings);
 

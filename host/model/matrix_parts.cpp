@@ -2,8 +2,9 @@
 #include "records.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -15,13 +16,13 @@ namespace vindex::model {
 
 namespace {
 
-using shard::StoredTensor;
+using input::StoredTensor;
 
-const StoredTensor& stored(const shard::ModelFiles& files, std::int32_t tensor) {
+const StoredTensor& stored(const input::ModelFiles& files, std::int32_t tensor) {
   return files.tensors[static_cast<std::size_t>(tensor)];
 }
 
-TensorPart whole(const shard::ModelFiles& files, std::int32_t tensor) {
+TensorPart whole(const input::ModelFiles& files, std::int32_t tensor) {
   const StoredTensor& part = stored(files, tensor);
   TensorPart out;
   out.tensor = tensor;
@@ -40,7 +41,7 @@ TensorPart whole(const shard::ModelFiles& files, std::int32_t tensor) {
 
 /// Slice `slice` of `slices` equal parts of `tensor`, rows x cols each; nothing where the bytes
 /// do not divide.
-std::optional<TensorPart> slice_part(const shard::ModelFiles& files, std::int32_t tensor,
+std::optional<TensorPart> slice_part(const input::ModelFiles& files, std::int32_t tensor,
                                      std::int64_t slice, std::int64_t slices) {
   TensorPart out = whole(files, tensor);
   const StoredTensor& part = stored(files, tensor);
@@ -62,7 +63,7 @@ std::optional<TensorPart> slice_part(const shard::ModelFiles& files, std::int32_
 
 }  // namespace
 
-void set_parts(const shard::ModelFiles& files, const LogicalTensor& logical, std::int64_t slice,
+void set_parts(const input::ModelFiles& files, const LogicalTensor& logical, std::int64_t slice,
                std::int64_t slices, MatrixRecord& matrix) {
   const auto part = [&](std::int32_t tensor) {
     return slice < 0 ? std::optional(whole(files, tensor))

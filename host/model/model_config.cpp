@@ -1,7 +1,7 @@
 // Owns reading claims of every kind from both sources, with warnings.
 #include "model_config.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ const std::string* key_text(const std::vector<gguf::Key>& keys, std::string_view
 
 }  // namespace
 
-Claims::Claims(const shard::ModelFiles& files, std::vector<Warning>& warnings)
+Claims::Claims(const input::ModelFiles& files, std::vector<Warning>& warnings)
     : files_(files), warnings_(warnings) {
   if (files.config) {
     architecture_ = string_member(&*files.config, "model_type");
@@ -88,7 +88,7 @@ bool Claims::flag(std::string_view key) const {
 
 std::pair<std::string_view, const JsonValue*> Claims::config_member(
     std::initializer_list<std::string_view> keys) const {
-  if (files_.format != shard::ContainerFormat::kGguf) {
+  if (files_.format != input::ContainerFormat::kGguf) {
     for (const std::string_view key : keys) {
       for (const JsonValue* section : sections_) {
         const JsonValue* value = section->find(key);
@@ -102,7 +102,7 @@ std::pair<std::string_view, const JsonValue*> Claims::config_member(
 }
 
 const gguf::Key* Claims::gguf_key(std::initializer_list<std::string_view> keys) const {
-  if (files_.format == shard::ContainerFormat::kGguf) {
+  if (files_.format == input::ContainerFormat::kGguf) {
     for (const std::string_view suffix : keys) {
       const gguf::Key* key = gguf::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
       if (key != nullptr) {
@@ -127,7 +127,7 @@ std::optional<std::pair<std::string, double>> Claims::real(
     }
     return number && std::isfinite(*number) ? number : std::nullopt;
   };
-  if (files_.format == shard::ContainerFormat::kGguf) {
+  if (files_.format == input::ContainerFormat::kGguf) {
     for (const std::string_view suffix : gguf_keys) {
       const std::string name = architecture_ + '.' + std::string(suffix);
       const gguf::Key* key = gguf::find_key(files_.keys, name);
@@ -153,7 +153,7 @@ std::optional<std::pair<std::string, double>> Claims::real(
 
 std::optional<bool> Claims::boolean(std::initializer_list<std::string_view> config_keys,
                                     std::initializer_list<std::string_view> gguf_keys) const {
-  if (files_.format == shard::ContainerFormat::kGguf) {
+  if (files_.format == input::ContainerFormat::kGguf) {
     for (const std::string_view suffix : gguf_keys) {
       const gguf::Key* key = gguf::find_key(files_.keys, architecture_ + '.' + std::string(suffix));
       if (key != nullptr && key->type == gguf::ValueType::kBool) {
@@ -226,7 +226,7 @@ std::optional<Claim> Claims::gguf_number(std::string_view suffix) {
 
 std::optional<Claim> Claims::number(std::initializer_list<std::string_view> config_keys,
                                     std::initializer_list<std::string_view> gguf_keys) {
-  if (files_.format == shard::ContainerFormat::kGguf) {
+  if (files_.format == input::ContainerFormat::kGguf) {
     for (const std::string_view key : gguf_keys) {
       if (auto claim = gguf_number(key)) {
         return claim;
@@ -354,7 +354,7 @@ const QuantGroup* QuantClaims::module(std::string_view name) const {
   return found != modules.end() && found->first == name ? &found->second : nullptr;
 }
 
-QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings) {
+QuantClaims read_quant_claims(const input::ModelFiles& files, std::vector<Warning>& warnings) {
   QuantClaims claims;
   std::vector<const JsonValue*> sections;
   if (files.config) {

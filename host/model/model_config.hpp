@@ -4,8 +4,9 @@
 // (StrictKeys): of the first that is there, a value of another type is refused by its name.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "input/model_files.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -26,7 +27,7 @@ struct Claim {
 /// Claims of one model, whatever its container.
 class Claims {
  public:
-  Claims(const shard::ModelFiles& files, std::vector<Warning>& warnings);
+  Claims(const input::ModelFiles& files, std::vector<Warning>& warnings);
 
   /// model_type or general.architecture; empty if none.
   const std::string& architecture() const { return architecture_; }
@@ -63,7 +64,7 @@ class Claims {
   std::optional<Claim> gguf_number(std::string_view key);
   void warn_type(const std::string& key);
 
-  const shard::ModelFiles& files_;
+  const input::ModelFiles& files_;
   std::vector<Warning>& warnings_;
   std::vector<const JsonValue*> sections_;  ///< where numbers are looked for, in order
   std::string architecture_;
@@ -107,7 +108,7 @@ struct QuantClaims {
 };
 
 /// Reads quantization_config, at the top or within text_config, or hf_quant_config.json.
-QuantClaims read_quant_claims(const shard::ModelFiles& files, std::vector<Warning>& warnings);
+QuantClaims read_quant_claims(const input::ModelFiles& files, std::vector<Warning>& warnings);
 
 /// Names of a key in config.json and, without the architecture's prefix, in GGUF files.
 struct KeyNames {

@@ -1,7 +1,7 @@
 // Owns gathering facts by layer, and comparing them with claims.
 #include "records.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -355,12 +355,12 @@ std::string quantisation_text(const ModelIndex& index) {
 
 }  // namespace
 
-void derive_shape(const shard::ModelFiles& files, Claims& claims, const QuantClaims& quant,
+void derive_shape(const input::ModelFiles& files, Claims& claims, const QuantClaims& quant,
                   ModelIndex& index) {
   Comparison(claims, index).run();
   index.shape.quantisation = quantisation_text(index);
   if (quant.present && index.shape.quantisation == "none" &&
-      files.format == shard::ContainerFormat::kSafetensors) {
+      files.format == input::ContainerFormat::kSafetensors) {
     index.warnings.push_back(
         {"W-QUANTISATION",
          fmt::format("quantization_config names {}, no matrix is quantised",

@@ -1,6 +1,7 @@
 // Owns parsing a map of layers, and pairing by name and by place.
-#include <vindex/core/error.hpp>
-#include <vindex/model/pairing.hpp>
+#include "pairing.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

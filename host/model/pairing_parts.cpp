@@ -1,7 +1,6 @@
 // Owns the record of a fused matrix that the other model stores as two, and the height of a head.
 #include "model_config.hpp"
-
-#include <vindex/model/pairing.hpp>
+#include "pairing.hpp"
 
 #include <vector>
 
@@ -26,7 +25,7 @@ MatrixRecord record_of_parts(const ModelIndex& index, const std::vector<std::int
   return record;
 }
 
-std::int64_t head_height(const shard::ModelFiles& files, const std::string& role,
+std::int64_t head_height(const input::ModelFiles& files, const std::string& role,
                          std::int64_t rows) {
   std::vector<Warning> known_warnings;
   Claims claims(files, known_warnings);

@@ -1,8 +1,9 @@
 // Owns resolving those names to weights and ranks.
 #include "adapter_config.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
+#include "core/nearest_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

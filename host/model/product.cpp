@@ -1,7 +1,7 @@
 // Owns sides, ranks and records of products; head_products.cpp and adapter_products.cpp find them.
 #include "find_products.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

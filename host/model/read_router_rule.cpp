@@ -1,10 +1,12 @@
 // Owns reading a rule by its family, and finding and reading biases.
+#include "read_router_rule.hpp"
+
 #include "model_config.hpp"
 #include "router_families.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/model/read_router_rule.hpp>
+#include "decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -25,10 +27,10 @@ constexpr std::string_view kInstead =
 /// What of a model's keys a router's rule is made of.
 class RouterKeys {
  public:
-  explicit RouterKeys(const shard::ModelFiles& files)
+  explicit RouterKeys(const input::ModelFiles& files)
       : claims_(files, warnings_),
         keys_(claims_, "E-ROUTER-KEY", "the model's router", std::string(kInstead)),
-        dialect_(files.format == shard::ContainerFormat::kGguf ? Dialect::kGguf
+        dialect_(files.format == input::ContainerFormat::kGguf ? Dialect::kGguf
                                                                : Dialect::kHuggingFace) {}
 
   RouterRule rule(const RouterFamily& family) {
@@ -180,7 +182,7 @@ bool is_bias_name(std::string_view name) {
 
 }  // namespace
 
-ModelRouters model_routers(const shard::ModelFiles& files) {
+ModelRouters model_routers(const input::ModelFiles& files) {
   RouterKeys keys(files);
   const RouterFamily* family = family_of(keys);
   if (family == nullptr) {
@@ -220,9 +222,9 @@ ModelRouters model_routers(const shard::ModelFiles& files) {
   return routers;
 }
 
-std::vector<float> read_router_bias(const shard::ModelFiles& files, std::int32_t tensor) {
-  const shard::StoredTensor& stored = files.tensors[static_cast<std::size_t>(tensor)];
-  const shard::Shard& shard = files.shards[static_cast<std::size_t>(stored.shard)];
+std::vector<float> read_router_bias(const input::ModelFiles& files, std::int32_t tensor) {
+  const input::StoredTensor& stored = files.tensors[static_cast<std::size_t>(tensor)];
+  const input::Shard& shard = files.shards[static_cast<std::size_t>(stored.shard)];
   constexpr std::uint64_t kMaxBytes = 1U << 20U;
   const decode::Encoding encoding = decode::plain_encoding(stored.type);
   const std::int64_t widest =

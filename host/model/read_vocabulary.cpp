@@ -1,8 +1,10 @@
 // Finds a model's vocabulary, and reads the one of a GGUF file from its keys.
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/encoded_value.hpp>
-#include <vindex/model/vocabulary.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "vocabulary.hpp"
+
+#include "gguf/encoded_value.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -38,7 +40,7 @@ Spelling spelling_of(const std::vector<gguf::Key>& keys,
                                   : (bytes > marks ? Spelling::kByteLevel : Spelling::kSpaceMark);
 }
 
-std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
+std::optional<Vocabulary> read_keys(const input::ModelFiles& files) {
   const gguf::Key* key = gguf::find_key(files.keys, kTokens);
   if (key == nullptr || files.shards.empty()) {
     return std::nullopt;
@@ -64,7 +66,7 @@ std::optional<Vocabulary> read_keys(const shard::ModelFiles& files) {
   return Vocabulary(kTokens, spelling, std::move(entries));
 }
 
-Vocabulary read_json_file(shard::ByteSource& source) {
+Vocabulary read_json_file(ByteSource& source) {
   if (source.size() > kMaxVocabularyBytes) {
     throw FormatError("E-TOKENIZER", source.name(),
                       fmt::format("{} bytes, more than a tokenizer.json can have ({})",
@@ -77,17 +79,17 @@ Vocabulary read_json_file(shard::ByteSource& source) {
 
 }  // namespace
 
-std::optional<Vocabulary> read_vocabulary(const shard::ModelFiles& files,
+std::optional<Vocabulary> read_vocabulary(const input::ModelFiles& files,
                                           const std::string& tokenizer) {
   if (!tokenizer.empty()) {
-    return read_json_file(*shard::open_input(tokenizer));
+    return read_json_file(*input::open_input(tokenizer));
   }
   if (auto keys = read_keys(files)) {
     return keys;
   }
   constexpr const char* kBeside = "tokenizer.json";
   if (files.store == nullptr ||
-      files.store->state(kBeside).presence != shard::MemberState::Presence::kPresent) {
+      files.store->state(kBeside).presence != input::MemberState::Presence::kPresent) {
     return std::nullopt;
   }
   return read_json_file(*files.store->open(kBeside));

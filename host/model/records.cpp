@@ -1,12 +1,13 @@
 // Owns building records: slices, orientation, ranges, names.
 #include "records.hpp"
 
+#include "adapter_names.hpp"
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/model/adapter_names.hpp>
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -25,7 +26,7 @@ std::string matrix_name(const MatrixRecord& matrix) {
 
 namespace {
 
-using shard::StoredTensor;
+using input::StoredTensor;
 
 // A bound that no model comes near, so that a few hostile bytes cannot become gigabytes of rows.
 constexpr std::size_t kMaxMatrices = 4'000'000;
@@ -82,7 +83,7 @@ struct Piece {
 class Builder {
  public:
   /// `tensors`: one record for each of `logicals`, to be filled.
-  Builder(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+  Builder(const input::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
           const Naming& naming, const IndexOptions& options, std::atomic<std::size_t>& matrix_count,
           std::vector<TensorRecord>& tensors, Piece& piece)
       : files_(files),
@@ -296,7 +297,7 @@ class Builder {
     set_parts(files_, logical, slice, slices, matrix);
   }
 
-  const shard::ModelFiles& files_;
+  const input::ModelFiles& files_;
   const std::vector<LogicalTensor>& logicals_;
   const Naming& naming_;
   const IndexOptions& options_;
@@ -329,7 +330,7 @@ void join(std::vector<Piece>& pieces, ModelIndex& index) {
 
 }  // namespace
 
-void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+void build_records(const input::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index) {
   const auto build = [&](std::size_t piece_tensors, std::size_t threads) {
     std::vector<Piece> pieces(ceil_divide(logicals.size(), piece_tensors));

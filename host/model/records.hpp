@@ -8,8 +8,7 @@
 #include "families.hpp"
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
-
-#include <vindex/model/model_index.hpp>
+#include "model_index.hpp"
 
 #include <cstdint>
 #include <string>
@@ -27,12 +26,12 @@ struct Naming {
 /// Fills `index.tensors`, `index.matrices` (in the results' order) and warnings about layouts from
 /// `logicals` (in order of name). Errors: FormatError where a count does not fit 63 bits or the
 /// model has more matrices than any model could.
-void build_records(const shard::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
+void build_records(const input::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index);
 
 /// Sets codes and companions of `matrix`, slice `slice` (-1: all) of the `slices` of `logical`;
 /// `unsupported` where they do not divide, cannot be decoded or contradict the shape.
-void set_parts(const shard::ModelFiles& files, const LogicalTensor& logical, std::int64_t slice,
+void set_parts(const input::ModelFiles& files, const LogicalTensor& logical, std::int64_t slice,
                std::int64_t slices, MatrixRecord& matrix);
 
 /// Positions of `rows` in the results' order.
@@ -45,7 +44,7 @@ void sort_matrices(MatrixIterator begin, MatrixIterator end);
 
 /// Fills `index.shape` from `index.matrices` and `index.tensors`, adding W-KEY-CONTRADICTS warnings
 /// that name both numbers.
-void derive_shape(const shard::ModelFiles& files, Claims& claims, const QuantClaims& quant,
+void derive_shape(const input::ModelFiles& files, Claims& claims, const QuantClaims& quant,
                   ModelIndex& index);
 
 }  // namespace vindex::model

@@ -5,7 +5,7 @@
 
 #include "tensor_name.hpp"
 
-#include <vindex/core/router_rule.hpp>
+#include "core/router_rule.hpp"
 
 #include <cstdint>
 #include <string_view>

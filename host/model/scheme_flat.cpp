@@ -2,8 +2,9 @@
 // them: bitsandbytes, HQQ, BitNet.
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
+#include "core/json.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@ namespace vindex::model {
 
 using decode::CompanionRole;
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 namespace {
 

@@ -3,7 +3,7 @@
 // rows x cols, one per row a block of 1 x cols.
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace vindex::model {
 
 using decode::CompanionRole;
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 namespace {
 

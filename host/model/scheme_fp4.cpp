@@ -2,7 +2,7 @@
 // of the logical shape, and as gpt-oss' blocks.
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace vindex::model {
 
 using decode::CompanionRole;
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 namespace {
 

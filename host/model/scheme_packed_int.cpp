@@ -4,7 +4,7 @@
 // that the shapes allow.
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace vindex::model {
 
 using decode::CompanionRole;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 namespace {
 

@@ -3,7 +3,7 @@
 // that differ are refused by the name that the configuration gives them.
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace vindex::model {
 
 using decode::CompanionRole;
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 namespace {
 

@@ -9,7 +9,7 @@ namespace vindex::model {
 namespace {
 
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 /// Whether U8 codes under one scale are BitNet's; FP4 has a scale per group.
 bool is_ternary(const Weight& weight) {
@@ -87,7 +87,7 @@ void apply_by_hint(Weight& weight) {
 
 }  // namespace
 
-void apply_scheme(const shard::ModelFiles& files, const QuantClaims& claims,
+void apply_scheme(const input::ModelFiles& files, const QuantClaims& claims,
                   const SmallValues& values, CodeName code_name, const Found& found,
                   LogicalTensor& logical) {
   Weight weight(files, claims, values, found, logical);
@@ -177,8 +177,8 @@ constexpr CompanionRow kGgufCompanions[] = {
 
 }  // namespace
 
-std::span<const CompanionRow> companion_rows(shard::ContainerFormat format) {
-  return format == shard::ContainerFormat::kGguf
+std::span<const CompanionRow> companion_rows(input::ContainerFormat format) {
+  return format == input::ContainerFormat::kGguf
              ? std::span<const CompanionRow>(kGgufCompanions)
              : std::span<const CompanionRow>(kSafetensorsCompanions);
 }

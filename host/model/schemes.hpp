@@ -10,7 +10,7 @@
 #include "logical_tensor.hpp"
 #include "model_config.hpp"
 
-#include <vindex/shard/model_files.hpp>
+#include "input/model_files.hpp"
 
 #include <array>
 #include <cstddef>
@@ -30,7 +30,7 @@ class SmallValues {
   /// Reads those of `tensors` (indices into `files.tensors`) that hold 1 to 4096 bytes. Neighbours
   /// within a page share one read, and `threads` (as in IndexOptions) read: on a network store each
   /// is a trip. Errors: those of the sources, the first in the order of shards and offsets.
-  SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors,
+  SmallValues(const input::ModelFiles& files, std::vector<std::int32_t> tensors,
               std::int32_t threads);
 
   /// The bytes of `tensor`; empty where it is -1 or was not read.
@@ -52,7 +52,7 @@ class SmallValues {
   };
   std::optional<std::int64_t> element(std::int32_t tensor, std::size_t index) const;
 
-  const shard::ModelFiles* files_ = nullptr;
+  const input::ModelFiles* files_ = nullptr;
   std::vector<Place> places_;  ///< by tensor
   std::vector<std::byte> bytes_;
 };
@@ -101,7 +101,7 @@ struct Found {
 enum class CodeName : std::uint8_t { kWeight, kPacked, kQweight, kHqq, kBlocks };
 
 /// Fills shape, encoding, companions and `unsupported` of `logical`, whose codes are set.
-void apply_scheme(const shard::ModelFiles& files, const QuantClaims& claims,
+void apply_scheme(const input::ModelFiles& files, const QuantClaims& claims,
                   const SmallValues& values, CodeName code_name, const Found& found,
                   LogicalTensor& logical);
 
@@ -119,7 +119,7 @@ struct CompanionRow {
 };
 
 /// The rows of a container, in order of precedence.
-std::span<const CompanionRow> companion_rows(shard::ContainerFormat format);
+std::span<const CompanionRow> companion_rows(input::ContainerFormat format);
 
 /// One weight of such a scheme: all that is stored of it.
 struct ForeignWeight {
@@ -130,7 +130,7 @@ struct ForeignWeight {
 
 /// The weights of schemes that are not read. `bound[i]`: tensor i is codes or a companion of a
 /// scheme that is. No tensor is in two of them.
-std::vector<ForeignWeight> foreign_weights(const shard::ModelFiles& files,
+std::vector<ForeignWeight> foreign_weights(const input::ModelFiles& files,
                                            const QuantClaims& claims,
                                            const std::vector<bool>& bound);
 

@@ -1,9 +1,11 @@
 // Owns parsing each list, and matching records against it.
+#include "selection.hpp"
+
 #include "tensor_name.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/model/selection.hpp>
+#include "core/nearest_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,10 @@
 // What a selection that names nothing was probably meant to be.
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/model/product.hpp>
-#include <vindex/model/selection.hpp>
+#include "product.hpp"
+#include "selection.hpp"
+
+#include "core/nearest_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

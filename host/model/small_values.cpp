@@ -1,8 +1,8 @@
 // Owns reading those tensors within bounds, and their numbers.
 #include "schemes.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace vindex::model {
 namespace {
 
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 // A page: reading across a smaller gap costs less than a second request.
 constexpr std::uint64_t kLargestGap = 4096;
@@ -22,7 +22,7 @@ constexpr std::size_t kRunsPerPiece = 256;
 
 }  // namespace
 
-SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_t> tensors,
+SmallValues::SmallValues(const input::ModelFiles& files, std::vector<std::int32_t> tensors,
                          std::int32_t threads)
     : files_(&files) {
   const auto stored = [&](std::int32_t i) -> const StoredTensor& {
@@ -67,7 +67,7 @@ SmallValues::SmallValues(const shard::ModelFiles& files, std::vector<std::int32_
   const std::size_t pieces = ceil_divide(runs.size(), kRunsPerPiece);
   for_each_index(
       pieces, thread_count(kLargestRun, threads), [&](std::size_t /*worker*/, std::size_t piece) {
-        std::vector<shard::ReadRequest> requests;
+        std::vector<ReadRequest> requests;
         const std::size_t end = std::min(runs.size(), (piece + 1) * kRunsPerPiece);
         for (std::size_t i = piece * kRunsPerPiece; i < end; ++i) {
           requests.push_back(

@@ -1,7 +1,7 @@
 // Owns reading such keys from JSON or GGUF, type by type.
 #include "model_config.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,11 @@
 // Reads the vocabulary of a tokenizer.json, token by token: such files have 30 MB, most of it
 // merges, which are passed over. Source: huggingface/tokenizers, the serialisation of Tokenizer and
 // of its models.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_scanner.hpp>
-#include <vindex/model/vocabulary.hpp>
+#include "vocabulary.hpp"
+
+#include "core/json_scanner.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

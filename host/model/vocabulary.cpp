@@ -1,7 +1,8 @@
 // Owns finding entries by text and by spelling, the byte-level alphabet, and guesses.
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/core/utf8.hpp>
-#include <vindex/model/vocabulary.hpp>
+#include "vocabulary.hpp"
+
+#include "core/nearest_name.hpp"
+#include "core/utf8.hpp"
 
 #include <algorithm>
 #include <array>

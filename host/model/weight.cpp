@@ -1,15 +1,16 @@
 // Owns setting and checking shapes, and the texts of what is wrong.
 #include "weight.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 namespace vindex::model {
 
 using decode::ElementType;
-using shard::StoredTensor;
+using input::StoredTensor;
 
 std::string_view type_name(ElementType type) { return decode::element_type_row(type).name; }
 

@@ -4,7 +4,7 @@
 
 #include "schemes.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
 
 #include <limits>
 #include <optional>
@@ -25,23 +25,23 @@ std::string shape_text(const std::vector<std::int64_t>& shape);
 bool is_float_scale(decode::ElementType type);
 bool is_float8(decode::ElementType type);
 /// Number of elements; -1 where it does not fit.
-std::int64_t element_count(const shard::StoredTensor& tensor);
+std::int64_t element_count(const input::StoredTensor& tensor);
 /// Powers of two: E8M0, also where it is stored as U8.
 bool is_power_scale(decode::ElementType type);
 decode::Encoding unsupported_encoding(std::string label, decode::ElementType type);
 
 class Weight {
  public:
-  Weight(const shard::ModelFiles& files, const QuantClaims& quant, const SmallValues& small_values,
+  Weight(const input::ModelFiles& files, const QuantClaims& quant, const SmallValues& small_values,
          const Found& companions, LogicalTensor& out)
       : claims(quant), values(small_values), found(companions), logical(out), files_(files) {}
 
-  const shard::StoredTensor& stored(std::int32_t tensor) const {
+  const input::StoredTensor& stored(std::int32_t tensor) const {
     return files_.tensors[static_cast<std::size_t>(tensor)];
   }
-  const shard::StoredTensor& codes() const { return stored(logical.codes); }
+  const input::StoredTensor& codes() const { return stored(logical.codes); }
   /// The companion `part`, or null.
-  const shard::StoredTensor* companion(Part part) const {
+  const input::StoredTensor* companion(Part part) const {
     return found[part] < 0 ? nullptr : &stored(found[part]);
   }
 
@@ -56,7 +56,7 @@ class Weight {
   void forget_shape();
   /// Whether `scale` has the codes' leading side, then rows x cols. A vector of `rows` counts as
   /// rows x 1, one element in any form as 1 x 1. The codes must be a matrix or a stack.
-  bool has_shape(const shard::StoredTensor& scale, std::int64_t rows, std::int64_t cols) const;
+  bool has_shape(const input::StoredTensor& scale, std::int64_t rows, std::int64_t cols) const;
   void use(decode::CompanionRole role, Part part) {
     logical.companions.push_back({role, found[part], std::nullopt});
   }
@@ -69,8 +69,8 @@ class Weight {
   void fail(std::string why);
   /// A scheme that is known by name only.
   void name_only(std::string label);
-  void misshapen(const shard::StoredTensor& scale, std::string_view wanted);
-  void mistyped(const shard::StoredTensor& scale);
+  void misshapen(const input::StoredTensor& scale, std::string_view wanted);
+  void mistyped(const input::StoredTensor& scale);
   void missing(std::string_view suffix);
   void codes_misshapen();
 
@@ -85,7 +85,7 @@ class Weight {
     return shape.size() < from_end ? 0 : shape[shape.size() - from_end];
   }
 
-  const shard::ModelFiles& files_;
+  const input::ModelFiles& files_;
 };
 
 /// 8-bit floats with one scale, one per row, one per 32 columns, or one per block, under any name.

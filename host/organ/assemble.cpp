@@ -1,16 +1,18 @@
 // Owns both ways of assembling: restoring a folder, and choosing whether a recipe is meant.
+#include "assemble.hpp"
+
+#include "gguf_source.hpp"
 #include "manifest.hpp"
+#include "provenance.hpp"
 #include "recipe.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/organ/assemble.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/provenance.hpp>
-#include <vindex/write/range_copy.hpp>
+#include "core/atomic_file.hpp"
+#include "core/digest.hpp"
+#include "core/parallel.hpp"
+#include "core/path_kind.hpp"
+#include "write/range_copy.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,15 +1,17 @@
 // Owns the tasks of writing: files, ranges to copy, tensors to make, threads, publishing.
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/organ/compose.hpp>
-#include <vindex/shard/gguf_set.hpp>
-#include <vindex/write/output_folder.hpp>
-#include <vindex/write/range_copy.hpp>
+#include "compose.hpp"
+
+#include "core/atomic_file.hpp"
+#include "core/integers.hpp"
+#include "core/output_target.hpp"
+#include "core/parallel.hpp"
+#include "core/path_kind.hpp"
+#include "core/stop.hpp"
+#include "input/gguf_set.hpp"
+#include "write/output_folder.hpp"
+#include "write/range_copy.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -268,8 +270,8 @@ std::vector<std::string> composed_paths(const std::string& target, std::size_t c
   }
   const std::string name = file_name_of(target);
   const std::string folder = target.substr(0, target.size() - name.size());
-  shard::SplitName split;
-  if (const auto given = shard::parse_split_name(name)) {
+  input::SplitName split;
+  if (const auto given = input::parse_split_name(name)) {
     split.prefix = given->prefix;
   } else {
     split.prefix = name.ends_with(".gguf") ? name.substr(0, name.size() - 5) : name;

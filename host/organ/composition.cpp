@@ -1,6 +1,7 @@
 // How tensors lie over files: split keys and sizes.
-#include <vindex/core/error.hpp>
-#include <vindex/organ/compose.hpp>
+#include "compose.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

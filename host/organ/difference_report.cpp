@@ -1,10 +1,11 @@
 // What a difference says, to people and to programs.
+#include "model_difference.hpp"
 #include "tensor_pair.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/organ/model_difference.hpp>
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,16 +1,17 @@
 // Owns extracting from GGUF, and what both containers share; extract_safetensors.cpp has the other.
 #include "extraction.hpp"
+#include "gguf_source.hpp"
 #include "organ_file.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/core/utf8.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/atomic_file.hpp"
+#include "core/digest.hpp"
+#include "core/json_document.hpp"
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "core/utf8.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -29,15 +30,15 @@ constexpr std::uint64_t kExtractThreadBytes = std::uint64_t{1} << 20U;
 /// Whether `path` names a model of safetensors: by the first bytes of a file, by what a folder
 /// holds.
 bool is_safetensors(const std::string& path) {
-  const auto store = shard::open_store(path);
+  const auto store = input::open_store(path);
   if (!store->file().empty()) {
     const auto source = store->open(store->file());
     std::string magic(static_cast<std::size_t>(std::min<std::uint64_t>(4, source->size())), '\0');
     source->read(0, std::as_writable_bytes(std::span(magic)));
     return magic != "GGUF" && store->file().ends_with(".safetensors");
   }
-  const std::vector<shard::StoreMember> members = store->list();
-  return std::any_of(members.begin(), members.end(), [](const shard::StoreMember& member) {
+  const std::vector<input::StoreMember> members = store->list();
+  return std::any_of(members.begin(), members.end(), [](const input::StoreMember& member) {
     return !member.folder && (member.name.ends_with(".safetensors") ||
                               member.name.ends_with(".safetensors.index.json"));
   });

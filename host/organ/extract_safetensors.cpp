@@ -3,10 +3,11 @@
 #include "extraction.hpp"
 #include "organ_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/shard/model_files.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "core/json_document.hpp"
+#include "input/model_files.hpp"
+#include "write/safetensors_writer.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -21,14 +22,14 @@ constexpr std::uint64_t kExtractBufferBytes = std::uint64_t{256} << 10U;
 constexpr std::size_t kMaxDimensions = 4;
 
 /// Whether a GGUF file can hold it as it is.
-bool fits_gguf(const shard::StoredTensor& tensor) {
+bool fits_gguf(const input::StoredTensor& tensor) {
   const decode::ElementTypeRow& row = decode::element_type_row(tensor.type);
   return row.ggml_id >= 0 && tensor.shape.size() <= kMaxDimensions && !tensor.name.empty() &&
          tensor.name.size() <= kLongestTensorName;
 }
 
 /// What GGUF has no place for: a safetensors file of the one tensor.
-bool write_single(AtomicFile& file, const shard::StoredTensor& tensor, shard::ByteSource& source,
+bool write_single(AtomicFile& file, const input::StoredTensor& tensor, ByteSource& source,
                   const std::stop_token& stop, ManifestTensor& entry) {
   write::SafetensorsWriter writer(file, {{tensor.name, tensor.type, tensor.shape}}, {},
                                   write::TensorOrder::kAsGiven);
@@ -54,14 +55,14 @@ bool write_single(AtomicFile& file, const shard::StoredTensor& tensor, shard::By
 }
 
 /// `model_type` of the configuration; null where there is none.
-const std::string* model_type(const shard::ModelFiles& model) {
+const std::string* model_type(const input::ModelFiles& model) {
   const JsonValue* const type = model.config ? model.config->find("model_type") : nullptr;
   return type == nullptr ? nullptr : type->as_string();
 }
 
-Json source_json(const shard::ModelFiles& model) {
+Json source_json(const input::ModelFiles& model) {
   Json files = Json::array();
-  for (const shard::Shard& shard : model.shards) {
+  for (const input::Shard& shard : model.shards) {
     files.push_back({{"file", shard.file_name},
                      {"path", absolute_path(shard.path)},
                      {"bytes", shard.identity.bytes},
@@ -81,8 +82,8 @@ Json source_json(const shard::ModelFiles& model) {
           {"architecture", name == nullptr ? Json(nullptr) : Json(*name)}};
 }
 
-void require_unchanged(const shard::ModelFiles& model) {
-  for (const shard::Shard& shard : model.shards) {
+void require_unchanged(const input::ModelFiles& model) {
+  for (const input::Shard& shard : model.shards) {
     if (shard.source->identity() != shard.identity) {
       throw SystemError("E-INPUT-CHANGED", 0,
                         fmt::format("{}: the file was changed, replaced or removed while it was "
@@ -103,15 +104,15 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
                     "assembled from it",
                     printable(settings.model)));
   }
-  shard::OpenOptions options;
+  input::OpenOptions options;
   options.adapter = true;
-  const shard::ModelFiles model = shard::open_model(settings.model, options);
+  const input::ModelFiles model = input::open_model(settings.model, options);
   report.warnings = model.warnings;
   report.tensors_total = model.tensors.size();
   OrganNames names;
   std::vector<ManifestTensor> tensors;
-  std::vector<const shard::StoredTensor*> stored;
-  for (const shard::StoredTensor& tensor : model.tensors) {
+  std::vector<const input::StoredTensor*> stored;
+  for (const input::StoredTensor& tensor : model.tensors) {
     require_utf8_name(tensor.name, printable(settings.model));
     if (!filter.wants(tensor.name)) {
       continue;
@@ -141,7 +142,7 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
   origin.name = file_name_of(absolute_path(settings.model));
   for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
     ManifestTensor& entry = tensors[i];
-    const shard::Shard& shard = model.shards[entry.split];
+    const input::Shard& shard = model.shards[entry.split];
     AtomicFile& file = folder.create(entry.file);
     if (!fits_gguf(*stored[i])) {
       return write_single(file, *stored[i], *shard.source, settings.stop, entry);

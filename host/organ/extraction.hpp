@@ -1,12 +1,12 @@
 // Owns what taking apart has in common for both containers.
 #pragma once
 
+#include "extract.hpp"
 #include "manifest.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/organ/extract.hpp>
-#include <vindex/write/output_folder.hpp>
+#include "core/json_document.hpp"
+#include "model/selection.hpp"
+#include "write/output_folder.hpp"
 
 #include <functional>
 #include <set>

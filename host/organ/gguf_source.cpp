@@ -1,14 +1,16 @@
 // Owns opening files, sets and folders into one list of keys and tensors.
+#include "gguf_source.hpp"
+
 #include "manifest.hpp"
+#include "organ_class.hpp"
 #include "organ_source.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/organ_class.hpp>
-#include <vindex/shard/gguf_set.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/integers.hpp"
+#include "core/path_kind.hpp"
+#include "input/gguf_set.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -22,8 +24,8 @@ namespace {
 GgufParts parts_of_set(const std::string& path) {
   GgufParts parts;
   parts.path = path;
-  std::vector<shard::GgufFile> set = shard::open_gguf_set(*shard::open_store(path), parts.warnings);
-  for (shard::GgufFile& file : set) {
+  std::vector<input::GgufFile> set = input::open_gguf_set(*input::open_store(path), parts.warnings);
+  for (input::GgufFile& file : set) {
     const std::size_t split = parts.splits.size();
     for (gguf::Tensor& tensor : file.header.tensors) {
       parts.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.dimensions),
@@ -108,8 +110,8 @@ void GgufSource::read(const OrganTensor& tensor, std::uint64_t offset,
   files()[tensor.file].source->read(tensor.offset + offset, into);
 }
 
-std::shared_ptr<shard::ByteSource> GgufSource::opened(std::size_t file) const {
-  shard::ByteSource* source = files()[file].source.get();
+std::shared_ptr<ByteSource> GgufSource::opened(std::size_t file) const {
+  ByteSource* source = files()[file].source.get();
   if (auto* organ = dynamic_cast<OrganSource*>(source)) {
     return organ->opened();
   }
@@ -161,7 +163,7 @@ std::unique_ptr<GgufSource> open_gguf(const std::string& path, const OpenGgufOpt
     return std::make_unique<GgufSource>(parts_of_organ_folder(path, options));
   }
   GgufParts parts = parts_of_set(path);
-  if (parts.tensors.empty() && shard::open_store(path)->file().empty()) {
+  if (parts.tensors.empty() && input::open_store(path)->file().empty()) {
     throw MissingInputError(
         "E-ORGAN-MANIFEST",
         fmt::format("{}: holds no {} and no tensor: a folder of organs whose manifest is gone, "

@@ -1,12 +1,14 @@
 // Owns the steps of a graft: open, plan, check, compose or only report.
+#include "graft.hpp"
+
+#include "provenance.hpp"
 #include "source_facts.hpp"
 #include "tensor_pair.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/organ/graft.hpp>
-#include <vindex/organ/provenance.hpp>
+#include "core/output_target.hpp"
+#include "core/parallel.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

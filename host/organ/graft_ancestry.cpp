@@ -1,6 +1,7 @@
 // What the cosines of two models' matrices say of their descent.
-#include <vindex/core/error.hpp>
-#include <vindex/organ/graft.hpp>
+#include "graft.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,10 @@
 // Owns the checks, one function for each question.
+#include "graft.hpp"
 #include "graft_rules.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/organ/graft.hpp>
+#include "core/digest.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,10 @@
 // Owns parsing a wish and choosing tensors, each with its refusal.
+#include "graft.hpp"
 #include "tensor_pair.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/organ/graft.hpp>
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,11 @@
 // What a graft says: findings, what is taken, what is not, for people and for programs.
+#include "graft.hpp"
 #include "tensor_pair.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/organ/graft.hpp>
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

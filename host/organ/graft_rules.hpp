@@ -1,7 +1,7 @@
 // Owns the table of the keys that decide whether a donor's weights can work in a host's graph.
 #pragma once
 
-#include <vindex/organ/graft.hpp>
+#include "graft.hpp"
 
 #include <string_view>
 

@@ -1,8 +1,8 @@
 // Owns reading a document, and refusing members that are not known.
 #include "json_node.hpp"
 
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/nearest_name.hpp"
+#include "input/open_store.hpp"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ void JsonNode::require_known(std::span<const std::string_view> known) const {
 
 std::string read_json_text(const std::string& path, std::uint64_t max_bytes,
                            const JsonDocument& document) {
-  const auto source = shard::open_input(path);
+  const auto source = input::open_input(path);
   if (source->size() > max_bytes) {
     throw FormatError(document.error_id, document.where,
                       fmt::format("{} bytes: no such document is so large", source->size()));

@@ -2,8 +2,9 @@
 // error that names its place in the document.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
+#include "core/json.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -8,13 +8,14 @@
 // the manifest under their own names and types: {"array_ref": "kv.gguf"}.
 #pragma once
 
-#include <vindex/core/json.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/decode/element_type.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/key_section.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/organ_class.hpp>
+#include "gguf_source.hpp"
+#include "organ_class.hpp"
+
+#include "core/json.hpp"
+#include "core/json_document.hpp"
+#include "decode/element_type.hpp"
+#include "gguf/header.hpp"
+#include "gguf/key_section.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -49,7 +50,7 @@ struct ManifestFile {
   std::string name;  ///< without folder
   std::string path;  ///< absolute, at extraction
   std::uint64_t bytes = 0;
-  std::string version;  ///< shard::SourceIdentity
+  std::string version;  ///< SourceIdentity
   std::string header_sha256;
   bool big_endian = false;
   /// No tensors and no padding behind the header: so are some first splits.
@@ -65,7 +66,7 @@ struct Manifest {
   std::vector<ManifestTensor> tensors;
   std::vector<std::string> side_files;  ///< read for this: the manifest, the keys beside it
   /// What `keys` refers to.
-  std::vector<std::unique_ptr<shard::ByteSource>> key_sources;
+  std::vector<std::unique_ptr<ByteSource>> key_sources;
 };
 
 /// Whether `path` is a folder with a manifest, or a manifest. Errors: MissingInputError E-FILE-KIND
@@ -103,14 +104,14 @@ std::string absolute_path(const std::string& path);
 
 /// The entry of `key`. What does not stand in JSON is copied into `sidecar`, which the entry calls
 /// `sidecar_name`. Errors: FormatError E-ORGAN-NAME for a key whose name is not UTF-8.
-Json key_entry(const gguf::Key& key, const gguf::Header& header, shard::ByteSource& source,
+Json key_entry(const gguf::Key& key, const gguf::Header& header, ByteSource& source,
                gguf::KeySection& sidecar, const std::string& sidecar_name);
 
 /// The keys of a sidecar file, for entries that refer to it.
 struct KeySidecar {
   std::string name;
   const gguf::Header* header = nullptr;  ///< null: there is no such file
-  shard::ByteSource* source = nullptr;
+  ByteSource* source = nullptr;
 };
 
 /// Adds the key that `entry` describes. `where` names the manifest. Errors: FormatError

@@ -1,11 +1,12 @@
 // Owns keys as JSON entries and their encoding back, type by type.
 #include "manifest.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/utf8.hpp>
-#include <vindex/gguf/encoded_value.hpp>
-#include <vindex/gguf/value.hpp>
+#include "core/json_document.hpp"
+#include "core/utf8.hpp"
+#include "gguf/encoded_value.hpp"
+#include "gguf/value.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -60,7 +61,7 @@ std::optional<Json> array_json(std::span<const std::byte> value) {
 }
 
 std::optional<Json> value_json(const gguf::Key& key, const gguf::Header& header,
-                               shard::ByteSource& source) {
+                               ByteSource& source) {
   if (key.value_bytes > kMaxBytes ||
       (key.type == gguf::ValueType::kArray && key.array_count > kMaxElements)) {
     return std::nullopt;
@@ -222,7 +223,7 @@ void Entry::encode_array(std::vector<std::byte>& out) const {
 
 }  // namespace
 
-Json key_entry(const gguf::Key& key, const gguf::Header& header, shard::ByteSource& source,
+Json key_entry(const gguf::Key& key, const gguf::Header& header, ByteSource& source,
                gguf::KeySection& sidecar, const std::string& sidecar_name) {
   if (!is_utf8(key.name)) {
     throw FormatError("E-ORGAN-NAME", source.name(),

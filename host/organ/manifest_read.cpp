@@ -2,10 +2,11 @@
 #include "json_node.hpp"
 #include "manifest.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_scanner.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/json_scanner.hpp"
+#include "core/path_kind.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -45,7 +46,7 @@ class InnerPaths {
  public:
   explicit InnerPaths(const std::string& folder)
       : folder_(folder),
-        is_local_(shard::local_path(folder).has_value()),
+        is_local_(input::local_path(folder).has_value()),
         root_(is_local_ ? resolved(folder) : std::string()) {}
 
   /// A path within the folder. Errors: FormatError E-ORGAN-PATH for every other one.
@@ -171,7 +172,7 @@ gguf::KeySection read_keys(const Node& list, const std::string& folder, const st
   for (const Node& entry : list.list()) {
     if (!header && entry["array_ref"].is_given()) {
       manifest.side_files.push_back(folder + "/" + name);
-      manifest.key_sources.push_back(shard::open_input(manifest.side_files.back()));
+      manifest.key_sources.push_back(input::open_input(manifest.side_files.back()));
       header = gguf::read_header(*manifest.key_sources.back());
       sidecar.header = &*header;
       sidecar.source = manifest.key_sources.back().get();
@@ -253,13 +254,13 @@ void settle_tensors(Manifest& manifest, bool by_reference, const Node& list) {
 }  // namespace
 
 bool is_organ_folder(const std::string& path) {
-  const auto store = shard::open_store(path);
+  const auto store = input::open_store(path);
   if ((!store->file().empty() && store->file() != kManifestName) ||
-      store->state(kManifestName).presence != shard::MemberState::Presence::kPresent) {
+      store->state(kManifestName).presence != input::MemberState::Presence::kPresent) {
     return false;
   }
   const std::string manifest = store->location(kManifestName);
-  const auto local = shard::local_path(manifest);
+  const auto local = input::local_path(manifest);
   const bool is_file = !local || path_kind(*local) == PathKind::kFile;
   if (!is_file && store->file().empty()) {
     throw MissingInputError("E-FILE-KIND", fmt::format("{} is not a regular file: the folder's "
@@ -270,7 +271,7 @@ bool is_organ_folder(const std::string& path) {
 }
 
 std::string organ_folder_of(const std::string& path) {
-  return shard::open_store(path)->location({});
+  return input::open_store(path)->location({});
 }
 
 Manifest read_manifest(const std::string& folder) {

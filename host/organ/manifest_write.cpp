@@ -2,11 +2,12 @@
 #include "file_type.hpp"
 #include "manifest.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/utf8.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/digest.hpp"
+#include "core/json_document.hpp"
+#include "core/utf8.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -102,7 +103,7 @@ void require_utf8_name(const std::string& name, const std::string& where) {
 }
 
 std::string absolute_path(const std::string& path) {
-  const auto local = shard::local_path(path);
+  const auto local = input::local_path(path);
   if (!local) {
     return path;
   }

@@ -1,15 +1,17 @@
 // Owns pairing keys and tensors by name and comparing each pair.
+#include "model_difference.hpp"
+
+#include "compose.hpp"
+#include "gguf_source.hpp"
 #include "source_facts.hpp"
 #include "tensor_pair.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/engine/matrix_pass.hpp>
-#include <vindex/organ/compose.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/model_difference.hpp>
-#include <vindex/shard/model_files.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/parallel.hpp"
+#include "engine/matrix_pass.hpp"
+#include "input/model_files.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -43,21 +45,21 @@ class OpenedSide {
 
   std::string path_;
   std::unique_ptr<GgufSource> gguf_;
-  std::optional<shard::ModelFiles> files_;
+  std::optional<input::ModelFiles> files_;
   std::vector<PlacedTensor> tensors_;
   std::vector<const gguf::Key*> keys_;
 };
 
 /// Whether the path is for the readers of GGUF: they name what is wrong with everything else.
 bool is_gguf(const std::string& path) {
-  const auto store = shard::open_store(path);
+  const auto store = input::open_store(path);
   if (!store->file().empty()) {
     return !store->file().ends_with(".safetensors");
   }
-  if (store->state("manifest.json").presence == shard::MemberState::Presence::kPresent) {
+  if (store->state("manifest.json").presence == input::MemberState::Presence::kPresent) {
     return true;
   }
-  const std::vector<shard::StoreMember> members = store->list();
+  const std::vector<input::StoreMember> members = store->list();
   return std::any_of(members.begin(), members.end(),
                      [](const auto& member) { return member.name.ends_with(".gguf"); });
 }
@@ -83,8 +85,8 @@ void OpenedSide::take_gguf() {
 }
 
 void OpenedSide::take_safetensors() {
-  files_ = shard::open_model(path_);
-  for (const shard::StoredTensor& tensor : files_->tensors) {
+  files_ = input::open_model(path_);
+  for (const input::StoredTensor& tensor : files_->tensors) {
     PlacedTensor place = {
         .name = tensor.name,
         .type = tensor.type,
@@ -121,7 +123,7 @@ void OpenedSide::require_unchanged() const {
     gguf_->require_unchanged();
     return;
   }
-  for (const shard::Shard& shard : files_->shards) {
+  for (const input::Shard& shard : files_->shards) {
     if (shard.source->identity() != shard.identity) {
       throw SystemError("E-INPUT-CHANGED", EIO,
                         printable(shard.path) + " changed while it was read; run again");

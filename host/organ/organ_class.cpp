@@ -1,6 +1,7 @@
 // Owns the rules of names, in their order, and names of classes.
-#include <vindex/core/error.hpp>
-#include <vindex/organ/organ_class.hpp>
+#include "organ_class.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

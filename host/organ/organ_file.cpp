@@ -1,8 +1,8 @@
 // Owns unique file names, and writing one such file.
 #include "organ_file.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/element_type.hpp>
+#include "core/integers.hpp"
+#include "decode/element_type.hpp"
 
 #include <fmt/format.h>
 

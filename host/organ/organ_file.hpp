@@ -1,13 +1,14 @@
 // Owns what an organ file is: its name, and the keys of the GGUF of one tensor.
 #pragma once
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/digest.hpp>
-#include <vindex/gguf/key_section.hpp>
-#include <vindex/gguf/writer.hpp>
-#include <vindex/organ/organ_class.hpp>
-#include <vindex/write/output_folder.hpp>
-#include <vindex/write/range_copy.hpp>
+#include "organ_class.hpp"
+
+#include "core/atomic_file.hpp"
+#include "core/digest.hpp"
+#include "gguf/key_section.hpp"
+#include "gguf/writer.hpp"
+#include "write/output_folder.hpp"
+#include "write/range_copy.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -44,7 +45,7 @@ struct OrganOrigin {
 
 /// A tensor's bytes on their way into an organ file.
 struct OrganBytes {
-  shard::ByteSource* source = nullptr;
+  ByteSource* source = nullptr;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };

@@ -2,9 +2,10 @@
 #include "manifest.hpp"
 #include "organ_source.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/shard/gguf_set.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "input/gguf_set.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -40,7 +41,7 @@ void add_splits(const Manifest& manifest, const std::string& where, GgufParts& p
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     parts.key_bytes.push_back(file_of_keys(manifest.keys[i]));
     parts.key_sources.push_back(
-        shard::make_memory_source(where, std::as_bytes(std::span(*parts.key_bytes.back()))));
+        input::make_memory_source(where, std::as_bytes(std::span(*parts.key_bytes.back()))));
     GgufSplit& split = parts.splits.emplace_back();
     split.file_name = manifest.files[i].name;
     split.bare_end = manifest.files[i].bare_end;
@@ -82,7 +83,7 @@ class FolderReader {
 
  private:
   void open_source();
-  void judge_source(const shard::GgufFile& file, std::size_t index);
+  void judge_source(const input::GgufFile& file, std::size_t index);
   void add_organ(const ManifestTensor& wanted);
   void add_reference(const ManifestTensor& wanted);
   void add(gguf::Tensor found, const ManifestTensor& wanted, std::size_t file);
@@ -97,8 +98,8 @@ class FolderReader {
 
 void FolderReader::open_source() {
   const std::string& path = manifest_.files.front().path;
-  std::vector<shard::GgufFile> set =
-      shard::open_gguf_set(*shard::open_store(path), parts_.warnings);
+  std::vector<input::GgufFile> set =
+      input::open_gguf_set(*input::open_store(path), parts_.warnings);
   if (set.size() != manifest_.files.size()) {
     throw FormatError("E-ORGAN-SOURCE", printable(path),
                       fmt::format("{} files now, {} when it was extracted by reference", set.size(),
@@ -121,7 +122,7 @@ void FolderReader::open_source() {
 }
 
 /// Without digests the file must be the very one; with them their agreement is enough.
-void FolderReader::judge_source(const shard::GgufFile& file, std::size_t index) {
+void FolderReader::judge_source(const input::GgufFile& file, std::size_t index) {
   const ManifestFile& then = manifest_.files[index];
   bool digested = true;
   for (const ManifestTensor& tensor : manifest_.tensors) {

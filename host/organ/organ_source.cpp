@@ -1,8 +1,9 @@
 // Owns the few files that stay open, and reading through them.
 #include "organ_source.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@
 
 namespace vindex::organ {
 
-std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
+std::shared_ptr<ByteSource> OpenOrgans::open(const OrganSource& organ) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(open_.begin(), open_.end(),
@@ -20,7 +21,7 @@ std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
       return found->second;
     }
   }
-  std::shared_ptr<shard::ByteSource> file = shard::open_input(organ.path());
+  std::shared_ptr<ByteSource> file = input::open_input(organ.path());
   if (file->identity_at_opening() != organ.identity_at_opening()) {
     throw SystemError("E-INPUT-CHANGED", 0,
                       fmt::format("{}: the file was changed or replaced while the model was read; "
@@ -32,7 +33,7 @@ std::shared_ptr<shard::ByteSource> OpenOrgans::open(const OrganSource& organ) {
   return file;
 }
 
-void OpenOrgans::add(const OrganSource& organ, std::shared_ptr<shard::ByteSource> file) {
+void OpenOrgans::add(const OrganSource& organ, std::shared_ptr<ByteSource> file) {
   const std::lock_guard lock(mutex_);
   open_.emplace_front(&organ, std::move(file));
   if (open_.size() > kMax) {
@@ -47,21 +48,21 @@ void OpenOrgans::forget(const OrganSource& organ) {
 
 OrganSource::OrganSource(std::string path, std::shared_ptr<OpenOrgans> open)
     : path_(std::move(path)), open_(std::move(open)) {
-  std::shared_ptr<shard::ByteSource> file = shard::open_input(path_);
+  std::shared_ptr<ByteSource> file = input::open_input(path_);
   name_ = file->name();
   at_opening_ = file->identity_at_opening();
   open_->add(*this, std::move(file));
 }
 
-shard::SourceIdentity OrganSource::identity() const {
+SourceIdentity OrganSource::identity() const {
   try {
-    return shard::open_input(path_)->identity_at_opening();
+    return input::open_input(path_)->identity_at_opening();
   } catch (const MissingInputError&) {
     return {0, "gone"};
   }
 }
 
-void OrganSource::read_many(std::span<const shard::ReadRequest> requests) {
+void OrganSource::read_many(std::span<const ReadRequest> requests) {
   opened()->read_many(requests);
 }
 

@@ -3,8 +3,9 @@
 // was extracted as the model it was taken from.
 #pragma once
 
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "gguf_source.hpp"
+
+#include "input/file_source.hpp"
 
 #include <cstddef>
 #include <list>
@@ -21,10 +22,10 @@ class OrganSource;
 /// The organ files that were read last, open. Thread-safe.
 class OpenOrgans {
  public:
-  /// The file of `organ`, opened where it is not. Errors: those of shard::open_input();
+  /// The file of `organ`, opened where it is not. Errors: those of input::open_input();
   /// SystemError E-INPUT-CHANGED (74) where it is not the one that was opened at first.
-  std::shared_ptr<shard::ByteSource> open(const OrganSource& organ);
-  void add(const OrganSource& organ, std::shared_ptr<shard::ByteSource> file);
+  std::shared_ptr<ByteSource> open(const OrganSource& organ);
+  void add(const OrganSource& organ, std::shared_ptr<ByteSource> file);
   void forget(const OrganSource& organ);
 
  private:
@@ -32,12 +33,12 @@ class OpenOrgans {
   static constexpr std::size_t kMax = 128;
   std::mutex mutex_;
   /// The latest first.
-  std::list<std::pair<const OrganSource*, std::shared_ptr<shard::ByteSource>>> open_;
+  std::list<std::pair<const OrganSource*, std::shared_ptr<ByteSource>>> open_;
 };
 
-class OrganSource final : public shard::ByteSource {
+class OrganSource final : public ByteSource {
  public:
-  /// Errors: those of shard::open_input().
+  /// Errors: those of input::open_input().
   OrganSource(std::string path, std::shared_ptr<OpenOrgans> open);
   ~OrganSource() override { open_->forget(*this); }
   OrganSource(const OrganSource&) = delete;
@@ -46,18 +47,18 @@ class OrganSource final : public shard::ByteSource {
   const std::string& path() const { return path_; }
   const std::string& name() const override { return name_; }
   std::uint64_t size() const override { return at_opening_.bytes; }
-  shard::SourceIdentity identity() const override;
-  shard::SourceIdentity identity_at_opening() const override { return at_opening_; }
-  void read_many(std::span<const shard::ReadRequest> requests) override;
+  SourceIdentity identity() const override;
+  SourceIdentity identity_at_opening() const override { return at_opening_; }
+  void read_many(std::span<const ReadRequest> requests) override;
   void header_is_read() override { opened()->header_is_read(); }
   /// Its file, which stays open as long as what is returned lives. Errors: those of
   /// OpenOrgans::open().
-  std::shared_ptr<shard::ByteSource> opened() const { return open_->open(*this); }
+  std::shared_ptr<ByteSource> opened() const { return open_->open(*this); }
 
  private:
   std::string path_;
   std::string name_;
-  shard::SourceIdentity at_opening_;
+  SourceIdentity at_opening_;
   std::shared_ptr<OpenOrgans> open_;
 };
 

@@ -1,11 +1,13 @@
 // Owns adding parents, and changing or dropping what no longer holds.
+#include "provenance.hpp"
+
 #include "file_type.hpp"
 #include "organ_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/encoded_value.hpp>
-#include <vindex/gguf/value.hpp>
-#include <vindex/organ/provenance.hpp>
+#include "gguf/encoded_value.hpp"
+#include "gguf/value.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

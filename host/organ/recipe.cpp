@@ -3,7 +3,7 @@
 
 #include "json_node.hpp"
 
-#include <vindex/shard/open_store.hpp>
+#include "input/open_store.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -49,7 +49,7 @@ std::string optional_text(const JsonNode& node) {
 class RecipeReader {
  public:
   RecipeReader(const JsonNode& root, const std::string& path)
-      : root_(root), path_(shard::local_path(path).value_or(path)) {}
+      : root_(root), path_(input::local_path(path).value_or(path)) {}
 
   Recipe run() {
     root_.require_known(kRecipeMembers);
@@ -76,7 +76,7 @@ class RecipeReader {
 
  private:
   std::string beside(const std::string& path) const {
-    const auto local = shard::local_path(path);
+    const auto local = input::local_path(path);
     if (!local || fs::path(*local).is_absolute()) {
       return local.value_or(path);
     }
@@ -158,9 +158,9 @@ bool RecipePart::covers(const std::string& tensor) const {
 }
 
 bool is_recipe(const std::string& path) {
-  const auto store = shard::open_store(path);
+  const auto store = input::open_store(path);
   if (store->file().empty() || store->file() == "manifest.json" ||
-      store->state(store->file()).presence != shard::MemberState::Presence::kPresent) {
+      store->state(store->file()).presence != input::MemberState::Presence::kPresent) {
     return false;
   }
   const auto file = store->open(store->file());

@@ -2,10 +2,11 @@
 // new one.
 #pragma once
 
-#include <vindex/model/pairing.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/organ/assemble.hpp>
-#include <vindex/organ/organ_class.hpp>
+#include "assemble.hpp"
+#include "organ_class.hpp"
+
+#include "model/pairing.hpp"
+#include "model/selection.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,12 +1,13 @@
 // Owns applying host, stack and parts in turn, the resulting tensors, keys and parents.
+#include "gguf_source.hpp"
 #include "manifest.hpp"
+#include "provenance.hpp"
 #include "recipe.hpp"
 #include "stack.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/provenance.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -316,7 +317,7 @@ void RecipeRun::run(AssembleReport& report) {
   how.replace = settings_.replace;
   how.threads = settings_.threads;
   how.stop = settings_.stop;
-  how.inputs.push_back(shard::local_path(settings_.input).value_or(std::string()));
+  how.inputs.push_back(input::local_path(settings_.input).value_or(std::string()));
   for (const auto& model : models_) {  // also of those that give nothing
     const std::vector<std::string> own = model->input_paths();
     how.inputs.insert(how.inputs.end(), own.begin(), own.end());

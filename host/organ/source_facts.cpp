@@ -1,8 +1,8 @@
 // Owns gathering those facts from an opened GGUF model.
 #include "source_facts.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/gguf/value.hpp>
+#include "core/digest.hpp"
+#include "gguf/value.hpp"
 
 #include <algorithm>
 #include <variant>

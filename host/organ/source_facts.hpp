@@ -1,10 +1,9 @@
 // Owns what the checks need of an opened model: its keys as values, its table as names and shapes.
 #pragma once
 
+#include "gguf_source.hpp"
+#include "graft.hpp"
 #include "tensor_pair.hpp"
-
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/graft.hpp>
 
 namespace vindex::organ {
 

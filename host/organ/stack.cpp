@@ -1,8 +1,9 @@
 // Owns the map of blocks, checks that keys agree, and arrays of layers in the new order.
 #include "stack.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/encoded_value.hpp>
+#include "gguf/encoded_value.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

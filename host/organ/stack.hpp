@@ -2,10 +2,10 @@
 // of the result is, and what of the host's keys changes with it.
 #pragma once
 
+#include "gguf_source.hpp"
 #include "recipe.hpp"
 
-#include <vindex/gguf/key_section.hpp>
-#include <vindex/organ/gguf_source.hpp>
+#include "gguf/key_section.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Owns choosing rows, and comparing bytes and decoded weights of a pair.
 #include "tensor_pair.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -67,7 +68,7 @@ class TensorInput final : public measure::MatrixInput {
     if (chosen_.empty()) {
       tensor_.source->read(tensor_.offset + static_cast<std::uint64_t>(first) * row_bytes_, slab_);
     } else {
-      std::vector<shard::ReadRequest> requests;
+      std::vector<ReadRequest> requests;
       for (std::int64_t i = 0; i < count; ++i) {
         requests.push_back(
             {tensor_.offset + chosen_[static_cast<std::size_t>(first + i)] * row_bytes_,

@@ -3,10 +3,10 @@
 // spaced rows. Tensors are seen as stored: rows of ne[0] weights.
 #pragma once
 
-#include <vindex/decode/element_type.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/pair_comparison.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "decode/element_type.hpp"
+#include "input/file_source.hpp"
+#include "measure/backend.hpp"
+#include "measure/pair_comparison.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ struct PlacedTensor {
   std::string name;
   decode::ElementType type = decode::ElementType::kF32;
   std::vector<std::uint64_t> dimensions;  ///< contiguous first
-  shard::ByteSource* source = nullptr;
+  ByteSource* source = nullptr;
   std::uint64_t offset = 0, bytes = 0;
 };
 

@@ -2,7 +2,7 @@
 #include "json_node.hpp"
 #include "recipe.hpp"
 
-#include <vindex/core/json_scanner.hpp>
+#include "core/json_scanner.hpp"
 
 #include <cmath>
 #include <optional>

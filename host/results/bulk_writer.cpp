@@ -5,7 +5,7 @@
 #include "chunk_pack.hpp"
 #include "schema.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include "results_reader.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

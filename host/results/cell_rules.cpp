@@ -1,13 +1,13 @@
 // Owns what each kind of file without spectra promises beyond types, shapes and ranges.
+#include "activations_cells.hpp"
+#include "cka_cells.hpp"
+#include "experts_cells.hpp"
 #include "file_checker.hpp"
 #include "matched_layers.hpp"
+#include "pair_cells.hpp"
+#include "routing_cells.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/cka_cells.hpp>
-#include <vindex/results/experts_cells.hpp>
-#include <vindex/results/pair_cells.hpp>
-#include <vindex/results/routing_cells.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

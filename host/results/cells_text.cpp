@@ -1,12 +1,14 @@
 // Owns the tables and headlines that `show` prints of rows of cells, a list of columns for each
 // kind.
-#include <vindex/core/error.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/cka_cells.hpp>
-#include <vindex/results/experts_cells.hpp>
-#include <vindex/results/routing_cells.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "activations_cells.hpp"
+#include "cka_cells.hpp"
+#include "experts_cells.hpp"
+#include "routing_cells.hpp"
+#include "shown_cells.hpp"
+
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 // Owns shuffling, splitting into bytes worth deflating and noise, and the checksum.
 #include "chunk_pack.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

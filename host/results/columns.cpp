@@ -1,7 +1,7 @@
 // Owns the way between a column and a row.
 #include "columns.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -3,10 +3,9 @@
 // file has is declared in its <kind>_cells.hpp and its row of the table of schemas.
 #pragma once
 
+#include "cell_table.hpp"
 #include "hdf5.hpp"
 #include "stored_row.hpp"
-
-#include <vindex/results/cell_table.hpp>
 
 #include <string>
 #include <variant>

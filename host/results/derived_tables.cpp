@@ -2,10 +2,10 @@
 #include "derived_tables.hpp"
 
 #include "sample_columns.hpp"
+#include "spectra_cells.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/layer_statistics.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "core/constants.hpp"
+#include "measure/layer_statistics.hpp"
 
 #include <fmt/format.h>
 

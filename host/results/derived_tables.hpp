@@ -5,7 +5,7 @@
 #include "stored_row.hpp"
 #include "table_writer.hpp"
 
-#include <vindex/measure/layer_statistics.hpp>
+#include "measure/layer_statistics.hpp"
 
 #include <span>
 #include <vector>

@@ -1,7 +1,7 @@
 // Owns flattening a description into stored lines, and comparing fingerprints.
 #include "description.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,10 +2,9 @@
 // description without its matrices, names safe to store, tensors flattened.
 #pragma once
 
+#include "result_row.hpp"
+#include "run_store.hpp"
 #include "table_writer.hpp"
-
-#include <vindex/results/result_row.hpp>
-#include <vindex/results/run_store.hpp>
 
 #include <cstdint>
 #include <map>

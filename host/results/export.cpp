@@ -1,11 +1,13 @@
 // Owns the table of formats and what each of them can serve.
+#include "export.hpp"
+
 #include "export_formats.hpp"
 #include "results_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/results/export.hpp>
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,10 +1,9 @@
 // Owns the list of export formats; each is one file beside this one.
 #pragma once
 
+#include "export.hpp"
 #include "results_reader.hpp"
-
-#include <vindex/results/export.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "spectra_cells.hpp"
 
 #include <string>
 #include <vector>

@@ -9,9 +9,10 @@
 #include "export_formats.hpp"
 #include "text_sink.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "core/json_document.hpp"
+#include "measure/metrics.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -8,13 +8,14 @@
 #include "export_phase.hpp"
 
 #include "results_file.hpp"
+#include "routing_cells.hpp"
 #include "schema.hpp"
 #include "text_sink.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/results/routing_cells.hpp>
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

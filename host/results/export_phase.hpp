@@ -3,10 +3,10 @@
 #pragma once
 
 #include "export_formats.hpp"
+#include "shown_cells.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "core/json_document.hpp"
+#include "measure/metrics.hpp"
 
 #include <map>
 #include <optional>

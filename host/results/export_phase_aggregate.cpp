@@ -1,10 +1,10 @@
 // Owns phase1_moe_svd_agg.json: C1 to C5 of the published cards, each with the file that it was
 // measured from, or null and the reason. Nothing is filled from a configuration.
+#include "activations_cells.hpp"
+#include "cka_cells.hpp"
 #include "export_phase.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/cka_cells.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

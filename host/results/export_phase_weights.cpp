@@ -2,7 +2,7 @@
 // in the export `phase-json`.
 #include "export_phase.hpp"
 
-#include <vindex/core/json.hpp>
+#include "core/json.hpp"
 
 #include <fmt/format.h>
 

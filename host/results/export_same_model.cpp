@@ -1,7 +1,7 @@
 // Owns the refusal to join files of different models in one export.
 #include "export_phase.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,8 @@
 // Owns the exports `csv` and `json`: every column of /matrix/, of a derived table, or of the table
 // of another kind of file as it is; json also its arrays.
 #include "export_formats.hpp"
+#include "query.hpp"
 #include "text_sink.hpp"
-
-#include <vindex/results/query.hpp>
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "text_sink.hpp"
 #include "weightwatcher_fits.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include "results_reader.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "hdf5.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <hdf5.h>
 

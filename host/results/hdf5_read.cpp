@@ -4,7 +4,7 @@
 #include "hdf5_common.hpp"
 #include "storage.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
 
 #include <hdf5_hl.h>
 

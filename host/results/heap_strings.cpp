@@ -1,8 +1,9 @@
 // Owns walking global heap collections with every size checked, and the strings that they hold.
 #include "heap_strings.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

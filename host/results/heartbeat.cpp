@@ -1,9 +1,10 @@
 // Owns writing and parsing a heartbeat line by line.
 #include "heartbeat.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/process_name.hpp>
+#include "core/atomic_file.hpp"
+#include "core/process_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

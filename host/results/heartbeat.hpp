@@ -12,9 +12,8 @@
 //                          a derived table failed-row/TABLE and mended-row/TABLE
 #pragma once
 
+#include "run_store.hpp"
 #include "stored_row.hpp"
-
-#include <vindex/results/run_store.hpp>
 
 #include <cstdint>
 #include <string>

@@ -1,9 +1,10 @@
 // Owns claiming, refreshing and replacing a lock, and whether its owner still lives.
 #include "lock_file.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/process_name.hpp>
+#include "core/atomic_file.hpp"
+#include "core/process_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Owns making those tables from a file's rows and writing them.
 #include "matched_layers.hpp"
 
-#include <vindex/results/cka_cells.hpp>
+#include "cka_cells.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,10 +5,10 @@
 #include "description.hpp"
 #include "hdf5.hpp"
 #include "results_writer.hpp"
+#include "shown_cells.hpp"
 #include "table_writer.hpp"
 
-#include <vindex/measure/layer_statistics.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "measure/layer_statistics.hpp"
 
 #include <optional>
 #include <span>

@@ -1,10 +1,12 @@
 // Owns opening that file, finding rows by key and reading their values.
-#include "results_reader.hpp"
+#include "measured_spectra.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/results/measured_spectra.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "results_reader.hpp"
+#include "spectra_cells.hpp"
+
+#include "core/digest.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <mutex>

@@ -4,9 +4,10 @@
 #include "results_file.hpp"
 #include "run_lock.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/path_kind.hpp>
+#include "core/atomic_file.hpp"
+#include "core/path_kind.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -1,14 +1,15 @@
 // Owns the summary of a comparison by groups of pairs, as text and as JSON.
+#include "compared.hpp"
 #include "gathered_rows.hpp"
+#include "pair_cells.hpp"
 #include "results_file.hpp"
 #include "schema.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/results/compared.hpp>
-#include <vindex/results/pair_cells.hpp>
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+#include "measure/metrics.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -5,9 +5,10 @@
 #include "results_file.hpp"
 #include "run_lock.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
+#include "core/atomic_file.hpp"
+#include "core/digest.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include "results_reader.hpp"
 #include "results_writer.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -1,10 +1,12 @@
 // Owns the reader's answers, table by table and column by column.
+#include "query.hpp"
+
 #include "results_reader.hpp"
 #include "value_columns.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/results/query.hpp>
+#include "core/nearest_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

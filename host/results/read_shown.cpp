@@ -4,11 +4,12 @@
 #include "parts_folder.hpp"
 #include "results_file.hpp"
 #include "shown_metric.hpp"
+#include "spectra_cells.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/measure/var_at_k.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "core/nearest_name.hpp"
+#include "measure/var_at_k.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

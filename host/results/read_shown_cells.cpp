@@ -1,9 +1,9 @@
 // Owns reading what `show` shows of files whose rows are cells, finished or still being written.
 #include "gathered_rows.hpp"
 #include "matched_layers.hpp"
+#include "shown_cells.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // Owns padding an array to the sides of its column, and scales that count.
-#include <vindex/core/error.hpp>
-#include <vindex/results/result_row.hpp>
+#include "result_row.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <limits>

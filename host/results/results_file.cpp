@@ -4,8 +4,9 @@
 
 #include "results_reader.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
+#include "core/atomic_file.hpp"
+
+#include <vindex/error.hpp>
 
 #include <climits>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 // and never a shorter list.
 #pragma once
 
-#include <vindex/results/run_store.hpp>
+#include "run_store.hpp"
 
 #include <cstdint>
 #include <functional>

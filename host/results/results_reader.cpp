@@ -1,11 +1,12 @@
 // Owns reading header, identities and rows; results_reader_bulk.cpp reads spectra and vectors.
 #include "results_reader.hpp"
 
+#include "pair_cells.hpp"
 #include "sample_columns.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/results/pair_cells.hpp>
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

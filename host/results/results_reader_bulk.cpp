@@ -2,7 +2,7 @@
 // they belong to and read on demand.
 #include "results_reader.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include "schema.hpp"
 #include "table_writer.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

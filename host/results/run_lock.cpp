@@ -4,7 +4,7 @@
 #include "heartbeat.hpp"
 #include "results_file.hpp"
 
-#include <vindex/core/process_name.hpp>
+#include "core/process_name.hpp"
 
 #include <algorithm>
 #include <chrono>

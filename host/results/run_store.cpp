@@ -1,4 +1,6 @@
 // Owns the store of a run: opening or resuming, publishing parts, finishing.
+#include "run_store.hpp"
+
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
 #include "parts_folder.hpp"
@@ -6,10 +8,10 @@
 #include "run_lock.hpp"
 #include "schema.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/results/run_store.hpp>
+#include "core/atomic_file.hpp"
+#include "core/path_kind.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

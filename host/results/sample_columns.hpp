@@ -2,7 +2,7 @@
 // /tensor/.
 #pragma once
 
-#include <vindex/measure/sample_angles.hpp>
+#include "measure/sample_angles.hpp"
 
 #include <span>
 

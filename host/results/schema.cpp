@@ -1,16 +1,17 @@
 // Owns the table of schemas, a row for each kind of file.
 #include "schema.hpp"
 
+#include "activations_cells.hpp"
 #include "cell_description.hpp"
+#include "cka_cells.hpp"
+#include "experts_cells.hpp"
+#include "pair_cells.hpp"
+#include "routing_cells.hpp"
+#include "spectra_cells.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/subspace_overlap.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/cka_cells.hpp>
-#include <vindex/results/experts_cells.hpp>
-#include <vindex/results/pair_cells.hpp>
-#include <vindex/results/routing_cells.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "measure/subspace_overlap.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

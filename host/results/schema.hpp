@@ -3,11 +3,10 @@
 // publishing - is the same for all.
 #pragma once
 
+#include "cell_table.hpp"
 #include "columns.hpp"
 #include "description.hpp"
-
-#include <vindex/results/cell_table.hpp>
-#include <vindex/results/run_store.hpp>
+#include "run_store.hpp"
 
 #include <span>
 #include <string>

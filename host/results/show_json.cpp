@@ -1,11 +1,12 @@
 // What `show --json` says to programs: one document, schema "vindex-show/1", and of rows of cells
 // theirs.
 #include "schema.hpp"
+#include "shown_cells.hpp"
+#include "shown_spectra.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/results/show.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "core/json_document.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,9 @@
 // What `show` says to people: tables of numbers with four digits, `-` where there is none.
-#include <vindex/core/error.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/results/show.hpp>
+#include "shown_spectra.hpp"
+
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,9 +1,10 @@
 // Owns resolving a name to a metric or column, with advice where it is unknown.
 #include "shown_metric.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
+#include "core/constants.hpp"
+#include "core/nearest_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

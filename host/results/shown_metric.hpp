@@ -1,9 +1,8 @@
 // Owns what the names of metrics and columns on a command line mean in a results file.
 #pragma once
 
+#include "shown_spectra.hpp"
 #include "value_columns.hpp"
-
-#include <vindex/results/show.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Owns the table of columns of /matrix/, /imatrix/ and /product/, and the numbers in their places.
+#include "spectra_cells.hpp"
+
 #include "sample_columns.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "core/constants.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "results_file.hpp"
 #include "run_lock.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 
 #include "heap_strings.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <hdf5.h>
 

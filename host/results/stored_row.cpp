@@ -1,8 +1,9 @@
 // Owns keys of rows, their order, and which of two outcomes is the better.
 #include "stored_row.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/product.hpp>
+#include "model/product.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <tuple>

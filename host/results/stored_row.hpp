@@ -2,7 +2,7 @@
 // (spectrum, vectors): those stay in a part file or, until published, in memory.
 #pragma once
 
-#include <vindex/results/run_store.hpp>
+#include "run_store.hpp"
 
 #include <array>
 #include <cstdint>

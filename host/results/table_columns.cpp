@@ -1,7 +1,7 @@
 // Owns the columns and arrays of a table of rows, by its declaration and what of it a file has.
 #include "schema.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

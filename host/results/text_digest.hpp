@@ -3,7 +3,7 @@
 // values, not of where they lie: a file that is copied or repacked keeps it.
 #pragma once
 
-#include <vindex/core/digest.hpp>
+#include "core/digest.hpp"
 
 #include <span>
 #include <string>

@@ -3,8 +3,9 @@
 
 #include "results_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
+#include "core/json_document.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Owns where an export goes: a file that appears whole, or standard output.
 #pragma once
 
-#include <vindex/core/output_target.hpp>
+#include "core/output_target.hpp"
 
 #include <string>
 #include <string_view>

@@ -2,7 +2,7 @@
 #include "derived_tables.hpp"
 #include "file_checker.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "file_checker.hpp"
 #include "matched_layers.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

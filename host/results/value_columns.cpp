@@ -1,8 +1,9 @@
 // Owns reading such columns, and gathering them from several files.
 #include "value_columns.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
+#include "core/constants.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <limits>

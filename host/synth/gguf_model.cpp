@@ -3,10 +3,11 @@
 // attn_v_b, one slice per head.
 #include "model_plan.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/gguf/writer.hpp>
+#include "core/parallel.hpp"
+#include "decode/encode.hpp"
+#include "gguf/writer.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

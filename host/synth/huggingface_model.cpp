@@ -1,11 +1,12 @@
 // Owns the shards of a planned model, its index and its configuration, tensor after tensor.
 #include "model_plan.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+#include "decode/encode.hpp"
+#include "write/safetensors_writer.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

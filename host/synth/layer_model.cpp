@@ -4,9 +4,10 @@
 #include "random.hpp"
 #include "recipe.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/decode/encode.hpp>
+#include "core/json_document.hpp"
+#include "decode/encode.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

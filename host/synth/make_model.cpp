@@ -1,10 +1,12 @@
 // Owns the specs: which text names which model.
+#include "make_model.hpp"
+
 #include "model_plan.hpp"
 #include "random.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/synth/synth.hpp>
-#include <vindex/write/output_folder.hpp>
+#include "write/output_folder.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <charconv>

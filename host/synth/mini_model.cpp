@@ -3,8 +3,8 @@
 #include "model_plan.hpp"
 #include "random.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/decode/encoding.hpp>
+#include "core/json_document.hpp"
+#include "decode/encoding.hpp"
 
 #include <cmath>
 #include <string>

@@ -6,10 +6,10 @@
 
 #include "recipe.hpp"
 
-#include <vindex/core/json_document.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/write/output_folder.hpp>
+#include "core/json_document.hpp"
+#include "decode/encode.hpp"
+#include "decode/encoding.hpp"
+#include "write/output_folder.hpp"
 
 #include <array>
 #include <cstdint>

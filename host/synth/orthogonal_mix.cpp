@@ -2,7 +2,7 @@
 #include "random.hpp"
 #include "recipe.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 // numbers, no libm: the last bits, and so the model's bytes, are the same on every machine.
 #pragma once
 
-#include <vindex/core/portable.hpp>
+#include "core/portable.hpp"
 
 #include <cmath>
 #include <cstdint>

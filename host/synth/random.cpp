@@ -2,8 +2,8 @@
 // any.
 #include "random.hpp"
 
-#include <vindex/core/philox.hpp>
-#include <vindex/core/portable.hpp>
+#include "core/philox.hpp"
+#include "core/portable.hpp"
 
 #include <algorithm>
 #include <array>

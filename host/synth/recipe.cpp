@@ -4,7 +4,7 @@
 #include "portable_math.hpp"
 #include "random.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

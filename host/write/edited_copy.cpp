@@ -2,10 +2,11 @@
 // bytes with its replaced parts encoded on the way.
 #include "edited_copy.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/name_index.hpp>
-#include <vindex/decode/rewrite_matrix.hpp>
+#include "core/integers.hpp"
+#include "core/name_index.hpp"
+#include "decode/rewrite_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -30,7 +31,7 @@ std::size_t place_of(const NameIndex& names, const std::string& tensor) {
   return *found;
 }
 
-EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const NewBytes& edit) {
+EditPart edit_part(const input::ModelFiles& model, const NameIndex& names, const NewBytes& edit) {
   EditPart part;
   part.tensor = place_of(names, edit.tensor);
   part.bytes = &edit;
@@ -45,11 +46,11 @@ EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const
   return part;
 }
 
-EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const NewWeights& edit) {
+EditPart edit_part(const input::ModelFiles& model, const NameIndex& names, const NewWeights& edit) {
   EditPart part;
   part.tensor = place_of(names, edit.tensor);
   part.weights = &edit;
-  const shard::StoredTensor& tensor = model.tensors[part.tensor];
+  const input::StoredTensor& tensor = model.tensors[part.tensor];
   if (!decode::is_decodable(decode::plain_encoding(tensor.type))) {
     throw ConfigurationError(
         "E-ENCODE-TYPE",
@@ -72,7 +73,7 @@ EditPart edit_part(const shard::ModelFiles& model, const NameIndex& names, const
 
 }  // namespace
 
-TensorRows rows_of(const shard::StoredTensor& tensor) {
+TensorRows rows_of(const input::StoredTensor& tensor) {
   TensorRows shape;
   shape.cols = tensor.shape.empty() ? 1 : tensor.shape.back();
   shape.rows = shape.cols == 0 ? 0 : 1;
@@ -86,14 +87,14 @@ TensorRows rows_of(const shard::StoredTensor& tensor) {
   return shape;
 }
 
-std::vector<EditPart> plan_edit(const shard::ModelFiles& model, const ModelEdit& edit) {
+std::vector<EditPart> plan_edit(const input::ModelFiles& model, const ModelEdit& edit) {
   std::vector<EditPart> parts;
   if (edit.bytes.empty() && edit.weights.empty()) {
     return parts;
   }
   std::vector<std::string_view> stored;
   stored.reserve(model.tensors.size());
-  for (const shard::StoredTensor& tensor : model.tensors) {
+  for (const input::StoredTensor& tensor : model.tensors) {
     stored.emplace_back(tensor.name);
   }
   const NameIndex names(stored);
@@ -122,8 +123,8 @@ constexpr std::uint64_t kTensorCopyBytes = std::uint64_t{4} << 20U;
 /// Weights decoded and encoded at a time: 8 MiB of float32.
 constexpr std::int64_t kChunkWeights = std::int64_t{2} << 20U;
 
-void copy_range(shard::ByteSource& source, std::uint64_t offset, std::uint64_t begin,
-                std::uint64_t end, std::vector<std::byte>& buffer, const TensorSink& sink) {
+void copy_range(ByteSource& source, std::uint64_t offset, std::uint64_t begin, std::uint64_t end,
+                std::vector<std::byte>& buffer, const TensorSink& sink) {
   buffer.resize(std::max<std::size_t>(buffer.size(), std::min(kTensorCopyBytes, end - begin)));
   while (begin < end) {
     const auto now = static_cast<std::size_t>(std::min(kTensorCopyBytes, end - begin));
@@ -135,7 +136,7 @@ void copy_range(shard::ByteSource& source, std::uint64_t offset, std::uint64_t b
 
 }  // namespace
 
-TensorCopy::TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts,
+TensorCopy::TensorCopy(const input::ModelFiles& model, const std::vector<EditPart>& parts,
                        std::stop_token stop)
     : model_(model), parts_(parts), stop_(std::move(stop)) {}
 
@@ -144,7 +145,7 @@ void TensorCopy::run(std::size_t index, const TensorSink& to) {
     throw_if_stopped(stop_);
     to(offset, bytes);
   };
-  const shard::StoredTensor& tensor = model_.tensors[index];
+  const input::StoredTensor& tensor = model_.tensors[index];
   auto part = std::lower_bound(
       parts_.begin(), parts_.end(), index,
       [](const EditPart& candidate, std::size_t wanted) { return candidate.tensor < wanted; });
@@ -161,18 +162,18 @@ void TensorCopy::run(std::size_t index, const TensorSink& to) {
   stream(tensor, position, tensor.bytes, sink);
 }
 
-void TensorCopy::stream(const shard::StoredTensor& tensor, std::uint64_t begin, std::uint64_t end,
+void TensorCopy::stream(const input::StoredTensor& tensor, std::uint64_t begin, std::uint64_t end,
                         const TensorSink& sink) {
-  shard::ByteSource& source = *model_.shards[static_cast<std::size_t>(tensor.shard)].source;
+  ByteSource& source = *model_.shards[static_cast<std::size_t>(tensor.shard)].source;
   copy_range(source, tensor.offset, begin, end, buffer_, sink);
 }
 
-void TensorCopy::encode(const shard::StoredTensor& tensor, const NewWeights& weights,
+void TensorCopy::encode(const input::StoredTensor& tensor, const NewWeights& weights,
                         const TensorSink& sink) {
   const TensorRows shape = rows_of(tensor);
   const decode::Encoding encoding = decode::plain_encoding(tensor.type);
   const std::string where = "tensor \"" + excerpt(tensor.name) + "\"";
-  shard::ByteSource& source = *model_.shards[static_cast<std::size_t>(tensor.shard)].source;
+  ByteSource& source = *model_.shards[static_cast<std::size_t>(tensor.shard)].source;
   const auto rows = static_cast<std::int64_t>(weights.values.size()) / shape.cols;
   const std::int64_t step = std::max<std::int64_t>(1, kChunkWeights / shape.cols);
   for (std::int64_t done = 0; done < rows; done += step) {
@@ -196,7 +197,7 @@ void TensorCopy::encode(const shard::StoredTensor& tensor, const NewWeights& wei
   }
 }
 
-void copy_source(shard::ByteSource& source, const TensorSink& sink) {
+void copy_source(ByteSource& source, const TensorSink& sink) {
   std::vector<std::byte> buffer;
   copy_range(source, 0, 0, source.size(), buffer, sink);
 }

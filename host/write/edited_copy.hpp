@@ -2,9 +2,11 @@
 // tensor from its source to a writer: copied, or replaced part by part.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/write/rewrite_model.hpp>
+#include "rewrite_model.hpp"
+
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,11 +32,11 @@ struct TensorRows {
   std::int64_t cols = 0;
   std::uint64_t row_bytes = 0;
 };
-TensorRows rows_of(const shard::StoredTensor& tensor);
+TensorRows rows_of(const input::StoredTensor& tensor);
 
 /// The parts by tensor and position. Errors: UsageError E-EDIT; ConfigurationError E-ENCODE-TYPE
 /// for weights of a type that is not decoded.
-std::vector<EditPart> plan_edit(const shard::ModelFiles& model, const ModelEdit& edit);
+std::vector<EditPart> plan_edit(const input::ModelFiles& model, const ModelEdit& edit);
 
 /// Takes bytes of a tensor from `offset` (within it) on.
 using TensorSink = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
@@ -43,7 +45,7 @@ using TensorSink = std::function<void(std::uint64_t offset, std::span<const std:
 class TensorCopy {
  public:
   /// All must outlive this.
-  TensorCopy(const shard::ModelFiles& model, const std::vector<EditPart>& parts,
+  TensorCopy(const input::ModelFiles& model, const std::vector<EditPart>& parts,
              std::stop_token stop = {});
 
   /// Gives all bytes of tensor `index` of the model to `to`, in order. Throws Stopped.
@@ -51,11 +53,11 @@ class TensorCopy {
   const decode::RewriteCounts& counts() const { return counts_; }
 
  private:
-  void stream(const shard::StoredTensor& tensor, std::uint64_t begin, std::uint64_t end,
+  void stream(const input::StoredTensor& tensor, std::uint64_t begin, std::uint64_t end,
               const TensorSink& sink);
-  void encode(const shard::StoredTensor& tensor, const NewWeights& weights, const TensorSink& sink);
+  void encode(const input::StoredTensor& tensor, const NewWeights& weights, const TensorSink& sink);
 
-  const shard::ModelFiles& model_;
+  const input::ModelFiles& model_;
   const std::vector<EditPart>& parts_;
   std::stop_token stop_;
   std::vector<std::byte> buffer_;
@@ -64,6 +66,6 @@ class TensorCopy {
 };
 
 /// Gives bytes [0, source.size()) to `sink`, in order.
-void copy_source(shard::ByteSource& source, const TensorSink& sink);
+void copy_source(ByteSource& source, const TensorSink& sink);
 
 }  // namespace vindex::write

@@ -1,9 +1,11 @@
 // Owns the folder aside: making, filling, publishing by renames that can be undone, removing.
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/core/process_name.hpp>
-#include <vindex/write/output_folder.hpp>
+#include "output_folder.hpp"
+
+#include "core/atomic_file.hpp"
+#include "core/path_kind.hpp"
+#include "core/process_name.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Owns the three ways of copying a range, and which of them a file system grants.
-#include <vindex/write/range_copy.hpp>
+#include "range_copy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -37,7 +37,7 @@ RangeCopy range_part(const RangeCopy& range, std::uint64_t begin, std::uint64_t 
 
 }  // namespace
 
-bool can_share_blocks(const shard::ByteSource& source, AtomicFile& file) {
+bool can_share_blocks(const ByteSource& source, AtomicFile& file) {
   struct file_clone_range request = {};
   request.src_fd = source.descriptor();
   request.src_length = kBlockBytes;
@@ -115,7 +115,7 @@ bool RangeCopier::by_kernel(RangeCopy& rest) {
   return true;
 }
 
-bool RangeCopier::digest(shard::ByteSource& source, std::uint64_t offset, std::uint64_t bytes,
+bool RangeCopier::digest(ByteSource& source, std::uint64_t offset, std::uint64_t bytes,
                          Sha256& digest) {
   RangeCopy range;
   range.source = &source;

@@ -1,15 +1,17 @@
 // Owns going through a model's shards and side files, each copied or written anew.
-#include "edited_copy.hpp"
+#include "rewrite_model.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/writer.hpp>
-#include <vindex/write/output_folder.hpp>
-#include <vindex/write/rewrite_model.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "edited_copy.hpp"
+#include "output_folder.hpp"
+#include "safetensors_writer.hpp"
+
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+#include "core/stop.hpp"
+#include "gguf/header.hpp"
+#include "gguf/writer.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -23,7 +25,7 @@ namespace vindex::write {
 namespace {
 
 namespace fs = std::filesystem;
-using shard::ModelFiles;
+using input::ModelFiles;
 
 /// What other weights of the model would be called; they would contradict the new ones.
 constexpr std::array<std::string_view, 12> kOtherWeights = {
@@ -41,7 +43,7 @@ TensorsOfShard tensors_by_shard(const ModelFiles& model) {
   return tensors;
 }
 
-void write_gguf(const shard::Shard& shard, const std::vector<std::size_t>& tensors,
+void write_gguf(const input::Shard& shard, const std::vector<std::size_t>& tensors,
                 TensorCopy& copy, const ModelFiles& model, AtomicFile& file) {
   const gguf::Header header = gguf::read_header(*shard.source);
   gguf::KeySection keys;
@@ -67,11 +69,11 @@ void write_gguf(const shard::Shard& shard, const std::vector<std::size_t>& tenso
   writer.finish();
 }
 
-void write_safetensors(const shard::Shard& shard, const std::vector<std::size_t>& tensors,
+void write_safetensors(const input::Shard& shard, const std::vector<std::size_t>& tensors,
                        TensorCopy& copy, const ModelFiles& model, AtomicFile& file) {
   std::vector<SafetensorsTensor> layout;
   for (const std::size_t index : tensors) {
-    const shard::StoredTensor& tensor = model.tensors[index];
+    const input::StoredTensor& tensor = model.tensors[index];
     layout.push_back({tensor.name, tensor.type, tensor.shape});
   }
   SafetensorsWriter writer(file, std::move(layout), read_safetensors_metadata(*shard.source),
@@ -84,7 +86,7 @@ void write_safetensors(const shard::Shard& shard, const std::vector<std::size_t>
   writer.finish();
 }
 
-void require_unchanged(const shard::Shard& shard) {
+void require_unchanged(const input::Shard& shard) {
   if (shard.source->identity() != shard.identity) {
     throw SystemError("E-INPUT-CHANGED", 0,
                       fmt::format("{}: the file was changed, replaced or removed while it was "
@@ -96,8 +98,8 @@ void require_unchanged(const shard::Shard& shard) {
 /// Writes shard `index` to `file`, through to the device: few files are open at a time.
 void write_shard(const ModelFiles& model, std::size_t index,
                  const std::vector<std::size_t>& tensors, TensorCopy& copy, AtomicFile& file) {
-  const shard::Shard& shard = model.shards[index];
-  const auto write = model.format == shard::ContainerFormat::kGguf ? write_gguf : write_safetensors;
+  const input::Shard& shard = model.shards[index];
+  const auto write = model.format == input::ContainerFormat::kGguf ? write_gguf : write_safetensors;
   write(shard, tensors, copy, model, file);
   file.flush();
   require_unchanged(shard);
@@ -110,7 +112,7 @@ void refuse_source_as_target(const ModelFiles& model, const std::string& target)
   std::vector<std::string> sources = model.side_files;
   sources.push_back(source_folder(model));
   sources.push_back(model.path);
-  for (const shard::Shard& shard : model.shards) {
+  for (const input::Shard& shard : model.shards) {
     sources.push_back(shard.path);
   }
   for (const std::string& source : sources) {
@@ -123,7 +125,7 @@ void refuse_source_as_target(const ModelFiles& model, const std::string& target)
 }
 
 /// What is copied of the folder beside the shards, sorted.
-std::vector<std::string> side_files(const ModelFiles& model, shard::ModelStore& store) {
+std::vector<std::string> side_files(const ModelFiles& model, input::ModelStore& store) {
   std::vector<std::string> known;  // the index among them
   for (const std::string& path : model.side_files) {
     known.push_back(file_name_of(path));
@@ -137,9 +139,9 @@ std::vector<std::string> side_files(const ModelFiles& model, shard::ModelStore& 
                         [&](std::string_view suffix) { return name.ends_with(suffix); });
   };
   std::vector<std::string> names;
-  for (const shard::StoreMember& member : store.list()) {
+  for (const input::StoreMember& member : store.list()) {
     if (!member.folder && is_selected(member.name) &&
-        store.state(member.name).presence == shard::MemberState::Presence::kPresent) {
+        store.state(member.name).presence == input::MemberState::Presence::kPresent) {
       names.push_back(member.name);
     }
   }
@@ -147,9 +149,9 @@ std::vector<std::string> side_files(const ModelFiles& model, shard::ModelStore& 
   return names;
 }
 
-void copy_side_file(shard::ModelStore& store, const std::string& name, OutputFolder& folder,
+void copy_side_file(input::ModelStore& store, const std::string& name, OutputFolder& folder,
                     RewriteReport& report) {
-  std::unique_ptr<shard::ByteSource> source;
+  std::unique_ptr<ByteSource> source;
   try {
     source = store.open(name);
   } catch (const MissingInputError&) {
@@ -165,14 +167,14 @@ void copy_side_file(shard::ModelStore& store, const std::string& name, OutputFol
 
 std::uint64_t bytes_of(const ModelFiles& model) {
   std::uint64_t bytes = 0;
-  for (const shard::Shard& shard : model.shards) {
+  for (const input::Shard& shard : model.shards) {
     bytes += shard.identity.bytes;
   }
   return bytes;
 }
 
 void write_folder(const ModelFiles& model, const TensorsOfShard& tensors, TensorCopy& copy,
-                  const std::string& target, shard::ModelStore& store, RewriteReport& report) {
+                  const std::string& target, input::ModelStore& store, RewriteReport& report) {
   OutputFolder folder(target);
   folder.require_space(bytes_of(model));
   for (std::size_t i = 0; i < model.shards.size(); ++i) {
@@ -194,7 +196,7 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
   const TensorsOfShard tensors = tensors_by_shard(model);
   TensorCopy copy(model, parts, options.stop);
   RewriteReport report;
-  shard::ModelStore& store = *model.store;
+  input::ModelStore& store = *model.store;
   try {
     if (model.shards.size() == 1 && !store.file().empty()) {
       require_free_target(target, options.replace, "--replace");

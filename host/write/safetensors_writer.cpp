@@ -1,10 +1,12 @@
 // Owns the header's text, the order of data, and the index of several shards.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/json_scanner.hpp>
-#include <vindex/core/utf8.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "safetensors_writer.hpp"
+
+#include "core/integers.hpp"
+#include "core/json_document.hpp"
+#include "core/json_scanner.hpp"
+#include "core/utf8.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -155,7 +157,7 @@ std::string safetensors_index_text(std::uint64_t total_bytes,
   return index.dump(2) + "\n";
 }
 
-SafetensorsMetadata read_safetensors_metadata(shard::ByteSource& source) {
+SafetensorsMetadata read_safetensors_metadata(ByteSource& source) {
   constexpr std::uint64_t kLengthBytes = 8;
   std::uint64_t length = 0;
   source.read(0, std::as_writable_bytes(std::span(&length, 1)));

@@ -1,7 +1,9 @@
 // Owns making the nameless file, appending, mapping, and errors of a full disk.
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/write/scratch_file.hpp>
+#include "scratch_file.hpp"
+
+#include "core/atomic_file.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 // (id(), exit_code(), what()), std::bad_alloc where there is no memory; each call says which.
 #pragma once
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <cstdint>
 #include <filesystem>

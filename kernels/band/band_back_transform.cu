@@ -4,8 +4,9 @@
 // A block keeps eight columns of one matrix for all panels, so that no panel is a launch and no
 // product waits for another block. Why not cuBLAS per panel: n / 32 launches of three thin products
 // each, for a handful of columns, would be launch time alone.
-#include "band/band_back_transform.hpp"
-#include "device/launch.hpp"
+#include "band_back_transform.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

@@ -6,7 +6,7 @@
 // Nothing reads those again, so that keeping Q takes no memory.
 #pragma once
 
-#include "band/band_factors.hpp"
+#include "band_factors.hpp"
 
 #include <cuda_runtime.h>
 

@@ -27,9 +27,10 @@
 // Why a block per matrix and not a grid for one: sweeps of one matrix must meet at every half step,
 // which costs a barrier within a block and microseconds across blocks, and a batch has matrices
 // enough.
-#include "band/band_chase.hpp"
-#include "band/chase_window.hpp"
-#include "device/launch.hpp"
+#include "band_chase.hpp"
+#include "chase_window.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <intrinsics.hpp>

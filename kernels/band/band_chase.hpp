@@ -2,7 +2,7 @@
 // to tridiagonal ones by chasing bulges, a block per matrix.
 #pragma once
 
-#include "band/band_layout.hpp"
+#include "band_layout.hpp"
 
 #include <cuda_runtime.h>
 

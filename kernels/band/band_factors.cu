@@ -8,11 +8,11 @@
 //
 // The bound of W is for half_product.hpp: binary16 parts end at 65504, and to scale W by its
 // largest entry one would have to wait for it.
-#include "band/band_factors.hpp"
-#include "band/band_product.hpp"
-#include "device/launch.hpp"
+#include "band_factors.hpp"
+#include "band_product.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 namespace vindex::kernels {

@@ -7,8 +7,8 @@
 // Sums over rows go by chunks whose results are added in order, whatever runs beside them.
 #pragma once
 
-#include "band/band_panel.hpp"
-#include "band/band_update.hpp"
+#include "band_panel.hpp"
+#include "band_update.hpp"
 
 #include <cuda_runtime.h>
 

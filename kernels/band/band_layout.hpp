@@ -9,7 +9,7 @@
 // stand for a matrix that goes on with zeros.
 #pragma once
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
 
 #include <cstdint>
 

@@ -2,9 +2,10 @@
 // the band alone: A_k is similar to the part of the band behind pass k. So block b of columns
 // counts b + 1 times, elements below the diagonal twice. The rounding of a reduction follows from
 // it (measure/spectrum_error.hpp).
-#include "band/band_layout.hpp"
-#include "band/band_reduction.hpp"
-#include "device/launch.hpp"
+#include "band_layout.hpp"
+#include "band_reduction.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

@@ -9,12 +9,13 @@
 // Why not Cholesky QR or TSQR, which would need fewer barriers: the first wants columns of a
 // condition below eps^-1/2, which panels of a Gram matrix need not have, the second must rebuild
 // the reflectors from Q. A batch of matrices hides the barriers.
-#include "band/band_panel.hpp"
-#include "band/band_product.hpp"
-#include "device/launch.hpp"
+#include "band_panel.hpp"
+#include "band_product.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/launch.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <intrinsics.hpp>

@@ -3,7 +3,7 @@
 // registers.
 #pragma once
 
-#include "band/band_layout.hpp"
+#include "band_layout.hpp"
 
 #include <cuda_runtime.h>
 

@@ -7,7 +7,7 @@
 // depth, so blocks have the same bits whatever surrounds them. half_product.hpp has one more.
 #pragma once
 
-#include "band/band_layout.hpp"
+#include "band_layout.hpp"
 
 #include <cuda_runtime.h>
 

@@ -12,8 +12,8 @@
 // Nothing waits for the host and nothing is allocated: a call can be captured in a CUDA graph.
 #pragma once
 
-#include "band/band_layout.hpp"
-#include "band/band_update.hpp"
+#include "band_layout.hpp"
+#include "band_update.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>

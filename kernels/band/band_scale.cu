@@ -1,9 +1,10 @@
 // Owns the scale: 2^-k with 2^k just above the largest diagonal entry. In a positive semidefinite
 // matrix |a_ij| <= sqrt(a_ii a_jj), so the diagonal alone says how large anything is. Powers of two
 // round nothing.
-#include "band/band_layout.hpp"
-#include "band/band_reduction.hpp"
-#include "device/launch.hpp"
+#include "band_layout.hpp"
+#include "band_reduction.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 #include <limits>

@@ -6,12 +6,13 @@
 // Why not two calls of cuBLAS (BandRoute::kLibrary has them): they read and write the full square
 // and read it again, three times what one pass over the triangle moves, and the pass is bound by
 // memory.
-#include "band/band_product.hpp"
-#include "band/band_update.hpp"
-#include "band/half_product.hpp"
-#include "device/launch.hpp"
+#include "band_product.hpp"
+#include "band_update.hpp"
+#include "half_product.hpp"
 
-#include <vindex/core/error.hpp>
+#include "kernels/device/launch.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <intrinsics.hpp>

@@ -9,7 +9,7 @@
 // floating-point operations, half of what a full square would cost.
 #pragma once
 
-#include "band/band_panel.hpp"
+#include "band_panel.hpp"
 
 #include <cuda_runtime.h>
 

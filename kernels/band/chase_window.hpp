@@ -3,7 +3,7 @@
 // windows lie and in which order they are visited.
 #pragma once
 
-#include "band/band_layout.hpp"
+#include "band_layout.hpp"
 
 #include <cuda_runtime.h>
 

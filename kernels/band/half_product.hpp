@@ -11,7 +11,7 @@
 // bytes apart make its reads free of bank conflicts.
 #pragma once
 
-#include "band/band_product.hpp"
+#include "band_product.hpp"
 
 #include <cuda_fp16.h>
 

@@ -1,11 +1,11 @@
-#include "batch/batch_memory.hpp"
+#include "batch_memory.hpp"
 
-#include "gram/sliced_gram.hpp"
-#include "tail/tail_solver.hpp"
-#include "top/top_solvers.hpp"
+#include "core/integers.hpp"
+#include "kernels/gram/sliced_gram.hpp"
+#include "kernels/tail/tail_solver.hpp"
+#include "kernels/top/top_solvers.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 

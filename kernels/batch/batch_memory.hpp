@@ -4,11 +4,12 @@
 // need.
 #pragma once
 
-#include "batch/library_solver.hpp"
-#include "decode/decode_matrix.hpp"
-#include "decode/encoded_upload.hpp"
-#include "gram/symmetric.hpp"
-#include "tridiagonal/two_stage.hpp"
+#include "library_solver.hpp"
+
+#include "kernels/decode/decode_matrix.hpp"
+#include "kernels/decode/encoded_upload.hpp"
+#include "kernels/gram/symmetric.hpp"
+#include "kernels/tridiagonal/two_stage.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
-#include "batch/batch_solver.hpp"
+#include "batch_solver.hpp"
 
-#include "device/range.hpp"
+#include "kernels/device/range.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,15 +3,15 @@
 // every matrix is done, so that host memory is given back after the upload.
 #pragma once
 
-#include "batch/batch_memory.hpp"
-#include "decode/encoded_batch.hpp"
-#include "device/handles.hpp"
-#include "tail/tail_solver.hpp"
-#include "top/top_solvers.hpp"
+#include "batch_memory.hpp"
 
-#include <vindex/core/stop.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/judgement.hpp>
+#include "core/stop.hpp"
+#include "kernels/decode/encoded_batch.hpp"
+#include "kernels/device/handles.hpp"
+#include "kernels/tail/tail_solver.hpp"
+#include "kernels/top/top_solvers.hpp"
+#include "measure/backend.hpp"
+#include "measure/judgement.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 // The steps that measure/judgement.hpp asks for, in turn, for a batch and for draws of its signs.
-#include "batch/batch_solver.hpp"
+#include "batch_solver.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,9 +1,9 @@
 // The smallest values of a batch again (kTail), from what the step before left in the arena.
-#include "batch/batch_solver.hpp"
-#include "device/range.hpp"
+#include "batch_solver.hpp"
 
-#include <vindex/core/stop.hpp>
-#include <vindex/measure/judgement.hpp>
+#include "core/stop.hpp"
+#include "kernels/device/range.hpp"
+#include "measure/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // The top of the spectra of a batch: `fast` by iteration, and singular vectors. Both form Gram
 // matrices, iterate on them, and go over the decoded weights a second time.
-#include "batch/batch_solver.hpp"
-#include "device/range.hpp"
+#include "batch_solver.hpp"
 
-#include <vindex/measure/singular_triplets.hpp>
+#include "kernels/device/range.hpp"
+#include "measure/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cmath>

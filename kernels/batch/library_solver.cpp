@@ -1,6 +1,6 @@
-#include "batch/library_solver.hpp"
+#include "library_solver.hpp"
 
-#include "gram/symmetric.hpp"
+#include "kernels/gram/symmetric.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -3,7 +3,7 @@
 // libraries, column-major cols x rows.
 #pragma once
 
-#include "device/symmetric_eigen.hpp"
+#include "kernels/device/symmetric_eigen.hpp"
 
 #include <cstdint>
 #include <vector>

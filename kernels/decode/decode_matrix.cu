@@ -1,10 +1,10 @@
-#include "decode/decode_matrix.hpp"
-#include "decode/decode_run.hpp"
-#include "device/launch.hpp"
+#include "decode_matrix.hpp"
+#include "decode_run.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/core/philox.hpp>
-#include <vindex/decode/visit_encoding.hpp>
+#include "core/integers.hpp"
+#include "core/philox.hpp"
+#include "decode/visit_encoding.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 

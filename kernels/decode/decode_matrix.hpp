@@ -5,11 +5,10 @@
 // Also owns the moments of decoded weights on the device.
 #pragma once
 
-#include "device/handles.hpp"
-
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/decode/encoding.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/decode_view.hpp"
+#include "decode/encoding.hpp"
+#include "kernels/device/handles.hpp"
 
 #include <cuda_runtime.h>
 

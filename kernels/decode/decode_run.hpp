@@ -4,9 +4,8 @@
 // the memory that a weight takes.
 #pragma once
 
-#include "gram/gram_sources.hpp"
-
-#include <vindex/decode/decode_view.hpp>
+#include "decode/decode_view.hpp"
+#include "kernels/gram/gram_sources.hpp"
 
 #include <cuda_runtime.h>
 

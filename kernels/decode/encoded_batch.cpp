@@ -1,6 +1,6 @@
-#include "decode/encoded_batch.hpp"
+#include "encoded_batch.hpp"
 
-#include "decode/decode_matrix.hpp"
+#include "decode_matrix.hpp"
 
 namespace vindex::kernels {
 

@@ -3,9 +3,9 @@
 // from the weights.
 #pragma once
 
-#include "decode/encoded_upload.hpp"
+#include "encoded_upload.hpp"
 
-#include <vindex/measure/backend.hpp>
+#include "measure/backend.hpp"
 
 #include <cstdint>
 #include <optional>

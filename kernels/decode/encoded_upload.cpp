@@ -1,8 +1,7 @@
-#include "decode/encoded_upload.hpp"
+#include "encoded_upload.hpp"
 
-#include "device/range.hpp"
-
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/range.hpp"
 
 #include <algorithm>
 #include <numeric>

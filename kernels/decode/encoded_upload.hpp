@@ -2,10 +2,9 @@
 // back as soon as its copy is over, and views that decoders on the device read.
 #pragma once
 
-#include "device/handles.hpp"
-
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/measure/backend.hpp>
+#include "decode/decode_view.hpp"
+#include "kernels/device/handles.hpp"
+#include "measure/backend.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "decode/decode_matrix.hpp"
+#include "decode_matrix.hpp"
 
 #include <cub/device/device_reduce.cuh>
 

@@ -4,9 +4,9 @@
 // again. Sizes are checked on their way to cuBLAS.
 #pragma once
 
-#include "device/trap_report.hpp"
+#include "trap_report.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-#include "device/check.hpp"
-#include "device/trap_report.hpp"
+#include "check.hpp"
+#include "trap_report.hpp"
 
 #include <array>
 #include <cstdio>

@@ -2,9 +2,9 @@
 // throwing.
 #pragma once
 
-#include "device/check.hpp"
+#include "check.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
 
 #include <cstddef>
 #include <cstdint>

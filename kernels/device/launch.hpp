@@ -5,7 +5,7 @@
 // measurement.
 #pragma once
 
-#include "device/check.hpp"
+#include "check.hpp"
 
 #include <cuda_runtime.h>
 

@@ -3,10 +3,10 @@
 // are together never more than was out at once, so that a budget for buffers bounds the pool.
 #pragma once
 
-#include "device/handles.hpp"
+#include "handles.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/measure/backend.hpp>
+#include "core/integers.hpp"
+#include "measure/backend.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "device/symmetric_eigen.hpp"
+#include "symmetric_eigen.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 // the limits of its batched solver.
 #pragma once
 
-#include "device/handles.hpp"
+#include "handles.hpp"
 
 #include <cstddef>
 #include <cstdint>

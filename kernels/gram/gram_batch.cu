@@ -5,11 +5,12 @@
 //   m2 = s_2 - n m^2,   m3 = s_3 - 3 m s_2 + 2 n m^3,   m4 = s_4 - 4 m s_3 + 6 m^2 s_2 - 3 n m^4
 //
 // Why about a shift: powers about 0 of weights that lie around another number cancel to nothing.
-#include "decode/decode_matrix.hpp"
-#include "gram/gram_batch.hpp"
-#include "gram/gram_products.hpp"
+#include "gram_batch.hpp"
+#include "gram_products.hpp"
 
-#include <vindex/core/error.hpp>
+#include "kernels/decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -10,9 +10,9 @@
 //   sigma   = ldexp(sqrt(lambda), facts[i].exponent)
 #pragma once
 
-#include "gram/gram_plan.hpp"
+#include "gram_plan.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
+#include "decode/decode_matrix.hpp"
 
 #include <cuda_runtime.h>
 

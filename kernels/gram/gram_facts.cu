@@ -5,9 +5,10 @@
 // the largest in [1, 2), and that of the operands, below 2^15 so that binary16 holds them. The
 // diagonal is sum w^2 in float64, since a tensor core cuts the sums of positive terms
 // (gram_plan.hpp).
-#include "device/launch.hpp"
-#include "gram/gram_products.hpp"
-#include "gram/gram_sums.hpp"
+#include "gram_products.hpp"
+#include "gram_sums.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

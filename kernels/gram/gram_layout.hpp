@@ -14,9 +14,9 @@
 // include/cute/atom/mma_traits_sm90_gmma.hpp (canonical layouts of descriptors).
 #pragma once
 
-#include "gram/gram_plan.hpp"
+#include "gram_plan.hpp"
 
-#include <vindex/core/portable.hpp>
+#include "core/portable.hpp"
 
 #include <cstddef>
 #include <cstdint>

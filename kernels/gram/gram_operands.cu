@@ -4,11 +4,11 @@
 //
 // Sums and operands share the read of the codes, which is most of the time; where both at once
 // would take too many registers, the kernel is compiled for one of them and runs twice.
-#include "device/launch.hpp"
-#include "gram/gram_products.hpp"
-#include "gram/gram_sums.hpp"
+#include "gram_products.hpp"
+#include "gram_sums.hpp"
 
-#include <vindex/core/philox.hpp>
+#include "core/philox.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

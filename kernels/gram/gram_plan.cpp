@@ -1,11 +1,11 @@
 // Owns the table from encodings to operands: which of them 11 bits of binary16 hold, or 8 of
 // bfloat16, or two halves of 22, by counting the significant bits of code times scale; what those
 // mean stands in gram_plan.hpp.
-#include "gram/gram_plan.hpp"
+#include "gram_plan.hpp"
 
-#include "gram/gram_layout.hpp"
+#include "gram_layout.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 namespace vindex::kernels {
 

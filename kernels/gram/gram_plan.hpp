@@ -29,8 +29,8 @@
 // Source of the accumulation errors: arXiv 2511.10909 (MMA-Sim); DeepGEMM promotes alike.
 #pragma once
 
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_view.hpp>
+#include "core/integers.hpp"
+#include "decode/decode_view.hpp"
 
 #include <algorithm>
 #include <cstddef>

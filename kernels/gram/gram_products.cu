@@ -6,8 +6,9 @@
 // Sums are cut by the tensor core and totals are rounded by an FMA, which is why sums are short
 // (gram_plan.hpp). Why not cuBLAS: it would form the full square, and how long it lets one
 // accumulator run is its own affair.
-#include "device/launch.hpp"
-#include "gram/warp_tile.hpp"
+#include "warp_tile.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

@@ -3,9 +3,10 @@
 // Gram matrices and their norms.
 #pragma once
 
-#include "device/trap_report.hpp"
-#include "gram/gram_batch.hpp"
-#include "gram/gram_layout.hpp"
+#include "gram_batch.hpp"
+#include "gram_layout.hpp"
+
+#include "kernels/device/trap_report.hpp"
 
 #include <cuda_runtime.h>
 

@@ -8,10 +8,11 @@
 // right ones. Pairs stay at 128 x 128: their sums run over all products of a chunk, eight stages
 // that would have to be held. A quarter of a multiprocessor has 16384 registers for three of the
 // block's warps, of which the copying one gives up most of its share.
-#include "device/launch.hpp"
-#include "gram/gram_tile.hpp"
+#include "gram_tile.hpp"
 
-#include <vindex/core/error.hpp>
+#include "kernels/device/launch.hpp"
+
+#include <vindex/error.hpp>
 
 #include <warpgroup.hpp>
 

@@ -3,9 +3,9 @@
 // kernel reads by itself (OperandSource). Bits are those of the decoders.
 #pragma once
 
-#include "gram/gram_plan.hpp"
+#include "gram_plan.hpp"
 
-#include <vindex/decode/decode_view.hpp>
+#include "decode/decode_view.hpp"
 
 #include <cuda_runtime.h>
 

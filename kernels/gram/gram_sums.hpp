@@ -7,10 +7,10 @@
 //   INT4 in groups                  sums of powers of sixteen codes, exact in float32.
 #pragma once
 
-#include "gram/gram_batch.hpp"
-#include "gram/gram_sources.hpp"
+#include "gram_batch.hpp"
+#include "gram_sources.hpp"
 
-#include <vindex/core/portable.hpp>
+#include "core/portable.hpp"
 
 #include <cuda_runtime.h>
 

@@ -2,7 +2,7 @@
 // operand tiles a step multiplies, and how a finished tile is written.
 #pragma once
 
-#include "gram/gram_products.hpp"
+#include "gram_products.hpp"
 
 #include <cstdint>
 

@@ -9,12 +9,12 @@
 // Why not float64 arithmetic: at 1/64 of float32 it would be the dearest step of all. Why bytes and
 // not binary16 slices: 32-bit integer sums are exact, where those of a tensor core in float32 are
 // cut.
-#include "device/launch.hpp"
-#include "gram/gram_sources.hpp"
-#include "gram/sliced_gram.hpp"
-#include "gram/warp_tile.hpp"
+#include "gram_sources.hpp"
+#include "sliced_gram.hpp"
+#include "warp_tile.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

@@ -2,10 +2,10 @@
 // facts of the diagonal on the way, summed in float64 by a fixed tree. A matrix with an element
 // that is not finite becomes zero before a batched solver sees it, whose iteration it might keep
 // from ending.
-#include "device/launch.hpp"
-#include "gram/symmetric.hpp"
+#include "symmetric.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <intrinsics.hpp>

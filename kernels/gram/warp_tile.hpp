@@ -2,7 +2,7 @@
 // are: who loads what, the addresses of fragments, and which elements of the output a thread holds.
 #pragma once
 
-#include "gram/gram_tile.hpp"
+#include "gram_tile.hpp"
 
 #include <cstdint>
 #include <intrinsics.hpp>

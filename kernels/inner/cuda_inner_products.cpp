@@ -1,13 +1,12 @@
-#include "inner/cuda_inner_products.hpp"
+#include "cuda_inner_products.hpp"
 
-#include "decode/decode_matrix.hpp"
-#include "device/check.hpp"
-#include "device/handles.hpp"
-
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/measure/inner_products.hpp>
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+#include "decode/decode_view.hpp"
+#include "kernels/decode/decode_matrix.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/handles.hpp"
+#include "measure/inner_products.hpp"
 
 #include <algorithm>
 #include <vector>

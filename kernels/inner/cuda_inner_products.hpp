@@ -6,7 +6,7 @@
 // float64. All are ordered on `stream` and do not synchronise.
 #pragma once
 
-#include <vindex/measure/inner_products.hpp>
+#include "measure/inner_products.hpp"
 
 #include <cuda_runtime.h>
 

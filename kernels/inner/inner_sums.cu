@@ -1,7 +1,7 @@
-#include "device/launch.hpp"
-#include "inner/cuda_inner_products.hpp"
+#include "cuda_inner_products.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

@@ -1,7 +1,8 @@
-#include "route/cuda_route.hpp"
+#include "cuda_route.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/spectrum_bounds.hpp>
+#include "measure/spectrum_bounds.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <optional>

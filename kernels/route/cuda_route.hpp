@@ -11,10 +11,9 @@
 //                        gram-mma gram-wgmma; band-plain band-tensor band-library
 #pragma once
 
-#include "band/band_reduction.hpp"
-#include "gram/gram_plan.hpp"
-
-#include <vindex/measure/backend.hpp>
+#include "kernels/band/band_reduction.hpp"
+#include "kernels/gram/gram_plan.hpp"
+#include "measure/backend.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
-#include "route/host_reference.hpp"
+#include "host_reference.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

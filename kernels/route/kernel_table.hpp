@@ -3,13 +3,13 @@
 // can put a wrong kernel in its place.
 #pragma once
 
-#include "band/band_back_transform.hpp"
-#include "band/band_chase.hpp"
-#include "band/band_reduction.hpp"
-#include "gram/gram_batch.hpp"
-#include "gram/sliced_gram.hpp"
-#include "tail/band_inverse.hpp"
-#include "tridiagonal/tridiagonal_values.hpp"
+#include "kernels/band/band_back_transform.hpp"
+#include "kernels/band/band_chase.hpp"
+#include "kernels/band/band_reduction.hpp"
+#include "kernels/gram/gram_batch.hpp"
+#include "kernels/gram/sliced_gram.hpp"
+#include "kernels/tail/band_inverse.hpp"
+#include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 namespace vindex::kernels {
 

@@ -1,9 +1,10 @@
-#include "route/self_test.hpp"
+#include "self_test.hpp"
 
-#include "device/symmetric_eigen.hpp"
-#include "route/host_reference.hpp"
-#include "route/self_test_bench.hpp"
-#include "route/self_test_inputs.hpp"
+#include "host_reference.hpp"
+#include "self_test_bench.hpp"
+#include "self_test_inputs.hpp"
+
+#include "kernels/device/symmetric_eigen.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,9 +5,10 @@
 // nothing is hidden.
 #pragma once
 
-#include "batch/library_solver.hpp"
-#include "route/cuda_route.hpp"
-#include "route/kernel_table.hpp"
+#include "cuda_route.hpp"
+#include "kernel_table.hpp"
+
+#include "kernels/batch/library_solver.hpp"
 
 #include <functional>
 #include <optional>

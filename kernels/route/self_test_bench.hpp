@@ -1,9 +1,10 @@
 // Owns what the self-tests share: the device that is tried, ways to it and back, and the verdict.
 #pragma once
 
-#include "batch/library_solver.hpp"
-#include "route/cuda_route.hpp"
-#include "route/kernel_table.hpp"
+#include "cuda_route.hpp"
+#include "kernel_table.hpp"
+
+#include "kernels/batch/library_solver.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The trials of Gram kernels.
-#include "route/host_reference.hpp"
-#include "route/self_test_bench.hpp"
-#include "route/self_test_inputs.hpp"
-#include "route/wrong_entries.hpp"
+#include "host_reference.hpp"
+#include "self_test_bench.hpp"
+#include "self_test_inputs.hpp"
+#include "wrong_entries.hpp"
 
 #include <algorithm>
 #include <cmath>

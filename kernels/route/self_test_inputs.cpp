@@ -1,6 +1,6 @@
-#include "route/self_test_inputs.hpp"
+#include "self_test_inputs.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
 
 #include <cstring>
 

@@ -2,12 +2,11 @@
 // and of band matrices, and the dense form of what comes back.
 #pragma once
 
-#include "band/band_layout.hpp"
-#include "device/check.hpp"
-
-#include <vindex/core/philox.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/decode_view.hpp>
+#include "core/philox.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/decode_view.hpp"
+#include "kernels/band/band_layout.hpp"
+#include "kernels/device/check.hpp"
 
 #include <algorithm>
 #include <cstdint>

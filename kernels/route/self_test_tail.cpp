@@ -1,6 +1,6 @@
 // The trial of the kernels that a tail is made of (tail/tail_solver.hpp), piece by piece.
-#include "route/self_test_bench.hpp"
-#include "route/self_test_inputs.hpp"
+#include "self_test_bench.hpp"
+#include "self_test_inputs.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,8 +7,9 @@
 // The inverse of a well-scaled 32 x 32 triangle is accurate enough for inverse iteration, which
 // only needs a good solve: residuals judge the result. Source: Golub and Van Loan, Matrix
 // Computations, 4.5.
-#include "device/launch.hpp"
-#include "tail/band_inverse.hpp"
+#include "band_inverse.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
 

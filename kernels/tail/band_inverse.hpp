@@ -3,7 +3,7 @@
 // smallest singular vectors between its products. Host sibling: host/cpu/tail/tail_steps.hpp.
 #pragma once
 
-#include "band/band_layout.hpp"
+#include "kernels/band/band_layout.hpp"
 
 #include <cuda_runtime.h>
 

@@ -6,10 +6,11 @@
 // solves are cheap here while orthonormal bases and small eigenproblems are not. Why fixed widths
 // and slots: libraries choose algorithms by the size of a batch, and a matrix's bits must not
 // depend on its neighbours.
-#include "tail/tail_solver.hpp"
+#include "tail_solver.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

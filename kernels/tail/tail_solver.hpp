@@ -13,8 +13,8 @@
 // the slots in use.
 #pragma once
 
-#include "route/kernel_table.hpp"
-#include "top/weight_projection.hpp"
+#include "kernels/route/kernel_table.hpp"
+#include "kernels/top/weight_projection.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,10 +1,10 @@
 // Owns element-wise steps of the search for lost values: the start, X - c D for corrections, norms
 // of residuals. Sums run in a fixed tree, one block to a column, so that bits depend on no batch.
-#include "device/launch.hpp"
-#include "tail/band_inverse.hpp"
+#include "band_inverse.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/core/philox.hpp>
+#include "core/integers.hpp"
+#include "core/philox.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <intrinsics.hpp>

@@ -2,12 +2,12 @@
 // factorisations of tau I - G + V T V^T, and the eigenvalues of T + R^T R / gap for every k that is
 // bounded. Why Cholesky and not inertia stands in host/cpu/top/certificate.cpp. The upper sums are
 // all eigenvalues of small matrices, one per claim and gap, so that they are one batched call.
-#include "device/check.hpp"
-#include "device/launch.hpp"
-#include "top/dense_batch.hpp"
-#include "top/top_solvers.hpp"
+#include "dense_batch.hpp"
+#include "top_solvers.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 

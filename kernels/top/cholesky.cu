@@ -8,11 +8,11 @@
 // Why not cuSOLVER's potrfBatched: it takes square matrices and no trapezoid below, so CholeskyQR
 // would need another pass for the rows, and it is made for many small matrices, not for a few of
 // order 1000 and more.
-#include "device/check.hpp"
-#include "device/launch.hpp"
-#include "top/dense_batch.hpp"
+#include "dense_batch.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <intrinsics.hpp>

@@ -6,11 +6,11 @@
 // The shift makes the first factorisation succeed for any condition up to 1e15 and leaves columns
 // that the next two, plain CholeskyQR, make orthonormal to rounding. Why not Householder QR, as on
 // the host: column after column with two barriers each, where this is products of matrices.
-#include "device/check.hpp"
-#include "device/launch.hpp"
-#include "top/dense_batch.hpp"
+#include "dense_batch.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 

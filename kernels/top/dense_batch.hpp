@@ -5,7 +5,7 @@
 // everything is ordered on one stream.
 #pragma once
 
-#include "device/symmetric_eigen.hpp"
+#include "kernels/device/symmetric_eigen.hpp"
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>

@@ -1,9 +1,9 @@
 // Owns the order of work for `fast` values and for singular vectors of a batch: subspaces of the
 // Gram matrices, every slab of the weights once more, then proofs or triplets. Two passes over the
 // weights and no more: what is certain comes from the second, and the Gram only says where to look.
-#include "top/top_solvers.hpp"
+#include "top_solvers.hpp"
 
-#include <vindex/measure/singular_triplets.hpp>
+#include "measure/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,11 +7,11 @@
 // measure/spectrum_bounds.hpp.
 #pragma once
 
-#include "top/top_subspace.hpp"
-#include "top/weight_projection.hpp"
+#include "top_subspace.hpp"
+#include "weight_projection.hpp"
 
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/spectrum_bounds.hpp>
+#include "measure/backend.hpp"
+#include "measure/spectrum_bounds.hpp"
 
 #include <cstdint>
 #include <span>

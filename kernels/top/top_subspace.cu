@@ -5,12 +5,12 @@
 // First rounds multiply in tf32, several times as fast: a filter only has to damp, and what it
 // leaves wrong the Ritz step in full precision shows as a residual. kRoughResidual and kMinGain say
 // when that no longer pays.
-#include "device/check.hpp"
-#include "device/launch.hpp"
-#include "top/top_subspace.hpp"
+#include "top_subspace.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/core/philox.hpp>
+#include "core/integers.hpp"
+#include "core/philox.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <cmath>

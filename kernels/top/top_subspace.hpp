@@ -3,7 +3,7 @@
 // enough. Host sibling: host/cpu/top/chebyshev.hpp.
 #pragma once
 
-#include "top/dense_batch.hpp"
+#include "dense_batch.hpp"
 
 #include <cstdint>
 #include <functional>

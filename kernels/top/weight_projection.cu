@@ -4,11 +4,11 @@
 //
 // as host/cpu/top/projection.cpp. For the smallest values t are squares, so their bounds add what
 // that rounds.
-#include "device/check.hpp"
-#include "device/launch.hpp"
-#include "top/weight_projection.hpp"
+#include "weight_projection.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/check.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <cmath>

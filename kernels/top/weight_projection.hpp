@@ -4,7 +4,7 @@
 // host/cpu/top/projection.hpp.
 #pragma once
 
-#include "top/dense_batch.hpp"
+#include "dense_batch.hpp"
 
 #include <array>
 #include <cstdint>

@@ -14,11 +14,11 @@
 // Why not QL: a serial chain of roots and divisions. Why not divide and conquer: without vectors
 // nothing is left of what it gains. Here an eigenvalue is a thread, and a batch of matrices fills
 // the device. Sources: Barth, Martin, Wilkinson 1967; Chandrupatla 1997 for the interpolation.
-#include "device/launch.hpp"
-#include "tridiagonal/sturm_search.hpp"
-#include "tridiagonal/tridiagonal_values.hpp"
+#include "sturm_search.hpp"
+#include "tridiagonal_values.hpp"
 
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <algorithm>
 #include <cmath>

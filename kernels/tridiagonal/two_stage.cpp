@@ -1,10 +1,10 @@
 // Owns the order of the three stages and the memory between them. The band is in the precision of
 // the reduction, the chase in float64 wherever the device has that: n sweeps pass over every
 // element, and their rounding would exceed all that came before.
-#include "tridiagonal/two_stage.hpp"
+#include "two_stage.hpp"
 
-#include "band/band_reduction.hpp"
-#include "device/range.hpp"
+#include "kernels/band/band_reduction.hpp"
+#include "kernels/device/range.hpp"
 
 namespace vindex::kernels {
 

@@ -2,9 +2,9 @@
 // reduction, bulge chasing, bisection, one after the other on a stream.
 #pragma once
 
-#include "device/handles.hpp"
-#include "route/cuda_route.hpp"
-#include "route/kernel_table.hpp"
+#include "kernels/device/handles.hpp"
+#include "kernels/route/cuda_route.hpp"
+#include "kernels/route/kernel_table.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,8 @@
 // they are poor, cannot run, or are not there at all.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/environment_variable.hpp"
+
+#include "tests/support/environment_variable.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

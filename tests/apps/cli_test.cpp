@@ -1,6 +1,7 @@
 // The command line as a contract: streams, exit codes, help, refusals.
 #include "program_fixture.hpp"
-#include "support/text_lines.hpp"
+
+#include "tests/support/text_lines.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

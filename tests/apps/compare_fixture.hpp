@@ -3,7 +3,8 @@
 
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/float_model.hpp"
+
+#include "tests/support/float_model.hpp"
 
 #include <map>
 #include <stdexcept>

@@ -1,7 +1,8 @@
 // NVFP4 in GGUF files: the factor beside the blocks is part of the weight, in every verb.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/gguf_builder.hpp"
+
+#include "tests/support/gguf_builder.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,8 @@
 // The patterns are those of public advisories (docs of the readers' own tests name them); here each
 // container is tried: versions 1 to 3, both byte orders.
 #include "program_fixture.hpp"
-#include "support/gguf_builder.hpp"
+
+#include "tests/support/gguf_builder.hpp"
 
 #include <algorithm>
 #include <fstream>

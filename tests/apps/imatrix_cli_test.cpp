@@ -2,7 +2,8 @@
 // llama.cpp made of it, in both containers and both formats of the importance matrix.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/known_spectra.hpp"
+
+#include "tests/support/known_spectra.hpp"
 
 #include <nlohmann/json.hpp>
 

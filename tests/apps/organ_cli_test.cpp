@@ -1,6 +1,7 @@
 // extract, verify and assemble through the program: outputs, exit codes, what is left after a stop.
 #include "program_fixture.hpp"
-#include "support/gguf_builder.hpp"
+
+#include "tests/support/gguf_builder.hpp"
 
 #include <nlohmann/json.hpp>
 

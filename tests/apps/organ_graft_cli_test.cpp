@@ -1,7 +1,8 @@
 // `vindex organ graft`: real quantisations of one model, made models for every refusal, and that
 // nothing is written where nothing should be.
 #include "program_fixture.hpp"
-#include "support/float_model.hpp"
+
+#include "tests/support/float_model.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,10 @@
 // Outputs of the verbs that write models, and numbers on the command line: what is refused, with
 // which exit code, and that nothing is left or lost.
 #include "program_fixture.hpp"
-#include "support/file_content.hpp"
-#include "support/file_size_limit.hpp"
-#include "support/gguf_builder.hpp"
+
+#include "tests/support/file_content.hpp"
+#include "tests/support/file_size_limit.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,7 @@
 // The verb organ purify, as a user meets it.
 #include "program_fixture.hpp"
-#include "support/gguf_builder.hpp"
+
+#include "tests/support/gguf_builder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,9 @@
 // and what adapters say without the flag.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/float_model.hpp"
-#include "support/singular_values.hpp"
+
+#include "tests/support/float_model.hpp"
+#include "tests/support/singular_values.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // The program on real weights: one folder per test, its verbs as calls, decoded weights as numbers.
 #pragma once
 
-#include "support/program.hpp"
+#include "tests/support/program.hpp"
 
 #include <cstring>
 #include <filesystem>

@@ -1,7 +1,8 @@
 // Models larger than the memory they may use, and weights that are stored twice.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/safetensors_builder.hpp"
+
+#include "tests/support/safetensors_builder.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,9 @@
 // `--reshape out`: tensors of rank 3 and more as out x rest, from both containers.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/float_model.hpp"
-#include "support/singular_values.hpp"
+
+#include "tests/support/float_model.hpp"
+#include "tests/support/singular_values.hpp"
 
 #include <nlohmann/json.hpp>
 

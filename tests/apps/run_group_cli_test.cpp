@@ -2,8 +2,9 @@
 // and by what it was computed.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/environment_variable.hpp"
-#include "support/npy_builder.hpp"
+
+#include "tests/support/environment_variable.hpp"
+#include "tests/support/npy_builder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -2,8 +2,9 @@
 // and the table that measure ends with.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
-#include "support/program.hpp"
-#include "support/text_lines.hpp"
+
+#include "tests/support/program.hpp"
+#include "tests/support/text_lines.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,34 +1,34 @@
 // Every verb over a store that is slow, fails for a while, lies or dies: what passes leaves the
 // bytes of the local run, what does not ends with the exit code of its cause and leaves nothing.
 // tests/run/unsteady_store_test.cpp has the main job's rows one by one.
-#include "support/file_content.hpp"
-#include "support/float_model.hpp"
-#include "support/importance_builder.hpp"
-#include "support/npy_builder.hpp"
-#include "support/temporary_folder.hpp"
-#include "support/unsteady_store.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "fleet/measure_fleet.hpp"
+#include "jobs/activations/activations_run.hpp"
+#include "jobs/cka/cka_run.hpp"
+#include "jobs/compare/compare_run.hpp"
+#include "jobs/decode/decode_tensor.hpp"
+#include "jobs/edit/edit_model.hpp"
+#include "jobs/experts/experts_run.hpp"
+#include "jobs/lookup/lookup_run.hpp"
+#include "jobs/purify/purify.hpp"
+#include "jobs/routing/routing_run.hpp"
+#include "jobs/spectra/measure_run.hpp"
+#include "model/inspect.hpp"
+#include "organ/assemble.hpp"
+#include "organ/extract.hpp"
+#include "organ/gguf_source.hpp"
+#include "organ/graft.hpp"
+#include "organ/model_difference.hpp"
+#include "organ/verify.hpp"
+#include "results/export.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/importance_builder.hpp"
+#include "tests/support/npy_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/unsteady_store.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/jobs/activations/activations_run.hpp>
-#include <vindex/jobs/cka/cka_run.hpp>
-#include <vindex/jobs/compare/compare_run.hpp>
-#include <vindex/jobs/decode/decode_tensor.hpp>
-#include <vindex/jobs/edit/edit_model.hpp>
-#include <vindex/jobs/experts/experts_run.hpp>
-#include <vindex/jobs/lookup/lookup_run.hpp>
-#include <vindex/jobs/purify/purify.hpp>
-#include <vindex/jobs/routing/routing_run.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/model/inspect.hpp>
-#include <vindex/organ/assemble.hpp>
-#include <vindex/organ/extract.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/graft.hpp>
-#include <vindex/organ/measure_fleet.hpp>
-#include <vindex/organ/model_difference.hpp>
-#include <vindex/organ/verify.hpp>
-#include <vindex/results/export.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -333,23 +333,23 @@ std::string purify(const Inputs& in, const std::string& out) {
 }
 
 std::string organ_measure(const Inputs& in, const std::string& out) {
-  const std::vector<organ::NamedModel> models =
-      organ::named_models(organ::find_models(in("a.gguf")));
+  const std::vector<fleet::NamedModel> models =
+      fleet::named_models(fleet::find_models(in("a.gguf")));
   engine::RunSettings settings = job(out);
   settings.model = models.at(0).path;
   engine::RunOutcome outcome;
-  auto measured = organ::measure_model(settings, models.at(0).name, {}, outcome);
+  auto measured = fleet::measure_model(settings, models.at(0).name, {}, outcome);
   (void)rows_of(outcome, out);
   measured.value().seconds = 0.0;
-  return without_places(organ::measure_json(*measured), in);
+  return without_places(fleet::measure_json(*measured), in);
 }
 
 std::string inspect(const Inputs& in, const std::string&) {
   std::string text;
   for (const auto& [name, config] : std::map<std::string, std::string>{
            {"hf", ""}, {"moe/model.safetensors", "other_config.json"}, {"a.gguf", ""}}) {
-    const shard::ModelFiles files =
-        shard::open_model(in(name), {.model_config = config.empty() ? config : in(config)});
+    const input::ModelFiles files =
+        input::open_model(in(name), {.model_config = config.empty() ? config : in(config)});
     text += model::inspect_json(files, model::index_model(files), true);
   }
   return without_places(text, in);

@@ -1,7 +1,8 @@
 // Layers of the kind `trained` through the program: what truth.json says against LAPACK on the
 // weights that `decode` writes, and what an encoding leaves of the condition.
 #include "program_fixture.hpp"
-#include "support/singular_values.hpp"
+
+#include "tests/support/singular_values.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,11 @@
 // Reports of benchmarks: the JSON form, the table, and the sampling behind them.
-#include <vindex/bench/encoded_weights.hpp>
-#include <vindex/bench/report.hpp>
-#include <vindex/bench/sampling.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
+#include "bench/report.hpp"
+
+#include "bench/encoded_weights.hpp"
+#include "bench/sampling.hpp"
+#include "decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

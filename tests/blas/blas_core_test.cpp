@@ -1,6 +1,6 @@
 // Which kernels of OpenBLAS a processor gets, by what it says of itself: processors that nobody has
 // at hand are tables of words here. Words: leaf 1 EAX of each model as Linux prints them.
-#include "blas_core.hpp"
+#include "blas/blas_core.hpp"
 
 #include <gtest/gtest.h>
 

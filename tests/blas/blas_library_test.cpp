@@ -1,12 +1,12 @@
 // The library that the process gets: one thread, the kernels that fit, and a second copy with them
 // where poorer ones are in use. Nothing here links OpenBLAS.
-#include "../../apps/arithmetic_environment.hpp"
-#include "blas_core.hpp"
+#include "blas/blas_library.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/measure/backend.hpp>
+#include "apps/arithmetic_environment.hpp"
+#include "blas/blas.hpp"
+#include "blas/blas_core.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "measure/backend.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/file_size_limit.hpp"
-#include "support/temporary_folder.hpp"
+#include "core/atomic_file.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/process_name.hpp>
+#include "core/output_target.hpp"
+#include "core/process_name.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/file_size_limit.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
 
 #include <gtest/gtest.h>
 

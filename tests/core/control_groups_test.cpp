@@ -1,7 +1,7 @@
 // CPU quotas of control groups, from folders that stand for /proc and /sys.
-#include "support/temporary_folder.hpp"
+#include "core/control_groups.hpp"
 
-#include <vindex/core/control_groups.hpp>
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <vindex/core/digest.hpp>
+#include "core/digest.hpp"
 
 #include <gtest/gtest.h>
 

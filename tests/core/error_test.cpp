@@ -1,4 +1,4 @@
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

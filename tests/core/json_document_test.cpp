@@ -1,5 +1,6 @@
-#include <vindex/core/json.hpp>
-#include <vindex/core/json_document.hpp>
+#include "core/json_document.hpp"
+
+#include "core/json.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
-#include "support/expect_error.hpp"
+#include "core/json.hpp"
 
-#include <vindex/core/json.hpp>
-#include <vindex/core/json_scanner.hpp>
+#include "core/json_scanner.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include <vindex/core/name_index.hpp>
+#include "core/name_index.hpp"
 
 #include <gtest/gtest.h>
 

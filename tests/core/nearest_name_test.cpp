@@ -1,4 +1,4 @@
-#include <vindex/core/nearest_name.hpp>
+#include "core/nearest_name.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,11 @@
-#include "support/expect_error.hpp"
-#include "support/temporary_folder.hpp"
+#include "core/output_target.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
+#include "core/atomic_file.hpp"
+#include "core/path_kind.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

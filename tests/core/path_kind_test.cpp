@@ -1,8 +1,9 @@
-#include "support/expect_error.hpp"
-#include "support/temporary_folder.hpp"
+#include "core/path_kind.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/path_kind.hpp>
+#include "tests/support/expect_error.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

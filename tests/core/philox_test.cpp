@@ -1,4 +1,4 @@
-#include <vindex/core/philox.hpp>
+#include "core/philox.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
-#include "support/temporary_folder.hpp"
-
-#include <vindex/core/path_kind.hpp>
+#include "core/path_kind.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
-#include "support/text_lines.hpp"
+#include "core/text_table.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/text_table.hpp>
+#include "tests/support/text_lines.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

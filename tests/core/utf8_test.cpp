@@ -1,4 +1,4 @@
-#include <vindex/core/utf8.hpp>
+#include "core/utf8.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // Spectra of products: by hand, and against LAPACK on the product formed.
 #include "product_fixture.hpp"
-#include "support/singular_values.hpp"
+
+#include "tests/support/singular_values.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Eigenvalues of tridiagonal matrices: closed forms, an independent count in long double, and equal
 // bits from every SIMD level.
-#include "tridiagonal/simd_bisection.hpp"
+#include "cpu/tridiagonal/simd_bisection.hpp"
 
 #include <gtest/gtest.h>
 

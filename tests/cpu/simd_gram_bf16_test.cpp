@@ -1,7 +1,7 @@
 // The bfloat16 Gram kernel against float64 sums over decoded weights, every orientation and level.
-#include "gram/simd_gram_bf16.hpp"
+#include "cpu/gram/simd_gram_bf16.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

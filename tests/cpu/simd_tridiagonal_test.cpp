@@ -1,8 +1,8 @@
 // Two-stage tridiagonalisation: matrices built with known eigenvalues must keep them, at every
 // level, size and scale.
-#include "tridiagonal/simd_tridiagonal.hpp"
+#include "cpu/tridiagonal/simd_tridiagonal.hpp"
 
-#include "tridiagonal/simd_bisection.hpp"
+#include "cpu/tridiagonal/simd_bisection.hpp"
 
 #include <gtest/gtest.h>
 

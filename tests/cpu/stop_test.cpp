@@ -1,13 +1,13 @@
 // How often the CPU back end looks for a stop. The linker leads every look here (--wrap), so that
 // they are counted and the stop comes at a chosen one: no test depends on time.
 
-#include "band/simd_band_reduction.hpp"
-#include "tridiagonal/simd_bisection.hpp"
+#include "core/stop.hpp"
 
-#include <vindex/core/stop.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/backend.hpp>
+#include "cpu/band/simd_band_reduction.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "cpu/tridiagonal/simd_bisection.hpp"
+#include "decode/encoding.hpp"
+#include "measure/backend.hpp"
 
 #include <gtest/gtest.h>
 

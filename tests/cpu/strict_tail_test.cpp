@@ -1,6 +1,6 @@
 // The smallest singular values of a triangular factor by inverse iteration.
-#include "strict/strict_qr.hpp"
-#include "support/known_spectra.hpp"
+#include "cpu/strict/strict_qr.hpp"
+#include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>
 

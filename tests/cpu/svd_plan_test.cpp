@@ -1,7 +1,7 @@
 // The plan of a route, by tables.
-#include "plan/svd_plan.hpp"
+#include "cpu/plan/svd_plan.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

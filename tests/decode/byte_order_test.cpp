@@ -1,8 +1,8 @@
 // Blocks of the other byte order: which bytes are numbers, and that reversing them twice is
 // nothing.
-#include "decode_support.hpp"
+#include "decode/byte_order.hpp"
 
-#include <vindex/decode/byte_order.hpp>
+#include "decode_support.hpp"
 
 #include <set>
 

@@ -3,7 +3,7 @@
 // there cannot hide one here.
 #pragma once
 
-#include <vindex/decode/decode_matrix.hpp>
+#include "decode/decode_matrix.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,10 +2,10 @@
 // encoded matrices.
 #pragma once
 
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
-#include <vindex/decode/encoding_table.hpp>
-#include <vindex/decode/visit_encoding.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/encoded_sample.hpp"
+#include "decode/encoding_table.hpp"
+#include "decode/visit_encoding.hpp"
 
 #include <gtest/gtest.h>
 

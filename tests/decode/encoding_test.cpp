@@ -1,7 +1,7 @@
 // The tables, the labels, the geometry of rows and cuts, and what is refused.
 #include "decode_support.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <set>
 #include <string>

@@ -2,7 +2,7 @@
 // format against its rule written out plainly in double.
 #include "decode_support.hpp"
 
-#include <vindex/core/digest.hpp>
+#include "core/digest.hpp"
 
 #include <string>
 

@@ -1,9 +1,10 @@
+#include "decode/rewrite_matrix.hpp"
+
 #include "conformance_files.hpp"
 #include "decode_support.hpp"
 #include "rewrite_support.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/decode/rewrite_matrix.hpp>
+#include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

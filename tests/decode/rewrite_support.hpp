@@ -1,9 +1,8 @@
 // Owns what the tests of rewriting share: weights, encodings with scales, a matrix written anew.
 #pragma once
 
-#include "support/encoded_weights.hpp"
-
-#include <vindex/decode/rewrite_matrix.hpp>
+#include "decode/rewrite_matrix.hpp"
+#include "tests/support/encoded_weights.hpp"
 
 #include <algorithm>
 #include <cstdint>

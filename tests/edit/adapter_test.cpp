@@ -1,11 +1,11 @@
 // Patches and adapters as files: what is written is read again, and what is refused.
 #include "edit_product.hpp"
-#include "support/expect_error.hpp"
-#include "support/float_model.hpp"
-#include "support/temporary_folder.hpp"
 
-#include <vindex/jobs/edit/patch.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "input/model_files.hpp"
+#include "jobs/edit/patch.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -233,7 +233,7 @@ Patch read_for(const TemporaryFolder& scratch, const std::vector<FloatTensor>& t
                const std::string& config, const std::string& patch) {
   scratch.write("base/config.json", config);
   testing::write_safetensors(scratch / "base/model.safetensors", tensors);
-  const shard::ModelFiles files = shard::open_model(scratch / "base");
+  const input::ModelFiles files = input::open_model(scratch / "base");
   const model::ModelIndex index = model::index_model(files);
   const PatchBase base = {files, index};
   return read_patch(patch, false, &base);

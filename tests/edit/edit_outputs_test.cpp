@@ -1,12 +1,12 @@
 // Where edits write: no output over another one, none over what is read, however they are spelt.
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/float_model.hpp"
-#include "support/npy_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "jobs/edit/edit_model.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/npy_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/edit/edit_model.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

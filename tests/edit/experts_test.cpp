@@ -1,10 +1,10 @@
 // Adapters of experts against models that hold them one by one or as a stack, either way round.
-#include "support/expect_error.hpp"
-#include "support/float_model.hpp"
+#include "jobs/edit/experts.hpp"
+
+#include "tests/support/expect_error.hpp"
+#include "tests/support/float_model.hpp"
 
 #include <gtest/gtest.h>
-
-#include <experts.hpp>
 
 namespace vindex::edit::experts_test {
 namespace {

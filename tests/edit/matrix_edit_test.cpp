@@ -1,14 +1,13 @@
 // One stored matrix and its edit: encodings, slices, transposed storage, figures.
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/float_model.hpp"
-#include "support/npy_builder.hpp"
-#include "support/temporary_folder.hpp"
-#include "write/model_folders.hpp"
-
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/jobs/edit/edit_model.hpp>
-#include <vindex/synth/synth.hpp>
+#include "engine/matrix_loader.hpp"
+#include "jobs/edit/edit_model.hpp"
+#include "synth/make_model.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/npy_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/write/model_folders.hpp"
 
 #include <gtest/gtest.h>
 
@@ -78,7 +77,7 @@ TEST_P(WritableEncodings, ChangeCodesAndScalesOfTheMatrixAlone) {
   const Case& the = GetParam();
   const TemporaryFolder scratch;
   synth::make_model(the.spec, 0, scratch / "model");
-  const shard::ModelFiles files = shard::open_model(scratch / "model");
+  const input::ModelFiles files = input::open_model(scratch / "model");
   const model::ModelIndex index = model::index_model(files);
   const auto matrix = std::find_if(
       index.matrices.begin(), index.matrices.end(),
@@ -92,7 +91,7 @@ TEST_P(WritableEncodings, ChangeCodesAndScalesOfTheMatrixAlone) {
   EXPECT_LT(change.encoding_norm, 0.2 * change.norm);
   EXPECT_GT(change.arrived, 0.9);
   // What the report says is what the file holds.
-  const shard::ModelFiles after = shard::open_model(scratch / "out");
+  const input::ModelFiles after = input::open_model(scratch / "out");
   const model::ModelIndex after_index = model::index_model(after);
   engine::SourceWatch watch(after);
   const auto written = std::find_if(
@@ -127,7 +126,7 @@ TEST(EditMatrix, AnEditBelowTheStepIsLostAndSaidSo) {
   const TemporaryFolder scratch;
   synth::make_model("kimi-k2-mini-bf16", 0, scratch / "model");
   const std::string name = "model.layers.1.mlp.experts.3.up_proj.weight";
-  const shard::ModelFiles files = shard::open_model(scratch / "model");
+  const input::ModelFiles files = input::open_model(scratch / "model");
   const model::ModelIndex index = model::index_model(files);
   const auto matrix = std::find_if(index.matrices.begin(), index.matrices.end(),
                                    [&](const auto& record) { return record.tensor == name; });
@@ -245,8 +244,8 @@ TEST(EditMatrix, AnEditOfNoSizeKeepsEveryByteAndATinyOneItsGroups) {
     const std::string name =
         gguf ? "blk.1.ffn_down_exps.weight" : "model.layers.1.mlp.experts.3.down_proj.weight";
     if (int4) {  // a code of -8 in every group
-      const shard::ModelFiles files = shard::open_model(model);
-      for (const shard::StoredTensor& tensor : files.tensors) {
+      const input::ModelFiles files = input::open_model(model);
+      for (const input::StoredTensor& tensor : files.tensors) {
         if (tensor.name == name + "_packed") {
           const std::string path = files.shards[static_cast<std::size_t>(tensor.shard)].path;
           std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -257,7 +256,7 @@ TEST(EditMatrix, AnEditOfNoSizeKeepsEveryByteAndATinyOneItsGroups) {
         }
       }
     }
-    const shard::ModelFiles files = shard::open_model(model);
+    const input::ModelFiles files = input::open_model(model);
     const model::ModelIndex index = model::index_model(files);
     const auto matrix =
         std::find_if(index.matrices.begin(), index.matrices.end(), [&](const auto& record) {

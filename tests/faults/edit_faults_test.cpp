@@ -1,7 +1,8 @@
 // Edits that are killed, and edits whose files may not grow: what they leave.
 #include "faults_fixture.hpp"
-#include "support/file_size_limit.hpp"
-#include "support/npy_builder.hpp"
+
+#include "tests/support/file_size_limit.hpp"
+#include "tests/support/npy_builder.hpp"
 
 #include <map>
 #include <string>

@@ -1,6 +1,7 @@
 // The program where threads or memory end.
 #include "faults_fixture.hpp"
-#include "support/npy_builder.hpp"
+
+#include "tests/support/npy_builder.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,10 @@
 // their payload.
 #include "decode_case.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/visit_encoding.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/visit_encoding.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cmath>
 #include <cstdlib>

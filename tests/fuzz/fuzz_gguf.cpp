@@ -3,8 +3,9 @@
 #include "gguf_case.hpp"
 #include "gguf_mutator.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
+#include "decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -16,9 +17,9 @@ namespace {
 
 constexpr std::uint64_t kMaxDecoded = 1U << 16U;
 
-void read_and_decode(const shard::ModelFiles& model, const shard::StoredTensor& tensor) {
+void read_and_decode(const input::ModelFiles& model, const input::StoredTensor& tensor) {
   std::vector<std::byte> whole(static_cast<std::size_t>(tensor.bytes));
-  shard::ByteSource& source = *model.shards.front().source;
+  ByteSource& source = *model.shards.front().source;
   source.read(tensor.offset, whole);
   const std::size_t cut = whole.size() / 3;
   std::vector<std::byte> rest(whole.size() - cut);
@@ -46,8 +47,8 @@ void read_and_decode(const shard::ModelFiles& model, const shard::StoredTensor& 
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const shard::ModelFiles model = fuzz::gguf_model(std::span(data, size));
-    for (const shard::StoredTensor& tensor : model.tensors) {
+    const input::ModelFiles model = fuzz::gguf_model(std::span(data, size));
+    for (const input::StoredTensor& tensor : model.tensors) {
       if (tensor.bytes > 0 && tensor.bytes <= kMaxDecoded) {
         read_and_decode(model, tensor);
       }

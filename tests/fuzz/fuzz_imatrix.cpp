@@ -1,7 +1,8 @@
 // Any bytes as an importance matrix in either format: refused by this project's error, or every
 // entry lies inside the file, holds what it says and weighs the matrices of a small model.
-#include <vindex/core/error.hpp>
-#include <vindex/model/importance_matrix.hpp>
+#include "model/importance_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cmath>
 #include <cstdlib>
@@ -22,13 +23,13 @@ void demand(bool condition) {
 /// The model that the seeds are of: a matrix, and a stack of two.
 const model::ModelIndex& small_model() {
   static const model::ModelIndex index = [] {
-    shard::ModelFiles files;
-    files.format = shard::ContainerFormat::kGguf;
+    input::ModelFiles files;
+    files.format = input::ContainerFormat::kGguf;
     files.path = "fuzz.gguf";
     files.shards.emplace_back().file_name = files.path;
     std::uint64_t offset = 0;
     const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
-      shard::StoredTensor& tensor = files.tensors.emplace_back();
+      input::StoredTensor& tensor = files.tensors.emplace_back();
       tensor.name = name;
       tensor.type = decode::ElementType::kF32;
       tensor.bytes = sizeof(float);
@@ -86,7 +87,7 @@ void weigh(const std::shared_ptr<const model::ImportanceMatrix>& file) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const auto file = std::make_shared<const model::ImportanceMatrix>(
-        shard::make_memory_source("fuzz.imatrix", std::as_bytes(std::span(data, size))));
+        input::make_memory_source("fuzz.imatrix", std::as_bytes(std::span(data, size))));
     check_entries(*file, size);
     weigh(file);
   } catch (const FormatError&) {

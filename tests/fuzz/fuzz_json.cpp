@@ -1,6 +1,7 @@
 // Any bytes as JSON: what is accepted here, an independent parser accepts too.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
+#include "core/json.hpp"
+
+#include <vindex/error.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -4,16 +4,17 @@
 #include "gguf_case.hpp"
 #include "gguf_mutator.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/model/product.hpp>
+#include "decode/encoding.hpp"
+#include "model/model_index.hpp"
+#include "model/product.hpp"
+
+#include <vindex/error.hpp>
 
 using namespace vindex;
 
 namespace {
 
-void check_inside(const shard::ModelFiles& files, const model::MatrixRecord& matrix) {
+void check_inside(const input::ModelFiles& files, const model::MatrixRecord& matrix) {
   if (!matrix.unsupported.empty()) {
     return;
   }
@@ -28,7 +29,7 @@ void check_inside(const shard::ModelFiles& files, const model::MatrixRecord& mat
   }
 }
 
-void check_product(const shard::ModelFiles& files, const model::Product& product) {
+void check_product(const input::ModelFiles& files, const model::Product& product) {
   for (const model::ProductFactor& factor : product.factors) {
     const model::MatrixRecord& matrix = *factor.matrix;
     const bool inside = factor.first_row >= 0 && factor.rows > 0 && factor.first_col >= 0 &&
@@ -48,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
        {model::IndexOptions{}, model::IndexOptions{.heads = true},
         model::IndexOptions{.lora = true}}) {
     try {
-      const shard::ModelFiles files = fuzz::gguf_model(std::span(data, size));
+      const input::ModelFiles files = fuzz::gguf_model(std::span(data, size));
       const model::ModelIndex index = model::index_model(files, options);
       for (const model::MatrixRecord& matrix : index.matrices) {
         if (matrix.product != nullptr) {

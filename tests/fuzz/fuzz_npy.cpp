@@ -1,6 +1,7 @@
 // Any bytes as a .npy file: refused by this project's error, or the array fills the file.
-#include <vindex/core/error.hpp>
-#include <vindex/shard/npy.hpp>
+#include "input/npy.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +9,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto source =
-      vindex::shard::make_memory_source("fuzz", std::as_bytes(std::span(data, size)));
+      vindex::input::make_memory_source("fuzz", std::as_bytes(std::span(data, size)));
   try {
-    const auto header = vindex::shard::read_npy_header(*source);
+    const auto header = vindex::input::read_npy_header(*source);
     if (header.offset > size || header.bytes != size - header.offset) {
       std::abort();
     }

@@ -1,8 +1,9 @@
 // Any bytes as a GGUF or safetensors model: refused by this project's error, or written again with
 // the same keys, tensors and bytes, and then once more bit for bit. GGUF names that ggml does not
 // load are read, but not written again.
-#include <vindex/core/error.hpp>
-#include <vindex/write/rewrite_model.hpp>
+#include "write/rewrite_model.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -30,10 +31,10 @@ std::string file_text(const std::string& path) {
 }
 
 /// By name: empty tensors may change places.
-auto tensors_of(const shard::ModelFiles& model) {
+auto tensors_of(const input::ModelFiles& model) {
   std::map<std::string, std::tuple<decode::ElementType, std::vector<std::int64_t>, std::string>>
       tensors;
-  for (const shard::StoredTensor& tensor : model.tensors) {
+  for (const input::StoredTensor& tensor : model.tensors) {
     std::string bytes(tensor.bytes, '\0');
     model.shards.front().source->read(tensor.offset, std::as_writable_bytes(std::span(bytes)));
     tensors[tensor.name] = {tensor.type, tensor.shape, bytes};
@@ -42,7 +43,7 @@ auto tensors_of(const shard::ModelFiles& model) {
 }
 
 /// All of the keys but where they lie. As text, so that not-a-number equals itself.
-std::string keys_of(const shard::ModelFiles& model) {
+std::string keys_of(const input::ModelFiles& model) {
   std::ostringstream out;
   out << std::hexfloat;
   for (const gguf::Key& key : model.keys) {
@@ -57,10 +58,10 @@ std::string keys_of(const shard::ModelFiles& model) {
   return out.str();
 }
 
-bool has_names_beyond_ggml(const shard::ModelFiles& model) {
-  return model.format == shard::ContainerFormat::kGguf &&
+bool has_names_beyond_ggml(const input::ModelFiles& model) {
+  return model.format == input::ContainerFormat::kGguf &&
          std::any_of(model.tensors.begin(), model.tensors.end(),
-                     [](const shard::StoredTensor& tensor) { return tensor.name.size() > 63; });
+                     [](const input::StoredTensor& tensor) { return tensor.name.size() > 63; });
 }
 
 }  // namespace
@@ -71,9 +72,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string ending = bytes.starts_with("GGUF") ? ".gguf" : ".safetensors";
   const auto path = [&](const char* name) { return (scratch.folder / name).string() + ending; };
   std::ofstream(path("source"), std::ios::binary) << bytes;
-  shard::ModelFiles model;
+  input::ModelFiles model;
   try {
-    model = shard::open_model(path("source"));
+    model = input::open_model(path("source"));
   } catch (const Error&) {
     return 0;
   }
@@ -85,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     throw;
   }
-  const shard::ModelFiles copy = shard::open_model(path("once"));
+  const input::ModelFiles copy = input::open_model(path("once"));
   write::rewrite_model(copy, path("twice"), {}, {.replace = true});
   if (tensors_of(copy) != tensors_of(model) || keys_of(copy) != keys_of(model) ||
       file_text(path("once")) != file_text(path("twice"))) {

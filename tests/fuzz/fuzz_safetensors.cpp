@@ -1,6 +1,7 @@
 // Any bytes as a safetensors file: refused by this project's error, or the tensors tile the data.
-#include <vindex/core/error.hpp>
-#include <vindex/shard/safetensors.hpp>
+#include "input/safetensors.hpp"
+
+#include <vindex/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +9,11 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto source =
-      vindex::shard::make_memory_source("fuzz", std::as_bytes(std::span(data, size)));
+      vindex::input::make_memory_source("fuzz", std::as_bytes(std::span(data, size)));
   try {
-    const auto header = vindex::shard::read_safetensors_header(*source);
+    const auto header = vindex::input::read_safetensors_header(*source);
     std::uint64_t end = header.data_offset;
-    for (const vindex::shard::SafetensorsTensor& tensor : header.tensors) {
+    for (const vindex::input::SafetensorsTensor& tensor : header.tensors) {
       if (tensor.offset != end) {
         std::abort();
       }

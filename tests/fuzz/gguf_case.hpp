@@ -2,9 +2,9 @@
 // within the file, data of the other byte order reversed.
 #pragma once
 
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/swapped_source.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "gguf/header.hpp"
+#include "gguf/swapped_source.hpp"
+#include "input/model_files.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -15,13 +15,13 @@ namespace vindex::fuzz {
 
 /// The one-file model in `data`. Errors: those of gguf::read_header(). Aborts where a tensor or a
 /// key does not lie inside the file.
-inline shard::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
-  shard::ModelFiles model;
-  model.format = shard::ContainerFormat::kGguf;
+inline input::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
+  input::ModelFiles model;
+  model.format = input::ContainerFormat::kGguf;
   model.path = "fuzz.gguf";
-  shard::Shard& file = model.shards.emplace_back();
+  input::Shard& file = model.shards.emplace_back();
   file.file_name = model.path;
-  file.source = shard::make_memory_source(model.path, std::as_bytes(data));
+  file.source = input::make_memory_source(model.path, std::as_bytes(data));
   gguf::Header header = gguf::read_header(*file.source);
   for (const gguf::Key& key : header.keys) {
     if (key.value_offset > data.size() || key.value_bytes > data.size() - key.value_offset) {
@@ -33,7 +33,7 @@ inline shard::ModelFiles gguf_model(std::span<const std::uint8_t> data) {
         (tensor.offset > data.size() || tensor.bytes > data.size() - tensor.offset)) {
       std::abort();
     }
-    shard::StoredTensor& stored = model.tensors.emplace_back();
+    input::StoredTensor& stored = model.tensors.emplace_back();
     stored.name = tensor.name;
     stored.type = tensor.type;
     stored.shape.assign(tensor.dimensions.rbegin(), tensor.dimensions.rend());

@@ -1,12 +1,11 @@
 // Writes the seed corpora: make_seeds FOLDER fills
 // FOLDER/{gguf,imatrix,safetensors,npy,json,decode}. Run by hand after a format is added; the
 // result is kept in the tree.
-#include "support/gguf_builder.hpp"
-#include "support/importance_builder.hpp"
-#include "support/npy_builder.hpp"
-#include "support/safetensors_builder.hpp"
-
-#include <vindex/decode/encoding_table.hpp>
+#include "decode/encoding_table.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/importance_builder.hpp"
+#include "tests/support/npy_builder.hpp"
+#include "tests/support/safetensors_builder.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,9 +1,9 @@
 // GGUF headers: what is read, what is accepted with a warning.
-#include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
+#include "gguf/header.hpp"
 
-#include <vindex/gguf/header.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "input/file_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::little_endian;
 using testing::small_gguf;
 
 Header parse(const std::string& bytes) {
-  const auto source = shard::make_memory_source("memory.gguf", bytes_of(bytes));
+  const auto source = input::make_memory_source("memory.gguf", bytes_of(bytes));
   return read_header(*source);
 }
 

@@ -1,11 +1,10 @@
 // Owns what the tests of hostile GGUF headers share: how a file is refused, and every container.
 #pragma once
 
-#include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
-
-#include <vindex/gguf/header.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "gguf/header.hpp"
+#include "input/file_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <cstdint>
 #include <string>
@@ -20,7 +19,7 @@ inline constexpr std::uint64_t kTwoTo63 = std::uint64_t{1} << 63U;
 inline constexpr std::uint64_t kAllOnes = ~std::uint64_t{0};
 
 inline std::string error_of(const std::string& bytes) {
-  const auto source = shard::make_memory_source("memory.gguf", testing::bytes_of(bytes));
+  const auto source = input::make_memory_source("memory.gguf", testing::bytes_of(bytes));
   return testing::error_of([&] { read_header(*source); });
 }
 

@@ -1,7 +1,8 @@
 // GGUF tensor tables with one field wrong, types that are refused, files cut short and reads that
 // fail; the patterns are those of public advisories.
 #include "hostile.hpp"
-#include "support/faulty_source.hpp"
+
+#include "tests/support/faulty_source.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ std::string type_error(std::uint32_t type) {
   builder.tensor("a", {256}, type, 0);
   builder.data = std::string(4096, '\0');
   const std::string bytes = builder.bytes();
-  const auto source = shard::make_memory_source("memory.gguf", bytes_of(bytes));
+  const auto source = input::make_memory_source("memory.gguf", bytes_of(bytes));
   try {
     read_header(*source);
   } catch (const FormatError& error) {
@@ -173,7 +174,7 @@ TEST(GgufHostileTensorsTest, TypesOfBitnetFilesAreThoseOfItsFork) {
     builder.key_string("general.architecture", architecture).tensor("a", {32}, type, 0);
     builder.data = std::string(32, '\0');
     const std::string bytes = builder.bytes();
-    const auto source = shard::make_memory_source("memory.gguf", bytes_of(bytes));
+    const auto source = input::make_memory_source("memory.gguf", bytes_of(bytes));
     try {
       read_header(*source);
     } catch (const FormatError& error) {
@@ -198,7 +199,7 @@ TEST(GgufHostileTensorsTest, TypeThirtyNineOfAnotherSizeNamesTl2) {
   builder.tensor("a", {256}, 39, 0).tensor("b", {8}, 24, 64);
   builder.data = std::string(96, '\0');
   const std::string bytes = builder.bytes();
-  const auto source = shard::make_memory_source("memory.gguf", bytes_of(bytes));
+  const auto source = input::make_memory_source("memory.gguf", bytes_of(bytes));
   try {
     read_header(*source);
     ADD_FAILURE() << "accepted";
@@ -226,7 +227,7 @@ TEST(GgufHostileTensorsTest, EveryReadMayFail) {
   GgufBuilder builder = small_gguf();
   builder.key_array("tokens", 8, 100'000, std::string(800'000, '\0'));  // several windows
   const std::string bytes = builder.bytes();
-  const auto inner = shard::make_memory_source("memory.gguf", bytes_of(bytes));
+  const auto inner = input::make_memory_source("memory.gguf", bytes_of(bytes));
   FaultySource counting(*inner, Fault::kFails, kAllOnes);
   read_header(counting);
   ASSERT_GT(counting.reads(), 8U);

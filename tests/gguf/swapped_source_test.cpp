@@ -1,10 +1,10 @@
 // Reading of big-endian files: any range of the data gives the bytes of the whole, reversed once.
-#include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
+#include "gguf/swapped_source.hpp"
 
-#include <vindex/decode/byte_order.hpp>
-#include <vindex/gguf/swapped_source.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "decode/byte_order.hpp"
+#include "input/file_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class SwappedSourceTest : public ::testing::Test {
           tensor.type,
           std::as_writable_bytes(std::span(wanted_)).subspan(tensor.offset, tensor.bytes));
     }
-    source_ = make_swapped_source(shard::make_memory_source("m", bytes_of(stored_)), tensors());
+    source_ = make_swapped_source(input::make_memory_source("m", bytes_of(stored_)), tensors());
   }
 
   std::string stored_ = std::string(450, '\0');

@@ -1,9 +1,9 @@
 // Values of keys as bytes, texts and digests, from every container; where arrays first differ.
-#include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
+#include "gguf/value.hpp"
 
-#include <vindex/gguf/value.hpp>
-#include <vindex/shard/byte_source.hpp>
+#include "input/file_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class Opened {
  public:
   explicit Opened(const GgufBuilder& builder)
       : bytes_(builder.bytes()),
-        source_(shard::make_memory_source("test", testing::bytes_of(bytes_))),
+        source_(input::make_memory_source("test", testing::bytes_of(bytes_))),
         header_(read_header(*source_)) {}
   Value value(const std::string& name) const {
     return {*find_key(header_.keys, name), header_, *source_};
@@ -30,7 +30,7 @@ class Opened {
 
  private:
   std::string bytes_;
-  std::unique_ptr<shard::ByteSource> source_;
+  std::unique_ptr<ByteSource> source_;
   Header header_;
 };
 

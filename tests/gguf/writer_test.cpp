@@ -1,13 +1,14 @@
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/gguf_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "gguf/writer.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/writer.hpp>
-#include <vindex/shard/byte_source.hpp>
-#include <vindex/write/output_folder.hpp>
+#include "gguf/header.hpp"
+#include "input/file_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "write/output_folder.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,7 @@ TEST(GgufWriter, KeysKeepOrderTypesAndValues) {
     writer.finish();
     folder.publish();
   }
-  const auto source = shard::open_file_source(scratch / "m/m.gguf");
+  const auto source = input::open_file_source(scratch / "m/m.gguf");
   const auto header = read_header(*source);
   EXPECT_EQ(header.version, 3U);
   ASSERT_EQ(header.keys.size(), 9U);
@@ -114,7 +115,7 @@ TEST(GgufWriter, TheAlignmentIsThatOfTheKey) {
       writer.finish();
       file.publish();
     }
-    const auto source = shard::open_file_source(path);
+    const auto source = input::open_file_source(path);
     const auto header = read_header(*source);
     EXPECT_TRUE(header.warnings.empty());
     EXPECT_EQ(header.alignment, alignment);
@@ -174,7 +175,7 @@ TEST(KeySection, CopiesEveryTypeOfEveryContainer) {
       {3, false}, {2, false}, {1, false}, {3, true}, {2, true}};
   for (const auto& [version, big_endian] : containers) {
     const std::string bytes = every_key(version, big_endian).bytes();
-    const auto source = shard::make_memory_source("memory", testing::bytes_of(bytes));
+    const auto source = input::make_memory_source("memory", testing::bytes_of(bytes));
     const auto header = read_header(*source);
     KeySection keys;
     for (const Key& key : header.keys) {

@@ -42,7 +42,7 @@ if [[ "$what" == library ]]; then
   ((sanitized == 0)) || { echo "a program without sanitizers does not load a library with them"; exit 77; }
   prefix=$folder/prefix
   "$cmake" --install "$build" --prefix "$prefix" >/dev/null
-  [[ "$(cd "$prefix/include" && find . -type f | sort | xargs)" == "./vindex/core/error.hpp ./vindex/vindex.hpp" ]] ||
+  [[ "$(cd "$prefix/include" && find . -type f | sort | xargs)" == "./vindex/error.hpp ./vindex/vindex.hpp" ]] ||
     { echo "other headers than the two are installed"; exit 1; }
   others=$(nm -DC --defined-only "$prefix/lib/libvindex.so" | cut -c18- | grep -vE \
     'vindex::(v0::|[A-Za-z]*Error|OutOfMemory|fail_expectation|printable)' || true)

@@ -2,13 +2,14 @@
 // a model, a row of a results file each.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/row_slabs.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/results/cell_table.hpp>
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "engine/description_parts.hpp"
+#include "engine/row_slabs.hpp"
+#include "engine/unit_stream.hpp"
+#include "results/cell_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -2,15 +2,14 @@
 // runner does for every job it does for this one.
 #include "norms_job.hpp"
 
-#include "schema.hpp"
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/float_model.hpp"
-#include "support/temporary_folder.hpp"
-
-#include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/results/query.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "jobs/spectra/measure_run.hpp"
+#include "results/query.hpp"
+#include "results/schema.hpp"
+#include "results/shown_cells.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

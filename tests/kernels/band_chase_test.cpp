@@ -1,11 +1,11 @@
 // Bulge chasing: the tridiagonal matrix has the band's eigenvalues (LAPACK dsbev), for every shape
 // of the pipeline and every pair of precisions.
-#include "band/band_chase.hpp"
+#include "kernels/band/band_chase.hpp"
 
-#include "kernels/kernel_fixture.hpp"
-#include "kernels/tridiagonal_reference.hpp"
+#include "kernel_fixture.hpp"
+#include "tridiagonal_reference.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,13 @@
 // Dense to band: whatever the route, the precision and the order of the threads, the band must keep
 // the eigenvalues of the matrix (LAPACK in float64), and one matrix must not touch another.
-#include "band/band_reduction.hpp"
+#include "kernels/band/band_reduction.hpp"
 
-#include "band/simd_band_reduction.hpp"
-#include "kernels/kernel_fixture.hpp"
-#include "kernels/symmetric_matrices.hpp"
+#include "kernel_fixture.hpp"
+#include "symmetric_matrices.hpp"
 
-#include <vindex/core/error.hpp>
+#include "cpu/band/simd_band_reduction.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

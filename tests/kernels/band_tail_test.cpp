@@ -1,10 +1,11 @@
 // What a tail is made of: the factor that a reduction keeps, its products with columns, solves with
 // bands, and the norm of the passes, against plain float64 arithmetic on the host.
-#include "band/band_back_transform.hpp"
-#include "band/band_reduction.hpp"
-#include "kernels/kernel_fixture.hpp"
-#include "kernels/symmetric_matrices.hpp"
-#include "tail/band_inverse.hpp"
+#include "kernel_fixture.hpp"
+#include "symmetric_matrices.hpp"
+
+#include "kernels/band/band_back_transform.hpp"
+#include "kernels/band/band_reduction.hpp"
+#include "kernels/tail/band_inverse.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // One pass over a trailing matrix against float64: A - V W^T - W V^T and its product with the next
 // reflectors, as the two parts that the kernel hands on.
-#include "band/band_update.hpp"
+#include "kernels/band/band_update.hpp"
 
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // How many matrices fit a device, without one.
-#include "batch/batch_memory.hpp"
+#include "kernels/batch/batch_memory.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

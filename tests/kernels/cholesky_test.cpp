@@ -1,6 +1,7 @@
 // Batched Cholesky factorisation and the orthonormal bases made of it.
-#include "kernels/kernel_fixture.hpp"
-#include "top/dense_batch.hpp"
+#include "kernel_fixture.hpp"
+
+#include "kernels/top/dense_batch.hpp"
 
 #include <cmath>
 #include <limits>

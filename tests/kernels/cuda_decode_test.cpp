@@ -1,9 +1,8 @@
 // Every decodable format on the CUDA back end: the bytes that it uploads and the decoders compiled
 // for it give the bits that the host's loops give.
-#include "emulated_cuda/emulated_backend.hpp"
-
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/encoded_sample.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Routes on a CUDA device as a table: wish, mode, what passed its self-test, and what follows.
-#include "route/cuda_route.hpp"
+#include "kernels/route/cuda_route.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Small kernels around decoding, on values small enough to check by hand.
+#include "kernels/decode/decode_matrix.hpp"
+
+#include "kernel_fixture.hpp"
+
+#include "core/philox.hpp"
 #include "decode/decode_matrix.hpp"
-
-#include "kernels/kernel_fixture.hpp"
-
-#include <vindex/core/philox.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
+#include "decode/encoded_sample.hpp"
 
 #include <bit>
 #include <cmath>

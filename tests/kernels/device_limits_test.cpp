@@ -1,10 +1,11 @@
 // What a device and its libraries do not forgive, in the emulation: errors that stay, and batches
 // beyond what cuSOLVER takes; and that our calls keep within it.
-#include "device/launch.hpp"
-#include "device/symmetric_eigen.hpp"
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
 
-#include <vindex/core/error.hpp>
+#include "kernels/device/launch.hpp"
+#include "kernels/device/symmetric_eigen.hpp"
+
+#include <vindex/error.hpp>
 
 #include <emulated/device.hpp>
 #include <emulated/execution.hpp>

@@ -1,6 +1,7 @@
 // The emulation itself: results of small kernels by hand, and every broken rule named.
-#include "device/launch.hpp"
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <cuda_fp16.h>
 

@@ -1,13 +1,14 @@
 // Encoded matrices on a device by themselves: what was uploaded decodes there to the bits of the
 // host, in pieces, with the signs of a draw and as doubles, from bytes that were given back.
-#include "decode/encoded_batch.hpp"
+#include "kernels/decode/encoded_batch.hpp"
 
-#include "cpu_tiles.hpp"
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
+#include "cpu/cpu_tiles.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encoded_sample.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -2,13 +2,13 @@
 // the device, and the float64 Gram matrix of their decoded weights.
 #pragma once
 
-#include "gram/gram_batch.hpp"
-#include "kernels/kernel_fixture.hpp"
-#include "route/wrong_entries.hpp"
+#include "kernel_fixture.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/decode_view.hpp>
-#include <vindex/decode/encode.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/decode_view.hpp"
+#include "decode/encode.hpp"
+#include "kernels/gram/gram_batch.hpp"
+#include "kernels/route/wrong_entries.hpp"
 
 #include <algorithm>
 #include <cmath>

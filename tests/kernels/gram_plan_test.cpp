@@ -1,11 +1,11 @@
 // The choice of operands and the cutting of batches, without a device; and that what is called
 // exact is exact, by trying it.
-#include "gram/gram_plan.hpp"
+#include "kernels/gram/gram_plan.hpp"
 
-#include "gram/gram_layout.hpp"
+#include "decode/float_formats.hpp"
+#include "kernels/gram/gram_layout.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/float_formats.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

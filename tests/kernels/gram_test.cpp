@@ -2,7 +2,7 @@
 // orientations, odd shapes, batches; and what they promise to be exact, exactly.
 #include "gram_fixture.hpp"
 
-#include <vindex/core/philox.hpp>
+#include "core/philox.hpp"
 
 #include <array>
 

@@ -2,8 +2,8 @@
 // device and, in the emulation, runs each case under several fiber orders.
 #pragma once
 
-#include "device/handles.hpp"
-#include "device/launch.hpp"
+#include "kernels/device/handles.hpp"
+#include "kernels/device/launch.hpp"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 // A lane keeps within its share of the device, whatever shapes it measured before.
-#include "cuda_backend.hpp"
-#include "route/self_test_inputs.hpp"
-
-#include <vindex/decode/encoding.hpp>
+#include "decode/encoding.hpp"
+#include "kernels/cuda_backend.hpp"
+#include "kernels/route/self_test_inputs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 // What is said of a launch that is refused, of a kernel that faults, and of one that ends itself.
-#include "device/launch.hpp"
 #include "gram_fixture.hpp"
 
-#include <vindex/core/error.hpp>
+#include "kernels/device/launch.hpp"
+
+#include <vindex/error.hpp>
 
 #include <emulated/device.hpp>
 #include <emulated/execution.hpp>

@@ -1,10 +1,10 @@
 // What becomes of a matrix whose eigenvalues a device's solver cannot find, which no input brings
 // about: a solver that begins to fail after its self-test.
-#include "cuda_backend.hpp"
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
 
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/judgement.hpp>
+#include "decode/encoding.hpp"
+#include "kernels/cuda_backend.hpp"
+#include "measure/judgement.hpp"
 
 #include <memory>
 #include <vector>

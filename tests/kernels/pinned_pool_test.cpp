@@ -1,4 +1,4 @@
-#include "device/pinned_pool.hpp"
+#include "kernels/device/pinned_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
 
 namespace vindex::test {
 

@@ -1,9 +1,8 @@
 // The trial of the kernels of a tail: sound ones pass, each put wrong is found, and then nothing is
 // kept for a tail.
-#include "cuda_backend.hpp"
-#include "route/self_test_inputs.hpp"
-
-#include <vindex/decode/encoding.hpp>
+#include "decode/encoding.hpp"
+#include "kernels/cuda_backend.hpp"
+#include "kernels/route/self_test_inputs.hpp"
 
 #include <gtest/gtest.h>
 

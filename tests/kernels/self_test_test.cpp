@@ -1,13 +1,14 @@
 // The self-tests: sound kernels pass on every kind of device, and each kernel put wrong, in ways a
 // compiler or a device may, is found and named.
-#include "cuda_backend.hpp"
-#include "device/launch.hpp"
-#include "kernels/kernel_fixture.hpp"
-#include "route/host_reference.hpp"
-#include "route/self_test_inputs.hpp"
+#include "kernel_fixture.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/encoding.hpp>
+#include "decode/encoding.hpp"
+#include "kernels/cuda_backend.hpp"
+#include "kernels/device/launch.hpp"
+#include "kernels/route/host_reference.hpp"
+#include "kernels/route/self_test_inputs.hpp"
+
+#include <vindex/error.hpp>
 
 #include <lapacke.h>
 

@@ -1,7 +1,7 @@
 // Float64 Gram matrices by int8 products: exact where they promise it, else as good as float64.
-#include "gram/sliced_gram.hpp"
+#include "kernels/gram/sliced_gram.hpp"
 
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "kernels/symmetric_matrices.hpp"
+#include "symmetric_matrices.hpp"
 
 #include <cblas.h>
 #include <lapacke.h>

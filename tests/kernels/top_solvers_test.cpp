@@ -1,11 +1,11 @@
 // The top of a spectrum: values against LAPACK, bounds that hold and are tight, vectors that are
 // vectors. Weights go in as the back end hands them over: float32 Grams, then float64 slabs.
-#include "top/top_solvers.hpp"
+#include "kernels/top/top_solvers.hpp"
 
-#include "kernels/kernel_fixture.hpp"
-#include "support/known_spectra.hpp"
+#include "kernel_fixture.hpp"
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
+#include "tests/support/known_spectra.hpp"
 
 #include <cmath>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "kernels/tridiagonal_reference.hpp"
+#include "tridiagonal_reference.hpp"
 
 #include <gtest/gtest.h>
 #include <lapacke.h>

@@ -1,8 +1,8 @@
 // Eigenvalues of tridiagonal matrices against LAPACK's dsterf and by hand.
-#include "tridiagonal/tridiagonal_values.hpp"
+#include "kernels/tridiagonal/tridiagonal_values.hpp"
 
-#include "kernels/kernel_fixture.hpp"
-#include "kernels/tridiagonal_reference.hpp"
+#include "kernel_fixture.hpp"
+#include "tridiagonal_reference.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,8 @@
 // The emulation of sm_90a's asynchronous parts at its worst: what a device may get right by chance
 // is wrong or named here.
-#include "device/launch.hpp"
-#include "kernels/kernel_fixture.hpp"
+#include "kernel_fixture.hpp"
+
+#include "kernels/device/launch.hpp"
 
 #include <cmath>
 #include <emulated/execution.hpp>

@@ -1,8 +1,8 @@
 // What tests of the library share: models on disk, and what the program makes of them.
 #pragma once
 
-#include "support/float_model.hpp"
-#include "support/program.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/program.hpp"
 
 #include <vindex/vindex.hpp>
 

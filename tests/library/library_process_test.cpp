@@ -1,6 +1,7 @@
 // What the calls of the library do to the process they are made in: nothing that lasts.
-#include "library/library_fixture.hpp"
-#include "support/expect_error.hpp"
+#include "library_fixture.hpp"
+
+#include "tests/support/expect_error.hpp"
 
 #include <array>
 #include <atomic>

@@ -1,7 +1,8 @@
 // What the calls of the library give: the figures of the program, by the names of its columns, and
 // its errors.
-#include "library/library_fixture.hpp"
-#include "support/expect_error.hpp"
+#include "library_fixture.hpp"
+
+#include "tests/support/expect_error.hpp"
 
 #include <cmath>
 #include <limits>

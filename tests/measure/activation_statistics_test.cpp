@@ -1,7 +1,7 @@
 // Statistics of activations by hand, and their nulls beside draws.
-#include "random_draws.hpp"
+#include "measure/activation_statistics.hpp"
 
-#include <vindex/measure/activation_statistics.hpp>
+#include "measure/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Inputs that arrange the weights of others: every slab of them beside the same numbers computed in
 // memory, in every orientation, also of encodings that are cut at blocks only.
-#include <vindex/decode/encode.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/derived_input.hpp>
+#include "decode/encode.hpp"
+#include "decode/encoding.hpp"
+#include "measure/derived_input.hpp"
 
 #include <gtest/gtest.h>
 

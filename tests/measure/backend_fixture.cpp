@@ -1,10 +1,9 @@
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
-#include "emulated_cuda/emulated_backend.hpp"
-
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/kernels/cuda_backend.hpp>
+#include "cpu/cpu_backend.hpp"
+#include "decode/encoding.hpp"
+#include "kernels/cuda_factory.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <cstdlib>
 

@@ -2,9 +2,8 @@
 // ways to measure a matrix of floats.
 #pragma once
 
-#include "support/known_spectra.hpp"
-
-#include <vindex/measure/backend.hpp>
+#include "measure/backend.hpp"
+#include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // Linear CKA on sums: small cases by hand, the estimators beside their definitions, draws.
-#include <vindex/core/philox.hpp>
-#include <vindex/measure/cka.hpp>
+#include "measure/cka.hpp"
+
+#include "core/philox.hpp"
 
 #include <gtest/gtest.h>
 

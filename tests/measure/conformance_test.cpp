@@ -1,5 +1,5 @@
 // Every accuracy promise of the metrics contract, on every back end, against float64 LAPACK.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>
 

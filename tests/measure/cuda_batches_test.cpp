@@ -1,11 +1,12 @@
 // What only a back end with a device has: batches of every size, memory that ends, streams whose
 // work comes late, host bytes given back early. On the emulated device.
-#include "emulated_cuda/emulated_backend.hpp"
-#include "measure/backend_fixture.hpp"
-#include "support/encoded_weights.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/encode.hpp>
+#include "decode/encode.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
+#include "tests/support/encoded_weights.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 // Tails of batches on the emulated device: matrices that lose different numbers of values, some
 // none and some too many, measured together and alone; memory; streams whose work comes late. And
 // `fast`, which is the same spectrum without a tail.
-#include "emulated_cuda/emulated_backend.hpp"
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
+
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 // Defined results for what is not an ordinary matrix: zero, rank-deficient, vectors, extremes of
 // float32, NaN and infinity, encodings without a decoder.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

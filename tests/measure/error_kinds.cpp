@@ -1,4 +1,4 @@
-#include "measure/error_kinds.hpp"
+#include "error_kinds.hpp"
 
 #include <algorithm>
 #include <cmath>

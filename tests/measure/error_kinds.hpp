@@ -2,7 +2,7 @@
 // their singular values are spread. Seeded.
 #pragma once
 
-#include "support/known_spectra.hpp"
+#include "tests/support/known_spectra.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,11 +1,11 @@
 // Holds sigma_error against float64 LAPACK over kinds of matrices and modes, as a table:
 //   error_table 288 544        the table of docs/sigma-error.md (two minutes)
 //   error_table --each 288     every matrix, one per line
-#include "measure/error_kinds.hpp"
+#include "error_kinds.hpp"
 
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/backend.hpp>
+#include "cpu/cpu_backend.hpp"
+#include "decode/encoding.hpp"
+#include "measure/backend.hpp"
 
 #include <fmt/format.h>
 

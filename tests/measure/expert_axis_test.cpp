@@ -1,6 +1,6 @@
 // Cosines and spectrum along the axis of experts: by hand, under permutation, with experts that do
 // not count, near cancellation, and their nulls against drawn noise.
-#include <vindex/measure/expert_axis.hpp>
+#include "measure/expert_axis.hpp"
 
 #include <gtest/gtest.h>
 

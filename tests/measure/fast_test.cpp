@@ -1,8 +1,8 @@
 // The promise of `fast`: var_at_k for k <= 64 and the stable rank to 1e-5, between bounds that
 // hold.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Scores and norms beside sums in float64, for both ways of storing, every cut and hostile weights.
-#include <vindex/measure/feature_scores.hpp>
+#include "measure/feature_scores.hpp"
 
 #include <gtest/gtest.h>
 

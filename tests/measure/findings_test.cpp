@@ -1,6 +1,6 @@
 // What back ends share around the judgement, by hand: eigenvalues to singular values, the tail of a
 // spectrum, what sign flips and vectors begin with, what is refused, what makes a batch.
-#include <vindex/measure/judgement.hpp>
+#include "measure/judgement.hpp"
 
 #include <gtest/gtest.h>
 

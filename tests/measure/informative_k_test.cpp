@@ -1,5 +1,5 @@
 // The k of a summary: by hand for shapes that models have, and its properties for all small ones.
-#include <vindex/measure/var_at_k.hpp>
+#include "measure/var_at_k.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,12 @@
 // Sums of inner products on every back end, against float64 sums over the decoded weights: every
 // encoding, any cut, any scale, columns with means, and vectors that are not finite.
-#include "measure/backend_fixture.hpp"
+#include "measure/inner_products.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/decode/encoded_sample.hpp>
-#include <vindex/measure/inner_products.hpp>
+#include "backend_fixture.hpp"
+
+#include "decode/decode_matrix.hpp"
+#include "decode/encode.hpp"
+#include "decode/encoded_sample.hpp"
 
 #include <gtest/gtest.h>
 

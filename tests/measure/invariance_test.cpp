@@ -1,6 +1,6 @@
 // What must not change a spectrum, on every back end: transposing, permuting, signs of rows, zero
 // padding, powers of two, and the batch that a matrix is measured in.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>
 

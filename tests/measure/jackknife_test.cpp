@@ -1,5 +1,5 @@
 // The jackknife of a CKA: by hand, at the ends of its range, and Student's quantiles.
-#include <vindex/measure/cka.hpp>
+#include "measure/cka.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Owns findings and situations by hand, for tests of the judgement.
 #pragma once
 
-#include <vindex/measure/judgement.hpp>
+#include "measure/judgement.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,10 +1,10 @@
 // The same inputs come to the same judgement on both back ends: status, reason, escalation, the
 // step that answered, and which values are NaN. On the emulated device.
-#include "emulated_cuda/emulated_backend.hpp"
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "cpu/cpu_backend.hpp"
+#include "measure/metrics.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // When the judgement wants the smallest values again, and when it takes them.
-#include "measure/judged_findings.hpp"
+#include "judged_findings.hpp"
 
-#include <vindex/measure/judgement.hpp>
+#include "measure/judgement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 // The judgement that back ends share, branch by branch and by hand: what a finding becomes in a
 // report, what comes next, what `fast` keeps.
-#include "measure/judged_findings.hpp"
+#include "measure/judgement.hpp"
 
-#include <vindex/measure/judgement.hpp>
-#include <vindex/measure/spectrum_bounds.hpp>
+#include "judged_findings.hpp"
+
+#include "measure/spectrum_bounds.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The null of a lookup beside closed forms and beside draws.
-#include <vindex/measure/largest_cosine.hpp>
+#include "measure/largest_cosine.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <vindex/measure/layer_statistics.hpp>
+#include "measure/layer_statistics.hpp"
 
 #include <gtest/gtest.h>
 

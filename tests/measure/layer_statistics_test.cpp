@@ -1,5 +1,6 @@
-#include <vindex/measure/layer_statistics.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "measure/layer_statistics.hpp"
+
+#include "measure/metrics.hpp"
 
 #include <gtest/gtest.h>
 

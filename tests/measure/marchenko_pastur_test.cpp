@@ -1,4 +1,4 @@
-#include "noise_spectrum.hpp"
+#include "measure/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What holds of metrics whatever rounding did: nothing is said of values within their error, and
 // ranges are exact.
-#include "measure/metric_report.hpp"
+#include "metric_report.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Owns reports of spectra that are given, for tests of what follows from them.
 #pragma once
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <cstdint>
 #include <string>

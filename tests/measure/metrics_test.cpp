@@ -1,4 +1,4 @@
-#include "measure/metric_report.hpp"
+#include "metric_report.hpp"
 
 #include <gtest/gtest.h>
 

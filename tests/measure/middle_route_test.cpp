@@ -1,6 +1,6 @@
 // `default` where a float32 Gram alone is not enough: sizes that begin in float32, spectra from
 // flat to condition 1e7, against float64 LAPACK. What the route answers for is what it keeps.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "measure/noise_draws.hpp"
+#include "noise_draws.hpp"
 
-#include <vindex/measure/backend.hpp>
+#include "measure/backend.hpp"
 
 #include <algorithm>
 #include <cmath>

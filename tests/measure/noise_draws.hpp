@@ -2,7 +2,7 @@
 // model, and what their metrics are on average, with the draws' own error.
 #pragma once
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <cstdint>
 #include <random>

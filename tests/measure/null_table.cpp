@@ -1,4 +1,4 @@
-#include "measure/null_table.hpp"
+#include "null_table.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // and the page that is made of them.
 #pragma once
 
-#include "measure/noise_draws.hpp"
+#include "noise_draws.hpp"
 
 #include <cstdint>
 #include <span>

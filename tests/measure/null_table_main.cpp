@@ -2,7 +2,7 @@
 //   null_table draw > tests/data/null_draws.csv        (two minutes)
 //   null_table draw 24 >> tests/data/null_draws.csv    (shapes from number 24 on)
 //   null_table page tests/data/null_draws.csv > docs/nulls.md
-#include "measure/null_table.hpp"
+#include "null_table.hpp"
 
 #include <cstdio>
 #include <exception>

@@ -1,5 +1,5 @@
 // The nulls against the limit law, for the shapes of well-known models.
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // The nulls against recorded and fresh draws of noise, and against each other.
-#include "measure/noise_draws.hpp"
-#include "measure/null_table.hpp"
+#include "noise_draws.hpp"
+#include "null_table.hpp"
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <cblas.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
 // Two matrices side by side: against sums in long double, in every orientation, with and without
 // weights that are no numbers.
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/pair_comparison.hpp>
+#include "measure/pair_comparison.hpp"
+
+#include "decode/encoding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "power_law.hpp"
+#include "measure/power_law.hpp"
 
-#include "noise_spectrum.hpp"
+#include "measure/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
 #include "routing_calibration.hpp"
 
-#include "random_draws.hpp"
-
-#include <vindex/measure/routing_statistics.hpp>
+#include "measure/random_draws.hpp"
+#include "measure/routing_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // normal logits, each number beside its null as a file has them.
 #pragma once
 
-#include <vindex/core/router_rule.hpp>
+#include "core/router_rule.hpp"
 
 #include <cstdint>
 #include <string>

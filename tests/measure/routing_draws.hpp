@@ -2,9 +2,8 @@
 // deviation of what was drawn.
 #pragma once
 
-#include "uniform_choice.hpp"
-
-#include <vindex/measure/routing_nulls.hpp>
+#include "measure/routing_nulls.hpp"
+#include "measure/uniform_choice.hpp"
 
 #include <cmath>
 #include <cstdint>

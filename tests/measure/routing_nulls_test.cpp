@@ -1,14 +1,15 @@
 // Nulls of routing beside draws: closed forms, exact draws of loads, and the three ways to the law
 // of the largest lift.
-#include "lift_maxima.hpp"
-#include "random_draws.hpp"
 #include "routing_calibration.hpp"
 #include "routing_draws.hpp"
-#include "uniform_choice.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/routing_statistics.hpp>
+#include "measure/lift_maxima.hpp"
+#include "measure/metrics.hpp"
+#include "measure/random_draws.hpp"
+#include "measure/routing_statistics.hpp"
+#include "measure/uniform_choice.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Statistics of routed tokens by hand, by symmetry, and their nulls beside draws.
-#include "random_draws.hpp"
+#include "measure/routing_statistics.hpp"
 
-#include <vindex/measure/routing_statistics.hpp>
+#include "measure/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

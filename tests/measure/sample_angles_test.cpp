@@ -1,5 +1,5 @@
 // theta_seed and theta_qq on samples of known laws, beside the published figures of their kind.
-#include <vindex/measure/sample_angles.hpp>
+#include "measure/sample_angles.hpp"
 
 #include <gtest/gtest.h>
 

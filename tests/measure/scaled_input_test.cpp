@@ -1,10 +1,10 @@
 // W diag(d) as an input: the same weights whatever the storage and whichever slab is asked for, and
 // on every back end the spectrum of the product worked out beforehand.
-#include "measure/backend_fixture.hpp"
-#include "support/encoded_weights.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/decode/encode.hpp>
-#include <vindex/measure/derived_input.hpp>
+#include "decode/encode.hpp"
+#include "measure/derived_input.hpp"
+#include "tests/support/encoded_weights.hpp"
 
 #include <gtest/gtest.h>
 

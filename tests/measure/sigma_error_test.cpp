@@ -1,7 +1,7 @@
 // sigma_error is at least the true error for every kind of matrix: those whose lines are orthogonal
 // and of unequal norm among them, in which rounding does not average out.
-#include "measure/backend_fixture.hpp"
-#include "measure/error_kinds.hpp"
+#include "backend_fixture.hpp"
+#include "error_kinds.hpp"
 
 #include <gtest/gtest.h>
 

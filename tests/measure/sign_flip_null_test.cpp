@@ -1,6 +1,7 @@
 // The spread of sign flips against arithmetic by hand.
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/sign_flip_null.hpp>
+#include "measure/sign_flip_null.hpp"
+
+#include "measure/metrics.hpp"
 
 #include <gtest/gtest.h>
 

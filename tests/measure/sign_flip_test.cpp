@@ -1,10 +1,10 @@
 // The random signs of the sign-flip null: generator, bit order, transposition, spectrum.
-#include "cpu_tiles.hpp"
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/core/philox.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "core/philox.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "cpu/cpu_tiles.hpp"
+#include "measure/metrics.hpp"
 
 #include <gtest/gtest.h>
 

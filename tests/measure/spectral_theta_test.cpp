@@ -1,8 +1,9 @@
 // theta on drawn matrices whose exact angle is known, and where it is defined otherwise.
-#include "measure/noise_draws.hpp"
+#include "measure/spectral_theta.hpp"
 
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/spectral_theta.hpp>
+#include "noise_draws.hpp"
+
+#include "measure/metrics.hpp"
 
 #include <cblas.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Subspaces side by side: closed forms, rotations of a basis and of the room, random ones beside
 // their null, and spectra whose first directions are no definite subspace.
-#include <vindex/measure/subspace_overlap.hpp>
+#include "measure/subspace_overlap.hpp"
 
 #include <gtest/gtest.h>
 

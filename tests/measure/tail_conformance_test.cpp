@@ -1,7 +1,7 @@
 // kTail of every back end on spectra whose smallest values a float32 Gram loses: the same
 // judgement, the same promise, the same name, against float64 LAPACK. Sizes that the emulation
 // bears; the route is named, so that small sides begin in float32 too.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 // Routing of single tokens by hand: scores, biases, groups, ties, tokens that go nowhere.
-#include "support/expect_error.hpp"
-
-#include <vindex/measure/routing_statistics.hpp>
+#include "measure/routing_statistics.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Draws of counts and of choices beside their laws.
-#include "uniform_choice.hpp"
+#include "measure/uniform_choice.hpp"
 
-#include "measure/routing_draws.hpp"
-#include "random_draws.hpp"
+#include "routing_draws.hpp"
 
-#include <vindex/measure/routing_statistics.hpp>
+#include "measure/random_draws.hpp"
+#include "measure/routing_statistics.hpp"
 
 #include <gtest/gtest.h>
 

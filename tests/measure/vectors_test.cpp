@@ -1,6 +1,6 @@
 // Top-K singular vectors: unit, signed, orthogonal, and triplets of the matrix as it is meant
 // (out x in), with residuals and gaps that are true.
-#include "measure/backend_fixture.hpp"
+#include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,14 @@
 // Bounded memory and concurrency of the CPU back end: streamed inputs give the bits of inputs in
 // memory, no call takes more than it announced, and threads do not disturb each other.
-#include "workspace.hpp"
+#include "cpu/workspace.hpp"
 
-#include "cpu_routes.hpp"
-#include "measure/backend_fixture.hpp"
-#include "plan/svd_plan.hpp"
+#include "backend_fixture.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
+#include "cpu/cpu_backend.hpp"
+#include "cpu/cpu_routes.hpp"
+#include "cpu/plan/svd_plan.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

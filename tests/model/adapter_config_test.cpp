@@ -2,7 +2,7 @@
 // in one pair, keys that make it more than a sum, values of another kind than the tool's own.
 #include "product_fixture.hpp"
 
-#include <vindex/model/adapter_names.hpp>
+#include "model/adapter_names.hpp"
 
 namespace vindex::model::adapter_config_test {
 namespace {

@@ -1,10 +1,10 @@
 // Dumps of activations: names, shapes and prompts that are read, and those that disagree.
-#include "support/expect_error.hpp"
-#include "support/npy_builder.hpp"
-#include "support/safetensors_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "model/dump.hpp"
 
-#include <vindex/model/dump.hpp>
+#include "tests/support/expect_error.hpp"
+#include "tests/support/npy_builder.hpp"
+#include "tests/support/safetensors_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Which routed experts belong side by side: stacks and tensors of their own, missing ones, odd
 // shapes, encodings that cannot be decoded, what the selection wants.
-#include <vindex/model/expert_groups.hpp>
+#include "model/expert_groups.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Heads of attention: which windows of which matrices make one, and what is told where they do not.
 #include "product_fixture.hpp"
 
-#include <vindex/model/selection.hpp>
+#include "model/selection.hpp"
 
 #include <array>
 #include <set>

@@ -1,10 +1,11 @@
 // Importance matrices in both formats, whom their entries belong to, and what of them is refused.
-#include "model_fixture.hpp"
-#include "support/expect_error.hpp"
-#include "support/importance_builder.hpp"
+#include "model/importance_matrix.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/model/importance_matrix.hpp>
+#include "model_fixture.hpp"
+
+#include "core/digest.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/importance_builder.hpp"
 
 #include <bit>
 #include <cmath>
@@ -27,7 +28,7 @@ const std::string kData = VINDEX_SHARED_DATA;
 
 std::shared_ptr<const ImportanceMatrix> read(const std::string& bytes) {
   return std::make_shared<const ImportanceMatrix>(
-      shard::make_memory_source("m.imatrix", testing::bytes_of(bytes)));
+      input::make_memory_source("m.imatrix", testing::bytes_of(bytes)));
 }
 
 std::string refusal(const std::string& bytes) {
@@ -288,7 +289,7 @@ TEST(ImportanceMatrix, RealFileOfTheMixtureBelongsToBothContainers) {
   std::map<Key, std::vector<double>> factors[2];
   int which = 0;
   for (const char* model : {"/moe", "/moe/kjv-moe-7.6M-BF16.gguf"}) {
-    const shard::ModelFiles files = shard::open_model(kData + model);
+    const input::ModelFiles files = input::open_model(kData + model);
     ModelIndex index = index_model(files);
     std::vector<std::int64_t> selected = all_of(index);
     weigh_columns(file, index, selected);

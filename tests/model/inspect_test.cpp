@@ -1,6 +1,6 @@
-#include "model_fixture.hpp"
+#include "model/inspect.hpp"
 
-#include <vindex/model/inspect.hpp>
+#include "model_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,9 +2,10 @@
 // a configuration as text, keys; no bytes unless a test gives them.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/model/model_index.hpp>
+#include "core/integers.hpp"
+#include "model/model_index.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,21 +20,21 @@ namespace vindex::model {
 
 class ModelFixture {
  public:
-  explicit ModelFixture(shard::ContainerFormat format = shard::ContainerFormat::kSafetensors) {
+  explicit ModelFixture(input::ContainerFormat format = input::ContainerFormat::kSafetensors) {
     files_.format = format;
     files_.path = "model";
     add_shard("model-00001-of-00002.safetensors");
   }
 
   static ModelFixture gguf(const std::string& architecture) {
-    ModelFixture fixture(shard::ContainerFormat::kGguf);
+    ModelFixture fixture(input::ContainerFormat::kGguf);
     fixture.files_.shards[0].file_name = "model.gguf";
     fixture.text_key("general.architecture", architecture);
     return fixture;
   }
 
   void add_shard(const std::string& name) {
-    shard::Shard shard;
+    input::Shard shard;
     shard.file_name = name;
     shard.path = name;
     files_.shards.push_back(std::move(shard));
@@ -43,7 +44,7 @@ class ModelFixture {
   /// Appends a tensor to the last shard; returns its index.
   std::int32_t add(const std::string& name, decode::ElementType type,
                    std::vector<std::int64_t> shape) {
-    shard::StoredTensor tensor;
+    input::StoredTensor tensor;
     tensor.name = name;
     tensor.type = type;
     tensor.shape = std::move(shape);
@@ -101,10 +102,10 @@ class ModelFixture {
   /// Gives shard 0 a source of these bytes, from offset 0.
   void bytes(std::vector<std::byte> bytes) {
     bytes_ = std::move(bytes);
-    files_.shards[0].source = shard::make_memory_source("memory", bytes_);
+    files_.shards[0].source = input::make_memory_source("memory", bytes_);
   }
 
-  shard::ModelFiles& files() { return files_; }
+  input::ModelFiles& files() { return files_; }
   ModelIndex index(const IndexOptions& options = {}) const { return index_model(files_, options); }
 
  private:
@@ -126,7 +127,7 @@ class ModelFixture {
     object = JsonValue(std::move(members));
   }
 
-  shard::ModelFiles files_;
+  input::ModelFiles files_;
   std::vector<std::byte> bytes_;
   std::uint64_t next_offset_ = 1000;
 };

@@ -28,7 +28,7 @@ TEST(Deepseek2GgufTest, ASliceOfAStackHasItsBytes) {
   const std::int32_t down =
       fixture.add("blk.2.ffn_down_exps.weight", ElementType::kQ8_0, {4, 256, 32});
   const ModelIndex index = fixture.index();
-  const shard::StoredTensor& stored = fixture.files().tensors[static_cast<std::size_t>(down)];
+  const input::StoredTensor& stored = fixture.files().tensors[static_cast<std::size_t>(down)];
   const MatrixRecord* slice = find_matrix(index, "blk.2.ffn_down_exps.weight", 2);
   ASSERT_NE(slice, nullptr);
   EXPECT_EQ(slice->codes.bytes, 256U * 34U);

@@ -1,6 +1,7 @@
 // Which matrices of two models belong together, by hand.
-#include <vindex/core/error.hpp>
-#include <vindex/model/pairing.hpp>
+#include "model/pairing.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

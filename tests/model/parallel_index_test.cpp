@@ -1,8 +1,8 @@
 // The same index whatever the number of threads, errors and warnings included.
 #include "model_fixture.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/model/inspect.hpp>
+#include "model/inspect.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "model_fixture.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/model/product.hpp>
+#include "model/product.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Real models of the shared data; skipped where it is absent.
 #include "model_fixture.hpp"
 
-#include <vindex/shard/model_files.hpp>
+#include "input/model_files.hpp"
 
 #include <filesystem>
 #include <tuple>
@@ -30,7 +30,7 @@ std::map<std::tuple<Block, std::string, std::int64_t, std::int64_t>, int> counts
 // per mixture layer 1 router, 3 shared, 24 routed; embedding and output.
 TEST(RealMixtureTest, SafetensorsCountsFollowFromTheConfiguration) {
   VINDEX_NEEDS(kData + "/moe/config.json");
-  const shard::ModelFiles files = shard::open_model(kData + "/moe");
+  const input::ModelFiles files = input::open_model(kData + "/moe");
   const ModelIndex index = index_model(files);
   EXPECT_EQ(index.matrices.size(), 4U * 5 + 3 + 3 * (1 + 3 + 24) + 2);
   auto count = counts(index);
@@ -56,7 +56,7 @@ TEST(RealMixtureTest, GgufFilesHoldOneMatrixPerHeadAndExpert) {
                            "/gguf/split/kjv-moe-Q8_0-00001-of-00005.gguf"}) {
     SCOPED_TRACE(name);
     VINDEX_NEEDS(kData + name);
-    const shard::ModelFiles files = shard::open_model(kData + name);
+    const input::ModelFiles files = input::open_model(kData + name);
     const ModelIndex index = index_model(files);
     EXPECT_EQ(index.matrices.size(), 109U + 4 * 7);
     auto count = counts(index);
@@ -71,9 +71,9 @@ TEST(RealMixtureTest, GgufFilesHoldOneMatrixPerHeadAndExpert) {
 
 TEST(RealMixtureTest, EverySliceLiesInsideItsTensor) {
   VINDEX_NEEDS(kData + "/gguf/full/kjv-moe-Q4_K_M.gguf");
-  const shard::ModelFiles files = shard::open_model(kData + "/gguf/full/kjv-moe-Q4_K_M.gguf");
+  const input::ModelFiles files = input::open_model(kData + "/gguf/full/kjv-moe-Q4_K_M.gguf");
   for (const MatrixRecord& matrix : index_model(files).matrices) {
-    const shard::StoredTensor& tensor =
+    const input::StoredTensor& tensor =
         files.tensors[static_cast<std::size_t>(matrix.codes.tensor)];
     EXPECT_GE(matrix.codes.offset, tensor.offset);
     EXPECT_LE(matrix.codes.offset + matrix.codes.bytes, tensor.offset + tensor.bytes);
@@ -82,7 +82,7 @@ TEST(RealMixtureTest, EverySliceLiesInsideItsTensor) {
 
 TEST(RealLlamaTest, StoriesHaveSevenMatricesPerLayer) {
   VINDEX_NEEDS(kData + "/stories260k/stories260K.gguf");
-  const shard::ModelFiles files = shard::open_model(kData + "/stories260k/stories260K.gguf");
+  const input::ModelFiles files = input::open_model(kData + "/stories260k/stories260K.gguf");
   const ModelIndex index = index_model(files);
   auto count = counts(index);
   EXPECT_EQ(index.matrices.size(), 5U * 7 + 2);
@@ -93,7 +93,7 @@ TEST(RealLlamaTest, StoriesHaveSevenMatricesPerLayer) {
 
 TEST(RealSileroTest, OnlyTheRecurrentWeightsAreMatrices) {
   VINDEX_NEEDS(kData + "/silero/silero_vad_16k.safetensors");
-  const shard::ModelFiles files = shard::open_model(kData + "/silero/silero_vad_16k.safetensors");
+  const input::ModelFiles files = input::open_model(kData + "/silero/silero_vad_16k.safetensors");
   const ModelIndex index = index_model(files);
   ASSERT_EQ(index.matrices.size(), 2U);
   EXPECT_EQ(describe(index.matrices[0]), "-1/other/weight_hh/-1/-1 512x128");
@@ -120,7 +120,7 @@ TEST(RealSchemesTest, EveryCheckpointIsOneWeightUnderItsLogicalName) {
     SCOPED_TRACE(c.file);
     const std::string path = kData + "/st_quant/" + c.file + ".safetensors";
     VINDEX_NEEDS(path);
-    const shard::ModelFiles files = shard::open_model(path);
+    const input::ModelFiles files = input::open_model(path);
     const ModelIndex index = index_model(files);
     const std::size_t slices = c.file == "gptoss_mxfp4" ? 2 : 1;
     ASSERT_EQ(index.matrices.size(), slices);
@@ -132,8 +132,8 @@ TEST(RealSchemesTest, EveryCheckpointIsOneWeightUnderItsLogicalName) {
     EXPECT_EQ(matrix.rows, c.rows);
     EXPECT_EQ(matrix.cols, c.cols);
     EXPECT_EQ(matrix.unsupported, "");
-    const shard::ModelFiles expected =
-        shard::open_model(kData + "/st_quant/" + c.file + ".expected.safetensors");
+    const input::ModelFiles expected =
+        input::open_model(kData + "/st_quant/" + c.file + ".expected.safetensors");
     EXPECT_EQ(expected.tensors.at(0).name, matrix.tensor);
   }
 }

@@ -1,8 +1,8 @@
 // Rules of routers by family: what config.json, GGUF keys and stored biases make of them.
 #include "model_fixture.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/model/read_router_rule.hpp>
+#include "model/read_router_rule.hpp"
+#include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 

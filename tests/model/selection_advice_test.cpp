@@ -1,8 +1,9 @@
 // What a selection that names nothing is answered with.
 #include "model_fixture.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/model/selection.hpp>
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
-#include "model_fixture.hpp"
+#include "model/selection.hpp"
 
-#include <vindex/model/selection.hpp>
+#include "model_fixture.hpp"
 
 #include <chrono>
 

@@ -1,10 +1,10 @@
 // Entries of a vocabulary by their text, from tokenizer.json and from GGUF keys; hostile ones are
 // refused by name.
-#include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
+#include "model/vocabulary.hpp"
 
-#include <vindex/gguf/header.hpp>
-#include <vindex/model/vocabulary.hpp>
+#include "gguf/header.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -173,17 +173,17 @@ class GgufKeys {
     }
     builder.key("tokenizer.ggml.tokens", 9, array);
     bytes_ = builder.bytes();
-    vindex::shard::Shard& shard = files.shards.emplace_back();
+    vindex::input::Shard& shard = files.shards.emplace_back();
     shard.path = "no-folder/model.gguf";
     shard.source =
-        vindex::shard::make_memory_source("model.gguf", vindex::testing::bytes_of(bytes_));
-    files.format = vindex::shard::ContainerFormat::kGguf;
+        vindex::input::make_memory_source("model.gguf", vindex::testing::bytes_of(bytes_));
+    files.format = vindex::input::ContainerFormat::kGguf;
     vindex::gguf::Header header = vindex::gguf::read_header(*shard.source);
     files.keys = std::move(header.keys);
     files.gguf_version = header.version;
     files.gguf_big_endian = header.big_endian;
   }
-  vindex::shard::ModelFiles files;
+  vindex::input::ModelFiles files;
 
  private:
   std::string bytes_;
@@ -217,7 +217,7 @@ TEST(GgufVocabulary, IsSpeltAsItsModelSays) {
 }
 
 TEST(GgufVocabulary, IsAbsentWhereNothingHasOne) {
-  vindex::shard::ModelFiles files;
+  vindex::input::ModelFiles files;
   EXPECT_FALSE(vindex::model::read_vocabulary(files).has_value());
 }
 

@@ -1,15 +1,15 @@
 // Files put together from tensors of others, read back with this project's reader.
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/gguf_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "organ/compose.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/process_name.hpp>
-#include <vindex/organ/compose.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/provenance.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "core/digest.hpp"
+#include "core/process_name.hpp"
+#include "input/model_files.hpp"
+#include "organ/gguf_source.hpp"
+#include "organ/provenance.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST(ComposeTest, SplitsAreReadAsOneModel) {
       compose(split_by_size(source->copy_keys(), passed_through(*source), 40), folder / "b.gguf");
   ASSERT_EQ(report.files,
             (std::vector{folder / "b-00001-of-00002.gguf", folder / "b-00002-of-00002.gguf"}));
-  const shard::ModelFiles model = shard::open_model(report.files.back());
+  const input::ModelFiles model = input::open_model(report.files.back());
   EXPECT_EQ(model.tensors.size(), 2U);
   EXPECT_EQ(model.keys.size(), 5U);
   const auto again = open_gguf(report.files.front());

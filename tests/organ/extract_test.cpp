@@ -1,14 +1,15 @@
 // Taking apart and putting together: the same bytes come back, and what an organ file is.
-#include "organ_fixture.hpp"
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/temporary_folder.hpp"
+#include "organ/extract.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/organ/assemble.hpp>
-#include <vindex/organ/extract.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "organ_fixture.hpp"
+
+#include "core/digest.hpp"
+#include "input/model_files.hpp"
+#include "organ/assemble.hpp"
+#include "organ/gguf_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

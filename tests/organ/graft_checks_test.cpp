@@ -1,5 +1,5 @@
 // What a graft is warned of: two models by hand that differ in one thing.
-#include <vindex/organ/graft.hpp>
+#include "organ/graft.hpp"
 
 #include <gtest/gtest.h>
 

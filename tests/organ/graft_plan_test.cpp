@@ -1,8 +1,8 @@
 // Which tensors a graft takes: tables of names and shapes by hand, requests that cannot be had.
-#include "support/expect_error.hpp"
+#include "organ/graft.hpp"
+#include "tests/support/expect_error.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/organ/graft.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Manifests that somebody else wrote: nothing outside of the folder is read, and every lie is
 // named.
 #include "organ_fixture.hpp"
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/temporary_folder.hpp"
 
-#include <vindex/organ/extract.hpp>
-#include <vindex/organ/gguf_source.hpp>
+#include "organ/extract.hpp"
+#include "organ/gguf_source.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,8 @@
 // Models measured by hand: means, what is kept apart, the ranking, the count, the documents, and
 // which models a folder holds.
-#include "support/expect_error.hpp"
-#include "support/program.hpp"
-
-#include <vindex/organ/measure_fleet.hpp>
+#include "fleet/measure_fleet.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/program.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace vindex::organ::measure_report_test {
+namespace vindex::fleet::measure_report_test {
 namespace {
 
 Spread one(double value) {
@@ -24,7 +23,7 @@ Spread one(double value) {
 MeasuredTensor matrix(const std::string& name, std::int64_t parameters, double theta) {
   MeasuredTensor tensor;
   tensor.name = name;
-  tensor.organ = classify(name);
+  tensor.organ = organ::classify(name);
   tensor.parameters = parameters;
   tensor.slices = 1;
   tensor[TensorFigure::kTheta] = one(theta);
@@ -36,7 +35,7 @@ MeasuredTensor matrix(const std::string& name, std::int64_t parameters, double t
 MeasuredTensor vector(const std::string& name, double seed) {
   MeasuredTensor tensor;
   tensor.name = name;
-  tensor.organ = classify(name);
+  tensor.organ = organ::classify(name);
   tensor.parameters = 8;
   tensor[TensorFigure::kThetaSeed] = one(seed);
   tensor.theta_qq = 30.0;
@@ -76,7 +75,7 @@ TEST(GroupsTest, WeighByParametersAndKeepOneSideApart) {
   EXPECT_DOUBLE_EQ(all.theta.mean, 14.0);
   EXPECT_DOUBLE_EQ(all.theta_weighted.mean, 16.0);
   EXPECT_DOUBLE_EQ(all.theta_seed.mean, 20.0) << "the norm's 80 is not in it";
-  const OrganClass organ = OrganClass::kOrgan;
+  const organ::OrganClass organ = organ::OrganClass::kOrgan;
   EXPECT_DOUBLE_EQ(group_figures(measured, &organ).theta.mean, 18.0);
   EXPECT_EQ(vector_figures(measured).tensors, 1);
   EXPECT_DOUBLE_EQ(vector_figures(measured).theta_seed.mean, 80.0);
@@ -151,4 +150,4 @@ TEST(FleetTest, FindsModelsBelowAFolder) {
 }
 
 }  // namespace
-}  // namespace vindex::organ::measure_report_test
+}  // namespace vindex::fleet::measure_report_test

@@ -1,12 +1,13 @@
 // Two small models that differ in known ways; tensors beside each other, whole and sampled.
-#include "support/expect_error.hpp"
-#include "support/float_model.hpp"
-#include "support/program.hpp"
-#include "tensor_pair.hpp"
+#include "organ/model_difference.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/organ/model_difference.hpp>
+#include "decode/encode.hpp"
+#include "organ/tensor_pair.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/program.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -165,7 +166,7 @@ struct Stored {
     const auto cols = static_cast<std::int64_t>(values.size()) / rows;
     bytes.resize(decode::encoded_size(encoding, rows, cols)->code_bytes);
     decode::encode_matrix(encoding, values.data(), rows, cols, cols, bytes, {});
-    source = shard::make_memory_source("memory", bytes);
+    source = input::make_memory_source("memory", bytes);
     tensor = {.name = "t",
               .type = type,
               .dimensions = {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows)},
@@ -175,7 +176,7 @@ struct Stored {
   }
   decode::Encoding encoding;
   std::vector<std::byte> bytes;
-  std::unique_ptr<shard::ByteSource> source;
+  std::unique_ptr<ByteSource> source;
   PlacedTensor tensor;
 };
 

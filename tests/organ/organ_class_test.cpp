@@ -1,8 +1,9 @@
 // Names of GGUF and Hugging Face tensors sorted by hand.
-#include "support/expect_error.hpp"
+#include "organ/organ_class.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/organ/organ_class.hpp>
+#include "tests/support/expect_error.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

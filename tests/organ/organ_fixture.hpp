@@ -1,7 +1,7 @@
 // Owns making GGUF files of tests: drawn ones, and small models that a loader would take.
 #pragma once
 
-#include "support/gguf_builder.hpp"
+#include "tests/support/gguf_builder.hpp"
 
 #include <cstdint>
 #include <random>

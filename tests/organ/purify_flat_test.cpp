@@ -1,7 +1,6 @@
 // The flat methods: closed forms of both transforms, and what each method keeps.
-#include "purify/transforms.hpp"
-
-#include <vindex/jobs/purify/purify_methods.hpp>
+#include "jobs/purify/purify_methods.hpp"
+#include "jobs/purify/transforms.hpp"
 
 #include <gtest/gtest.h>
 

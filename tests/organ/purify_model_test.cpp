@@ -1,12 +1,12 @@
 // Whole models purified: what changes, what keeps its bytes and why, and what a stop leaves.
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/gguf_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "jobs/purify/purify.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/jobs/purify/purify.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

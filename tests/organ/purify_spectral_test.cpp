@@ -1,8 +1,8 @@
 // The spectral methods: constants of the literature, the entries of the published table that
 // matter, and the factors that a back end's vectors make.
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/jobs/purify/purify_methods.hpp>
+#include "cpu/cpu_backend.hpp"
+#include "decode/encoding.hpp"
+#include "jobs/purify/purify_methods.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,10 @@
 // Real GGUF files: extracted and assembled they are the same bytes; older containers are
 // normalised.
-#include "support/file_content.hpp"
-#include "support/temporary_folder.hpp"
-
-#include <vindex/organ/assemble.hpp>
-#include <vindex/organ/extract.hpp>
-#include <vindex/organ/verify.hpp>
+#include "organ/assemble.hpp"
+#include "organ/extract.hpp"
+#include "organ/verify.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

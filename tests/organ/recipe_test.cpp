@@ -1,13 +1,13 @@
 // Recipes by hand: whose weights stand where afterwards, and what the keys say.
 #include "organ_fixture.hpp"
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/temporary_folder.hpp"
 
-#include <vindex/organ/assemble.hpp>
-#include <vindex/organ/extract.hpp>
-#include <vindex/organ/gguf_source.hpp>
-#include <vindex/organ/verify.hpp>
+#include "organ/assemble.hpp"
+#include "organ/extract.hpp"
+#include "organ/gguf_source.hpp"
+#include "organ/verify.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

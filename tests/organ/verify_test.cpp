@@ -1,9 +1,10 @@
 // Every rule broken once, by hand; what is clean stays so.
-#include "organ_fixture.hpp"
-#include "support/expect_error.hpp"
-#include "support/temporary_folder.hpp"
+#include "organ/verify.hpp"
 
-#include <vindex/organ/verify.hpp>
+#include "organ_fixture.hpp"
+
+#include "tests/support/expect_error.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

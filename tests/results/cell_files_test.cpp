@@ -1,12 +1,13 @@
 // Files whose rows are numbers and arrays: what is written is read, runs go on, workers' parts make
 // the single run's file.
 #include "cell_run.hpp"
-#include "results_reader.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/experts_cells.hpp>
-#include <vindex/results/routing_cells.hpp>
+#include "results/experts_cells.hpp"
+#include "results/results_reader.hpp"
+#include "results/routing_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

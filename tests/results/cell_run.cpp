@@ -1,10 +1,11 @@
 #include "cell_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/cka_cells.hpp>
-#include <vindex/results/experts_cells.hpp>
-#include <vindex/results/routing_cells.hpp>
+#include "results/activations_cells.hpp"
+#include "results/cka_cells.hpp"
+#include "results/experts_cells.hpp"
+#include "results/routing_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // Chunks packed by us are what HDF5's own filters undo, checksum included.
-#include "chunk_pack.hpp"
+#include "results/chunk_pack.hpp"
 
-#include "hdf5.hpp"
-#include "storage.hpp"
+#include "results/hdf5.hpp"
+#include "results/storage.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,13 @@
 // Rows beside those of /matrix/: a table of their own in the file, one order for a run, the same
 // resume, workers, merge and checks.
-#include "results_reader.hpp"
 #include "sample_run.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/export.hpp>
-#include <vindex/results/show.hpp>
+#include "results/export.hpp"
+#include "results/results_reader.hpp"
+#include "results/shown_spectra.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

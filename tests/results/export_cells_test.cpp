@@ -3,11 +3,12 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/export.hpp>
-#include <vindex/results/routing_cells.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "results/activations_cells.hpp"
+#include "results/export.hpp"
+#include "results/routing_cells.hpp"
+#include "results/shown_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,11 @@
+#include "results/export.hpp"
+
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/results/export.hpp>
+#include "measure/metrics.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

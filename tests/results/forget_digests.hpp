@@ -2,7 +2,7 @@
 // and removed them: tests that rewrite text go through it.
 #pragma once
 
-#include "text_digest.hpp"
+#include "results/text_digest.hpp"
 
 #include <hdf5.h>
 

@@ -1,10 +1,10 @@
 // Strings of variable length read from bytes built by hand, and every way their heap can lie.
-#include "heap_strings.hpp"
+#include "results/heap_strings.hpp"
 
-#include "support/expect_error.hpp"
-#include "support/gguf_builder.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/gguf_builder.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

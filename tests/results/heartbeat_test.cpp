@@ -1,10 +1,11 @@
 // Where a run stands while it works: parts and heartbeats together.
-#include "heartbeat.hpp"
+#include "results/heartbeat.hpp"
 
-#include "run_lock.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
+#include "results/run_lock.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,10 @@
 #include "forget_digests.hpp"
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
-#include "storage.hpp"
 
-#include <vindex/core/error.hpp>
+#include "results/storage.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

@@ -1,10 +1,10 @@
 // What lets results files be joined: coordinates on every column, files written before there were
 // any, WeightWatcher's fits where a hand calculation can follow them.
-#include "results_reader.hpp"
 #include "sample_run.hpp"
-#include "weightwatcher_fits.hpp"
 
-#include <vindex/results/export.hpp>
+#include "results/export.hpp"
+#include "results/results_reader.hpp"
+#include "results/weightwatcher_fits.hpp"
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

@@ -1,12 +1,14 @@
 // Reading results from outside: selections, columns, spectra, several readers at once, files of
 // later versions.
+#include "results/query.hpp"
+
 #include "forget_digests.hpp"
 #include "sample_run.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/query.hpp>
-#include <vindex/results/show.hpp>
+#include "results/shown_spectra.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

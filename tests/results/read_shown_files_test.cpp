@@ -1,9 +1,9 @@
 // Reading for `show` of files as they may be found: unfinished, just ending, mixed with parts of
 // another run, hostile, or none of ours.
-#include "parts_folder.hpp"
 #include "read_shown_fixture.hpp"
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
+#include "results/parts_folder.hpp"
 
 #include <algorithm>
 #include <cmath>

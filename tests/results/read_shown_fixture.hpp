@@ -5,8 +5,9 @@
 #include "forget_digests.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/show.hpp>
+#include "results/shown_spectra.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

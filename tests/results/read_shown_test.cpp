@@ -1,7 +1,7 @@
 // Reading for `show`: any metric and k, filters, ranks, columns of later versions, refusals.
 #include "read_shown_fixture.hpp"
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <cmath>
 

@@ -2,9 +2,9 @@
 // that may die of it.
 #pragma once
 
-#include "support/file_content.hpp"
+#include "tests/support/file_content.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <csignal>

@@ -3,7 +3,7 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
-#include "results_reader.hpp"
 #include "sample_run.hpp"
-#include "support/expect_error.hpp"
 
-#include <vindex/core/error.hpp>
+#include "results/results_reader.hpp"
+#include "tests/support/expect_error.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

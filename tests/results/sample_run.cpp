@@ -1,6 +1,6 @@
 #include "sample_run.hpp"
 
-#include <vindex/measure/metrics.hpp>
+#include "measure/metrics.hpp"
 
 #include <fmt/format.h>
 

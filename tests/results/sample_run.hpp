@@ -2,8 +2,8 @@
 // spectra, built by hand.
 #pragma once
 
-#include <vindex/results/run_store.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "results/run_store.hpp"
+#include "results/spectra_cells.hpp"
 
 #include <cstdint>
 #include <string>

@@ -3,11 +3,12 @@
 #include "forget_digests.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/results/export.hpp>
-#include <vindex/results/query.hpp>
-#include <vindex/results/show.hpp>
+#include "measure/metrics.hpp"
+#include "results/export.hpp"
+#include "results/query.hpp"
+#include "results/shown_spectra.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

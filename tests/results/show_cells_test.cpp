@@ -2,12 +2,13 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/results/activations_cells.hpp>
-#include <vindex/results/cka_cells.hpp>
-#include <vindex/results/export.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "core/text_table.hpp"
+#include "results/activations_cells.hpp"
+#include "results/cka_cells.hpp"
+#include "results/export.hpp"
+#include "results/shown_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

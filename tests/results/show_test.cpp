@@ -1,5 +1,5 @@
 // Groups, experts that stand out, rankings and their texts, on matrices made by hand.
-#include <vindex/results/show.hpp>
+#include "results/shown_spectra.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,15 +1,16 @@
 // Text under a digest, since no checksum of the format covers it: a flipped byte is told wherever
 // it is read, what others add is none of its business, and older files have none.
-#include "text_digest.hpp"
+#include "results/text_digest.hpp"
 
 #include "cell_run.hpp"
 #include "forget_digests.hpp"
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/results/experts_cells.hpp>
-#include <vindex/results/shown_cells.hpp>
+#include "results/experts_cells.hpp"
+#include "results/shown_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <hdf5.h>

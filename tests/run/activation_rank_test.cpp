@@ -1,11 +1,10 @@
 // The effective rank that products of Gaussians have, beside draws of them.
-#include "random_draws.hpp"
-#include "token_covariance.hpp"
-
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/activation_statistics.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "cpu/cpu_backend.hpp"
+#include "decode/encoding.hpp"
+#include "jobs/activations/token_covariance.hpp"
+#include "measure/activation_statistics.hpp"
+#include "measure/metrics.hpp"
+#include "measure/random_draws.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <vindex/engine/bounded_queue.hpp>
+#include "engine/bounded_queue.hpp"
 
 #include <gtest/gtest.h>
 

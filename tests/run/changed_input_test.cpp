@@ -1,11 +1,11 @@
 // Shards that are cut, grown, overwritten, replaced or removed under a run: the rows of that shard
 // fail, those of the others are measured, the run ends with 65 or 74, and the next one refuses.
-#include "support/gguf_builder.hpp"
-#include "support/safetensors_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "jobs/spectra/measure_run.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/safetensors_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -110,7 +110,7 @@ int refusal_of(const RunSettings& settings) {
   }
 }
 
-class ChangedInputTest : public ::testing::TestWithParam<std::tuple<bool, shard::ReadPath>> {};
+class ChangedInputTest : public ::testing::TestWithParam<std::tuple<bool, input::ReadPath>> {};
 
 TEST_P(ChangedInputTest, ItsRowsFailAndTheOthersAreMeasured) {
   const auto [gguf, path] = GetParam();
@@ -149,10 +149,10 @@ TEST_P(ChangedInputTest, ItsRowsFailAndTheOthersAreMeasured) {
 INSTANTIATE_TEST_SUITE_P(
     ContainersAndReadPaths, ChangedInputTest,
     ::testing::Combine(::testing::Bool(),
-                       ::testing::Values(shard::ReadPath::kBuffered, shard::ReadPath::kDirect)),
+                       ::testing::Values(input::ReadPath::kBuffered, input::ReadPath::kDirect)),
     [](const auto& parameters) {
       return std::string(std::get<0>(parameters.param) ? "Gguf" : "Safetensors") +
-             (std::get<1>(parameters.param) == shard::ReadPath::kDirect ? "Direct" : "Buffered");
+             (std::get<1>(parameters.param) == input::ReadPath::kDirect ? "Direct" : "Buffered");
     });
 
 }  // namespace

@@ -2,10 +2,10 @@
 // intervals that hold the value as often as they say, stages only where there are some. Fixed
 // seeds; prints the rows of the tables of docs/cka.md.
 #include "cka_fixture.hpp"
-#include "cka_rows.hpp"
 
-#include <vindex/measure/cka.hpp>
-#include <vindex/measure/layer_statistics.hpp>
+#include "jobs/cka/cka_rows.hpp"
+#include "measure/cka.hpp"
+#include "measure/layer_statistics.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

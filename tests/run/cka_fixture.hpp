@@ -2,11 +2,10 @@
 // parts that a tile is made of.
 #pragma once
 
-#include "cka_tile.hpp"
-
-#include <vindex/core/philox.hpp>
-#include <vindex/cpu/cpu_backend.hpp>
-#include <vindex/engine/matrix_loader.hpp>
+#include "core/philox.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "engine/matrix_loader.hpp"
+#include "jobs/cka/cka_tile.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -43,8 +42,8 @@ class MemoryDump {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const auto bytes = std::as_bytes(std::span(values_[i]));
       const auto number = static_cast<std::int32_t>(i);
-      shard::Shard& shard = files_.shards.emplace_back();
-      shard.source = shard::make_memory_source("memory", bytes);
+      input::Shard& shard = files_.shards.emplace_back();
+      shard.source = input::make_memory_source("memory", bytes);
       files_.tensors.push_back({"hidden", decode::ElementType::kF32, {}, number, 0, bytes.size()});
       model::MatrixRecord& record = records_.emplace_back();
       record.layer = number;
@@ -63,7 +62,7 @@ class MemoryDump {
 
  private:
   std::vector<Values> values_;
-  shard::ModelFiles files_;
+  input::ModelFiles files_;
   std::vector<model::MatrixRecord> records_;
   std::unique_ptr<engine::SourceWatch> watch_;
 };

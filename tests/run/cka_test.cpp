@@ -1,10 +1,11 @@
 // CKA of tiles of layers: both forms agree, with each other and with samples that lack a prompt,
 // plans fit their memory.
-#include "cka_fixture.hpp"
-#include "cka_plan.hpp"
+#include "measure/cka.hpp"
 
-#include <vindex/measure/cka.hpp>
-#include <vindex/measure/metrics.hpp>
+#include "cka_fixture.hpp"
+
+#include "jobs/cka/cka_plan.hpp"
+#include "measure/metrics.hpp"
 
 #include <gtest/gtest.h>
 

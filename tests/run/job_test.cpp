@@ -1,10 +1,10 @@
 // What jobs have in common: the row of a failure, and a unit that its job leaves early.
-#include "../results/cell_run.hpp"
-#include "support/temporary_folder.hpp"
 #include "unit_stream_fixture.hpp"
 
-#include <vindex/core/stop.hpp>
-#include <vindex/engine/job_runner.hpp>
+#include "core/stop.hpp"
+#include "engine/job_runner.hpp"
+#include "tests/results/cell_run.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,14 +43,14 @@ TEST(FailedRow, IsNoneWhereADeviceFailed) {
 }
 
 /// Every read lasts a little longer than the run to its results file.
-class SlowSource final : public shard::ByteSource {
+class SlowSource final : public ByteSource {
  public:
-  SlowSource(shard::ByteSource& inner, std::string results)
+  SlowSource(ByteSource& inner, std::string results)
       : inner_(inner), results_(std::move(results)) {}
   const std::string& name() const override { return inner_.name(); }
   std::uint64_t size() const override { return inner_.size(); }
-  shard::SourceIdentity identity() const override { return inner_.identity(); }
-  void read_many(std::span<const shard::ReadRequest> requests) override {
+  SourceIdentity identity() const override { return inner_.identity(); }
+  void read_many(std::span<const ReadRequest> requests) override {
     for (int i = 0; i < 1000 && !std::filesystem::exists(results_); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -59,7 +59,7 @@ class SlowSource final : public shard::ByteSource {
   }
 
  private:
-  shard::ByteSource& inner_;
+  ByteSource& inner_;
   std::string results_;
 };
 
@@ -107,7 +107,7 @@ TEST(JobRunner, WaitsForReadsOfAUnitThatEndedEarly) {
   run.output = folder / "out.h5";
   run.description = description;
   run.ram_budget = 64U << 20U;
-  run.reader = std::make_unique<shard::BulkReader>();
+  run.reader = std::make_unique<input::BulkReader>();
   const RunOutcome outcome =
       run_job(std::make_unique<HastyJob>(model, description), std::move(run), {});
   EXPECT_EQ(outcome.exit_code, ExitCode::kOk);
@@ -142,7 +142,7 @@ TEST(JobRunner, AStopLeavesNoThreadBehind) {
   run.output = folder / "out.h5";
   run.description = description;
   run.ram_budget = 64U << 20U;
-  run.reader = std::make_unique<shard::BulkReader>();
+  run.reader = std::make_unique<input::BulkReader>();
   std::stop_source stop;
   RunHooks hooks;
   hooks.stop = stop.get_token();
@@ -166,7 +166,7 @@ TEST(JobRunner, AnErrorLeavesNoThreadBehind) {
   run.output = folder / "out.h5";
   run.description = description;
   run.ram_budget = 64U << 20U;
-  run.reader = std::make_unique<shard::BulkReader>();
+  run.reader = std::make_unique<input::BulkReader>();
   RunHooks hooks;
   hooks.progress = [&](const ProgressSnapshot&) { throw std::runtime_error("nobody listens"); };
   EXPECT_THROW(

@@ -1,5 +1,6 @@
-#include <vindex/core/error.hpp>
-#include <vindex/engine/memory_budget.hpp>
+#include "engine/memory_budget.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,11 +2,11 @@
 // what `vindex decode` makes of them.
 #pragma once
 
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-
-#include <vindex/decode/element_type.hpp>
-#include <vindex/jobs/decode/decode_tensor.hpp>
+#include "decode/element_type.hpp"
+#include "jobs/decode/decode_tensor.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,6 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <support/temporary_folder.hpp>
 #include <utility>
 #include <vector>
 

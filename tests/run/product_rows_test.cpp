@@ -1,13 +1,12 @@
 // Rows of products measured from files, against the product formed of decoded weights.
-#include "support/float_model.hpp"
-#include "support/singular_values.hpp"
-#include "support/temporary_folder.hpp"
-
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/jobs/decode/decode_tensor.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/model/product.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "engine/derived_rows.hpp"
+#include "input/model_files.hpp"
+#include "jobs/decode/decode_tensor.hpp"
+#include "model/model_index.hpp"
+#include "model/product.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/singular_values.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -85,8 +84,8 @@ class ProductRowsTest : public ::testing::Test {
   /// Every product of `model` is measured and compared; how many there were.
   std::size_t compare(const std::string& model, const model::IndexOptions& options,
                       const std::string& names = "") {
-    const shard::ModelFiles files =
-        shard::open_model(model, {.model_config = "", .adapter = options.lora});
+    const input::ModelFiles files =
+        input::open_model(model, {.model_config = "", .adapter = options.lora});
     const model::ModelIndex index = model::index_model(files, options);
     engine::ProductMeasurer measurer(files);
     decoded_.clear();
@@ -145,7 +144,7 @@ TEST_F(ProductRowsTest, HeadsOfGroupedAttention) {
   // Three heads share each key and value: together they read every weight once.
   std::uint64_t bytes = 0;
   for (const model::MatrixRecord& row :
-       model::index_model(shard::open_model(folder_.path()), {.heads = true}).matrices) {
+       model::index_model(input::open_model(folder_.path()), {.heads = true}).matrices) {
     bytes += row.product == nullptr ? 0 : engine::product_read_bytes(row);
   }
   EXPECT_NEAR(static_cast<double>(bytes), sizeof(float) * (2.0 * 24 * 20 + 2.0 * 8 * 20), 12.0);
@@ -208,7 +207,7 @@ TEST_F(ProductRowsTest, LoraPairsOfBothContainers) {
   EXPECT_EQ(compare(file("peft"), {.lora = true}), 1U);
   std::vector<std::vector<double>> spectra;
   for (const std::string& path : {file("peft"), file("adapter.gguf")}) {
-    const shard::ModelFiles files = shard::open_model(path, {.model_config = "", .adapter = true});
+    const input::ModelFiles files = input::open_model(path, {.model_config = "", .adapter = true});
     const model::ModelIndex index = model::index_model(files, {.lora = true});
     EXPECT_EQ(index.matrices.back().product->scale, 3.0);
     spectra.push_back(engine::ProductMeasurer(files).measure(index.matrices.back()).sigma);
@@ -228,7 +227,7 @@ TEST_F(ProductRowsTest, ExpertsOfOnePair) {
   EXPECT_EQ(compare(file("experts"), {.lora = true}), 5U);
 
   // All of B is held, however little of it a row is made of.
-  const shard::ModelFiles files = shard::open_model(file("experts"));
+  const input::ModelFiles files = input::open_model(file("experts"));
   const model::ModelIndex index = model::index_model(files, {.lora = true});
   const model::MatrixRecord& row = index.matrices.back();
   ASSERT_EQ(row.slice, 4);
@@ -248,7 +247,7 @@ TEST_F(ProductRowsTest, HeadsOfALatentModelAgreeBetweenContainers) {
   }
   std::vector<std::vector<std::vector<double>>> spectra;
   for (const std::string& path : {data, data + "/kjv-moe-7.6M-BF16.gguf"}) {
-    const shard::ModelFiles files = shard::open_model(path);
+    const input::ModelFiles files = input::open_model(path);
     const model::ModelIndex index = model::index_model(files, {.heads = true});
     engine::ProductMeasurer measurer(files);
     spectra.emplace_back();

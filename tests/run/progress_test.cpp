@@ -1,6 +1,8 @@
-#include <vindex/core/error.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/engine/progress.hpp>
+#include "engine/progress.hpp"
+
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 // values that the scheme's own project decoded: bit for bit, scheme by scheme.
 #include "model_folder.hpp"
 
-#include <vindex/shard/model_files.hpp>
+#include "input/model_files.hpp"
 
 #include <filesystem>
 
@@ -16,10 +16,10 @@ TEST_P(QuantisedConformance, WeightsAreThoseOfTheSchemesOwnProject) {
   if (!std::filesystem::exists(base + ".safetensors")) {
     GTEST_SKIP() << base << ".safetensors is not there";
   }
-  const shard::ModelFiles expected = shard::open_model(base + ".expected.safetensors", {});
+  const input::ModelFiles expected = input::open_model(base + ".expected.safetensors", {});
   ASSERT_FALSE(expected.tensors.empty());
   const vindex::testing::TemporaryFolder folder;
-  for (const shard::StoredTensor& tensor : expected.tensors) {
+  for (const input::StoredTensor& tensor : expected.tensors) {
     std::vector<float> wanted(static_cast<std::size_t>(tensor.bytes / sizeof(float)));
     expected.shards[0].source->read(tensor.offset, std::as_writable_bytes(std::span(wanted)));
     const std::string out = folder / "out.f32";

@@ -2,8 +2,8 @@
 // weight, and none of its parts is a matrix of its own. Layouts as the packages write them.
 #include "quantised_support.hpp"
 
-#include <vindex/model/model_index.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "input/model_files.hpp"
+#include "model/model_index.hpp"
 
 #include <fmt/format.h>
 
@@ -198,7 +198,7 @@ TEST_P(ForeignSchemes, AreRefusedByName) {
   EXPECT_NE(refusal.find("not supported: "), std::string::npos) << refusal;
   EXPECT_NE(refusal.find(foreign.scheme), std::string::npos) << refusal;
 
-  const shard::ModelFiles files = shard::open_model(folder.path(), {});
+  const input::ModelFiles files = input::open_model(folder.path(), {});
   const model::ModelIndex index = model::index_model(files);
   ASSERT_FALSE(index.matrices.empty());
   for (const model::MatrixRecord& matrix : index.matrices) {

@@ -4,10 +4,10 @@
 // narrow result, which is ours rounded once, or rounded between its steps and then within a bound.
 #include "model_folder.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/decode/float_formats.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "core/digest.hpp"
+#include "core/json.hpp"
+#include "decode/float_formats.hpp"
+#include "input/model_files.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -109,10 +109,10 @@ class QuantisedNarrow : public QuantisedPackages {};
 // its bias is at most |w| + |bias|, and its biases are edges of their groups, so weights
 // themselves.
 TEST_P(QuantisedNarrow, PackagesRoundingIsWithinItsBound) {
-  const shard::ModelFiles files =
-      shard::open_model(kFolder + GetParam() + ".narrow.safetensors", {});
+  const input::ModelFiles files =
+      input::open_model(kFolder + GetParam() + ".narrow.safetensors", {});
   ASSERT_FALSE(files.tensors.empty());
-  for (const shard::StoredTensor& tensor : files.tensors) {
+  for (const input::StoredTensor& tensor : files.tensors) {
     const std::vector<float> exact = decoded(tensor.name);
     const JsonValue* row = tensors().find(tensor.name);
     ASSERT_NE(row, nullptr);

@@ -1,7 +1,6 @@
 // The default budget: from folders that stand for /proc and /sys, and from Slurm's variables.
-#include "support/temporary_folder.hpp"
-
-#include <vindex/engine/memory_budget.hpp>
+#include "engine/memory_budget.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

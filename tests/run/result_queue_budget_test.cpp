@@ -1,6 +1,6 @@
 // Memory between finished rows and the file: small where the budget is, and never beyond it.
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/results/run_store.hpp>
+#include "engine/memory_budget.hpp"
+#include "results/run_store.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,8 @@
 // What a run tells of its progress: amounts of rows of every table that add up to the whole.
-#include "support/float_model.hpp"
-#include "support/importance_builder.hpp"
-#include "support/temporary_folder.hpp"
-
-#include <vindex/jobs/spectra/measure_run.hpp>
+#include "jobs/spectra/measure_run.hpp"
+#include "tests/support/float_model.hpp"
+#include "tests/support/importance_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

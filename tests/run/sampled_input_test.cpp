@@ -1,11 +1,11 @@
 // The sample that is taken of a matrix on its way to a back end, whatever the format and whatever
 // slabs the back end asks for.
-#include "sampled_input.hpp"
+#include "jobs/spectra/sampled_input.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/sample_angles.hpp>
+#include "decode/decode_matrix.hpp"
+#include "decode/encoded_sample.hpp"
+#include "decode/encoding.hpp"
+#include "measure/sample_angles.hpp"
 
 #include <gtest/gtest.h>
 

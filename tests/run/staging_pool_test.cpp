@@ -1,7 +1,6 @@
 // Staging memory between units: used again where it fits, bounded, and no longer lived than needed.
-#include "worker_pool.hpp"
-
-#include <vindex/measure/backend.hpp>
+#include "engine/worker_pool.hpp"
+#include "measure/backend.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,11 @@
 // what it is handed with them, and the pool that leads one to the other.
 #pragma once
 
-#include "support/expect_error.hpp"
-#include "support/faulty_source.hpp"
-#include "worker_pool.hpp"
-
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/jobs/spectra/spectrum_plan.hpp>
+#include "engine/unit_stream.hpp"
+#include "engine/worker_pool.hpp"
+#include "jobs/spectra/spectrum_plan.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/faulty_source.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,16 +51,16 @@ struct Model {
     }
   }
   model::TensorPart part(std::uint64_t offset, std::uint64_t bytes) {
-    shard::StoredTensor& stored = files.tensors.emplace_back();
+    input::StoredTensor& stored = files.tensors.emplace_back();
     stored.offset = offset;
     stored.bytes = bytes;
     return {static_cast<std::int32_t>(files.tensors.size()) - 1, offset, bytes, 1, 1};
   }
   void from_memory() {
-    memory = shard::make_memory_source("m", testing::bytes_of(content));
+    memory = input::make_memory_source("m", testing::bytes_of(content));
     use(std::make_unique<testing::FaultySource>(*memory, testing::Fault::kFails, ~0ULL));
   }
-  void use(std::unique_ptr<shard::ByteSource> source) {
+  void use(std::unique_ptr<ByteSource> source) {
     files.shards[0].identity = source->identity();
     files.shards[0].source = std::move(source);
   }
@@ -78,8 +77,8 @@ struct Model {
   }
 
   std::string content;
-  std::unique_ptr<shard::ByteSource> memory;
-  shard::ModelFiles files;
+  std::unique_ptr<ByteSource> memory;
+  input::ModelFiles files;
   model::ModelIndex index;
 };
 
@@ -240,7 +239,7 @@ class Machine {
   WorkPlan plan_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   std::vector<ComparingBackend*> comparing_;
-  shard::BulkReader reader_{{.depth = 3, .threads = 3}};
+  input::BulkReader reader_{{.depth = 3, .threads = 3}};
   std::atomic<int> measured_{0}, failed_{0};
   std::unique_ptr<WorkerPool> pool_;
 };

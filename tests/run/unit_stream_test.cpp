@@ -1,9 +1,9 @@
 // Units through fewer slots than they have matrices: every byte arrives, nothing waits for ever,
 // whatever fails or is stopped, and wherever.
-#include "support/temporary_folder.hpp"
 #include "unit_stream_fixture.hpp"
 
-#include <vindex/shard/store_decorators.hpp>
+#include "input/store_decorators.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -98,11 +98,11 @@ TEST(UnitStreamTest, AReadThatFailsCostsItsOwnMatrixAndNoOther) {
 }
 
 /// Counts how often a source is asked who it is.
-class AskedSource final : public shard::ForwardingSource {
+class AskedSource final : public input::ForwardingSource {
  public:
-  AskedSource(std::unique_ptr<shard::ByteSource> inner, std::atomic<int>& asked)
+  AskedSource(std::unique_ptr<ByteSource> inner, std::atomic<int>& asked)
       : ForwardingSource(std::move(inner)), asked_(asked) {}
-  shard::SourceIdentity identity() const override {
+  SourceIdentity identity() const override {
     ++asked_;
     return ForwardingSource::identity();
   }
@@ -130,7 +130,7 @@ TEST(UnitStreamTest, AFileThatChangedIsNoticed) {
   Model model(3);
   const testing::TemporaryFolder folder;
   const std::string path = folder.write("f", model.content);
-  model.use(shard::open_file_source(path));
+  model.use(input::open_file_source(path));
   Machine before(model, 64 * kCodeBytes, 1, 1, 8, 2, 1);
   before.pool().join();
   EXPECT_EQ(before.failed(), 0);
@@ -148,7 +148,7 @@ TEST(UnitStreamTest, WhatWasReleasedIsReadAgainAndTheMemoryGoesBackBeforeTheEnd)
   const WorkPlan plan = model.plan(1U << 30U, 1, 64, 2);
   ASSERT_EQ(plan.units.size(), 1U);
   ComparingBackend backend(model, 1, 2, 1);
-  shard::BulkReader reader;
+  input::BulkReader reader;
   auto budget = std::make_shared<MemoryBudget>(plan.units[0].memory_bytes);
   auto lease = MemoryLease::take(budget, plan.units[0].memory_bytes);
   const ModelViews views = {{&model.files, &model.index}};

@@ -1,13 +1,13 @@
 // The main job over a store that is slow, lies and dies: what passes leaves the bits of the local
 // run, what does not ends with the exit code of its cause, and nothing half-written is left.
-#include "support/unsteady_store.hpp"
+#include "tests/support/unsteady_store.hpp"
 
-#include "apps/h5_support.hpp"
-#include "support/safetensors_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "jobs/spectra/measure_run.hpp"
+#include "tests/apps/h5_support.hpp"
+#include "tests/support/safetensors_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // The plan is a pure function of shapes and limits, so its rules are tested with tables and no back
 // end.
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/jobs/spectra/spectrum_plan.hpp>
-#include <vindex/model/product.hpp>
+#include "engine/derived_rows.hpp"
+#include "jobs/spectra/spectrum_plan.hpp"
+#include "model/product.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 // The pool with units of nothing: order, memory, failure and stop are its only business.
-#include "worker_pool.hpp"
+#include "engine/worker_pool.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/stop.hpp>
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

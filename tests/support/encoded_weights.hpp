@@ -1,9 +1,9 @@
 // Owns a matrix that was encoded for a test, with its scales.
 #pragma once
 
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encode.hpp>
+#include "core/integers.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encode.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // at, its message, its exit code.
 #pragma once
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

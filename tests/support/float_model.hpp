@@ -2,7 +2,7 @@
 // file.
 #pragma once
 
-#include "support/gguf_builder.hpp"
+#include "gguf_builder.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // (model/importance_matrix.hpp has their layout).
 #pragma once
 
-#include "support/gguf_builder.hpp"
+#include "gguf_builder.hpp"
 
 #include <bit>
 #include <cstdint>

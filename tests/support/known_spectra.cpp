@@ -1,4 +1,4 @@
-#include "support/known_spectra.hpp"
+#include "known_spectra.hpp"
 
 #include <algorithm>
 #include <cmath>

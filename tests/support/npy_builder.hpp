@@ -1,7 +1,7 @@
 // Owns building .npy bytes for tests: headers of any text, and arrays of values.
 #pragma once
 
-#include "support/gguf_builder.hpp"
+#include "gguf_builder.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Owns building safetensors bytes in memory for tests.
 #pragma once
 
-#include "support/gguf_builder.hpp"
+#include "gguf_builder.hpp"
 
 #include <cstdint>
 #include <optional>

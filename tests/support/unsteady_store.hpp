@@ -3,12 +3,13 @@
 // change it. And a scheme for it, so that whatever reads an address reads such a store.
 #pragma once
 
-#include "support/file_content.hpp"
+#include "file_content.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/shard/model_store.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "core/integers.hpp"
+#include "input/model_store.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -28,7 +29,7 @@
 namespace vindex::testing {
 
 /// Thread-safe, hooks too where they are called from several threads.
-class UnsteadyStore final : public shard::ModelStore {
+class UnsteadyStore final : public input::ModelStore {
  public:
   enum class Kind : std::uint8_t { kList, kState, kOpen, kIdentity, kRead };
   struct Request {
@@ -109,7 +110,7 @@ class UnsteadyStore final : public shard::ModelStore {
     const std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
     return shared_->address + (folder.empty() ? "" : "/") + folder;
   }
-  std::vector<shard::StoreMember> list() override {
+  std::vector<input::StoreMember> list() override {
     shared_->pass({.kind = Kind::kList, .name = {}});
     std::set<std::pair<std::string, bool>> seen;
     for (const auto& [path, file] : shared_->files) {
@@ -119,18 +120,18 @@ class UnsteadyStore final : public shard::ModelStore {
         seen.emplace(rest.substr(0, slash), slash != std::string::npos);
       }
     }
-    std::vector<shard::StoreMember> members;
+    std::vector<input::StoreMember> members;
     for (const auto& [name, is_folder] : seen) {
       members.push_back({name, is_folder});
     }
     return members;
   }
-  shard::MemberState state(std::string_view name) override {
+  input::MemberState state(std::string_view name) override {
     const std::string path = folder_ + std::string(name);
     shared_->pass({.kind = Kind::kState, .name = path});
-    shard::MemberState out;
+    input::MemberState out;
     if (shared_->files.contains(path)) {
-      out.presence = shard::MemberState::Presence::kPresent;
+      out.presence = input::MemberState::Presence::kPresent;
     }
     return out;
   }
@@ -154,7 +155,7 @@ class UnsteadyStore final : public shard::ModelStore {
       }
       return request;
     }
-    shard::SourceIdentity identity_of(const std::string& name) const {
+    SourceIdentity identity_of(const std::string& name) const {
       const std::lock_guard lock(mutex);
       const File& known = files.at(name);
       return {size_of(known), known.version};
@@ -164,7 +165,7 @@ class UnsteadyStore final : public shard::ModelStore {
     }
   };
 
-  class Source final : public shard::ByteSource {
+  class Source final : public ByteSource {
    public:
     Source(std::shared_ptr<Shared> shared, std::string member)
         : shared_(std::move(shared)),
@@ -173,13 +174,13 @@ class UnsteadyStore final : public shard::ModelStore {
           opened_(shared_->identity_of(member_)) {}
     const std::string& name() const override { return name_; }
     std::uint64_t size() const override { return opened_.bytes; }
-    shard::SourceIdentity identity() const override {
+    SourceIdentity identity() const override {
       shared_->pass({.kind = Kind::kIdentity, .name = member_});
       return shared_->identity_of(member_);
     }
-    shard::SourceIdentity identity_at_opening() const override { return opened_; }
-    void read_many(std::span<const shard::ReadRequest> requests) override {
-      for (const shard::ReadRequest& request : requests) {
+    SourceIdentity identity_at_opening() const override { return opened_; }
+    void read_many(std::span<const ReadRequest> requests) override {
+      for (const ReadRequest& request : requests) {
         const Request passed = shared_->pass({.kind = Kind::kRead,
                                               .name = member_,
                                               .offset = request.offset,
@@ -200,10 +201,10 @@ class UnsteadyStore final : public shard::ModelStore {
     std::shared_ptr<Shared> shared_;
     std::string member_;
     std::string name_;
-    shard::SourceIdentity opened_;
+    SourceIdentity opened_;
   };
 
-  std::unique_ptr<shard::ByteSource> open_member(std::string_view name) override {
+  std::unique_ptr<ByteSource> open_member(std::string_view name) override {
     const std::string path = folder_ + std::string(name);
     shared_->pass({.kind = Kind::kOpen, .name = path});
     if (!shared_->files.contains(path)) {
@@ -227,14 +228,14 @@ class UnsteadyScheme {
 
   void set_attempts(std::int32_t attempts) {
     scheme_.reset();
-    scheme_.emplace(shard::StoreScheme{
+    scheme_.emplace(input::StoreScheme{
         .name = "unsteady",
-        .open = [this](const std::string& address) -> std::shared_ptr<shard::ModelStore> {
+        .open = [this](const std::string& address) -> std::shared_ptr<input::ModelStore> {
           const std::size_t slash = address.find('/', std::string(kRoot).size());
           return store_->at_path(slash == std::string::npos ? std::string()
                                                             : address.substr(slash + 1));
         },
-        .wrapping = shard::StoreWrapping{.retry = {.attempts = attempts},
+        .wrapping = input::StoreWrapping{.retry = {.attempts = attempts},
                                          .prefetch = {},
                                          .sleep = [this](double) { ++waits_; }}});
   }
@@ -249,7 +250,7 @@ class UnsteadyScheme {
   std::shared_ptr<UnsteadyStore> store_ =
       std::make_shared<UnsteadyStore>(std::string(), address({}));
   std::atomic<int> waits_{0};
-  std::optional<shard::ScopedStoreScheme> scheme_;
+  std::optional<input::ScopedStoreScheme> scheme_;
 };
 
 /// What a busy server answers.

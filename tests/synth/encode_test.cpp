@@ -1,9 +1,9 @@
-#include "random.hpp"
-#include "support/encoded_weights.hpp"
+#include "decode/encode.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/core/portable.hpp>
-#include <vindex/decode/encode.hpp>
+#include "core/integers.hpp"
+#include "core/portable.hpp"
+#include "synth/random.hpp"
+#include "tests/support/encoded_weights.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // The models as the rest of the project sees them: opened, indexed, decoded and held against their
 // truth.json and LAPACK.
-#include "model_plan.hpp"
-#include "support/singular_values.hpp"
-#include "support/temporary_folder.hpp"
+#include "input/model_files.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/shard/model_files.hpp>
-#include <vindex/synth/synth.hpp>
+#include "decode/decode_matrix.hpp"
+#include "model/model_index.hpp"
+#include "synth/make_model.hpp"
+#include "synth/model_plan.hpp"
+#include "tests/support/singular_values.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -28,14 +28,14 @@ using testing::TemporaryFolder;
 using Json = nlohmann::json;
 using Key = std::pair<std::string, int>;  // tensor, slice
 
-std::vector<std::byte> read_part(const shard::ModelFiles& files, const model::TensorPart& part) {
-  const shard::StoredTensor& tensor = files.tensors[static_cast<std::size_t>(part.tensor)];
+std::vector<std::byte> read_part(const input::ModelFiles& files, const model::TensorPart& part) {
+  const input::StoredTensor& tensor = files.tensors[static_cast<std::size_t>(part.tensor)];
   std::vector<std::byte> bytes(part.bytes);
   files.shards[static_cast<std::size_t>(tensor.shard)].source->read(part.offset, bytes);
   return bytes;
 }
 
-std::vector<float> decoded(const shard::ModelFiles& files, const model::MatrixRecord& record) {
+std::vector<float> decoded(const input::ModelFiles& files, const model::MatrixRecord& record) {
   decode::EncodedMatrix matrix;
   matrix.encoding = &record.encoding;
   matrix.rows = record.stored_rows();
@@ -69,7 +69,7 @@ constexpr int kPlantedInMini = 58;
 // Holds every matrix of the model against its row of truth.json; returns how many planted spectra
 // were compared. `relative`: what every singular value may be off by, in units of the largest.
 int check_against_truth(const std::string& folder, double relative) {
-  const shard::ModelFiles files = shard::open_model(folder);
+  const input::ModelFiles files = input::open_model(folder);
   const model::ModelIndex index = model::index_model(files);
   for (const auto* warnings : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *warnings) {
@@ -156,7 +156,7 @@ TEST(MiniModel, IsWhatItsConfigSays) {
     SCOPED_TRACE(spec);
     const std::string folder = scratch / spec;
     make_model(spec, 0, folder);
-    const auto shape = model::index_model(shard::open_model(folder)).shape;
+    const auto shape = model::index_model(input::open_model(folder)).shape;
     EXPECT_EQ(shape.layers, 4);
     EXPECT_EQ(shape.experts, 16);
     EXPECT_EQ(shape.experts_per_token, 4);
@@ -178,8 +178,8 @@ TEST(MiniModel, KeyPartOfAHeadIsTransposedAndTheValuePartIsNot) {
     ADD_FAILURE() << name;
     return model::MatrixRecord();
   };
-  const auto hf = shard::open_model(scratch / "hf");
-  const auto gguf = shard::open_model(scratch / "gguf");
+  const auto hf = input::open_model(scratch / "hf");
+  const auto gguf = input::open_model(scratch / "gguf");
   const auto gguf_index = model::index_model(gguf);
   const auto joint =
       decoded(hf, find(model::index_model(hf), "model.layers.2.self_attn.kv_b_proj.weight", -1));
@@ -216,7 +216,7 @@ TEST(LayerModel, ShardsStayBelowTheirLimit) {
   plan.shard_bytes = 13'000;  // two matrices of 6144 bytes and their scales
   write::OutputFolder folder(scratch / "m");
   write_huggingface_model(plan, folder);
-  const auto files = shard::open_model(scratch / "m");
+  const auto files = input::open_model(scratch / "m");
   ASSERT_EQ(files.shards.size(), 3U);
   EXPECT_EQ(files.shards[2].file_name, "model-00003-of-00003.safetensors");
   for (const auto& shard : files.shards) {

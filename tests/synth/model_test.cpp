@@ -1,9 +1,9 @@
-#include "support/file_content.hpp"
-#include "support/temporary_folder.hpp"
+#include "core/digest.hpp"
+#include "synth/make_model.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/synth/synth.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

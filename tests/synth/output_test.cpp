@@ -1,9 +1,9 @@
 // What synth leaves behind when it cannot write.
-#include "support/file_size_limit.hpp"
-#include "support/temporary_folder.hpp"
+#include "synth/make_model.hpp"
+#include "tests/support/file_size_limit.hpp"
+#include "tests/support/temporary_folder.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/synth/synth.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "random.hpp"
+#include "synth/random.hpp"
 
-#include "portable_math.hpp"
+#include "synth/portable_math.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "recipe.hpp"
-#include "support/singular_values.hpp"
+#include "synth/recipe.hpp"
+#include "tests/support/singular_values.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // The spectra of the kind `trained`: the law by hand, its limits for every shape, and the figures
 // of a trained mixture that it stands for.
-#include "recipe.hpp"
-#include "support/singular_values.hpp"
+#include "synth/make_model.hpp"
+#include "synth/recipe.hpp"
+#include "tests/support/singular_values.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/synth/synth.hpp>
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Owns what the tests of rewritten models share: tensors compared byte by byte.
 #pragma once
 
-#include "support/file_content.hpp"
+#include "input/model_files.hpp"
+#include "tests/support/file_content.hpp"
+#include "write/rewrite_model.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/shard/model_files.hpp>
-#include <vindex/write/rewrite_model.hpp>
+#include <vindex/error.hpp>
 
 #include <map>
 #include <span>
@@ -18,9 +18,9 @@ using vindex::testing::folder_content;
 
 /// Bytes of every tensor, by name.
 inline std::map<std::string, std::string> tensor_content(const std::string& model) {
-  const shard::ModelFiles files = shard::open_model(model);
+  const input::ModelFiles files = input::open_model(model);
   std::map<std::string, std::string> content;
-  for (const shard::StoredTensor& tensor : files.tensors) {
+  for (const input::StoredTensor& tensor : files.tensors) {
     std::string& bytes = content[tensor.name];
     bytes.resize(tensor.bytes);
     files.shards[static_cast<std::size_t>(tensor.shard)].source->read(
@@ -31,7 +31,7 @@ inline std::map<std::string, std::string> tensor_content(const std::string& mode
 
 /// Opens and writes again with nothing changed.
 inline RewriteReport copy_model(const std::string& model, const std::string& target) {
-  return rewrite_model(shard::open_model(model), target);
+  return rewrite_model(input::open_model(model), target);
 }
 
 }  // namespace vindex::write

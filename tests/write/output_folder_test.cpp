@@ -1,10 +1,10 @@
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/temporary_folder.hpp"
+#include "write/output_folder.hpp"
 
-#include <vindex/core/path_kind.hpp>
-#include <vindex/core/process_name.hpp>
-#include <vindex/write/output_folder.hpp>
+#include "core/path_kind.hpp"
+#include "core/process_name.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 

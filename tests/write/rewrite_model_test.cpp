@@ -1,12 +1,12 @@
 // Models written again with tensors replaced, and what is refused.
 #include "model_folders.hpp"
-#include "support/expect_error.hpp"
-#include "support/file_size_limit.hpp"
-#include "support/gguf_builder.hpp"
-#include "support/temporary_folder.hpp"
 
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/synth/synth.hpp>
+#include "decode/decode_matrix.hpp"
+#include "synth/make_model.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_size_limit.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using vindex::testing::error_of;
 using vindex::testing::names_in;
 using vindex::testing::TemporaryFolder;
 
-std::vector<float> weights_of(const shard::ModelFiles& files, const shard::StoredTensor& tensor) {
+std::vector<float> weights_of(const input::ModelFiles& files, const input::StoredTensor& tensor) {
   std::vector<std::byte> bytes(tensor.bytes);
   files.shards[static_cast<std::size_t>(tensor.shard)].source->read(tensor.offset, bytes);
   const auto encoding = decode::plain_encoding(tensor.type);
@@ -43,7 +43,7 @@ std::vector<float> weights_of(const shard::ModelFiles& files, const shard::Store
   return values;
 }
 
-const shard::StoredTensor& tensor_named(const shard::ModelFiles& files, const std::string& name) {
+const input::StoredTensor& tensor_named(const input::ModelFiles& files, const std::string& name) {
   const auto found = std::find_if(files.tensors.begin(), files.tensors.end(),
                                   [&](const auto& tensor) { return tensor.name == name; });
   EXPECT_NE(found, files.tensors.end()) << name;
@@ -75,7 +75,7 @@ TEST(RewriteModel, BytesAndScalesOfAShardedModelAreReplacedWhereTheyLie) {
   edit.bytes.push_back({name + "_scale_inv", 0, scale});
   edit.bytes.push_back({name, 7, std::span(codes).first(3)});
   edit.bytes.push_back({name, 200, {}});
-  rewrite_model(shard::open_model(scratch / "a"), scratch / "b", edit);
+  rewrite_model(input::open_model(scratch / "a"), scratch / "b", edit);
   EXPECT_EQ(changed_tensors(scratch / "a", scratch / "b"),
             (std::vector<std::string>{name, name + "_scale_inv"}));
   std::string wanted = tensor_content(scratch / "a").at(name);
@@ -88,9 +88,9 @@ TEST(RewriteModel, BytesAndScalesOfAShardedModelAreReplacedWhereTheyLie) {
 TEST(RewriteModel, WeightsOfOneSliceAreEncodedAndTheRestIsKept) {
   const TemporaryFolder scratch;
   synth::make_model("kimi-k2-mini-q8_0", 0, scratch / "a");
-  const shard::ModelFiles before = shard::open_model(scratch / "a");
+  const input::ModelFiles before = input::open_model(scratch / "a");
   const std::string name = "blk.1.ffn_down_exps.weight";
-  const shard::StoredTensor& tensor = tensor_named(before, name);
+  const input::StoredTensor& tensor = tensor_named(before, name);
   const std::int64_t cols = tensor.shape[2];
   const std::int64_t rows = tensor.shape[1];
   // Expert 5 with one row deleted and one made larger.
@@ -105,7 +105,7 @@ TEST(RewriteModel, WeightsOfOneSliceAreEncodedAndTheRestIsKept) {
   EXPECT_EQ(report.counts.patched, cols / 32);
   EXPECT_EQ(report.counts.encoded, cols / 32);
   EXPECT_EQ(report.counts.kept, (rows - 2) * cols / 32);
-  const shard::ModelFiles after = shard::open_model(scratch / "b");
+  const input::ModelFiles after = input::open_model(scratch / "b");
   EXPECT_EQ(changed_tensors(scratch / "a", scratch / "b"), std::vector<std::string>{name});
   auto wanted = all;
   std::copy(expert.begin(), expert.end(), wanted.begin() + 5 * rows * cols);
@@ -123,9 +123,9 @@ TEST(RewriteModel, WeightsOfOneSliceAreEncodedAndTheRestIsKept) {
 TEST(RewriteModel, EditsThatDoNotFitAreRefused) {
   const TemporaryFolder scratch;
   synth::make_model("kimi-k2-mini-q8_0", 0, scratch / "a");
-  const shard::ModelFiles files = shard::open_model(scratch / "a");
+  const input::ModelFiles files = input::open_model(scratch / "a");
   const std::string name = "output_norm.weight";
-  const shard::StoredTensor& norm = tensor_named(files, name);
+  const input::StoredTensor& norm = tensor_named(files, name);
   const std::vector<std::byte> bytes(norm.bytes + 1);
   const std::vector<float> values(static_cast<std::size_t>(norm.shape[0]) + 1, 1.0F);
   const auto id_of = [&](const ModelEdit& edit) {
@@ -152,7 +152,7 @@ TEST(RewriteModel, ChangesThatCannotBeEncodedAreRefusedAndUnchangedBlocksAreNot)
   builder.key_string("general.architecture", "llama");
   builder.tensor("k", {256, 2}, 12, 0);  // Q4_K
   builder.data = std::string(288, '\x11');
-  const shard::ModelFiles files = shard::open_model(scratch.write("a.gguf", builder.bytes()));
+  const input::ModelFiles files = input::open_model(scratch.write("a.gguf", builder.bytes()));
   auto values = weights_of(files, files.tensors[0]);
   ModelEdit edit;
   edit.weights.push_back({"k", 0, values});
@@ -173,7 +173,7 @@ TEST(RewriteModel, TheSourceIsNeverTheTarget) {
   fs::create_directory_symlink(scratch / "st", scratch / "folder");
   const RewriteOptions replace = {.replace = true};
   const auto id_of = [&](const std::string& source, const std::string& target) {
-    return error_of([&] { rewrite_model(shard::open_model(source), target, {}, replace); });
+    return error_of([&] { rewrite_model(input::open_model(source), target, {}, replace); });
   };
   EXPECT_EQ(id_of(file, file), "E-OUTPUT-SOURCE");
   EXPECT_EQ(id_of(file, scratch / "link.gguf"), "E-OUTPUT-SOURCE");
@@ -182,13 +182,13 @@ TEST(RewriteModel, TheSourceIsNeverTheTarget) {
   EXPECT_EQ(id_of(file, scratch / "a"), "E-OUTPUT-SOURCE");
   EXPECT_EQ(id_of(scratch / "st", scratch / "folder"), "E-OUTPUT-SOURCE");
   EXPECT_EQ(id_of(scratch / "st/model.safetensors", scratch / "st/config.json"), "E-OUTPUT-SOURCE");
-  EXPECT_TRUE(shard::open_model(file).tensors.size() > 10);
+  EXPECT_TRUE(input::open_model(file).tensors.size() > 10);
 }
 
 TEST(RewriteModel, WhatLiesThereIsReplacedOnlyOnRequest) {
   const TemporaryFolder scratch;
   const std::string text = vindex::testing::small_gguf().bytes();
-  const shard::ModelFiles files = shard::open_model(scratch.write("a.gguf", text));
+  const input::ModelFiles files = input::open_model(scratch.write("a.gguf", text));
   scratch.write("b.gguf", "precious");
   EXPECT_EQ(error_of([&] { rewrite_model(files, scratch / "b.gguf"); }), "E-OUTPUT-EXISTS");
   EXPECT_EQ(file_text(scratch / "b.gguf"), "precious");
@@ -218,7 +218,7 @@ TEST(RewriteModel, NamesThatGgmlDoesNotLoadAreAnErrorOfTheFile) {
 TEST(RewriteModel, AFileThatChangedSinceItWasOpenedIsNoticed) {
   const TemporaryFolder scratch;
   const std::string text = vindex::testing::small_gguf().bytes();
-  const shard::ModelFiles files = shard::open_model(scratch.write("a.gguf", text));
+  const input::ModelFiles files = input::open_model(scratch.write("a.gguf", text));
   scratch.write("a.gguf", text + "more");
   EXPECT_EQ(error_of([&] { rewrite_model(files, scratch / "b.gguf"); }), "E-INPUT-CHANGED");
   EXPECT_FALSE(fs::exists(scratch / "b.gguf"));
@@ -227,7 +227,7 @@ TEST(RewriteModel, AFileThatChangedSinceItWasOpenedIsNoticed) {
 TEST(RewriteModel, AFullDiskLeavesNothing) {
   const TemporaryFolder scratch;
   synth::make_model("kimi-k2-mini", 0, scratch / "a");
-  const shard::ModelFiles files = shard::open_model(scratch / "a");
+  const input::ModelFiles files = input::open_model(scratch / "a");
   {
     const vindex::testing::FileSizeLimit limit(1'000'000);
     EXPECT_EQ(error_of([&] { rewrite_model(files, scratch / "b"); }), "E-OUTPUT-WRITE");

@@ -1,13 +1,13 @@
 // Models written again with nothing changed: the same bytes where the source is as its own library
 // writes it, else the same model in that form.
 #include "model_folders.hpp"
-#include "support/gguf_builder.hpp"
-#include "support/safetensors_builder.hpp"
-#include "support/temporary_folder.hpp"
 
-#include <vindex/shard/model_store.hpp>
-#include <vindex/shard/open_store.hpp>
-#include <vindex/synth/synth.hpp>
+#include "input/model_store.hpp"
+#include "input/open_store.hpp"
+#include "synth/make_model.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/safetensors_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -192,8 +192,8 @@ TEST(RewriteSame, AModelFromAStoreTakesWhatLiesBesideItFromThere) {
   const auto wanted = folder_content(scratch / "a");
   fs::create_directory_symlink(scratch.path(), scratch / "a/linked");
   fs::create_symlink(scratch / "nothing", scratch / "a/dangling.txt");
-  const auto store = shard::make_prefetching_store(shard::open_store(scratch / "a"));
-  const shard::ModelFiles model = shard::open_model(store);
+  const auto store = input::make_prefetching_store(input::open_store(scratch / "a"));
+  const input::ModelFiles model = input::open_model(store);
   rewrite_model(model, scratch / "b");
   EXPECT_TRUE(folder_content(scratch / "b") == wanted);
 }

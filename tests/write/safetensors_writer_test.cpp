@@ -1,12 +1,13 @@
-#include "support/expect_error.hpp"
-#include "support/file_content.hpp"
-#include "support/gguf_builder.hpp"
-#include "support/temporary_folder.hpp"
+#include "write/safetensors_writer.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/shard/model_files.hpp>
-#include <vindex/write/output_folder.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "input/model_files.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/gguf_builder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "write/output_folder.hpp"
+
+#include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -40,7 +41,7 @@ TEST(SafetensorsWriter, WidestTensorsComeFirstAndStayAligned) {
     writer.finish();
     folder.publish();
   }
-  const auto files = shard::open_model(scratch / "m/model.safetensors");
+  const auto files = input::open_model(scratch / "m/model.safetensors");
   std::vector<std::string> names;
   for (const auto& tensor : files.tensors) {
     names.push_back(tensor.name);

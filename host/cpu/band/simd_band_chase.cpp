@@ -14,11 +14,12 @@
 // diagonal, and each reads two rows for a handful of flop. A window of kBand^2 stays in registers
 // or in the nearest cache through both products that it needs.
 #include "simd_band_reduction.hpp"
-#include "simd_lanes.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+#include "cpu/simd_lanes.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

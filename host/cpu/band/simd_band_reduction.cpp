@@ -16,9 +16,10 @@
 #include "simd_band_panel.hpp"
 #include "simd_block_product.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <stop_token>

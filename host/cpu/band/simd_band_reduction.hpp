@@ -6,9 +6,8 @@
 // tridiagonal matrix by chasing bulges, the band staying in the second-level cache.
 #pragma once
 
-#include "simd_level.hpp"
-
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "cpu/simd_level.hpp"
 
 #include <cstdint>
 #include <span>

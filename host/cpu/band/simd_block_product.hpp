@@ -7,7 +7,8 @@
 #pragma once
 
 #include "simd_band_reduction.hpp"
-#include "simd_lanes.hpp"
+
+#include "cpu/simd_lanes.hpp"
 
 #include <cstdint>
 

@@ -7,8 +7,8 @@
 // smaller the more even the cut: (length + n / length) eps where one running sum has n eps.
 #include "gram.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/integers.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
 
 #include <algorithm>
 #include <array>

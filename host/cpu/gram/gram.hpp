@@ -7,7 +7,7 @@
 // n p.
 #pragma once
 
-#include "cpu_tiles.hpp"
+#include "cpu/cpu_tiles.hpp"
 
 #include <cstdint>
 

@@ -3,7 +3,8 @@
 // gram.hpp. Squares of float32 are exact in float64, so that only the additions round, and
 // fusing them with the squares changes nothing.
 #include "gram.hpp"
-#include "simd_level.hpp"
+
+#include "cpu/simd_level.hpp"
 
 #include <cstring>
 

@@ -13,9 +13,10 @@
 // single float32 sum over the long side errs by its length.
 #include "simd_gram_bf16.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

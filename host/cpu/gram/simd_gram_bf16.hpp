@@ -7,9 +7,8 @@
 // Missing rows and columns are zero.
 #pragma once
 
-#include "simd_level.hpp"
-
-#include <vindex/decode/encoding.hpp>
+#include "cpu/simd_level.hpp"
+#include "decode/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -13,12 +13,13 @@
 // slab's cut.
 #include "cpu_inner_products.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/measure/inner_products.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "measure/inner_products.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

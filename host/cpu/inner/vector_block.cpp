@@ -4,9 +4,10 @@
 // left as they are.
 #include "cpu_inner_products.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/decode/decode_matrix.hpp>
+#include "core/parallel.hpp"
+#include "decode/decode_matrix.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

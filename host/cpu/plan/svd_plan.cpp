@@ -1,15 +1,15 @@
 #include "svd_plan.hpp"
 
-#include "band/simd_band_reduction.hpp"
-#include "cpu_routes.hpp"
-#include "gram/simd_gram_bf16.hpp"
-#include "seam.hpp"
-#include "strict/strict_qr.hpp"
-#include "tridiagonal/tridiagonal.hpp"
-#include "workspace.hpp"
+#include "core/integers.hpp"
+#include "cpu/band/simd_band_reduction.hpp"
+#include "cpu/cpu_routes.hpp"
+#include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/seam.hpp"
+#include "cpu/strict/strict_qr.hpp"
+#include "cpu/tridiagonal/tridiagonal.hpp"
+#include "cpu/workspace.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <numeric>

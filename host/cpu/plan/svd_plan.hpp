@@ -2,7 +2,7 @@
 // precision and the memory it takes out. Pure; prints nothing, allocates nothing.
 #pragma once
 
-#include "seam.hpp"
+#include "cpu/seam.hpp"
 
 #include <cstdint>
 

@@ -7,13 +7,13 @@
 //
 // Why draws and no formula: the singular values of a product of noise follow no Marchenko-Pastur
 // law, and at the sizes of heads (64 to 256) limits for many factors are far off.
-#include "strict/strict_qr.hpp"
-#include "workspace.hpp"
+#include "core/constants.hpp"
+#include "core/philox.hpp"
+#include "cpu/product_spectrum.hpp"
+#include "cpu/strict/strict_qr.hpp"
+#include "cpu/workspace.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/philox.hpp>
-#include <vindex/cpu/product_spectrum.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

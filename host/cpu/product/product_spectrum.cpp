@@ -9,15 +9,16 @@
 // Why not form the product: an attention head's Q^T K is d x d of rank r = 128, and forming it
 // costs d^2 r where this costs d r^2; and the d - r values that are zero would come out as
 // rounding.
-#include "strict/strict_qr.hpp"
-#include "workspace.hpp"
+#include "cpu/product_spectrum.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/cpu/product_spectrum.hpp>
+#include "blas/blas.hpp"
+#include "core/constants.hpp"
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+#include "cpu/strict/strict_qr.hpp"
+#include "cpu/workspace.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

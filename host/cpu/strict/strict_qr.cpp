@@ -14,11 +14,11 @@
 // p^3.
 #include "strict_qr.hpp"
 
-#include "stopwatch.hpp"
+#include "blas/blas.hpp"
+#include "core/stop.hpp"
+#include "cpu/stopwatch.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/stop.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 

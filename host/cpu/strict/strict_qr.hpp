@@ -8,9 +8,9 @@
 // memory), so that a square matrix with a handful of tiny values stays cheap.
 #pragma once
 
-#include "cpu_tiles.hpp"
-#include "plan/svd_plan.hpp"
-#include "workspace.hpp"
+#include "cpu/cpu_tiles.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/workspace.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -11,16 +11,17 @@
 // Why not gebrd of R: it finds all p values for 8/3 p^3 flop, half of them bound by memory, where a
 // handful is lost; a solve costs p^2 for each column. Why the iteration is on R and not on R^T R:
 // the smallest values are those that squaring would lose again.
-#include "plan/svd_plan.hpp"
 #include "strict_qr.hpp"
-#include "top/orthonormal.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/philox.hpp>
-#include <vindex/core/stop.hpp>
+#include "blas/blas.hpp"
+#include "core/constants.hpp"
+#include "core/integers.hpp"
+#include "core/philox.hpp"
+#include "core/stop.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/top/orthonormal.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -12,8 +12,8 @@
 // pivots.
 #include "tail_steps.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/integers.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
 
 #include <algorithm>
 #include <cmath>

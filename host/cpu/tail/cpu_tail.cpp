@@ -13,15 +13,15 @@
 // a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
 // decision 39). Why the values are exact although the vectors are only good to float32 stands in
 // cpu_routes.hpp, and the bounds of their errors in measure/judgement.hpp.
-#include "cpu_routes.hpp"
-#include "stopwatch.hpp"
 #include "tail_steps.hpp"
-#include "top/orthonormal.hpp"
-#include "tridiagonal/tridiagonal.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/constants.hpp>
-#include <vindex/measure/judgement.hpp>
+#include "blas/blas.hpp"
+#include "core/constants.hpp"
+#include "cpu/cpu_routes.hpp"
+#include "cpu/stopwatch.hpp"
+#include "cpu/top/orthonormal.hpp"
+#include "cpu/tridiagonal/tridiagonal.hpp"
+#include "measure/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,8 @@
 // no more than that, and what it leaves is measured by residuals afterwards.
 #include "reduced_gram.hpp"
 
-#include "simd_level.hpp"
-
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+#include "cpu/simd_level.hpp"
 
 #include <algorithm>
 

@@ -2,10 +2,10 @@
 // orthogonal factor that leads from the Gram matrix to it, in the precision of the reduction.
 #pragma once
 
-#include "band/simd_band_reduction.hpp"
-#include "cpu_tiles.hpp"
-#include "tridiagonal/simd_tridiagonal.hpp"
-#include "workspace.hpp"
+#include "cpu/band/simd_band_reduction.hpp"
+#include "cpu/cpu_tiles.hpp"
+#include "cpu/tridiagonal/simd_tridiagonal.hpp"
+#include "cpu/workspace.hpp"
 
 #include <cstdint>
 

@@ -13,13 +13,14 @@
 // Lanczos with one vector: clusters of equal small values need a block, and a block solves by
 // products of matrices.
 #include "tail_steps.hpp"
-#include "top/orthonormal.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/philox.hpp>
-#include <vindex/core/stop.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "core/philox.hpp"
+#include "core/stop.hpp"
+#include "cpu/top/orthonormal.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

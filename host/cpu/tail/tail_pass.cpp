@@ -10,15 +10,16 @@
 //
 // Why not the eigenvalues of X^T (W^T W X), which the pass has anyway: they are squares, and those
 // of values below sqrt(eps64) of the largest in the subspace are rounding.
-#include "plan/svd_plan.hpp"
-#include "stopwatch.hpp"
 #include "tail_steps.hpp"
-#include "top/orthonormal.hpp"
-#include "top/projection.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/stopwatch.hpp"
+#include "cpu/top/orthonormal.hpp"
+#include "cpu/top/projection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <utility>

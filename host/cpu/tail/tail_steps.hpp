@@ -5,10 +5,10 @@
 // never squares a value: the smallest come out to rounding of the largest in the subspace.
 #pragma once
 
-#include "band/simd_band_reduction.hpp"
-#include "cpu_tiles.hpp"
-#include "plan/svd_plan.hpp"
-#include "workspace.hpp"
+#include "cpu/band/simd_band_reduction.hpp"
+#include "cpu/cpu_tiles.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/workspace.hpp"
 
 #include <cstdint>
 #include <span>

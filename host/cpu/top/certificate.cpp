@@ -14,11 +14,12 @@
 // pivots are none.
 #include "projection.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include "blas/blas.hpp"
+#include "core/constants.hpp"
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

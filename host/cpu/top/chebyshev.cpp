@@ -16,15 +16,16 @@
 // reads G for every product with a vector and is bound by memory.
 #include "chebyshev.hpp"
 
-#include "gram/gram.hpp"
 #include "orthonormal.hpp"
-#include "plan/svd_plan.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/philox.hpp>
-#include <vindex/core/stop.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "core/philox.hpp"
+#include "core/stop.hpp"
+#include "cpu/gram/gram.hpp"
+#include "cpu/plan/svd_plan.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

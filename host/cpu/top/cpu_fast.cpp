@@ -3,10 +3,11 @@
 // (projection.hpp). The values come from that pass and not from the Gram, so that its rounding
 // only decides how good the subspace is, and enters the bounds as |G - W^T W|.
 #include "chebyshev.hpp"
-#include "cpu_routes.hpp"
-#include "gram/gram.hpp"
 #include "projection.hpp"
-#include "stopwatch.hpp"
+
+#include "cpu/cpu_routes.hpp"
+#include "cpu/gram/gram.hpp"
+#include "cpu/stopwatch.hpp"
 
 #include <algorithm>
 #include <cmath>

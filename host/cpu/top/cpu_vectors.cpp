@@ -6,13 +6,14 @@
 // The vectors of one side are V, those of the other W V / s: W V is at hand from the pass, and so
 // the pair is exact in one direction and its residual says what is missing in the other.
 #include "chebyshev.hpp"
-#include "cpu_routes.hpp"
 #include "projection.hpp"
-#include "stopwatch.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/measure/singular_triplets.hpp>
+#include "blas/blas.hpp"
+#include "cpu/cpu_routes.hpp"
+#include "cpu/stopwatch.hpp"
+#include "measure/singular_triplets.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

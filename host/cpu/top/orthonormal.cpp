@@ -6,12 +6,12 @@
 // whatever they are.
 #include "orthonormal.hpp"
 
-#include "plan/svd_plan.hpp"
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+#include "cpu/plan/svd_plan.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 

@@ -8,12 +8,13 @@
 #include "projection.hpp"
 
 #include "orthonormal.hpp"
-#include "plan/svd_plan.hpp"
-#include "stopwatch.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/stopwatch.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <utility>

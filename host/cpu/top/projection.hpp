@@ -9,10 +9,10 @@
 // in float64 and piece by piece.
 #pragma once
 
-#include "cpu_tiles.hpp"
-#include "plan/svd_plan.hpp"
-#include "seam.hpp"
-#include "workspace.hpp"
+#include "cpu/cpu_tiles.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "cpu/seam.hpp"
+#include "cpu/workspace.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -16,10 +16,11 @@
 
 #include "simd_bracketed_root.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/stop.hpp>
+#include "core/constants.hpp"
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

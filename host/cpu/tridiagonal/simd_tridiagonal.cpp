@@ -4,9 +4,9 @@
 // exact. Why two stages stands in band/simd_band_reduction.cpp.
 #include "simd_tridiagonal.hpp"
 
-#include "band/simd_band_reduction.hpp"
+#include "cpu/band/simd_band_reduction.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Owns the tridiagonalisation of a symmetric matrix, values only: dense to band to tridiagonal.
 #pragma once
 
-#include "simd_level.hpp"
+#include "cpu/simd_level.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -9,8 +9,9 @@
 #include "simd_bisection.hpp"
 #include "simd_tridiagonal.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
+#include "blas/blas.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 

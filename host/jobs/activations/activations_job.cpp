@@ -5,11 +5,12 @@
 #include "gate_cosines.hpp"
 #include "token_covariance.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/row_slabs.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/measure/inner_products.hpp>
-#include <vindex/results/activations_cells.hpp>
+#include "engine/row_slabs.hpp"
+#include "engine/unit_stream.hpp"
+#include "measure/inner_products.hpp"
+#include "results/activations_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

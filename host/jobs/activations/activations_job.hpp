@@ -2,13 +2,13 @@
 // the gate projections of that layer where a model is given. Products are those of a back end.
 #pragma once
 
-#include <vindex/engine/job.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/measure/activation_statistics.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/model/dump.hpp>
-#include <vindex/model/features.hpp>
+#include "engine/job.hpp"
+#include "engine/opening.hpp"
+#include "measure/activation_statistics.hpp"
+#include "measure/backend.hpp"
+#include "measure/metrics.hpp"
+#include "model/dump.hpp"
+#include "model/features.hpp"
 
 #include <cstdint>
 #include <memory>

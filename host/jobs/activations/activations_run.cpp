@@ -1,13 +1,15 @@
 // Owns the steps of an activations run: opening dump and model, the list of layers, the
 // description.
+#include "activations_run.hpp"
+
 #include "activations_job.hpp"
 
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/jobs/activations/activations_run.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/results/activations_cells.hpp>
+#include "blas/blas_library.hpp"
+#include "engine/description_parts.hpp"
+#include "model/selection.hpp"
+#include "results/activations_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -87,7 +89,7 @@ results::RunDescription describe_activations(
     const ActivationsSettings& settings, const model::Dump& dump, const engine::OpenModel* model,
     const std::vector<ActivationLayer>& layers,
     const std::vector<std::unique_ptr<measure::Backend>>& backends,
-    const shard::BulkReader& reader) {
+    const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kActivations, settings.dump,
       fmt::format("activations of {}", printable(settings.dump)), settings.run.command);

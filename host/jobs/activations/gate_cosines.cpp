@@ -1,8 +1,8 @@
 // Owns unit rows of a gate projection and the means of their cosines, neighbours and all pairs.
 #include "gate_cosines.hpp"
 
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/row_slabs.hpp>
+#include "decode/encoding.hpp"
+#include "engine/row_slabs.hpp"
 
 #include <algorithm>
 #include <cmath>

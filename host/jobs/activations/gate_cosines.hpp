@@ -1,8 +1,8 @@
 // Owns the similarity of the rows of a gate projection: neighbours, and all pairs.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
-#include <vindex/model/features.hpp>
+#include "measure/backend.hpp"
+#include "model/features.hpp"
 
 #include <cstdint>
 #include <limits>

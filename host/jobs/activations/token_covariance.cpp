@@ -2,10 +2,11 @@
 // eigenvalues.
 #include "token_covariance.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/cpu/symmetric_eigenvalues.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/activation_statistics.hpp>
+#include "cpu/symmetric_eigenvalues.hpp"
+#include "decode/encoding.hpp"
+#include "measure/activation_statistics.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <stop_token>

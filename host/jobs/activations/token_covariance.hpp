@@ -2,7 +2,7 @@
 // or of tokens, whichever is smaller.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
+#include "measure/backend.hpp"
 
 #include <cstdint>
 #include <memory>

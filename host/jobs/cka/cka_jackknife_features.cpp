@@ -1,11 +1,11 @@
 // The form of features, in chunks of whole groups.
 #include "cka_jackknife.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/measure/cka.hpp>
+#include "core/constants.hpp"
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "measure/cka.hpp"
 
 #include <algorithm>
 #include <limits>

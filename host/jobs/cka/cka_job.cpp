@@ -1,10 +1,10 @@
 // Owns the units of a CKA run, some layers of A beside those of B, and their rows.
 #include "cka_job.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/measure/cka.hpp>
-#include <vindex/results/cka_cells.hpp>
+#include "core/constants.hpp"
+#include "engine/unit_stream.hpp"
+#include "measure/cka.hpp"
+#include "results/cka_cells.hpp"
 
 #include <fmt/format.h>
 

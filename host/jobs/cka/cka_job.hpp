@@ -5,8 +5,8 @@
 #include "cka_rows.hpp"
 #include "cka_tile.hpp"
 
-#include <vindex/engine/job.hpp>
-#include <vindex/model/dump.hpp>
+#include "engine/job.hpp"
+#include "model/dump.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 // layers of either side are held at a time. A pure function of shapes and memory.
 #pragma once
 
-#include <vindex/measure/inner_products.hpp>
+#include "measure/inner_products.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -2,10 +2,11 @@
 // products of CKA by a back end: X^T Y over slabs of rows, and blocks of U-centred X X^T.
 #include "cka_products.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/cka.hpp>
+#include "core/parallel.hpp"
+#include "decode/encoding.hpp"
+#include "measure/cka.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <array>

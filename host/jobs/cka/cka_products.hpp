@@ -6,8 +6,8 @@
 // the squared norm of every centred row.
 #pragma once
 
-#include <vindex/engine/activation_rows.hpp>
-#include <vindex/measure/backend.hpp>
+#include "engine/activation_rows.hpp"
+#include "measure/backend.hpp"
 
 #include <cstddef>
 #include <cstdint>

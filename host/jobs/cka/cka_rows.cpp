@@ -1,7 +1,7 @@
 // Owns the comparison of two dumps' tokens and prompts, and the strata of what may be permuted.
 #include "cka_rows.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 // pure function of what both dumps say of their rows.
 #pragma once
 
-#include <vindex/engine/activation_rows.hpp>
-#include <vindex/measure/cka.hpp>
-#include <vindex/model/dump.hpp>
+#include "engine/activation_rows.hpp"
+#include "measure/cka.hpp"
+#include "model/dump.hpp"
 
 #include <string>
 #include <vector>

@@ -1,16 +1,18 @@
 // Owns the steps of a CKA run: opening both dumps, the plan, the description, notes on what cannot
 // be tested.
+#include "cka_run.hpp"
+
 #include "cka_job.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/jobs/cka/cka_run.hpp>
-#include <vindex/measure/cka.hpp>
-#include <vindex/model/dump.hpp>
-#include <vindex/results/cka_cells.hpp>
+#include "core/parallel.hpp"
+#include "engine/description_parts.hpp"
+#include "engine/memory_budget.hpp"
+#include "engine/opening.hpp"
+#include "measure/cka.hpp"
+#include "model/dump.hpp"
+#include "results/cka_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -111,7 +113,7 @@ results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide&
                                      const CkaSide& b, const ComparedRows& rows,
                                      const CkaShape& shape, const CkaPlan& plan,
                                      const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                     const shard::BulkReader& reader) {
+                                     const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kCka, settings.dump_a,
       fmt::format("CKA of {} and {}", printable(settings.dump_a), printable(settings.dump_b)),

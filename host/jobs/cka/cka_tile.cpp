@@ -1,10 +1,11 @@
 // Owns the estimates of one tile of layers: plain, permuted, and without each group in turn.
 #include "cka_tile.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/measure/cka.hpp>
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "measure/cka.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

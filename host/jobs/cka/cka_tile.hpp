@@ -9,7 +9,7 @@
 #include "cka_plan.hpp"
 #include "cka_products.hpp"
 
-#include <vindex/measure/cka.hpp>
+#include "measure/cka.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -1,12 +1,14 @@
 // Owns the steps of a comparing run: opening, pairing, back ends, the description, what stayed
 // unpaired.
+#include "compare_run.hpp"
+
 #include "pair_job.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/jobs/compare/compare_run.hpp>
-#include <vindex/results/pair_cells.hpp>
+#include "core/parallel.hpp"
+#include "engine/description_parts.hpp"
+#include "results/pair_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -108,8 +110,8 @@ void list_unpaired(const std::vector<model::Unpaired>& unpaired, const engine::O
 /// Both records of every pair, and how its rows may lie.
 std::vector<JobPair> job_pairs(const engine::OpenModel& a, const engine::OpenModel& b,
                                const std::vector<model::MatrixPair>& pairs) {
-  const bool gguf_a = a.files.format == shard::ContainerFormat::kGguf;
-  const bool gguf_b = b.files.format == shard::ContainerFormat::kGguf;
+  const bool gguf_a = a.files.format == input::ContainerFormat::kGguf;
+  const bool gguf_b = b.files.format == input::ContainerFormat::kGguf;
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> heights;
   std::vector<JobPair> out;
   out.reserve(pairs.size());
@@ -141,7 +143,7 @@ std::vector<JobPair> job_pairs(const engine::OpenModel& a, const engine::OpenMod
 results::RunDescription describe_compare(
     const CompareSettings& settings, const engine::OpenModel& a, const engine::OpenModel& b,
     const model::Pairing& pairing, const std::vector<JobPair>& pairs, const SpectraOfBoth& spectra,
-    const PairComputing& computing, const shard::BulkReader& reader) {
+    const PairComputing& computing, const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kCompare, settings.model_a,
       fmt::format("{} beside {}", printable(settings.model_a), printable(settings.model_b)),

@@ -2,13 +2,14 @@
 // rows.
 #include "pair_job.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/measure/judgement.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/results/pair_cells.hpp>
+#include "core/parallel.hpp"
+#include "decode/encoding.hpp"
+#include "engine/unit_stream.hpp"
+#include "measure/judgement.hpp"
+#include "model/selection.hpp"
+#include "results/pair_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

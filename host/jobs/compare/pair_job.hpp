@@ -4,10 +4,10 @@
 
 #include "pair_measurement.hpp"
 
-#include <vindex/engine/job.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/model/pairing.hpp>
-#include <vindex/results/measured_spectra.hpp>
+#include "engine/job.hpp"
+#include "engine/opening.hpp"
+#include "model/pairing.hpp"
+#include "results/measured_spectra.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,11 @@
 // Owns the measurements of one pair: comparison, spectrum of the difference, overlap of subspaces.
 #include "pair_measurement.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/job.hpp>
-#include <vindex/measure/subspace_overlap.hpp>
-#include <vindex/results/pair_cells.hpp>
+#include "engine/job.hpp"
+#include "measure/subspace_overlap.hpp"
+#include "results/pair_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -2,11 +2,11 @@
 // common, the spectrum of their difference, and how near the strongest directions of both are.
 #pragma once
 
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/derived_input.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/pair_comparison.hpp>
-#include <vindex/results/result_row.hpp>
+#include "measure/backend.hpp"
+#include "measure/derived_input.hpp"
+#include "measure/metrics.hpp"
+#include "measure/pair_comparison.hpp"
+#include "results/result_row.hpp"
 
 #include <cstdint>
 #include <exception>

@@ -1,15 +1,17 @@
 // Owns finding a logical tensor by its name and writing its weights, refusing to overwrite an
 // input.
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/jobs/decode/decode_tensor.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "decode_tensor.hpp"
+
+#include "core/nearest_name.hpp"
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+#include "decode/decode_matrix.hpp"
+#include "engine/matrix_loader.hpp"
+#include "input/model_files.hpp"
+#include "model/model_index.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -29,9 +31,9 @@ constexpr std::int64_t kDecodedSlab = 4 << 20;  ///< 16 MiB of float32
 constexpr OutputErrorIds kOutputErrors = {"E-OUTPUT", "E-WRITE", "E-WRITE", "E-WRITE"};
 
 /// The target is replaced when all is written: it may be no file of the model.
-void refuse_input_as_output(const shard::ModelFiles& files, const std::string& output) {
+void refuse_input_as_output(const input::ModelFiles& files, const std::string& output) {
   std::vector<std::string> inputs = files.side_files;
-  for (const shard::Shard& shard : files.shards) {
+  for (const input::Shard& shard : files.shards) {
     inputs.push_back(shard.path);
   }
   for (const std::string& input : inputs) {
@@ -68,7 +70,7 @@ void decode_slabs(engine::SourceWatch& watch, const model::MatrixRecord& record,
 DecodeOutcome decode_tensor(const std::string& path, const std::string& model_config,
                             const std::string& name, std::optional<std::int32_t> slice,
                             const std::string& output, bool replace) {
-  const shard::ModelFiles files = shard::open_model(path, {.model_config = model_config});
+  const input::ModelFiles files = input::open_model(path, {.model_config = model_config});
   if (output != "-") {
     refuse_input_as_output(files, output);
     require_free_target(output, replace);

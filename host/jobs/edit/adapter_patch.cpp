@@ -1,16 +1,18 @@
 // Owns reading an adapter's factors as entries of a patch, and refusing what is more than factors.
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/row_slabs.hpp>
-#include <vindex/engine/source_watch.hpp>
-#include <vindex/jobs/edit/patch.hpp>
-#include <vindex/model/adapter_names.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/model/product.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "patch.hpp"
+
+#include "core/nearest_name.hpp"
+#include "decode/decode_matrix.hpp"
+#include "engine/derived_rows.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/row_slabs.hpp"
+#include "engine/source_watch.hpp"
+#include "input/model_files.hpp"
+#include "model/adapter_names.hpp"
+#include "model/model_index.hpp"
+#include "model/product.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -85,10 +87,10 @@ bool same_values(engine::SourceWatch& watch_a, const MatrixRecord& a, engine::So
 
 /// Those of an adapter, by its headers: PEFT saves the weight of an embedding beside its factors
 /// (NAME.base_layer.weight), and of a model that ties its output to the embedding both.
-std::vector<WholeTensor> whole_tensors(const shard::ModelFiles& files,
+std::vector<WholeTensor> whole_tensors(const input::ModelFiles& files,
                                        const model::ModelIndex& index, const PatchBase* base) {
   std::vector<WholeTensor> whole;
-  for (const shard::StoredTensor& tensor : files.tensors) {
+  for (const input::StoredTensor& tensor : files.tensors) {
     if (tensor.name.find(".lora_") != std::string::npos && !tensor.name.ends_with(".bias")) {
       continue;
     }
@@ -111,7 +113,7 @@ std::vector<WholeTensor> whole_tensors(const shard::ModelFiles& files,
 
 /// Whether `tensor`, which has a matrix of the model, holds its very numbers. Memory: two slabs.
 /// Errors: those of reading.
-bool is_copy(const shard::ModelFiles& files, const WholeTensor& tensor, const PatchBase& base) {
+bool is_copy(const input::ModelFiles& files, const WholeTensor& tensor, const PatchBase& base) {
   engine::SourceWatch adapter(files);
   engine::SourceWatch model(base.files);
   const bool copy = same_values(adapter, *tensor.held, model, *tensor.wanted);
@@ -144,7 +146,7 @@ std::vector<float> values_of(engine::FactorReader& reader, const model::ProductF
 }
 
 /// "0.21.2"; nothing for versions between releases.
-std::optional<std::array<int, 3>> peft_version(const shard::ModelFiles& files) {
+std::optional<std::array<int, 3>> peft_version(const input::ModelFiles& files) {
   const JsonValue* value = files.adapter ? files.adapter->find("peft_version") : nullptr;
   const std::string* text = value == nullptr ? nullptr : value->as_string();
   if (text == nullptr) {
@@ -166,8 +168,8 @@ std::optional<std::array<int, 3>> peft_version(const shard::ModelFiles& files) {
   return at == end ? std::optional(version) : std::nullopt;
 }
 
-std::optional<std::string> architecture_of(const shard::ModelFiles& files) {
-  if (files.format != shard::ContainerFormat::kGguf) {
+std::optional<std::string> architecture_of(const input::ModelFiles& files) {
+  if (files.format != input::ContainerFormat::kGguf) {
     return std::nullopt;
   }
   for (const gguf::Key& key : files.keys) {
@@ -239,10 +241,10 @@ class AdapterFile final : public PatchFile {
   }
 
  private:
-  static shard::ModelFiles open(const std::string& path) {
-    shard::OpenOptions opening;
+  static input::ModelFiles open(const std::string& path) {
+    input::OpenOptions opening;
     opening.adapter = true;
-    shard::ModelFiles files = shard::open_model(path, opening);
+    input::ModelFiles files = input::open_model(path, opening);
     const bool has_factors = std::any_of(
         files.tensors.begin(), files.tensors.end(),
         [](const auto& tensor) { return tensor.name.find(".lora_") != std::string::npos; });
@@ -304,7 +306,7 @@ class AdapterFile final : public PatchFile {
   }
 
   bool force_;
-  shard::ModelFiles files_;
+  input::ModelFiles files_;
   model::ModelIndex index_;
   std::optional<PatchBase> base_;
   std::vector<WholeTensor> whole_;

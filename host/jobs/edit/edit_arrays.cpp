@@ -1,11 +1,12 @@
 // What the arrays of an edit must look like, and their reading: headers first, numbers second.
 #include "edit_steps.hpp"
+#include "matrix_edit.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/jobs/edit/matrix_edit.hpp>
-#include <vindex/shard/npy.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "engine/memory_budget.hpp"
+#include "input/npy.hpp"
+#include "input/open_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -44,14 +45,14 @@ class NpyMatrix {
   Matrix read() const;
 
  private:
-  std::unique_ptr<shard::ByteSource> source_;
-  shard::NpyHeader header_;
+  std::unique_ptr<ByteSource> source_;
+  input::NpyHeader header_;
   std::int64_t rows_ = 0;
   std::int64_t cols_ = 0;
 };
 
 NpyMatrix::NpyMatrix(const std::string& address)
-    : source_(shard::open_input(address)), header_(shard::read_npy_header(*source_)) {
+    : source_(input::open_input(address)), header_(input::read_npy_header(*source_)) {
   source_->header_is_read();
   const std::vector<std::int64_t>& shape = header_.shape;
   if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
@@ -59,7 +60,7 @@ NpyMatrix::NpyMatrix(const std::string& address)
                       fmt::format("has {} dimensions of {} bytes; a vector or a matrix is expected",
                                   shape.size(), header_.bytes));
   }
-  shard::require_npy_numbers(*source_, header_);
+  input::require_npy_numbers(*source_, header_);
   rows_ = shape[0];
   cols_ = shape.size() == 2 ? shape[1] : 1;
 }
@@ -89,7 +90,7 @@ Matrix NpyMatrix::read() const {
     source_->read(header_.offset, std::as_writable_bytes(std::span(matrix.values)));
     return matrix;
   }
-  const std::vector<float> values = shard::read_npy_floats(*source_, header_);
+  const std::vector<float> values = input::read_npy_floats(*source_, header_);
   matrix.values.assign(values.begin(), values.end());
   return matrix;
 }

@@ -1,17 +1,19 @@
 // Owns the steps of an edit: opening, targets, factors, effects, outputs.
+#include "edit_model.hpp"
+
 #include "edit_steps.hpp"
 #include "experts.hpp"
 
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/matrix_pass.hpp>
-#include <vindex/jobs/edit/edit_model.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/shard/model_store.hpp>
+#include "blas/blas_library.hpp"
+#include "core/parallel.hpp"
+#include "core/path_kind.hpp"
+#include "core/stop.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/matrix_pass.hpp"
+#include "input/model_store.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -30,14 +32,14 @@ constexpr std::uint64_t kUsualBytes = std::uint64_t{4} << 30U;
 constexpr double kArrived = 0.5;
 
 /// The model; of a folder with one file of weights that file where one is to be written.
-shard::ModelFiles open_for(const EditSettings& settings) {
-  shard::OpenOptions options;
+input::ModelFiles open_for(const EditSettings& settings) {
+  input::OpenOptions options;
   options.model_config = settings.model_config;
   options.for_matrices = true;
-  shard::ModelFiles files = shard::open_model(settings.model, options);
+  input::ModelFiles files = input::open_model(settings.model, options);
   if (!settings.as_lora && names_a_file(settings.output) && files.shards.size() == 1 &&
       files.store->file().empty()) {
-    return shard::open_model(files.shards.front().path, options);
+    return input::open_model(files.shards.front().path, options);
   }
   return files;
 }
@@ -136,7 +138,7 @@ class Editing {
   /// llama.cpp loads no adapter of another architecture: names may be the same, layouts are not.
   void require_architecture() const {
     const std::optional<std::string>& wanted = patch_file_->outline().architecture;
-    if (!wanted || files_.format != shard::ContainerFormat::kGguf ||
+    if (!wanted || files_.format != input::ContainerFormat::kGguf ||
         *wanted == index_.shape.architecture) {
       return;
     }
@@ -352,7 +354,7 @@ class Editing {
   }
 
   const EditSettings& settings_;
-  shard::ModelFiles files_;
+  input::ModelFiles files_;
   model::ModelIndex index_;
   engine::SourceWatch watch_;
   Records targets_;

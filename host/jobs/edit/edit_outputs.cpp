@@ -2,11 +2,12 @@
 #include "edit_steps.hpp"
 #include "experts.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/shard/open_store.hpp>
-#include <vindex/write/rewrite_model.hpp>
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+#include "input/open_store.hpp"
+#include "write/rewrite_model.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -19,20 +20,20 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Whether the model was given as one file, which one file then replaces.
-bool is_one_file(const shard::ModelFiles& files) {
+bool is_one_file(const input::ModelFiles& files) {
   return files.shards.size() == 1 && !files.store->file().empty();
 }
 
 /// Everything that an edit reads, as far as an output could take its place.
-std::vector<std::string> inputs_of(const shard::ModelFiles& files, const EditSettings& settings) {
+std::vector<std::string> inputs_of(const input::ModelFiles& files, const EditSettings& settings) {
   std::vector<std::string> inputs = files.side_files;
-  for (const shard::Shard& shard : files.shards) {
+  for (const input::Shard& shard : files.shards) {
     inputs.push_back(shard.path);
   }
   for (const std::string& path :
        {files.path, settings.model_config, settings.patch, settings.direction.file, settings.key,
         settings.value, settings.keys, settings.values, settings.covariance, settings.probe}) {
-    if (const auto local = shard::local_path(path); local && !local->empty()) {
+    if (const auto local = input::local_path(path); local && !local->empty()) {
       inputs.push_back(*local);
     }
   }
@@ -64,10 +65,10 @@ void remove_stale_temporaries(const std::vector<Output>& outputs) {
 }
 
 /// Each output has a place of its own, and none lies where something is read.
-void require_own_places(const shard::ModelFiles& files, const EditSettings& settings,
+void require_own_places(const input::ModelFiles& files, const EditSettings& settings,
                         const std::vector<Output>& outputs) {
   const std::vector<std::string> inputs = inputs_of(files, settings);
-  const std::optional<std::string> patch = shard::local_path(settings.patch);
+  const std::optional<std::string> patch = input::local_path(settings.patch);
   for (const Output& output : outputs) {
     for (const std::string& input : inputs) {
       const bool is_patch = input == patch;
@@ -136,7 +137,7 @@ bool is_lone_expert(const model::MatrixRecord& matrix) {
 }
 
 std::vector<AdaptedMatrix> adapted(const EditedModel& model, const EditResult& result) {
-  const bool peft = model.files.format != shard::ContainerFormat::kGguf;
+  const bool peft = model.files.format != input::ContainerFormat::kGguf;
   const bool mixture = model.index.shape.experts.value_or(0) > 0;
   const Experts experts(model.index);
   std::vector<AdaptedMatrix> out;
@@ -167,7 +168,7 @@ std::vector<AdaptedMatrix> adapted(const EditedModel& model, const EditResult& r
 void write_lora(const EditedModel& model, EditResult& result) {
   const EditSettings& settings = result.settings;
   const std::vector<AdaptedMatrix> matrices = adapted(model, result);
-  if (model.files.format == shard::ContainerFormat::kGguf) {
+  if (model.files.format == input::ContainerFormat::kGguf) {
     AtomicFile file(settings.output, write::kOutputErrors);
     write_gguf_adapter(file, matrices, model.index.shape.architecture, settings.program);
     file.publish();
@@ -186,8 +187,8 @@ bool names_a_file(const std::string& output) {
   return output.ends_with(".safetensors") || output.ends_with(".gguf");
 }
 
-void require_outputs(const EditSettings& settings, const shard::ModelFiles& files) {
-  const bool gguf = files.format == shard::ContainerFormat::kGguf;
+void require_outputs(const EditSettings& settings, const input::ModelFiles& files) {
+  const bool gguf = files.format == input::ContainerFormat::kGguf;
   const std::string& output = settings.output;
   if (output.empty() && settings.as_lora) {
     throw UsageError("E-USAGE", "--as lora needs -o");
@@ -226,9 +227,9 @@ void require_outputs(const EditSettings& settings, const shard::ModelFiles& file
   }
 }
 
-void require_adaptable(const EditSettings& settings, const shard::ModelFiles& files,
+void require_adaptable(const EditSettings& settings, const input::ModelFiles& files,
                        const model::ModelIndex& index, const Records& targets) {
-  if (!settings.as_lora || files.format == shard::ContainerFormat::kGguf) {
+  if (!settings.as_lora || files.format == input::ContainerFormat::kGguf) {
     return;
   }
   const Experts experts(index);

@@ -1,8 +1,10 @@
 // What an edit did, for programs and for people; nulls stand beside what they belong to.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/jobs/edit/edit_model.hpp>
+#include "edit_model.hpp"
+
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

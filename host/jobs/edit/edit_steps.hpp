@@ -3,10 +3,11 @@
 // model or an adapter, and a patch.
 #pragma once
 
-#include <vindex/engine/source_watch.hpp>
-#include <vindex/jobs/edit/edit_model.hpp>
-#include <vindex/model/model_index.hpp>
-#include <vindex/shard/model_files.hpp>
+#include "edit_model.hpp"
+
+#include "engine/source_watch.hpp"
+#include "input/model_files.hpp"
+#include "model/model_index.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -67,7 +68,7 @@ EditArrays read_arrays(const EditSettings& settings, const Records& targets,
 
 /// A model whose edit is computed.
 struct EditedModel {
-  const shard::ModelFiles& files;
+  const input::ModelFiles& files;
   const model::ModelIndex& index;
   const Records& targets;       ///< beside EditResult::matrices
   write::ScratchFile* scratch;  ///< of new bytes; null: no model is written
@@ -79,11 +80,11 @@ bool names_a_file(const std::string& output);
 
 /// Before the work: whether the outputs can be made under their names. Errors: UsageError
 /// E-OUTPUT-KIND, E-USAGE; OutputError E-OUTPUT-SOURCE, E-OUTPUT-EXISTS, E-OUTPUT-NOT-EMPTY.
-void require_outputs(const EditSettings& settings, const shard::ModelFiles& files);
+void require_outputs(const EditSettings& settings, const input::ModelFiles& files);
 
 /// Likewise: whether an adapter that is asked for can hold edits of `targets`. Errors: those of
 /// Experts::place().
-void require_adaptable(const EditSettings& settings, const shard::ModelFiles& files,
+void require_adaptable(const EditSettings& settings, const input::ModelFiles& files,
                        const model::ModelIndex& index, const Records& targets);
 
 /// Writes them; the patch takes its name last, so that it never stands for a model that is not

@@ -1,7 +1,7 @@
 // Owns finding stacks and lone experts by name, and turning edits to their orientation.
 #include "experts.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

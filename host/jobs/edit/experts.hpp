@@ -5,8 +5,9 @@
 // src/peft/utils/transformers_weight_conversion.py and src/peft/tuners/lora/layer.py.
 #pragma once
 
-#include <vindex/jobs/edit/patch.hpp>
-#include <vindex/model/model_index.hpp>
+#include "patch.hpp"
+
+#include "model/model_index.hpp"
 
 #include <cstdint>
 #include <map>

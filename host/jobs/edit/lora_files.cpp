@@ -1,10 +1,12 @@
 // LoRA adapters of edits, as PEFT and llama.cpp read them.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/gguf/writer.hpp>
-#include <vindex/jobs/edit/patch.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "patch.hpp"
+
+#include "core/integers.hpp"
+#include "core/json_document.hpp"
+#include "gguf/writer.hpp"
+#include "write/safetensors_writer.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

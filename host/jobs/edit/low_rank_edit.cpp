@@ -1,8 +1,10 @@
 // Owns deletion, insertion and bounded edits as factors, and their spectra from small Gram
 // matrices.
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/edit/matrix_edit.hpp>
+#include "matrix_edit.hpp"
+
+#include "blas/blas.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

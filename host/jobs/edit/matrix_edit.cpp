@@ -1,11 +1,13 @@
 // Owns applying factors slab by slab, encoding, and measuring the change.
+#include "matrix_edit.hpp"
+
 #include "slab_sums.hpp"
 
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/jobs/edit/matrix_edit.hpp>
+#include "blas/blas.hpp"
+#include "core/digest.hpp"
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

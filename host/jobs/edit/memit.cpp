@@ -1,9 +1,11 @@
 // The normal equations of a MEMIT edit, through Cholesky factors: C = L L^T, M = L^-1 K, then
 // K^T C^-1 K = M^T M and C^-1 K = L^-T M. The equations have as many sides as there are keys or, of
 // more keys than inputs, inputs.
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/edit/matrix_edit.hpp>
+#include "matrix_edit.hpp"
+
+#include "blas/blas.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

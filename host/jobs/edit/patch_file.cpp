@@ -1,13 +1,15 @@
 // Owns reading and writing patches: factors, digests and keys in a safetensors file.
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/jobs/edit/patch.hpp>
-#include <vindex/shard/open_store.hpp>
-#include <vindex/shard/safetensors.hpp>
-#include <vindex/write/safetensors_writer.hpp>
+#include "patch.hpp"
+
+#include "core/digest.hpp"
+#include "core/json.hpp"
+#include "core/json_document.hpp"
+#include "decode/decode_matrix.hpp"
+#include "input/open_store.hpp"
+#include "input/safetensors.hpp"
+#include "write/safetensors_writer.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -23,7 +25,7 @@ namespace {
 
 constexpr std::string_view kFormat = "vindex-patch/1";
 
-using Stored = std::map<std::string, const shard::SafetensorsTensor*, std::less<>>;
+using Stored = std::map<std::string, const input::SafetensorsTensor*, std::less<>>;
 
 std::string_view value_of(const write::SafetensorsMetadata& metadata, std::string_view key) {
   for (const auto& [name, value] : metadata) {
@@ -34,7 +36,7 @@ std::string_view value_of(const write::SafetensorsMetadata& metadata, std::strin
   return {};
 }
 
-void require_factor(const shard::ByteSource& source, const shard::SafetensorsTensor& tensor) {
+void require_factor(const ByteSource& source, const input::SafetensorsTensor& tensor) {
   const bool is_number =
       tensor.type == decode::ElementType::kF32 || tensor.type == decode::ElementType::kF16 ||
       tensor.type == decode::ElementType::kBF16 || tensor.type == decode::ElementType::kF64;
@@ -45,7 +47,7 @@ void require_factor(const shard::ByteSource& source, const shard::SafetensorsTen
   }
 }
 
-std::vector<float> factor(shard::ByteSource& source, const shard::SafetensorsTensor& tensor) {
+std::vector<float> factor(ByteSource& source, const input::SafetensorsTensor& tensor) {
   const decode::Encoding encoding = decode::plain_encoding(tensor.type);
   std::vector<std::byte> bytes(tensor.bytes);
   source.read(tensor.offset, bytes);
@@ -100,13 +102,13 @@ void read_digests(std::string_view text, const std::string& where, std::vector<P
 /// A file of this program's own format.
 class OwnPatch final : public PatchFile {
  public:
-  OwnPatch(std::unique_ptr<shard::ByteSource> source, shard::SafetensorsHeader header,
+  OwnPatch(std::unique_ptr<ByteSource> source, input::SafetensorsHeader header,
            const write::SafetensorsMetadata& metadata)
       : source_(std::move(source)), header_(std::move(header)) {
     outline_.kind = kFormat;
     outline_.knows_base = true;
     Stored stored;
-    for (const shard::SafetensorsTensor& tensor : header_.tensors) {
+    for (const input::SafetensorsTensor& tensor : header_.tensors) {
       stored.emplace(tensor.name, &tensor);
     }
     for (const auto& [name, tensor] : stored) {
@@ -129,11 +131,11 @@ class OwnPatch final : public PatchFile {
 
  private:
   struct Factors {
-    const shard::SafetensorsTensor* a = nullptr;
-    const shard::SafetensorsTensor* b = nullptr;
+    const input::SafetensorsTensor* a = nullptr;
+    const input::SafetensorsTensor* b = nullptr;
   };
 
-  void add(const Stored& stored, const std::string& name, const shard::SafetensorsTensor& a) {
+  void add(const Stored& stored, const std::string& name, const input::SafetensorsTensor& a) {
     const std::string key = name.size() > 2 ? name.substr(0, name.size() - 2) : std::string();
     const auto other = stored.find(key + (name.ends_with(".a") ? ".b" : ".a"));
     if (key.empty() || !(name.ends_with(".a") || name.ends_with(".b")) || other == stored.end()) {
@@ -143,7 +145,7 @@ class OwnPatch final : public PatchFile {
     if (name.ends_with(".b")) {
       return;
     }
-    const shard::SafetensorsTensor& b = *other->second;
+    const input::SafetensorsTensor& b = *other->second;
     require_factor(*source_, a);
     require_factor(*source_, b);
     PatchEntry entry;
@@ -160,8 +162,8 @@ class OwnPatch final : public PatchFile {
     outline_.entries.push_back(std::move(entry));
   }
 
-  std::unique_ptr<shard::ByteSource> source_;
-  shard::SafetensorsHeader header_;
+  std::unique_ptr<ByteSource> source_;
+  input::SafetensorsHeader header_;
   std::vector<Factors> factors_;  ///< beside the outline's entries
 };
 
@@ -172,10 +174,10 @@ std::string PatchEntry::key() const {
 }
 
 std::unique_ptr<PatchFile> open_patch(const std::string& path, bool force, const PatchBase* base) {
-  const std::shared_ptr<shard::ModelStore> store = shard::open_store(path);
+  const std::shared_ptr<input::ModelStore> store = input::open_store(path);
   if (store->file().ends_with(".safetensors")) {
     auto source = store->open(store->file());
-    shard::SafetensorsHeader header = shard::read_safetensors_header(*source);
+    input::SafetensorsHeader header = input::read_safetensors_header(*source);
     const write::SafetensorsMetadata metadata = write::read_safetensors_metadata(*source);
     source->header_is_read();
     const std::string_view format = value_of(metadata, "format");

@@ -1,7 +1,7 @@
 // Owns those sums, for row slabs and column slabs alike.
 #include "slab_sums.hpp"
 
-#include <vindex/blas/blas.hpp>
+#include "blas/blas.hpp"
 
 #include <algorithm>
 #include <cmath>

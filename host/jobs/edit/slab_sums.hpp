@@ -3,12 +3,14 @@
 // stored.
 #pragma once
 
-#include <vindex/core/error.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/row_slabs.hpp>
-#include <vindex/jobs/edit/matrix_edit.hpp>
-#include <vindex/model/model_index.hpp>
+#include "matrix_edit.hpp"
+
+#include "decode/decode_matrix.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/row_slabs.hpp"
+#include "model/model_index.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

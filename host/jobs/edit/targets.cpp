@@ -1,12 +1,13 @@
 // Owns finding matrices by name, parsing directions, and computing them.
 #include "edit_steps.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/nearest_name.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/model/features.hpp>
-#include <vindex/model/selection.hpp>
+#include "core/nearest_name.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/memory_budget.hpp"
+#include "model/features.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

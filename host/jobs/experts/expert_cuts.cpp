@@ -1,8 +1,8 @@
 // Owns the arithmetic of cutting a group of experts by rows, and the bytes that a cut reads.
 #include "expert_cuts.hpp"
 
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/measure/inner_products.hpp>
+#include "engine/matrix_loader.hpp"
+#include "measure/inner_products.hpp"
 
 #include <algorithm>
 #include <map>

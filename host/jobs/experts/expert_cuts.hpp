@@ -2,9 +2,9 @@
 // memory at a time, and what that takes. Pure.
 #pragma once
 
-#include <vindex/decode/encoding.hpp>
-#include <vindex/model/expert_groups.hpp>
-#include <vindex/model/model_index.hpp>
+#include "decode/encoding.hpp"
+#include "model/expert_groups.hpp"
+#include "model/model_index.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -3,13 +3,14 @@
 
 #include "expert_row.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/cpu/symmetric_eigenvalues.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/range_reader.hpp>
-#include <vindex/measure/expert_axis.hpp>
-#include <vindex/measure/subspace_overlap.hpp>
+#include "core/parallel.hpp"
+#include "cpu/symmetric_eigenvalues.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/range_reader.hpp"
+#include "measure/expert_axis.hpp"
+#include "measure/subspace_overlap.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -103,13 +104,13 @@ class GroupMeasurer {
   }
 
  private:
-  shard::ByteRange range_of(const model::TensorPart& part, std::uint64_t offset,
+  input::ByteRange range_of(const model::TensorPart& part, std::uint64_t offset,
                             std::uint64_t bytes) const {
     return {&engine::source_of(watch_.files(), part.tensor), part.offset + offset, bytes};
   }
 
   void read_companions() {
-    std::vector<shard::ByteRange> ranges;
+    std::vector<input::ByteRange> ranges;
     std::vector<std::uint64_t> sizes;
     for (const Expert& expert : experts_) {
       for (const model::CompanionPart& companion : expert.matrix->companions) {
@@ -147,8 +148,8 @@ class GroupMeasurer {
     }
   }
 
-  std::vector<shard::ByteRange> ranges_of(const ExpertCut& cut) const {
-    std::vector<shard::ByteRange> ranges;
+  std::vector<input::ByteRange> ranges_of(const ExpertCut& cut) const {
+    std::vector<input::ByteRange> ranges;
     for (const Expert& expert : experts_) {
       const CutBytes bytes = cut_of(expert.view, cut);
       ranges.push_back(range_of(expert.matrix->codes, bytes.offset, bytes.bytes));
@@ -237,7 +238,7 @@ class GroupMeasurer {
     engine::read_in_turns(
         unit_, bytes, (readable.size() + batch - 1) / batch,
         [&](std::size_t turn) {
-          std::vector<shard::ByteRange> ranges;
+          std::vector<input::ByteRange> ranges;
           for (const Expert* expert : batch_at(turn)) {
             ranges.push_back(range_of(expert->matrix->codes, 0, expert->matrix->codes.bytes));
           }

@@ -4,11 +4,11 @@
 
 #include "expert_cuts.hpp"
 
-#include <vindex/engine/opening.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/model/expert_groups.hpp>
-#include <vindex/results/result_row.hpp>
+#include "engine/opening.hpp"
+#include "engine/unit_stream.hpp"
+#include "measure/backend.hpp"
+#include "model/expert_groups.hpp"
+#include "results/result_row.hpp"
 
 #include <cstdint>
 #include <stop_token>

@@ -1,7 +1,7 @@
 // Owns an experts run as the runner sees it: rows, their facts and works, lanes, staging.
 #include "expert_job.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <utility>
 

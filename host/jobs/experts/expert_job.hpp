@@ -4,8 +4,8 @@
 
 #include "expert_group.hpp"
 
-#include <vindex/engine/job.hpp>
-#include <vindex/model/expert_groups.hpp>
+#include "engine/job.hpp"
+#include "model/expert_groups.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -2,9 +2,9 @@
 // measured group into cells, arrays and the reason of what is missing.
 #include "expert_row.hpp"
 
-#include <vindex/decode/encoding.hpp>
-#include <vindex/measure/subspace_overlap.hpp>
-#include <vindex/results/experts_cells.hpp>
+#include "decode/encoding.hpp"
+#include "measure/subspace_overlap.hpp"
+#include "results/experts_cells.hpp"
 
 #include <fmt/format.h>
 

@@ -2,11 +2,11 @@
 // products of blocks of experts, and the row, as the cells and arrays of vindex-experts.
 #pragma once
 
-#include <vindex/engine/job.hpp>
-#include <vindex/measure/backend.hpp>
-#include <vindex/measure/expert_axis.hpp>
-#include <vindex/model/expert_groups.hpp>
-#include <vindex/results/result_row.hpp>
+#include "engine/job.hpp"
+#include "measure/backend.hpp"
+#include "measure/expert_axis.hpp"
+#include "model/expert_groups.hpp"
+#include "results/result_row.hpp"
 
 #include <cstdint>
 #include <exception>

@@ -1,13 +1,15 @@
 // Owns the steps of an experts run, and how cores are shared between groups and within one.
+#include "experts_run.hpp"
+
 #include "expert_job.hpp"
 
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/jobs/experts/experts_run.hpp>
-#include <vindex/results/experts_cells.hpp>
+#include "blas/blas_library.hpp"
+#include "core/parallel.hpp"
+#include "engine/description_parts.hpp"
+#include "engine/opening.hpp"
+#include "results/experts_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -87,7 +89,7 @@ results::RunDescription describe_experts(
     const ExpertsSettings& settings, const engine::SelectedModel& model,
     const std::vector<model::ExpertGroup>& groups,
     const std::vector<std::unique_ptr<measure::Backend>>& backends, const Sharing& sharing,
-    const shard::BulkReader& reader) {
+    const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kExperts, settings.run.model,
       fmt::format("Experts of {}", printable(settings.run.model)), settings.run.command);

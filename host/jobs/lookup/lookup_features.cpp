@@ -2,13 +2,14 @@
 // of the best, the memory of one query and how many fit the budget.
 #include "lookup_features.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/measure/feature_scores.hpp>
-#include <vindex/model/selection.hpp>
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/unit_stream.hpp"
+#include "measure/feature_scores.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,9 +4,10 @@
 // Also owns how many queries of a lookup are answered at a time: as many as the budget holds.
 #pragma once
 
-#include <vindex/engine/matrix_pass.hpp>
-#include <vindex/jobs/lookup/lookup_run.hpp>
-#include <vindex/measure/feature_scores.hpp>
+#include "lookup_run.hpp"
+
+#include "engine/matrix_pass.hpp"
+#include "measure/feature_scores.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,7 @@ class BestFew {
 
 /// A model as a lookup sees it.
 struct LookupModel {
-  const shard::ModelFiles* files = nullptr;
+  const input::ModelFiles* files = nullptr;
   const model::ModelIndex* index = nullptr;
   const engine::RunHooks* hooks = nullptr;
   engine::PassOptions options;

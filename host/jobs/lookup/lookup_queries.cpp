@@ -1,14 +1,16 @@
 // Owns reading queries from the command line, JSON lines and .npy files, and making vectors of one
 // width of them.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/jobs/lookup/lookup_queries.hpp>
-#include <vindex/measure/feature_scores.hpp>
-#include <vindex/model/selection.hpp>
-#include <vindex/shard/npy.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "lookup_queries.hpp"
+
+#include "core/integers.hpp"
+#include "core/json.hpp"
+#include "engine/matrix_loader.hpp"
+#include "input/npy.hpp"
+#include "input/open_store.hpp"
+#include "measure/feature_scores.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -127,14 +129,14 @@ class JsonLine {
 };
 
 std::vector<float> read_row(const VectorFile& file, std::int64_t row) {
-  shard::NpyHeader part = file.header;
+  input::NpyHeader part = file.header;
   part.bytes = file.header.bytes / static_cast<std::uint64_t>(file.rows);
   part.offset += static_cast<std::uint64_t>(row) * part.bytes;
-  return shard::read_npy_floats(*file.source, part);
+  return input::read_npy_floats(*file.source, part);
 }
 
 std::string read_text(const std::string& path) {
-  const auto source = shard::open_input(path);
+  const auto source = input::open_input(path);
   if (source->size() > kMaxTextBytes) {
     throw FormatError("E-QUERY", source->name(),
                       fmt::format("{} bytes, more than a file of queries may have ({})",
@@ -193,8 +195,8 @@ std::int64_t token_number(const QueryRequest& request, const std::string& text,
 
 std::vector<QueryRequest> read_vectors(const std::string& path) {
   auto file = std::make_shared<VectorFile>();
-  file->source = shard::open_input(path);
-  file->header = shard::read_npy_header(*file->source);
+  file->source = input::open_input(path);
+  file->header = input::read_npy_header(*file->source);
   file->source->header_is_read();
   file->name = std::filesystem::path(path).filename().string();
   const std::vector<std::int64_t>& shape = file->header.shape;
@@ -258,7 +260,7 @@ bool needs_vocabulary(const std::vector<QueryRequest>& requests) {
 /// Rows of the embedding, each read once.
 class QueryMaker::EmbeddingRows {
  public:
-  EmbeddingRows(const shard::ModelFiles& files, const model::ModelIndex& index, std::int64_t matrix)
+  EmbeddingRows(const input::ModelFiles& files, const model::ModelIndex& index, std::int64_t matrix)
       : path_(files.path), watch_(files) {
     if (matrix < 0) {
       return;
@@ -298,7 +300,7 @@ class QueryMaker::EmbeddingRows {
   std::unique_ptr<measure::MatrixInput> input_;
 };
 
-QueryMaker::QueryMaker(const model::Vocabulary* vocabulary, const shard::ModelFiles& files,
+QueryMaker::QueryMaker(const model::Vocabulary* vocabulary, const input::ModelFiles& files,
                        const model::ModelIndex& index, std::int64_t matrix, double scale)
     : vocabulary_(vocabulary), files_(files), index_(index), matrix_(matrix), scale_(scale) {}
 QueryMaker::~QueryMaker() = default;

@@ -1,10 +1,11 @@
 // Owns the report of a lookup as JSON and as text, written query by query.
 #include "lookup_features.hpp"
+#include "lookup_run.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/jobs/lookup/lookup_run.hpp>
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

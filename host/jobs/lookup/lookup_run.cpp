@@ -1,14 +1,16 @@
 // Owns the steps of a lookup: model, sides that are searched, batches of queries, report.
+#include "lookup_run.hpp"
+
 #include "lookup_features.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/memory_budget.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/jobs/lookup/lookup_run.hpp>
-#include <vindex/measure/largest_cosine.hpp>
-#include <vindex/model/selection.hpp>
+#include "core/parallel.hpp"
+#include "engine/description_parts.hpp"
+#include "engine/memory_budget.hpp"
+#include "engine/opening.hpp"
+#include "measure/largest_cosine.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

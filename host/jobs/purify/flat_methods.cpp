@@ -1,8 +1,8 @@
 // The methods that read a matrix as one line of numbers.
+#include "purify_methods.hpp"
 #include "transforms.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/purify/purify_methods.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,13 @@
 // Owns the steps for one matrix, and the memory that they take.
 #include "purify_matrix.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/jobs/purify/purify_methods.hpp>
+#include "purify_methods.hpp"
+
+#include "core/integers.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encode.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

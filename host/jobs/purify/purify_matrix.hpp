@@ -2,8 +2,9 @@
 // kept of it.
 #pragma once
 
-#include <vindex/jobs/purify/purify.hpp>
-#include <vindex/write/scratch_file.hpp>
+#include "purify.hpp"
+
+#include "write/scratch_file.hpp"
 
 namespace vindex::purify {
 

@@ -2,11 +2,12 @@
 // why.
 #include "purify_matrix.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/engine/matrix_pass.hpp>
-#include <vindex/model/selection.hpp>
+#include "core/integers.hpp"
+#include "decode/encode.hpp"
+#include "engine/matrix_pass.hpp"
+#include "model/selection.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,10 @@
 // What purification did, for programs and for people. Doing nothing stands beside it.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/text_table.hpp>
-#include <vindex/jobs/purify/purify.hpp>
+#include "purify.hpp"
+
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

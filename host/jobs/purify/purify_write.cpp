@@ -1,15 +1,17 @@
 // The model with what changed, and the factors by themselves.
-#include <vindex/core/error.hpp>
-#include <vindex/core/json_document.hpp>
-#include <vindex/core/output_target.hpp>
-#include <vindex/core/path_kind.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/jobs/purify/purify.hpp>
-#include <vindex/organ/provenance.hpp>
-#include <vindex/write/output_folder.hpp>
-#include <vindex/write/safetensors_writer.hpp>
-#include <vindex/write/scratch_file.hpp>
+#include "purify.hpp"
+
+#include "core/json_document.hpp"
+#include "core/output_target.hpp"
+#include "core/path_kind.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encode.hpp"
+#include "organ/provenance.hpp"
+#include "write/output_folder.hpp"
+#include "write/safetensors_writer.hpp"
+#include "write/scratch_file.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

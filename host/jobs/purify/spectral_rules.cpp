@@ -1,10 +1,12 @@
 // Owns what the spectral methods do to singular values and what that does to the matrix, whether a
 // matrix is purified at all, and the product of singular triplets that is kept, multiplied out.
-#include <vindex/blas/blas.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/jobs/purify/purify_methods.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/measure/spectral_theta.hpp>
+#include "purify_methods.hpp"
+
+#include "blas/blas.hpp"
+#include "measure/metrics.hpp"
+#include "measure/spectral_theta.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

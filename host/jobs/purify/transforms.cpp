@@ -5,7 +5,7 @@
 //   X_k = c_k sum_t (x_t c_t) conj(c_{k-t}),   c_t = exp(-pi i t^2 / N).
 #include "transforms.hpp"
 
-#include <vindex/core/error.hpp>
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -2,11 +2,12 @@
 // before.
 #include "routing_job.hpp"
 
-#include <vindex/core/constants.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/engine/row_slabs.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/results/routing_cells.hpp>
+#include "core/constants.hpp"
+#include "engine/row_slabs.hpp"
+#include "engine/unit_stream.hpp"
+#include "results/routing_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 
 #include "routing_null_cache.hpp"
 
-#include <vindex/engine/job.hpp>
-#include <vindex/measure/routing_statistics.hpp>
-#include <vindex/model/dump.hpp>
+#include "engine/job.hpp"
+#include "measure/routing_statistics.hpp"
+#include "model/dump.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -3,7 +3,7 @@
 // neighbours what does.
 #pragma once
 
-#include <vindex/measure/routing_nulls.hpp>
+#include "measure/routing_nulls.hpp"
 
 #include <bit>
 #include <cstdint>

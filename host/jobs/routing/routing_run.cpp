@@ -1,13 +1,15 @@
 // Owns the steps of a routing run: dump, rule and bias, layers, the description.
+#include "routing_run.hpp"
+
 #include "routing_job.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/jobs/routing/routing_run.hpp>
-#include <vindex/model/read_router_rule.hpp>
-#include <vindex/results/routing_cells.hpp>
+#include "core/parallel.hpp"
+#include "engine/description_parts.hpp"
+#include "engine/opening.hpp"
+#include "model/read_router_rule.hpp"
+#include "results/routing_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -21,7 +23,7 @@ namespace {
 
 /// The model whose rule it is; nothing of its weights is read but biases.
 struct RuleSource {
-  std::optional<shard::ModelFiles> files;
+  std::optional<input::ModelFiles> files;
   model::ModelRouters routers;
 };
 
@@ -33,7 +35,7 @@ RuleSource open_rule(const RoutingSettings& settings) {
     source.routers.family = "given";
     return source;
   }
-  source.files = shard::open_model(
+  source.files = input::open_model(
       settings.model, {.model_config = settings.model_config, .threads = settings.run.threads});
   source.routers = model::model_routers(*source.files);
   return source;
@@ -114,7 +116,7 @@ results::RunDescription describe_routing(const RoutingSettings& settings, const 
                                          const RuleSource& source,
                                          const std::vector<RoutedLayer>& layers,
                                          std::int64_t experts, std::int32_t threads,
-                                         const shard::BulkReader& reader) {
+                                         const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kRouting, settings.dump,
       fmt::format("routing of {}", printable(settings.dump)), settings.run.command);

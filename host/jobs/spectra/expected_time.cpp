@@ -1,14 +1,16 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/cpu/product_spectrum.hpp>
-#include <vindex/decode/encode.hpp>
-#include <vindex/decode/encoding.hpp>
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/model/product.hpp>
+#include "measure_run.hpp"
+
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+#include "cpu/product_spectrum.hpp"
+#include "decode/encode.hpp"
+#include "decode/encoding.hpp"
+#include "engine/derived_rows.hpp"
+#include "model/product.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -1,22 +1,24 @@
 // Owns the steps of a measuring run, the description of its file (mode, back ends, options and
 // their digest, angles of 1-D tensors), and the plan of a run that is not carried out.
+#include "measure_run.hpp"
+
 #include "spectrum_job.hpp"
 
-#include <vindex/blas/blas_library.hpp>
-#include <vindex/core/digest.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/core/json.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/engine/description_parts.hpp>
-#include <vindex/engine/matrix_loader.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/engine/source_watch.hpp>
-#include <vindex/engine/version.hpp>
-#include <vindex/jobs/spectra/measure_run.hpp>
-#include <vindex/measure/sample_angles.hpp>
-#include <vindex/model/importance_matrix.hpp>
-#include <vindex/model/product.hpp>
-#include <vindex/results/run_store.hpp>
+#include "blas/blas_library.hpp"
+#include "core/digest.hpp"
+#include "core/json.hpp"
+#include "decode/decode_matrix.hpp"
+#include "engine/description_parts.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/opening.hpp"
+#include "engine/source_watch.hpp"
+#include "engine/version.hpp"
+#include "measure/sample_angles.hpp"
+#include "model/importance_matrix.hpp"
+#include "model/product.hpp"
+#include "results/run_store.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -57,7 +59,7 @@ std::string recipe_digest(const model::ModelIndex& index, bool heads) {
 results::RunDescription describe_run(const engine::RunSettings& settings,
                                      const engine::SelectedModel& model,
                                      const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                                     const shard::BulkReader& reader) {
+                                     const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kResults, settings.model,
       fmt::format("Singular-value spectra of {}", printable(settings.model)), settings.command);

@@ -1,12 +1,13 @@
 // Owns the threads that turn reports into rows: metrics, nulls, texts, spectra and vectors.
 #include "row_stage.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/core/stop.hpp>
-#include <vindex/core/threads.hpp>
-#include <vindex/model/product.hpp>
-#include <vindex/results/spectra_cells.hpp>
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "core/threads.hpp"
+#include "model/product.hpp"
+#include "results/spectra_cells.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -2,11 +2,11 @@
 // threads of their own, so that no device waits for them.
 #pragma once
 
-#include <vindex/cpu/product_spectrum.hpp>
-#include <vindex/engine/bounded_queue.hpp>
-#include <vindex/engine/job.hpp>
-#include <vindex/measure/metrics.hpp>
-#include <vindex/model/model_index.hpp>
+#include "cpu/product_spectrum.hpp"
+#include "engine/bounded_queue.hpp"
+#include "engine/job.hpp"
+#include "measure/metrics.hpp"
+#include "model/model_index.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Owns an input that passes every call on and takes its sample from what passes.
 #include "sampled_input.hpp"
 
-#include <vindex/core/integers.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/measure/sample_angles.hpp>
+#include "core/integers.hpp"
+#include "decode/decode_matrix.hpp"
+#include "measure/sample_angles.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 // matrix in memory when its bytes are let go, of a streamed one from the slabs that pass by.
 #pragma once
 
-#include <vindex/measure/derived_input.hpp>
+#include "measure/derived_input.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -2,11 +2,12 @@
 #include "spectrum_job.hpp"
 
 #include "sampled_input.hpp"
+#include "spectrum_plan.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/engine/unit_stream.hpp>
-#include <vindex/jobs/spectra/spectrum_plan.hpp>
+#include "engine/derived_rows.hpp"
+#include "engine/unit_stream.hpp"
+
+#include <vindex/error.hpp>
 
 #include <algorithm>
 #include <limits>

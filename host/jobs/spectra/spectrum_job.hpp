@@ -4,9 +4,9 @@
 
 #include "row_stage.hpp"
 
-#include <vindex/engine/job.hpp>
-#include <vindex/engine/opening.hpp>
-#include <vindex/measure/backend.hpp>
+#include "engine/job.hpp"
+#include "engine/opening.hpp"
+#include "measure/backend.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -1,12 +1,13 @@
 // Owns the cost model of a spectrum: memory beside the matrix, report, arithmetic, kinds that share
 // a call.
+#include "spectrum_plan.hpp"
+
 #include "sampled_input.hpp"
 
-#include <vindex/engine/derived_rows.hpp>
-#include <vindex/jobs/spectra/spectrum_plan.hpp>
-#include <vindex/measure/judgement.hpp>
-#include <vindex/measure/sign_flip_null.hpp>
-#include <vindex/model/product.hpp>
+#include "engine/derived_rows.hpp"
+#include "measure/judgement.hpp"
+#include "measure/sign_flip_null.hpp"
+#include "model/product.hpp"
 
 #include <algorithm>
 

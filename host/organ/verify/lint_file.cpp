@@ -1,11 +1,12 @@
 // Owns the sink that notes and goes on: rules of prefix, keys and entries, each by itself.
 #include "lint_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/gguf/header.hpp>
-#include <vindex/gguf/limits.hpp>
-#include <vindex/gguf/refused_types.hpp>
+#include "core/integers.hpp"
+#include "gguf/header.hpp"
+#include "gguf/limits.hpp"
+#include "gguf/refused_types.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

@@ -2,9 +2,10 @@
 // walk came, and the findings.
 #pragma once
 
-#include <vindex/decode/element_type.hpp>
-#include <vindex/gguf/walker.hpp>
-#include <vindex/organ/verify.hpp>
+#include "core/byte_source.hpp"
+#include "decode/element_type.hpp"
+#include "gguf/walker.hpp"
+#include "organ/verify.hpp"
 
 #include <cstdint>
 #include <map>
@@ -56,7 +57,7 @@ std::string of_tensor(const gguf::WalkedTensor& tensor);
 
 struct LintFile {
   std::string path;
-  std::unique_ptr<shard::ByteSource> source;
+  std::unique_ptr<ByteSource> source;
   std::uint32_t version = 0;
   bool big_endian = false;
   std::vector<LintKey> keys;

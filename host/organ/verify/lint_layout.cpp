@@ -1,8 +1,9 @@
 // Where data lie: ggml wants every tensor at the padded sum of those before it in the table.
 #include "lint_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
+#include "core/integers.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -82,7 +83,7 @@ void lint_offsets(const LintFile& file, Findings& findings) {
   }
 }
 
-bool is_zero(shard::ByteSource& source, std::uint64_t begin, std::uint64_t end) {
+bool is_zero(ByteSource& source, std::uint64_t begin, std::uint64_t end) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(kMaxPaddingRead, end - begin)));
   source.read(begin, bytes);
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });

@@ -1,10 +1,11 @@
 // Keys and tensors as a model: what a loader of the architecture asks for.
-#include "file_type.hpp"
 #include "lint_file.hpp"
 #include "model_rules.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/organ/organ_class.hpp>
+#include "organ/file_type.hpp"
+#include "organ/organ_class.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

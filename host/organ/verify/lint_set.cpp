@@ -1,9 +1,10 @@
 // Files of a set: split keys, names, tensors over all of them.
 #include "lint_file.hpp"
 
-#include <vindex/core/atomic_file.hpp>
-#include <vindex/core/error.hpp>
-#include <vindex/shard/gguf_set.hpp>
+#include "core/atomic_file.hpp"
+#include "input/gguf_set.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

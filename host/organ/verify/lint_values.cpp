@@ -2,13 +2,14 @@
 // block that is (ggml_validate_row_data looks at the same).
 #include "lint_file.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/core/integers.hpp>
-#include <vindex/core/parallel.hpp>
-#include <vindex/decode/byte_order.hpp>
-#include <vindex/decode/decode_matrix.hpp>
-#include <vindex/decode/encoded_sample.hpp>
-#include <vindex/decode/encoding.hpp>
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+#include "decode/byte_order.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encoded_sample.hpp"
+#include "decode/encoding.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 

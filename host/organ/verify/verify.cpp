@@ -1,12 +1,14 @@
 // Owns the order of a verification: files into groups, rules of each file, of each group, of
 // values.
-#include "lint_file.hpp"
-#include "manifest.hpp"
+#include "organ/verify.hpp"
 
-#include <vindex/core/error.hpp>
-#include <vindex/organ/verify.hpp>
-#include <vindex/shard/gguf_set.hpp>
-#include <vindex/shard/open_store.hpp>
+#include "lint_file.hpp"
+
+#include "input/gguf_set.hpp"
+#include "input/open_store.hpp"
+#include "organ/manifest.hpp"
+
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -23,30 +25,30 @@ struct FindingGroup {
 };
 
 /// `name` and the rest of its set.
-FindingGroup group_of(shard::ModelStore& store, const std::string& name) {
-  const auto split = shard::parse_split_name(name);
+FindingGroup group_of(input::ModelStore& store, const std::string& name) {
+  const auto split = input::parse_split_name(name);
   if (!split || split->count <= 1) {
     return {{name}, {}};
   }
   FindingGroup group;
   for (std::uint64_t i = 1; i <= split->count; ++i) {
     const std::string member = split->file_name(i);
-    const bool there = store.state(member).presence == shard::MemberState::Presence::kPresent;
+    const bool there = store.state(member).presence == input::MemberState::Presence::kPresent;
     (there ? group.names : group.missing).push_back(member);
   }
   return group;
 }
 
-std::vector<FindingGroup> groups_of(shard::ModelStore& store) {
+std::vector<FindingGroup> groups_of(input::ModelStore& store) {
   if (!store.file().empty()) {
     return {group_of(store, store.file())};
   }
   std::map<std::string, FindingGroup> groups;
-  for (const shard::StoreMember& member : store.list()) {
+  for (const input::StoreMember& member : store.list()) {
     if (member.folder || !member.name.ends_with(".gguf")) {
       continue;
     }
-    const auto split = shard::parse_split_name(member.name);
+    const auto split = input::parse_split_name(member.name);
     groups.emplace(split ? split->prefix + "-of" : member.name, group_of(store, member.name));
   }
   std::vector<FindingGroup> list;
@@ -60,7 +62,7 @@ std::vector<FindingGroup> groups_of(shard::ModelStore& store) {
   return list;
 }
 
-void verify_group(shard::ModelStore& store, const FindingGroup& group,
+void verify_group(input::ModelStore& store, const FindingGroup& group,
                   const VerifySettings& settings, bool as_model, VerifyReport& report) {
   Findings findings(report);
   std::vector<LintFile> files;
@@ -98,7 +100,7 @@ void verify_organs(const std::string& path, const VerifySettings& settings, Veri
     if (tensor.file.empty() || tensor.file.ends_with(".safetensors")) {
       continue;
     }
-    const auto store = shard::open_store(folder + "/" + tensor.file);
+    const auto store = input::open_store(folder + "/" + tensor.file);
     verify_group(*store, {{store->file()}, {}}, settings, false, report);
   }
 }
@@ -110,7 +112,7 @@ VerifyReport verify(const VerifySettings& settings) {
   if (is_organ_folder(settings.path)) {
     verify_organs(settings.path, settings, report);
   } else {
-    const auto store = shard::open_store(settings.path);
+    const auto store = input::open_store(settings.path);
     for (const FindingGroup& group : groups_of(*store)) {
       verify_group(*store, group, settings, true, report);
     }

@@ -1,0 +1,33 @@
+// Owns the shape of the host's table of decodable formats: one row per decoder of AllDecoders
+// (decode/visit_encoding.hpp), with its loops per SIMD level. Encoders are apart
+// (decode/encode.hpp): few formats are written.
+#pragma once
+
+#include "decode_matrix.hpp"
+#include "decode_view.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace vindex::decode {
+
+/// Writes view.rows x view.cols floats, `out_stride` floats from row to row.
+using DecodeFunction = void (*)(const DecodeView& view, float* out, std::int64_t out_stride);
+
+struct FormatRow {
+  Scheme scheme = Scheme::kPlain;
+  ElementType type = ElementType::kF32;
+  std::int32_t bits = 0;
+  std::int32_t elements = 1;  ///< columns stored together: column_granularity()
+  std::array<DecodeFunction, static_cast<std::size_t>(SimdLevel::kCount)> decode{};
+};
+
+/// One row per decodable format.
+std::span<const FormatRow> format_rows();
+
+/// The row of `encoding`, or null where this build cannot decode it.
+const FormatRow* find_format(const Encoding& encoding);
+
+}  // namespace vindex::decode

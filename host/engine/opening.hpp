@@ -1,0 +1,109 @@
+// Owns how runs begin alike: what the command line asks for, small files that it names, back ends,
+// a model that is opened whole or as far as it is selected, the reader of its files, and what the
+// settings ask of the runner.
+#pragma once
+
+#include "job_runner.hpp"
+
+#include "input/bulk_reader.hpp"
+#include "input/model_files.hpp"
+#include "measure/backend.hpp"
+#include "model/model_index.hpp"
+#include "model/selection.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vindex::engine {
+
+enum class BackendChoice : std::uint8_t { kAuto, kCpu, kCuda };
+/// Of "auto", "cpu", "cuda".
+std::optional<BackendChoice> backend_choice(std::string_view name);
+
+/// What the command line asks for.
+struct RunSettings {
+  std::string model;  ///< its address (vindex/shard/open_store.hpp), as of every input
+  std::string model_config;
+  std::string output;
+  model::Selection selection;
+  model::IndexOptions indexing;
+  std::string imatrix;  ///< importance matrix of --imatrix; empty: none
+  measure::MeasureOptions options;
+  BackendChoice backend = BackendChoice::kAuto;
+  std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
+  std::int32_t threads = 0;                 ///< CPU workers; 0: every core
+  std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
+  std::uint64_t ram_budget = 0;   ///< bytes; a run needs more than 0 (engine/memory_budget.hpp)
+  std::string ram_budget_source;  ///< where it comes from, for /run/settings
+  bool store_spectra = true;
+  /// Where set, samples are taken of the weights of every matrix and every 1-D tensor
+  /// (measure/sample_angles.hpp), and this says what kind of tensor a name is of.
+  std::function<std::string(std::string_view name)> class_of = nullptr;
+  /// Matrices are read in the order of the files and of the bytes in them, each file once, whatever
+  /// the order of the rows.
+  bool in_file_order = false;
+  input::BulkReadOptions reading;
+  results::WorkerShare worker;
+  bool restart = false;
+  std::vector<std::string> command;  ///< argv, for the file's history
+  /// "NAME=value" of the environment that was taken out of it, for the file and for the user.
+  std::vector<std::string> unset_variables = {};
+};
+
+/// A model opened and understood, with what was selected of it.
+struct SelectedModel {
+  input::ModelFiles files;
+  model::ModelIndex index;
+  /// Indices into index.matrices, in row order; what is derived from the selected ones behind them.
+  std::vector<std::int64_t> selected;
+  std::shared_ptr<const model::ImportanceMatrix> importance;  ///< with settings.imatrix
+  /// Worth knowing before the run: parts of the selection that name nothing, tensors of many sides
+  /// that stand unmeasured. One line each.
+  std::vector<std::string> notes;
+};
+
+/// Opens, selects, and adds the derived rows that the settings ask for. Errors: those of
+/// open_model/index_model; MissingInputError E-NOTHING (66) where the model has no matrix;
+/// UsageError E-SELECTION (64) where the selection names none of them.
+SelectedModel open_selected(const RunSettings& settings);
+
+/// The back ends chosen, one object per device. `note` receives one line on what was chosen and
+/// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent.
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             std::string& note);
+
+/// A model that a run keeps open, all its matrices.
+struct OpenModel {
+  input::ModelFiles files;
+  model::ModelIndex index;
+};
+
+/// Opens `path`; `model_config` as of --model-config. Errors: those of input::open_model() and
+/// model::index_model().
+OpenModel open_whole(const std::string& path, const std::string& model_config,
+                     std::int32_t threads);
+
+/// The reader of a run, asked about every file of `models`; null ones are passed over.
+std::unique_ptr<input::BulkReader> open_reader(
+    const input::BulkReadOptions& reading, std::initializer_list<const input::ModelFiles*> models);
+
+/// A run of `settings`, begun now. Reader, description and messages are left to the caller.
+JobRun begin_run(const RunSettings& settings);
+
+/// Back ends that are opened from now on wait for every kernel they launch, so that a fault names
+/// the kernel that caused it. Slow; for looking for a fault. Nothing where there is no
+/// device. Call it before there are threads.
+void await_launches();
+
+/// The first `most` bytes of the regular local file `path`, or all there are. Neither a pipe nor a
+/// device is waited for. Errors: those of input::open_file_source().
+std::string beginning_of_file(const std::string& path, std::size_t most);
+
+}  // namespace vindex::engine

@@ -1,0 +1,230 @@
+// Owns the JSON documents of measured models.
+#include "measure_fleet.hpp"
+
+#include "core/json_document.hpp"
+#include "measure/sample_angles.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace vindex::fleet {
+
+namespace {
+
+struct FigureName {
+  TensorFigure figure;
+  const char* name;
+  bool of_vectors;  ///< there for 1-D tensors too
+};
+
+constexpr std::array<FigureName, kTensorFigures> kFigureNames = {{
+    {TensorFigure::kTheta, "theta", false},
+    {TensorFigure::kThetaNull, "theta_null", false},
+    {TensorFigure::kSignal, "signal", false},
+    {TensorFigure::kRankEdge, "rank_edge", false},
+    {TensorFigure::kRankGd, "rank_gd", false},
+    {TensorFigure::kMpKs, "ks_mp", false},
+    {TensorFigure::kEffectiveRank, "erank", false},
+    {TensorFigure::kStableRank, "stable_rank", false},
+    {TensorFigure::kVarAt64, "var64", false},
+    {TensorFigure::kVarAt64Null, "var64_null", false},
+    {TensorFigure::kThetaSeed, "theta_seed", true},
+    {TensorFigure::kThetaSeedNull, "theta_seed_null", true},
+    {TensorFigure::kSeedEntropy, "H", true},
+    {TensorFigure::kSeedKurtosis, "kurtosis", true},
+    {TensorFigure::kSeedCv, "cv", true},
+}};
+
+Json spread_json(const Spread& spread) {
+  return {{"mean", spread.mean}, {"sd", spread.sd}, {"min", spread.min}, {"max", spread.max}};
+}
+
+Json measured_tensor_json(const MeasuredTensor& tensor) {
+  Json out = {{"name", tensor.name},
+              {"class", organ::class_name(tensor.organ.organ_class)},
+              {"kind", tensor.organ.is_bias ? "bias" : "weight"},
+              {"block", tensor.organ.block},
+              {"shape", tensor.shape},
+              {"type", tensor.type},
+              {"params", tensor.parameters}};
+  if (tensor.slices > 1) {
+    out["slices"] = tensor.slices;
+  }
+  for (const auto& [figure, name, of_vectors] : kFigureNames) {
+    if (tensor.is_vector() && !of_vectors) {
+      continue;
+    }
+    const Spread& spread = tensor[figure];
+    if (tensor.slices > 1) {
+      out[name] = spread_json(spread);
+    } else {
+      out[name] = spread.mean;
+    }
+  }
+  if (tensor.is_vector()) {
+    out["theta_qq"] = tensor.theta_qq;
+    out["theta_qq_null"] = tensor.theta_qq_null;
+  }
+  if (!tensor.remark.empty()) {
+    out["remark"] = tensor.remark;
+  }
+  return out;
+}
+
+Json group_json(const GroupFigures& group, const VectorFigures& vectors) {
+  Json out = {{"n", group.tensors}, {"params", group.parameters}};
+  Json theta = spread_json(group.theta);
+  theta["pmean"] = group.theta_weighted.mean;
+  theta["null"] = group.theta_null.mean;
+  out["theta"] = std::move(theta);
+  out["signal"] = group.signal.mean;
+  Json seed = spread_json(group.theta_seed);
+  seed["null"] = group.theta_seed_null.mean;
+  out["theta_seed"] = std::move(seed);
+  Json one_side = {{"n", vectors.tensors}, {"params", vectors.parameters}};
+  one_side["theta_qq"] = spread_json(vectors.theta_qq);
+  one_side["theta_qq"]["null"] = vectors.theta_qq_null.mean;
+  one_side["theta_seed"] = spread_json(vectors.theta_seed);
+  one_side["theta_seed"]["null"] = vectors.theta_seed_null.mean;
+  out["one_dimensional"] = std::move(one_side);
+  return out;
+}
+
+Json model_groups(const ModelMeasure& model) {
+  Json groups = Json::object();
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const auto organ_class = static_cast<organ::OrganClass>(i);
+    const GroupFigures group = group_figures(model, &organ_class);
+    const VectorFigures vectors = vector_figures(model, &organ_class);
+    if (group.tensors + vectors.tensors > 0) {
+      groups[std::string(organ::class_name(organ_class))] = group_json(group, vectors);
+    }
+  }
+  groups["all"] = group_json(group_figures(model), vector_figures(model));
+  return groups;
+}
+
+Json method_json(const ModelMeasure& model) {
+  return {{"spectral",
+           {{"theta",
+             "degrees; arcsin of the share of the norm that stands above a "
+             "Marchenko-Pastur bulk, shrunk optimally in the Frobenius norm"},
+            {"noise", "from the median singular value"},
+            {"mode", model.mode},
+            {"backend", model.backend}}},
+          {"seed",
+           {{"theta_seed", "degrees; a heuristic of the histogram's shape, no measure of quality"},
+            {"sample", measure::kMaxSampled},
+            {"bins", measure::kSeedBins},
+            {"weights",
+             {{"entropy", measure::kEntropyWeight},
+              {"kurtosis", measure::kKurtosisWeight},
+              {"spacing", measure::kSpacingWeight}}}}},
+          {"one_dimensional",
+           "theta_qq, degrees: angle to the normal law; never in the means of matrices"},
+          {"nulls", "what independent normal numbers of that shape or number give"}};
+}
+
+std::string document_text(const Json& document) { return document.dump(1) + "\n"; }
+
+}  // namespace
+
+std::string measure_json(const ModelMeasure& model) {
+  Json unmeasured = Json::array();
+  for (const UnmeasuredTensor& tensor : model.unmeasured) {
+    unmeasured.push_back({{"name", tensor.name},
+                          {"class", organ::class_name(tensor.organ.organ_class)},
+                          {"reason", tensor.reason}});
+  }
+  Json tensors = Json::array();
+  for (const MeasuredTensor& tensor : model.tensors) {
+    tensors.push_back(measured_tensor_json(tensor));
+  }
+  return document_text({{"schema", "organ-measure/1"},
+                        {"model", model.name},
+                        {"path", model.path},
+                        {"arch", model.architecture},
+                        {"tensors_total", model.tensors_total},
+                        {"tensors_measured", model.tensors.size()},
+                        {"unmeasured", std::move(unmeasured)},
+                        {"bytes", model.bytes},
+                        {"seconds", model.seconds},
+                        {"method", method_json(model)},
+                        {"groups", model_groups(model)},
+                        {"tensors", std::move(tensors)}});
+}
+
+std::string groups_json(std::span<const FleetModel> models) {
+  Json out = Json::object();
+  for (const FleetModel& model : models) {
+    if (model.measure) {
+      out[model.name] = model_groups(*model.measure);
+    }
+  }
+  return document_text(out);
+}
+
+std::vector<const FleetModel*> ranking(std::span<const FleetModel> models) {
+  std::vector<const FleetModel*> order;
+  for (const FleetModel& model : models) {
+    order.push_back(&model);
+  }
+  const auto key = [](const FleetModel* model) {
+    const double theta =
+        model->measure ? group_figures(*model->measure).theta_weighted.mean : std::nan("");
+    return std::isnan(theta) ? -1.0 : theta;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const FleetModel* a, const FleetModel* b) { return key(a) > key(b); });
+  return order;
+}
+
+std::string ranking_json(std::span<const FleetModel> models) {
+  Json rows = Json::array();
+  Json failed = Json::array();
+  for (const FleetModel* model : ranking(models)) {
+    if (!model->measure) {
+      failed.push_back({{"model", model->name}, {"path", model->path}, {"reason", model->failure}});
+      continue;
+    }
+    const GroupFigures group = group_figures(*model->measure);
+    const VectorFigures vectors = vector_figures(*model->measure);
+    rows.push_back({{"rank", rows.size() + 1},
+                    {"model", model->name},
+                    {"params", model->measure->parameters()},
+                    {"theta", group.theta_weighted.mean},
+                    {"theta_unweighted", group.theta.mean},
+                    {"theta_null", group.theta_null.mean},
+                    {"signal", group.signal.mean},
+                    {"theta_seed", group.theta_seed.mean},
+                    {"theta_seed_null", group.theta_seed_null.mean},
+                    {"theta_qq_one_dimensional", vectors.theta_qq.mean},
+                    {"theta_seed_one_dimensional", vectors.theta_seed.mean},
+                    {"tensors", model->measure->tensors.size()},
+                    {"tensors_total", model->measure->tensors_total}});
+  }
+  return document_text({{"schema", "organ-ranking/1"},
+                        {"ranked_by", "theta: mean over matrices, weighted by parameters"},
+                        {"theta_seed", kSeedWarning},
+                        {"ranking", std::move(rows)},
+                        {"failed", std::move(failed)}});
+}
+
+std::string dissection_json(std::span<const FleetModel> models) {
+  Json rows = Json::array();
+  for (const FleetModel& model : models) {
+    if (!model.measure) {
+      continue;
+    }
+    const ModelMeasure& measure = *model.measure;
+    rows.push_back({{"model", model.name},
+                    {"bytes", measure.bytes},
+                    {"seconds", measure.seconds},
+                    {"mb_s", 1e-6 * static_cast<double>(measure.bytes) / measure.seconds},
+                    {"tensors", measure.tensors_total}});
+  }
+  return document_text({{"schema", "organ-dissection/1"}, {"models", std::move(rows)}});
+}
+
+}  // namespace vindex::fleet

@@ -1,0 +1,243 @@
+// Owns the report of measured models for people, in the shape of the published ones, with the null
+// of every figure beside it.
+#include "measure_fleet.hpp"
+
+#include "core/text_table.hpp"
+
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::fleet {
+
+namespace {
+
+constexpr std::size_t kExtremes = 6;
+constexpr std::size_t kMaxUnmeasured = 40;
+
+std::string markdown_number(double value, int digits = 2) {
+  return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
+}
+
+std::string range(const Spread& spread) {
+  return spread.count == 0 ? "-" : fmt::format("{:.1f}..{:.1f}", spread.min, spread.max);
+}
+
+std::string parameters_text(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  for (const auto& [unit, name] : {std::pair{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}}) {
+    if (value >= unit) {
+      return fmt::format("{:.3g}{}", value / unit, name);
+    }
+  }
+  return std::to_string(count);
+}
+
+/// A name in a cell: pipes would end it.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char letter : printable(text)) {
+    out += letter == '|' ? std::string("\\|") : std::string(1, letter);
+  }
+  return out;
+}
+
+std::string ranking_table(std::span<const FleetModel> models) {
+  std::string out =
+      "| # | model | params | theta | null | theta, tensors alike | signal | theta_seed | null "
+      "| tensors |\n|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";
+  std::size_t place = 0;
+  for (const FleetModel* model : ranking(models)) {
+    if (!model->measure) {
+      continue;
+    }
+    const GroupFigures group = group_figures(*model->measure);
+    out += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {}/{} |\n", ++place, cell(model->name),
+        parameters_text(model->measure->parameters()), markdown_number(group.theta_weighted.mean),
+        markdown_number(group.theta_null.mean), markdown_number(group.theta.mean),
+        markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
+        markdown_number(group.theta_seed_null.mean), model->measure->tensors.size(),
+        model->measure->tensors_total);
+  }
+  return out;
+}
+
+std::string class_table(const ModelMeasure& model) {
+  std::string out =
+      "| class | matrices | params | theta | null | range | signal | theta_seed | null |\n"
+      "|---|--:|--:|--:|--:|---|--:|--:|--:|\n";
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const auto organ_class = static_cast<organ::OrganClass>(i);
+    const GroupFigures group = group_figures(model, &organ_class);
+    if (group.tensors == 0) {
+      continue;
+    }
+    out += fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", organ::class_name(organ_class),
+        group.tensors, parameters_text(group.parameters),
+        markdown_number(group.theta_weighted.mean), markdown_number(group.theta_null.mean),
+        range(group.theta), markdown_number(group.signal.mean, 3),
+        markdown_number(group.theta_seed.mean), markdown_number(group.theta_seed_null.mean));
+  }
+  return out;
+}
+
+std::string vector_table(const ModelMeasure& model) {
+  std::string out =
+      "| class | 1-D tensors | theta_qq | null | range | theta_seed | null |\n"
+      "|---|--:|--:|--:|---|--:|--:|\n";
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const auto organ_class = static_cast<organ::OrganClass>(i);
+    const VectorFigures group = vector_figures(model, &organ_class);
+    if (group.tensors == 0) {
+      continue;
+    }
+    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", organ::class_name(organ_class),
+                       group.tensors, markdown_number(group.theta_qq.mean),
+                       markdown_number(group.theta_qq_null.mean), range(group.theta_qq),
+                       markdown_number(group.theta_seed.mean),
+                       markdown_number(group.theta_seed_null.mean));
+  }
+  return out;
+}
+
+/// The tensors with the least and the largest theta.
+std::string extremes_table(const ModelMeasure& model) {
+  std::vector<const MeasuredTensor*> order;
+  for (const MeasuredTensor& tensor : model.tensors) {
+    if (!std::isnan(tensor[TensorFigure::kTheta].mean)) {
+      order.push_back(&tensor);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return (*a)[TensorFigure::kTheta].mean > (*b)[TensorFigure::kTheta].mean;
+  });
+  std::string out =
+      "| theta | null | rank | tensor | type | KS to noise | theta_seed |\n"
+      "|--:|--:|--:|---|---|--:|--:|\n";
+  const auto add = [&](const MeasuredTensor& tensor) {
+    out += fmt::format(
+        "| {} | {} | {} | {}{} | {} | {} | {} |\n",
+        markdown_number(tensor[TensorFigure::kTheta].mean),
+        markdown_number(tensor[TensorFigure::kThetaNull].mean),
+        markdown_number(tensor[TensorFigure::kRankGd].mean, tensor.slices > 1 ? 1 : 0),
+        cell(tensor.name), tensor.slices > 1 ? fmt::format(" ({} slices)", tensor.slices) : "",
+        cell(tensor.type), markdown_number(tensor[TensorFigure::kMpKs].mean, 3),
+        markdown_number(tensor[TensorFigure::kThetaSeed].mean));
+  };
+  const std::size_t shown = std::min(kExtremes, order.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    add(*order[i]);
+  }
+  if (order.size() > 2 * kExtremes) {
+    out += "| ... | | | | | | |\n";
+  }
+  for (std::size_t i = std::max(shown, order.size() - shown); i < order.size(); ++i) {
+    add(*order[i]);
+  }
+  return out;
+}
+
+std::string unmeasured_text(const ModelMeasure& model) {
+  if (model.unmeasured.empty()) {
+    return "Every tensor is measured.\n";
+  }
+  std::string out =
+      fmt::format("Not measured, {} of {}:\n\n", model.unmeasured.size(), model.tensors_total);
+  for (std::size_t i = 0; i < std::min(kMaxUnmeasured, model.unmeasured.size()); ++i) {
+    out += fmt::format("- `{}`: {}\n", printable(model.unmeasured[i].name),
+                       printable(model.unmeasured[i].reason));
+  }
+  if (model.unmeasured.size() > kMaxUnmeasured) {
+    out += fmt::format("- and {} more, in the JSON report\n",
+                       model.unmeasured.size() - kMaxUnmeasured);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string report_markdown(std::span<const FleetModel> models) {
+  const auto measured = std::count_if(models.begin(), models.end(), [](const FleetModel& model) {
+    return model.measure.has_value();
+  });
+  std::string out = fmt::format(
+      "# Measure report\n\n"
+      "theta is the angle between a matrix and the noise in it, from its singular values: 0 "
+      "degrees "
+      "all noise, 45 equal power, 90 no noise; signal is its sine. `null` is what independent "
+      "normal "
+      "numbers of the same shape give. Norms that differ between rows or columns count as signal, "
+      "too; a KS distance of more than about 0.1 says that the bulk is not plain noise, and theta "
+      "then says little. Means are over matrices, weighted by their parameters (`tensors alike`: "
+      "unweighted); 1-D tensors have no spectrum and stand apart.\n\n"
+      "{}\n\n## Ranking, {} {}\n\n{}\n",
+      kSeedWarning, measured, measured == 1 ? "model" : "models", ranking_table(models));
+  if (static_cast<std::size_t>(measured) < models.size()) {
+    out += "Not measured:\n\n";
+    for (const FleetModel& model : models) {
+      if (!model.measure) {
+        out += fmt::format("- {} (`{}`): {}\n", cell(model.name), printable(model.path),
+                           printable(model.failure));
+      }
+    }
+    out += "\n";
+  }
+  for (const FleetModel* model : ranking(models)) {
+    if (!model->measure) {
+      continue;
+    }
+    const ModelMeasure& measure = *model->measure;
+    out +=
+        fmt::format("## {}\n\nArchitecture {}, {} parameters in {} tensors, {} measured.\n\n{}\n",
+                    printable(model->name), printable(measure.architecture),
+                    parameters_text(measure.parameters()), measure.tensors_total,
+                    measure.tensors.size(), class_table(measure));
+    if (vector_figures(measure).tensors > 0) {
+      out += vector_table(measure) + "\n";
+    }
+    out +=
+        "Largest and smallest theta (rank: values above the threshold of Gavish and Donoho):\n\n" +
+        extremes_table(measure) + "\n" + unmeasured_text(measure) + "\n";
+  }
+  out += "## Time\n\n| model | MB | seconds | MB/s |\n|---|--:|--:|--:|\n";
+  for (const FleetModel& model : models) {
+    if (model.measure) {
+      const double megabytes = 1e-6 * static_cast<double>(model.measure->bytes);
+      out += fmt::format("| {} | {:.1f} | {} | {} |\n", cell(model.name), megabytes,
+                         markdown_number(model.measure->seconds, 1),
+                         markdown_number(megabytes / model.measure->seconds, 1));
+    }
+  }
+  return out;
+}
+
+std::string ranking_text(std::span<const FleetModel> models, std::size_t width) {
+  std::vector<std::vector<std::string>> rows = {
+      {"model", "params", "theta", "noise", "signal", "theta_seed", "noise", "measured"}};
+  for (const FleetModel* model : ranking(models)) {
+    if (!model->measure) {
+      rows.push_back({printable(model->name), "-", "-", "-", "-", "-", "-", "failed"});
+      continue;
+    }
+    const GroupFigures group = group_figures(*model->measure);
+    rows.push_back(
+        {printable(model->name), parameters_text(model->measure->parameters()),
+         markdown_number(group.theta_weighted.mean), markdown_number(group.theta_null.mean),
+         markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
+         markdown_number(group.theta_seed_null.mean),
+         fmt::format("{}/{}", model->measure->tensors.size(), model->measure->tensors_total)});
+  }
+  const TextColumn figures{.right = true};
+  return table_text(
+             rows,
+             {{.min_width = 12}, figures, figures, figures, figures, figures, figures, figures},
+             width) +
+         wrapped_text(kSeedWarning, width) + "\n";
+}
+
+}  // namespace vindex::fleet

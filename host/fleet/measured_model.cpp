@@ -1,0 +1,270 @@
+// Owns gathering a results file by tensors, and figures of groups.
+#include "measured_model.hpp"
+
+#include "core/json.hpp"
+#include "results/query.hpp"
+
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace vindex::fleet {
+
+namespace {
+
+struct FigureColumn {
+  TensorFigure figure;
+  const char* column;
+  std::size_t element = 0;  ///< of [matrix, k]
+};
+
+constexpr std::size_t kPlaceOf64 = 6;
+
+constexpr std::array<FigureColumn, kTensorFigures> kColumns = {{
+    {TensorFigure::kTheta, "theta"},
+    {TensorFigure::kThetaNull, "theta_null"},
+    {TensorFigure::kSignal, "signal"},
+    {TensorFigure::kRankEdge, "rank_edge"},
+    {TensorFigure::kRankGd, "rank_gd"},
+    {TensorFigure::kMpKs, "mp_ks"},
+    {TensorFigure::kEffectiveRank, "effective_rank"},
+    {TensorFigure::kStableRank, "stable_rank"},
+    {TensorFigure::kVarAt64, "var_at_k", kPlaceOf64},
+    {TensorFigure::kVarAt64Null, "var_at_k_null", kPlaceOf64},
+    {TensorFigure::kThetaSeed, "theta_seed"},
+    {TensorFigure::kThetaSeedNull, "theta_seed_null"},
+    {TensorFigure::kSeedEntropy, "seed_entropy"},
+    {TensorFigure::kSeedKurtosis, "seed_kurtosis"},
+    {TensorFigure::kSeedCv, "seed_cv"},
+}};
+
+std::int64_t stored_count(const results::TensorEntry& tensor) {
+  return tensor.stored.empty() ? 0
+                               : 1 + std::count(tensor.stored.begin(), tensor.stored.end(), ' ');
+}
+
+/// The matrices of a tensor.
+struct Slices {
+  std::vector<std::size_t> rows;  ///< among those read
+  std::size_t failed = 0;
+  std::string reason;  ///< of the first that failed
+};
+
+std::map<std::string, Slices> slices_of(const std::vector<results::QueriedRow>& rows) {
+  std::map<std::string, Slices> slices;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Slices& tensor = slices[rows[i].tensor];
+    tensor.rows.push_back(i);
+    if (rows[i].status != measure::Status::kMeasured) {
+      ++tensor.failed;
+      if (tensor.reason.empty()) {
+        tensor.reason = rows[i].reason;
+      }
+    }
+  }
+  return slices;
+}
+
+MeasuredTensor empty_tensor(const results::TensorEntry& tensor) {
+  MeasuredTensor out;
+  out.name = tensor.name;
+  out.organ = organ::classify(tensor.name);
+  out.shape = tensor.shape;
+  out.type = tensor.encoding;
+  out.parameters = tensor.count;
+  return out;
+}
+
+void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles& angles,
+                ModelMeasure& model) {
+  MeasuredTensor out = empty_tensor(tensor);
+  const auto set = [&](TensorFigure figure, double value) {
+    SpreadSum sum;
+    sum.add(value);
+    out[figure] = sum.spread();
+  };
+  set(TensorFigure::kThetaSeed, angles.theta_seed);
+  set(TensorFigure::kThetaSeedNull, measure::theta_seed_null(angles.count));
+  set(TensorFigure::kSeedEntropy, angles.entropy);
+  set(TensorFigure::kSeedKurtosis, angles.kurtosis);
+  set(TensorFigure::kSeedCv, angles.spacing_cv);
+  out.theta_qq = angles.theta_qq;
+  out.theta_qq_null = measure::theta_qq_null(angles.count);
+  out.remark = angles.is_constant ? "constant" : "";
+  model.tensors.push_back(std::move(out));
+}
+
+}  // namespace
+
+void SpreadSum::add(double value, double weight) {
+  if (std::isnan(value) || !(weight > 0.0)) {
+    return;
+  }
+  weight_ += weight;
+  const double step = value - mean_;
+  mean_ += step * weight / weight_;
+  squares_ += weight * step * (value - mean_);
+  min_ = std::min(min_, value);
+  max_ = std::max(max_, value);
+  ++count_;
+}
+
+Spread SpreadSum::spread() const {
+  if (count_ == 0) {
+    return {};
+  }
+  return {.mean = mean_,
+          .sd = std::sqrt(std::max(0.0, squares_ / weight_)),
+          .min = min_,
+          .max = max_,
+          .count = count_};
+}
+
+std::int64_t ModelMeasure::parameters() const {
+  std::int64_t sum = 0;
+  for (const MeasuredTensor& tensor : tensors) {
+    sum += tensor.parameters;
+  }
+  return sum;
+}
+
+ModelMeasure read_model_measure(const std::string& file) {
+  const results::ResultsFile results(file);
+  ModelMeasure model;
+  model.results = file;
+  model.path = results.attribute("model");
+  model.mode = results.attribute("mode");
+  model.backend = results.attribute("backend");
+  const std::string text = results.run_text("config");
+  const JsonValue config =
+      text.empty() ? JsonValue() : parse_json(text, file + ": /run/config", {});
+  const JsonValue* const architecture = config.find("architecture");
+  if (architecture != nullptr && architecture->as_string() != nullptr) {
+    model.architecture = *architecture->as_string();
+  }
+  const std::vector<results::QueriedRow> rows = results.rows();
+  const std::vector<results::TensorEntry> tensors = results.tensors();
+  if (std::all_of(tensors.begin(), tensors.end(),
+                  [](const auto& tensor) { return tensor.organ_class.empty(); })) {
+    throw UsageError("E-ORGAN-NOT-SAMPLED",
+                     printable(file) + ": a file of `vindex measure`, which takes no samples");
+  }
+  std::vector<std::int64_t> numbers;
+  for (const results::QueriedRow& row : rows) {
+    numbers.push_back(row.number);
+  }
+  std::array<std::vector<double>, kTensorFigures> values;
+  for (const FigureColumn& column : kColumns) {
+    const std::vector<double> all = results.numbers(column.column, numbers);
+    const std::size_t width = rows.empty() ? 1 : all.size() / rows.size();
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      values[static_cast<std::size_t>(column.figure)].push_back(all[row * width + column.element]);
+    }
+  }
+  const std::map<std::string, Slices> slices = slices_of(rows);
+  for (const results::TensorEntry& tensor : tensors) {
+    model.stored_counted += stored_count(tensor);
+    const auto found = slices.find(tensor.name);
+    if (found == slices.end()) {
+      if (tensor.angles.count > 0 && !std::isnan(tensor.angles.theta_seed)) {
+        add_vector(tensor, tensor.angles, model);
+      } else {
+        model.unmeasured.push_back({tensor.name, organ::classify(tensor.name),
+                                    tensor.in_matrix ? "not selected" : tensor.reason});
+      }
+      continue;
+    }
+    const Slices& own = found->second;
+    if (own.failed > 0) {
+      model.unmeasured.push_back(
+          {tensor.name, organ::classify(tensor.name),
+           own.rows.size() == 1
+               ? own.reason
+               : fmt::format("{} of {} slices: {}", own.failed, own.rows.size(), own.reason)});
+      continue;
+    }
+    MeasuredTensor measured = empty_tensor(tensor);
+    measured.slices = static_cast<std::int64_t>(own.rows.size());
+    for (std::size_t figure = 0; figure < kTensorFigures; ++figure) {
+      SpreadSum sum;
+      for (const std::size_t row : own.rows) {
+        sum.add(values[figure][row]);
+      }
+      measured.figures[figure] = sum.spread();
+    }
+    for (const std::size_t row : own.rows) {
+      if (measured.remark.empty()) {
+        measured.remark = rows[row].reason;
+      }
+    }
+    model.tensors.push_back(std::move(measured));
+  }
+  return model;
+}
+
+void require_all_counted(const ModelMeasure& model, std::int64_t declared) {
+  const auto refuse = [&](const std::string& what) {
+    throw FormatError("E-ORGAN-COUNT", printable(model.path), what);
+  };
+  if (declared >= 0 && declared != model.tensors_total) {
+    refuse(fmt::format("split.tensors.count is {}, the splits hold {}", declared,
+                       model.tensors_total));
+  }
+  if (model.stored_counted != model.tensors_total) {
+    refuse(fmt::format("{} tensors are measured or listed with a reason, the files hold {}",
+                       model.stored_counted, model.tensors_total));
+  }
+}
+
+GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only) {
+  GroupFigures out;
+  SpreadSum theta, weighted, null, signal, seed, seed_null;
+  for (const MeasuredTensor& tensor : model.tensors) {
+    if (tensor.is_vector() || (only != nullptr && tensor.organ.organ_class != *only)) {
+      continue;
+    }
+    const auto weight = static_cast<double>(tensor.parameters);
+    ++out.tensors;
+    out.parameters += tensor.parameters;
+    theta.add(tensor[TensorFigure::kTheta].mean);
+    weighted.add(tensor[TensorFigure::kTheta].mean, weight);
+    null.add(tensor[TensorFigure::kThetaNull].mean, weight);
+    signal.add(tensor[TensorFigure::kSignal].mean, weight);
+    seed.add(tensor[TensorFigure::kThetaSeed].mean);
+    seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean);
+  }
+  out.theta = theta.spread();
+  out.theta_weighted = weighted.spread();
+  out.theta_null = null.spread();
+  out.signal = signal.spread();
+  out.theta_seed = seed.spread();
+  out.theta_seed_null = seed_null.spread();
+  return out;
+}
+
+VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only) {
+  VectorFigures out;
+  SpreadSum qq, qq_null, seed, seed_null;
+  for (const MeasuredTensor& tensor : model.tensors) {
+    if (!tensor.is_vector() || (only != nullptr && tensor.organ.organ_class != *only)) {
+      continue;
+    }
+    ++out.tensors;
+    out.parameters += tensor.parameters;
+    qq.add(tensor.theta_qq);
+    qq_null.add(tensor.theta_qq_null);
+    seed.add(tensor[TensorFigure::kThetaSeed].mean);
+    seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean);
+  }
+  out.theta_qq = qq.spread();
+  out.theta_qq_null = qq_null.spread();
+  out.theta_seed = seed.spread();
+  out.theta_seed_null = seed_null.spread();
+  return out;
+}
+
+}  // namespace vindex::fleet

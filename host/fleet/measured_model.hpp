@@ -1,0 +1,132 @@
+// Owns what a measurement says of a model tensor by tensor and class by class, gathered from its
+// results file: theta of every matrix (of a stack, the spread over its slices), the angles of
+// 1-D tensors apart from them, and why a tensor has neither.
+#pragma once
+
+#include "organ/organ_class.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vindex::fleet {
+
+/// Mean, population standard deviation and extremes of the values that are numbers; NaN of none.
+struct Spread {
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double sd = std::numeric_limits<double>::quiet_NaN();
+  double min = std::numeric_limits<double>::quiet_NaN();
+  double max = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t count = 0;
+};
+
+/// Values of weight 0 or less take part in nothing.
+class SpreadSum {
+ public:
+  void add(double value, double weight = 1.0);
+  Spread spread() const;
+
+ private:
+  double weight_ = 0.0, mean_ = 0.0, squares_ = 0.0;
+  double min_ = std::numeric_limits<double>::infinity();
+  double max_ = -std::numeric_limits<double>::infinity();
+  std::int64_t count_ = 0;
+};
+
+/// What is reported of a matrix: columns of the results file, in the order of the reports.
+enum class TensorFigure : std::uint8_t {
+  kTheta,
+  kThetaNull,
+  kSignal,
+  kRankEdge,
+  kRankGd,
+  kMpKs,
+  kEffectiveRank,
+  kStableRank,
+  kVarAt64,
+  kVarAt64Null,
+  kThetaSeed,
+  kThetaSeedNull,
+  kSeedEntropy,
+  kSeedKurtosis,
+  kSeedCv,
+  kCount
+};
+inline constexpr std::size_t kTensorFigures = static_cast<std::size_t>(TensorFigure::kCount);
+
+struct MeasuredTensor {
+  std::string name;
+  organ::OrganName organ;
+  std::string shape;  ///< outermost first, "1024x4096"
+  std::string type;
+  std::int64_t parameters = 0;
+  std::int64_t slices = 0;  ///< matrices it consists of; 0: a 1-D tensor, no matrix
+  std::array<Spread, kTensorFigures> figures = {};  ///< of a single matrix min = mean = max
+  double theta_qq = std::numeric_limits<double>::quiet_NaN();       ///< of 1-D tensors only
+  double theta_qq_null = std::numeric_limits<double>::quiet_NaN();  ///< of 1-D tensors only
+  std::string remark;  ///< reason of the results file where a value is missing or flagged
+
+  bool is_vector() const { return slices == 0; }
+  const Spread& operator[](TensorFigure figure) const {
+    return figures[static_cast<std::size_t>(figure)];
+  }
+  Spread& operator[](TensorFigure figure) { return figures[static_cast<std::size_t>(figure)]; }
+};
+
+struct UnmeasuredTensor {
+  std::string name;
+  organ::OrganName organ;
+  std::string reason;
+};
+
+/// Of the matrices of a class, or of a model. A stack counts as one tensor, by its slices' mean.
+struct GroupFigures {
+  std::int64_t tensors = 0;
+  std::int64_t parameters = 0;
+  Spread theta, theta_weighted;  ///< unweighted over tensors, and weighted by their parameters
+  Spread theta_null;             ///< weighted
+  Spread signal;                 ///< weighted
+  Spread theta_seed, theta_seed_null;
+};
+
+/// Of 1-D tensors of a class, or of a model.
+struct VectorFigures {
+  std::int64_t tensors = 0;
+  std::int64_t parameters = 0;
+  Spread theta_qq, theta_qq_null, theta_seed, theta_seed_null;
+};
+
+struct ModelMeasure {
+  std::string name;     ///< of the model in reports
+  std::string path;     ///< as given
+  std::string results;  ///< results file
+  std::string architecture;
+  std::string mode, backend;
+  std::int64_t tensors_total = 0;   ///< stored in the model's files
+  std::int64_t stored_counted = 0;  ///< of them in `tensors` and `unmeasured`
+  std::uint64_t bytes = 0;          ///< of the model's files
+  double seconds = std::numeric_limits<double>::quiet_NaN();  ///< that measuring took
+  std::vector<MeasuredTensor> tensors;                        ///< in order of name
+  std::vector<UnmeasuredTensor> unmeasured;
+
+  /// Parameters of all measured tensors.
+  std::int64_t parameters() const;
+};
+
+/// All tensors of `file`, a results file of a run that took samples; name, files' totals and time
+/// are the caller's. Errors: those of results::ResultsFile; UsageError E-ORGAN-NOT-SAMPLED where
+/// the run took none.
+ModelMeasure read_model_measure(const std::string& file);
+
+/// FormatError E-ORGAN-COUNT (65) unless every stored tensor is measured or listed with its reason,
+/// and the files hold as many as `declared` (split.tensors.count; negative: not declared) says.
+void require_all_counted(const ModelMeasure& model, std::int64_t declared);
+
+GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only = nullptr);
+VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only = nullptr);
+
+}  // namespace vindex::fleet

@@ -1,0 +1,333 @@
+// Owns dividing extents into requests and handing them to ring, threads or sources.
+#include "bulk_reader.hpp"
+
+#include "bulk_request.hpp"
+#include "direct_files.hpp"
+#include "positional_read.hpp"
+#include "read_tally.hpp"
+#include "ring_lane.hpp"
+#include "source_lane.hpp"
+
+#include "core/integers.hpp"
+#include "core/threads.hpp"
+
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <iterator>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace vindex::input {
+
+namespace {
+
+/// Below this a direct read costs more than the copy it saves, and neighbours come along with the
+/// kernel's read-ahead.
+constexpr std::uint64_t kMinDirect = 64U << 10U;
+
+}  // namespace
+
+class BulkReader::State {
+ public:
+  State(const BulkReadOptions& options, ReadCalls* calls)
+      : path_(options.path),
+        calls_(calls == nullptr ? &system_ : calls),
+        files_(*calls_),
+        lane_(tally_) {
+    const auto depth = static_cast<std::uint32_t>(
+        std::clamp(options.depth > 0 ? options.depth : kDefaultDepth, 1, 4096));
+    std::string why = "by request";
+    std::unique_ptr<IoRing> ring;
+    if (options.io_uring && calls == nullptr && path_ != ReadPath::kBuffered) {
+      ring = IoRing::open(depth, why);
+    }
+    if (ring != nullptr) {
+      ring_ = RingLane::start(std::move(ring), depth, [this](Request request, std::int32_t result) {
+        land(request, result);
+      });
+      why = "no thread could be started for it";
+    }
+    try {
+      start_workers(options.threads, depth, why);
+    } catch (...) {
+      shut_down();
+      throw;
+    }
+  }
+
+  ~State() { shut_down(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void submit(const std::vector<BulkExtent>& extents, Done done) {
+    std::vector<Request> requests;
+    std::vector<Batch> batches;
+    for (const BulkExtent& extent : extents) {
+      if (extent.range.source->descriptor() < 0) {
+        batch_extent(extent, batches);
+      } else {
+        cut_extent(extent, requests);
+      }
+    }
+    if (requests.empty() && batches.empty()) {
+      done(nullptr);
+      return;
+    }
+    const auto job = std::make_shared<Job>(requests.size() + batches.size(), std::move(done));
+    for (Request& request : requests) {
+      request.job = job;
+    }
+    for (Batch& batch : batches) {
+      batch.job = job;
+    }
+    // Memory is taken before the first request is handed over: one that waits fills memory of the
+    // caller's, who would not know of it after an exception.
+    std::list<Request> waiting(std::make_move_iterator(requests.begin()),
+                               std::make_move_iterator(requests.end()));
+    lane_.submit(std::move(batches));
+    {
+      const std::lock_guard lock(mutex_);
+      if (!stopped_) {
+        pending_.splice(pending_.end(), waiting);
+        changed_.notify_all();
+      }
+    }
+    for (Request& request : waiting) {
+      request.job->finish(stopped_error());
+    }
+  }
+
+  void stop() {
+    lane_.stop();
+    std::list<Request> dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+      dropped.swap(pending_);
+      changed_.notify_all();
+    }
+    for (Request& request : dropped) {
+      request.job->finish(stopped_error());
+    }
+  }
+
+  void prepare(ByteSource& source) {
+    if (source.descriptor() >= 0 && path_ != ReadPath::kBuffered) {
+      (void)files_.descriptor(source);
+    }
+  }
+
+  const std::string& engine() {
+    const std::string trouble = ring_ == nullptr ? std::string() : ring_->trouble();
+    if (const std::lock_guard lock(mutex_); !trouble.empty() && !reported_trouble_) {
+      engine_ += ", given up for threads: " + trouble;
+      reported_trouble_ = true;
+    }
+    return engine_;
+  }
+
+  ReadStatistics statistics() const {
+    ReadStatistics out = tally_.statistics();
+    out.refused = files_.refused();
+    return out;
+  }
+
+ private:
+  using Way = ReadTally::Way;
+
+  void start_workers(std::int32_t wanted, std::uint32_t depth, const std::string& why) {
+    const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    std::int32_t threads = wanted > 0 ? wanted : std::clamp(cores, 4, 16);
+    if (ring_ == nullptr) {
+      threads = std::max(threads, static_cast<std::int32_t>(std::min<std::uint32_t>(depth, 64)));
+    }
+    while (std::ssize(workers_) < threads && start_thread(workers_, [this] { work(); })) {
+    }
+    if (workers_.empty()) {
+      throw_no_thread("reading");
+    }
+    const std::string had = std::ssize(workers_) == threads
+                                ? fmt::format("{} threads", threads)
+                                : fmt::format(
+                                      "{} threads where {} were wanted and the system gave "
+                                      "no more",
+                                      workers_.size(), threads);
+    if (ring_ != nullptr) {
+      engine_ = fmt::format("io_uring, {} requests in flight", depth);
+      engine_ += std::ssize(workers_) < threads ? ", " + had : "";
+    } else {
+      engine_ = path_ == ReadPath::kBuffered ? had + ", buffered" : had + ", no io_uring: " + why;
+    }
+  }
+
+  void shut_down() {
+    stop();
+    workers_.clear();
+    lane_.join();
+    ring_.reset();
+  }
+
+  void work() {
+    while (true) {
+      Request request;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stopped_ || !pending_.empty(); });
+        if (pending_.empty()) {
+          return;
+        }
+        request = std::move(pending_.front());
+        pending_.pop_front();
+      }
+      tally_.begin();
+      try {
+        execute(request);
+      } catch (...) {
+        tally_.end();
+        request.job->finish(std::current_exception());
+      }
+    }
+  }
+
+  void execute(Request& request) {
+    ByteSource& source = *request.range.source;
+    const int descriptor = source.descriptor();
+    const auto end = checked_add(request.range.offset, request.range.bytes);
+    if (!end || *end > source.size()) {
+      throw_truncated(source.name(), request.range.offset, request.range.bytes, source.size());
+    }
+    const bool cached = !request.buffered && request.range.bytes >= kMinDirect &&
+                        path_ != ReadPath::kDirect &&
+                        calls_->cached(descriptor, request.range.offset, request.range.bytes);
+    const bool may_be_direct = request.roomy && !request.buffered && !cached &&
+                               path_ != ReadPath::kBuffered && request.range.bytes >= kMinDirect;
+    const int direct = may_be_direct ? files_.descriptor(source) : -1;
+    if (direct < 0) {
+      read_buffered(request, 0);
+      return finish(request, cached ? Way::kCached : Way::kBuffered);
+    }
+    if (ring_ != nullptr && !request.no_ring && ring_->begin(request, direct)) {
+      return;
+    }
+    const Way way = read_direct(request, direct);
+    finish(request, way);
+  }
+
+  /// From byte `from` of the request on, through the page cache.
+  void read_buffered(const Request& request, std::uint64_t from) {
+    ByteSource& source = *request.range.source;
+    const auto call = [&](void* into, std::size_t bytes, std::uint64_t offset) -> ssize_t {
+      return calls_->read(source.descriptor(), static_cast<std::byte*>(into), bytes, offset);
+    };
+    read_fully(call, source.name(), request.range.offset + from,
+               {request.into + from, request.range.bytes - from});
+  }
+
+  Way read_direct(const Request& request, int direct) {
+    while (true) {
+      const std::int64_t got =
+          calls_->read(direct, request.into - request.edge(), request.direct_bytes(),
+                       request.range.offset - request.edge());
+      if (got >= 0) {
+        return complete(request, static_cast<std::uint64_t>(got));
+      }
+      const int error = errno;
+      if (says_refused(error)) {
+        files_.refuse(*request.range.source, error);
+        read_buffered(request, 0);
+        return Way::kBuffered;
+      }
+      if (error != EINTR && error != EAGAIN) {
+        throw_failed(request, error);
+      }
+    }
+  }
+
+  /// What a direct read that ended after `got` bytes has left to do.
+  Way complete(const Request& request, std::uint64_t got) {
+    if (got < request.needed()) {
+      // The end of the file, or an interruption: the rest, or the refusal, comes by plain reads.
+      read_buffered(request, got > request.edge() ? got - request.edge() : 0);
+    }
+    return Way::kDirect;
+  }
+
+  [[noreturn]] static void throw_failed(const Request& request, int error) {
+    throw SystemError("E-READ", error,
+                      fmt::format("cannot read {} bytes of {} at byte {}", request.range.bytes,
+                                  request.range.source->name(), request.range.offset));
+  }
+
+  /// What the ring gave back.
+  void land(Request& request, std::int32_t result) {
+    if (result >= 0 && static_cast<std::uint64_t>(result) >= request.needed()) {
+      return finish(request, Way::kDirect);
+    }
+    // Everything unusual is left to a thread, which asks again and may wait.
+    request.no_ring = true;
+    request.buffered = result >= 0;
+    if (says_refused(-result)) {
+      files_.refuse(*request.range.source, -result);
+      request.buffered = true;
+    }
+    again(request);
+  }
+
+  /// Puts a request in front of those that wait.
+  void again(const Request& request) {
+    tally_.end();
+    std::exception_ptr error;
+    try {
+      const std::lock_guard lock(mutex_);
+      if (!stopped_) {
+        pending_.push_front(request);
+        changed_.notify_one();
+        return;
+      }
+      error = stopped_error();
+    } catch (...) {  // no memory to queue it
+      error = std::current_exception();
+    }
+    request.job->finish(error);
+  }
+
+  void finish(Request& request, Way way) {
+    tally_.end(way, request.range.bytes);
+    request.job->finish(nullptr);
+  }
+
+  ReadCalls system_;
+  ReadPath path_;
+  ReadCalls* calls_;
+  std::string engine_;
+  bool reported_trouble_ = false;
+  std::unique_ptr<RingLane> ring_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Request> pending_;
+  DirectFiles files_;
+  ReadTally tally_;
+  SourceLane lane_;
+  bool stopped_ = false;
+  std::vector<std::jthread> workers_;
+};
+
+BulkReader::BulkReader(const BulkReadOptions& options, ReadCalls* calls)
+    : state_(std::make_unique<State>(options, calls)) {}
+BulkReader::~BulkReader() = default;
+void BulkReader::submit(const std::vector<BulkExtent>& extents, Done done) {
+  state_->submit(extents, std::move(done));
+}
+void BulkReader::prepare(ByteSource& source) { state_->prepare(source); }
+void BulkReader::stop() { state_->stop(); }
+const std::string& BulkReader::engine() const { return state_->engine(); }
+ReadStatistics BulkReader::statistics() const { return state_->statistics(); }
+
+}  // namespace vindex::input

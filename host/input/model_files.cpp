@@ -1,0 +1,89 @@
+// Owns choosing how a path is opened: file, folder, index or set.
+#include "model_files.hpp"
+
+#include "file_kind.hpp"
+#include "gguf_open.hpp"
+#include "model_folder.hpp"
+#include "open_store.hpp"
+#include "safetensors_model.hpp"
+#include "shard_list.hpp"
+
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace vindex::input {
+
+namespace {
+
+/// The name without its last suffix: "a.b.safetensors" gives "a.b".
+std::string stem_of(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
+}
+
+void open_folder(ModelStore& store, const OpenOptions& options, ModelFiles& model) {
+  const FolderListing listing = list_folder(store);
+  if (!listing.indexes.empty() || !listing.safetensors.empty()) {
+    open_safetensors_folder(store, listing, options, model);
+    read_config(store, stem_of(model.shards.front().file_name), options, model);
+  } else if (!listing.gguf.empty()) {
+    open_gguf_folder(store, listing.gguf, options, model);
+  } else if (!listing.pickles.empty()) {
+    throw FormatError("E-FILE-PICKLE", printable(store.location({})),
+                      fmt::format("only Python pickles lie here ({}): convert them to safetensors "
+                                  "(pickles can run code and are never read)",
+                                  join_names(listing.pickles)));
+  } else {
+    throw MissingInputError("E-FOLDER-EMPTY",
+                            fmt::format("{}: no *.safetensors and no *.gguf in this folder",
+                                        printable(store.location({}))));
+  }
+}
+
+void open_file(ModelStore& store, const OpenOptions& options, ModelFiles& model) {
+  Shard shard = open_shard(store, store.file());
+  if (detect_container(*shard.source) == FileKind::kGguf) {
+    return open_gguf_model(store, std::move(shard), options, model);
+  }
+  open_safetensors_file(std::move(shard), model);
+  read_config(store, stem_of(store.file()), options, model);
+}
+
+}  // namespace
+
+void throw_nothing_to_measure(const std::string& path) {
+  throw MissingInputError(
+      "E-NOTHING",
+      fmt::format("{}: nothing to measure: the model has no weight matrix", printable(path)));
+}
+
+ModelFiles open_model(const std::string& address, const OpenOptions& options) {
+  return open_model(open_store(address), options);
+}
+
+ModelFiles open_model(std::shared_ptr<ModelStore> store, const OpenOptions& options) {
+  ModelFiles model;
+  model.path = store->address();
+  if (store->file().empty()) {
+    open_folder(*store, options, model);
+  } else {
+    open_file(*store, options, model);
+  }
+  warn_of_links(*store, model);
+  model.store = std::move(store);
+  if (model.tensors.empty()) {
+    throw MissingInputError(
+        "E-NO-TENSORS",
+        fmt::format("{}: nothing to measure, it holds no tensors", printable(model.path)));
+  }
+  if (model.format == ContainerFormat::kGguf && !options.model_config.empty()) {
+    model.warnings.push_back(
+        {"W-CONFIG-UNUSED", "GGUF files carry their own keys: --model-config is not read"});
+  }
+  return model;
+}
+
+}  // namespace vindex::input

@@ -1,0 +1,98 @@
+// Owns what is looked for: tokens by text or number, and vectors from files, as vectors of one
+// width.
+#pragma once
+
+#include "input/file_source.hpp"
+#include "input/model_files.hpp"
+#include "input/npy.hpp"
+#include "model/model_index.hpp"
+#include "model/vocabulary.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace vindex::jobs {
+
+/// A token by its text.
+struct TokenText {
+  std::string text;
+};
+/// A token by its number in the vocabulary.
+struct TokenNumber {
+  std::int64_t number = 0;
+};
+
+/// A .npy file of vectors, read row by row when they are needed.
+struct VectorFile {
+  std::unique_ptr<ByteSource> source;
+  input::NpyHeader header;
+  std::string name;  ///< without its folder
+  std::int64_t rows = 0, width = 0;
+};
+struct VectorRow {
+  std::shared_ptr<const VectorFile> file;
+  std::int64_t row = 0;
+};
+
+/// One query as asked for: a token, or a vector as it is.
+struct QueryRequest {
+  std::variant<TokenText, TokenNumber, std::vector<float>, VectorRow> what;
+  std::string name = {};   ///< empty: made from what it is
+  std::string where = {};  ///< "FILE, line 3"; empty: the command line
+};
+
+/// Rows of a .npy file of floats, [width] or [queries, width]; every row is read once, none is
+/// kept. Errors: FormatError E-QUERY (65) for other shapes and types, and for a row that is zero or
+/// not finite; those of read_npy_header().
+std::vector<QueryRequest> read_vectors(const std::string& path);
+
+/// A file of queries: `.npy` as read_vectors(); `.jsonl` or `.json`, a JSON value a line: "text",
+/// number, or {"token": text | "token_id": number | "vector": [numbers], "name": text}; anything
+/// else a token's text a line. Empty lines are passed over. Errors: FormatError E-QUERY naming the
+/// line, E-JSON-*; UsageError E-QUERY (64) where it holds none.
+std::vector<QueryRequest> read_queries(const std::string& path);
+
+struct Query {
+  std::string name;                   ///< printable
+  std::optional<std::int64_t> token;  ///< its number
+  std::vector<float> x;               ///< what rows are compared with
+  double norm = 0.0;
+};
+
+/// Whether one of `requests` is a token's text.
+bool needs_vocabulary(const std::vector<QueryRequest>& requests);
+
+/// Makes queries of requests, one at a time: rows of the embedding (`matrix` of `index`; -1: there
+/// is none) times `scale`, and vectors as they are.
+class QueryMaker {
+ public:
+  QueryMaker(const model::Vocabulary* vocabulary, const input::ModelFiles& files,
+             const model::ModelIndex& index, std::int64_t matrix, double scale);
+  ~QueryMaker();
+
+  /// Request `number` as a query, the same whenever it is asked. Errors: UsageError E-TOKEN (64)
+  /// for a text that is no entry or several, or a number outside the embedding; MissingInputError
+  /// E-VOCABULARY (66) for a text where there is no vocabulary, E-EMBEDDING (66) where tokens have
+  /// no vectors; FormatError for an embedding that cannot be decoded or whose row is zero or not
+  /// finite; ConfigurationError E-QUERY-WIDTH (78) where it is not as wide as the first one made.
+  Query make(const QueryRequest& request, std::size_t number);
+  /// Errors: where the embedding changed meanwhile.
+  void require_unchanged();
+
+ private:
+  class EmbeddingRows;
+  const model::Vocabulary* vocabulary_;
+  const input::ModelFiles& files_;
+  const model::ModelIndex& index_;
+  std::int64_t matrix_;
+  double scale_;
+  std::unique_ptr<EmbeddingRows> embedding_;
+  std::string first_name_;
+  std::size_t width_ = 0;
+};
+
+}  // namespace vindex::jobs

@@ -1,0 +1,181 @@
+// Owns the life of a results file: parts while a run works, one published file, resume, merge. The
+// HDF5 library never sees a file system that may fill up: images are built in memory, written to a
+// temporary name, fsynced, reopened and checked, renamed, the folder fsynced (CONTRIBUTING,
+// Decisions).
+#pragma once
+
+#include "result_row.hpp"
+
+#include "measure/sample_angles.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace vindex::results {
+
+/// The kinds of file that are written, resumed, merged and validated in the same way.
+enum class FileSchema : std::uint8_t {
+  kResults,      ///< vindex-results: spectra of one model
+  kCompare,      ///< vindex-compare: pairs of matrices of two models
+  kExperts,      ///< vindex-experts: similarity of the experts of a layer
+  kCka,          ///< vindex-cka: layers of one dump of activations beside those of another
+  kActivations,  ///< vindex-activations: statistics of dumped activations, layer by layer
+  kRouting,      ///< vindex-routing: where routers send tokens, layer by layer
+};
+
+/// A matrix that has no partner, for /unpaired/.
+struct UnpairedMatrix {
+  std::string side;    ///< "a" or "b"
+  std::string tensor;  ///< with its slice, as model::matrix_name()
+  std::string reason;
+};
+
+/// An attribute of the root that says what was measured: permutations, tokens, a rule.
+struct RunAttribute {
+  std::string name;
+  std::variant<std::int64_t, double, std::string> value;
+};
+
+/// What of a run that compares is nowhere else.
+struct CompareDescription {
+  std::string other_model;  ///< B as given (kCompare, kCka)
+  bool spectra = false;     ///< columns of both sides' spectra
+  /// Per matrix of RunDescription::matrices, which are those of A: tensor_b and encoding_b.
+  std::vector<std::pair<std::string, std::string>> partners;
+  std::vector<UnpairedMatrix> unpaired;
+};
+
+/// What is reported of a tensor of any rank, beside model::TensorRecord, where a run takes samples.
+struct TensorSample {
+  std::string organ_class;       ///< by its name
+  measure::SampleAngles angles;  ///< of 1-D tensors; matrices have theirs in their rows
+  std::string missing = {};      ///< why such a tensor has none
+};
+
+/// Everything about a run that is not a row. JSON members are whole documents.
+struct RunDescription {
+  FileSchema schema = FileSchema::kResults;
+  std::string model;    ///< as given
+  std::string mode;     ///< "fast", "default", "strict"
+  std::string backend;  ///< "cpu" or "cuda"
+  bool store_spectra = true;
+  std::int32_t sign_flip_draws = 0;
+  std::int32_t vectors = 0;
+  /// What must be equal for old rows to be reused, as "name\nvalue" lines; a difference is exit 78
+  /// naming the line. Lines called "derived...." only where both sides have them.
+  std::vector<std::pair<std::string, std::string>> fingerprint;
+  std::string command_json, settings_json, inputs_json, environment_json, config_json;
+  std::string title, history;
+  /// The selected ones in row order, and after them what is derived from them, table by table.
+  std::vector<model::MatrixRecord> matrices;
+  /// All of the model (stored names in `tensor_stored_names`).
+  std::vector<model::TensorRecord> tensors;
+  std::vector<std::string> tensor_stored_names;  ///< per tensor record, space-separated
+  /// Rows and tensors carry the angles of a sample: columns theta_seed, ... of /matrix/ and
+  /// /tensor/.
+  bool sampled = false;
+  std::vector<TensorSample> tensor_samples = {};  ///< per tensor record, with `sampled`
+  CompareDescription compare;                     ///< of kCompare
+  /// Of a schema with a CellTable: the values of every scale of it, by name. Rows of earlier runs
+  /// are reused where these, the optional columns and the fingerprint are the same.
+  std::map<std::string, ScaleValues> scales = {};
+  std::vector<std::string> optional_columns = {};  ///< those of Presence::kOptional that rows have
+  std::vector<RunAttribute> attributes = {};
+};
+
+struct WorkerShare {
+  std::int32_t index = 0;
+  std::int32_t count = 1;  ///< 1: a single run
+};
+
+/// What a run reports of its own work while it goes on.
+struct RunProgress {
+  double elapsed_seconds = 0.0;
+  double rate_per_second = 0.0;  ///< matrices
+  double eta_seconds = -1.0;     ///< negative: not known yet
+};
+
+/// A row without a measurement: its names are printable().
+struct FailedRow {
+  model::ResultTable table = model::ResultTable::kMatrix;
+  std::string tensor;
+  std::int32_t slice = -1;
+  std::string status;  ///< "failed", "unsupported" or "not_converged"
+  std::string reason;
+};
+
+/// One run's output. Not thread-safe: one writer thread.
+class RunStore {
+ public:
+  virtual ~RunStore() = default;
+  /// rows already finished (by an earlier run or another worker's published part), by index into
+  /// matrices.
+  virtual const std::vector<bool>& done() const = 0;
+  virtual void add(ResultRow row) = 0;
+  /// Lets `vindex status` see where the run stands, rows included that are not published yet.
+  /// Cheap: call it often, it writes at most once a second.
+  virtual void show_progress(const RunProgress& progress) = 0;
+  /// Publishes finished rows as a part file; cheap enough for every few seconds of work. Errors:
+  /// SystemError 74, OutputError 73; what was published before stays intact.
+  virtual void publish_part() = 0;
+  /// Publishes OUT.h5 from all parts (status complete if every row is there, else partial). With a
+  /// worker share of more than one only the part is published. Removes the parts when complete.
+  virtual void publish_file() = 0;
+};
+
+/// Spectra, vectors and arrays that wait in memory for the next part, unless less is asked for.
+inline constexpr std::uint64_t kMaxPendingBytes = 64U << 20U;
+/// Memory of one row in a RunStore beside these: as gathered, and again while the published file is
+/// read back.
+inline constexpr std::uint64_t kStoredRowBytes = 4096;
+
+/// Opens or resumes `path`. Errors: OutputError 73 (cannot create), ConfigurationError 78 (other
+/// fingerprint, newer schema), SystemError. `restart` discards earlier state. Beyond
+/// `pending_bytes` of finished spectra, vectors and arrays a part is published by itself.
+std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
+                                         const WorkerShare& share, bool restart,
+                                         std::uint64_t pending_bytes = kMaxPendingBytes);
+
+/// Merges part folders or files into one results file. Errors as above; parts that do not belong
+/// together: 78.
+void merge_parts(const std::vector<std::string>& parts, const std::string& path);
+
+/// Checks `path` against the schema; returns what is wrong, one line each (empty: valid).
+/// Errors: MissingInputError, FormatError where it is no HDF5 file or of a newer major version.
+std::vector<std::string> validate_file(const std::string& path);
+
+/// Failed rows that are reported by name; the file has them all.
+inline constexpr std::size_t kMaxFailedRows = 20;
+
+struct RunStatus {
+  FileSchema schema = FileSchema::kResults;
+  std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
+  /// Rows of /matrix/, or of /pair/. Finished rows count whether they are published or a working
+  /// process has reported them.
+  std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
+  /// The same of the rows of all derived tables together.
+  std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
+  std::int32_t workers = 0;  ///< processes that work on it now
+  std::int32_t gone = 0;     ///< processes that were killed: what they had not published is lost
+  double rate_per_second = 0.0;        ///< of all workers together
+  double eta_seconds = -1.0;           ///< of the slowest; negative: not known
+  std::vector<FailedRow> failed_rows;  ///< in the file's order, at most kMaxFailedRows
+};
+/// The schema of the run at `path`: of the published file, or of its parts. Errors:
+/// MissingInputError where there is neither, FormatError as validate_file().
+FileSchema schema_at(const std::string& path);
+
+/// What the rows of a file are called, and the verb that writes them.
+const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
+const char* writing_verb(FileSchema schema);  ///< "measure", "compare"
+const char* outcome_word(FileSchema schema);  ///< "measured", "compared": what a finished row is
+
+/// Where the run of results file `path` stands. Errors: MissingInputError, FormatError.
+RunStatus read_status(const std::string& path);
+
+}  // namespace vindex::results

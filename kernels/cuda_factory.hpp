@@ -1,0 +1,19 @@
+// Owns the way to the CUDA back end, present in every build (kernels/cuda_absent.cpp).
+#pragma once
+
+#include "measure/backend.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace vindex::kernels {
+
+/// The CUDA back end on `device`, or null with the reason in `why`.
+std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why);
+
+/// Back ends that are made from now on wait for every kernel they launch: a fault then names
+/// the kernel that caused it.
+void await_cuda_launches();
+
+}  // namespace vindex::kernels
