@@ -3,7 +3,6 @@
 #include "run_talk.hpp"
 
 #include "jobs/cka/cka_run.hpp"
-
 #include <vindex/error.hpp>
 
 #include <memory>

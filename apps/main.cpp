@@ -8,7 +8,6 @@
 #include "core/output_target.hpp"
 #include "engine/opening.hpp"
 #include "engine/version.hpp"
-
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

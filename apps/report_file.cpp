@@ -6,7 +6,6 @@
 #include "core/output_target.hpp"
 #include "core/path_kind.hpp"
 #include "engine/opening.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

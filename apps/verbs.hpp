@@ -4,7 +4,6 @@
 
 #include "engine/memory_budget.hpp"
 #include "jobs/spectra/measure_run.hpp"
-
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

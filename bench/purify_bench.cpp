@@ -13,7 +13,6 @@
 #include "engine/version.hpp"
 #include "jobs/purify/purify_methods.hpp"
 #include "measure/metrics.hpp"
-
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,6 @@
 #include "purify_cases.hpp"
 
 #include "blas/blas.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

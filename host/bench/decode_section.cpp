@@ -4,7 +4,6 @@
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encoded_sample.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

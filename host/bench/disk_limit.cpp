@@ -3,7 +3,6 @@
 #include "machine_limits.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "decode/encode.hpp"
 #include "decode/encoding_table.hpp"
 #include "synth/make_model.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 
 #include "blas/blas_library.hpp"
 #include "engine/version.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 
 #include "engine/description_parts.hpp"
 #include "measure/judgement.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include "input/bulk_reader.hpp"
 #include "jobs/spectra/spectrum_plan.hpp"
 #include "synth/make_model.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

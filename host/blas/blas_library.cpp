@@ -5,7 +5,6 @@
 #include "buffers.hpp"
 
 #include "core/threads.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -13,7 +13,6 @@
 #include "cpu/plan/svd_plan.hpp"
 #include "decode/decode_matrix.hpp"
 #include "measure/backend.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fstream>

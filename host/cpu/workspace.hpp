@@ -6,7 +6,6 @@
 
 #include "core/integers.hpp"
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstddef>

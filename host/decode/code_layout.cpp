@@ -3,7 +3,6 @@
 #include "encoding.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

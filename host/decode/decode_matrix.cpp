@@ -6,7 +6,6 @@
 #include "visit_encoding.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include "element_type.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <array>

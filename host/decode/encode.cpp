@@ -4,7 +4,6 @@
 #include "encode_blocks.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

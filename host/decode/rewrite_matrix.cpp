@@ -6,7 +6,6 @@
 #include "float_formats.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

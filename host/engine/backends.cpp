@@ -4,7 +4,6 @@
 #include "blas/blas_library.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "kernels/cuda_factory.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

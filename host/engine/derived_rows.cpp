@@ -10,7 +10,6 @@
 #include "decode/encoding.hpp"
 #include "measure/derived_input.hpp"
 #include "model/importance_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

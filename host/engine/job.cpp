@@ -2,7 +2,6 @@
 #include "job.hpp"
 
 #include "measure/backend.hpp"
-
 #include <vindex/error.hpp>
 
 #include <numeric>

@@ -9,7 +9,6 @@
 #include "core/text_table.hpp"
 #include "input/bulk_reader.hpp"
 #include "results/run_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <chrono>

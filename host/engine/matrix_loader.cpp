@@ -5,7 +5,6 @@
 #include "core/digest.hpp"
 #include "core/stop.hpp"
 #include "decode/decode_view.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

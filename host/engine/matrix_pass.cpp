@@ -4,7 +4,6 @@
 #include "opening.hpp"
 
 #include "measure/backend.hpp"
-
 #include <vindex/error.hpp>
 
 #include <utility>

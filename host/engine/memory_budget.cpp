@@ -6,7 +6,6 @@
 #include "core/control_groups.hpp"
 #include "core/integers.hpp"
 #include "results/run_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 
 #include "input/file_source.hpp"
 #include "model/importance_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "work_plan.hpp"
 
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 
 #include "core/stop.hpp"
 #include "decode/encoding.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstring>

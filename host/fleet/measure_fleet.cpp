@@ -7,7 +7,6 @@
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
 #include "jobs/spectra/measure_run.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 
 #include "core/json.hpp"
 #include "results/query.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

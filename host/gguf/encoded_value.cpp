@@ -4,7 +4,6 @@
 #include "header_stream.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

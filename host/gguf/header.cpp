@@ -8,7 +8,6 @@
 
 #include "core/digest.hpp"
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

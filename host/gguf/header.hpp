@@ -33,7 +33,6 @@
 
 #include "core/byte_source.hpp"
 #include "decode/element_type.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

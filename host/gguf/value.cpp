@@ -4,7 +4,6 @@
 #include "encoded_value.hpp"
 
 #include "core/digest.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "limits.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

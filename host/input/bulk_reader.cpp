@@ -10,7 +10,6 @@
 
 #include "core/integers.hpp"
 #include "core/threads.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

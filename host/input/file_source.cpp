@@ -4,7 +4,6 @@
 #include "positional_read.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 
 #include "gguf/read_header.hpp"
 #include "gguf/swapped_source.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

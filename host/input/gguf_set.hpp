@@ -7,7 +7,6 @@
 #include "model_store.hpp"
 
 #include "gguf/header.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

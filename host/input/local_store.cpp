@@ -5,7 +5,6 @@
 #include "store_schemes.hpp"
 
 #include "core/path_kind.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

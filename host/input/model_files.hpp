@@ -7,7 +7,6 @@
 #include "core/json.hpp"
 #include "decode/element_type.hpp"
 #include "gguf/header.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 #include "core/digest.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

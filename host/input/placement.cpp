@@ -2,7 +2,6 @@
 #include "bulk_reader.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

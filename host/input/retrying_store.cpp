@@ -2,7 +2,6 @@
 #include "store_decorators.hpp"
 
 #include "core/philox.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

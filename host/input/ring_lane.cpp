@@ -2,7 +2,6 @@
 #include "ring_lane.hpp"
 
 #include "core/threads.hpp"
-
 #include <vindex/error.hpp>
 
 #include <chrono>

@@ -4,7 +4,6 @@
 #include "core/digest.hpp"
 #include "core/integers.hpp"
 #include "core/json_scanner.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

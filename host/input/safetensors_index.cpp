@@ -4,7 +4,6 @@
 #include "safetensors_model.hpp"
 
 #include "core/json_scanner.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "gguf_open.hpp"
 
 #include "core/name_index.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 
 #include "engine/opening.hpp"
 #include "measure/backend.hpp"
-
 #include <vindex/vindex.hpp>
 
 #include <memory>

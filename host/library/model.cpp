@@ -4,7 +4,6 @@
 #include "engine/version.hpp"
 #include "jobs/decode/decode_tensor.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

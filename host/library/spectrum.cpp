@@ -6,7 +6,6 @@
 #include "decode/encoding.hpp"
 #include "measure/metrics.hpp"
 #include "results/result_row.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

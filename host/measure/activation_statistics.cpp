@@ -1,7 +1,6 @@
 #include "activation_statistics.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

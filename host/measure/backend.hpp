@@ -8,7 +8,6 @@
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encoding.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstddef>

@@ -18,7 +18,6 @@
 
 #include "core/constants.hpp"
 #include "core/philox.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

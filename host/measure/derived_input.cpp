@@ -7,7 +7,6 @@
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encoding.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

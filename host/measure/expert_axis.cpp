@@ -18,7 +18,6 @@
 #include "sample_angles.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

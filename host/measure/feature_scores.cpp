@@ -3,7 +3,6 @@
 #include "score_kernels.hpp"
 
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

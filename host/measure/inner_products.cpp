@@ -1,7 +1,6 @@
 #include "inner_products.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -14,7 +14,6 @@
 #include "spectral_theta.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 #include "pair_comparison.hpp"
 
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "random_draws.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

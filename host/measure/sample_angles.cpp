@@ -10,7 +10,6 @@
 #include "sample_angles.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -18,7 +18,6 @@
 #include "noise_spectrum.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

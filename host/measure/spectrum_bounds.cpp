@@ -14,7 +14,6 @@
 #include "metrics.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

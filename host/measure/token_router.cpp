@@ -1,7 +1,6 @@
 #include "routing_statistics.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -13,7 +13,6 @@
 
 #include "core/json.hpp"
 #include "input/model_files.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

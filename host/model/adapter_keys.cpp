@@ -2,7 +2,6 @@
 #include "adapter_config.hpp"
 
 #include "core/nearest_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

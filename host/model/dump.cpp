@@ -5,7 +5,6 @@
 
 #include "core/integers.hpp"
 #include "input/array_files.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

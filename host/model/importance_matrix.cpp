@@ -7,7 +7,6 @@
 #include "core/integers.hpp"
 #include "gguf/header.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -17,7 +17,6 @@
 #include "model_index.hpp"
 
 #include "input/file_source.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

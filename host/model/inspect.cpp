@@ -7,7 +7,6 @@
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
 #include "core/utf8.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include "core/integers.hpp"
 #include "core/name_index.hpp"
 #include "core/parallel.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

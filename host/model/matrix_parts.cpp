@@ -3,7 +3,6 @@
 #include "weight.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "input/model_files.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

@@ -5,7 +5,6 @@
 
 #include "decode/encoding.hpp"
 #include "input/model_files.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

@@ -5,7 +5,6 @@
 #include "router_families.hpp"
 
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

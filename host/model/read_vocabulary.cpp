@@ -3,7 +3,6 @@
 
 #include "gguf/encoded_value.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

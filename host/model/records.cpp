@@ -6,7 +6,6 @@
 
 #include "core/integers.hpp"
 #include "core/parallel.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "tensor_name.hpp"
 
 #include "core/nearest_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 #include "selection.hpp"
 
 #include "core/nearest_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

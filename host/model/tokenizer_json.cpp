@@ -4,7 +4,6 @@
 #include "vocabulary.hpp"
 
 #include "core/json_scanner.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -11,7 +11,6 @@
 #include "core/parallel.hpp"
 #include "core/path_kind.hpp"
 #include "write/range_copy.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -10,7 +10,6 @@
 #include "input/gguf_set.hpp"
 #include "write/output_folder.hpp"
 #include "write/range_copy.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

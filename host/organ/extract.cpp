@@ -10,7 +10,6 @@
 #include "core/stop.hpp"
 #include "core/utf8.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/chrono.h>

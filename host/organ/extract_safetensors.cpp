@@ -6,7 +6,6 @@
 #include "core/json_document.hpp"
 #include "input/model_files.hpp"
 #include "write/safetensors_writer.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -9,7 +9,6 @@
 #include "core/path_kind.hpp"
 #include "input/gguf_set.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

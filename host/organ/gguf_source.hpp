@@ -9,7 +9,6 @@
 #include "gguf/key_section.hpp"
 #include "gguf/writer.hpp"
 #include "input/file_source.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

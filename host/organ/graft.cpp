@@ -7,7 +7,6 @@
 
 #include "core/output_target.hpp"
 #include "core/parallel.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 #include "graft_rules.hpp"
 
 #include "core/digest.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

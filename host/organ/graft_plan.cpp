@@ -3,7 +3,6 @@
 #include "tensor_pair.hpp"
 
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/json.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "core/utf8.hpp"
 #include "gguf/encoded_value.hpp"
 #include "gguf/value.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "core/json_scanner.hpp"
 #include "core/path_kind.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

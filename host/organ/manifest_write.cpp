@@ -6,7 +6,6 @@
 #include "core/json_document.hpp"
 #include "core/utf8.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

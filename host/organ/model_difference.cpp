@@ -10,7 +10,6 @@
 #include "engine/matrix_pass.hpp"
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

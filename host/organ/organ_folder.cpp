@@ -4,7 +4,6 @@
 
 #include "input/gguf_set.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "organ_source.hpp"
 
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 
 #include "gguf/encoded_value.hpp"
 #include "gguf/value.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 #include "stack.hpp"
 
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "stack.hpp"
 
 #include "gguf/encoded_value.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

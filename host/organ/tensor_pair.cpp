@@ -2,7 +2,6 @@
 #include "tensor_pair.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

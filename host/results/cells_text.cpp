@@ -7,7 +7,6 @@
 #include "shown_cells.hpp"
 
 #include "core/text_table.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

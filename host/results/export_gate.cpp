@@ -11,7 +11,6 @@
 
 #include "core/json_document.hpp"
 #include "measure/metrics.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

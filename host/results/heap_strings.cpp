@@ -2,7 +2,6 @@
 #include "heap_strings.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,6 @@
 
 #include "core/atomic_file.hpp"
 #include "core/process_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

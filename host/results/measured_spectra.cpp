@@ -5,7 +5,6 @@
 #include "spectra_cells.hpp"
 
 #include "core/digest.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 
 #include "core/atomic_file.hpp"
 #include "core/path_kind.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

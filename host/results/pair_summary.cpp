@@ -8,7 +8,6 @@
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
 #include "measure/metrics.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

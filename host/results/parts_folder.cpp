@@ -7,7 +7,6 @@
 
 #include "core/atomic_file.hpp"
 #include "core/digest.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

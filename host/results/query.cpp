@@ -5,7 +5,6 @@
 #include "value_columns.hpp"
 
 #include "core/nearest_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

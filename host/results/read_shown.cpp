@@ -8,7 +8,6 @@
 
 #include "core/nearest_name.hpp"
 #include "measure/var_at_k.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

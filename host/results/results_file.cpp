@@ -5,7 +5,6 @@
 #include "results_reader.hpp"
 
 #include "core/atomic_file.hpp"
-
 #include <vindex/error.hpp>
 
 #include <climits>

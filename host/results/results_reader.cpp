@@ -5,7 +5,6 @@
 #include "sample_columns.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

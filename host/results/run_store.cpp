@@ -10,7 +10,6 @@
 
 #include "core/atomic_file.hpp"
 #include "core/path_kind.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

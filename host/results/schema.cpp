@@ -10,7 +10,6 @@
 #include "spectra_cells.hpp"
 
 #include "measure/subspace_overlap.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

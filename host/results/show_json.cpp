@@ -5,7 +5,6 @@
 #include "shown_spectra.hpp"
 
 #include "core/json_document.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "shown_spectra.hpp"
 
 #include "core/text_table.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

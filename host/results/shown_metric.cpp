@@ -3,7 +3,6 @@
 
 #include "core/constants.hpp"
 #include "core/nearest_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "stored_row.hpp"
 
 #include "model/product.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include "results_file.hpp"
 
 #include "core/json_document.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

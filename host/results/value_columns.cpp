@@ -2,7 +2,6 @@
 #include "value_columns.hpp"
 
 #include "core/constants.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 #include "core/parallel.hpp"
 #include "decode/encode.hpp"
 #include "gguf/writer.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "core/parallel.hpp"
 #include "decode/encode.hpp"
 #include "write/safetensors_writer.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

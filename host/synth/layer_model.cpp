@@ -6,7 +6,6 @@
 
 #include "core/json_document.hpp"
 #include "decode/encode.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

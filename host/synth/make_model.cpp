@@ -5,7 +5,6 @@
 #include "random.hpp"
 
 #include "write/output_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "core/integers.hpp"
 #include "core/name_index.hpp"
 #include "decode/rewrite_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

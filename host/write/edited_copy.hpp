@@ -5,7 +5,6 @@
 #include "rewrite_model.hpp"
 
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstddef>

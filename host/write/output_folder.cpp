@@ -4,7 +4,6 @@
 #include "core/atomic_file.hpp"
 #include "core/path_kind.hpp"
 #include "core/process_name.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

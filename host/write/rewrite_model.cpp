@@ -10,7 +10,6 @@
 #include "core/stop.hpp"
 #include "gguf/header.hpp"
 #include "gguf/writer.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "core/json_document.hpp"
 #include "core/json_scanner.hpp"
 #include "core/utf8.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

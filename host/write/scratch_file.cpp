@@ -2,7 +2,6 @@
 #include "scratch_file.hpp"
 
 #include "core/atomic_file.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -14,7 +14,6 @@
 
 #include "core/integers.hpp"
 #include "kernels/device/launch.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 #include "band_reduction.hpp"
 
 #include "kernels/device/check.hpp"
-
 #include <vindex/error.hpp>
 
 #include <array>

@@ -11,7 +11,6 @@
 #include "half_product.hpp"
 
 #include "kernels/device/launch.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -9,7 +9,6 @@
 #include "gram_products.hpp"
 
 #include "kernels/decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -11,7 +11,6 @@
 #include "gram_tile.hpp"
 
 #include "kernels/device/launch.hpp"
-
 #include <vindex/error.hpp>
 
 #include <warpgroup.hpp>

@@ -1,7 +1,6 @@
 #include "cuda_route.hpp"
 
 #include "measure/spectrum_bounds.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -9,7 +9,6 @@
 #include "tail_solver.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

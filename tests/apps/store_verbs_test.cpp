@@ -27,7 +27,6 @@
 #include "tests/support/npy_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/unsteady_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "bench/encoded_weights.hpp"
 #include "bench/sampling.hpp"
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

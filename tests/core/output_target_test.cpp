@@ -4,7 +4,6 @@
 #include "core/path_kind.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

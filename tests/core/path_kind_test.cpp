@@ -2,7 +2,6 @@
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

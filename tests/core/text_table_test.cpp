@@ -1,7 +1,6 @@
 #include "core/text_table.hpp"
 
 #include "tests/support/text_lines.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "tests/support/float_model.hpp"
 #include "tests/support/npy_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

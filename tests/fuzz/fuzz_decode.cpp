@@ -5,7 +5,6 @@
 
 #include "decode/decode_matrix.hpp"
 #include "decode/visit_encoding.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cmath>

@@ -4,7 +4,6 @@
 #include "gguf_mutator.hpp"
 
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

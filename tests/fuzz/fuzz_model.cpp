@@ -7,7 +7,6 @@
 #include "decode/encoding.hpp"
 #include "model/model_index.hpp"
 #include "model/product.hpp"
-
 #include <vindex/error.hpp>
 
 using namespace vindex;

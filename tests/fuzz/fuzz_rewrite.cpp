@@ -2,7 +2,6 @@
 // the same keys, tensors and bytes, and then once more bit for bit. GGUF names that ggml does not
 // load are read, but not written again.
 #include "write/rewrite_model.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "write/output_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

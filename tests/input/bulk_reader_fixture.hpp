@@ -4,7 +4,6 @@
 
 #include "input/bulk_reader.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

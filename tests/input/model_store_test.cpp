@@ -9,7 +9,6 @@
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/unsteady_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

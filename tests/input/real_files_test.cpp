@@ -2,7 +2,6 @@
 #include "decode/decode_matrix.hpp"
 #include "input/model_files.hpp"
 #include "tests/support/expect_error.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "input/io_ring.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cerrno>

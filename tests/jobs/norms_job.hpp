@@ -8,7 +8,6 @@
 #include "engine/row_slabs.hpp"
 #include "engine/unit_stream.hpp"
 #include "results/cell_table.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

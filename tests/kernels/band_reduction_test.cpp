@@ -6,7 +6,6 @@
 #include "symmetric_matrices.hpp"
 
 #include "cpu/band/simd_band_reduction.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 
 #include "kernels/device/launch.hpp"
 #include "kernels/device/symmetric_eigen.hpp"
-
 #include <vindex/error.hpp>
 
 #include <emulated/device.hpp>

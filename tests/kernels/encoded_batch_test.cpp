@@ -7,7 +7,6 @@
 #include "cpu/cpu_tiles.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encoded_sample.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 
 #include "decode/float_formats.hpp"
 #include "kernels/gram/gram_layout.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

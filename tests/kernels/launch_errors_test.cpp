@@ -2,7 +2,6 @@
 #include "gram_fixture.hpp"
 
 #include "kernels/device/launch.hpp"
-
 #include <vindex/error.hpp>
 
 #include <emulated/device.hpp>

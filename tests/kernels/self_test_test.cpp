@@ -7,7 +7,6 @@
 #include "kernels/device/launch.hpp"
 #include "kernels/route/host_reference.hpp"
 #include "kernels/route/self_test_inputs.hpp"
-
 #include <vindex/error.hpp>
 
 #include <lapacke.h>

@@ -3,7 +3,6 @@
 
 #include "tests/support/float_model.hpp"
 #include "tests/support/program.hpp"
-
 #include <vindex/vindex.hpp>
 
 #include <cstring>

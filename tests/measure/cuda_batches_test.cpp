@@ -5,7 +5,6 @@
 #include "decode/encode.hpp"
 #include "tests/emulated_cuda/emulated_backend.hpp"
 #include "tests/support/encoded_weights.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include "backend_fixture.hpp"
 
 #include "measure/metrics.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

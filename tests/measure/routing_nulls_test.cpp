@@ -8,7 +8,6 @@
 #include "measure/random_draws.hpp"
 #include "measure/routing_statistics.hpp"
 #include "measure/uniform_choice.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

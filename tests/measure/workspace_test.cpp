@@ -7,7 +7,6 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/plan/svd_plan.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 
 #include "core/integers.hpp"
 #include "model/model_index.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 #include "model_fixture.hpp"
 
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <chrono>

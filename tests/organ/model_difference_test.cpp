@@ -6,7 +6,6 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/program.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

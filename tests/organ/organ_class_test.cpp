@@ -2,7 +2,6 @@
 #include "organ/organ_class.hpp"
 
 #include "tests/support/expect_error.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

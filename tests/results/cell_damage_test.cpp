@@ -7,7 +7,6 @@
 #include "results/export.hpp"
 #include "results/routing_cells.hpp"
 #include "results/shown_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

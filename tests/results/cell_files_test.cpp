@@ -6,7 +6,6 @@
 #include "results/experts_cells.hpp"
 #include "results/results_reader.hpp"
 #include "results/routing_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 #include "results/cka_cells.hpp"
 #include "results/experts_cells.hpp"
 #include "results/routing_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

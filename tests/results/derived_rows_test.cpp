@@ -6,7 +6,6 @@
 #include "results/results_reader.hpp"
 #include "results/shown_spectra.hpp"
 #include "tests/support/expect_error.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

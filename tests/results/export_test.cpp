@@ -4,7 +4,6 @@
 #include "sample_run.hpp"
 
 #include "measure/metrics.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

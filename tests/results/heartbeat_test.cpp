@@ -4,7 +4,6 @@
 #include "sample_run.hpp"
 
 #include "results/run_lock.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "sample_run.hpp"
 
 #include "results/storage.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -7,7 +7,6 @@
 
 #include "results/shown_spectra.hpp"
 #include "tests/support/expect_error.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -6,7 +6,6 @@
 #include "sample_run.hpp"
 
 #include "results/shown_spectra.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "tests/support/file_content.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 
 #include "results/results_reader.hpp"
 #include "tests/support/expect_error.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -7,7 +7,6 @@
 #include "results/export.hpp"
 #include "results/query.hpp"
 #include "results/shown_spectra.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -7,7 +7,6 @@
 #include "results/cka_cells.hpp"
 #include "results/export.hpp"
 #include "results/shown_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -9,7 +9,6 @@
 
 #include "results/experts_cells.hpp"
 #include "results/shown_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

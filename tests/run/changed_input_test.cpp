@@ -4,7 +4,6 @@
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include "engine/progress.hpp"
 
 #include "core/text_table.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -6,7 +6,6 @@
 #include "tests/apps/h5_support.hpp"
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "engine/worker_pool.hpp"
 
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "input/file_source.hpp"
-
 #include <vindex/error.hpp>
 
 #include <atomic>

@@ -8,7 +8,6 @@
 #include "core/integers.hpp"
 #include "input/model_store.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

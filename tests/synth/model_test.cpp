@@ -2,7 +2,6 @@
 #include "synth/make_model.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

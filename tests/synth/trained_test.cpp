@@ -3,7 +3,6 @@
 #include "synth/make_model.hpp"
 #include "synth/recipe.hpp"
 #include "tests/support/singular_values.hpp"
-
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 #include "input/model_files.hpp"
 #include "tests/support/file_content.hpp"
 #include "write/rewrite_model.hpp"
-
 #include <vindex/error.hpp>
 
 #include <map>

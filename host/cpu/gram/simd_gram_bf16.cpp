@@ -15,7 +15,6 @@
 
 #include "core/integers.hpp"
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -18,7 +18,6 @@
 #include "core/parallel.hpp"
 #include "core/stop.hpp"
 #include "measure/inner_products.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 
 #include "core/parallel.hpp"
 #include "decode/decode_matrix.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -12,7 +12,6 @@
 #include "cpu/product_spectrum.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/workspace.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

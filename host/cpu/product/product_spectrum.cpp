@@ -17,7 +17,6 @@
 #include "core/stop.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/workspace.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

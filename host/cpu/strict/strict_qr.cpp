@@ -17,7 +17,6 @@
 #include "blas/blas.hpp"
 #include "core/stop.hpp"
 #include "cpu/stopwatch.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

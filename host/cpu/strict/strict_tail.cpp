@@ -20,7 +20,6 @@
 #include "core/stop.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/top/orthonormal.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -19,7 +19,6 @@
 #include "core/philox.hpp"
 #include "core/stop.hpp"
 #include "cpu/top/orthonormal.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

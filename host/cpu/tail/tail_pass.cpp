@@ -18,7 +18,6 @@
 #include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/top/projection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

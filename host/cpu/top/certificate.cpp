@@ -18,7 +18,6 @@
 #include "core/constants.hpp"
 #include "core/integers.hpp"
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

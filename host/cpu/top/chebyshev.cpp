@@ -24,7 +24,6 @@
 #include "core/stop.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/plan/svd_plan.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

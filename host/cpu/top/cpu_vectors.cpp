@@ -12,7 +12,6 @@
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
 #include "measure/singular_triplets.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -10,7 +10,6 @@
 #include "core/integers.hpp"
 #include "core/stop.hpp"
 #include "cpu/plan/svd_plan.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -13,7 +13,6 @@
 #include "core/integers.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/stopwatch.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -19,7 +19,6 @@
 #include "core/constants.hpp"
 #include "core/integers.hpp"
 #include "core/stop.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

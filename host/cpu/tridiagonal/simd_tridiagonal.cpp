@@ -5,7 +5,6 @@
 #include "simd_tridiagonal.hpp"
 
 #include "cpu/band/simd_band_reduction.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

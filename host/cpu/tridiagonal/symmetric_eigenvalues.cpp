@@ -6,7 +6,6 @@
 #include "tridiagonal.hpp"
 
 #include "cpu/workspace.hpp"
-
 #include <vindex/error.hpp>
 
 namespace vindex::cpu {

@@ -10,7 +10,6 @@
 #include "simd_tridiagonal.hpp"
 
 #include "blas/blas.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -9,7 +9,6 @@
 #include "engine/unit_stream.hpp"
 #include "measure/inner_products.hpp"
 #include "results/activations_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -8,7 +8,6 @@
 #include "engine/description_parts.hpp"
 #include "model/selection.hpp"
 #include "results/activations_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "cpu/symmetric_eigenvalues.hpp"
 #include "decode/encoding.hpp"
 #include "measure/activation_statistics.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

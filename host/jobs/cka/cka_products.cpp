@@ -5,7 +5,6 @@
 #include "core/parallel.hpp"
 #include "decode/encoding.hpp"
 #include "measure/cka.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

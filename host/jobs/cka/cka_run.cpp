@@ -11,7 +11,6 @@
 #include "measure/cka.hpp"
 #include "model/dump.hpp"
 #include "results/cka_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "core/parallel.hpp"
 #include "core/stop.hpp"
 #include "measure/cka.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "results/pair_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

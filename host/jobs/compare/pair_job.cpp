@@ -8,7 +8,6 @@
 #include "measure/judgement.hpp"
 #include "model/selection.hpp"
 #include "results/pair_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

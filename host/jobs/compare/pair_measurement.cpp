@@ -4,7 +4,6 @@
 #include "engine/job.hpp"
 #include "measure/subspace_overlap.hpp"
 #include "results/pair_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

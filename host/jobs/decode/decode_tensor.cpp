@@ -10,7 +10,6 @@
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

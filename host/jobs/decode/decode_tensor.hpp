@@ -4,7 +4,6 @@
 
 #include "engine/source_watch.hpp"
 #include "model/model_index.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

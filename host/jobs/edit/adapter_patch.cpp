@@ -11,7 +11,6 @@
 #include "model/adapter_names.hpp"
 #include "model/model_index.hpp"
 #include "model/product.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 #include "engine/memory_budget.hpp"
 #include "input/npy.hpp"
 #include "input/open_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

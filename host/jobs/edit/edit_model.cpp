@@ -12,7 +12,6 @@
 #include "engine/matrix_pass.hpp"
 #include "input/model_store.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

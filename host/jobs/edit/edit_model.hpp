@@ -8,7 +8,6 @@
 
 #include "engine/progress.hpp"
 #include "measure/backend.hpp"
-
 #include <vindex/error.hpp>
 
 #include <cstdint>

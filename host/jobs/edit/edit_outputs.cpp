@@ -6,7 +6,6 @@
 #include "core/path_kind.hpp"
 #include "input/open_store.hpp"
 #include "write/rewrite_model.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

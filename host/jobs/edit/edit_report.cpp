@@ -3,7 +3,6 @@
 
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

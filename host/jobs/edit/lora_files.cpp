@@ -5,7 +5,6 @@
 #include "core/json_document.hpp"
 #include "gguf/writer.hpp"
 #include "write/safetensors_writer.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

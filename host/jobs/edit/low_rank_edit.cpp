@@ -3,7 +3,6 @@
 #include "matrix_edit.hpp"
 
 #include "blas/blas.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

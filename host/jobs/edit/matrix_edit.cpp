@@ -6,7 +6,6 @@
 #include "blas/blas.hpp"
 #include "core/digest.hpp"
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

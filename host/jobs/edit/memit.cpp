@@ -4,7 +4,6 @@
 #include "matrix_edit.hpp"
 
 #include "blas/blas.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

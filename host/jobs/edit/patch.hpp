@@ -15,7 +15,6 @@
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
 #include "write/output_folder.hpp"
-
 #include <vindex/error.hpp>
 
 #include <array>

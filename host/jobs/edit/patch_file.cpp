@@ -8,7 +8,6 @@
 #include "input/open_store.hpp"
 #include "input/safetensors.hpp"
 #include "write/safetensors_writer.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

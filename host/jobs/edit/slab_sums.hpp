@@ -9,7 +9,6 @@
 #include "engine/matrix_loader.hpp"
 #include "engine/row_slabs.hpp"
 #include "model/model_index.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -6,7 +6,6 @@
 #include "engine/memory_budget.hpp"
 #include "model/features.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

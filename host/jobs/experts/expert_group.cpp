@@ -9,7 +9,6 @@
 #include "engine/range_reader.hpp"
 #include "measure/expert_axis.hpp"
 #include "measure/subspace_overlap.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

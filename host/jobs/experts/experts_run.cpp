@@ -8,7 +8,6 @@
 #include "engine/description_parts.hpp"
 #include "engine/opening.hpp"
 #include "results/experts_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -8,7 +8,6 @@
 #include "engine/unit_stream.hpp"
 #include "measure/feature_scores.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

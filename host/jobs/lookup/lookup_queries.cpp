@@ -9,7 +9,6 @@
 #include "input/open_store.hpp"
 #include "measure/feature_scores.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

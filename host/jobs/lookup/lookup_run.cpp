@@ -9,7 +9,6 @@
 #include "engine/opening.hpp"
 #include "measure/largest_cosine.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

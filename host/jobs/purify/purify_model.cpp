@@ -6,7 +6,6 @@
 #include "decode/encode.hpp"
 #include "engine/matrix_pass.hpp"
 #include "model/selection.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -10,7 +10,6 @@
 #include "write/output_folder.hpp"
 #include "write/safetensors_writer.hpp"
 #include "write/scratch_file.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

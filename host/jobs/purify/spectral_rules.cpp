@@ -5,7 +5,6 @@
 #include "blas/blas.hpp"
 #include "measure/metrics.hpp"
 #include "measure/spectral_theta.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 #include "engine/row_slabs.hpp"
 #include "engine/unit_stream.hpp"
 #include "results/routing_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -8,7 +8,6 @@
 #include "engine/opening.hpp"
 #include "model/read_router_rule.hpp"
 #include "results/routing_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -9,7 +9,6 @@
 #include "decode/encoding.hpp"
 #include "engine/derived_rows.hpp"
 #include "model/product.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

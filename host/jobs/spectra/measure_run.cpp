@@ -17,7 +17,6 @@
 #include "model/importance_matrix.hpp"
 #include "model/product.hpp"
 #include "results/run_store.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

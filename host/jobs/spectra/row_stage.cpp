@@ -6,7 +6,6 @@
 #include "core/threads.hpp"
 #include "model/product.hpp"
 #include "results/spectra_cells.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

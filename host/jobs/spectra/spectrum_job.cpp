@@ -6,7 +6,6 @@
 
 #include "engine/derived_rows.hpp"
 #include "engine/unit_stream.hpp"
-
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "gguf/header.hpp"
 #include "gguf/limits.hpp"
 #include "gguf/refused_types.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "lint_file.hpp"
 
 #include "core/integers.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 
 #include "organ/file_type.hpp"
 #include "organ/organ_class.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

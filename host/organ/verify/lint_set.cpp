@@ -3,7 +3,6 @@
 
 #include "core/atomic_file.hpp"
 #include "input/gguf_set.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include "input/gguf_set.hpp"
 #include "input/open_store.hpp"
 #include "organ/manifest.hpp"
-
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
