@@ -5,7 +5,7 @@
 
 #include "engine/job_runner.hpp"
 #include "jobs/compare/compare_run.hpp"
-#include "results/compared.hpp"
+#include "jobs/compare/compared.hpp"
 
 #include <fmt/format.h>
 
@@ -48,11 +48,11 @@ Ending run_compare(const CompareFlags& flags, const Session& session) {
                              outcome.not_finite, outcome.total));
   }
   if (settings.run.worker.count == 1 && flags.job.json) {
-    print_result(results::compared_json(results::read_compared(settings.run.output)));
+    print_result(jobs::compared_json(jobs::read_compared(settings.run.output)));
   } else if (settings.run.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
-    const results::Compared compared = results::read_compared(settings.run.output);
-    print_result(results::compared_text(compared, width));
+    const jobs::Compared compared = jobs::read_compared(settings.run.output);
+    print_result(jobs::compared_text(compared, width));
     print_result(engine::outcome_text(outcome, width, "pairs"));
     print_result(fmt::format("results: {} (back end {})\n", printable(settings.run.output),
                              compared.backend));

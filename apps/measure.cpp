@@ -7,7 +7,7 @@
 #include "engine/job_runner.hpp"
 #include "engine/progress.hpp"
 #include "jobs/spectra/measure_run.hpp"
-#include "results/shown_spectra.hpp"
+#include "report/shown_spectra.hpp"
 
 #include <fmt/format.h>
 
@@ -93,17 +93,17 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
                     outcome.not_finite, outcome.total));
   }
   if (settings.worker.count == 1 && flags.job.json) {
-    print_result(results::groups_json(results::read_shown(settings.output, {})));
+    print_result(report::groups_json(report::read_shown(settings.output, {})));
   } else if (settings.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
-    const results::Shown shown = results::read_shown(settings.output, {});
-    print_result(results::groups_text(shown, width, kMaxTableLines));
+    const report::Shown shown = report::read_shown(settings.output, {});
+    print_result(report::groups_text(shown, width, kMaxTableLines));
     for (const model::ResultTable table : shown.other_tables) {
-      results::ShowQuery query;
+      report::ShowQuery query;
       query.table = table;
       print_result(
           fmt::format("/{}/\n", model::table_name(table)) +
-          results::groups_text(results::read_shown(settings.output, query), width, kMaxTableLines));
+          report::groups_text(report::read_shown(settings.output, query), width, kMaxTableLines));
     }
     print_result(engine::outcome_text(outcome, width));
     print_result(

@@ -1,7 +1,7 @@
 // The commands that work on results files: merge, validate, export.
 #include "verbs.hpp"
 
-#include "results/export.hpp"
+#include "report/export.hpp"
 #include "results/run_store.hpp"
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ void add_validate(CLI::App& app, Session& session) {
 void add_export(CLI::App& app, Session& session) {
   struct Options {
     std::string path, format, target, table = "matrix";
-    results::PhaseInputs others;
+    report::PhaseInputs others;
     bool force = false;
   };
   auto options = std::make_shared<Options>();
@@ -75,7 +75,7 @@ void add_export(CLI::App& app, Session& session) {
                          "csv and json are for every kind of results file; json has "
                          "arrays too.");
   verb->add_option("file", options->path, "Results file")->required();
-  const std::vector<std::string> formats = results::export_formats();
+  const std::vector<std::string> formats = report::export_formats();
   verb->add_option("--format", options->format, fmt::format("{}", fmt::join(formats, ", ")))
       ->required()
       ->check(CLI::IsMember(formats));
@@ -93,8 +93,8 @@ void add_export(CLI::App& app, Session& session) {
                    fmt::format("File of `vindex routing` for phase 3 ({})", kJoined));
   verb->add_flag("--force", options->force, "Replace files that are there (never a results file)");
   on_choice(*verb, session, [options] {
-    results::export_file(options->path, options->format, options->target, options->force,
-                         options->table, options->others);
+    report::export_file(options->path, options->format, options->target, options->force,
+                        options->table, options->others);
     return Ending();
   });
 }

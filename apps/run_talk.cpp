@@ -5,6 +5,7 @@
 #include "verbs.hpp"
 
 #include "engine/job_runner.hpp"
+#include "report/cells_text.hpp"
 #include "results/shown_cells.hpp"
 
 #include <fmt/format.h>
@@ -81,10 +82,10 @@ Ending end_of_cells(const EndedRun& run, const engine::RunOutcome& outcome,
                              outcome.not_finite, outcome.total, noun));
   }
   if (run.worker.count == 1 && run.json) {
-    print_result(results::cells_json(results::read_shown_cells(run.output)));
+    print_result(report::cells_json(results::read_shown_cells(run.output)));
   } else if (run.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
-    print_result(results::cells_text(results::read_shown_cells(run.output), width) + "\n" +
+    print_result(report::cells_text(results::read_shown_cells(run.output), width) + "\n" +
                  engine::outcome_text(outcome, width, noun));
     print_result(fmt::format("results: {}\n", printable(run.output)));
   }

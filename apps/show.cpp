@@ -1,10 +1,11 @@
 // The command show: a results file as tables, any metric and k.
 #include "verbs.hpp"
 
-#include "results/compared.hpp"
+#include "jobs/compare/compared.hpp"
+#include "report/cells_text.hpp"
+#include "report/shown_spectra.hpp"
 #include "results/run_store.hpp"
 #include "results/shown_cells.hpp"
-#include "results/shown_spectra.hpp"
 
 #include <fmt/format.h>
 
@@ -24,24 +25,24 @@ struct ShowFlags {
   bool experts = false, ascending = false, json = false;
 };
 
-std::string text_of(const results::Shown& shown, const ShowFlags& flags) {
+std::string text_of(const report::Shown& shown, const ShowFlags& flags) {
   const std::size_t width = text_width(STDOUT_FILENO);
-  std::string out = results::shown_headline(shown);
+  std::string out = report::shown_headline(shown);
   if (flags.top) {
     // Names go whole to another program.
     const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
-    return out + results::top_text(shown, *flags.top, flags.ascending,
-                                   is_terminal ? width : std::numeric_limits<std::size_t>::max());
+    return out + report::top_text(shown, *flags.top, flags.ascending,
+                                  is_terminal ? width : std::numeric_limits<std::size_t>::max());
   }
   return out +
-         (flags.experts ? results::experts_text(shown, width) : results::groups_text(shown, width));
+         (flags.experts ? report::experts_text(shown, width) : report::groups_text(shown, width));
 }
 
-std::string json_of(const results::Shown& shown, const ShowFlags& flags) {
+std::string json_of(const report::Shown& shown, const ShowFlags& flags) {
   if (flags.top) {
-    return results::top_json(shown, *flags.top, flags.ascending);
+    return report::top_json(shown, *flags.top, flags.ascending);
   }
-  return flags.experts ? results::experts_json(shown) : results::groups_json(shown);
+  return flags.experts ? report::experts_json(shown) : report::groups_json(shown);
 }
 
 /// What only files of spectra have.
@@ -58,12 +59,12 @@ void show_pairs(const ShowFlags& flags) {
                          " is a file of `vindex compare`: only --json goes with it; /pair/ in it "
                          "has every row");
   }
-  const results::Compared compared = results::read_compared(flags.path);
-  print_result(flags.json ? results::compared_json(compared)
+  const jobs::Compared compared = jobs::read_compared(flags.path);
+  print_result(flags.json ? jobs::compared_json(compared)
                           : fmt::format("{}: {} of {} pairs compared ({}), {} beside {}\n",
                                         printable(compared.path), compared.compared, compared.pairs,
                                         compared.state, compared.model_a, compared.model_b) +
-                                results::compared_text(compared, text_width(STDOUT_FILENO)));
+                                jobs::compared_text(compared, text_width(STDOUT_FILENO)));
 }
 
 /// Files of experts, cka, activations and routing: one table of their own each.
@@ -76,9 +77,9 @@ void show_cells(const ShowFlags& flags, results::FileSchema schema) {
   }
   const results::ShownCells shown = results::read_shown_cells(
       flags.path, model::parse_selection(flags.layers, flags.blocks, flags.roles, ""));
-  print_result(flags.json ? results::cells_json(shown)
-                          : results::cells_headline(shown) +
-                                results::cells_text(shown, text_width(STDOUT_FILENO)));
+  print_result(flags.json ? report::cells_json(shown)
+                          : report::cells_headline(shown) +
+                                report::cells_text(shown, text_width(STDOUT_FILENO)));
 }
 
 }  // namespace
@@ -131,7 +132,7 @@ void add_show(CLI::App& app, Session& session) {
       show_cells(*flags, schema);
       return Ending();
     }
-    const results::Shown shown = results::read_shown(
+    const report::Shown shown = report::read_shown(
         flags->path,
         {.table = model::table_of_name(flags->table),
          .metric = flags->metric,

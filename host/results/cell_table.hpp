@@ -1,6 +1,5 @@
 // Owns how a kind of results file declares what its rows hold beside their identity: numbers, and
-// arrays along scales. One table per kind (<kind>_cells.hpp), included by the job that fills it and
-// by whatever writes, reads, checks and shows it.
+// arrays along scales. One table per kind, in the folder of its job (<kind>_cells.hpp).
 #pragma once
 
 #include <algorithm>
@@ -98,6 +97,7 @@ struct SecondScale {
   std::string_view long_name;
   std::span<const std::int32_t> values = {};  ///< empty: counted from `first`
   std::int32_t first = 0;
+  std::size_t most = 0;  ///< values where the run chooses how many
 };
 
 struct CellTable {
@@ -106,6 +106,7 @@ struct CellTable {
   std::span<const ScaleColumn> scales = {};  ///< of arrays
   std::span<const ColumnGroup> groups = {};  ///< empty: the file lists its optional columns
   std::span<const SecondScale> second = {};
+  std::span<const CellColumn> resume = {};  ///< what of a row only a later run needs
 };
 
 /// Cells of `column` in a row of a run that chose `chosen` values of a scale.

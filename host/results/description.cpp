@@ -1,6 +1,8 @@
 // Owns flattening a description into stored lines, and comparing fingerprints.
 #include "description.hpp"
 
+#include "schema.hpp"
+
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -26,18 +28,8 @@ std::string scale_line(const ScaleValues& values) {
 
 /// What rows hold must be alike too, whatever the run thinks of.
 void add_stored_lines(const RunDescription& run, Fingerprint& lines) {
-  if (run.schema == FileSchema::kResults) {
-    lines.emplace_back("stored.mode", run.mode);
-    lines.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
-    lines.emplace_back("stored.vectors", std::to_string(run.vectors));
-    lines.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
-    if (run.sampled) {  // files of earlier versions have no such line
-      lines.emplace_back("stored.sample", "yes");
-    }
-    return;
-  }
-  if (run.schema == FileSchema::kCompare) {
-    lines.emplace_back("stored.spectra", run.compare.spectra ? "yes" : "no");
+  if (const auto add = schema_of(run.schema).add_lines; add != nullptr) {
+    add(run, lines);
   }
   if (!run.optional_columns.empty()) {
     lines.emplace_back("stored.columns", fmt::format("{}", fmt::join(run.optional_columns, " ")));
@@ -107,16 +99,6 @@ FileDescription describe(const RunDescription& run) {
     out.tensors.push_back(std::move(entry));
   }
   return out;
-}
-
-SideTable unpaired_table(const std::vector<UnpairedMatrix>& unpaired) {
-  SideTable table{.group = "/unpaired", .dimension = "entry", .long_name = "row number"};
-  add_column(table, unpaired, "side", "", "model that the matrix is of: a or b",
-             &UnpairedMatrix::side);
-  add_column(table, unpaired, "tensor", "", "logical name, with the index within a stack",
-             &UnpairedMatrix::tensor);
-  add_column(table, unpaired, "reason", "", "why it is in no pair", &UnpairedMatrix::reason);
-  return table;
 }
 
 void keep_derived_lines(Fingerprint& lines, const Fingerprint& found) {

@@ -43,9 +43,6 @@ struct FileDescription {
 
 FileDescription describe(const RunDescription& run);
 
-/// /unpaired/: the matrices of both models that are in no pair.
-SideTable unpaired_table(const std::vector<UnpairedMatrix>& unpaired);
-
 /// What the name of a fingerprint line begins with that says what derived rows are of: a run
 /// without them neither needs nor contradicts it.
 inline constexpr std::string_view kDerivedLine = "derived.";

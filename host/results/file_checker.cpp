@@ -173,6 +173,23 @@ void FileChecker::resume() {
   }
 }
 
+void RowRules::require(bool condition, std::string_view column, std::string_view what) const {
+  if (!condition) {
+    checker.require(false, fmt::format("{}/{}: {} {}", checker.reader().schema().table, column,
+                                       row_key(row), what));
+  }
+}
+
+void check_rows(FileChecker& checker, void (*check)(const RowRules&)) {
+  checker.attempt([&] {
+    for (const StoredRow& row : checker.rows()) {
+      if (row.status == measure::Status::kMeasured && !row.cells.empty()) {
+        check({checker, row});
+      }
+    }
+  });
+}
+
 StatusCounts FileChecker::counts_of_rows() const {
   std::vector<const StoredRow*> pointers;
   for (const StoredRow& row : rows_) {

@@ -22,9 +22,13 @@ inline std::uint64_t rows_per_block(std::uint64_t row_bytes) {
 }
 
 class FileChecker {
- protected:
+ public:
   explicit FileChecker(ResultsReader& reader) : reader_(reader), file_(reader.file()) {}
-  ~FileChecker() = default;
+
+  ResultsReader& reader() { return reader_; }
+  const FileDescription& description() const { return description_; }
+  /// Of the table that is being checked.
+  const std::vector<StoredRow>& rows() const { return rows_; }
 
   void require(bool condition, const std::string& what) {
     if (!condition) {
@@ -69,22 +73,32 @@ class FileChecker {
   void run_texts();
   void resume();
 
+ protected:
   std::string group_of(model::ResultTable table) const {
     return table_group(reader_.schema(), table);
   }
 
   ResultsReader& reader_;
   const h5::File& file_;
+  FileDescription description_;
   std::vector<StoredRow> rows_;
   std::vector<std::string> wrong_;
 };
 
-/// What `rows` of a file without spectra break beyond types, shapes and ranges (loads that sum to
-/// 1, symmetric cosines), one line each. Errors: FormatError where data cannot be read.
-std::vector<std::string> broken_rules(ResultsReader& reader, const FileDescription& description,
-                                      const std::vector<StoredRow>& rows);
+/// One measured row of a file whose rows are cells, while it is checked.
+struct RowRules {
+  FileChecker& checker;
+  const StoredRow& row;
 
-/// What is wrong with an open file of a schema without spectra.
-std::vector<std::string> validate_cells(ResultsReader& reader);
+  /// Where not `condition`, "/table/column: row what" is wrong.
+  void require(bool condition, std::string_view column, std::string_view what) const;
+  double cell(std::size_t number) const { return row.cells.at(number); }
+  ArrayCell array(std::size_t number) const {
+    return checker.reader().read_array(row.bulk.row, number);
+  }
+};
+
+/// Runs `check` on every measured row. What the reader objects to is a line of the report.
+void check_rows(FileChecker& checker, void (*check)(const RowRules&));
 
 }  // namespace vindex::results

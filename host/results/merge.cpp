@@ -1,7 +1,7 @@
 // Owns merging parts folders of several workers or machines into one results file.
 #include "gathered_rows.hpp"
+#include "output_path.hpp"
 #include "parts_folder.hpp"
-#include "results_file.hpp"
 #include "run_lock.hpp"
 
 #include "core/atomic_file.hpp"

@@ -2,7 +2,7 @@
 #include "parts_folder.hpp"
 
 #include "heartbeat.hpp"
-#include "results_file.hpp"
+#include "output_path.hpp"
 #include "run_lock.hpp"
 
 #include "core/atomic_file.hpp"

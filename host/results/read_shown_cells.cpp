@@ -1,6 +1,6 @@
 // Owns reading what `show` shows of files whose rows are cells, finished or still being written.
 #include "gathered_rows.hpp"
-#include "matched_layers.hpp"
+#include "schema.hpp"
 #include "shown_cells.hpp"
 
 #include <vindex/error.hpp>
@@ -73,17 +73,38 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   if (shown.rows.empty() && !rows.empty()) {
     throw UsageError("E-SELECTION", printable(path) + ": no row is of these layers and roles");
   }
-  if (schema == FileSchema::kCka) {
-    shown.matched = matched_layers(description, rows, gathered.pool());
-    shown.stages = stages_of(rows);
-    if (shown.stages) {
-      shown.stage_breaks = break_layers(*shown.stages, rows);
-    }
+  if (const auto beside = schema_of(schema).beside; beside != nullptr) {
+    shown.beside = beside(description, rows, gathered.pool(), true);
   }
   return shown;
 }
 
 }  // namespace
+
+SummaryColumn number_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
+  return {.heading = std::move(heading),
+          .value = [cell](const ShownRow& row) { return row.cells[cell]; },
+          .dropped_as = dropped_as};
+}
+
+SummaryColumn count_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
+  SummaryColumn column = number_column(std::move(heading), cell, dropped_as);
+  column.is_count = true;
+  return column;
+}
+
+SummaryColumn null_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
+  SummaryColumn column = number_column(std::move(heading), cell, dropped_as);
+  column.is_null = true;
+  return column;
+}
+
+std::string number_text(double value, bool is_count) {
+  return std::isnan(value) ? "-"
+         : is_count        ? fmt::format("{:.0f}", value)
+         : value == 0.0    ? "0"
+                           : fmt::format("{:.3g}", value);
+}
 
 ShownCells read_shown_cells(const std::string& path, const model::Selection& selection) {
   return read_while_it_stays(path, [&] { return cells_shown_now(path, selection); });

@@ -1,9 +1,6 @@
 // Owns reading header, identities and rows; results_reader_bulk.cpp reads spectra and vectors.
 #include "results_reader.hpp"
 
-#include "pair_cells.hpp"
-#include "sample_columns.hpp"
-
 #include "core/constants.hpp"
 #include <vindex/error.hpp>
 
@@ -63,23 +60,11 @@ FileHeader read_header(const h5::File& file, std::optional<FileSchema> wanted) {
 }
 
 template <typename T>
-std::vector<T> read_all(const h5::File& file, const std::string& path, std::uint64_t rows,
-                        std::size_t width, bool is_array = false) {
-  const h5::Dataset dataset = file.open_dataset(path);
-  const h5::Shape wanted = is_array || width > 1 ? h5::Shape{rows, width} : h5::Shape{rows};
-  if (dataset.shape() != wanted) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
-  }
-  std::vector<T> values(rows * width);
-  dataset.read<T>(0, rows, values);
-  return values;
-}
-
-template <typename T>
 void fill(const h5::File& file, const std::string& path, const Column& column,
           std::vector<StoredRow>& rows) {
-  const std::vector<T> values =
-      read_all<T>(file, path, rows.size(), column.width, !column.scale.empty());
+  const std::vector<T> values = read_numbers<T>(
+      file, path,
+      column.scale.empty() ? h5::Shape{rows.size()} : h5::Shape{rows.size(), column.width});
   auto next = values.begin();
   for (StoredRow& row : rows) {
     for (std::size_t j = 0; j < column.width; ++j) {
@@ -139,11 +124,14 @@ FileDescription ResultsReader::description() const {
   out.title = file_.text_attribute("/", "title");
   out.history = file_.text_attribute("/", "history");
   out.fingerprint = fingerprint();
-  if (schema().has_spectra) {
-    describe_spectra(out);
-  } else {
+  if (file_.has_attribute("/", "model_b")) {
+    out.other_model = file_.text_attribute("/", "model_b");
+  }
+  if (!schema().has_spectra) {
     describe_cells(out);
-    describe_pairs(out);
+  }
+  if (schema().describe != nullptr) {
+    schema().describe(*this, out);
   }
   if (file_.exists("/run")) {
     out.command = file_.read_text("/run/command");
@@ -153,103 +141,6 @@ FileDescription ResultsReader::description() const {
     out.config = file_.read_text("/run/config");
   }
   return out;
-}
-
-void ResultsReader::describe_pairs(FileDescription& out) const {
-  if (file_.has_attribute("/", "model_b")) {
-    out.other_model = file_.text_attribute("/", "model_b");
-  }
-  if (header_.schema == FileSchema::kCompare) {
-    const TableLayout layout = table_layout(schema(), file_, model::ResultTable::kMatrix);
-    out.spectra_joined = layout.has(kSpectraColumns);
-    out.optional_columns.clear();
-    if (layout.has(kDeltaColumns)) {
-      out.optional_columns.emplace_back(kDeltaColumns);
-    }
-    for (std::size_t i = 1; i <= layout.chosen; ++i) {
-      out.scales[kAngleScale].integers.push_back(static_cast<std::int64_t>(i));
-    }
-  }
-  if (!file_.exists("/unpaired")) {
-    return;
-  }
-  const std::vector<std::string> sides = file_.read_strings("/unpaired/side");
-  const std::vector<std::string> tensors = file_.read_strings("/unpaired/tensor");
-  const std::vector<std::string> reasons = file_.read_strings("/unpaired/reason");
-  if (tensors.size() != sides.size() || reasons.size() != sides.size()) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()),
-                      "the columns of /unpaired/ differ in length");
-  }
-  for (std::size_t i = 0; i < sides.size(); ++i) {
-    out.unpaired.push_back({sides[i], tensors[i], reasons[i]});
-  }
-}
-
-void ResultsReader::describe_spectra(FileDescription& out) const {
-  out.mode = file_.text_attribute("/", "mode");
-  out.store_spectra = file_.integer_attribute("/resume", "spectra") != 0;
-  const std::int64_t draws = file_.integer_attribute("/resume", "sign_flip");
-  out.sign_flip_draws =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMaxSignFlipDraws));
-  const std::int64_t vectors = file_.integer_attribute("/resume", "vectors");
-  out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
-  out.sampled = file_.has_attribute("/resume", "sampled");
-  if (!file_.exists("/run")) {
-    return;
-  }
-  const std::vector<std::string> names = file_.read_strings("/tensor/name");
-  out.tensors.resize(names.size());
-  const auto text = [&](const char* name, std::string TensorEntry::*member) {
-    const std::vector<std::string> values = file_.read_strings(std::string("/tensor/") + name);
-    if (values.size() != names.size()) {
-      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()),
-                        std::string("/tensor/") + name + " has the wrong length");
-    }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      out.tensors[i].*member = values[i];
-    }
-  };
-  text("name", &TensorEntry::name);
-  text("stored", &TensorEntry::stored);
-  text("block", &TensorEntry::block);
-  text("role", &TensorEntry::role);
-  text("shape", &TensorEntry::shape);
-  text("encoding", &TensorEntry::encoding);
-  text("reason", &TensorEntry::reason);
-  const auto layer = read_all<std::int32_t>(file_, "/tensor/layer", names.size(), 1);
-  const auto count = read_all<std::int64_t>(file_, "/tensor/count", names.size(), 1);
-  const auto in_matrix = read_all<std::int8_t>(file_, "/tensor/in_matrix", names.size(), 1);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    out.tensors[i].layer = layer[i];
-    out.tensors[i].count = count[i];
-    out.tensors[i].in_matrix = in_matrix[i] != 0;
-  }
-  if (!out.sampled) {
-    return;
-  }
-  text("organ_class", &TensorEntry::organ_class);
-  for (const auto columns : {qq_columns(), sample_columns()}) {
-    for (const SampleColumn& column : columns) {
-      const std::string path = std::string("/tensor/") + column.name;
-      if (column.set == nullptr) {
-        continue;
-      }
-      if (column.is_count) {
-        const auto values = read_all<std::int32_t>(file_, path, names.size(), 1);
-        for (std::size_t i = 0; i < names.size(); ++i) {
-          column.set(out.tensors[i].angles, values[i]);
-        }
-      } else {
-        const auto values = read_all<double>(file_, path, names.size(), 1);
-        for (std::size_t i = 0; i < names.size(); ++i) {
-          column.set(out.tensors[i].angles, values[i]);
-        }
-      }
-    }
-  }
-  for (TensorEntry& tensor : out.tensors) {
-    tensor.angles.is_constant = tensor.angles.theta_seed == 0.0;
-  }
 }
 
 bool ResultsReader::has_table(model::ResultTable table) const {

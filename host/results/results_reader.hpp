@@ -18,6 +18,23 @@
 
 namespace vindex::results {
 
+/// All of dataset `path`, row-major. Errors: FormatError where it has another shape.
+template <typename T>
+std::vector<T> read_numbers(const h5::File& file, const std::string& path,
+                            const h5::Shape& wanted) {
+  const h5::Dataset dataset = file.open_dataset(path);
+  if (dataset.shape() != wanted) {
+    throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
+  }
+  std::uint64_t count = 1;
+  for (const std::uint64_t side : wanted) {
+    count *= side;
+  }
+  std::vector<T> values(count);
+  dataset.read<T>(0, wanted[0], values);
+  return values;
+}
+
 struct FileHeader {
   FileSchema schema = FileSchema::kResults;
   std::string schema_version;
@@ -71,8 +88,6 @@ class ResultsReader {
     std::uint64_t width = 0;
     std::optional<h5::Dataset> data;  ///< opened on first use
   };
-  void describe_spectra(FileDescription& out) const;
-  void describe_pairs(FileDescription& out) const;
   void describe_cells(FileDescription& out) const;
   void index_bulk();
   std::vector<StoredRow> read_rows(std::int32_t source, model::ResultTable table, bool whole);

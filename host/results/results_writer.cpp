@@ -3,8 +3,6 @@
 
 #include "bulk_writer.hpp"
 #include "cell_description.hpp"
-#include "derived_tables.hpp"
-#include "matched_layers.hpp"
 #include "schema.hpp"
 #include "table_writer.hpp"
 
@@ -111,7 +109,7 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
   }
   TableWriter table(file, group, schema.dimension, rows.size(), "row number",
                     std::move(coordinates), bare);
-  write_second_scales(table, cells_of(schema), columns);
+  write_second_scales(table, *schema.cells, columns);
   for (const Column& column : columns) {
     if (column.name == "of_matrix") {
       std::vector<std::int64_t> parents;
@@ -134,7 +132,7 @@ void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTab
   TableWriter table(file, resume_group(which), schema.dimension, rows.size(),
                     "row of " + table_group(schema, which) + "/", {}, bare);
   const std::vector<Column> columns = resume_columns(schema);
-  write_second_scales(table, cells_of(schema), columns);
+  write_second_scales(table, *schema.cells, columns);
   for (const Column& column : columns) {
     write_column(file, table, column, rows);
   }
@@ -203,21 +201,14 @@ void write_root(h5::File& file, FileKind kind, const FileDescription& descriptio
   file.seal_attributes("/", "history");  // CF lets every program append to it
 }
 
-/// A file of a schema without spectra.
-void write_cells(h5::File& file, FileKind kind, const FileDescription& description,
-                 std::span<const StoredRow* const> rows, BulkSource& bulk) {
-  write_table(file, model::ResultTable::kMatrix, kind, description, rows, {});
-  write_arrays(file, kind, description, rows, bulk);
-  if (kind == FileKind::kWhole && description.schema == FileSchema::kCka) {
-    write_matched(file, description, rows, bulk);
+void write_beside(h5::File& file, const Beside& beside) {
+  for (const SideTable& table : beside.tables) {
+    write_side_table(file, table);
   }
-  if (kind != FileKind::kPart) {
-    if (description.schema == FileSchema::kCompare) {
-      write_side_table(file, unpaired_table(description.unpaired), kind != FileKind::kWhole);
-    }
-    write_run(file, description);
+  for (const RunAttribute& attribute : beside.attributes) {
+    std::visit([&](const auto& value) { file.set_attribute("/", attribute.name, value); },
+               attribute.value);
   }
-  write_resume(file, kind, description, rows);
 }
 
 }  // namespace
@@ -245,33 +236,31 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
   const auto matrices = rows_of(rows, model::ResultTable::kMatrix);
   h5::File file = h5::File::create(storage, label);
   write_root(file, kind, description, count_statuses(matrices), count_statuses(rows).skipped == 0);
-  if (!schema_of(description.schema).has_spectra) {
-    write_cells(file, kind, description, rows, bulk);
-    file.close();
-    return;
-  }
+  const Schema& schema = schema_of(description.schema);
   const MatrixNumbers numbers =
       matrices.size() < rows.size() ? matrix_numbers(matrices) : MatrixNumbers();
   const auto write_rows = [&](model::ResultTable table) {
     const auto own = rows_of(rows, table);
     write_table(file, table, kind, description, own, numbers);
-    write_spectra(file, bulk_prefix(table), kind != FileKind::kWhole,
-                  has_top_only(table, description.fast()), own, bulk);
-    write_vectors(file, bulk_prefix(table), own, bulk);
+    if (schema.has_spectra) {
+      write_spectra(file, bulk_prefix(table), kind != FileKind::kWhole,
+                    has_top_only(table, description.fast()), own, bulk);
+      write_vectors(file, bulk_prefix(table), own, bulk);
+    }
   };
   write_rows(model::ResultTable::kMatrix);
+  write_arrays(file, kind, description, matrices, bulk);
   if (kind != FileKind::kPart) {
-    write_side_table(file, tensor_table(description.tensors, description.sampled, matrices));
+    if (schema.beside != nullptr) {
+      write_beside(file, schema.beside(description, matrices, bulk, kind == FileKind::kWhole));
+    }
     write_run(file, description);
-  }
-  if (kind == FileKind::kWhole) {
-    write_side_table(file, layer_table(matrices));
   }
   write_resume(file, kind, description, matrices);
   for (const model::ResultTable table : kTables) {
     if (is_derived(table) && !rows_of(rows, table).empty()) {
       write_rows(table);
-      write_resume_columns(file, schema_of(description.schema), table, kind, rows_of(rows, table));
+      write_resume_columns(file, schema, table, kind, rows_of(rows, table));
     }
   }
   file.close();

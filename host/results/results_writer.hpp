@@ -2,6 +2,7 @@
 // Storage.
 #pragma once
 
+#include "bulk_source.hpp"
 #include "description.hpp"
 #include "storage.hpp"
 #include "stored_row.hpp"
@@ -11,17 +12,6 @@
 #include <vector>
 
 namespace vindex::results {
-
-/// Bulk data of rows, wherever it is. Not thread-safe.
-class BulkSource {
- public:
-  virtual ~BulkSource() = default;
-  /// The stored singular values of `row` into `out` (row.sigma_count of them).
-  virtual void sigma(const StoredRow& row, std::span<double> out) = 0;
-  virtual measure::SingularVectors vectors(const StoredRow& row) = 0;
-  /// Array `number` of CellTable::arrays; empty where the row has none.
-  virtual ArrayCell array(const StoredRow& row, std::size_t number) = 0;
-};
 
 enum class FileKind : std::uint8_t {
   kWhole,        ///< OUT.h5

@@ -2,7 +2,7 @@
 #include "run_lock.hpp"
 
 #include "heartbeat.hpp"
-#include "results_file.hpp"
+#include "output_path.hpp"
 
 #include "core/process_name.hpp"
 

@@ -3,8 +3,8 @@
 
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
+#include "output_path.hpp"
 #include "parts_folder.hpp"
-#include "results_file.hpp"
 #include "run_lock.hpp"
 #include "schema.hpp"
 
@@ -209,7 +209,7 @@ class Store final : public RunStore {
   void load(const RunDescription& run) {
     for (std::size_t i = 0; i < run.matrices.size(); ++i) {
       StoredRow row = row_of(run.matrices[i]);
-      if (run.schema == FileSchema::kCompare) {
+      if (!run.compare.partners.empty()) {
         row.other_tensor = printable(run.compare.partners.at(i).first);
         row.other_encoding = printable(run.compare.partners.at(i).second);
       }

@@ -1,14 +1,17 @@
-// Owns what `vindex show` and the ends of `vindex experts`, `cka`, `activations` and `routing`
-// report from their files: rows of numbers beside what noise gives, as text and as JSON.
+// Owns reading files whose rows are cells, finished or still being written, and how a kind of file
+// says what is to be shown of it.
 #pragma once
 
 #include "run_store.hpp"
+#include "table_writer.hpp"
 
-#include "measure/layer_statistics.hpp"
+#include "core/json_document.hpp"
+#include "core/text_table.hpp"
 #include "model/selection.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,13 +27,6 @@ struct ShownRow : RowIdentity {
   std::vector<std::vector<double>> arrays;  ///< CellTable::arrays of one dimension, else empty
 };
 
-/// Layers of A and B at one relative depth (`vindex cka`).
-struct MatchedLayer {
-  double depth = 0.0;  ///< 0 to 1
-  std::int64_t layer_a = -1, layer_b = -1;
-  double cka = 0.0, cka_biased = 0.0, null_q95 = 0.0, p = 0.0;  ///< NaN where not compared
-};
-
 struct ShownCells {
   FileSchema schema = FileSchema::kRouting;
   std::string path, model, backend;
@@ -40,23 +36,43 @@ struct ShownCells {
   std::vector<RunAttribute> attributes;
   std::map<std::string, ScaleValues> scales;
   std::vector<std::string> optional_columns;
-  std::vector<ShownRow> rows;         ///< the selected ones, in the file's order
-  std::vector<MatchedLayer> matched;  ///< of kCka
-  std::optional<measure::Stages> stages;
-  std::vector<std::int32_t> stage_breaks;  ///< layers of A that a stage ends with
+  std::vector<ShownRow> rows;  ///< the selected ones, in the file's order
+  Beside beside;               ///< Schema::beside, of all of them
+};
+
+/// A column of a summary: a heading, and a row's number. One without a number in any row is left
+/// out.
+struct SummaryColumn {
+  std::string heading;
+  std::function<double(const ShownRow&)> value;
+  bool is_count = false;
+  bool is_null = false;         ///< stands right beside what it is the null of
+  std::uint8_t dropped_as = 0;  ///< TextColumn's
+};
+/// A cell of the row, a count, and what noise gives.
+SummaryColumn number_column(std::string heading, std::size_t cell, std::uint8_t dropped_as = 0);
+SummaryColumn count_column(std::string heading, std::size_t cell, std::uint8_t dropped_as = 0);
+SummaryColumn null_column(std::string heading, std::size_t cell, std::uint8_t dropped_as = 0);
+/// As they stand in tables: three digits, a count whole, "-" for NaN.
+std::string number_text(double value, bool is_count = false);
+
+struct SummaryTable {
+  std::vector<std::vector<std::string>> cells;
+  std::vector<TextColumn> layout;
+};
+
+/// What is shown of a file: a row of `columns` for each of its rows, further tables, what the
+/// headings mean and what stands out, and what its document has beside rows.
+struct Summary {
+  std::vector<SummaryColumn> columns = {};
+  std::vector<SummaryTable> tables = {};
+  std::string remark = {};
+  Json members = Json::object();
 };
 
 /// Reads the state of a run at `path`: the published file, its parts, or both. Errors:
 /// MissingInputError where there is neither; FormatError as validate_file(), E-RESULTS-KIND where
 /// its rows are no cells; UsageError E-SELECTION for what no row is in.
 ShownCells read_shown_cells(const std::string& path, const model::Selection& selection = {});
-
-/// "OUT.h5: 12 of 12 layers measured (complete), MODEL".
-std::string cells_headline(const ShownCells& shown);
-/// The rows as a table of at most `width` columns, values beside what noise gives.
-std::string cells_text(const ShownCells& shown, std::size_t width);
-/// Everything but arrays of two dimensions as one JSON document, schema
-/// "vindex-<kind>-summary/1", null for NaN.
-std::string cells_json(const ShownCells& shown);
 
 }  // namespace vindex::results

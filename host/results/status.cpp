@@ -1,8 +1,8 @@
 // Owns where a run stands, from its parts, locks and heartbeats.
 #include "gathered_rows.hpp"
 #include "heartbeat.hpp"
+#include "output_path.hpp"
 #include "parts_folder.hpp"
-#include "results_file.hpp"
 #include "run_lock.hpp"
 
 #include <vindex/error.hpp>

@@ -15,6 +15,25 @@ bool TableLayout::has(std::string_view group) const {
   return std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
+Column cell_column(const CellColumn& cell, std::size_t place, std::size_t chosen) {
+  const std::string name(cell.name), long_name(cell.long_name);
+  if (cell.kind == CellKind::kMethod) {
+    return MemberColumn{name.c_str(), long_name.c_str(), &StoredRow::method}.column();
+  }
+  const bool is_flag = cell.kind == CellKind::kFlag;
+  return {.name = name,
+          .long_name = long_name,
+          .place = place,
+          .type = is_flag        ? h5::Type::kInt8
+                  : cell.integer ? h5::Type::kInt32
+                                 : h5::Type::kFloat64,
+          .units = std::string(cell.units),
+          .missing_is_minus_one = is_flag || cell.integer,
+          .scale = std::string(cell.scale),
+          .width = cell_count(cell, chosen),
+          .stride = cell.stride};
+}
+
 std::vector<Column> table_columns(const Schema& schema, const TableLayout& layout) {
   std::vector<Column> columns;
   for (const MemberColumn& member : schema.members) {
@@ -23,29 +42,13 @@ std::vector<Column> table_columns(const Schema& schema, const TableLayout& layou
     }
   }
   std::size_t next = 0;
-  for (const CellColumn& cell : cells_of(schema).cells) {
+  for (const CellColumn& cell : schema.cells->cells) {
     const std::size_t place = cell.place == kBehind ? next : cell.place;
     next = place + cell_count(cell, layout.chosen);
     if (cell.since > layout.minor || !is_present(cell, layout.groups)) {
       continue;
     }
-    const std::string name(cell.name), long_name(cell.long_name);
-    if (cell.kind == CellKind::kMethod) {
-      columns.push_back(MemberColumn{name.c_str(), long_name.c_str(), &StoredRow::method}.column());
-      continue;
-    }
-    const bool is_flag = cell.kind == CellKind::kFlag;
-    columns.push_back({.name = name,
-                       .long_name = long_name,
-                       .place = place,
-                       .type = is_flag        ? h5::Type::kInt8
-                               : cell.integer ? h5::Type::kInt32
-                                              : h5::Type::kFloat64,
-                       .units = std::string(cell.units),
-                       .missing_is_minus_one = is_flag || cell.integer,
-                       .scale = std::string(cell.scale),
-                       .width = cell_count(cell, layout.chosen),
-                       .stride = cell.stride});
+    columns.push_back(cell_column(cell, place, layout.chosen));
   }
   return columns;
 }
@@ -88,7 +91,7 @@ std::vector<PresentArray> present_arrays(const FileDescription& description) {
   const std::string row_scale = *schema.root_scale == '\0'
                                     ? fmt::format("{}/{}", schema.table, schema.dimension)
                                     : fmt::format("/{}", schema.root_scale);
-  const CellTable& table = cells_of(schema);
+  const CellTable& table = *schema.cells;
   for (std::size_t i = 0; i < table.arrays.size(); ++i) {
     const ArrayColumn& column = table.arrays[i];
     if (!is_present(column, layout.groups)) {
@@ -118,7 +121,7 @@ std::vector<PresentArray> present_arrays(const FileDescription& description) {
 
 void require_fitting(const FileDescription& description, const ResultRow& row) {
   const Schema& schema = schema_of(description.schema);
-  const CellTable& table = cells_of(schema);
+  const CellTable& table = *schema.cells;
   if (!schema.has_spectra && !row.cells.empty()) {
     const TableLayout layout = table_layout(description, model::ResultTable::kMatrix);
     expects(row.cells.size() == cell_count(table.cells, layout.chosen),

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "hdf5.hpp"
-
-#include <fmt/format.h>
+#include "run_store.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -91,24 +90,7 @@ class TableWriter {
   }
 
   void finish(h5::Dataset& dataset, const std::string& name, const std::string& long_name,
-              const std::string& units, const std::string& second) {
-    if (bare_) {
-      return;
-    }
-    std::vector<std::string> scales = {path(dimension_)};
-    if (!second.empty()) {
-      scales.push_back(path(second));
-    }
-    file_.attach_scales(dataset, scales);
-    dataset.set_attribute("long_name", long_name);
-    if (!units.empty()) {
-      dataset.set_attribute("units", units);
-    }
-    if (!coordinates_.empty() &&
-        std::find(coordinates_.begin(), coordinates_.end(), name) == coordinates_.end()) {
-      dataset.set_attribute("coordinates", fmt::format("{}", fmt::join(coordinates_, " ")));
-    }
-  }
+              const std::string& units, const std::string& second);
 
   h5::File& file_;
   std::string group_;
@@ -133,6 +115,12 @@ struct SideTable {
   std::vector<std::string> coordinates = {};
   std::uint64_t rows = 0;
   std::vector<SideColumn> columns = {};
+};
+
+/// What a file says beside its rows: tables that follow from them, and attributes of the root.
+struct Beside {
+  std::vector<SideTable> tables = {};
+  std::vector<RunAttribute> attributes = {};
 };
 
 /// Adds a column: `value` (a member, or a function) of every element of `from`.

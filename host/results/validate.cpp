@@ -1,5 +1,5 @@
-// Owns the check of a file of spectra against the results contract.
-#include "derived_tables.hpp"
+// Owns the check of a results file: of one whose rows are cells, its columns, arrays and their
+// scales, the range of every number, and what its kind promises beside that.
 #include "file_checker.hpp"
 
 #include <vindex/error.hpp>
@@ -7,205 +7,141 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
 
 namespace vindex::results {
 
 namespace {
 
-using model::ResultTable;
+/// Float32 cosines are rounded.
+constexpr double kSlack = 1e-6;
 
-class SpectraChecker final : FileChecker {
+bool is_within(double value, const Range& range) {
+  return std::isnan(value) || (value >= range.min - kSlack && value <= range.max + kSlack);
+}
+
+class CellChecker final : FileChecker {
  public:
-  explicit SpectraChecker(ResultsReader& reader) : FileChecker(reader) {}
+  explicit CellChecker(ResultsReader& reader) : FileChecker(reader) {}
 
   std::vector<std::string> run() {
-    for (const char* name : {"Conventions", "title", "history", "model", "mode", "backend"}) {
+    for (const char* name : {"Conventions", "title", "history", "model", "backend"}) {
       require_attribute("/", name);
     }
-    if (file_.has_attribute("/", "mode")) {
-      const std::string mode = file_.text_attribute("/", "mode");
-      fast_ = mode == "fast";
-      require(fast_ || mode == "default" || mode == "strict", "/: mode '" + mode + "' is unknown");
-    }
-    for (const model::ResultTable table : kTables) {
-      if (reader_.has_table(table)) {
-        columns(table);
-      }
-    }
+    attempt([&] {
+      layout_ = table_layout(reader_.schema(), file_, model::ResultTable::kMatrix);
+      const std::vector<Column> columns = table_columns(reader_.schema(), layout_);
+      row_columns(model::ResultTable::kMatrix, columns);
+      second_scales(columns);
+    });
+    attempt([&] {
+      description_ = reader_.description();
+      scales();
+      arrays();
+    });
     if (!wrong_.empty()) {
       return wrong_;  // rows cannot be interpreted
     }
-    std::vector<StoredRow> matrices = reader_.rows(0);
-    std::int64_t derived_skipped = 0;
-    for (const model::ResultTable table : kTables) {
-      if (is_derived(table) && reader_.has_table(table)) {
-        rows_ = reader_.rows(0, table);
-        order(table);
-        bulk(table);
-        parents(table, matrices);
-        derived_skipped += counts_of_rows().skipped;
-      }
-    }
-    rows_ = std::move(matrices);
+    rows_ = reader_.rows(0);
     order(model::ResultTable::kMatrix);
-    counts(derived_skipped);
-    bulk(model::ResultTable::kMatrix);
-    // Before there were coordinates, the dimension had the name of one.
-    SideTable tensors = tensor_table({}, file_.has_attribute("/resume", "sampled"), {});
-    if (file_.exists("/tensor/tensor")) {
-      tensors.dimension = "tensor";
+    counts(0);
+    for (const StoredRow& row : rows_) {
+      numbers(row);
     }
-    table(tensors);
-    for (const char* path : {"/tensor/layer", "/layer/layer"}) {
-      at_least(path, -1);
+    if (reader_.schema().check != nullptr) {
+      attempt([&] { reader_.schema().check(*this); });
     }
-    for (const char* path : {"/tensor/count", "/layer/count"}) {
-      at_least(path, 0);
-    }
-    block_words("/tensor/block");
-    block_words("/layer/block");
-    layer();
     run_texts();
     return wrong_;
   }
 
  private:
-  /// The columns that files of that version have, by what the run was asked for.
-  void columns(model::ResultTable table) {
-    const std::string second = group_of(table) + "/k";
-    column(second, h5::Type::kInt32, {measure::kVarAtK.size()}, "");
-    attempt([&] {
-      std::vector<std::int32_t> k(measure::kVarAtK.size());
-      const h5::Dataset dataset = file_.open_dataset(second);
-      require(dataset.shape() == h5::Shape{k.size()}, second + ": wrong shape");
-      if (dataset.shape() == h5::Shape{k.size()}) {
-        dataset.read<std::int32_t>(0, k.size(), k);
-        require(std::equal(k.begin(), k.end(), measure::kVarAtK.begin()),
-                second + ": wrong values");
-      }
-    });
-    TableLayout layout;
-    attempt([&] { layout = table_layout(reader_.schema(), file_, table); });
-    const auto add = [&](const char* group, bool is_asked_for) {
-      if (is_asked_for && !layout.has(group)) {
-        layout.groups.emplace_back(group);
-      }
-    };
-    const bool is_product = table == ResultTable::kProduct;
-    add("sampled", !is_derived(table) && file_.has_attribute("/resume", "sampled"));
-    add("signflip", table == ResultTable::kImatrix);  // its null
-    attempt(
-        [&] { add("spread", !is_product && file_.integer_attribute("/resume", "sign_flip") > 1); });
-    attempt([&] {
-      const std::int64_t minor = minor_version(file_.text_attribute("/", "schema_version"));
-      add("sigma_error", minor >= 1);
-      add("theta", minor >= 2 && !is_product);
-      add("spread_p", minor >= 3 && layout.has("spread"));
-    });
-    row_columns(table, table_columns(reader_.schema(), layout));
-  }
-
-  /// What derived rows say of the rows of /matrix/ that they come from.
-  void parents(model::ResultTable table, const std::vector<StoredRow>& matrices) {
-    for (const StoredRow& row : rows_) {
-      const bool exists =
-          row.of_matrix >= 0 && row.of_matrix < static_cast<std::int64_t>(matrices.size());
-      require(exists || (row.of_matrix == -1 && table != model::ResultTable::kImatrix),
-              fmt::format("{}: {} is derived from row {} of /matrix/", table_group(table),
-                          row_key(row), row.of_matrix));
-      if (exists && table == model::ResultTable::kImatrix) {
-        const StoredRow& of = matrices[static_cast<std::size_t>(row.of_matrix)];
-        require(row_key(of) == row_key(row) && of.rows == row.rows && of.cols == row.cols,
-                table_group(table) + ": " + row_key(row) + " is not " + row_key(of));
+  /// Those of second dimensions.
+  void second_scales(const std::vector<Column>& columns) {
+    std::set<std::string> checked;
+    for (const Column& one : columns) {
+      if (!one.scale.empty() && checked.insert(one.scale).second) {
+        column(group_of(model::ResultTable::kMatrix) + "/" + one.scale, h5::Type::kInt32,
+               {one.width}, "");
       }
     }
   }
 
-  void bulk(model::ResultTable table) {
-    const std::string prefix = bulk_prefix(table);
-    for (const std::string& name : file_.list(prefix + "/spectra")) {
-      attempt([&] { spectra(prefix + "/spectra/", name); });
-    }
-    for (const std::string& name : file_.list(prefix + "/vectors")) {
-      attempt([&] { vectors(prefix + "/vectors/" + name); });
-    }
-  }
-
-  std::vector<std::int64_t> members(const std::string& group) {
-    const h5::Dataset dataset = file_.open_dataset(group + "/matrix");
-    std::vector<std::int64_t> values(dataset.side(0));
-    dataset.read<std::int64_t>(0, values.size(), values);
-    require(std::is_sorted(values.begin(), values.end()), group + "/matrix is not ascending");
-    return values;
-  }
-
-  void spectra(const std::string& parent, const std::string& name) {
-    const std::string group = parent + name;
-    const std::vector<std::int64_t> rows = members(group);
-    const h5::Dataset sigma = file_.open_dataset(group + "/sigma");
-    const std::uint64_t width = sigma.side(1);
-    require(file_.has_scale(sigma, 0, group + "/matrix"),
-            group + "/sigma: no dimension scale matrix");
-    const std::uint64_t step = rows_per_block(width * sizeof(double));
-    std::vector<double> block;
-    for (std::uint64_t first = 0; first < rows.size(); first += step) {
-      const std::uint64_t count = std::min<std::uint64_t>(step, rows.size() - first);
-      block.resize(count * width);
-      sigma.read<double>(first, count, block);
-      for (std::uint64_t i = 0; i < count; ++i) {
-        const StoredRow& row = rows_[static_cast<std::size_t>(rows[first + i])];
-        const auto values = std::span(block).subspan(i * width, width);
-        const bool top = has_top_only(row.table, fast_);
-        require(name == spectrum_group(row, top) &&
-                    width == static_cast<std::uint64_t>(
-                                 top ? std::min<std::int64_t>(64, row.shorter()) : row.shorter()),
-                group + ": " + row_key(row) + " does not belong here");
-        require(std::is_sorted(values.begin(), values.end(), std::greater<>()) && !values.empty() &&
-                    !std::isnan(values.front()),
-                group + ": the spectrum of " + row_key(row) + " does not descend");
+  void scales() {
+    for (const ScaleColumn& scale : reader_.schema().cells->scales) {
+      const std::string path = array_path(reader_.schema(), scale.name);
+      const auto found = description_.scales.find(std::string(scale.name));
+      require(found != description_.scales.end(), path + " is missing");
+      if (found != description_.scales.end()) {
+        column(path, scale.integer ? h5::Type::kInt64 : h5::Type::kFloat64, {found->second.size()},
+               "");
       }
     }
   }
 
-  void vectors(const std::string& group) {
-    const std::vector<std::int64_t> rows = members(group);
-    for (const char* name : {"/right", "/left", "/sigma", "/residual", "/gap"}) {
-      const h5::Dataset dataset = file_.open_dataset(group + name);
-      require(dataset.side(0) == rows.size(), group + name + ": wrong shape");
-      require(file_.has_scale(dataset, 0, group + "/matrix"),
-              group + name + ": no dimension scale matrix");
-      read_through(dataset, group + name);
+  void arrays() {
+    const Schema& schema = reader_.schema();
+    const std::uint64_t total =
+        file_.open_dataset(fmt::format("{}/{}", schema.table, schema.name_column)).side(0);
+    if (*schema.root_scale != '\0') {
+      column(array_path(schema, schema.root_scale), h5::Type::kInt64, {total}, "");
     }
-    const h5::Shape right = file_.open_dataset(group + "/right").shape();
-    const h5::Shape left = file_.open_dataset(group + "/left").shape();
-    for (const std::int64_t number : rows) {
-      const StoredRow& row = rows_[static_cast<std::size_t>(number)];
-      require(right.size() == 3 && left.size() == 3 &&
-                  right[2] == static_cast<std::uint64_t>(row.cols) &&
-                  left[2] == static_cast<std::uint64_t>(row.rows),
-              group + ": " + row_key(row) + " does not belong here");
+    arrays_ = present_arrays(description_);
+    for (const PresentArray& array : arrays_) {
+      h5::Shape shape = {total};
+      shape.insert(shape.end(), array.shape.begin(), array.shape.end());
+      column(array.path, array.column->float32 ? h5::Type::kFloat32 : h5::Type::kFloat64, shape,
+             array.scales.front());
+      attempt([&] {
+        const h5::Dataset dataset = file_.open_dataset(array.path);
+        for (std::size_t i = 1; i < array.scales.size(); ++i) {
+          require(file_.has_scale(dataset, i, array.scales[i]),
+                  array.path + ": no dimension scale " + array.scales[i]);
+        }
+        require(file_.has_attribute(dataset, "units"), array.path + ": attribute units is missing");
+      });
     }
   }
 
-  void layer() {
-    table(layer_table({}));
-    attempt([&] {
-      const h5::Dataset dataset = file_.open_dataset("/layer/count");
-      std::vector<std::int64_t> counts(dataset.side(0));
-      dataset.read<std::int64_t>(0, counts.size(), counts);
-      std::int64_t measured = 0;
-      for (const StoredRow& row : rows_) {
-        measured += row.status == measure::Status::kMeasured ? 1 : 0;
+  void numbers(const StoredRow& row) {
+    const Schema& schema = reader_.schema();
+    const bool measured = row.status == measure::Status::kMeasured;
+    auto next = row.cells.begin();
+    for (const CellColumn& cell : schema.cells->cells) {
+      for (std::size_t i = 0; i < cell_count(cell, layout_.chosen); ++i) {
+        const double value = *next++;
+        require(is_within(value, cell.range),
+                fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,
+                            value, row_key(row), cell.range.min, cell.range.max));
+        require(measured || std::isnan(value),
+                fmt::format("{}/{}: {} is not measured and has a number", schema.table, cell.name,
+                            row_key(row)));
       }
-      std::int64_t sum = 0;
-      for (const std::int64_t count : counts) {
-        sum += count;
-      }
-      require(sum == measured, "/layer/count does not sum to the measured rows");
-    });
+    }
+    for (const PresentArray& array : arrays_) {
+      const ArrayCell cell = reader_.read_array(row.bulk.row, array.number);
+      const auto check = [&](const auto& values) {
+        const auto bad = std::find_if(values.begin(), values.end(), [&](auto value) {
+          return !is_within(static_cast<double>(value), array.column->range) ||
+                 (!measured && !std::isnan(value));
+        });
+        if (bad != values.end()) {
+          require(false, measured ? fmt::format("{}: {} of {} is not between {} and {}", array.path,
+                                                *bad, row_key(row), array.column->range.min,
+                                                array.column->range.max)
+                                  : fmt::format("{}: {} is not measured and has a number",
+                                                array.path, row_key(row)));
+        }
+      };
+      check(cell.floats);
+      check(cell.doubles);
+    }
   }
 
-  bool fast_ = false;
+  TableLayout layout_;
+  std::vector<PresentArray> arrays_;
 };
 
 }  // namespace
@@ -216,7 +152,8 @@ std::vector<std::string> validate_file(const std::string& path) {
     return {printable(path) + " is a part of a run, not a results file"};
   }
   try {
-    return reader.schema().has_spectra ? SpectraChecker(reader).run() : validate_cells(reader);
+    const auto validate = reader.schema().validate;
+    return validate != nullptr ? validate(reader) : CellChecker(reader).run();
   } catch (const FormatError& error) {
     return {error.what()};
   }

@@ -20,7 +20,7 @@
 #include "organ/graft.hpp"
 #include "organ/model_difference.hpp"
 #include "organ/verify.hpp"
-#include "results/export.hpp"
+#include "report/export.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/importance_builder.hpp"
@@ -291,7 +291,7 @@ std::string rows_of(const engine::RunOutcome& outcome, const std::string& out,
   }
   std::string text;
   for (const std::string& table : tables) {
-    results::export_file(out + "/results.h5", "csv", out + "/rows.csv", true, table);
+    report::export_file(out + "/results.h5", "csv", out + "/rows.csv", true, table);
     text += file_text(out + "/rows.csv");
   }
   return text;

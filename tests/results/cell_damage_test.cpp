@@ -4,8 +4,9 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include "results/export.hpp"
-#include "results/routing_cells.hpp"
+#include "jobs/routing/routing_cells.hpp"
+#include "report/cells_text.hpp"
+#include "report/export.hpp"
 #include "results/shown_cells.hpp"
 #include <vindex/error.hpp>
 
@@ -191,9 +192,9 @@ void read_every_way(const std::string& path, const std::string& folder) {
   const std::function<void()> ways[] = {
       [&] { validate_file(path); },
       [&] { read_status(path); },
-      [&] { cells_text(read_shown_cells(path), 80); },
-      [&] { export_file(path, "json", folder + "/out.json"); },
-      [&] { export_file(path, "phase-json", folder + "/phases"); },
+      [&] { report::cells_text(read_shown_cells(path), 80); },
+      [&] { report::export_file(path, "json", folder + "/out.json"); },
+      [&] { report::export_file(path, "phase-json", folder + "/phases"); },
       [&] { merge_parts({path}, folder + "/merged.h5"); }};
   for (const auto& way : ways) {
     try {

@@ -3,9 +3,9 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
-#include "results/experts_cells.hpp"
+#include "jobs/experts/experts_cells.hpp"
+#include "jobs/routing/routing_cells.hpp"
 #include "results/results_reader.hpp"
-#include "results/routing_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include "cell_run.hpp"
 
-#include "results/activations_cells.hpp"
-#include "results/cka_cells.hpp"
-#include "results/experts_cells.hpp"
-#include "results/routing_cells.hpp"
+#include "jobs/activations/activations_cells.hpp"
+#include "jobs/cka/cka_cells.hpp"
+#include "jobs/experts/experts_cells.hpp"
+#include "jobs/routing/routing_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -21,13 +21,13 @@ constexpr std::size_t kSide = kExperts;
 const CellTable& table_of(FileSchema schema) {
   switch (schema) {
     case FileSchema::kExperts:
-      return kExpertsTable;
+      return jobs::kExpertsTable;
     case FileSchema::kCka:
-      return kCkaTable;
+      return jobs::kCkaTable;
     case FileSchema::kActivations:
-      return kActivationsTable;
+      return jobs::kActivationsTable;
     default:
-      return kRoutingTable;
+      return jobs::kRoutingTable;
   }
 }
 
@@ -140,23 +140,23 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
                                         : constant(run.scales.at(scale).size(), small(index, i));
   }
   if (run.schema == FileSchema::kRouting) {
-    row.cells[routing_cell("dead_experts")] = 0.0;
-    row.arrays[routing_array("mean_weight")] = ArrayCell();
+    row.cells[jobs::routing_cell("dead_experts")] = 0.0;
+    row.arrays[jobs::routing_array("mean_weight")] = ArrayCell();
   }
   if (run.schema == FileSchema::kExperts) {
-    row.cells[experts_cell("experts")] = kExperts;
+    row.cells[jobs::experts_cell("experts")] = kExperts;
   }
   if (run.schema == FileSchema::kActivations) {
-    row.arrays[activations_array("sparsity")] =
+    row.arrays[jobs::activations_array("sparsity")] =
         ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
   }
   if (run.schema == FileSchema::kCka) {
-    std::vector<double>& cka = row.arrays[cka_array("cka")].doubles;
+    std::vector<double>& cka = row.arrays[jobs::cka_array("cka")].doubles;
     for (std::size_t i = 0; i < cka.size(); ++i) {
       const double distance = std::abs(static_cast<double>(i) - static_cast<double>(index));
       cka[i] = 1.0 - 0.1 * distance;
-      row.arrays[cka_array("ci_low")].doubles[i] = cka[i] - 0.02;
-      row.arrays[cka_array("ci_high")].doubles[i] = std::min(1.0, cka[i] + 0.01);
+      row.arrays[jobs::cka_array("ci_low")].doubles[i] = cka[i] - 0.02;
+      row.arrays[jobs::cka_array("ci_high")].doubles[i] = std::min(1.0, cka[i] + 0.01);
     }
   }
   return row;

@@ -2,9 +2,9 @@
 // resume, workers, merge and checks.
 #include "sample_run.hpp"
 
-#include "results/export.hpp"
+#include "report/export.hpp"
+#include "report/shown_spectra.hpp"
 #include "results/results_reader.hpp"
-#include "results/shown_spectra.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 
@@ -55,8 +55,8 @@ std::vector<std::string> content_of(const std::string& path) {
     std::ostringstream line;
     line.precision(17);
     line << model::table_name(row.table) << ' ' << row_key(row) << ' ' << row.bulk.row << ' '
-         << static_cast<int>(row.status) << ' ' << row.of_matrix << ' ' << var_at_k_of(row, 0)
-         << ' ' << spectrum_numbers(row.cells).moments[6] << ' ' << row.error_class;
+         << static_cast<int>(row.status) << ' ' << row.of_matrix << ' ' << jobs::var_at_k_of(row, 0)
+         << ' ' << jobs::spectrum_numbers(row.cells).moments[6] << ' ' << row.error_class;
     if (row.sigma_count > 0) {
       for (const double sigma : sigma_of(reader, row)) {
         line << ' ' << sigma;
@@ -93,7 +93,7 @@ TEST(DerivedRows, LieInATableOfTheirOwn) {
     ASSERT_LT(of, matrices.size());
     EXPECT_EQ(row_key(matrices[of]), row_key(weighted[i]));
     EXPECT_EQ(weighted[i].bulk.row, number);
-    EXPECT_EQ(spectrum_numbers(weighted[i].cells).values.var_at_k,
+    EXPECT_EQ(jobs::spectrum_numbers(weighted[i].cells).values.var_at_k,
               sample_numbers(run, number).values.var_at_k);
     EXPECT_EQ(sigma_of(reader, weighted[i]), wanted.sigma);
     EXPECT_EQ(reader.read_vectors(number).right, wanted.vectors->right);
@@ -245,7 +245,7 @@ TEST(DerivedRows, AreNotAmongTheMatricesThatAreShown) {
   const auto store = open_run_store(path, weighted_run(), {}, false);
   measure_rows(*store, weighted_run(), 0, 14);
   store->publish_file();
-  const Shown shown = read_shown(path, {});
+  const report::Shown shown = report::read_shown(path, {});
   EXPECT_EQ(shown.matrices_total, 14);
   EXPECT_EQ(shown.matrices.size(), 14U);
   EXPECT_EQ(shown.state, "partial");
@@ -263,8 +263,8 @@ TEST(DerivedRows, ExportAsCsvAndJson) {
     }
     return out;
   };
-  export_file(path, "csv", folder / "plain.csv");
-  export_file(path, "csv", folder / "weighted.csv", true, "imatrix");
+  report::export_file(path, "csv", folder / "plain.csv");
+  report::export_file(path, "csv", folder / "weighted.csv", true, "imatrix");
   EXPECT_EQ(lines(folder / "plain.csv").size(), 15U);
   EXPECT_EQ(lines(folder / "plain.csv")[0].find("of_matrix"), std::string::npos);
   const std::vector<std::string> weighted = lines(folder / "weighted.csv");
@@ -272,12 +272,13 @@ TEST(DerivedRows, ExportAsCsvAndJson) {
   EXPECT_NE(weighted[0].find("of_matrix"), std::string::npos);
   EXPECT_NE(weighted[0].find("var_at_64_signflip"), std::string::npos);
   EXPECT_EQ(weighted[1].find("0,model.layers.0.mlp.experts.0.down_proj.weight"), 0U);
-  export_file(path, "json", folder / "weighted.json", true, "imatrix");
+  report::export_file(path, "json", folder / "weighted.json", true, "imatrix");
   EXPECT_NE(lines(folder / "weighted.json")[0].find("\"imatrix\":["), std::string::npos);
-  EXPECT_EQ(error_of([&] { export_file(path, "csv", folder / "x", true, "product"); }),
+  EXPECT_EQ(error_of([&] { report::export_file(path, "csv", folder / "x", true, "product"); }),
             "E-EXPORT-TABLE");
-  EXPECT_EQ(error_of([&] { export_file(path, "weightwatcher", folder / "x", true, "imatrix"); }),
-            "E-EXPORT-TABLE");
+  EXPECT_EQ(
+      error_of([&] { report::export_file(path, "weightwatcher", folder / "x", true, "imatrix"); }),
+      "E-EXPORT-TABLE");
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
 }
 

@@ -3,9 +3,10 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include "results/activations_cells.hpp"
-#include "results/export.hpp"
-#include "results/routing_cells.hpp"
+#include "jobs/activations/activations_cells.hpp"
+#include "jobs/routing/routing_cells.hpp"
+#include "report/cells_text.hpp"
+#include "report/export.hpp"
 #include "results/shown_cells.hpp"
 #include <vindex/error.hpp>
 
@@ -47,7 +48,7 @@ class ExportCells : public ::testing::Test {
 TEST_F(ExportCells, CsvHasEveryNumberJsonTheArraysToo) {
   const std::string path = file_of(FileSchema::kRouting);
   const ResultRow wanted = cell_row(cell_run(FileSchema::kRouting), 1);
-  export_file(path, "csv", folder_ / "out.csv");
+  report::export_file(path, "csv", folder_ / "out.csv");
   std::istringstream lines(read_file(folder_ / "out.csv"));
   std::string head, line;
   std::getline(lines, head);
@@ -57,23 +58,24 @@ TEST_F(ExportCells, CsvHasEveryNumberJsonTheArraysToo) {
   std::getline(lines, line);
   EXPECT_TRUE(line.starts_with("1,router_logits.1,1,other,router_logits,64,4,")) << line;
   EXPECT_EQ(std::count(head.begin(), head.end(), ','), std::count(line.begin(), line.end(), ','));
-  export_file(path, "json", folder_ / "out.json");
+  report::export_file(path, "json", folder_ / "out.json");
   const Json document = Json::parse(read_file(folder_ / "out.json"));
   EXPECT_EQ(document["kind"], "routing");
   EXPECT_EQ(document["expert"], Json({0, 1, 2, 3}));
   const Json& row = document["entry"][1];
-  EXPECT_EQ(row["gini"].get<double>(), wanted.cells[routing_cell("gini")]);
-  EXPECT_EQ(row["load"].get<std::vector<double>>(), wanted.arrays[routing_array("load")].doubles);
+  EXPECT_EQ(row["gini"].get<double>(), wanted.cells[jobs::routing_cell("gini")]);
+  EXPECT_EQ(row["load"].get<std::vector<double>>(),
+            wanted.arrays[jobs::routing_array("load")].doubles);
   EXPECT_EQ(row["coactivation_lift"].size(), 4U);
   EXPECT_EQ(row["coactivation_lift"][0].size(), 4U);
   EXPECT_EQ(row["coactivation_lift"][1][2].get<float>(),
-            wanted.arrays[routing_array("coactivation_lift")].floats[6]);
+            wanted.arrays[jobs::routing_array("coactivation_lift")].floats[6]);
   EXPECT_TRUE(row["mean_weight"][0].is_null());
   EXPECT_EQ(document["entry"][1]["status"], "measured");
 }
 
 TEST_F(ExportCells, WeightsAloneLeaveTheRestNullWithTheReason) {
-  export_file(weights(), "phase-json", folder_ / "phases");
+  report::export_file(weights(), "phase-json", folder_ / "phases");
   EXPECT_EQ(phases(),
             (std::vector<std::string>{"moe_config.json", "phase1_moe_svd.json",
                                       "phase1_moe_svd_agg.json", "phase2_router_svd.json"}));
@@ -92,8 +94,8 @@ TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   const std::string activations = file_of(FileSchema::kActivations);
   const std::string cka = file_of(FileSchema::kCka);
   const std::string routing = file_of(FileSchema::kRouting);
-  export_file(weights(), "phase-json", folder_ / "phases", true, "matrix",
-              {.activations = activations, .cka = cka, .routing = routing});
+  report::export_file(weights(), "phase-json", folder_ / "phases", true, "matrix",
+                      {.activations = activations, .cka = cka, .routing = routing});
   EXPECT_EQ(phases().size(), 5U);
   const Json all = phase("phase1_moe_svd_agg.json");
   EXPECT_EQ(all["not_measured"], Json::object());
@@ -101,15 +103,15 @@ TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   std::vector<double> shares, gates, variances;
   for (std::int64_t row = 0; row < 4; ++row) {
     const ResultRow measured = cell_row(run, row);
-    shares.push_back(measured.arrays[activations_array("sparsity")].doubles[2]);
-    gates.push_back(measured.cells[activations_cell("gate_adjacent_cosine")]);
-    variances.push_back(measured.cells[activations_cell("neuron_variance")]);
+    shares.push_back(measured.arrays[jobs::activations_array("sparsity")].doubles[2]);
+    gates.push_back(measured.cells[jobs::activations_cell("gate_adjacent_cosine")]);
+    variances.push_back(measured.cells[jobs::activations_cell("neuron_variance")]);
   }
   EXPECT_EQ(all["C1"]["measured_from"]["file"], activations);
   EXPECT_EQ(all["C1"]["thresholds"][2]["t"], 0.1);
   EXPECT_EQ(all["C1"]["thresholds"][2]["median"].get<double>(), measure::quantile(shares, 0.5));
   EXPECT_EQ(all["C2"]["top8_mass"].get<double>(),
-            cell_row(run, 0).cells[activations_cell("top8_mass")]);
+            cell_row(run, 0).cells[jobs::activations_cell("top8_mass")]);
   EXPECT_EQ(all["C3"]["median"].get<double>(), measure::quantile(gates, 0.5));
   EXPECT_EQ(all["C4"]["neuron_variance"]["median"].get<double>(),
             measure::quantile(variances, 0.5));
@@ -133,21 +135,21 @@ TEST_F(ExportCells, OlderFilesOfRoutingAreStillRead) {
   write_cells(path, run);
   EXPECT_EQ(validate_file(path), std::vector<std::string>());
   const ShownCells shown = read_shown_cells(path);
-  EXPECT_FALSE(cells_text(shown, 200).empty());
-  const Json document = Json::parse(cells_json(shown));
+  EXPECT_FALSE(report::cells_text(shown, 200).empty());
+  const Json document = Json::parse(report::cells_json(shown));
   EXPECT_TRUE(document["rows"][0]["gini"].is_number());
   EXPECT_FALSE(document["rows"][0].value("margin_null_sd", Json()).is_number());
-  export_file(path, "phase-json", folder_ / "phases");
+  report::export_file(path, "phase-json", folder_ / "phases");
   const Json stats = phase("phase3_routing_stats.json");
   EXPECT_TRUE(stats["layers"]["0"]["coactivation_lift_max"].is_number());
   EXPECT_TRUE(stats["layers"]["0"]["coactivation_lift_max_null"].is_null());
 }
 
 TEST_F(ExportCells, AFileAloneGivesItsOwnPhase) {
-  export_file(file_of(FileSchema::kRouting), "phase-json", folder_ / "phases");
+  report::export_file(file_of(FileSchema::kRouting), "phase-json", folder_ / "phases");
   EXPECT_EQ(phases(), std::vector<std::string>{"phase3_routing_stats.json"});
   const TestFolder other;
-  export_file(file_of(FileSchema::kCka), "phase-json", other.path());
+  report::export_file(file_of(FileSchema::kCka), "phase-json", other.path());
   const Json all = Json::parse(read_file(other / "phase1_moe_svd_agg.json"));
   EXPECT_EQ(all["C5"]["stages"], 1);
   EXPECT_TRUE(all["C4"].is_null());
@@ -158,7 +160,8 @@ TEST_F(ExportCells, FilesOfDifferentModelsAreRefused) {
   const std::string routing = file_of(FileSchema::kRouting);
   const auto join = [&](const std::string& spectra) {
     return outcome_of([&] {
-      export_file(spectra, "phase-json", folder_ / "phases", true, "matrix", {.routing = routing});
+      report::export_file(spectra, "phase-json", folder_ / "phases", true, "matrix",
+                          {.routing = routing});
     });
   };
   const Outcome refused = join(weights(3));  // the dump has 4 experts
@@ -177,8 +180,8 @@ TEST_F(ExportCells, OtherFilesOfWeightsAreAnotherModel) {
   write_cells(activations, run);
   const auto join = [&] {
     return outcome_of([&] {
-      export_file(folder_ / "weights.h5", "phase-json", folder_ / "phases", true, "matrix",
-                  {.activations = activations});
+      report::export_file(folder_ / "weights.h5", "phase-json", folder_ / "phases", true, "matrix",
+                          {.activations = activations});
     });
   };
   EXPECT_EQ(join().code, ExitCode::kOk);
@@ -192,15 +195,18 @@ TEST_F(ExportCells, OtherFilesOfWeightsAreAnotherModel) {
 TEST_F(ExportCells, WhatAFileCannotServeIsRefused) {
   const std::string experts = file_of(FileSchema::kExperts);
   const std::string cka = file_of(FileSchema::kCka);
-  const auto id = [&](const std::string& path, const char* format, const PhaseInputs& others) {
-    return outcome_of([&] { export_file(path, format, folder_ / "x", true, "matrix", others); }).id;
+  const auto id = [&](const std::string& path, const char* format,
+                      const report::PhaseInputs& others) {
+    return outcome_of(
+               [&] { report::export_file(path, format, folder_ / "x", true, "matrix", others); })
+        .id;
   };
   EXPECT_EQ(id(experts, "phase-json", {}), "E-EXPORT-KIND");
   EXPECT_EQ(id(cka, "weightwatcher", {}), "E-EXPORT-KIND");
   EXPECT_EQ(id(weights(), "csv", {.cka = cka}), "E-EXPORT-INPUTS");
   EXPECT_EQ(id(weights(), "phase-json", {.routing = cka}), "E-RESULTS-KIND");
   EXPECT_EQ(id(cka, "phase-json", {.cka = cka}), "E-EXPORT-TWICE");
-  EXPECT_EQ(outcome_of([&] { export_file(cka, "csv", folder_ / "x", true, "product"); }).id,
+  EXPECT_EQ(outcome_of([&] { report::export_file(cka, "csv", folder_ / "x", true, "product"); }).id,
             "E-EXPORT-TABLE");
 }
 

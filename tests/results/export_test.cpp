@@ -1,4 +1,4 @@
-#include "results/export.hpp"
+#include "report/export.hpp"
 
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
@@ -59,11 +59,11 @@ class Export : public ::testing::Test {
 };
 
 TEST_F(Export, CsvHasOneRowPerMatrixAndEveryColumn) {
-  export_file(file_, "csv", folder_ / "out.csv");
+  report::export_file(file_, "csv", folder_ / "out.csv");
   const Table rows = read_csv(folder_ / "out.csv");
   ASSERT_EQ(rows.size(), run_.matrices.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SpectrumNumbers wanted = sample_numbers(run_, static_cast<std::int64_t>(i));
+    const jobs::SpectrumNumbers wanted = sample_numbers(run_, static_cast<std::int64_t>(i));
     EXPECT_EQ(rows[i].at("tensor"), run_.matrices[i].tensor);
     EXPECT_EQ(rows[i].at("status"), "measured");
     EXPECT_EQ(std::stod(rows[i].at("var_at_4")), wanted.values.var_at_k[2]);
@@ -77,17 +77,17 @@ TEST_F(Export, CsvHasOneRowPerMatrixAndEveryColumn) {
 }
 
 TEST_F(Export, JsonHasTheSameNumbers) {
-  export_file(file_, "json", folder_ / "out.json");
+  report::export_file(file_, "json", folder_ / "out.json");
   const auto document = nlohmann::json::parse(read_file(folder_ / "out.json"));
   ASSERT_EQ(document["matrix"].size(), run_.matrices.size());
-  const SpectrumNumbers wanted = sample_numbers(run_, 3);
+  const jobs::SpectrumNumbers wanted = sample_numbers(run_, 3);
   EXPECT_EQ(document["matrix"][3]["var_at_k"][6].get<double>(), wanted.values.var_at_k[6]);
   EXPECT_EQ(document["matrix"][3]["layer"], 0);
   EXPECT_EQ(document["status"], "complete");
 }
 
 TEST_F(Export, WeightWatcherNamesCarryItsMeanings) {
-  export_file(file_, "weightwatcher", folder_ / "ww.csv");
+  report::export_file(file_, "weightwatcher", folder_ / "ww.csv");
   const Table rows = read_csv(folder_ / "ww.csv");
   ASSERT_EQ(rows.size(), run_.matrices.size());
   const ResultRow wanted = sample_row(run_, 5);
@@ -116,7 +116,7 @@ TEST_F(Export, WeightWatcherNamesCarryItsMeanings) {
 }
 
 TEST_F(Export, PhaseFilesGiveQuantilesOverExperts) {
-  export_file(file_, "phase-json", folder_ / "phases");
+  report::export_file(file_, "phase-json", folder_ / "phases");
   const auto phase1 = nlohmann::json::parse(read_file(folder_ / "phases/phase1_moe_svd.json"));
   const auto& layer = phase1["layers"]["1"];
   EXPECT_EQ(layer["projection"], "down_proj");
@@ -140,7 +140,7 @@ TEST_F(Export, PhaseFilesGiveQuantilesOverExperts) {
 }
 
 TEST_F(Export, GateVectorsAreFlatInLayerExpertOrder) {
-  export_file(file_, "gate-vectors", folder_ / "gate");
+  report::export_file(file_, "gate-vectors", folder_ / "gate");
   const std::string bytes = read_file(folder_ / "gate/gate_vectors.bin");
   ASSERT_EQ(bytes.size(), 2U * 3U * 4U * 24U * sizeof(float));
   const auto index = nlohmann::json::parse(read_file(folder_ / "gate/gate_vectors_index.json"));
@@ -157,16 +157,16 @@ TEST_F(Export, GateVectorsAreFlatInLayerExpertOrder) {
 TEST_F(Export, GateVectorsNeedVectors) {
   const std::string plain = folder_ / "plain.h5";
   write_sample(plain, sample_run());
-  EXPECT_THROW(export_file(plain, "gate-vectors", folder_ / "gate"), UsageError);
+  EXPECT_THROW(report::export_file(plain, "gate-vectors", folder_ / "gate"), UsageError);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "gate"));
 }
 
 TEST_F(Export, RefusesUnknownFormatsAndItsOwnInput) {
-  EXPECT_THROW(export_file(file_, "parquet", folder_ / "x"), UsageError);
-  EXPECT_THROW(export_file(file_, "csv", file_), OutputError);
-  EXPECT_THROW(export_file(file_, "phase-json", "-"), UsageError);
-  EXPECT_THROW(export_file(file_, "csv", folder_.path()), OutputError);
-  EXPECT_THROW(export_file(folder_ / "absent.h5", "csv", folder_ / "x"), MissingInputError);
+  EXPECT_THROW(report::export_file(file_, "parquet", folder_ / "x"), UsageError);
+  EXPECT_THROW(report::export_file(file_, "csv", file_), OutputError);
+  EXPECT_THROW(report::export_file(file_, "phase-json", "-"), UsageError);
+  EXPECT_THROW(report::export_file(file_, "csv", folder_.path()), OutputError);
+  EXPECT_THROW(report::export_file(folder_ / "absent.h5", "csv", folder_ / "x"), MissingInputError);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 // any, WeightWatcher's fits where a hand calculation can follow them.
 #include "sample_run.hpp"
 
-#include "results/export.hpp"
+#include "report/export.hpp"
+#include "report/weightwatcher_fits.hpp"
 #include "results/results_reader.hpp"
-#include "results/weightwatcher_fits.hpp"
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -90,7 +90,7 @@ TEST(Coordinates, AFileWithTheFormerDimensionIsValidAndRead) {
 TEST(SmallPowerLaw, FewerThanEightValuesAreOneTail) {
   const double e = std::exp(1.0);
   const std::vector<double> values = {1.0, e, e * e};  // logarithms 0, 1, 2
-  const SmallPowerLaw fit = fit_small_power_law(values);
+  const report::SmallPowerLaw fit = report::fit_small_power_law(values);
   EXPECT_DOUBLE_EQ(fit.alpha, 1.0 + 2.0 / 3.0);
   EXPECT_EQ(fit.xmin, 1.0);
   EXPECT_EQ(fit.tail, 3.0);
@@ -98,9 +98,9 @@ TEST(SmallPowerLaw, FewerThanEightValuesAreOneTail) {
   const double at_e = std::abs(1.0 / 3.0 - (1.0 - std::pow(e, -2.0 / 3.0)));
   const double at_e2 = std::abs(2.0 / 3.0 - (1.0 - std::pow(e, -4.0 / 3.0)));
   EXPECT_NEAR(fit.ks, std::max(at_e, at_e2), 1e-15);
-  EXPECT_TRUE(std::isnan(fit_small_power_law(std::span(values).first(1)).alpha));
-  EXPECT_TRUE(std::isnan(fit_small_power_law(std::vector<double>(5, 2.0)).alpha));
-  EXPECT_TRUE(std::isnan(fit_small_power_law({}).alpha));
+  EXPECT_TRUE(std::isnan(report::fit_small_power_law(std::span(values).first(1)).alpha));
+  EXPECT_TRUE(std::isnan(report::fit_small_power_law(std::vector<double>(5, 2.0)).alpha));
+  EXPECT_TRUE(std::isnan(report::fit_small_power_law({}).alpha));
 }
 
 TEST(SmallPowerLaw, TailsOfLessThanEightAreNoCandidates) {
@@ -108,7 +108,7 @@ TEST(SmallPowerLaw, TailsOfLessThanEightAreNoCandidates) {
   for (int i = 0; i < 10; ++i) {
     values.push_back(std::pow(1.0 - (i + 0.5) / 10.0, -0.5));  // quantiles of x^-3
   }
-  const SmallPowerLaw fit = fit_small_power_law(values);
+  const report::SmallPowerLaw fit = report::fit_small_power_law(values);
   EXPECT_GE(fit.tail, 8.0);
   EXPECT_NEAR(fit.alpha, 3.0, 0.5);
 }
@@ -116,7 +116,7 @@ TEST(SmallPowerLaw, TailsOfLessThanEightAreNoCandidates) {
 TEST(Determinant, IsTheShortestTailWithAProductBelowOne) {
   // Mean 1 already: 4 * 1 = 4, * 0.5 = 2, * 0.25 = 0.5.
   const std::vector<double> values = {0.05, 0.2, 0.25, 0.5, 1.0, 4.0};
-  const DeterminantFit fit = fit_determinant(values);
+  const report::DeterminantFit fit = report::fit_determinant(values);
   EXPECT_EQ(fit.count, 4.0);
   EXPECT_EQ(fit.value, 0.25);
   EXPECT_NEAR(fit.rescaled, 0.25, 1e-15);
@@ -124,11 +124,11 @@ TEST(Determinant, IsTheShortestTailWithAProductBelowOne) {
   for (double& value : doubled) {
     value *= 2.0;
   }
-  EXPECT_EQ(fit_determinant(doubled).count, 4.0);
-  EXPECT_EQ(fit_determinant(doubled).value, 0.5);
-  EXPECT_NEAR(fit_determinant(doubled).rescaled, 0.25, 1e-15);
-  EXPECT_TRUE(std::isnan(fit_determinant(std::vector<double>{1.0, 1.0}).count));
-  EXPECT_TRUE(std::isnan(fit_determinant({}).count));
+  EXPECT_EQ(report::fit_determinant(doubled).count, 4.0);
+  EXPECT_EQ(report::fit_determinant(doubled).value, 0.5);
+  EXPECT_NEAR(report::fit_determinant(doubled).rescaled, 0.25, 1e-15);
+  EXPECT_TRUE(std::isnan(report::fit_determinant(std::vector<double>{1.0, 1.0}).count));
+  EXPECT_TRUE(std::isnan(report::fit_determinant({}).count));
 }
 
 TEST(Determinant, DoesNotOverflowWhereProductsDo) {
@@ -136,14 +136,14 @@ TEST(Determinant, DoesNotOverflowWhereProductsDo) {
       values;  // 20,000 values of which the upper half alone have a product of 2^10000
   values.insert(values.end(), 10'000, 1e-6);
   values.insert(values.end(), 10'000, 2.0);
-  const DeterminantFit fit = fit_determinant(values);
+  const report::DeterminantFit fit = report::fit_determinant(values);
   EXPECT_GT(fit.count, 10'000.0);
   EXPECT_LT(fit.count, 11'000.0);
 }
 
 TEST(Bulk, NothingToFitIsAbsent) {
-  EXPECT_TRUE(std::isnan(fit_bulk({}, 5).sigma));
-  EXPECT_TRUE(std::isnan(fit_bulk(std::vector<double>(4, 0.0), 5).sigma));
+  EXPECT_TRUE(std::isnan(report::fit_bulk({}, 5).sigma));
+  EXPECT_TRUE(std::isnan(report::fit_bulk(std::vector<double>(4, 0.0), 5).sigma));
 }
 
 TEST(Bulk, OfNoiseHasItsEdgesAndNoSpikes) {
@@ -162,14 +162,14 @@ TEST(Bulk, OfNoiseHasItsEdgesAndNoSpikes) {
     }
   }
   ASSERT_EQ(values.size(), 400U);
-  BulkFit fit = fit_bulk(values, 1600);
+  report::BulkFit fit = report::fit_bulk(values, 1600);
   EXPECT_NEAR(fit.sigma, 1.0, 0.02);
   EXPECT_NEAR(fit.bulk_min, 7.0 * low, 0.1);
   EXPECT_NEAR(fit.bulk_max, 7.0 * high, 0.5);
   EXPECT_EQ(fit.spikes, 0.0);
   EXPECT_NEAR(fit.softrank, fit.bulk_max / values.back(), 1e-12);
   values.back() = 70.0;
-  EXPECT_EQ(fit_bulk(values, 1600).spikes, 1.0);
+  EXPECT_EQ(report::fit_bulk(values, 1600).spikes, 1.0);
 }
 
 /// Lines of the export, split at commas (no field of the sample is quoted).
@@ -191,7 +191,7 @@ TEST(WeightWatcherExport, HasItsOrderAndItsNames) {
   SampleOptions options;
   options.sign_flip_draws = 1;
   write_sample(folder / "out.h5", sample_run(options));
-  export_file(folder / "out.h5", "weightwatcher", folder / "ww.csv");
+  report::export_file(folder / "out.h5", "weightwatcher", folder / "ww.csv");
   const auto lines = exported(folder / "ww.csv");
   const std::vector<std::string>& header = lines.at(0);
   ASSERT_GT(header.size(), 40U);
@@ -217,7 +217,7 @@ TEST(WeightWatcherExport, WithoutSpectraWhatNeedsThemIsEmpty) {
   SampleOptions options;
   options.spectra = false;
   write_sample(folder / "out.h5", sample_run(options));
-  export_file(folder / "out.h5", "weightwatcher", folder / "ww.csv");
+  report::export_file(folder / "out.h5", "weightwatcher", folder / "ww.csv");
   const auto lines = exported(folder / "ww.csv");
   for (std::size_t c = 0; c < lines.at(0).size(); ++c) {
     const std::string& name = lines[0][c];

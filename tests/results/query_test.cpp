@@ -5,7 +5,7 @@
 #include "forget_digests.hpp"
 #include "sample_run.hpp"
 
-#include "results/shown_spectra.hpp"
+#include "report/shown_spectra.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 
@@ -146,7 +146,7 @@ TEST_F(QueryTest, ColumnsAreReadByNameWhateverTheOrderOfRows) {
   ASSERT_EQ(stable_rank.size(), 3U);
   ASSERT_EQ(var.size(), 3 * measure::kVarAtK.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const SpectrumNumbers row = sample_numbers(run_, wanted[i]);
+    const jobs::SpectrumNumbers row = sample_numbers(run_, wanted[i]);
     EXPECT_EQ(stable_rank[i], row.values[measure::Metric::kStableRank]);
     EXPECT_EQ(var[i * measure::kVarAtK.size() + 2], row.values.var_at_k[2]);
   }
@@ -254,9 +254,9 @@ TEST_F(QueryTest, AFileOfALaterMinorVersionIsReadAsFarAsItIsUnderstood) {
   EXPECT_TRUE(has("sharpness"));
   EXPECT_FALSE(has("of_another_type"));
   EXPECT_FALSE(has("a_group"));
-  ShowQuery shown;
+  report::ShowQuery shown;
   shown.metric = "sharpness";
-  for (const ShownMatrix& matrix : read_shown(file_, shown).matrices) {
+  for (const report::ShownMatrix& matrix : report::read_shown(file_, shown).matrices) {
     if (matrix.tensor == run_.matrices[1].tensor) {
       EXPECT_EQ(matrix.block, model::Block::kOther);
       EXPECT_EQ(matrix.numbers.value, 0.5);

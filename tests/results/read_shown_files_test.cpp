@@ -19,7 +19,7 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
     measure_rows(*store, run_, 0, 4);
     store->publish_part();
   }
-  Shown shown = show("gini");
+  report::Shown shown = show("gini");
   EXPECT_EQ(shown.state, "running");
   EXPECT_EQ(shown.matrices_measured, 4);
   EXPECT_EQ(shown.matrices.size(), 22U);
@@ -39,11 +39,12 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
     EXPECT_EQ(shown.matrices[i].numbers.value,
               sample_numbers(run_, static_cast<std::int64_t>(i)).values[measure::Metric::kGini]);
   }
-  EXPECT_TRUE(says(shown_headline(shown), ": partial, 7 of 22 matrices measured"));
+  EXPECT_TRUE(says(report::shown_headline(shown), ": partial, 7 of 22 matrices measured"));
   const std::string parts = file_ + ".parts";
   for (const auto& entry : std::filesystem::directory_iterator(parts)) {
     if (entry.path().extension() == ".h5") {
-      EXPECT_TRUE(says(error_of([&] { read_shown(entry.path(), {}); }), "E-RESULTS-PART: "));
+      EXPECT_TRUE(
+          says(error_of([&] { report::read_shown(entry.path(), {}); }), "E-RESULTS-PART: "));
     }
   }
 }
@@ -65,8 +66,8 @@ TEST_F(ReadShown, TextsOfAFileArePrintable) {
   const std::string role = refusal("", {}, selection("", "", "dwn"));
   EXPECT_TRUE(says(role, "E-SELECTION")) << role;
   EXPECT_TRUE(is_clean(role)) << role;
-  EXPECT_TRUE(is_clean(groups_text(show(""), 80)));
-  EXPECT_TRUE(is_clean(top_text(show(""), 3, false, 80)));
+  EXPECT_TRUE(is_clean(report::groups_text(show(""), 80)));
+  EXPECT_TRUE(is_clean(report::top_text(show(""), 3, false, 80)));
   const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hid_t data = H5Dopen2(file, "/matrix/status", H5P_DEFAULT);
   const hid_t type = H5Dget_type(data);
@@ -94,7 +95,7 @@ TEST_F(ReadShown, PartsOfAnotherRunAreNotMixedIn) {
   ASSERT_TRUE(std::filesystem::exists(file_ + ".parts"));
   write_sample((folder_ / "other.h5"), run_);
   std::filesystem::rename(folder_ / "other.h5", file_);
-  for (const auto& read : std::vector<std::function<void()>>{[&] { read_shown(file_, {}); },
+  for (const auto& read : std::vector<std::function<void()>>{[&] { report::read_shown(file_, {}); },
                                                              [&] { (void)read_status(file_); }}) {
     EXPECT_TRUE(says(error_of(read, ExitCode::kBadConfiguration), "E-RESUME-FINGERPRINT: "));
   }

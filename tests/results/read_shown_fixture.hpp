@@ -5,7 +5,7 @@
 #include "forget_digests.hpp"
 #include "sample_run.hpp"
 
-#include "results/shown_spectra.hpp"
+#include "report/shown_spectra.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -42,9 +42,10 @@ inline model::Selection selection(const char* layers, const char* blocks, const 
 
 class ReadShown : public ::testing::Test {
  protected:
-  Shown show(const std::string& metric, std::optional<std::int32_t> k = {},
-             const model::Selection& wanted = {}, const std::string& by = "") {
-    return read_shown(file_, {.metric = metric, .k = k, .selection = wanted, .sort_by = by});
+  report::Shown show(const std::string& metric, std::optional<std::int32_t> k = {},
+                     const model::Selection& wanted = {}, const std::string& by = "") {
+    return report::read_shown(file_,
+                              {.metric = metric, .k = k, .selection = wanted, .sort_by = by});
   }
   std::string refusal(const std::string& metric, std::optional<std::int32_t> k = {},
                       const model::Selection& wanted = {}, const std::string& by = "") {

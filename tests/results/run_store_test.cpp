@@ -93,8 +93,8 @@ TEST(RunStore, PublishedFileIsValidAndHoldsWhatWasAdded) {
     EXPECT_EQ(rows[i].tensor, run.matrices[i].tensor);
     EXPECT_EQ(rows[i].status, wanted.status);
     EXPECT_EQ(rows[i].escalated, wanted.escalated);
-    const SpectrumNumbers found = spectrum_numbers(rows[i].cells);
-    const SpectrumNumbers numbers = spectrum_numbers(wanted.cells);
+    const jobs::SpectrumNumbers found = jobs::spectrum_numbers(rows[i].cells);
+    const jobs::SpectrumNumbers numbers = jobs::spectrum_numbers(wanted.cells);
     EXPECT_EQ(found.sigma_error, numbers.sigma_error);
     EXPECT_EQ(found.values.var_at_k, numbers.values.var_at_k);
     EXPECT_EQ(found.values[measure::Metric::kStableRank],

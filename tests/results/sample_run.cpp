@@ -125,7 +125,7 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   row.index = index;
   row.status = report.status;
   row.method = report.method;
-  SpectrumNumbers numbers;
+  jobs::SpectrumNumbers numbers;
   numbers.values =
       measure::derive_metrics(matrix.rows, matrix.cols, report,
                               fast ? measure::Mode::kFast : measure::Mode::kDefault, row.reason);
@@ -167,12 +167,12 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
     vectors.residual.assign(k, 1e-6);
     vectors.gap.assign(k, 0.1);
   }
-  row.cells = spectra_cells(numbers);
+  row.cells = jobs::spectra_cells(numbers);
   return row;
 }
 
-SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index) {
-  return spectrum_numbers(sample_row(run, index).cells);
+jobs::SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index) {
+  return jobs::spectrum_numbers(sample_row(run, index).cells);
 }
 
 TestFolder::TestFolder() {

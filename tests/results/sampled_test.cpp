@@ -4,9 +4,9 @@
 #include "sample_run.hpp"
 
 #include "measure/metrics.hpp"
-#include "results/export.hpp"
+#include "report/export.hpp"
+#include "report/shown_spectra.hpp"
 #include "results/query.hpp"
-#include "results/shown_spectra.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -28,11 +28,11 @@ class Sampled : public ::testing::Test {
     std::iota(rows.begin(), rows.end(), 0);
     return rows;
   }
-  Shown shown(const std::string& metric, const std::string& sort_by = "") const {
-    ShowQuery query;
+  report::Shown shown(const std::string& metric, const std::string& sort_by = "") const {
+    report::ShowQuery query;
     query.metric = metric;
     query.sort_by = sort_by;
-    return read_shown(file_, query);
+    return report::read_shown(file_, query);
   }
   bool has_column(const std::string& name) const {
     const std::vector<ColumnInfo> columns = ResultsFile(file_).columns();
@@ -125,12 +125,12 @@ TEST_F(Sampled, ARunWithoutSamplesIsAnotherRun) {
 
 TEST_F(Sampled, ColumnsAreShownAndExported) {
   write_sample(file_, run_);
-  const Shown sorted = shown("theta", "theta_seed");
+  const report::Shown sorted = shown("theta", "theta_seed");
   EXPECT_TRUE(sorted.metric.has_null);
   EXPECT_EQ(sorted.matrices[2].numbers.value,
             sample_numbers(run_, 2).values[measure::Metric::kTheta]);
   EXPECT_EQ(sorted.matrices[2].sort_by, sample_numbers(run_, 2).sample[0]);
-  export_file(file_, "csv", folder_ / "out.csv");
+  report::export_file(file_, "csv", folder_ / "out.csv");
   std::ifstream csv(folder_ / "out.csv");
   std::string header;
   std::getline(csv, header);

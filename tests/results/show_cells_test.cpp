@@ -3,9 +3,11 @@
 #include "sample_run.hpp"
 
 #include "core/text_table.hpp"
-#include "results/activations_cells.hpp"
-#include "results/cka_cells.hpp"
-#include "results/export.hpp"
+#include "jobs/activations/activations_cells.hpp"
+#include "jobs/cka/cka_cells.hpp"
+#include "jobs/cka/cka_findings.hpp"
+#include "report/cells_text.hpp"
+#include "report/export.hpp"
 #include "results/shown_cells.hpp"
 #include <vindex/error.hpp>
 
@@ -28,9 +30,9 @@ class ShowCells : public ::testing::TestWithParam<FileSchema> {
 
 TEST_P(ShowCells, TextFitsTheTerminal) {
   const ShownCells shown = read_shown_cells(path_);
-  EXPECT_NE(cells_headline(shown).find("4 of 4"), std::string::npos);
+  EXPECT_NE(report::cells_headline(shown).find("4 of 4"), std::string::npos);
   for (const std::size_t width : {60U, 80U, 200U}) {
-    std::istringstream lines(cells_text(shown, width));
+    std::istringstream lines(report::cells_text(shown, width));
     std::string line;
     std::size_t count = 0;
     while (std::getline(lines, line)) {
@@ -43,7 +45,7 @@ TEST_P(ShowCells, TextFitsTheTerminal) {
 
 TEST_P(ShowCells, JsonHasEveryNumberOfEveryRow) {
   const RunDescription run = cell_run(GetParam());
-  const Json document = Json::parse(cells_json(read_shown_cells(path_)));
+  const Json document = Json::parse(report::cells_json(read_shown_cells(path_)));
   EXPECT_EQ(document["schema"], std::string("vindex-") + writing_verb(GetParam()) + "-summary/1");
   EXPECT_EQ(document["state"], "complete");
   EXPECT_EQ(document["attributes"]["tokens"], 64);
@@ -75,8 +77,8 @@ TEST_P(ShowCells, ARunIsShownBeforeItEnds) {
   EXPECT_EQ(shown.state, "running");
   EXPECT_EQ(shown.rows_measured, 1);
   EXPECT_EQ(shown.rows.at(1).cells, cell_row(run, 1).cells);
-  EXPECT_FALSE(cells_text(shown, 80).empty());
-  EXPECT_NO_THROW(Json::parse(cells_json(shown)));
+  EXPECT_FALSE(report::cells_text(shown, 80).empty());
+  EXPECT_NO_THROW(Json::parse(report::cells_json(shown)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ShowCells,
@@ -89,13 +91,14 @@ TEST(ShowCka, TellsOfDepthsAndStages) {
   const std::string path = folder / "out.h5";
   write_cells(path, cell_run(FileSchema::kCka));
   const ShownCells shown = read_shown_cells(path);
-  ASSERT_EQ(shown.matched.size(), 21U);
-  EXPECT_EQ(shown.matched[6].depth, 0.3);  // 0.3 x 3 layers: 0.9
-  EXPECT_EQ(shown.matched[6].layer_a, 1);
-  EXPECT_EQ(shown.matched[6].cka, 1.0);
-  ASSERT_TRUE(shown.stages.has_value());
-  EXPECT_EQ(shown.stages->count, 1);
-  EXPECT_NE(cells_text(shown, 80).find("stages of A: 1"), std::string::npos);
+  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  ASSERT_EQ(findings.matched.size(), 21U);
+  EXPECT_EQ(findings.matched[6].depth, 0.3);  // 0.3 x 3 layers: 0.9
+  EXPECT_EQ(findings.matched[6].layer_a, 1);
+  EXPECT_EQ(findings.matched[6].cka, 1.0);
+  ASSERT_TRUE(findings.stages.has_value());
+  EXPECT_EQ(findings.stages->count, 1);
+  EXPECT_NE(report::cells_text(shown, 80).find("stages of A: 1"), std::string::npos);
 }
 
 TEST(ShowCka, NamesTheLayersThatStagesEndWith) {
@@ -105,18 +108,19 @@ TEST(ShowCka, NamesTheLayersThatStagesEndWith) {
   auto store = open_run_store(path, run, {}, false);
   for (std::int64_t i = 0; i < 8; ++i) {
     ResultRow row = cell_row(run, i);
-    row.cells[cka_cell("adjacent_cka")] =
+    row.cells[jobs::cka_cell("adjacent_cka")] =
         i == 2 || i == 5 ? 0.3 : 0.95 + 0.001 * static_cast<double>(i);
-    row.cells[cka_cell("adjacent_cka_se")] = 0.01;
+    row.cells[jobs::cka_cell("adjacent_cka_se")] = 0.01;
     store->add(std::move(row));
   }
   store->publish_file();
   const ShownCells shown = read_shown_cells(path);
-  EXPECT_EQ(shown.stages->count, 3);
-  EXPECT_EQ(shown.stage_breaks, (std::vector<std::int32_t>{2, 5}));
-  EXPECT_NE(cells_text(shown, 80).find("stages of A: 3 (breaks behind layers 2, 5)"),
+  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  EXPECT_EQ(findings.stages->count, 3);
+  EXPECT_EQ(findings.stage_breaks, (std::vector<std::int32_t>{2, 5}));
+  EXPECT_NE(report::cells_text(shown, 80).find("stages of A: 3 (breaks behind layers 2, 5)"),
             std::string::npos);
-  EXPECT_EQ(Json::parse(cells_json(shown))["stages"]["breaks"], Json({2, 5}));
+  EXPECT_EQ(Json::parse(report::cells_json(shown))["stages"]["breaks"], Json({2, 5}));
 }
 
 // Files of version 1.0 have no standard errors, and intervals that were drawn.
@@ -128,17 +132,18 @@ TEST(ShowCka, OlderFilesAreReadAndHaveNoStages) {
   auto store = open_run_store(path, run, {}, false);
   for (std::int64_t i = 0; i < 4; ++i) {
     ResultRow row = cell_row(run, i);
-    row.arrays[cka_array("ci_low")] = row.arrays[cka_array("ci_high")];
+    row.arrays[jobs::cka_array("ci_low")] = row.arrays[jobs::cka_array("ci_high")];
     store->add(std::move(row));
   }
   store->publish_file();
   EXPECT_TRUE(validate_file(path).empty());
   const ShownCells shown = read_shown_cells(path);
-  EXPECT_FALSE(shown.stages.has_value());
-  EXPECT_EQ(shown.matched.size(), 21U);
-  EXPECT_NE(cells_text(shown, 80).find("stages of A: not known"), std::string::npos);
-  EXPECT_TRUE(Json::parse(cells_json(shown))["stages"].is_null());
-  EXPECT_NO_THROW(export_file(path, "csv", folder / "old.csv"));
+  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  EXPECT_FALSE(findings.stages.has_value());
+  EXPECT_EQ(findings.matched.size(), 21U);
+  EXPECT_NE(report::cells_text(shown, 80).find("stages of A: not known"), std::string::npos);
+  EXPECT_TRUE(Json::parse(report::cells_json(shown))["stages"].is_null());
+  EXPECT_NO_THROW(report::export_file(path, "csv", folder / "old.csv"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Groups, experts that stand out, rankings and their texts, on matrices made by hand.
-#include "results/shown_spectra.hpp"
+#include "report/shown_spectra.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-ShownMatrix matrix(std::int32_t layer, model::Block block, const char* role, std::int32_t expert,
-                   double value, double null) {
-  ShownMatrix out;
+report::ShownMatrix matrix(std::int32_t layer, model::Block block, const char* role,
+                           std::int32_t expert, double value, double null) {
+  report::ShownMatrix out;
   out.tensor = "layers." + std::to_string(layer) + "." + role + "." + std::to_string(expert);
   out.layer = layer;
   out.block = block;
@@ -33,8 +33,8 @@ ShownMatrix matrix(std::int32_t layer, model::Block block, const char* role, std
 }
 
 /// Experts of one role and layer with these values.
-std::vector<ShownMatrix> experts(const std::vector<double>& values) {
-  std::vector<ShownMatrix> out;
+std::vector<report::ShownMatrix> experts(const std::vector<double>& values) {
+  std::vector<report::ShownMatrix> out;
   for (std::size_t i = 0; i < values.size(); ++i) {
     out.push_back(matrix(1, model::Block::kRoutedExpert, "up_proj", static_cast<std::int32_t>(i),
                          values[i], 0.5));
@@ -42,8 +42,8 @@ std::vector<ShownMatrix> experts(const std::vector<double>& values) {
   return out;
 }
 
-Shown shown(std::vector<ShownMatrix> matrices) {
-  Shown out;
+report::Shown shown(std::vector<report::ShownMatrix> matrices) {
+  report::Shown out;
   out.path = "out.h5";
   out.model = "mini";
   out.mode = "default";
@@ -53,7 +53,7 @@ Shown shown(std::vector<ShownMatrix> matrices) {
   out.matrices_measured = 7;
   out.metric = {.name = "var_at_k", .k = 64, .has_null = true, .is_share = true};
   out.sort_by = "ratio";
-  for (ShownMatrix& one : matrices) {
+  for (report::ShownMatrix& one : matrices) {
     one.k = 64;
   }
   out.matrices = std::move(matrices);
@@ -61,7 +61,7 @@ Shown shown(std::vector<ShownMatrix> matrices) {
 }
 
 TEST(ShownGroups, QuantilesAndMediansByHand) {
-  std::vector<ShownMatrix> all = {
+  std::vector<report::ShownMatrix> all = {
       matrix(0, model::Block::kRouter, "router", -1, 0.25, 0.2),
       matrix(1, model::Block::kRoutedExpert, "up_proj", 0, 4.0, 2.0),
       matrix(1, model::Block::kRoutedExpert, "up_proj", 1, 1.0, 2.0),
@@ -73,7 +73,7 @@ TEST(ShownGroups, QuantilesAndMediansByHand) {
   all[5].numbers.null = kNaN;
   all[6].measured = false;
   all[6].numbers = {};
-  const std::vector<ShownGroup> groups = shown_groups(all);
+  const std::vector<report::ShownGroup> groups = report::shown_groups(all);
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[0].role, "router");
   EXPECT_EQ(groups[0].median, 0.25);
@@ -91,12 +91,12 @@ TEST(ShownGroups, QuantilesAndMediansByHand) {
 }
 
 TEST(ShownGroups, OfDifferentShapesTheNullIsNoneAndTheRatioStays) {
-  const std::vector<ShownMatrix> all = {
+  const std::vector<report::ShownMatrix> all = {
       matrix(-1, model::Block::kOther, "proj", -1, 1.0, 1.0),
       matrix(-1, model::Block::kOther, "proj", -1, 4.0, 2.0),
       matrix(-1, model::Block::kOther, "proj", -1, 12.0, 4.0),
   };
-  const std::vector<ShownGroup> groups = shown_groups(all);
+  const std::vector<report::ShownGroup> groups = report::shown_groups(all);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_TRUE(std::isnan(groups[0].null));
   EXPECT_EQ(groups[0].ratio, 2.0);
@@ -104,9 +104,10 @@ TEST(ShownGroups, OfDifferentShapesTheNullIsNoneAndTheRatioStays) {
 }
 
 TEST(ShownGroups, NothingMeasuredIsALineOfItsOwn) {
-  std::vector<ShownMatrix> all = {matrix(3, model::Block::kAttention, "q_proj", -1, kNaN, kNaN)};
+  std::vector<report::ShownMatrix> all = {
+      matrix(3, model::Block::kAttention, "q_proj", -1, kNaN, kNaN)};
   all[0].measured = false;
-  const std::vector<ShownGroup> groups = shown_groups(all);
+  const std::vector<report::ShownGroup> groups = report::shown_groups(all);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].count, 0);
   EXPECT_EQ(groups[0].values, 0);
@@ -115,8 +116,8 @@ TEST(ShownGroups, NothingMeasuredIsALineOfItsOwn) {
 
 TEST(ExpertGroups, FarIsByMedianAndMad) {
   // Median 1.025; deviations .025 .025 .075 .075 .125 .975, so MAD .075 and scale .111195.
-  const std::vector<ShownMatrix> all = experts({1.0, 1.1, 0.9, 1.05, 0.95, 2.0});
-  const std::vector<ExpertGroup> groups = expert_groups(all);
+  const std::vector<report::ShownMatrix> all = experts({1.0, 1.1, 0.9, 1.05, 0.95, 2.0});
+  const std::vector<report::ExpertGroup> groups = report::expert_groups(all);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].count, 6);
   EXPECT_DOUBLE_EQ(groups[0].median, 1.025);
@@ -131,11 +132,11 @@ TEST(ExpertGroups, FarIsByMedianAndMad) {
 }
 
 TEST(ExpertGroups, FarOnesBetweenTheEndsAreThereInOrder) {
-  const std::vector<ShownMatrix> all =
+  const std::vector<report::ShownMatrix> all =
       experts({1.0, 1.01, 0.99, 1.02, 0.98, 1.03, 0.97, 2.0, 3.0, 0.1, 0.2});
-  const ExpertGroup group = expert_groups(all).at(0);
+  const report::ExpertGroup group = report::expert_groups(all).at(0);
   std::vector<std::int32_t> far;
-  for (const RankedExpert& expert : group.experts) {
+  for (const report::RankedExpert& expert : group.experts) {
     EXPECT_TRUE(expert.is_far);
     far.push_back(expert.matrix->expert);
   }
@@ -143,8 +144,8 @@ TEST(ExpertGroups, FarOnesBetweenTheEndsAreThereInOrder) {
 }
 
 TEST(ExpertGroups, MoreThanHalfEqualTakesTheMeanDeviation) {
-  const std::vector<ShownMatrix> all = experts({1.0, 1.0, 1.0, 1.0, 2.0});
-  const ExpertGroup group = expert_groups(all).at(0);
+  const std::vector<report::ShownMatrix> all = experts({1.0, 1.0, 1.0, 1.0, 2.0});
+  const report::ExpertGroup group = report::expert_groups(all).at(0);
   EXPECT_NEAR(group.scale, 1.2533 * 0.2, 1e-12);
   EXPECT_EQ(group.experts.back().matrix->expert, 4);
   EXPECT_TRUE(group.experts.back().is_far);
@@ -153,27 +154,27 @@ TEST(ExpertGroups, MoreThanHalfEqualTakesTheMeanDeviation) {
 TEST(ExpertGroups, EqualOrFewOnesAreNotFar) {
   for (const std::vector<double>& values :
        {std::vector<double>{1, 1, 1, 1, 1}, {1, 1, 1, 9}, {7}, {1, kNaN, 1, kNaN, 9, 1}}) {
-    const std::vector<ShownMatrix> all = experts(values);
-    const auto groups = expert_groups(all);
-    for (const RankedExpert& expert : groups.at(0).experts) {
+    const std::vector<report::ShownMatrix> all = experts(values);
+    const auto groups = report::expert_groups(all);
+    for (const report::RankedExpert& expert : groups.at(0).experts) {
       EXPECT_FALSE(expert.is_far);
     }
   }
 }
 
 TEST(ExpertGroups, OnlyRoutedExpertsCount) {
-  std::vector<ShownMatrix> all = experts({1, 2, 3});
+  std::vector<report::ShownMatrix> all = experts({1, 2, 3});
   all.push_back(matrix(1, model::Block::kSharedExpert, "up_proj", -1, 5.0, 1.0));
   all.push_back(matrix(2, model::Block::kAttention, "q_proj", -1, 5.0, 1.0));
-  EXPECT_EQ(expert_groups(all).size(), 1U);
+  EXPECT_EQ(report::expert_groups(all).size(), 1U);
 }
 
 TEST(TopMatrices, OrderIsByColumnThenByTheFile) {
-  std::vector<ShownMatrix> all = experts({0.6, 0.9, 0.9, 0.2, 0.7});
+  std::vector<report::ShownMatrix> all = experts({0.6, 0.9, 0.9, 0.2, 0.7});
   all[4].sort_by = kNaN;
   const auto numbers = [&](std::size_t count, bool ascending) {
     std::vector<std::int32_t> out;
-    for (const ShownMatrix* one : top_matrices(all, count, ascending)) {
+    for (const report::ShownMatrix* one : report::top_matrices(all, count, ascending)) {
       out.push_back(one->expert);
     }
     return out;
@@ -184,38 +185,38 @@ TEST(TopMatrices, OrderIsByColumnThenByTheFile) {
   EXPECT_EQ(numbers(1, false), (std::vector<std::int32_t>{2}));
 }
 
-std::vector<ShownMatrix> two_groups() {
-  std::vector<ShownMatrix> all = {
+std::vector<report::ShownMatrix> two_groups() {
+  std::vector<report::ShownMatrix> all = {
       matrix(-1, model::Block::kEmbedding, "embed_tokens", -1, kNaN, kNaN)};
-  for (ShownMatrix& one : experts({0.7, 0.6, 0.9})) {
+  for (report::ShownMatrix& one : experts({0.7, 0.6, 0.9})) {
     all.push_back(std::move(one));
   }
   return all;
 }
 
 TEST(ShowText, TableOfGroups) {
-  const Shown all = shown(two_groups());
-  EXPECT_EQ(shown_headline(all),
+  const report::Shown all = shown(two_groups());
+  EXPECT_EQ(report::shown_headline(all),
             "out.h5: partial, 7 of 9 matrices measured (mode default, back end cpu)\n"
             "var@64: share of the squared norm in the first 64 singular values\n");
   EXPECT_EQ(
-      groups_text(all, 100),
+      report::groups_text(all, 100),
       "layer  block          role          n  var@64      q25..q75   noise     diff  ratio\n"
       "    -  embedding      embed_tokens  1       -             -       -        -      -\n"
       "    1  routed_expert  up_proj       3  0.7000  0.650..0.800  0.5000  +0.2000  1.400\n");
   // In 80 columns the numbers move together.
-  EXPECT_EQ(groups_text(all, 80),
+  EXPECT_EQ(report::groups_text(all, 80),
             "layer block          role         n var@64     q25..q75  noise    diff ratio\n"
             "    - embedding      embed_tokens 1      -            -      -       -     -\n"
             "    1 routed_expert  up_proj      3 0.7000 0.650..0.800 0.5000 +0.2000 1.400\n");
-  EXPECT_EQ(groups_text(all, 80, 1),
+  EXPECT_EQ(report::groups_text(all, 80, 1),
             "layer  block          role     n  var@64      q25..q75   noise     diff  ratio\n"
             "    1  routed_expert  up_proj  3  0.7000  0.650..0.800  0.5000  +0.2000  1.400\n"
             "(1 further groups: `vindex show out.h5`)\n");
 }
 
 TEST(ShowText, GroupsWithTheirOwnKAndSignFlips) {
-  Shown all = shown(two_groups());
+  report::Shown all = shown(two_groups());
   all.metric.k.reset();
   all.matrices[0].k = 0;
   for (std::size_t i = 1; i < 4; ++i) {
@@ -223,13 +224,13 @@ TEST(ShowText, GroupsWithTheirOwnKAndSignFlips) {
     all.matrices[i].numbers.sign_flip = 0.51;
     all.matrices[i].numbers.sign_flip_z = 12.25;
   }
-  EXPECT_EQ(groups_text(all, 80),
+  EXPECT_EQ(report::groups_text(all, 80),
             "layer block          role         n k  var@k     q25..q75  noise    diff ratio\n"
             "    - embedding      embed_tokens 1 -      -            -      -       -     -\n"
             "    1 routed_expert  up_proj      3 8 0.7000 0.650..0.800 0.5000 +0.2000 1.400\n");
   all.metric.has_sign_flip = true;
   all.metric.has_spread = true;
-  EXPECT_EQ(groups_text(all, 80),
+  EXPECT_EQ(report::groups_text(all, 80),
             "layer block          role         n k  var@k  noise    diff ratio   flip     z\n"
             "    - embedding      embed_tokens 1 -      -      -       -     -      -     -\n"
             "    1 routed_expert  up_proj      3 8 0.7000 0.5000 +0.2000 1.400 0.5100 +12.2\n");
@@ -246,11 +247,11 @@ std::vector<std::string> headings_of(const std::string& text) {
 }
 
 TEST(ShowText, ValueNullDifferenceRatioAndSignFlipStayAt80Columns) {
-  Shown all = shown(two_groups());
+  report::Shown all = shown(two_groups());
   all.metric = {.name = "condition_number", .k = {}, .has_null = true};
   all.metric.has_sign_flip = true;
   all.metric.has_spread = true;
-  for (ShownMatrix& one : all.matrices) {
+  for (report::ShownMatrix& one : all.matrices) {
     one.tensor = "model.layers.60.mlp.experts.383.down_proj.weight";
     one.layer = 60;
     one.role = "shared_expert_gate_up_proj";
@@ -261,28 +262,31 @@ TEST(ShowText, ValueNullDifferenceRatioAndSignFlipStayAt80Columns) {
   const std::vector<std::string> numbers = {"noise", "diff", "ratio", "flip"};
   std::vector<std::string> wanted = {"layer", "block", "role", "median"};
   wanted.insert(wanted.end(), numbers.begin(), numbers.end());
-  EXPECT_EQ(headings_of(groups_text(all, 80)), wanted) << groups_text(all, 80);
-  EXPECT_NE(groups_text(all, 80).find("routed..."), std::string::npos) << groups_text(all, 80);
+  EXPECT_EQ(headings_of(report::groups_text(all, 80)), wanted) << report::groups_text(all, 80);
+  EXPECT_NE(report::groups_text(all, 80).find("routed..."), std::string::npos)
+      << report::groups_text(all, 80);
   wanted = {"value"};
   wanted.insert(wanted.end(), numbers.begin(), numbers.end());
   wanted.emplace_back("matrix");
   for (const char* sort_by : {"ratio", "signflip"}) {
     all.sort_by = sort_by;
-    EXPECT_EQ(headings_of(top_text(all, 3, false, 80)), wanted) << top_text(all, 3, false, 80);
+    EXPECT_EQ(headings_of(report::top_text(all, 3, false, 80)), wanted)
+        << report::top_text(all, 3, false, 80);
   }
-  EXPECT_NE(top_text(all, 3, false, 80).find("383.down_proj.weight"), std::string::npos);
+  EXPECT_NE(report::top_text(all, 3, false, 80).find("383.down_proj.weight"), std::string::npos);
   all.sort_by = "stable_rank_ratio";
-  EXPECT_EQ(headings_of(top_text(all, 3, false, 80)).front(), "by");
-  EXPECT_NE(top_text(all, 3, false, 80).find("by stable_rank_ratio,"), std::string::npos);
-  EXPECT_EQ(headings_of(groups_text(all, 140)).size(), 11U) << groups_text(all, 140);
+  EXPECT_EQ(headings_of(report::top_text(all, 3, false, 80)).front(), "by");
+  EXPECT_NE(report::top_text(all, 3, false, 80).find("by stable_rank_ratio,"), std::string::npos);
+  EXPECT_EQ(headings_of(report::groups_text(all, 140)).size(), 11U)
+      << report::groups_text(all, 140);
 }
 
 TEST(ShowText, EveryTableFits80Columns) {
-  Shown all = shown(two_groups());
+  report::Shown all = shown(two_groups());
   all.metric.has_sign_flip = true;
   all.metric.has_spread = true;
   all.matrices[1].tensor = "language_model.model.layers.1.mlp.experts.0.up_proj.weight";
-  for (ShownMatrix& one : all.matrices) {
+  for (report::ShownMatrix& one : all.matrices) {
     one.layer = one.layer < 0 ? -1 : 60;
     one.role = "shared_expert_gate_up_proj";
     one.numbers.sign_flip = 0.5123;
@@ -293,8 +297,8 @@ TEST(ShowText, EveryTableFits80Columns) {
       all.metric.k.reset();
       all.matrices.back().k = 8;
     }
-    for (const std::string& text :
-         {groups_text(all, 80), experts_text(all, 80), top_text(all, 5, false, 80)}) {
+    for (const std::string& text : {report::groups_text(all, 80), report::experts_text(all, 80),
+                                    report::top_text(all, 5, false, 80)}) {
       std::istringstream lines(text);
       for (std::string line; std::getline(lines, line);) {
         EXPECT_LE(line.size(), 80U) << line;
@@ -304,10 +308,10 @@ TEST(ShowText, EveryTableFits80Columns) {
 }
 
 TEST(ShowText, NumbersOfOtherMetrics) {
-  std::vector<ShownMatrix> all = experts({1775.25, 253.04, 0.000123456});
-  Shown ranks = shown(all);
+  std::vector<report::ShownMatrix> all = experts({1775.25, 253.04, 0.000123456});
+  report::Shown ranks = shown(all);
   ranks.metric = {.name = "effective_rank", .k = {}, .has_null = true};
-  const std::string text = top_text(ranks, 3, false, 100);
+  const std::string text = report::top_text(ranks, 3, false, 100);
   for (const char* number : {"1775", "253.0", "0.0001235", "3550", "506.1", "+1775", "2.5e-04"}) {
     EXPECT_NE(text.find(number), std::string::npos) << number << "\n" << text;
   }
@@ -315,20 +319,20 @@ TEST(ShowText, NumbersOfOtherMetrics) {
 }
 
 TEST(ShowText, WhyThereIsNothing) {
-  std::vector<ShownMatrix> all = experts({kNaN, kNaN});
+  std::vector<report::ShownMatrix> all = experts({kNaN, kNaN});
   all[0].reason = "fast mode: no tail";
   all[1].reason = "fast mode: no tail";
-  Shown fast = shown(all);
+  report::Shown fast = shown(all);
   fast.metric = {.name = "effective_rank", .k = {}, .has_null = true};
-  EXPECT_NE(groups_text(fast, 80).find(
+  EXPECT_NE(report::groups_text(fast, 80).find(
                 "(no matrix here has a value of effective_rank: fast mode: no tail)\n"),
             std::string::npos);
-  EXPECT_EQ(experts_text(fast, 80), "(no routed expert here has a value)\n");
+  EXPECT_EQ(report::experts_text(fast, 80), "(no routed expert here has a value)\n");
 }
 
 TEST(ShowText, Experts) {
-  const Shown all = shown(experts({0.5, 0.52, 0.48, 0.51, 0.49, 0.9}));
-  EXPECT_EQ(experts_text(all, 80),
+  const report::Shown all = shown(experts({0.5, 0.52, 0.48, 0.51, 0.49, 0.9}));
+  EXPECT_EQ(report::experts_text(all, 80),
             "layer  role     expert  var@64  median      z   noise  ratio  which\n"
             "    1  up_proj       2  0.4800  0.5050   -1.1  0.5000  0.960  min\n"
             "    1  up_proj       5  0.9000  0.5050  +17.8  0.5000  1.800  max, far\n"
@@ -337,18 +341,18 @@ TEST(ShowText, Experts) {
 }
 
 TEST(ShowText, Top) {
-  const Shown all = shown(experts({0.5, 0.8}));
-  EXPECT_EQ(top_text(all, 1, false, 100),
+  const report::Shown all = shown(experts({0.5, 0.8}));
+  EXPECT_EQ(report::top_text(all, 1, false, 100),
             "var@64   noise     diff  ratio    shape  matrix\n"
             "0.8000  0.5000  +0.3000  1.600  256x192  layers.1.up_proj.1\n"
             "(1 of 2 matrices, by ratio, largest first)\n");
 }
 
 TEST(ShowJson, NumbersAreUnroundedAndNaNIsNull) {
-  Shown all = shown(two_groups());
+  report::Shown all = shown(two_groups());
   all.matrices[1].numbers.value = 2.0 / 3.0;
   all.matrices[2].numbers.value = 2.0 / 3.0;
-  const auto groups = nlohmann::json::parse(groups_json(all));
+  const auto groups = nlohmann::json::parse(report::groups_json(all));
   EXPECT_EQ(groups["schema"], "vindex-show/1");
   EXPECT_EQ(groups["state"], "partial");
   EXPECT_EQ(groups["metric"], "var_at_k");
@@ -360,12 +364,12 @@ TEST(ShowJson, NumbersAreUnroundedAndNaNIsNull) {
   EXPECT_EQ(groups["groups"][1]["count"], 3);
   EXPECT_FALSE(groups["groups"][1].contains("signflip"));
 
-  const auto far = nlohmann::json::parse(experts_json(all));
+  const auto far = nlohmann::json::parse(report::experts_json(all));
   EXPECT_EQ(far["groups"][0]["experts"][1]["expert"], 2);
   EXPECT_EQ(far["groups"][0]["experts"][1]["far"], false);
   EXPECT_EQ(far["groups"][0]["count"], 3);
 
-  const auto top = nlohmann::json::parse(top_json(all, 2, true));
+  const auto top = nlohmann::json::parse(report::top_json(all, 2, true));
   EXPECT_EQ(top["by"], "ratio");
   EXPECT_EQ(top["ascending"], true);
   EXPECT_EQ(top["matrices"].size(), 2U);

@@ -7,7 +7,8 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include "results/experts_cells.hpp"
+#include "jobs/experts/experts_cells.hpp"
+#include "report/cells_text.hpp"
 #include "results/shown_cells.hpp"
 #include <vindex/error.hpp>
 
@@ -134,7 +135,7 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   write_cells(path, cell_run(FileSchema::kExperts));
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   int removed = 0;
-  for (const CellColumn& column : kExpertsCells) {
+  for (const CellColumn& column : jobs::kExpertsCells) {
     if (column.since > 0) {
       EXPECT_GE(H5Ldelete(file, ("/group/" + std::string(column.name)).c_str(), H5P_DEFAULT), 0);
       ++removed;
@@ -148,7 +149,7 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   set_text_attribute(again, "schema_version", "1.0");
   H5Fclose(again);
   EXPECT_EQ(validate_file(path), std::vector<std::string>{});
-  EXPECT_NO_THROW(cells_text(read_shown_cells(path), 80));
+  EXPECT_NO_THROW(report::cells_text(read_shown_cells(path), 80));
   merge_parts({path}, folder / "merged.h5");
   EXPECT_EQ(validate_file(folder / "merged.h5"), std::vector<std::string>{});
 }

@@ -2,13 +2,13 @@
 // and which of its rows are refused.
 #include "activations_job.hpp"
 
+#include "activations_cells.hpp"
 #include "gate_cosines.hpp"
 #include "token_covariance.hpp"
 
 #include "engine/row_slabs.hpp"
 #include "engine/unit_stream.hpp"
 #include "measure/inner_products.hpp"
-#include "results/activations_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -21,9 +21,6 @@
 namespace vindex::jobs {
 
 namespace {
-
-using results::activations_array;
-using results::activations_cell;
 
 /// The covariance is of centred tokens: its null is of one row less.
 constexpr std::int64_t kCentredRows = 1;
@@ -337,8 +334,8 @@ void ActivationsJob::process(engine::UnitStream& unit, std::size_t device, engin
   try {
     row.status = measure::Status::kMeasured;
     row.method = "float64+" + backend.info().name;
-    row.cells = results::empty_cells(results::kActivationsTable);
-    row.arrays.resize(results::kActivationsArrays.size());
+    row.cells = results::empty_cells(kActivationsTable);
+    row.arrays.resize(kActivationsArrays.size());
     if (const model::MatrixRecord* record = dumped(number); record != nullptr) {
       unit.wait(0);
       unit.require_read(0);

@@ -2,12 +2,12 @@
 // description.
 #include "activations_run.hpp"
 
+#include "activations_cells.hpp"
 #include "activations_job.hpp"
 
 #include "blas/blas_library.hpp"
 #include "engine/description_parts.hpp"
 #include "model/selection.hpp"
-#include "results/activations_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -120,7 +120,7 @@ results::RunDescription describe_activations(
       {"nulls", std::string("closed forms and quadrature; effective_rank of mlp to 0.5 %")}};
   if (model != nullptr) {
     run.attributes.push_back({"gates_of", settings.model});
-    run.optional_columns = results::optional_names(results::kActivationsCells);
+    run.optional_columns = results::optional_names(kActivationsCells);
   }
   run.scales = {{"threshold", results::ScaleValues(std::vector<double>(measure::kNearZero.begin(),
                                                                        measure::kNearZero.end()))}};

@@ -1,10 +1,11 @@
 // Owns the units of a CKA run, some layers of A beside those of B, and their rows.
 #include "cka_job.hpp"
 
+#include "cka_cells.hpp"
+
 #include "core/constants.hpp"
 #include "engine/unit_stream.hpp"
 #include "measure/cka.hpp"
-#include "results/cka_cells.hpp"
 
 #include <fmt/format.h>
 
@@ -88,7 +89,7 @@ std::vector<engine::RowWork> CkaJob::works(const std::vector<std::int64_t>& rows
     work.name = record.tensor;
     work.cost = cost_of(row);
     work.read_bytes = bytes_of(record) + bytes_b / static_cast<std::uint64_t>(plan_.tile_a);
-    work.result_bytes = results::kCkaArrays.size() * b_.layers.size() * sizeof(double) + kRowBytes;
+    work.result_bytes = kCkaArrays.size() * b_.layers.size() * sizeof(double) + kRowBytes;
     work.output_bytes = work.result_bytes;
     work.kind = 1;  // of one unit, as many as a worker should have
     work.reading = engine::Reading::kPieces;
@@ -116,8 +117,8 @@ class CkaJob::Tile {
         watch_a_(unit.watch(0)),
         watch_b_(unit.watch(1)) {
     const std::size_t columns = job.b_.layers.size();
-    arrays_.assign(rows.size(), std::vector<std::vector<double>>(results::kCkaArrays.size(),
-                                                                 std::vector(columns, kNaN)));
+    arrays_.assign(rows.size(),
+                   std::vector<std::vector<double>>(kCkaArrays.size(), std::vector(columns, kNaN)));
     adjacent_.assign(rows.size(), {kNaN, kNaN, kNaN});
     adjacent_cka_.assign(rows.size(), kNaN);
     unknown_error_b_.resize(rows.size());
@@ -210,14 +211,14 @@ class CkaJob::Tile {
     const measure::JackknifeError error =
         measure::jackknife_error(cka, pair.estimate.without, pair.estimate.directions);
     const auto set = [&](std::size_t array, double value) { arrays_[i][array][column] = value; };
-    set(results::cka_array("cka"), cka);
-    set(results::cka_array("cka_biased"), pair.biased);
-    set(results::cka_array("null_mean"), null.mean);
-    set(results::cka_array("null_q95"), null.q95);
-    set(results::cka_array("p"), null.p);
-    set(results::cka_array("ci_low"), error.low);
-    set(results::cka_array("ci_high"), error.high);
-    set(results::cka_array("se"), error.error);
+    set(cka_array("cka"), cka);
+    set(cka_array("cka_biased"), pair.biased);
+    set(cka_array("null_mean"), null.mean);
+    set(cka_array("null_q95"), null.q95);
+    set(cka_array("p"), null.p);
+    set(cka_array("ci_low"), error.low);
+    set(cka_array("ci_high"), error.high);
+    set(cka_array("se"), error.error);
     if (!right.kept->sums->is_finite) {
       not_finite_b_.insert(layer_number(true, column));
     } else if (!has_kernel(right)) {
@@ -249,8 +250,8 @@ class CkaJob::Tile {
     }
     row.status = measure::Status::kMeasured;
     add_reasons(i, row);
-    row.cells = results::empty_cells(results::kCkaTable);
-    const std::vector<double>& cka = arrays_[i][results::cka_array("cka")];
+    row.cells = results::empty_cells(kCkaTable);
+    const std::vector<double>& cka = arrays_[i][cka_array("cka")];
     std::size_t best = cka.size();
     for (std::size_t j = 0; j < cka.size(); ++j) {
       if (!std::isnan(cka[j]) && (best == cka.size() || cka[j] > cka[best])) {
@@ -258,11 +259,11 @@ class CkaJob::Tile {
       }
     }
     if (best < cka.size()) {
-      row.cells[results::cka_cell("best_layer_b")] = layer_number(true, best);
-      row.cells[results::cka_cell("best_cka")] = cka[best];
+      row.cells[cka_cell("best_layer_b")] = layer_number(true, best);
+      row.cells[cka_cell("best_cka")] = cka[best];
     }
-    row.cells[results::cka_cell("adjacent_cka")] = adjacent_cka_[i];
-    row.cells[results::cka_cell("adjacent_cka_se")] = adjacent_[i].error;
+    row.cells[cka_cell("adjacent_cka")] = adjacent_cka_[i];
+    row.cells[cka_cell("adjacent_cka_se")] = adjacent_[i].error;
     for (std::vector<double>& values : arrays_[i]) {
       row.arrays.emplace_back(std::move(values));
     }

@@ -2,6 +2,7 @@
 // be tested.
 #include "cka_run.hpp"
 
+#include "cka_cells.hpp"
 #include "cka_job.hpp"
 
 #include "core/parallel.hpp"
@@ -10,7 +11,6 @@
 #include "engine/opening.hpp"
 #include "measure/cka.hpp"
 #include "model/dump.hpp"
-#include "results/cka_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -148,7 +148,7 @@ results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide&
     layers_b.push_back(b.record(layer).layer);
   }
   run.scales["layers_b"] = results::ScaleValues(std::move(layers_b));
-  run.optional_columns = results::added_cka_columns();
+  run.optional_columns = added_cka_columns();
   std::int64_t movable = 0;
   for (const std::vector<std::int64_t>& members : rows.strata) {
     movable += static_cast<std::int64_t>(members.size());

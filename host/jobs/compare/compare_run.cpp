@@ -2,11 +2,11 @@
 // unpaired.
 #include "compare_run.hpp"
 
+#include "pair_cells.hpp"
 #include "pair_job.hpp"
 
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
-#include "results/pair_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -68,10 +68,9 @@ model::Pairing select_pairs(const CompareSettings& settings, const engine::OpenM
 
 /// Opens results file `path`. Errors: ConfigurationError E-SPECTRA-MODEL (78) where it was measured
 /// from other files than `model`'s.
-std::unique_ptr<results::MeasuredSpectra> open_spectra(const std::string& path,
-                                                       const engine::OpenModel& model,
-                                                       const char* side) {
-  auto spectra = std::make_unique<results::MeasuredSpectra>(path);
+std::unique_ptr<MeasuredSpectra> open_spectra(const std::string& path,
+                                              const engine::OpenModel& model, const char* side) {
+  auto spectra = std::make_unique<MeasuredSpectra>(path);
   for (const auto& line : engine::file_lines(model.files)) {
     const auto& found = spectra->fingerprint();
     if (std::find(found.begin(), found.end(), line) == found.end()) {
@@ -157,8 +156,8 @@ results::RunDescription describe_compare(
   inputs["a"] = engine::add_inputs(a.files, "a ", run);
   inputs["b"] = engine::add_inputs(b.files, "b ", run);
   for (const auto& [side, file, path] :
-       {std::tuple<const char*, const results::MeasuredSpectra*, std::string>{
-            "spectra_a", spectra.a.get(), settings.spectra_a},
+       {std::tuple<const char*, const MeasuredSpectra*, std::string>{"spectra_a", spectra.a.get(),
+                                                                     settings.spectra_a},
         {"spectra_b", spectra.b.get(), settings.spectra_b}}) {
     if (file != nullptr) {
       run.fingerprint.emplace_back(side, "values " + file->digest());
@@ -183,10 +182,10 @@ results::RunDescription describe_compare(
   run.compare.other_model = settings.model_b;
   run.compare.spectra = spectra.a != nullptr;
   if (settings.delta) {
-    run.optional_columns.emplace_back(results::kDeltaColumns);
+    run.optional_columns.emplace_back(kDeltaColumns);
   }
   for (std::int64_t i = 1; i <= settings.subspace; ++i) {
-    run.scales[results::kAngleScale].integers.push_back(i);
+    run.scales[kAngleScale].integers.push_back(i);
   }
   for (const JobPair& pair : pairs) {
     run.matrices.push_back(pair.a);

@@ -2,12 +2,13 @@
 // rows.
 #include "pair_job.hpp"
 
+#include "pair_cells.hpp"
+
 #include "core/parallel.hpp"
 #include "decode/encoding.hpp"
 #include "engine/unit_stream.hpp"
 #include "measure/judgement.hpp"
 #include "model/selection.hpp"
-#include "results/pair_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -20,8 +21,6 @@
 namespace vindex::jobs {
 
 namespace {
-
-using results::pair_cell;
 
 /// Pairs handed to a device together: each holds both its matrices in host memory meanwhile.
 constexpr std::int64_t kMaxBatch = 32;
@@ -164,8 +163,7 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
   work.cost += engine::measuring_cost(pair.a.rows, pair.a.cols, request.options) *
                ((request.delta ? 1.0 : 0.0) + (request.subspace > 0 ? 2.0 : 0.0));
   work.result_bytes =
-      sizeof(double) *
-      results::cell_count(results::kPairCells, static_cast<std::size_t>(request.subspace));
+      sizeof(double) * results::cell_count(kPairCells, static_cast<std::size_t>(request.subspace));
   work.output_bytes = kRowBytes + work.result_bytes;
   const measure::Backend& backend = *computing_.backends.front();
   measure::MeasureOptions options = request.options;
@@ -236,23 +234,23 @@ std::unique_ptr<measure::StagingBuffer> PairJob::make_staging(std::size_t bytes)
 
 /// What was measured of both sides, where it was.
 void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
-  const auto find = [&](const results::MeasuredSpectra& spectra, bool is_b) {
+  const auto find = [&](const MeasuredSpectra& spectra, bool is_b) {
     const model::MatrixRecord& record = is_b ? pair(number).b : pair(number).a;
     return spectra.find(record.tensor, record.slice);
   };
-  const results::MeasuredSpectrum* const a = find(*spectra_.a, false);
-  const results::MeasuredSpectrum* const b = find(*spectra_.b, true);
+  const MeasuredSpectrum* const a = find(*spectra_.a, false);
+  const MeasuredSpectrum* const b = find(*spectra_.b, true);
   if (a == nullptr || b == nullptr) {
     engine::add_reason(row, fmt::format("no spectrum of {}",
                                         a != nullptr ? "B" : (b != nullptr ? "A" : "A and B")));
     return;
   }
-  for (std::size_t metric = 0; metric < results::kPairMetrics.size(); ++metric) {
-    double* const cells = &row.cells[results::kPairMetrics[metric].first];
+  for (std::size_t metric = 0; metric < kPairMetrics.size(); ++metric) {
+    double* const cells = &row.cells[kPairMetrics[metric].first];
     cells[0] = a->values[metric];
     cells[1] = b->values[metric];
     cells[2] = b->values[metric] - a->values[metric];
-    if (results::kPairMetrics[metric].has_null) {
+    if (kPairMetrics[metric].has_null) {
       cells[3] = a->nulls[metric];  // of the shape alone
     }
   }

@@ -2,12 +2,12 @@
 // and, where that was asked for, measured by back ends.
 #pragma once
 
+#include "measured_spectra.hpp"
 #include "pair_measurement.hpp"
 
 #include "engine/job.hpp"
 #include "engine/opening.hpp"
 #include "model/pairing.hpp"
-#include "results/measured_spectra.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace vindex::jobs {
 
 /// What was measured of both models; both or none.
 struct SpectraOfBoth {
-  std::unique_ptr<results::MeasuredSpectra> a, b;
+  std::unique_ptr<MeasuredSpectra> a, b;
 };
 
 /// A row of the job.

@@ -1,9 +1,10 @@
 // Owns the measurements of one pair: comparison, spectrum of the difference, overlap of subspaces.
 #include "pair_measurement.hpp"
 
+#include "pair_cells.hpp"
+
 #include "engine/job.hpp"
 #include "measure/subspace_overlap.hpp"
-#include "results/pair_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -14,8 +15,6 @@
 #include <utility>
 
 namespace vindex::jobs {
-
-using results::pair_cell;
 
 /// An input that remembers that reading it failed, so that the trouble of a pair names its side,
 /// and that is not released by a back end.
@@ -77,7 +76,7 @@ results::ResultRow row_of_report(const measure::PairReport& report, std::int64_t
   results::ResultRow row;
   row.status = report.status;
   row.reason = report.reason;
-  row.cells = results::empty_cells(results::kPairTable, static_cast<std::size_t>(subspace));
+  row.cells = results::empty_cells(kPairTable, static_cast<std::size_t>(subspace));
   const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
   set(pair_cell("same_bits"), report.same_bits ? 1.0 : 0.0);
   set(pair_cell("cosine"), report.cosine);

@@ -2,9 +2,10 @@
 // measured group into cells, arrays and the reason of what is missing.
 #include "expert_row.hpp"
 
+#include "experts_cells.hpp"
+
 #include "decode/encoding.hpp"
 #include "measure/subspace_overlap.hpp"
-#include "results/experts_cells.hpp"
 
 #include <fmt/format.h>
 
@@ -127,9 +128,6 @@ std::uint64_t subspace_overlap_bytes(const measure::Backend& backend, std::int64
 
 namespace {
 
-using results::experts_array;
-using results::experts_cell;
-
 /// Troubles reported one by one; beyond it a count.
 constexpr std::size_t kMaxTold = 8;
 
@@ -196,7 +194,7 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   if (!found.lost.empty()) {
     row.error_class = engine::failed_row(found.lost.front().second).error_class;
   }
-  row.cells = results::empty_cells(results::kExpertsTable);
+  row.cells = results::empty_cells(kExpertsTable);
   const auto& [plain, centred] = std::tie(found.cosines.plain, found.cosines.centred);
   row.cells[experts_cell("experts")] = static_cast<double>(group.members.size());
   row.cells[experts_cell("experts_counted")] = static_cast<double>(found.cosines.counted);
@@ -228,7 +226,7 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
 
   const std::size_t n = group.members.size();
   const auto wide = static_cast<std::size_t>(experts);
-  row.arrays.resize(results::kExpertsArrays.size());
+  row.arrays.resize(kExpertsArrays.size());
   const auto square = [&](const std::vector<float>& values) {
     return results::ArrayCell(results::padded_array(values, n, n, wide, wide));
   };

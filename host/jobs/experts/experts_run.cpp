@@ -2,12 +2,12 @@
 #include "experts_run.hpp"
 
 #include "expert_job.hpp"
+#include "experts_cells.hpp"
 
 #include "blas/blas_library.hpp"
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/opening.hpp"
-#include "results/experts_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -109,7 +109,7 @@ results::RunDescription describe_experts(
   run.scales["expert"] = results::ScaleValues::counted(sharing.options.experts);
   run.scales["expert_other"] = results::ScaleValues::counted(sharing.options.experts);
   if (settings.vectors > 0) {
-    run.optional_columns = results::optional_names(results::kExpertsCells, results::kExpertsArrays);
+    run.optional_columns = results::optional_names(kExpertsCells, kExpertsArrays);
   }
   return run;
 }

@@ -2,10 +2,11 @@
 // before.
 #include "routing_job.hpp"
 
+#include "routing_cells.hpp"
+
 #include "core/constants.hpp"
 #include "engine/row_slabs.hpp"
 #include "engine/unit_stream.hpp"
-#include "results/routing_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -21,8 +22,6 @@ namespace {
 
 using results::ArrayCell;
 using results::padded_array;
-using results::routing_array;
-using results::routing_cell;
 
 /// Of every token that a null draws: a dozen numbers.
 constexpr std::uint64_t kDrawnTokenBytes =
@@ -169,8 +168,8 @@ results::ResultRow RoutingJob::route(engine::UnitStream& unit, std::int64_t row)
   const measure::RoutingStatistics s = tallies.own.statistics();
   results::ResultRow out;
   out.method = "float64";
-  out.cells = results::empty_cells(results::kRoutingTable);
-  out.arrays.resize(results::kRoutingArrays.size());
+  out.cells = results::empty_cells(kRoutingTable);
+  out.arrays.resize(kRoutingArrays.size());
   if (tallies.left_out > 0) {
     out.reason = fmt::format("{} of {} tokens have logits that are not finite, left out",
                              tallies.left_out, matrix.rows);

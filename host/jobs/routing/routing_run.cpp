@@ -1,13 +1,13 @@
 // Owns the steps of a routing run: dump, rule and bias, layers, the description.
 #include "routing_run.hpp"
 
+#include "routing_cells.hpp"
 #include "routing_job.hpp"
 
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/opening.hpp"
 #include "model/read_router_rule.hpp"
-#include "results/routing_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -134,7 +134,7 @@ results::RunDescription describe_routing(const RoutingSettings& settings, const 
   run.environment_json = engine::environment(settings.run, reader, {}, threads).dump(1);
   run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
   // What files have since version 1.1.
-  run.optional_columns = results::optional_names(results::kRoutingCells, results::kRoutingArrays);
+  run.optional_columns = results::optional_names(kRoutingCells, kRoutingArrays);
   run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
   if (!settings.model.empty()) {
     run.attributes.push_back({"rule_of", settings.model});

@@ -1,11 +1,12 @@
 // Owns the threads that turn reports into rows: metrics, nulls, texts, spectra and vectors.
 #include "row_stage.hpp"
 
+#include "spectra_cells.hpp"
+
 #include "core/parallel.hpp"
 #include "core/stop.hpp"
 #include "core/threads.hpp"
 #include "model/product.hpp"
-#include "results/spectra_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -88,7 +89,7 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   row.reason = report.reason;
   row.method = report.method;
   row.escalated = report.escalated;
-  results::SpectrumNumbers numbers;
+  SpectrumNumbers numbers;
   numbers.sigma_error = report.sigma_error;
   numbers.set_moments(report.moments);
   if (report.status == measure::Status::kMeasured && !raw.sample.empty()) {
@@ -120,7 +121,7 @@ results::ResultRow RowStage::row_of(Raw& raw) {
     }
     row.vectors = std::move(report.vectors);
   }
-  row.cells = results::spectra_cells(numbers);
+  row.cells = spectra_cells(numbers);
   return row;
 }
 

@@ -1,0 +1,198 @@
+// Owns what a file of `vindex cka` is: its row of the table of kinds, what it promises beyond its
+// columns, and what is shown of it.
+#include "cka_cells.hpp"
+#include "cka_findings.hpp"
+
+#include "results/file_checker.hpp"
+#include "results/member_columns.hpp"
+#include "results/schema.hpp"
+#include "results/shown_cells.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::jobs {
+
+namespace {
+
+void check_cka(const results::RowRules& rules) {
+  const std::vector<double> cka = rules.array(cka_array("cka")).doubles;
+  const std::vector<double> error = rules.array(cka_array("se")).doubles;
+  const std::vector<double> low = rules.array(cka_array("ci_low")).doubles;
+  const std::vector<double> high = rules.array(cka_array("ci_high")).doubles;
+  for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i) {
+    rules.require(!(low[i] > high[i]), "ci_low", "lies above ci_high");
+    if (!error.empty()) {  // before version 1.1 intervals were drawn and need not hold the value
+      rules.require(!(low[i] > cka.at(i)) && !(high[i] < cka.at(i)), "ci_low",
+                    "and ci_high do not hold cka");
+    }
+  }
+}
+
+/// Arrays of one open file.
+class ReaderBulk final : public results::BulkSource {
+ public:
+  explicit ReaderBulk(results::ResultsReader& reader) : reader_(reader) {}
+  void sigma(const results::StoredRow& row, std::span<double> out) override {
+    reader_.read_sigma(row.bulk.row, out);
+  }
+  measure::SingularVectors vectors(const results::StoredRow& row) override {
+    return reader_.read_vectors(row.bulk.row);
+  }
+  results::ArrayCell array(const results::StoredRow& row, std::size_t number) override {
+    return reader_.read_array(row.bulk.row, number);
+  }
+
+ private:
+  results::ResultsReader& reader_;
+};
+
+/// What a file of `vindex cka` says beside its rows is what follows from them.
+void check_cka_file(results::FileChecker& checker) {
+  results::check_rows(checker, check_cka);
+  checker.table(beside_of({}).tables.front());
+  results::ResultsReader& reader = checker.reader();
+  const results::FileDescription& description = checker.description();
+  const std::vector<results::StoredRow>& rows = checker.rows();
+  const auto require = [&](bool condition, const char* what) { checker.require(condition, what); };
+  const results::h5::File& file = reader.file();
+  std::vector<const results::StoredRow*> pointers;
+  std::vector<std::int64_t> layers;
+  for (const results::StoredRow& row : rows) {
+    pointers.push_back(&row);
+    layers.push_back(row.layer);
+  }
+  require(results::read_numbers<std::int64_t>(file, "/layers_a", {rows.size()}) == layers,
+          "/layers_a: not the layers of the rows");
+  ReaderBulk bulk(reader);
+  const CkaFindings findings = cka_findings(description, pointers, bulk);
+  const std::vector<MatchedLayer>& matched = findings.matched;
+  const std::vector<double> cka =
+      results::read_numbers<double>(file, "/matched/cka", {matched.size()});
+  const auto a = results::read_numbers<std::int64_t>(file, "/matched/layer_a", {matched.size()});
+  const auto b = results::read_numbers<std::int64_t>(file, "/matched/layer_b", {matched.size()});
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    require(a[i] == matched[i].layer_a && b[i] == matched[i].layer_b,
+            "/matched: a row of other layers than lie at its depth");
+    require(cka[i] == matched[i].cka || (std::isnan(cka[i]) && std::isnan(matched[i].cka)),
+            "/matched/cka: not the value of /cka");
+  }
+  // Before version 1.1 they followed from the values alone, and there is none to compare with.
+  if (const auto& stages = findings.stages) {
+    require(
+        file.has_attribute("/", "stages") && file.integer_attribute("/", "stages") == stages->count,
+        "/: stages is missing, or not what the CKA of neighbours gives");
+  }
+  const auto scale = description.scales.find("layers_b");
+  if (description.model != description.other_model || scale == description.scales.end() ||
+      scale->second.integers != layers) {
+    return;
+  }
+  std::vector<results::ArrayCell> lines;
+  for (const results::StoredRow& row : rows) {
+    lines.push_back(reader.read_array(row.bulk.row, cka_array("cka")));
+  }
+  bool is_symmetric = true;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      // NaN where a row was not compared.
+      is_symmetric &= !(std::abs(lines[i].doubles.at(j) - lines[j].doubles.at(i)) > 1e-6);
+    }
+  }
+  require(is_symmetric, "/cka: of one model with itself, and not symmetric");
+}
+
+results::Beside cka_beside(const results::FileDescription& description,
+                           std::span<const results::StoredRow* const> rows,
+                           results::BulkSource& bulk, bool whole) {
+  return whole ? beside_of(cka_findings(description, rows, bulk)) : results::Beside{};
+}
+
+results::SummaryTable matched_summary(const CkaFindings& findings) {
+  const TextColumn number{.right = true};
+  results::SummaryTable table = {
+      .cells = {{"depth", "layer of A", "of B", "cka", "noise 95 %", "p", "biased"}},
+      .layout = {number,
+                 number,
+                 number,
+                 number,
+                 {.right = true, .is_close = true},
+                 number,
+                 {.right = true, .dropped_as = 1}}};
+  for (const MatchedLayer& layer : findings.matched) {
+    table.cells.push_back({fmt::format("{:.0f} %", 100.0 * layer.depth),
+                           std::to_string(layer.layer_a), std::to_string(layer.layer_b),
+                           results::number_text(layer.cka), results::number_text(layer.null_q95),
+                           results::number_text(layer.p), results::number_text(layer.cka_biased)});
+  }
+  return table;
+}
+
+std::string stages_text(const CkaFindings& findings) {
+  if (!findings.stages) {
+    return "stages of A: not known: they take the CKA of every layer and the next one, and its "
+           "standard error over prompts";
+  }
+  if (findings.stage_breaks.empty()) {
+    return fmt::format("stages of A: 1 (no neighbours below {:.3g} and 3 standard errors)",
+                       findings.stages->threshold);
+  }
+  return fmt::format("stages of A: {} (breaks behind layers {})", findings.stages->count,
+                     fmt::join(findings.stage_breaks, ", "));
+}
+
+Json cka_members(const CkaFindings& findings) {
+  Json members = Json::object();
+  Json& matched = members["matched"] = Json::array();
+  for (const MatchedLayer& layer : findings.matched) {
+    matched.push_back({{"depth", layer.depth},
+                       {"layer_a", layer.layer_a},
+                       {"layer_b", layer.layer_b},
+                       {"cka", layer.cka},
+                       {"cka_biased", layer.cka_biased},
+                       {"null_q95", layer.null_q95},
+                       {"p", layer.p}});
+  }
+  members["stages"] = findings.stages ? Json{{"count", findings.stages->count},
+                                             {"breaks", findings.stage_breaks},
+                                             {"threshold", findings.stages->threshold},
+                                             {"median", findings.stages->median},
+                                             {"mad", findings.stages->mad}}
+                                      : Json(nullptr);
+  return members;
+}
+
+results::Summary cka_summary(const results::ShownCells& shown) {
+  const CkaFindings findings = findings_of(shown.beside);
+  return {.columns = {results::count_column("best in B", cka_cell("best_layer_b")),
+                      results::number_column("cka", cka_cell("best_cka")),
+                      results::number_column("next in A", cka_cell("adjacent_cka"))},
+          .tables = {matched_summary(findings)},
+          .remark = stages_text(findings),
+          .members = cka_members(findings)};
+}
+
+}  // namespace
+
+results::Schema cka_schema() {
+  return {.id = results::FileSchema::kCka,
+          .name = "vindex-cka",
+          .version = "1.1",
+          .rows = "layers",
+          .verb = "cka",
+          .table = "/layer",
+          .dimension = "entry",
+          .name_column = "tensor",
+          .outcome = "compared",
+          .members = results::kCellMembers,
+          .cells = &kCkaTable,
+          .root_scale = "layers_a",
+          .beside = cka_beside,
+          .check = check_cka_file,
+          .summarise = cka_summary};
+}
+
+}  // namespace vindex::jobs

@@ -1,0 +1,218 @@
+// Owns the rows of both tables: reasons of unmeasured tensors, quantiles over groups.
+#include "derived_tables.hpp"
+
+#include "sample_columns.hpp"
+#include "spectra_cells.hpp"
+
+#include "core/constants.hpp"
+#include "measure/layer_statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+namespace vindex::jobs {
+
+namespace {
+
+struct Merged {
+  decode::Moments moments;
+  std::int64_t slices = 0;    ///< rows of this tensor in the file
+  std::int64_t decoded = 0;   ///< of them with moments
+  std::int64_t elements = 0;  ///< covered by those
+};
+
+/// Why the statistics of a tensor are absent; empty where they are there.
+std::string missing_reason(const results::TensorEntry& tensor, const Merged* merged) {
+  if (!tensor.in_matrix) {
+    return tensor.reason;
+  }
+  if (merged == nullptr) {
+    return "not selected";
+  }
+  if (merged->elements == tensor.count) {
+    return "";
+  }
+  if (merged->decoded == 0) {
+    return "not measured";
+  }
+  return fmt::format("only {} of {} weights measured", merged->elements, tensor.count);
+}
+
+/// A row of /tensor/.
+struct TensorRow {
+  const results::TensorEntry* tensor = nullptr;
+  std::string reason;
+  std::optional<decode::Moments> moments;  ///< where all of it was measured
+};
+
+std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors,
+                                   std::span<const results::StoredRow* const> rows) {
+  std::unordered_map<std::string_view, Merged> merged;
+  for (const results::StoredRow* row : rows) {
+    Merged& tensor = merged[row->tensor];
+    ++tensor.slices;
+    if (const auto moments = moments_of(*row)) {
+      tensor.moments = tensor.decoded == 0 ? *moments : decode::merge(tensor.moments, *moments);
+      ++tensor.decoded;
+      tensor.elements += moments->count + moments->nonfinite;
+    }
+  }
+  std::vector<TensorRow> out;
+  for (const results::TensorEntry& tensor : tensors) {
+    const auto found = merged.find(tensor.name);
+    const Merged* const sums = found == merged.end() ? nullptr : &found->second;
+    TensorRow& row = out.emplace_back();
+    row.tensor = &tensor;
+    row.reason = missing_reason(tensor, sums);
+    if (sums != nullptr && sums->elements == tensor.count && sums->decoded > 0) {
+      row.moments = sums->moments;
+    }
+  }
+  return out;
+}
+
+/// Class and angles; the angles of a matrix are in its rows.
+void add_samples(results::SideTable& table, std::span<const results::TensorEntry> tensors) {
+  results::add_column(table, tensors, "organ_class", "", "kind of tensor by its name",
+                      &results::TensorEntry::organ_class);
+  for (const auto columns : {qq_columns(), sample_columns()}) {
+    for (const SampleColumn& column : columns) {
+      if (column.is_count) {
+        results::add_column(table, tensors, column.name, "1", column.long_name,
+                            [&](const results::TensorEntry& tensor) {
+                              return tensor.angles.count > 0
+                                         ? static_cast<std::int32_t>(column.value(tensor.angles))
+                                         : 0;
+                            });
+      } else {
+        results::add_column(table, tensors, column.name, "1", column.long_name,
+                            [&](const results::TensorEntry& tensor) {
+                              return tensor.angles.count > 0 ? column.value(tensor.angles) : kNaN;
+                            });
+      }
+    }
+  }
+}
+
+}  // namespace
+
+results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, bool sampled,
+                                std::span<const results::StoredRow* const> rows) {
+  results::SideTable table{.group = "/tensor",
+                           .dimension = "entry",
+                           .long_name = "number of the tensor",
+                           .coordinates = {"layer", "block", "role", "name"}};
+  const std::vector<TensorRow> all = tensor_rows(tensors, rows);
+  const auto of_entry = [&](const char* name, const char* units, const char* long_name,
+                            auto results::TensorEntry::*member) {
+    results::add_column(table, tensors, name, units, long_name, member);
+  };
+  /// A statistic of the finite weights; NaN where there are none.
+  const auto statistic = [&](const char* name, const char* long_name,
+                             double (*value)(const decode::Moments&)) {
+    results::add_column(table, all, name, "1", long_name, [&](const TensorRow& row) {
+      return row.moments && row.moments->count > 0 ? value(*row.moments) : kNaN;
+    });
+  };
+  const auto count = [&](const char* name, const char* long_name,
+                         std::int64_t decode::Moments::*member) {
+    results::add_column(table, all, name, "1", long_name, [&](const TensorRow& row) {
+      return row.moments ? (*row.moments).*member : std::int64_t{-1};
+    });
+  };
+  of_entry("name", "", "logical name", &results::TensorEntry::name);
+  of_entry("stored", "", "names of the stored tensors", &results::TensorEntry::stored);
+  of_entry("block", "", "part of the transformer", &results::TensorEntry::block);
+  of_entry("role", "", "what the tensor does in its block", &results::TensorEntry::role);
+  of_entry("layer", "", "layer number in the name, -1 if none", &results::TensorEntry::layer);
+  of_entry("shape", "", "logical shape, outermost first", &results::TensorEntry::shape);
+  of_entry("encoding", "", "how the weights are stored", &results::TensorEntry::encoding);
+  of_entry("count", "1", "weights", &results::TensorEntry::count);
+  results::add_column(
+      table, tensors, "in_matrix", "", "1 where the tensor gives rows of /matrix/",
+      [](const results::TensorEntry& tensor) { return std::int8_t{tensor.in_matrix}; });
+  results::add_column(table, all, "reason", "",
+                      "why it gives none, or why its statistics are missing", &TensorRow::reason);
+  using decode::Moments;
+  statistic("mean", "mean weight", [](const Moments& m) { return m.mean; });
+  statistic("std", "population standard deviation of the weights", decode::standard_deviation);
+  statistic("min", "smallest weight", [](const Moments& m) { return double{m.min}; });
+  statistic("max", "largest weight", [](const Moments& m) { return double{m.max}; });
+  statistic("excess_kurtosis", "excess kurtosis of the weights", decode::excess_kurtosis);
+  statistic("frobenius_norm", "root of the sum of squared weights",
+            [](const Moments& m) { return std::sqrt(m.sum_squares); });
+  count("zeros", "weights that are zero, -1 if not measured", &Moments::zeros);
+  count("nonfinite", "weights not finite, -1 if not measured", &Moments::nonfinite);
+  if (sampled) {
+    add_samples(table, tensors);
+  }
+  return table;
+}
+
+std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows) {
+  constexpr std::size_t kVarAt64 = 6;
+  static_assert(measure::kVarAtK[kVarAt64] == 64);
+  std::vector<measure::LayerRow> input;
+  input.reserve(rows.size());
+  for (const results::StoredRow* row : rows) {
+    measure::LayerRow one;
+    one.layer = row->layer;
+    one.block = static_cast<std::int32_t>(row->block);
+    one.role = row->role;
+    one.expert = row->expert;
+    one.rows = row->rows;
+    one.cols = row->cols;
+    one.measured = row->status == measure::Status::kMeasured;
+    one.var_at_64 = var_at_k_of(*row, kVarAt64);
+    one.var_at_64_null = var_at_k_null_of(*row, kVarAt64);
+    one.stable_rank = metric_of(*row, measure::Metric::kStableRank);
+    one.effective_rank = metric_of(*row, measure::Metric::kEffectiveRank);
+    one.sigma_ratio_1_2 = metric_of(*row, measure::Metric::kSigmaRatio12);
+    input.push_back(one);
+  }
+  return measure::layer_groups(input);
+}
+
+results::SideTable layer_table(std::span<const results::StoredRow* const> rows) {
+  using Group = measure::LayerGroup;
+  using measure::Statistic;
+  results::SideTable table{.group = "/layer",
+                           .dimension = "group",
+                           .long_name = "number of the (layer, block, role)",
+                           .coordinates = {"layer", "block", "role"}};
+  const std::vector<Group> groups = groups_of(rows);
+  results::add_column(table, groups, "layer", "", "layer number, -1 if none", &Group::layer);
+  results::add_column(
+      table, groups, "block", "", "part of the transformer", [](const Group& group) {
+        return std::string(model::block_name(static_cast<model::Block>(group.block)));
+      });
+  results::add_column(table, groups, "role", "", "what the matrices do in their block",
+                      [](const Group& group) { return std::string(group.role); });
+  results::add_column(table, groups, "count", "1", "measured matrices", &Group::count);
+  results::add_column(table, groups, "var_at_64_null", "1",
+                      "var_at_64 of iid noise; NaN where shapes differ", &Group::var_at_64_null);
+  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
+    const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+    const auto add = [&](const char* suffix, const char* units, const std::string& long_name,
+                         auto Statistic::*member) {
+      results::add_column(table, groups, name + suffix, units, long_name,
+                          [&](const Group& group) { return group.statistics[m].*member; });
+    };
+    const std::string over = " of " + name + " over the matrices";
+    const std::string none = " " + name + ", -1 for non-experts";
+    add("_median", "1", "median" + over, &Statistic::median);
+    add("_q25", "1", "lower quartile" + over, &Statistic::q25);
+    add("_q75", "1", "upper quartile" + over, &Statistic::q75);
+    add("_min", "1", "minimum" + over, &Statistic::min);
+    add("_max", "1", "maximum" + over, &Statistic::max);
+    add("_argmin", "", "expert with the minimum" + none, &Statistic::argmin);
+    add("_argmax", "", "expert with the greatest" + none, &Statistic::argmax);
+  }
+  return table;
+}
+
+}  // namespace vindex::jobs

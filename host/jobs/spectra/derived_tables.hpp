@@ -1,0 +1,32 @@
+// Owns /tensor/ and /layer/: what follows from the rows of /matrix/ and the model's tensor list.
+#pragma once
+
+#include "measure/layer_statistics.hpp"
+#include "results/description.hpp"
+#include "results/stored_row.hpp"
+#include "results/table_writer.hpp"
+
+#include <span>
+#include <vector>
+
+namespace vindex::results {
+class ResultsReader;
+}
+
+namespace vindex::jobs {
+
+/// Statistics of a tensor are the merged moments of its matrices, in row order, where every slice
+/// is in the file; else NaN with the reason.
+/// With `sampled` the classes and the angles of the entries too.
+results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, bool sampled,
+                                std::span<const results::StoredRow* const> rows);
+
+/// The rows of /layer/. Roles are views of `rows`, which must outlive the result.
+std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows);
+
+results::SideTable layer_table(std::span<const results::StoredRow* const> rows);
+
+/// What is wrong with a file of spectra, one line each (Schema::validate).
+std::vector<std::string> validate_spectra(results::ResultsReader& reader);
+
+}  // namespace vindex::jobs

@@ -1,0 +1,24 @@
+// Owns the columns of what a sample of weights says (schema 1.2): the same names in /matrix/ and in
+// /tensor/.
+#pragma once
+
+#include "measure/sample_angles.hpp"
+
+#include <span>
+
+namespace vindex::jobs {
+
+struct SampleColumn {
+  const char* name = "";
+  const char* long_name = "";
+  double (*value)(const measure::SampleAngles&) = nullptr;
+  void (*set)(measure::SampleAngles&, double) = nullptr;  ///< null: it follows from the count
+  bool is_count = false;                                  ///< int32, -1 where there is none
+};
+
+/// theta_seed, its null, what it is made of, and the size of the sample.
+std::span<const SampleColumn> sample_columns();
+/// theta_qq and its null: of 1-D tensors.
+std::span<const SampleColumn> qq_columns();
+
+}  // namespace vindex::jobs
