@@ -1,6 +1,6 @@
 // Every verb over a store that is slow, fails for a while, lies or dies: what passes leaves the
 // bytes of the local run, what does not ends with the exit code of its cause and leaves nothing.
-// tests/run/unsteady_store_test.cpp has the main job's rows one by one.
+// tests/engine/unsteady_store_test.cpp has the main job's rows one by one.
 #include "cpu/cpu_backend.hpp"
 #include "fleet/measure_fleet.hpp"
 #include "jobs/activations/activations_run.hpp"
