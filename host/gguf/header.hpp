@@ -58,12 +58,16 @@ struct Key {
   std::uint64_t value_bytes = 0;
 };
 
-/// One tensor of the table.
-struct Tensor {
+/// What an entry of the table says of a tensor but for its place.
+struct TensorLayout {
   std::string name;
   decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;  ///< as in the file: contiguous first
-  std::uint64_t offset = 0;               ///< absolute in the file
+  std::vector<std::uint64_t> dimensions;  ///< contiguous first, at most 4; none: a single number
+};
+
+/// One tensor of the table.
+struct Tensor : TensorLayout {
+  std::uint64_t offset = 0;  ///< absolute in the file
   std::uint64_t bytes = 0;
 };
 

@@ -20,13 +20,6 @@ namespace vindex::gguf {
 
 class HeaderStream;
 
-/// One tensor to be written. `dimensions`: contiguous first, at most 4; none is a single number.
-struct TensorLayout {
-  std::string name;
-  decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;
-};
-
 /// Bytes of a tensor without padding. Errors: FormatError E-GGUF-LAYOUT on overflow, more than 4
 /// dimensions, a row that does not fill whole blocks, a type that ggml does not have.
 std::uint64_t stored_bytes(const TensorLayout& tensor);

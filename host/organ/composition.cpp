@@ -30,7 +30,7 @@ bool is_split_key(std::string_view name) {
 
 ComposedTensor passed_through(const GgufSource& source, std::size_t tensor) {
   const OrganTensor& own = source.tensors()[tensor];
-  return {.layout = source.layout(own), .source = &source, .tensor = tensor, .sha256 = own.sha256};
+  return {.layout = own, .source = &source, .tensor = tensor, .sha256 = own.sha256};
 }
 
 std::vector<ComposedTensor> passed_through(const GgufSource& source) {

@@ -15,7 +15,7 @@
 namespace vindex::organ {
 namespace {
 
-std::string difference_type_name(const DiffTensor& tensor) {
+std::string difference_type_name(const gguf::TensorLayout& tensor) {
   return std::string(decode::element_type_row(tensor.type).name);
 }
 
@@ -198,10 +198,10 @@ std::string lone_text(const std::vector<LoneTensor>& tensors, const char* side,
                       const DiffView& view) {
   std::string text;
   for (std::size_t i = 0; i < std::min(tensors.size(), view.top); ++i) {
-    text += wrapped_text(fmt::format("only in {}: {} ({}, {})", side, excerpt(tensors[i].name),
-                                     difference_type_name(tensors[i].tensor),
-                                     shape_text(tensors[i].tensor.dimensions)),
-                         view.width, 2) +
+    text += wrapped_text(
+                fmt::format("only in {}: {} ({}, {})", side, excerpt(tensors[i].name),
+                            difference_type_name(tensors[i]), shape_text(tensors[i].dimensions)),
+                view.width, 2) +
             "\n";
   }
   if (tensors.size() > view.top) {
@@ -235,7 +235,7 @@ Json key_json(const KeyDifference& key) {
   return out;
 }
 
-Json stored_json(const DiffTensor& tensor) {
+Json stored_json(const gguf::Tensor& tensor) {
   return {
       {"type", difference_type_name(tensor)}, {"ne", tensor.dimensions}, {"bytes", tensor.bytes}};
 }
@@ -270,7 +270,7 @@ Json lone_json(const std::vector<LoneTensor>& tensors) {
     Json one = {{"name", tensor.name},
                 {"class", class_name(tensor.organ.organ_class)},
                 {"block", tensor.organ.block}};
-    one.update(stored_json(tensor.tensor));
+    one.update(stored_json(tensor));
     out.push_back(std::move(one));
   }
   return out;

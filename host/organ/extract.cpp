@@ -48,13 +48,7 @@ std::vector<ManifestTensor> wanted_tensors(const GgufSource& source, const Organ
   for (const OrganTensor& tensor : source.tensors()) {
     require_utf8_name(tensor.name, printable(source.path()));
     if (filter.wants(tensor.name)) {
-      ManifestTensor& entry = wanted.emplace_back();
-      entry.name = tensor.name;
-      entry.type = tensor.type;
-      entry.dimensions = tensor.dimensions;
-      entry.bytes = tensor.bytes;
-      entry.split = tensor.split;
-      entry.offset = tensor.offset;
+      wanted.push_back({tensor, tensor.split});
     }
   }
   return wanted;

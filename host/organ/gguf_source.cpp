@@ -27,8 +27,7 @@ GgufParts parts_of_set(const std::string& path) {
   for (input::GgufFile& file : set) {
     const std::size_t split = parts.splits.size();
     for (gguf::Tensor& tensor : file.header.tensors) {
-      parts.tensors.push_back({std::move(tensor.name), tensor.type, std::move(tensor.dimensions),
-                               split, split, tensor.offset, tensor.bytes});
+      parts.tensors.push_back({std::move(tensor), split, split});
     }
     file.header.tensors = {};
     std::move(file.header.warnings.begin(), file.header.warnings.end(),
@@ -128,10 +127,6 @@ std::vector<std::string> GgufSource::input_paths() const {
     }
   }
   return paths;
-}
-
-gguf::TensorLayout GgufSource::layout(const OrganTensor& tensor) const {
-  return {tensor.name, tensor.type, tensor.dimensions};
 }
 
 gguf::KeySection GgufSource::copy_keys(std::size_t split,

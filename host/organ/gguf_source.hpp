@@ -23,14 +23,10 @@
 
 namespace vindex::organ {
 
-struct OrganTensor {
-  std::string name;
-  decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;  ///< contiguous first
-  std::size_t split = 0;                  ///< of the model, which it belongs to
-  std::size_t file = 0;                   ///< index into files(): where its bytes lie
-  std::uint64_t offset = 0;               ///< absolute in that file
-  std::uint64_t bytes = 0;
+/// Its offset is that in files()[file].
+struct OrganTensor : gguf::Tensor {
+  std::size_t split = 0;  ///< of the model, which it belongs to
+  std::size_t file = 0;   ///< index into files(): where its bytes lie
   /// As a manifest says, lower-case hex; empty where none does. A caller that passes the bytes on
   /// gives it to the ComposedTensor, so that an organ that was changed is noticed.
   std::string sha256 = {};
@@ -110,7 +106,6 @@ class GgufSource {
   std::shared_ptr<ByteSource> opened(std::size_t file) const;
   /// Every file that was read or will be, for who writes: none may be written over.
   std::vector<std::string> input_paths() const;
-  gguf::TensorLayout layout(const OrganTensor& tensor) const;
 
   /// A typed, verbatim copy of split `split`'s keys, in order, of those that `wanted` (all without
   /// it) takes. Long values are read when the result is written: this must live until then.

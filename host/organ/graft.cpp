@@ -161,7 +161,7 @@ std::vector<GraftedTensor> grafted_tensors(const GgufSource& host, const GgufSou
 
 [[noreturn]] void throw_nothing(const GraftSettings& settings, const ModelFacts& donor) {
   std::set<std::string_view> classes;
-  for (const TensorFact& tensor : donor.tensors) {
+  for (const gguf::TensorLayout& tensor : donor.tensors) {
     classes.insert(class_name(classify(tensor.name).organ_class));
   }
   throw UsageError(

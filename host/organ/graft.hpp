@@ -19,13 +19,6 @@
 
 namespace vindex::organ {
 
-/// A tensor as far as names and shapes go.
-struct TensorFact {
-  std::string name;
-  decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;  ///< contiguous first
-};
-
 /// What is asked for, in blocks of the donor.
 struct GraftRequest {
   std::set<OrganClass> classes = {};
@@ -77,8 +70,8 @@ struct GraftPlan {
 /// go with it: added, or dropped where the donor's weight has none. Errors: UsageError
 /// E-GRAFT-LAYERS for blocks that a model does not have, E-MAP for two of the donor's that go to
 /// one of the host's.
-GraftPlan plan_graft(std::span<const TensorFact> host, std::span<const TensorFact> donor,
-                     const GraftRequest& request);
+GraftPlan plan_graft(std::span<const gguf::TensorLayout> host,
+                     std::span<const gguf::TensorLayout> donor, const GraftRequest& request);
 
 /// A key's value as far as it is compared and shown.
 struct KeyFact {
@@ -92,7 +85,7 @@ struct KeyFact {
 struct ModelFacts {
   std::string architecture;
   std::map<std::string, KeyFact, std::less<>> keys = {};
-  std::vector<TensorFact> tensors = {};
+  std::vector<gguf::TensorLayout> tensors = {};
   /// Digests of rope_freqs and rope_factors tensors, by name.
   std::map<std::string, std::string, std::less<>> rope_tables = {};
 };

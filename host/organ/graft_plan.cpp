@@ -16,7 +16,7 @@ namespace {
 
 using Places = std::unordered_map<std::string_view, std::size_t>;
 
-Places places_of(std::span<const TensorFact> tensors) {
+Places places_of(std::span<const gguf::TensorLayout> tensors) {
   Places places;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     places.emplace(tensors[i].name, i);
@@ -24,9 +24,9 @@ Places places_of(std::span<const TensorFact> tensors) {
   return places;
 }
 
-std::set<std::int32_t> blocks_of(std::span<const TensorFact> tensors) {
+std::set<std::int32_t> blocks_of(std::span<const gguf::TensorLayout> tensors) {
   std::set<std::int32_t> blocks;
-  for (const TensorFact& tensor : tensors) {
+  for (const gguf::TensorLayout& tensor : tensors) {
     blocks.insert(classify(tensor.name).block);
   }
   blocks.erase(-1);
@@ -73,7 +73,7 @@ bool is_rope_table(std::string_view name) {
 
 class Planner {
  public:
-  Planner(std::span<const TensorFact> host, std::span<const TensorFact> donor,
+  Planner(std::span<const gguf::TensorLayout> host, std::span<const gguf::TensorLayout> donor,
           const GraftRequest& request)
       : host_(host),
         donor_(donor),
@@ -156,7 +156,7 @@ class Planner {
   }
 
   void take(std::size_t donor) {
-    const TensorFact& tensor = donor_[donor];
+    const gguf::TensorLayout& tensor = donor_[donor];
     const OrganName name = classify(tensor.name);
     const auto block = host_block_.find(name.block);
     if (!is_selected(name) || block == host_block_.end()) {
@@ -170,7 +170,7 @@ class Planner {
     }
     const auto found = host_places_.find(target);
     if (found != host_places_.end()) {
-      const TensorFact& there = host_[found->second];
+      const gguf::TensorLayout& there = host_[found->second];
       if (!same_shape(there.dimensions, tensor.dimensions)) {
         refuse(target, RefusalKind::kShape,
                fmt::format("{} in the host, {} in the donor", shape_text(there.dimensions),
@@ -201,7 +201,7 @@ class Planner {
 
   /// A tensor of the host that the request names and the donor does not have.
   void look_for_donor(std::size_t host) {
-    const TensorFact& tensor = host_[host];
+    const gguf::TensorLayout& tensor = host_[host];
     const OrganName name = classify(tensor.name);
     const auto block = donor_block_.find(name.block);
     if (!is_selected(name) || block == donor_block_.end() || is_rope_table(tensor.name)) {
@@ -240,7 +240,7 @@ class Planner {
     plan_.blocks.assign(blocks_.begin(), blocks_.end());
   }
 
-  std::span<const TensorFact> host_, donor_;
+  std::span<const gguf::TensorLayout> host_, donor_;
   const GraftRequest& request_;
   Places host_places_, donor_places_;
   std::map<std::int32_t, std::int32_t> host_block_;   // of a donor's block
@@ -265,8 +265,8 @@ GraftRequest parse_graft_request(const std::string& types, const std::string& la
           .allow_missing = allow_missing};
 }
 
-GraftPlan plan_graft(std::span<const TensorFact> host, std::span<const TensorFact> donor,
-                     const GraftRequest& request) {
+GraftPlan plan_graft(std::span<const gguf::TensorLayout> host,
+                     std::span<const gguf::TensorLayout> donor, const GraftRequest& request) {
   return Planner(host, donor, request).run();
 }
 

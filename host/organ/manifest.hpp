@@ -33,16 +33,11 @@ inline constexpr std::uint64_t kLargestManifest = std::uint64_t{112} << 20U;
 inline constexpr std::size_t kMaxManifestTensors = 262'144;
 
 /// One tensor of a manifest, in the model's order.
-struct ManifestTensor {
-  std::string name;
-  decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;  ///< contiguous first
-  std::uint64_t bytes = 0;
+struct ManifestTensor : gguf::Tensor {
   std::size_t split = 0;
   /// Within the folder, where its bytes were copied; empty: they lie in the source's file `split`.
-  std::string file;
-  std::uint64_t offset = 0;  ///< absolute in that file
-  std::string sha256;        ///< empty: not digested
+  std::string file = {};
+  std::string sha256 = {};  ///< empty: not digested
 };
 
 /// One file of the model that was taken apart.

@@ -86,17 +86,10 @@ void OpenedSide::take_gguf() {
 void OpenedSide::take_safetensors() {
   files_ = input::open_model(path_);
   for (const input::StoredTensor& tensor : files_->tensors) {
-    PlacedTensor place = {
-        .name = tensor.name,
-        .type = tensor.type,
-        .dimensions = {},
-        .source = files_->shards.at(static_cast<std::size_t>(tensor.shard)).source.get(),
-        .offset = tensor.offset,
-        .bytes = tensor.bytes};
-    for (auto dimension = tensor.shape.rbegin(); dimension != tensor.shape.rend(); ++dimension) {
-      place.dimensions.push_back(static_cast<std::uint64_t>(*dimension));
-    }
-    tensors_.push_back(std::move(place));
+    tensors_.push_back({{{tensor.name, tensor.type, {tensor.shape.rbegin(), tensor.shape.rend()}},
+                         tensor.offset,
+                         tensor.bytes},
+                        files_->shards.at(static_cast<std::size_t>(tensor.shard)).source.get()});
   }
 }
 
@@ -176,15 +169,11 @@ void compare_keys(const OpenedSide& a, const OpenedSide& b, ModelDifference& out
   }
 }
 
-DiffTensor tensor_of(const PlacedTensor& tensor) {
-  return {tensor.type, tensor.dimensions, tensor.bytes};
-}
-
 TensorDifference compare(const PlacedTensor& a, const PlacedTensor& b) {
   TensorDifference out = {.name = a.name,
                           .organ = classify(a.name),
-                          .a = tensor_of(a),
-                          .b = tensor_of(b),
+                          .a = a,
+                          .b = b,
                           .state = TensorState::kShape,
                           .report = {}};
   if (!same_shape(a.dimensions, b.dimensions)) {
@@ -231,7 +220,7 @@ class Pairing {
       }
       const auto found = in_b.find(tensor.name);
       if (found == in_b.end()) {
-        only_a.push_back({tensor.name, classify(tensor.name), tensor_of(tensor)});
+        only_a.push_back({tensor, classify(tensor.name)});
         continue;
       }
       same_order = same_order && found->second >= last;
@@ -241,7 +230,7 @@ class Pairing {
     }
     for (const PlacedTensor& tensor : b.tensors()) {
       if (in_b.contains(tensor.name)) {
-        only_b.push_back({tensor.name, classify(tensor.name), tensor_of(tensor)});
+        only_b.push_back({tensor, classify(tensor.name)});
       }
     }
   }

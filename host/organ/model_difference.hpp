@@ -55,26 +55,18 @@ enum class TensorState : std::uint8_t {
 /// "same-bytes", "same-values", "different", "shape", "not-finite", "unsupported".
 std::string_view state_name(TensorState state);
 
-struct DiffTensor {
-  decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;  ///< contiguous first
-  std::uint64_t bytes = 0;
-};
-
 struct TensorDifference {
   std::string name;
   OrganName organ;
-  DiffTensor a, b;
+  gguf::Tensor a, b;
   TensorState state = TensorState::kDifferent;
   /// Cosine, relative error against A, ...: NaN where there are none. Of equal bytes 1 and 0,
   /// without decoding.
   measure::PairReport report;
 };
 
-struct LoneTensor {
-  std::string name;
+struct LoneTensor : gguf::Tensor {
   OrganName organ;
-  DiffTensor tensor;
 };
 
 struct ModelDifference {

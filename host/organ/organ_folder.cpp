@@ -172,15 +172,7 @@ void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::si
     }
     parts_.changed = true;
   }
-  OrganTensor& tensor = parts_.tensors.emplace_back();
-  tensor.name = wanted.name;
-  tensor.type = found.type;
-  tensor.dimensions = std::move(found.dimensions);
-  tensor.split = wanted.split;
-  tensor.file = file;
-  tensor.offset = found.offset;
-  tensor.bytes = found.bytes;
-  tensor.sha256 = wanted.sha256;
+  parts_.tensors.push_back({std::move(found), wanted.split, file, wanted.sha256});
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ ModelFacts facts_of(const GgufSource& model) {
                                          .integers = key.integers});
   }
   for (const OrganTensor& tensor : model.tensors()) {
-    facts.tensors.push_back({tensor.name, tensor.type, tensor.dimensions});
+    facts.tensors.push_back(tensor);
     if (tensor.name.find("rope_f") != std::string::npos) {
       facts.rope_tables.emplace(tensor.name, digest_of(model, tensor));
     }
@@ -60,12 +60,7 @@ ModelFacts facts_of(const GgufSource& model) {
 
 PlacedTensor placed(const GgufSource& model, std::size_t index) {
   const OrganTensor& tensor = model.tensors().at(index);
-  return {.name = tensor.name,
-          .type = tensor.type,
-          .dimensions = tensor.dimensions,
-          .source = model.files().at(tensor.file).source.get(),
-          .offset = tensor.offset,
-          .bytes = tensor.bytes};
+  return {tensor, model.files().at(tensor.file).source.get()};
 }
 
 }  // namespace vindex::organ

@@ -3,13 +3,11 @@
 // spaced rows. Tensors are seen as stored: rows of ne[0] weights.
 #pragma once
 
-#include "decode/element_type.hpp"
-#include "input/file_source.hpp"
+#include "gguf/header.hpp"
 #include "measure/backend.hpp"
 #include "measure/pair_comparison.hpp"
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,12 +15,8 @@
 namespace vindex::organ {
 
 /// Where a tensor lies. `source` must outlive what is made of it.
-struct PlacedTensor {
-  std::string name;
-  decode::ElementType type = decode::ElementType::kF32;
-  std::vector<std::uint64_t> dimensions;  ///< contiguous first
+struct PlacedTensor : gguf::Tensor {
   ByteSource* source = nullptr;
-  std::uint64_t offset = 0, bytes = 0;
 };
 
 /// Product of the dimensions; headers that were read have none that overflows.

@@ -53,7 +53,7 @@ void write_gguf(const input::Shard& shard, const std::vector<std::size_t>& tenso
   std::map<std::string_view, std::size_t> places;
   for (const gguf::Tensor& tensor : header.tensors) {
     places.emplace(tensor.name, layout.size());
-    layout.push_back({tensor.name, tensor.type, tensor.dimensions});
+    layout.push_back(tensor);
   }
   gguf::Writer writer(file, keys, std::move(layout));
   for (const std::size_t index : tensors) {

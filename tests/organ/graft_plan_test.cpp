@@ -15,8 +15,8 @@ using decode::ElementType;
 using testing::error_of;
 
 /// A dense model of `blocks` blocks; with `bias` every q has one.
-std::vector<TensorFact> dense(int blocks, bool bias = false, std::uint64_t width = 64) {
-  std::vector<TensorFact> tensors = {
+std::vector<gguf::TensorLayout> dense(int blocks, bool bias = false, std::uint64_t width = 64) {
+  std::vector<gguf::TensorLayout> tensors = {
       {"token_embd.weight", ElementType::kF16, {width, 100}},
       {"output_norm.weight", ElementType::kF32, {width}},
       {"output.weight", ElementType::kQ6_K, {width, 100}},
@@ -36,7 +36,8 @@ std::vector<TensorFact> dense(int blocks, bool bias = false, std::uint64_t width
 }
 
 /// "RESULT<-DONOR" of every graft; an added one "+RESULT<-DONOR".
-std::vector<std::string> taken(const GraftPlan& plan, const std::vector<TensorFact>& donor) {
+std::vector<std::string> taken(const GraftPlan& plan,
+                               const std::vector<gguf::TensorLayout>& donor) {
   std::vector<std::string> out;
   for (const Graft& graft : plan.grafts) {
     out.push_back((graft.host ? "" : "+") + graft.name + "<-" + donor[graft.donor].name);
@@ -86,7 +87,7 @@ TEST(GraftPlan, OrderAndTypesAreTheHostsAndTheDonors) {
   const auto host = dense(2);
   auto donor = host;
   std::reverse(donor.begin(), donor.end());
-  for (TensorFact& tensor : donor) {
+  for (gguf::TensorLayout& tensor : donor) {
     tensor.type = ElementType::kBF16;
   }
   const GraftPlan plan = plan_graft(host, donor, request("ffn"));
@@ -136,7 +137,7 @@ TEST(GraftPlan, BlocksThatAreNotThereAreRefused) {
   EXPECT_EQ(id(four, four, "", "0-1:2-3,1:0"), "E-MAP");  // a donor's block twice
   EXPECT_EQ(id(four, four, "", "0-1:2-3,2:3"), "E-MAP");  // a host's block twice
   EXPECT_EQ(id(four, four, "0-1", "0:1"), "E-MAP");       // 0 and 1 both become 1
-  const std::vector<TensorFact> none;
+  const std::vector<gguf::TensorLayout> none;
   EXPECT_EQ(id(none, none, "0", ""), "E-GRAFT-LAYERS");
 }
 
@@ -213,7 +214,7 @@ TEST(GraftPlan, NothingAskedForNothingTaken) {
   EXPECT_TRUE(plan.grafts.empty());
   EXPECT_TRUE(plan.refusals.empty());
   EXPECT_TRUE(plan_graft(model, model, request("embed", "0")).grafts.empty());
-  const std::vector<TensorFact> none;
+  const std::vector<gguf::TensorLayout> none;
   EXPECT_TRUE(plan_graft(none, none, request("all")).grafts.empty());
   EXPECT_EQ(error_of([&] { request("organs"); }), "E-ORGAN-TYPE");
 }

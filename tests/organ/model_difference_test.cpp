@@ -166,12 +166,10 @@ struct Stored {
     bytes.resize(decode::encoded_size(encoding, rows, cols)->code_bytes);
     decode::encode_matrix(encoding, values.data(), rows, cols, cols, bytes, {});
     source = input::make_memory_source("memory", bytes);
-    tensor = {.name = "t",
-              .type = type,
-              .dimensions = {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows)},
-              .source = source.get(),
-              .offset = 0,
-              .bytes = bytes.size()};
+    tensor = {{{"t", type, {static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows)}},
+               0,
+               bytes.size()},
+              source.get()};
   }
   decode::Encoding encoding;
   std::vector<std::byte> bytes;
