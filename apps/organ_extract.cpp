@@ -15,18 +15,12 @@ namespace {
 
 std::string extract_json(const organ::ExtractSettings& settings,
                          const organ::ExtractReport& report) {
-  Json classes = Json::object();
-  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
-    const organ::ClassCount& count = report.classes.at(i);
-    classes[std::string(organ::class_name(static_cast<organ::OrganClass>(i)))] = {
-        {"tensors", count.tensors}, {"params", count.params}, {"bytes", count.bytes}};
-  }
   Json json = {
       {"schema", "organ-extract/1"}, {"model", settings.model},
       {"output", settings.output},   {"storage", settings.by_reference ? "reference" : "files"},
       {"tensors", report.tensors},   {"tensors_total", report.tensors_total},
       {"bytes", report.bytes},       {"bytes_sharing_blocks", report.cloned},
-      {"seconds", report.seconds},   {"classes", std::move(classes)}};
+      {"seconds", report.seconds},   {"classes", organ::class_counts_json(report.classes)}};
   return json.dump(2) + "\n";
 }
 

@@ -42,11 +42,11 @@ std::vector<bool> changed_bytes(const GgufSource& source, const AssembleSettings
   std::vector<char> changed(tensors.size(), 0);
   for_each_index(tensors.size(), threads, [&](std::size_t worker, std::size_t i) {
     const OrganTensor& tensor = tensors[i];
-    Sha256 digest;
-    // Where it is stopped, compose() sees that too.
-    if (!tensor.sha256.empty() && copiers[worker].digest(*source.files()[tensor.file].source,
-                                                         tensor.offset, tensor.bytes, digest)) {
-      changed[i] = hex(digest.finish()) != tensor.sha256 ? 1 : 0;
+    if (!tensor.sha256.empty()) {
+      const auto digest =
+          copiers[worker].digest(*source.files()[tensor.file].source, tensor.offset, tensor.bytes);
+      // Where it is stopped, compose() sees that too.
+      changed[i] = digest && *digest != tensor.sha256 ? 1 : 0;
     }
   });
   return {changed.begin(), changed.end()};

@@ -55,11 +55,9 @@ std::vector<ManifestTensor> wanted_tensors(const GgufSource& source, const Organ
 }
 
 OrganOrigin origin_of(const GgufSource& source) {
-  OrganOrigin origin;
-  origin.architecture = source.architecture();
-  origin.name = source.text("general.name").value_or(source.splits().front().file_name);
-  origin.uuid = source.text("general.uuid").value_or(std::string());
-  return origin;
+  return {source.architecture(),
+          source.text("general.name").value_or(source.splits().front().file_name),
+          source.text("general.uuid").value_or(std::string())};
 }
 
 void write_organs(const GgufSource& source, const ExtractSettings& settings,
@@ -72,42 +70,23 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
   AtomicFile& probe = folder.create("kv.probe");
   const bool share = write::can_share_blocks(*source.files().front().source, probe);
   folder.drop(probe);
-  write::CopyTally tally;
-  std::vector<write::RangeCopier> copiers(extraction_threads(settings),
-                                          write::RangeCopier(tally, settings.stop));
   const OrganOrigin origin = origin_of(source);
-  for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
-    ManifestTensor& tensor = tensors[i];
-    const GgufSourceFile& file = source.files()[tensor.split];
-    OrganOrigin from = origin;
-    from.file = source.splits()[tensor.split].file_name;
-    from.header_sha256 = file.header_sha256;
-    const auto written =
-        write_organ(folder.create(tensor.file), {tensor.name, tensor.type, tensor.dimensions},
-                    {file.source.get(), tensor.offset, tensor.bytes}, from, share, copiers[worker]);
-    if (written) {
-      tensor.offset = written->offset;
-      tensor.sha256 = written->sha256;
-    }
-    return written.has_value();
-  });
-  report.cloned = tally.cloned;
+  report.cloned =
+      for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+        const GgufSourceFile& file = source.files()[tensor.split];
+        return write_organ(
+            folder.create(tensor.file), tensor, origin,
+            {source.splits()[tensor.split].file_name, file.header_sha256, file.source.get()}, share,
+            copier);
+      });
 }
 
 void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
                     std::vector<ManifestTensor>& tensors) {
-  write::CopyTally tally;
-  std::vector<write::RangeCopier> copiers(extraction_threads(settings),
-                                          write::RangeCopier(tally, settings.stop));
-  for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
-    ManifestTensor& tensor = tensors[i];
-    Sha256 digest;
-    if (!copiers[worker].digest(*source.files()[tensor.split].source, tensor.offset, tensor.bytes,
-                                digest)) {
-      return false;
-    }
-    tensor.sha256 = hex(digest.finish());
-    return true;
+  for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+    auto digest = copier.digest(*source.files()[tensor.split].source, tensor.offset, tensor.bytes);
+    tensor.sha256 = digest.value_or("");
+    return digest.has_value();
   });
 }
 
@@ -135,8 +114,7 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
     digest_tensors(*source, settings, tensors);
   }
   std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
-  const Json json = manifest_json(*source, tensors, settings.by_reference,
-                                  context_of(settings, filter), sidecars);
+  const Json json = manifest_json(*source, tensors, context_of(settings, filter), sidecars);
   for (const auto& [name, keys] : sidecars) {
     gguf::Writer(folder.create(name), keys, {}).finish();
   }
@@ -188,39 +166,33 @@ ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& f
   std::tm now = {};
   const std::time_t seconds = std::time(nullptr);
   ::gmtime_r(&seconds, &now);
-  return {settings.tool, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now), filter.text()};
+  return {settings.tool, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now), filter.text(),
+          settings.by_reference};
 }
 
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report) {
-  for (const ManifestTensor& tensor : tensors) {
-    ClassCount& count =
-        report.classes.at(static_cast<std::size_t>(classify(tensor.name).organ_class));
-    std::uint64_t params = 1;
-    for (const std::uint64_t dimension : tensor.dimensions) {
-      params *= dimension;  // the reader has checked that the product fits
-    }
-    ++count.tensors;
-    count.params += params;
-    count.bytes += tensor.bytes;
-    report.bytes += tensor.bytes;
+  report.classes = class_counts(tensors);
+  for (const ClassCount& count : report.classes) {
+    report.bytes += count.bytes;
   }
   report.tensors = tensors.size();
 }
 
-std::size_t extraction_threads(const ExtractSettings& settings) {
+std::uint64_t for_each_tensor(
+    std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+    const std::function<bool(ManifestTensor& tensor, write::RangeCopier& copier)>& body) {
   // More than there are cores: each waits for the device at the end of its file.
   const std::int32_t wanted = settings.threads > 0 ? settings.threads : 4 * usable_cores();
-  return thread_count(kExtractThreadBytes, wanted);
-}
-
-void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
-                     const std::function<bool(std::size_t, std::size_t)>& body) {
-  for_each_index(count, threads, [&](std::size_t worker, std::size_t i) {
+  write::CopyTally tally;
+  std::vector<write::RangeCopier> copiers(thread_count(kExtractThreadBytes, wanted),
+                                          write::RangeCopier(tally, settings.stop));
+  for_each_index(tensors.size(), copiers.size(), [&](std::size_t worker, std::size_t i) {
     throw_if_stopped(settings.stop);
-    if (!body(worker, i)) {
+    if (!body(tensors[i], copiers[worker])) {
       throw Stopped{};
     }
   });
+  return tally.cloned;
 }
 
 void write_manifest(const Json& json, write::OutputFolder& folder) {

@@ -3,7 +3,7 @@
 // be put together again byte for byte (docs/organs.md, docs/organ-schemas.md).
 #pragma once
 
-#include "organ_class.hpp"
+#include "manifest.hpp"
 
 #include <vindex/error.hpp>
 
@@ -28,14 +28,8 @@ struct ExtractSettings {
   std::stop_token stop = {};
 };
 
-struct ClassCount {
-  std::uint64_t tensors = 0;
-  std::uint64_t params = 0;
-  std::uint64_t bytes = 0;
-};
-
 struct ExtractReport {
-  std::array<ClassCount, kOrganClasses> classes = {};  ///< by OrganClass
+  ClassCounts classes = {};
   std::uint64_t tensors = 0;
   std::uint64_t tensors_total = 0;  ///< of the model
   std::uint64_t bytes = 0;          ///< of tensors, as stored

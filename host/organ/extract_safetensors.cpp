@@ -2,6 +2,7 @@
 // others by reference.
 #include "extraction.hpp"
 #include "organ_file.hpp"
+#include "source_facts.hpp"
 
 #include "core/json_document.hpp"
 #include "input/model_files.hpp"
@@ -17,7 +18,6 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::uint64_t kExtractBufferBytes = std::uint64_t{256} << 10U;
 constexpr std::size_t kMaxDimensions = 4;
 
 /// Whether a GGUF file can hold it as it is.
@@ -25,32 +25,6 @@ bool fits_gguf(const input::StoredTensor& tensor) {
   const decode::ElementTypeRow& row = decode::element_type_row(tensor.type);
   return row.ggml_id >= 0 && tensor.shape.size() <= kMaxDimensions && !tensor.name.empty() &&
          tensor.name.size() <= kLongestTensorName;
-}
-
-/// What GGUF has no place for: a safetensors file of the one tensor.
-bool write_single(AtomicFile& file, const input::StoredTensor& tensor, ByteSource& source,
-                  const std::stop_token& stop, ManifestTensor& entry) {
-  write::SafetensorsWriter writer(file, {{tensor.name, tensor.type, tensor.shape}}, {},
-                                  write::TensorOrder::kAsGiven);
-  Sha256 digest;
-  std::vector<std::byte> buffer(
-      static_cast<std::size_t>(std::min(kExtractBufferBytes, tensor.bytes)));
-  for (std::uint64_t done = 0; done < tensor.bytes;) {
-    if (stop.stop_requested()) {
-      return false;
-    }
-    const std::uint64_t now = std::min<std::uint64_t>(kExtractBufferBytes, tensor.bytes - done);
-    const std::span<std::byte> bytes = std::span(buffer).first(static_cast<std::size_t>(now));
-    source.read(tensor.offset + done, bytes);
-    digest.update(std::span<const std::byte>(bytes));
-    writer.write(0, done, bytes);
-    done += now;
-  }
-  writer.finish();
-  entry.offset = writer.data_offset();
-  entry.sha256 = hex(digest.finish());
-  file.flush();
-  return true;
 }
 
 /// `model_type` of the configuration; null where there is none.
@@ -103,73 +77,36 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
                     "assembled from it",
                     printable(settings.model)));
   }
-  input::OpenOptions options;
-  options.adapter = true;
-  const input::ModelFiles model = input::open_model(settings.model, options);
+  const input::ModelFiles model =
+      input::open_model(settings.model, {.model_config = {}, .adapter = true});
   report.warnings = model.warnings;
   report.tensors_total = model.tensors.size();
   OrganNames names;
   std::vector<ManifestTensor> tensors;
-  std::vector<const input::StoredTensor*> stored;
   for (const input::StoredTensor& tensor : model.tensors) {
     require_utf8_name(tensor.name, printable(settings.model));
-    if (!filter.wants(tensor.name)) {
-      continue;
+    if (filter.wants(tensor.name)) {
+      tensors.push_back(
+          {placed(model, tensor), static_cast<std::size_t>(tensor.shard),
+           names.path_of(tensor.name, fits_gguf(tensor) ? ".bin" : kSafetensorsSuffix)});
     }
-    ManifestTensor& entry = tensors.emplace_back();
-    entry.name = tensor.name;
-    entry.type = tensor.type;
-    entry.dimensions.assign(tensor.shape.rbegin(), tensor.shape.rend());
-    entry.bytes = tensor.bytes;
-    entry.split = static_cast<std::size_t>(tensor.shard);
-    entry.file = names.path_of(tensor.name, fits_gguf(tensor) ? ".bin" : ".safetensors");
-    stored.push_back(&tensor);
   }
   require_some(tensors, settings, filter);
   count_tensors(tensors, report);
 
   write::OutputFolder folder(settings.output);
   folder.require_space(report.bytes);
-  write::CopyTally tally;
-  std::vector<write::RangeCopier> copiers(extraction_threads(settings),
-                                          write::RangeCopier(tally, settings.stop));
-  const Json from = source_json(model);
-  OrganOrigin origin;
-  if (const std::string* const name = model_type(model)) {
-    origin.architecture = *name;
-  }
-  origin.name = file_name_of(absolute_path(settings.model));
-  for_each_tensor(tensors.size(), copiers.size(), settings, [&](std::size_t worker, std::size_t i) {
-    ManifestTensor& entry = tensors[i];
-    const input::Shard& shard = model.shards[entry.split];
-    AtomicFile& file = folder.create(entry.file);
-    if (!fits_gguf(*stored[i])) {
-      return write_single(file, *stored[i], *shard.source, settings.stop, entry);
-    }
-    OrganOrigin here = origin;
-    here.file = shard.file_name;
-    here.header_sha256 = shard.header_sha256;
-    const auto written = write_organ(file, {entry.name, entry.type, entry.dimensions},
-                                     {shard.source.get(), stored[i]->offset, entry.bytes}, here,
-                                     false, copiers[worker]);
-    if (written) {
-      entry.offset = written->offset;
-      entry.sha256 = written->sha256;
-    }
-    return written.has_value();
+  const std::string* const type = model_type(model);
+  const OrganOrigin origin = {type == nullptr ? std::string() : *type,
+                              file_name_of(absolute_path(settings.model))};
+  for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+    const input::Shard& shard = model.shards[tensor.split];
+    return write_organ(folder.create(tensor.file), tensor, origin,
+                       {shard.file_name, shard.header_sha256, shard.source.get()}, false, copier);
   });
-  const ManifestContext context = context_of(settings, filter);
-  const bool partial = tensors.size() < model.tensors.size();
-  Json json = {{"schema", kManifestSchema},
-               {"tool", context.tool},
-               {"created", context.created},
-               {"storage", "files"},
-               {"partial", partial},
-               {"selection", partial ? Json(context.selection) : Json(nullptr)},
-               {"tensors_total", model.tensors.size()},
-               {"source", from}};
-  add_tensor_lists(json, tensors);
-  write_manifest(json, folder);
+  write_manifest(manifest_document(context_of(settings, filter), model.tensors.size(),
+                                   source_json(model), {}, tensors),
+                 folder);
   require_unchanged(model);
   folder.publish();
 }

@@ -7,6 +7,7 @@
 #include "core/json_document.hpp"
 #include "model/selection.hpp"
 #include "write/output_folder.hpp"
+#include "write/range_copy.hpp"
 
 #include <functional>
 #include <set>
@@ -37,12 +38,11 @@ ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& f
 
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report);
 
-/// Calls body(worker, i) for every tensor; false from it, or the stop token, ends all with
-/// Stopped. `threads` of them, each with its own buffers.
-void for_each_tensor(std::size_t count, std::size_t threads, const ExtractSettings& settings,
-                     const std::function<bool(std::size_t worker, std::size_t i)>& body);
-
-std::size_t extraction_threads(const ExtractSettings& settings);
+/// Calls `body` for every tensor, from several threads, each with its copier; false from it, or the
+/// stop token, ends all with Stopped. Returns how many bytes share blocks.
+std::uint64_t for_each_tensor(
+    std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+    const std::function<bool(ManifestTensor& tensor, write::RangeCopier& copier)>& body);
 
 void write_manifest(const Json& json, write::OutputFolder& folder);
 

@@ -17,6 +17,7 @@
 #include "gguf/header.hpp"
 #include "gguf/key_section.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -80,16 +81,30 @@ struct ManifestContext {
   std::string tool;     ///< program and version
   std::string created;  ///< ISO 8601
   std::string selection;
+  bool by_reference = false;  ///< bytes lie in the source
 };
 
 /// The document, and in `sidecars` (by name) the keys that do not stand in it. `tensors` as they
 /// were extracted from `source`.
 Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
-                   bool by_reference, const ManifestContext& context,
+                   const ManifestContext& context,
                    std::vector<std::pair<std::string, gguf::KeySection>>& sidecars);
 
-/// The members "counts" and "tensors", of any container. `reference`: bytes lie in the source.
-void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors);
+/// The document of any container. `source` and `keys` (null: none) say what it was, `total` how
+/// many tensors it has.
+Json manifest_document(const ManifestContext& context, std::uint64_t total, Json source, Json keys,
+                       const std::vector<ManifestTensor>& tensors);
+
+struct ClassCount {
+  std::uint64_t tensors = 0;
+  std::uint64_t params = 0;
+  std::uint64_t bytes = 0;
+};
+using ClassCounts = std::array<ClassCount, kOrganClasses>;  ///< by OrganClass
+
+ClassCounts class_counts(const std::vector<ManifestTensor>& tensors);
+/// An object with a member for every class.
+Json class_counts_json(const ClassCounts& counts);
 
 /// Throws FormatError E-ORGAN-NAME where `name` cannot stand in JSON.
 void require_utf8_name(const std::string& name, const std::string& where);

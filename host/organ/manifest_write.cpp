@@ -1,10 +1,12 @@
 // Owns writing manifest.json: what stands in it plainly and what goes to a file beside it.
 #include "file_type.hpp"
 #include "manifest.hpp"
+#include "tensor_pair.hpp"
 
 #include "core/digest.hpp"
 #include "core/json_document.hpp"
 #include "core/utf8.hpp"
+#include "gguf/encoded_value.hpp"
 #include "input/open_store.hpp"
 #include <vindex/error.hpp>
 
@@ -111,26 +113,51 @@ std::string absolute_path(const std::string& path) {
   return error ? std::filesystem::absolute(*local).string() : canonical.string();
 }
 
-void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {
-  struct Count {
-    std::uint64_t tensors = 0, params = 0, bytes = 0;
-  };
-  std::array<Count, kOrganClasses> counts = {};
+ClassCounts class_counts(const std::vector<ManifestTensor>& tensors) {
+  ClassCounts counts = {};
+  for (const ManifestTensor& tensor : tensors) {
+    ClassCount& count = counts.at(static_cast<std::size_t>(classify(tensor.name).organ_class));
+    ++count.tensors;
+    count.params += element_count(tensor.dimensions);
+    count.bytes += tensor.bytes;
+  }
+  return counts;
+}
+
+Json class_counts_json(const ClassCounts& counts) {
+  Json classes = Json::object();
+  for (std::size_t i = 0; i < kOrganClasses; ++i) {
+    classes[class_name(static_cast<OrganClass>(i))] = {
+        {"tensors", counts[i].tensors}, {"params", counts[i].params}, {"bytes", counts[i].bytes}};
+  }
+  return classes;
+}
+
+Json manifest_document(const ManifestContext& context, std::uint64_t total, Json source, Json keys,
+                       const std::vector<ManifestTensor>& tensors) {
+  const bool partial = tensors.size() < total;
+  Json json = {{"schema", kManifestSchema},
+               {"tool", context.tool},
+               {"created", context.created},
+               {"storage", context.by_reference ? "reference" : "files"},
+               {"partial", partial},
+               {"selection", partial ? Json(context.selection) : Json(nullptr)},
+               {"tensors_total", total},
+               {"source", std::move(source)}};
+  if (!keys.is_null()) {
+    json["kv"] = std::move(keys);
+  }
+  json["counts"] = class_counts_json(class_counts(tensors));
   Json list = Json::array();
   for (const ManifestTensor& tensor : tensors) {
     const OrganName name = classify(tensor.name);
-    const std::string kind(class_name(name.organ_class));
-    std::uint64_t params = 1;
-    for (const std::uint64_t dimension : tensor.dimensions) {
-      params *= dimension;  // the reader has checked that the product fits
-    }
     Json entry = {{"name", tensor.name},
-                  {"class", kind},
+                  {"class", class_name(name.organ_class)},
                   {"kind", name.is_bias ? "bias" : "weight"},
                   {"block", name.block},
                   {"ne", tensor.dimensions},
                   {"type", decode::element_type_row(tensor.type).name},
-                  {"params", params},
+                  {"params", element_count(tensor.dimensions)},
                   {"bytes", tensor.bytes},
                   {"source_file", tensor.split}};
     if (!tensor.file.empty()) {
@@ -139,21 +166,13 @@ void add_tensor_lists(Json& json, const std::vector<ManifestTensor>& tensors) {
     entry["offset"] = tensor.offset;
     entry["sha256"] = tensor.sha256.empty() ? Json(nullptr) : Json(tensor.sha256);
     list.push_back(std::move(entry));
-    Count& count = counts.at(static_cast<std::size_t>(name.organ_class));
-    ++count.tensors;
-    count.params += params;
-    count.bytes += tensor.bytes;
-  }
-  Json& written = json["counts"];
-  for (std::size_t i = 0; i < kOrganClasses; ++i) {
-    written[class_name(static_cast<OrganClass>(i))] = {
-        {"tensors", counts[i].tensors}, {"params", counts[i].params}, {"bytes", counts[i].bytes}};
   }
   json["tensors"] = std::move(list);
+  return json;
 }
 
 Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
-                   bool by_reference, const ManifestContext& context,
+                   const ManifestContext& context,
                    std::vector<std::pair<std::string, gguf::KeySection>>& sidecars) {
   std::vector<std::uint64_t> counts(source.splits().size(), 0);
   for (const OrganTensor& tensor : source.tensors()) {
@@ -189,18 +208,8 @@ Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& 
   }
   Json from = {{"container", "gguf"}, {"files", std::move(files)}};
   add_summary(source, from);
-  const bool partial = tensors.size() < source.tensors().size();
-  Json json = {{"schema", kManifestSchema},
-               {"tool", context.tool},
-               {"created", context.created},
-               {"storage", by_reference ? "reference" : "files"},
-               {"partial", partial},
-               {"selection", partial ? Json(context.selection) : Json(nullptr)},
-               {"tensors_total", source.tensors().size()},
-               {"source", std::move(from)},
-               {"kv", std::move(first_keys)}};
-  add_tensor_lists(json, tensors);
-  return json;
+  return manifest_document(context, source.tensors().size(), std::move(from), std::move(first_keys),
+                           tensors);
 }
 
 }  // namespace vindex::organ

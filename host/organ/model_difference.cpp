@@ -86,10 +86,7 @@ void OpenedSide::take_gguf() {
 void OpenedSide::take_safetensors() {
   files_ = input::open_model(path_);
   for (const input::StoredTensor& tensor : files_->tensors) {
-    tensors_.push_back({{{tensor.name, tensor.type, {tensor.shape.rbegin(), tensor.shape.rend()}},
-                         tensor.offset,
-                         tensor.bytes},
-                        files_->shards.at(static_cast<std::size_t>(tensor.shard)).source.get()});
+    tensors_.push_back(placed(*files_, tensor));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/integers.hpp"
 #include "decode/element_type.hpp"
+#include "write/safetensors_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -60,25 +61,43 @@ void add_padding(gguf::KeySection& keys, const gguf::TensorLayout& layout, std::
 
 }  // namespace
 
-std::string OrganNames::path_of(const std::string& tensor, const char* suffix) {
+std::string OrganNames::path_of(const std::string& tensor, std::string_view suffix) {
   const std::string stem =
       fmt::format("{}/{}", class_folder(classify(tensor).organ_class), stem_of(tensor));
-  std::string path = stem + suffix;
+  std::string path = fmt::format("{}{}", stem, suffix);
   for (int number = 2; !taken_.insert(path).second; ++number) {
     path = fmt::format("{}_{}{}", stem, number, suffix);
   }
   return path;
 }
 
-std::optional<WrittenOrgan> write_organ(AtomicFile& file, const gguf::TensorLayout& layout,
-                                        const OrganBytes& from, const OrganOrigin& origin,
-                                        bool share_blocks, write::RangeCopier& copier) {
-  const OrganName name = classify(layout.name);
+bool write_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
+                 const OriginFile& from, bool share_blocks, write::RangeCopier& copier) {
+  Sha256 digest;
+  const auto copy = [&](auto& writer) {
+    const std::uint64_t place = writer.place(0, 0, tensor.bytes);
+    if (!copier.run({from.source, tensor.offset, &file, place, tensor.bytes}, &digest)) {
+      return false;
+    }
+    writer.finish();
+    tensor.offset = place;
+    tensor.sha256 = hex(digest.finish());
+    return true;
+  };
+  if (tensor.file.ends_with(kSafetensorsSuffix)) {
+    write::SafetensorsWriter writer(
+        file, {{tensor.name, tensor.type, {tensor.dimensions.rbegin(), tensor.dimensions.rend()}}},
+        {}, write::TensorOrder::kAsGiven);
+    const bool copied = copy(writer);
+    file.flush();
+    return copied;
+  }
+  const OrganName name = classify(tensor.name);
   gguf::KeySection keys;
   if (!origin.architecture.empty()) {
     keys.add_string("general.architecture", origin.architecture);
   }
-  if (decode::element_type_row(layout.type).block_elements > 1) {
+  if (decode::element_type_row(tensor.type).block_elements > 1) {
     keys.add<std::uint32_t>("general.quantization_version", kQuantizationVersion);
   }
   keys.add<std::uint32_t>("organ.version", kOrganVersion);
@@ -88,34 +107,22 @@ std::optional<WrittenOrgan> write_organ(AtomicFile& file, const gguf::TensorLayo
   if (!origin.uuid.empty()) {
     keys.add_string("organ.source.uuid", origin.uuid);
   }
-  keys.add_string("organ.source.file", origin.file);
-  keys.add_string("organ.source.header_sha256", origin.header_sha256);
-  if (!origin.history.empty()) {
-    keys.add_strings("organ.history", origin.history);
-  }
-  if (share_blocks && from.offset % kAlignment == 0) {
-    add_padding(keys, layout, from.offset);
+  keys.add_string("organ.source.file", from.name);
+  keys.add_string("organ.source.header_sha256", from.header_sha256);
+  if (share_blocks && tensor.offset % kAlignment == 0) {
+    add_padding(keys, tensor, tensor.offset);
   }
   // The last key: its digits are known after the bytes have passed, and take their place then.
   keys.add_string("organ.tensor.sha256", std::string(kDigestDigits, '0'));
   const std::uint64_t digits_at = kPrefixBytes + bytes_of(keys) - kDigestDigits;
 
-  gguf::Writer writer(file, keys, {layout});
-  write::RangeCopy range;
-  range.source = from.source;
-  range.source_offset = from.offset;
-  range.file = &file;
-  range.file_offset = writer.place(0, 0, from.bytes);
-  range.bytes = from.bytes;
-  Sha256 digest;
-  if (!copier.run(range, &digest)) {
-    return std::nullopt;
+  gguf::Writer writer(file, keys, {tensor});
+  if (!copy(writer)) {
+    return false;
   }
-  writer.finish();
-  WrittenOrgan written{range.file_offset, hex(digest.finish())};
-  file.write(digits_at, std::as_bytes(std::span(written.sha256)));
+  file.write(digits_at, std::as_bytes(std::span(tensor.sha256)));
   file.flush();
-  return written;
+  return true;
 }
 
 }  // namespace vindex::organ

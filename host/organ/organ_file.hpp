@@ -1,7 +1,7 @@
 // Owns what an organ file is: its name, and the keys of the GGUF of one tensor.
 #pragma once
 
-#include "organ_class.hpp"
+#include "manifest.hpp"
 
 #include "core/atomic_file.hpp"
 #include "core/digest.hpp"
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kQuantizationVersion = 2;
 /// fall together are distinguished by _2, _3 in the order in which they are asked for.
 class OrganNames {
  public:
-  std::string path_of(const std::string& tensor, const char* suffix);
+  std::string path_of(const std::string& tensor, std::string_view suffix);
 
  private:
   std::unordered_set<std::string> taken_;
@@ -35,31 +35,27 @@ class OrganNames {
 
 /// What all organs of a model say of it.
 struct OrganOrigin {
-  std::string architecture;   ///< general.architecture; empty: unknown
-  std::string name;           ///< organ.source.name
-  std::string uuid;           ///< organ.source.uuid; empty: none
-  std::string file;           ///< organ.source.file
+  std::string architecture;  ///< general.architecture; empty: unknown
+  std::string name;          ///< organ.source.name
+  std::string uuid = {};     ///< organ.source.uuid; empty: none
+};
+
+/// A file of the model that is taken apart.
+struct OriginFile {
+  std::string name;           ///< organ.source.file
   std::string header_sha256;  ///< organ.source.header_sha256
-  std::vector<std::string> history;
-};
-
-/// A tensor's bytes on their way into an organ file.
-struct OrganBytes {
   ByteSource* source = nullptr;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
 };
 
-struct WrittenOrgan {
-  std::uint64_t offset = 0;  ///< of the tensor's bytes in the file
-  std::string sha256;
-};
+/// Writes the one tensor, whose offset is that in `from`, and brings it to the device: as GGUF, or
+/// as safetensors where its file is named so. The offset is then that in `file`, the digest set.
+/// `share_blocks`: a key of padding puts the bytes where blocks can be shared with the source.
+/// False: stopped.
+bool write_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
+                 const OriginFile& from, bool share_blocks, write::RangeCopier& copier);
 
-/// Writes the GGUF of one tensor and brings it to the device. `share_blocks`: a key of padding puts
-/// the bytes where blocks can be shared with the source. Nothing: stopped.
-std::optional<WrittenOrgan> write_organ(AtomicFile& file, const gguf::TensorLayout& layout,
-                                        const OrganBytes& from, const OrganOrigin& origin,
-                                        bool share_blocks, write::RangeCopier& copier);
+/// Ends the name of an organ that GGUF has no place for.
+inline constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
 /// Names of GGUF tensors have at most this many bytes.
 inline constexpr std::size_t kLongestTensorName = 63;

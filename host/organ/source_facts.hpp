@@ -5,12 +5,15 @@
 #include "graft.hpp"
 #include "tensor_pair.hpp"
 
+#include "input/model_files.hpp"
+
 namespace vindex::organ {
 
 /// Reads every key's value once. Errors: those of ByteSource::read().
 ModelFacts facts_of(const GgufSource& model);
 
-/// Tensor `index` where it lies.
+/// A tensor where it lies: number `index` of a GGUF model; one of `model`, as GGUF would have it.
 PlacedTensor placed(const GgufSource& model, std::size_t index);
+PlacedTensor placed(const input::ModelFiles& model, const input::StoredTensor& tensor);
 
 }  // namespace vindex::organ

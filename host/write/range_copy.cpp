@@ -115,13 +115,11 @@ bool RangeCopier::by_kernel(RangeCopy& rest) {
   return true;
 }
 
-bool RangeCopier::digest(ByteSource& source, std::uint64_t offset, std::uint64_t bytes,
-                         Sha256& digest) {
-  RangeCopy range;
-  range.source = &source;
-  range.source_offset = offset;
-  range.bytes = bytes;
-  return by_hand(range, &digest, false);
+std::optional<std::string> RangeCopier::digest(ByteSource& source, std::uint64_t offset,
+                                               std::uint64_t bytes) {
+  Sha256 digest;
+  const bool is_whole = by_hand({&source, offset, nullptr, 0, bytes}, &digest, false);
+  return is_whole ? std::optional(hex(digest.finish())) : std::nullopt;
 }
 
 bool RangeCopier::by_hand(RangeCopy rest, Sha256* digest, bool write) {

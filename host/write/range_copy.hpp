@@ -12,7 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 namespace vindex::write {
@@ -51,9 +53,9 @@ class RangeCopier {
   /// ByteSource::read() and AtomicFile::write().
   bool run(const RangeCopy& range, Sha256* digest = nullptr);
 
-  /// Feeds `bytes` bytes of `source` from `offset` on to `digest`. False: stopped. Errors: those of
-  /// ByteSource::read().
-  bool digest(ByteSource& source, std::uint64_t offset, std::uint64_t bytes, Sha256& digest);
+  /// Digest of `bytes` bytes of `source` from `offset` on, lower-case hex. Nothing: stopped.
+  /// Errors: those of ByteSource::read().
+  std::optional<std::string> digest(ByteSource& source, std::uint64_t offset, std::uint64_t bytes);
 
  private:
   bool stopped() const { return stop_.stop_requested(); }

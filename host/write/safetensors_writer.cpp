@@ -132,17 +132,21 @@ SafetensorsWriter::SafetensorsWriter(AtomicFile& file, std::vector<SafetensorsTe
   }
   file_.write(0, std::as_bytes(std::span(&length, 1)));
   file_.write(8, std::as_bytes(std::span(text)));
-  data_offset_ = 8 + length;
-  file_.resize(data_offset_ + data_bytes_);
+  file_.resize(8 + length + data_bytes_);
 }
 
 void SafetensorsWriter::write(std::size_t index, std::uint64_t offset,
                               std::span<const std::byte> bytes) {
-  const auto end = checked_add(offset, bytes.size());
+  file_.write(place(index, offset, bytes.size()), bytes);
+}
+
+std::uint64_t SafetensorsWriter::place(std::size_t index, std::uint64_t offset,
+                                       std::uint64_t bytes) {
+  const auto end = checked_add(offset, bytes);
   expects(index < tensors_.size() && end && *end <= stored_bytes(tensors_[index]),
-          "SafetensorsWriter::write: a range within the tensor");
-  file_.write(offsets_[index] + offset, bytes);
-  written_ += bytes.size();
+          "SafetensorsWriter::place: a range within the tensor");
+  written_ += bytes;
+  return offsets_[index] + offset;
 }
 
 void SafetensorsWriter::finish() const {

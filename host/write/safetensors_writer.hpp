@@ -52,8 +52,8 @@ class SafetensorsWriter {
   /// Thread-safe for different ranges. Errors: expects() on a range outside the tensor.
   void write(std::size_t index, std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Where the first tensor's bytes begin in the file.
-  std::uint64_t data_offset() const { return data_offset_; }
+  /// As gguf::Writer::place(). Thread-safe as write().
+  std::uint64_t place(std::size_t index, std::uint64_t offset, std::uint64_t bytes);
 
   /// Errors: expects() where fewer or more bytes were written than the tensors have.
   void finish() const;
@@ -62,7 +62,6 @@ class SafetensorsWriter {
   AtomicFile& file_;
   std::vector<SafetensorsTensor> tensors_;
   std::vector<std::uint64_t> offsets_;  // absolute, by index
-  std::uint64_t data_offset_ = 0;
   std::uint64_t data_bytes_ = 0;
   std::atomic<std::uint64_t> written_{0};
 };
