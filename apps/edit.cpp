@@ -5,11 +5,11 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
+#include "core/text_parts.hpp"
 #include "jobs/edit/edit_model.hpp"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 
 namespace vindex::apps {
@@ -54,14 +54,12 @@ void settle_slice(EditFlags& flags) {
     flags.settings.every_slice = true;
     return;
   }
-  std::int32_t number = 0;
-  const char* const end = flags.slice.data() + flags.slice.size();
-  const auto [rest, error] = std::from_chars(flags.slice.data(), end, number);
-  if (error != std::errc() || rest != end || number < 0) {
+  const auto number = whole_number<std::int32_t>(flags.slice);
+  if (!number || *number < 0) {
     throw UsageError("E-SLICE",
                      fmt::format("--slice {}: a number from 0 on, or all", printable(flags.slice)));
   }
-  flags.settings.slice = number;
+  flags.settings.slice = *number;
 }
 
 edit::EditSettings edit_settings(EditFlags flags, const Session& session) {

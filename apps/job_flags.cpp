@@ -4,11 +4,11 @@
 
 #include "arithmetic_environment.hpp"
 
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdio>
 #include <map>
@@ -110,12 +110,10 @@ std::int32_t parse_null(const std::string& text) {
   if (text == "none" || text == "signflip") {
     return text == "none" ? 0 : 1;
   }
-  std::int32_t draws = 0;
   if (text.starts_with(kDraws)) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data() + kDraws.size(), last, draws);
-    if (error == std::errc() && end == last && draws >= 1 && draws <= measure::kMaxSignFlipDraws) {
-      return draws;
+    const auto draws = whole_number<std::int32_t>(std::string_view(text).substr(kDraws.size()));
+    if (draws && *draws >= 1 && *draws <= measure::kMaxSignFlipDraws) {
+      return *draws;
     }
   }
   throw UsageError("E-NULL", fmt::format("--null `{}`: write none, signflip or signflip=R with R "

@@ -1,11 +1,11 @@
 // Owns parsing a decimal number and refusing everything else.
 #include "numbers.hpp"
 
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 
 namespace vindex::apps {
@@ -17,11 +17,8 @@ std::optional<double> parse_number(std::string_view text) {
       return std::nullopt;
     }
   }
-  double value = 0.0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && rest == end && std::isfinite(value) ? std::optional(value)
-                                                                     : std::nullopt;
+  const auto value = whole_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,

@@ -1,9 +1,9 @@
 #include "control_groups.hpp"
 
 #include "integers.hpp"
+#include "text_parts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <limits>
 
@@ -48,10 +48,7 @@ std::optional<std::uint64_t> cores_of(const ControlGroup& group) {
 }  // namespace
 
 std::optional<std::uint64_t> parsed_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  return whole ? std::optional(value) : std::nullopt;
+  return whole_number<std::uint64_t>(text);
 }
 
 std::optional<std::uint64_t> number_in(const fs::path& file) {

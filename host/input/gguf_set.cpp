@@ -5,6 +5,7 @@
 #include "model_folder.hpp"
 #include "shard_list.hpp"
 
+#include "core/text_parts.hpp"
 #include "gguf/read_header.hpp"
 #include "gguf/swapped_source.hpp"
 #include <vindex/error.hpp>
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -24,10 +24,7 @@ constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kDigits = 5;
 
 std::optional<std::uint64_t> five_digits(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && stop == text.data() + text.size();
-  return whole && text.size() == kDigits ? std::optional(value) : std::nullopt;
+  return text.size() == kDigits ? whole_number<std::uint64_t>(text) : std::nullopt;
 }
 
 std::optional<std::uint64_t> split_key(const gguf::Header& header, const char* name,

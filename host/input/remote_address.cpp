@@ -1,6 +1,7 @@
 // Owns parsing addresses, and refusing them where no store is built in.
 #include "store_schemes.hpp"
 
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -22,18 +23,6 @@ struct RemoteForm {
 constexpr std::array<RemoteForm, 3> kForms = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]", 2},
                                                {"https", "https://HOST/PATH", 0},
                                                {"s3", "s3://BUCKET/KEY", 0}}};
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) {
-      return parts;
-    }
-    text.remove_prefix(end + 1);
-  }
-}
 
 /// What is wrong with the parts behind "://"; empty where nothing is.
 std::string fault_of(std::string_view rest, const RemoteForm& scheme) {

@@ -4,13 +4,13 @@
 #include "records.hpp"
 
 #include "core/integers.hpp"
+#include "core/text_parts.hpp"
 #include "input/array_files.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -46,11 +46,9 @@ std::optional<ArrayName> parse_name(std::string_view name) {
       continue;
     }
     const std::string_view digits = name.substr(role.size() + 1);
-    std::int32_t layer = -1;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), layer);
-    if (error == std::errc() && end == digits.data() + digits.size() && digits[0] != '-' &&
-        layer <= kHighestLayer) {
-      return ArrayName{role, layer};
+    const auto layer = whole_number<std::int32_t>(digits);
+    if (layer && digits[0] != '-' && *layer <= kHighestLayer) {
+      return ArrayName{role, *layer};
     }
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 // Owns expanding patterns into a table, and looking names up in it.
 #include "families.hpp"
 
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -18,15 +19,9 @@ void expand(std::string_view pattern, const std::string& done, std::vector<std::
   }
   const std::size_t close = pattern.find(')', open);
   expects(close != std::string_view::npos, "unclosed group in a name pattern");
-  std::string_view choices = pattern.substr(open + 1, close - open - 1);
-  while (true) {
-    const std::string_view choice = choices.substr(0, choices.find('|'));
+  for (const std::string_view choice : split(pattern.substr(open + 1, close - open - 1), '|')) {
     expand(pattern.substr(close + 1),
            done + std::string(pattern.substr(0, open)) + std::string(choice), out);
-    if (choice.size() == choices.size()) {
-      return;
-    }
-    choices.remove_prefix(choice.size() + 1);
   }
 }
 

@@ -1,12 +1,12 @@
 // Owns parsing a map of layers, and pairing by name and by place.
 #include "pairing.hpp"
 
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -29,17 +29,12 @@ constexpr std::int64_t kIsPart = -2;  ///< of a matrix that the other model stor
 
 /// "7" or "4-14".
 std::optional<std::pair<std::int32_t, std::int32_t>> parse_range(std::string_view text) {
-  const auto number = [](std::string_view digits) -> std::optional<std::int32_t> {
-    std::int32_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc() && end == digits.data() + digits.size() && value >= 0
-               ? std::optional(value)
-               : std::nullopt;
-  };
   const std::size_t dash = text.find('-');
-  const auto first = number(text.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
-  return first && last && *first <= *last ? std::optional(std::pair(*first, *last)) : std::nullopt;
+  const auto first = whole_number<std::int32_t>(text.substr(0, dash));
+  const auto last =
+      dash == std::string_view::npos ? first : whole_number<std::int32_t>(text.substr(dash + 1));
+  return first && last && 0 <= *first && *first <= *last ? std::optional(std::pair(*first, *last))
+                                                         : std::nullopt;
 }
 
 /// Layer of A that stands beside layer `layer` of B, or nothing.
@@ -53,13 +48,6 @@ std::optional<std::int32_t> layer_in_a(const LayerMap& map, std::int32_t layer) 
     }
   }
   return std::nullopt;
-}
-
-bool names_layer_of_a(const LayerMap& map, std::int32_t layer) {
-  return map.empty() || layer < 0 ||
-         std::any_of(map.begin(), map.end(), [&](const LayerRange& range) {
-           return layer >= range.first_a && layer <= range.last_a;
-         });
 }
 
 /// Where a matrix stands, in the layers of A.
@@ -178,7 +166,7 @@ class Pairer {
       if (!is_free_a(i)) {
         continue;
       }
-      if (names_layer_of_a(map_, matrix.layer)) {
+      if (mapped_layer(map_, matrix.layer)) {
         places[place_in_pair(matrix, matrix.layer)].a.push_back(static_cast<std::int64_t>(i));
       } else {
         reason_a_[i] = fmt::format("layer {} of A is not in --map", matrix.layer);
@@ -263,7 +251,7 @@ class Pairer {
       const MatrixRecord& matrix = index.matrices[i];
       const auto layer = of_a ? std::optional(matrix.layer) : layer_in_a(map_, matrix.layer);
       if (!is_row(matrix) || partner[i] != kNone || matrix.block != Block::kAttention || !layer ||
-          (of_a && !names_layer_of_a(map_, matrix.layer))) {
+          (of_a && !mapped_layer(map_, matrix.layer))) {
         continue;
       }
       const auto number = static_cast<std::int64_t>(i);
@@ -365,6 +353,18 @@ LayerMap parse_layer_map(const std::string& text) {
     map.push_back(range);
   }
   return map;
+}
+
+std::optional<std::int32_t> mapped_layer(const LayerMap& map, std::int32_t layer) {
+  if (map.empty() || layer < 0) {
+    return layer;
+  }
+  for (const LayerRange& range : map) {
+    if (layer >= range.first_a && layer <= range.last_a) {
+      return range.first_b + (layer - range.first_a);
+    }
+  }
+  return std::nullopt;
 }
 
 Pairing pair_matrices(const ModelIndex& a, const ModelIndex& b, const LayerMap& map) {

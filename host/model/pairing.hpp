@@ -4,6 +4,7 @@
 #include "model_index.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ using LayerMap = std::vector<LayerRange>;
 
 /// Reads "0-10:4-14,20:22". Errors: UsageError E-MAP (64) naming the part that is wrong.
 LayerMap parse_layer_map(const std::string& text);
+
+/// Layer of B that stands beside layer `layer` of A: the same for one below 0 and where the map is
+/// empty; nothing for one that it does not name.
+std::optional<std::int32_t> mapped_layer(const LayerMap& map, std::int32_t layer);
 
 struct MatrixPair {
   std::int64_t a = 0, b = 0;  ///< indices into ModelIndex::matrices

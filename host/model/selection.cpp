@@ -4,6 +4,7 @@
 #include "tensor_name.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -28,19 +29,11 @@ UsageError refusal(std::string_view option, std::string_view part, std::string_v
 
 /// The comma-separated parts of `text`. Errors: UsageError on an empty part.
 std::vector<std::string_view> parts_of(std::string_view option, std::string_view text) {
-  const std::string_view whole = text;
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::string_view part = text.substr(0, text.find(','));
-    if (part.empty()) {
-      throw refusal(option, whole, "has an empty part; write a list like a,b");
-    }
-    parts.push_back(part);
-    if (part.size() == text.size()) {
-      return parts;
-    }
-    text.remove_prefix(part.size() + 1);
+  std::vector<std::string_view> parts = split(text, ',');
+  if (std::find(parts.begin(), parts.end(), "") != parts.end()) {
+    throw refusal(option, text, "has an empty part; write a list like a,b");
   }
+  return parts;
 }
 
 std::pair<std::int32_t, std::int32_t> layer_range(std::string_view part) {

@@ -121,7 +121,7 @@ class Planner {
       }
     }
     for (const std::int32_t block : chosen) {
-      const std::int32_t target = target_of(block);
+      const std::int32_t target = model::mapped_layer(request_.map, block).value_or(block);
       if (!layers.empty() && block >= 0) {
         require_blocks(hosts, target, target, "--layers", "host");
       }
@@ -133,15 +133,6 @@ class Planner {
       }
       host_block_.emplace(block, target);
     }
-  }
-
-  std::int32_t target_of(std::int32_t block) const {
-    for (const model::LayerRange& range : request_.map) {
-      if (block >= range.first_a && block <= range.last_a) {
-        return range.first_b + (block - range.first_a);
-      }
-    }
-    return block;
   }
 
   bool is_selected(const OrganName& name) const {

@@ -1,13 +1,13 @@
 // Owns the rules of names, in their order, and names of classes.
 #include "organ_class.hpp"
 
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,27 +19,12 @@ constexpr std::array<std::string_view, kOrganClasses> kClassNames = {
     "adapter", "norm", "embed", "router", "organ", "skeleton", "other"};
 
 /// A name cut at its dots.
-class Parts {
- public:
-  explicit Parts(std::string_view name) {
-    while (true) {
-      const std::size_t dot = name.find('.');
-      parts_.push_back(name.substr(0, dot));
-      if (dot == std::string_view::npos) {
-        return;
-      }
-      name.remove_prefix(dot + 1);
-    }
-  }
-  const std::vector<std::string_view>& all() const { return parts_; }
-  template <typename Condition>
-  bool any(Condition holds) const {
-    return std::any_of(parts_.begin(), parts_.end(), holds);
-  }
+using Parts = std::vector<std::string_view>;
 
- private:
-  std::vector<std::string_view> parts_;
-};
+template <typename Condition>
+bool any(const Parts& parts, Condition holds) {
+  return std::any_of(parts.begin(), parts.end(), holds);
+}
 
 bool is_one_of(std::string_view part, std::span<const std::string_view> list) {
   return std::find(list.begin(), list.end(), part) != list.end();
@@ -81,25 +66,25 @@ bool is_embed(const Parts& parts) {
                                             "shared_head_head"};
   // Within a block these would be something else.
   constexpr std::string_view kFirst[] = {"output", "score", "cls"};
-  return parts.any([&](std::string_view part) {
-    return is_one_of(part, kAnywhere) || part.starts_with("per_layer_");
-  }) || is_one_of(parts.all().front(), kFirst) ||
-         parts.all().front().starts_with("cls_");
+  return any(parts,
+             [&](std::string_view part) {
+               return is_one_of(part, kAnywhere) || part.starts_with("per_layer_");
+             }) ||
+         is_one_of(parts.front(), kFirst) || parts.front().starts_with("cls_");
 }
 
 bool is_router(const Parts& parts) {
-  const auto& all = parts.all();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string_view part = all[i];
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view part = parts[i];
     if (part.starts_with("ffn_gate_inp") || part.starts_with("exp_probs_b") || part == "router" ||
         part == "e_score_correction_bias" || part == "shared_expert_gate") {
       return true;
     }
     // Hugging Face: mlp.gate.weight routes, mlp.gate_proj.weight computes.
-    const bool last = i + 1 == all.size() || (i + 2 == all.size());
+    const bool last = i + 1 == parts.size() || i + 2 == parts.size();
     if (part == "gate" && last && i > 0 &&
-        (all[i - 1] == "mlp" || all[i - 1] == "block_sparse_moe" || all[i - 1] == "ffn" ||
-         all[i - 1] == "feed_forward" || all[i - 1] == "moe")) {
+        (parts[i - 1] == "mlp" || parts[i - 1] == "block_sparse_moe" || parts[i - 1] == "ffn" ||
+         parts[i - 1] == "feed_forward" || parts[i - 1] == "moe")) {
       return true;
     }
   }
@@ -123,10 +108,10 @@ bool is_skeleton(std::string_view part) {
 }
 
 OrganClass class_of(const Parts& parts) {
-  if (parts.any(is_adapter)) {
+  if (any(parts, is_adapter)) {
     return OrganClass::kAdapter;
   }
-  if (parts.any(is_norm)) {
+  if (any(parts, is_norm)) {
     return OrganClass::kNorm;
   }
   if (is_embed(parts)) {
@@ -135,17 +120,17 @@ OrganClass class_of(const Parts& parts) {
   if (is_router(parts)) {
     return OrganClass::kRouter;
   }
-  if (parts.any([](std::string_view part) { return part.starts_with("rope_"); })) {
+  if (any(parts, [](std::string_view part) { return part.starts_with("rope_"); })) {
     return OrganClass::kOther;  // rope_freqs, rope_factors_*
   }
-  if (parts.any(is_organ)) {
+  if (any(parts, is_organ)) {
     return OrganClass::kOrgan;
   }
-  return parts.any(is_skeleton) ? OrganClass::kSkeleton : OrganClass::kOther;
+  return any(parts, is_skeleton) ? OrganClass::kSkeleton : OrganClass::kOther;
 }
 
 /// Which part is a block's number: the one behind blk, layers, h, blocks, ...
-std::optional<std::size_t> block_part(const std::vector<std::string_view>& parts) {
+std::optional<std::size_t> block_part(const Parts& parts) {
   constexpr std::string_view kBefore[] = {"blk", "layers", "h", "blocks", "layer", "block"};
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     const std::string_view digits = parts[i + 1];
@@ -160,14 +145,13 @@ std::optional<std::size_t> block_part(const std::vector<std::string_view>& parts
 }  // namespace
 
 OrganName classify(std::string_view tensor_name) {
-  const Parts parts(tensor_name);
+  const Parts parts = split(tensor_name, '.');
   OrganName name;
   name.organ_class = class_of(parts);
-  const std::string_view last = parts.all().back();
+  const std::string_view last = parts.back();
   name.is_bias = last == "bias" || last.ends_with("_bias");
-  if (const auto at = block_part(parts.all())) {
-    const std::string_view digits = parts.all()[*at];
-    std::from_chars(digits.data(), digits.data() + digits.size(), name.block);
+  if (const auto at = block_part(parts)) {
+    name.block = *whole_number<std::int32_t>(parts[*at]);
   }
   return name;
 }
@@ -186,8 +170,7 @@ std::set<OrganClass> parse_classes(std::string_view list) {
   for (std::size_t i = 0; all && i < kOrganClasses; ++i) {
     classes.insert(static_cast<OrganClass>(i));
   }
-  while (!all) {
-    const std::string_view part = list.substr(0, list.find(','));
+  for (const std::string_view part : all ? Parts() : split(list, ',')) {
     const auto found = std::find(kClassNames.begin(), kClassNames.end(), part);
     if (part == "ffn") {
       classes.insert(OrganClass::kOrgan);
@@ -202,21 +185,17 @@ std::set<OrganClass> parse_classes(std::string_view list) {
         classes.insert(OrganClass::kRouter);
       }
     }
-    if (part.size() == list.size()) {
-      break;
-    }
-    list.remove_prefix(part.size() + 1);
   }
   return classes;
 }
 
 std::string with_block(std::string_view name, std::int32_t block) {
-  const Parts parts(name);
-  const auto at = block_part(parts.all());
+  const Parts parts = split(name, '.');
+  const auto at = block_part(parts);
   if (!at) {
     return std::string(name);
   }
-  const std::string_view digits = parts.all()[*at];
+  const std::string_view digits = parts[*at];
   const auto before = static_cast<std::size_t>(digits.data() - name.data());
   return fmt::format("{}{}{}", name.substr(0, before), block, name.substr(before + digits.size()));
 }

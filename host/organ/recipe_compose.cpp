@@ -190,27 +190,13 @@ void RecipeRun::apply(const RecipePolicy& policy, AssembleReport& report) {
   }
 }
 
-/// The donor's block that stands beside block `layer` of the result; nothing where a map leaves it
-/// out.
-std::optional<std::int32_t> mapped(const model::LayerMap& map, std::int32_t layer) {
-  if (map.empty() || layer < 0) {
-    return layer;
-  }
-  for (const model::LayerRange& range : map) {
-    if (layer >= range.first_a && layer <= range.last_a) {
-      return range.first_b + (layer - range.first_a);
-    }
-  }
-  return std::nullopt;
-}
-
 void RecipeRun::apply(const RecipeRule& rule, AssembleReport& report) {
   const GgufSource& donor = *models_[rule.donor];
   std::size_t taken = 0;
   std::size_t missing = 0;
   Refusals refusals;
   for (Chosen& tensor : chosen_) {
-    const auto block = mapped(rule.map, classify(tensor.name).block);
+    const auto block = model::mapped_layer(rule.map, classify(tensor.name).block);
     if (!rule.part.covers(tensor.name) || !block) {
       continue;
     }

@@ -4,6 +4,7 @@
 #include "core/digest.hpp"
 #include "core/json.hpp"
 #include "core/json_document.hpp"
+#include "core/text_parts.hpp"
 #include "decode/decode_matrix.hpp"
 #include "input/open_store.hpp"
 #include "input/safetensors.hpp"
@@ -13,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <string_view>
@@ -69,17 +69,10 @@ std::vector<float> factor(ByteSource& source, const input::SafetensorsTensor& te
 /// NAME#I apart.
 void read_key(const std::string& key, PatchEntry& entry) {
   const std::size_t at = key.rfind('#');
-  std::int32_t slice = -1;
-  const char* const end = key.data() + key.size();
-  if (at != std::string::npos && at + 1 < key.size()) {
-    const auto [rest, error] = std::from_chars(key.data() + at + 1, end, slice);
-    if (error == std::errc() && rest == end && slice >= 0) {
-      entry.tensor = key.substr(0, at);
-      entry.slice = slice;
-      return;
-    }
-  }
-  entry.tensor = key;
+  const auto slice =
+      at == std::string::npos ? std::nullopt : whole_number<std::int32_t>(key.substr(at + 1));
+  entry.tensor = slice && *slice >= 0 ? key.substr(0, at) : key;
+  entry.slice = slice && *slice >= 0 ? *slice : entry.slice;
 }
 
 void read_digests(std::string_view text, const std::string& where, std::vector<PatchEntry>& all) {

@@ -2,6 +2,7 @@
 #include "edit_steps.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/text_parts.hpp"
 #include "engine/matrix_loader.hpp"
 #include "engine/memory_budget.hpp"
 #include "model/features.hpp"
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 namespace vindex::edit {
@@ -127,10 +127,10 @@ DirectionChoice parse_direction(const std::string& text) {
   for (const auto& [word, kind] : {std::pair{"feature ", DirectionChoice::Kind::kFeature},
                                    std::pair{"singular ", DirectionChoice::Kind::kSingular}}) {
     if (text.starts_with(word) || text + " " == word) {
-      const std::string number = text.substr(std::min(text.size(), std::string(word).size()));
-      const char* const end = number.data() + number.size();
-      const auto [rest, error] = std::from_chars(number.data(), end, choice.number);
-      if (error != std::errc() || rest != end || choice.number < 0 || choice.number > 1 << 30) {
+      choice.number =
+          whole_number<std::int64_t>(text.substr(std::min(text.size(), std::string(word).size())))
+              .value_or(-1);
+      if (choice.number < 0 || choice.number > 1 << 30) {
         throw UsageError(
             "E-EDIT-DIRECTION",
             fmt::format("--direction {}: a number from 0 on follows `{}`", excerpt(text),
