@@ -1,6 +1,8 @@
 // Owns that table.
 #include "graft_rules.hpp"
 
+#include "core/text_parts.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -16,55 +18,39 @@ constexpr std::string_view kRope =
     "the other way round";
 constexpr std::string_view kNumerics = "the host's value will hold for the donor's weights";
 
-// clang-format off
 constexpr KeyRule kRules[] = {
-    {"attention.head_count", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.head_count_kv", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.key_length", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.value_length", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.key_length_mla", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.value_length_mla", "heads", Level::kError, Level::kError, kHeads},
-    {"attention.q_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
-    {"attention.kv_lora_rank", "heads", Level::kError, Level::kNote, kHeads},
-    {"ssm.", "heads", Level::kError, Level::kNote, kHeads},
-    {"expert_count", "experts", Level::kError, Level::kError, kExpertsReason},
-    {"expert_used_count", "experts", Level::kError, Level::kError, kExpertsReason},
-    {"expert_shared_count", "experts", Level::kError, Level::kError, kExpertsReason},
-    {"expert_group_count", "experts", Level::kError, Level::kError, kExpertsReason},
-    {"expert_group_used_count", "experts", Level::kError, Level::kError, kExpertsReason},
-    {"rope.", "rope", Level::kError, Level::kNote, kRope},
-    {"attention.layer_norm_rms_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.layer_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.group_norm_epsilon", "norm-epsilon", Level::kWarning, Level::kWarning, kNumerics},
-    {"attn_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
-    {"final_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
-    {"router_logit_softcapping", "softcap", Level::kWarning, Level::kWarning, kNumerics},
-    {"residual_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"embedding_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"logit_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.output_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.value_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.clamp_kqv", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.max_alibi_bias", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.temperature_", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"expert_weights_scale", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"expert_weights_norm", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"expert_gating_func", "scale", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.sliding_window", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.sliding_window_pattern", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.chunk_size", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.shared_kv_layers", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
-    {"attention.causal", "sliding-window", Level::kWarning, Level::kWarning, kNumerics},
+    {"heads", Level::kError, Level::kError, kHeads,
+     "attention.head_count attention.head_count_kv attention.key_length attention.value_length "
+     "attention.key_length_mla attention.value_length_mla"},
+    {"heads", Level::kError, Level::kNote, kHeads,
+     "attention.q_lora_rank attention.kv_lora_rank ssm."},
+    {"experts", Level::kError, Level::kError, kExpertsReason,
+     "expert_count expert_used_count expert_shared_count expert_group_count "
+     "expert_group_used_count"},
+    {"rope", Level::kError, Level::kNote, kRope, "rope."},
+    {"norm-epsilon", Level::kWarning, Level::kWarning, kNumerics,
+     "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon attention.group_norm_epsilon"},
+    {"softcap", Level::kWarning, Level::kWarning, kNumerics,
+     "attn_logit_softcapping final_logit_softcapping router_logit_softcapping"},
+    {"scale", Level::kWarning, Level::kWarning, kNumerics,
+     "residual_scale embedding_scale logit_scale attention.scale attention.output_scale "
+     "attention.value_scale attention.clamp_kqv attention.max_alibi_bias attention.temperature_ "
+     "expert_weights_scale expert_weights_norm expert_gating_func"},
+    {"sliding-window", Level::kWarning, Level::kWarning, kNumerics,
+     "attention.sliding_window attention.sliding_window_pattern attention.chunk_size "
+     "attention.shared_kv_layers attention.causal"},
 };
-// clang-format on
 
 }  // namespace
 
 const KeyRule* key_rule(std::string_view suffix) {
+  const auto is_of = [suffix](std::string_view name) {
+    const bool is_prefix = name.ends_with('.') || name.ends_with('_');
+    return is_prefix ? suffix.starts_with(name) : suffix == name;
+  };
   const auto found = std::find_if(std::begin(kRules), std::end(kRules), [&](const KeyRule& rule) {
-    const bool is_prefix = rule.suffix.ends_with('.') || rule.suffix.ends_with('_');
-    return is_prefix ? suffix.starts_with(rule.suffix) : suffix == rule.suffix;
+    const auto names = split(rule.suffixes, ' ');
+    return std::any_of(names.begin(), names.end(), is_of);
   });
   return found == std::end(kRules) ? nullptr : found;
 }

@@ -7,12 +7,13 @@
 
 namespace vindex::organ {
 
-/// What a key that begins with the architecture's name decides.
+/// What keys that begin with the architecture's name decide.
 struct KeyRule {
-  std::string_view suffix;  ///< of the key behind "ARCHITECTURE."; a prefix where it ends with '.'
   std::string_view id;
   Level skeleton, others;  ///< by whether attention is taken
   std::string_view advice;
+  /// Of the keys behind "ARCHITECTURE.", with spaces between; prefixes where they end with . or _.
+  std::string_view suffixes;
 };
 
 /// The rule of the key behind "ARCHITECTURE.", or null.

@@ -2,6 +2,7 @@
 #include "lint_file.hpp"
 #include "model_rules.hpp"
 
+#include "core/text_parts.hpp"
 #include "organ/file_type.hpp"
 #include "organ/organ_class.hpp"
 #include <vindex/error.hpp>
@@ -70,8 +71,7 @@ class ModelLint {
   void lint_arrays();
   void lint_vocabulary();
   void lint_tensors(const ArchitectureRule& rule);
-  void require(std::span<const std::string_view> wanted, const Suffixes& there,
-               const std::string& where, std::set<std::string_view>& known);
+  void require(std::string_view wanted, const Suffixes& there, const std::string& where);
   void lint_neighbours();
 
   const std::vector<LintFile>& files_;
@@ -84,16 +84,14 @@ class ModelLint {
 
 void ModelLint::lint_key_types() {
   for (const LintKey& key : first_.keys) {
-    const KeyRule* rule = key_rule(key.name, architecture_);
-    if (rule == nullptr) {
-      continue;
-    }
+    const std::string_view types = key_types(key.name, architecture_);
     const std::string type = gguf::type_name(key.type);
-    if (fmt::format("|{}|", rule->types).find("|" + type + "|") == std::string::npos) {
-      findings_.error("V-KEY-TYPE", of_key_name(key.name),
-                      fmt::format("is {}, llama.cpp takes {} alone (\"key has wrong type\")", type,
-                                  rule->types),
-                      "write it with that type");
+    const auto known = split(types, '|');
+    if (!types.empty() && std::find(known.begin(), known.end(), type) == known.end()) {
+      findings_.error(
+          "V-KEY-TYPE", of_key_name(key.name),
+          fmt::format("is {}, llama.cpp takes {} alone (\"key has wrong type\")", type, types),
+          "write it with that type");
     }
   }
 }
@@ -189,47 +187,40 @@ void ModelLint::lint_vocabulary() {
   }
 }
 
-void ModelLint::require(std::span<const std::string_view> wanted, const Suffixes& there,
-                        const std::string& where, std::set<std::string_view>& known) {
-  for (std::string_view names : wanted) {
-    const std::string_view whole = names;
-    bool found = false;
-    while (!names.empty()) {
-      const std::string_view name = names.substr(0, names.find('|'));
-      found = found || there.contains(name);
-      known.insert(name);
-      names.remove_prefix(std::min(names.size(), name.size() + 1));
-    }
-    if (!found) {
+void ModelLint::require(std::string_view wanted, const Suffixes& there, const std::string& where) {
+  for (const std::string_view names : split(wanted, ' ')) {
+    const auto any = split(names, '|');
+    if (!wanted.empty() && std::none_of(any.begin(), any.end(), [&](std::string_view name) {
+          return there.contains(name);
+        })) {
       findings_.error("V-TENSOR-MISSING", where,
-                      fmt::format("{} is missing, which {} has", whole, architecture_),
+                      fmt::format("{} is missing, which {} has", names, architecture_),
                       "take it from the model that this one came from");
     }
   }
 }
 
 void ModelLint::lint_tensors(const ArchitectureRule& rule) {
-  std::set<std::string_view> known(rule.optional.begin(), rule.optional.end());
-  require(rule.global, global_, "the model", known);
+  require(rule.global, global_, "the model");
   if (!global_.contains("output.weight")) {
     findings_.note("V-TIED", "tensor \"output.weight\"",
                    "is absent: token_embd.weight stands for it");
   }
   for (const auto& [block, there] : blocks_) {
-    require(rule.block, there, of_block(block), known);
+    require(rule.block, there, of_block(block));
     const bool routed = there.contains("ffn_gate_inp.weight");
-    require(routed ? rule.experts : rule.dense, there, of_block(block), known);
+    require(routed ? rule.experts : rule.dense, there, of_block(block));
   }
-  // Every name of the rule is known, whichever of its blocks there are.
-  for (const auto& list : {rule.dense, rule.experts}) {
-    for (std::string_view names : list) {
-      while (!names.empty()) {
-        const std::string_view name = names.substr(0, names.find('|'));
+  Suffixes known;
+  for (const std::string_view list :
+       {rule.global, blocks_.empty() ? "" : rule.block, rule.dense, rule.experts, rule.optional}) {
+    for (const std::string_view names : split(list, ' ')) {
+      for (const std::string_view name : split(names, '|')) {
         known.insert(name);
-        names.remove_prefix(std::min(names.size(), name.size() + 1));
       }
     }
   }
+  known.erase("");  // of a list of none
   const auto judge = [&](const Suffixes& there, const std::string& where) {
     for (const std::string_view name : there) {
       if (!known.contains(name)) {
