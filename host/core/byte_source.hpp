@@ -1,5 +1,6 @@
 // Owns positional reading. One small interface, so that local files, memory, remote objects and the
-// faulty sources of the tests are the same to every reader above.
+// faulty sources of the tests are the same to every reader above; and what is asked of ranges
+// whole.
 #pragma once
 
 #include <cstddef>
@@ -52,5 +53,18 @@ class ByteSource {
     read_many(std::span(&request, 1));
   }
 };
+
+/// `bytes` bytes of `source` from `offset` on. Errors of all that follows: those of read().
+std::string text_at(ByteSource& source, std::uint64_t offset, std::uint64_t bytes);
+/// Its first `most` bytes, or what there is.
+std::string beginning_of(ByteSource& source, std::uint64_t most);
+inline std::string whole_text(ByteSource& source) { return text_at(source, 0, source.size()); }
+
+/// SHA-256 of `bytes` bytes from `offset` on, lower-case hex. Memory: a mebibyte.
+std::string digest_at(ByteSource& source, std::uint64_t offset, std::uint64_t bytes);
+
+/// Whether `bytes` bytes of both are equal; read up to the first mebibyte that differs.
+bool same_bytes(ByteSource& a, std::uint64_t offset_a, ByteSource& b, std::uint64_t offset_b,
+                std::uint64_t bytes);
 
 }  // namespace vindex

@@ -6,6 +6,7 @@
 #include "tensor_table.hpp"
 #include "walker.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/digest.hpp"
 #include "core/integers.hpp"
 #include <vindex/error.hpp>
@@ -308,17 +309,6 @@ void HeaderSink::tensors_end() {
   }
 }
 
-std::string digest_of_header(ByteSource& source, std::uint64_t bytes) {
-  Sha256 digest;
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, 1U << 20U)));
-  for (std::uint64_t done = 0; done < bytes;) {
-    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - done));
-    source.read(done, std::span(piece).first(now));
-    digest.update(std::span<const std::byte>(piece).first(now));
-    done += now;
-  }
-  return hex(digest.finish());
-}
 }  // namespace
 
 Header read_header(ByteSource& source) { return read_header(source, {}); }
@@ -332,7 +322,7 @@ Header read_header(ByteSource& source, const std::function<void(std::uint64_t)>&
   header.warnings = std::move(judged.warnings);
   header.data_offset = judged.data_offset;
   if (with_tensors) {
-    header.header_sha256 = digest_of_header(source, std::min(header.data_offset, source.size()));
+    header.header_sha256 = digest_at(source, 0, std::min(header.data_offset, source.size()));
   }
   return header;
 }
@@ -341,6 +331,11 @@ const Key* find_key(const std::vector<Key>& keys, std::string_view name) {
   const auto found =
       std::find_if(keys.begin(), keys.end(), [name](const Key& key) { return key.name == name; });
   return found == keys.end() ? nullptr : &*found;
+}
+
+const std::string* find_text(const std::vector<Key>& keys, std::string_view name) {
+  const Key* key = find_key(keys, name);
+  return key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
 }
 
 std::optional<std::uint64_t> weight_count(std::span<const std::uint64_t> dimensions) {

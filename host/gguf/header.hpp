@@ -94,5 +94,7 @@ Header read_header(ByteSource& source);
 
 /// The key called `name`, or null.
 const Key* find_key(const std::vector<Key>& keys, std::string_view name);
+/// Its text, or null where it is absent or of another kind.
+const std::string* find_text(const std::vector<Key>& keys, std::string_view name);
 
 }  // namespace vindex::gguf

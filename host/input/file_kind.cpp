@@ -1,6 +1,7 @@
 // Owns the signatures of each kind, and what is said of it.
 #include "file_kind.hpp"
 
+#include "core/byte_source.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -71,12 +72,6 @@ constexpr Signature kText[] = {
   throw FormatError(std::string(id), fmt::format("{} at byte 0", source.name()), message);
 }
 
-std::string read_beginning(ByteSource& source) {
-  std::string beginning(std::min<std::uint64_t>(kSniffedBytes, source.size()), '\0');
-  source.read(0, std::as_writable_bytes(std::span(beginning)));
-  return beginning;
-}
-
 /// Lower case, without leading white space and byte-order mark.
 std::string as_text(std::string_view beginning) {
   if (beginning.starts_with("\xEF\xBB\xBF")) {
@@ -134,7 +129,7 @@ bool looks_like_safetensors(std::string_view beginning) {
 }  // namespace
 
 FileKind detect_container(ByteSource& source) {
-  const std::string beginning = read_beginning(source);
+  const std::string beginning = beginning_of(source, kSniffedBytes);
   if (beginning.starts_with("GGUF")) {
     return FileKind::kGguf;
   }
@@ -161,7 +156,7 @@ FileKind detect_container(ByteSource& source) {
 }
 
 void refuse_other_than_json(ByteSource& source) {
-  refuse_known_kinds(source, read_beginning(source));
+  refuse_known_kinds(source, beginning_of(source, kSniffedBytes));
 }
 
 }  // namespace vindex::input

@@ -46,8 +46,7 @@ std::optional<std::uint64_t> split_key(const gguf::Header& header, const char* n
 }
 
 std::string text_of(const gguf::Header& header, const char* name) {
-  const gguf::Key* key = find_key(header.keys, name);
-  const auto* text = key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
+  const std::string* const text = gguf::find_text(header.keys, name);
   return text == nullptr ? std::string() : *text;
 }
 

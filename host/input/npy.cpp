@@ -1,6 +1,7 @@
 // Owns scanning the header's dict, and reading arrays of numbers.
 #include "npy.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/digest.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
@@ -281,14 +282,7 @@ std::optional<std::uint64_t> array_bytes(const NpyHeader& header) {
 
 }  // namespace
 
-bool is_npy(ByteSource& source) {
-  std::array<char, 6> start{};
-  if (source.size() < start.size()) {
-    return false;
-  }
-  source.read(0, std::as_writable_bytes(std::span(start)));
-  return std::string_view(start.data(), start.size()) == kMagic;
-}
+bool is_npy(ByteSource& source) { return beginning_of(source, kMagic.size()) == kMagic; }
 
 NpyHeader read_npy_header(ByteSource& source) {
   if (!is_npy(source)) {
@@ -296,8 +290,7 @@ NpyHeader read_npy_header(ByteSource& source) {
                       "is not a .npy file, as its name says");
   }
   const auto [before, length] = read_npy_header_length(source);
-  std::string head(before + length, '\0');
-  source.read(0, std::as_writable_bytes(std::span(head)));
+  const std::string head = text_at(source, 0, before + length);
   NpyHeader header;
   HeaderScanner scanner(std::string_view(head).substr(before), source.name(), before);
   scanner.read(header);
@@ -314,9 +307,7 @@ NpyHeader read_npy_header(ByteSource& source) {
                     stored < *bytes ? "the file is cut short" : "something follows the array"));
   }
   header.bytes = *bytes;
-  Sha256 digest;
-  digest.update(head);
-  header.header_sha256 = hex(digest.finish());
+  header.header_sha256 = hex(sha256(head));
   return header;
 }
 

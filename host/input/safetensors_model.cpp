@@ -7,6 +7,7 @@
 #include "safetensors.hpp"
 #include "shard_list.hpp"
 
+#include "core/byte_source.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -245,10 +246,8 @@ JsonValue read_json(const std::unique_ptr<ByteSource>& source, const std::string
     throw FormatError("E-JSON-SIZE", source->name(),
                       fmt::format("more than {} bytes of JSON", limits.bytes));
   }
-  std::string text(static_cast<std::size_t>(source->size()), '\0');
-  source->read(0, std::as_writable_bytes(std::span(text)));
   bool cut = false;
-  JsonValue value = parse_json(text, source->name(), limits, 0, &cut);
+  JsonValue value = parse_json(whole_text(*source), source->name(), limits, 0, &cut);
   if (value.as_object() == nullptr) {
     model.warnings.push_back(
         {"W-CONFIG-KIND",

@@ -1,6 +1,7 @@
 // Owns comparing the keys of members, and which keys may differ.
 #include "gguf_open.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/name_index.hpp"
 #include <vindex/error.hpp>
 
@@ -17,28 +18,9 @@ namespace vindex::input {
 
 namespace {
 
-constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
-
 /// Keys of a file, not of its model.
 bool is_of_the_file(std::string_view name) {
   return name.starts_with("split.") || name == "general.alignment";
-}
-
-bool same_bytes(const gguf::Key& a, ByteSource& source_a, const gguf::Key& b,
-                ByteSource& source_b) {
-  std::vector<std::byte> bytes_a(std::min(kPiece, a.value_bytes));
-  std::vector<std::byte> bytes_b(bytes_a.size());
-  for (std::uint64_t done = 0; done < a.value_bytes;) {
-    const auto now = static_cast<std::size_t>(std::min(kPiece, a.value_bytes - done));
-    source_a.read(a.value_offset + done, std::span(bytes_a).first(now));
-    source_b.read(b.value_offset + done, std::span(bytes_b).first(now));
-    if (!std::equal(bytes_a.begin(), bytes_a.begin() + static_cast<std::ptrdiff_t>(now),
-                    bytes_b.begin())) {
-      return false;
-    }
-    done += now;
-  }
-  return true;
 }
 
 std::string value_text(const gguf::Key& key) {
@@ -91,7 +73,8 @@ void require_same_metadata(const gguf::Header& first, ByteSource& first_source,
     const gguf::Key& known = first.keys[*at];
     if (known.type != key.type || known.element_type != key.element_type ||
         known.array_count != key.array_count || known.value_bytes != key.value_bytes ||
-        !same_bytes(known, first_source, key, later_source)) {
+        !same_bytes(first_source, known.value_offset, later_source, key.value_offset,
+                    key.value_bytes)) {
       refuse(fmt::format("{} is {}, in the first split {}", printable(key.name), value_text(key),
                          value_text(known)));
     }

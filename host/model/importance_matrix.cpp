@@ -3,6 +3,7 @@
 
 #include "weight.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/digest.hpp"
 #include "core/integers.hpp"
 #include "gguf/header.hpp"
@@ -34,17 +35,6 @@ constexpr std::uint64_t kMaxNameBytes = 64U << 10U;
   throw FormatError("E-IMATRIX", fmt::format("{} at byte {}", source.name(), offset), what);
 }
 
-std::string digest_of(ByteSource& source) {
-  Sha256 sha;
-  std::vector<std::byte> piece(kPieceBytes);
-  for (std::uint64_t at = 0; at < source.size(); at += kPieceBytes) {
-    const auto bytes = std::span(piece).first(std::min(kPieceBytes, source.size() - at));
-    source.read(at, bytes);
-    sha.update(bytes);
-  }
-  return hex(sha.finish());
-}
-
 /// Reads a .dat file from front to back; nothing is believed that its size does not allow.
 class DatReader {
  public:
@@ -66,10 +56,7 @@ class DatReader {
     return static_cast<std::uint64_t>(value);
   }
   std::string text(std::uint64_t bytes) {
-    std::string out(bytes, '\0');
-    source_.read(at_, std::as_writable_bytes(std::span(out)));
-    at_ += bytes;
-    return out;
+    return text_at(source_, std::exchange(at_, at_ + bytes), bytes);
   }
   void skip(std::uint64_t bytes) { at_ += bytes; }
 
@@ -78,20 +65,11 @@ class DatReader {
   std::uint64_t at_ = 0;
 };
 
-const std::string* text_of_key(const gguf::Header& header, std::string_view name) {
-  const gguf::Key* key = gguf::find_key(header.keys, name);
-  return key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
-}
-
 }  // namespace
 
 ImportanceMatrix::ImportanceMatrix(std::unique_ptr<ByteSource> source)
     : source_(std::move(source)), identity_(source_->identity_at_opening()) {
-  char magic[4] = {};
-  if (source_->size() >= sizeof magic) {
-    source_->read(0, std::as_writable_bytes(std::span(magic)));
-  }
-  if (std::string_view(magic, sizeof magic) == "GGUF") {
+  if (beginning_of(*source_, 4) == "GGUF") {
     read_gguf();
   } else {
     read_dat();
@@ -101,7 +79,7 @@ ImportanceMatrix::ImportanceMatrix(std::unique_ptr<ByteSource> source)
     throw FormatError("E-IMATRIX", source_->name(), "an importance matrix without entries");
   }
   check_entries();
-  sha256_ = digest_of(*source_);
+  sha256_ = digest_at(*source_, 0, source_->size());
   require_unchanged();
 }
 
@@ -109,8 +87,8 @@ void ImportanceMatrix::read_gguf() {
   const gguf::Header header = gguf::read_header(*source_);
   warnings_ = header.warnings;
   big_endian_ = header.big_endian;
-  const std::string* type = text_of_key(header, "general.type");
-  const std::string* architecture = text_of_key(header, "general.architecture");
+  const std::string* type = gguf::find_text(header.keys, "general.type");
+  const std::string* architecture = gguf::find_text(header.keys, "general.architecture");
   const bool named = (type != nullptr && *type == "imatrix") ||
                      (architecture != nullptr && *architecture == "imatrix");
   if (!named) {

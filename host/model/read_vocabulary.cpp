@@ -20,8 +20,7 @@ constexpr const char* kTokens = "tokenizer.ggml.tokens";
 /// How entries are spelt, by the model's name; by how most of them begin where it says nothing.
 Spelling spelling_of(const std::vector<gguf::Key>& keys,
                      const std::vector<std::optional<std::string>>& entries) {
-  const gguf::Key* key = gguf::find_key(keys, "tokenizer.ggml.model");
-  const auto* model = key == nullptr ? nullptr : std::get_if<std::string>(&key->value);
+  const std::string* const model = gguf::find_text(keys, "tokenizer.ggml.model");
   if (model != nullptr && *model == "gpt2") {
     return Spelling::kByteLevel;
   }

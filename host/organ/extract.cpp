@@ -4,6 +4,7 @@
 #include "organ_file.hpp"
 
 #include "core/atomic_file.hpp"
+#include "core/byte_source.hpp"
 #include "core/digest.hpp"
 #include "core/json_document.hpp"
 #include "core/parallel.hpp"
@@ -31,10 +32,8 @@ constexpr std::uint64_t kExtractThreadBytes = std::uint64_t{1} << 20U;
 bool is_safetensors(const std::string& path) {
   const auto store = input::open_store(path);
   if (!store->file().empty()) {
-    const auto source = store->open(store->file());
-    std::string magic(static_cast<std::size_t>(std::min<std::uint64_t>(4, source->size())), '\0');
-    source->read(0, std::as_writable_bytes(std::span(magic)));
-    return magic != "GGUF" && store->file().ends_with(".safetensors");
+    return beginning_of(*store->open(store->file()), 4) != "GGUF" &&
+           store->file().ends_with(".safetensors");
   }
   const std::vector<input::StoreMember> members = store->list();
   return std::any_of(members.begin(), members.end(), [](const input::StoreMember& member) {

@@ -63,8 +63,7 @@ GgufSource::GgufSource(GgufParts parts) : parts_(std::move(parts)) {
 }
 
 std::optional<std::string> GgufSource::text(std::string_view name) const {
-  const gguf::Key* found = key(name);
-  const auto* value = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);
+  const std::string* const value = gguf::find_text(keys(), name);
   return value == nullptr ? std::nullopt : std::optional(*value);
 }
 

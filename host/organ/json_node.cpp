@@ -1,6 +1,7 @@
 // Owns reading a document, and refusing members that are not known.
 #include "json_node.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/nearest_name.hpp"
 #include "input/open_store.hpp"
 
@@ -27,9 +28,7 @@ std::string read_json_text(const std::string& path, std::uint64_t max_bytes,
     throw FormatError(document.error_id, document.where,
                       fmt::format("{} bytes: no such document is so large", source->size()));
   }
-  std::string text(static_cast<std::size_t>(source->size()), '\0');
-  source->read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return whole_text(*source);
 }
 
 JsonValue read_json_file(const std::string& path, std::uint64_t max_bytes, std::size_t max_values,

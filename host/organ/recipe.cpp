@@ -3,6 +3,7 @@
 
 #include "json_node.hpp"
 
+#include "core/byte_source.hpp"
 #include "input/open_store.hpp"
 
 #include <algorithm>
@@ -163,9 +164,7 @@ bool is_recipe(const std::string& path) {
       store->state(store->file()).presence != input::MemberState::Presence::kPresent) {
     return false;
   }
-  const auto file = store->open(store->file());
-  std::string begin(std::min<std::uint64_t>(file->size(), kBeginBytes), '\0');
-  file->read(0, std::as_writable_bytes(std::span(begin)));
+  const std::string begin = beginning_of(*store->open(store->file()), kBeginBytes);
   const std::size_t first = begin.find_first_not_of(" \t\r\n");
   return first != std::string::npos && begin[first] == '{';
 }

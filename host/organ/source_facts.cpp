@@ -1,6 +1,7 @@
 // Owns gathering those facts from an opened GGUF model.
 #include "source_facts.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/digest.hpp"
 #include "gguf/value.hpp"
 
@@ -9,8 +10,6 @@
 
 namespace vindex::organ {
 namespace {
-
-constexpr std::uint64_t kDigestPiece = std::uint64_t{1} << 20U;
 
 std::optional<double> key_number(const gguf::Key& key) {
   if (const auto* value = std::get_if<double>(&key.value)) {
@@ -23,17 +22,6 @@ std::optional<double> key_number(const gguf::Key& key) {
     return static_cast<double>(*value);
   }
   return static_cast<double>(std::get<std::uint64_t>(key.value));
-}
-
-std::string digest_of(const GgufSource& model, const OrganTensor& tensor) {
-  Sha256 sum;
-  std::vector<std::byte> piece;
-  for (std::uint64_t done = 0; done < tensor.bytes; done += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min(kDigestPiece, tensor.bytes - done)));
-    model.read(tensor, done, piece);
-    sum.update(piece);
-  }
-  return hex(sum.finish());
 }
 
 }  // namespace
@@ -52,7 +40,8 @@ ModelFacts facts_of(const GgufSource& model) {
   for (const OrganTensor& tensor : model.tensors()) {
     facts.tensors.push_back(tensor);
     if (tensor.name.find("rope_f") != std::string::npos) {
-      facts.rope_tables.emplace(tensor.name, digest_of(model, tensor));
+      facts.rope_tables.emplace(
+          tensor.name, digest_at(*model.files()[tensor.file].source, tensor.offset, tensor.bytes));
     }
   }
   return facts;

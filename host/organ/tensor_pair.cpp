@@ -1,6 +1,7 @@
 // Owns choosing rows, and comparing bytes and decoded weights of a pair.
 #include "tensor_pair.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/integers.hpp"
 #include <vindex/error.hpp>
 
@@ -12,7 +13,6 @@
 namespace vindex::organ {
 namespace {
 
-constexpr std::size_t kPairPiece = 1U << 20U;
 /// Rows longer than this are cut, so that a slab of one row stays small.
 constexpr std::uint64_t kLongestRow = 1U << 20U;
 
@@ -134,23 +134,8 @@ std::string shape_text(std::span<const std::uint64_t> dimensions) {
 }
 
 bool same_bytes(const PlacedTensor& a, const PlacedTensor& b) {
-  if (a.type != b.type || a.bytes != b.bytes) {
-    return false;
-  }
-  std::vector<std::byte> left(
-      static_cast<std::size_t>(std::min<std::uint64_t>(a.bytes, kPairPiece)));
-  std::vector<std::byte> right(left.size());
-  for (std::uint64_t done = 0; done < a.bytes;) {
-    const auto count =
-        static_cast<std::size_t>(std::min<std::uint64_t>(left.size(), a.bytes - done));
-    a.source->read(a.offset + done, std::span(left).first(count));
-    b.source->read(b.offset + done, std::span(right).first(count));
-    if (std::memcmp(left.data(), right.data(), count) != 0) {
-      return false;
-    }
-    done += count;
-  }
-  return true;
+  return a.type == b.type && a.bytes == b.bytes &&
+         vindex::same_bytes(*a.source, a.offset, *b.source, b.offset, a.bytes);
 }
 
 PairSample compare_tensors(const PlacedTensor& a, const PlacedTensor& b, std::uint64_t most) {

@@ -2,6 +2,7 @@
 // width of them.
 #include "lookup_queries.hpp"
 
+#include "core/byte_source.hpp"
 #include "core/integers.hpp"
 #include "core/json.hpp"
 #include "engine/matrix_loader.hpp"
@@ -141,9 +142,7 @@ std::string read_text(const std::string& path) {
                       fmt::format("{} bytes, more than a file of queries may have ({})",
                                   source->size(), kMaxTextBytes));
   }
-  std::string text(static_cast<std::size_t>(source->size()), '\0');
-  source->read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return whole_text(*source);
 }
 
 /// "several entries: 5 `the`, 9 ` the`".
