@@ -23,13 +23,13 @@ inline std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-/// All of `text` as a number that `Number` holds, as std::from_chars() reads it: decimal, no white
-/// space, no plus sign. Nothing for every other text.
+/// All of `text` as a number that `Number` holds, as std::from_chars() reads it: decimal or to
+/// `base`, no white space, no plus sign. Nothing for every other text.
 template <typename Number>
-std::optional<Number> whole_number(std::string_view text) {
+std::optional<Number> whole_number(std::string_view text, auto... base) {
   Number number = 0;
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const auto [rest, error] = std::from_chars(text.data(), end, number, base...);
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 

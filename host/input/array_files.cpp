@@ -2,6 +2,7 @@
 #include "array_files.hpp"
 
 #include "file_kind.hpp"
+#include "model_folder.hpp"
 #include "npy.hpp"
 #include "open_store.hpp"
 #include "safetensors.hpp"
@@ -32,9 +33,7 @@ std::vector<std::string> array_files(ModelStore& store) {
   }
   std::sort(names.begin(), names.end());
   if (names.empty()) {
-    throw MissingInputError("E-FOLDER-EMPTY",
-                            fmt::format("{}: no *.npy and no *.safetensors in this folder",
-                                        printable(store.location({}))));
+    throw_empty_folder(store, "no *.npy and no *.safetensors");
   }
   return names;
 }

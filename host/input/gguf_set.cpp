@@ -348,8 +348,7 @@ std::vector<GgufFile> open_gguf_set(ModelStore& store, std::vector<Warning>& war
   if (name.empty()) {
     const FolderListing listing = list_folder(store);
     if (listing.gguf.empty()) {
-      throw MissingInputError("E-FOLDER-EMPTY", fmt::format("{}: no *.gguf in this folder",
-                                                            printable(store.location({}))));
+      throw_empty_folder(store, "no *.gguf");
     }
     std::vector<std::string> others;
     name = file_of_folder(store, listing.gguf, others);

@@ -37,9 +37,7 @@ void open_folder(ModelStore& store, const OpenOptions& options, ModelFiles& mode
                                   "(pickles can run code and are never read)",
                                   join_names(listing.pickles)));
   } else {
-    throw MissingInputError("E-FOLDER-EMPTY",
-                            fmt::format("{}: no *.safetensors and no *.gguf in this folder",
-                                        printable(store.location({}))));
+    throw_empty_folder(store, "no *.safetensors and no *.gguf");
   }
 }
 

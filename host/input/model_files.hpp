@@ -41,6 +41,10 @@ struct Shard {
   std::unique_ptr<ByteSource> source;
 };
 
+/// Errors: SystemError E-INPUT-CHANGED (74) where the file is not what it was at opening; `how`:
+/// what was done with it meanwhile.
+void require_unchanged(const Shard& shard, const char* how = "read");
+
 /// A model's files, headers read and validated. Move-only; owns the sources.
 struct ModelFiles {
   ContainerFormat format = ContainerFormat::kSafetensors;

@@ -56,6 +56,11 @@ bool member_is_listed(ModelStore& store, std::string_view name) {
   return store.state(name).presence != MemberState::Presence::kAbsent;
 }
 
+void throw_empty_folder(const ModelStore& store, const char* what) {
+  throw MissingInputError(
+      "E-FOLDER-EMPTY", fmt::format("{}: {} in this folder", printable(store.location({})), what));
+}
+
 void require_member(ModelStore& store, std::string_view name) {
   const MemberState state = store.state(name);
   if (state.presence == MemberState::Presence::kPresent) {

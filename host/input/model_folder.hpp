@@ -32,6 +32,9 @@ bool member_exists(ModelStore& store, std::string_view name);
 /// read is an error, not an absence.
 bool member_is_listed(ModelStore& store, std::string_view name);
 
+/// Throws MissingInputError E-FOLDER-EMPTY: the folder has none of `what` ("no *.gguf").
+[[noreturn]] void throw_empty_folder(const ModelStore& store, const char* what);
+
 /// Errors: MissingInputError E-SHARD-MISSING where `name` is absent, also for a link to nothing or
 /// in a circle, which names its target.
 void require_member(ModelStore& store, std::string_view name);

@@ -214,7 +214,7 @@ void Assembly::run(const Task& task, write::RangeCopier& copier) {
   }
   OutputFile& output = outputs_[task.file];
   const OrganTensor& from = tensor.source->tensors()[tensor.tensor];
-  const GgufSourceFile& file = tensor.source->files()[from.file];
+  const input::Shard& file = tensor.source->files()[from.file];
   const auto source = tensor.source->opened(from.file);
   write::RangeCopy range;
   range.source = source.get();

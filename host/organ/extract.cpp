@@ -72,7 +72,7 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
   const OrganOrigin origin = origin_of(source);
   report.cloned =
       for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
-        const GgufSourceFile& file = source.files()[tensor.split];
+        const input::Shard& file = source.files()[tensor.split];
         return write_organ(
             folder.create(tensor.file), tensor, origin,
             {source.splits()[tensor.split].file_name, file.header_sha256, file.source.get()}, share,
@@ -99,7 +99,7 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
     require_some(tensors, settings, filter);
   }
   count_tensors(tensors, report);
-  for (const GgufSourceFile& file : source->files()) {
+  for (const input::Shard& file : source->files()) {
     if (settings.by_reference && !is_utf8(absolute_path(file.path))) {
       throw FormatError("E-ORGAN-NAME", printable(file.path),
                         "a path that is not UTF-8 cannot stand in a manifest");

@@ -55,17 +55,6 @@ Json source_json(const input::ModelFiles& model) {
           {"architecture", name == nullptr ? Json(nullptr) : Json(*name)}};
 }
 
-void require_unchanged(const input::ModelFiles& model) {
-  for (const input::Shard& shard : model.shards) {
-    if (shard.source->identity() != shard.identity) {
-      throw SystemError("E-INPUT-CHANGED", 0,
-                        fmt::format("{}: the file was changed, replaced or removed while it was "
-                                    "read; nothing was written",
-                                    printable(shard.path)));
-    }
-  }
-}
-
 }  // namespace
 
 void extract_safetensors(const ExtractSettings& settings, const OrganFilter& filter,
@@ -107,7 +96,9 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
   write_manifest(manifest_document(context_of(settings, filter), model.tensors.size(),
                                    source_json(model), {}, tensors),
                  folder);
-  require_unchanged(model);
+  for (const input::Shard& shard : model.shards) {
+    input::require_unchanged(shard);
+  }
   folder.publish();
 }
 

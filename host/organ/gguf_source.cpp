@@ -32,17 +32,11 @@ GgufParts parts_of_set(const std::string& path) {
     file.header.tensors = {};
     std::move(file.header.warnings.begin(), file.header.warnings.end(),
               std::back_inserter(parts.warnings));
-    GgufSourceFile& source = parts.files.emplace_back();
-    source.path = file.shard.path;
-    source.identity = file.shard.identity;
-    source.header_sha256 = file.shard.header_sha256;
-    source.source = std::move(file.shard.source);
-    source.verbatim = !file.header.big_endian;
-    GgufSplit& keys = parts.splits.emplace_back();
-    keys.file_name = file.shard.file_name;
-    keys.path = file.shard.path;
-    keys.header = std::move(file.header);
-    keys.source = source.source.get();
+    parts.splits.push_back({.file_name = file.shard.file_name,
+                            .path = file.shard.path,
+                            .header = std::move(file.header),
+                            .source = file.shard.source.get()});
+    parts.files.push_back(std::move(file.shard));
   }
   parts.tensors_total = parts.tensors.size();
   return parts;
@@ -117,7 +111,7 @@ std::shared_ptr<ByteSource> GgufSource::opened(std::size_t file) const {
 
 std::vector<std::string> GgufSource::input_paths() const {
   std::vector<std::string> paths = parts_.side_files;
-  for (const GgufSourceFile& file : files()) {
+  for (const input::Shard& file : files()) {
     paths.push_back(file.path);
   }
   for (const GgufSplit& split : splits()) {
@@ -141,13 +135,8 @@ gguf::KeySection GgufSource::copy_keys(std::size_t split,
 }
 
 void GgufSource::require_unchanged() const {
-  for (const GgufSourceFile& file : files()) {
-    if (file.source->identity() != file.identity) {
-      throw SystemError("E-INPUT-CHANGED", 0,
-                        fmt::format("{}: the file was changed, replaced or removed while it was "
-                                    "read; nothing was written",
-                                    printable(file.path)));
-    }
+  for (const input::Shard& file : files()) {
+    input::require_unchanged(file);
   }
 }
 

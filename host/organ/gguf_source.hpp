@@ -8,7 +8,7 @@
 #include "gguf/header.hpp"
 #include "gguf/key_section.hpp"
 #include "gguf/writer.hpp"
-#include "input/file_source.hpp"
+#include "input/model_files.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>
@@ -32,15 +32,6 @@ struct OrganTensor : gguf::Tensor {
   std::string sha256 = {};
 };
 
-/// A file that bytes lie in.
-struct GgufSourceFile {
-  std::string path;
-  SourceIdentity identity;  ///< at opening
-  std::string header_sha256;
-  std::unique_ptr<ByteSource> source;
-  bool verbatim = true;  ///< false: big-endian, the source turns every number round
-};
-
 /// The keys of one split (of a single file: its keys).
 struct GgufSplit {
   std::string file_name;         ///< without folder
@@ -59,7 +50,7 @@ struct OpenGgufOptions {
 
 struct GgufParts {
   std::string path;
-  std::vector<GgufSourceFile> files;
+  std::vector<input::Shard> files;                       ///< that bytes lie in
   std::vector<std::unique_ptr<ByteSource>> key_sources;  ///< of splits that lie in no file
   std::vector<std::unique_ptr<std::string>> key_bytes;   ///< what those read
   std::vector<std::string> side_files;  ///< read besides: a manifest, the keys beside it
@@ -79,7 +70,7 @@ class GgufSource {
 
   /// As the user gave it.
   const std::string& path() const { return parts_.path; }
-  const std::vector<GgufSourceFile>& files() const { return parts_.files; }
+  const std::vector<input::Shard>& files() const { return parts_.files; }
   const std::vector<GgufSplit>& splits() const { return parts_.splits; }
   const std::vector<OrganTensor>& tensors() const { return parts_.tensors; }
   const std::vector<Warning>& warnings() const { return parts_.warnings; }

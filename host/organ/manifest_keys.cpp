@@ -2,8 +2,10 @@
 #include "manifest.hpp"
 
 #include "core/json_document.hpp"
+#include "core/text_parts.hpp"
 #include "core/utf8.hpp"
 #include "gguf/encoded_value.hpp"
+#include "gguf/header_stream.hpp"
 #include "gguf/value.hpp"
 #include <vindex/error.hpp>
 
@@ -122,12 +124,6 @@ class Entry {
   const std::string& where_;
 };
 
-template <typename Number>
-void append(std::vector<std::byte>& out, Number number) {
-  const auto bytes = std::as_bytes(std::span(&number, 1));
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
 std::uint64_t Entry::integer_bits(gguf::ValueType of, const JsonValue& value) const {
   const unsigned int width = 8U * static_cast<unsigned int>(gguf::number_bytes(of));
   if (const bool* flag = value.as_bool(); flag != nullptr && of == gguf::ValueType::kBool) {
@@ -152,31 +148,24 @@ std::uint64_t Entry::integer_bits(gguf::ValueType of, const JsonValue& value) co
 std::uint64_t Entry::float_bits(gguf::ValueType of, const JsonValue& value) const {
   if (const JsonValue* text = value.find("bits"); text != nullptr && text->as_string() != nullptr) {
     const std::string_view digits = *text->as_string();
-    std::uint64_t bits = 0;
-    const char* const end = digits.data() + digits.size();
-    if (digits.starts_with("0x") && digits.size() == 2 + 2 * gguf::number_bytes(of) &&
-        std::from_chars(digits.data() + 2, end, bits, 16).ptr == end) {
-      return bits;
+    const auto bits =
+        whole_number<std::uint64_t>(digits.substr(std::min<std::size_t>(digits.size(), 2)), 16);
+    if (digits.starts_with("0x") && digits.size() == 2 + 2 * gguf::number_bytes(of) && bits) {
+      return *bits;
     }
     fail("\"bits\" is not a hexadecimal number of its width");
   }
-  double number = 0.0;
-  if (const auto* real = std::get_if<double>(&value.storage())) {
-    number = *real;
-  } else if (const auto* whole = std::get_if<std::uint64_t>(&value.storage())) {
-    number = static_cast<double>(*whole);
-  } else if (const auto* negative = std::get_if<std::int64_t>(&value.storage())) {
-    number = static_cast<double>(*negative);
-  } else {
+  const std::optional<double> number = value.as_number();
+  if (!number) {
     fail(fmt::format("its value is no {}", gguf::type_name(of)));
   }
   if (of == gguf::ValueType::kF64) {
-    return std::bit_cast<std::uint64_t>(number);
+    return std::bit_cast<std::uint64_t>(*number);
   }
-  if (std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
+  if (std::abs(*number) > static_cast<double>(std::numeric_limits<float>::max())) {
     fail("its value does not fit into f32");
   }
-  return std::bit_cast<std::uint32_t>(static_cast<float>(number));
+  return std::bit_cast<std::uint32_t>(static_cast<float>(*number));
 }
 
 void Entry::encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonValue& value) const {
@@ -185,14 +174,10 @@ void Entry::encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonVa
     if (text == nullptr) {
       fail("its value is not a string");
     }
-    append(out, static_cast<std::uint64_t>(text->size()));
-    const auto bytes = std::as_bytes(std::span(*text));
-    out.insert(out.end(), bytes.begin(), bytes.end());
-    return;
+    return gguf::append(out, std::string_view(*text));
   }
   const std::uint64_t bits = gguf::is_float(of) ? float_bits(of, value) : integer_bits(of, value);
-  const auto bytes = std::as_bytes(std::span(&bits, 1)).first(gguf::number_bytes(of));
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  gguf::append_bytes(out, std::as_bytes(std::span(&bits, 1)).first(gguf::number_bytes(of)));
 }
 
 void Entry::require_count(std::uint64_t elements) const {
@@ -213,8 +198,8 @@ void Entry::encode_array(std::vector<std::byte>& out) const {
     fail("an array needs a \"subtype\" that is not an array and a list as its \"value\"");
   }
   require_count(list->size());
-  append(out, static_cast<std::uint32_t>(element));
-  append(out, static_cast<std::uint64_t>(list->size()));
+  gguf::append(out, static_cast<std::uint32_t>(element));
+  gguf::append(out, static_cast<std::uint64_t>(list->size()));
   for (const JsonValue& each : *list) {
     encode(out, element == gguf::ValueType::kBool ? gguf::ValueType::kU8 : element, each);
   }

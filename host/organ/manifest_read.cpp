@@ -4,6 +4,7 @@
 
 #include "core/json_scanner.hpp"
 #include "core/path_kind.hpp"
+#include "input/model_folder.hpp"
 #include "input/open_store.hpp"
 #include <vindex/error.hpp>
 
@@ -255,7 +256,7 @@ void settle_tensors(Manifest& manifest, bool by_reference, const Node& list) {
 bool is_organ_folder(const std::string& path) {
   const auto store = input::open_store(path);
   if ((!store->file().empty() && store->file() != kManifestName) ||
-      store->state(kManifestName).presence != input::MemberState::Presence::kPresent) {
+      !input::member_exists(*store, kManifestName)) {
     return false;
   }
   const std::string manifest = store->location(kManifestName);

@@ -88,7 +88,7 @@ Json keys_json(const GgufSplit& split, const std::string& name, gguf::KeySection
 }
 
 /// Of a file without tensors: it ends where its header does, not at the padding behind it.
-bool has_bare_end(const GgufSplit& split, const GgufSourceFile& file, std::uint64_t tensors) {
+bool has_bare_end(const GgufSplit& split, const input::Shard& file, std::uint64_t tensors) {
   return tensors == 0 && file.identity.bytes < split.header.data_offset;
 }
 
@@ -182,7 +182,7 @@ Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& 
   Json first_keys = Json::array();
   for (std::size_t i = 0; i < source.splits().size(); ++i) {
     const GgufSplit& split = source.splits()[i];
-    const GgufSourceFile& file = source.files()[i];
+    const input::Shard& file = source.files()[i];
     gguf::KeySection sidecar;
     Json keys = keys_json(split, sidecar_name(i), sidecar);
     if (sidecar.count() > 0) {

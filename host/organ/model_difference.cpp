@@ -3,12 +3,14 @@
 
 #include "compose.hpp"
 #include "gguf_source.hpp"
+#include "manifest.hpp"
 #include "source_facts.hpp"
 #include "tensor_pair.hpp"
 
 #include "core/parallel.hpp"
 #include "engine/matrix_pass.hpp"
 #include "input/model_files.hpp"
+#include "input/model_folder.hpp"
 #include "input/open_store.hpp"
 #include <vindex/error.hpp>
 
@@ -55,7 +57,7 @@ bool is_gguf(const std::string& path) {
   if (!store->file().empty()) {
     return !store->file().ends_with(".safetensors");
   }
-  if (store->state("manifest.json").presence == input::MemberState::Presence::kPresent) {
+  if (input::member_exists(*store, kManifestName)) {
     return true;
   }
   const std::vector<input::StoreMember> members = store->list();

@@ -50,7 +50,7 @@ void add_splits(const Manifest& manifest, const std::string& where, GgufParts& p
 }
 
 /// The one tensor of an organ file.
-gguf::Tensor only_tensor(GgufSourceFile& file, const ManifestTensor& wanted) {
+gguf::Tensor only_tensor(input::Shard& file, const ManifestTensor& wanted) {
   gguf::Header header = gguf::read_header(*file.source);
   file.source->header_is_read();
   if (header.big_endian || header.tensors.size() != 1 ||
@@ -106,12 +106,7 @@ void FolderReader::open_source() {
   }
   for (std::size_t i = 0; i < set.size(); ++i) {
     judge_source(set[i], i);
-    GgufSourceFile& file = parts_.files.emplace_back();
-    file.path = set[i].shard.path;
-    file.identity = set[i].shard.identity;
-    file.header_sha256 = set[i].header.header_sha256;
-    file.verbatim = !set[i].header.big_endian;
-    file.source = std::move(set[i].shard.source);
+    parts_.files.push_back(std::move(set[i].shard));
     auto& tensors = referred_.emplace_back();
     for (gguf::Tensor& tensor : set[i].header.tensors) {
       std::string name = tensor.name;
@@ -150,7 +145,7 @@ void FolderReader::add_reference(const ManifestTensor& wanted) {
 }
 
 void FolderReader::add_organ(const ManifestTensor& wanted) {
-  GgufSourceFile& file = parts_.files.emplace_back();
+  input::Shard& file = parts_.files.emplace_back();
   file.path = folder_ + "/" + wanted.file;
   file.source = std::make_unique<OrganSource>(file.path, open_);
   file.identity = file.source->identity_at_opening();

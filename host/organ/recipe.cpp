@@ -2,8 +2,10 @@
 #include "recipe.hpp"
 
 #include "json_node.hpp"
+#include "manifest.hpp"
 
 #include "core/byte_source.hpp"
+#include "input/model_folder.hpp"
 #include "input/open_store.hpp"
 
 #include <algorithm>
@@ -160,8 +162,8 @@ bool RecipePart::covers(const std::string& tensor) const {
 
 bool is_recipe(const std::string& path) {
   const auto store = input::open_store(path);
-  if (store->file().empty() || store->file() == "manifest.json" ||
-      store->state(store->file()).presence != input::MemberState::Presence::kPresent) {
+  if (store->file().empty() || store->file() == kManifestName ||
+      !input::member_exists(*store, store->file())) {
     return false;
   }
   const std::string begin = beginning_of(*store->open(store->file()), kBeginBytes);

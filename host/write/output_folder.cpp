@@ -71,8 +71,7 @@ void require_empty(const std::string& path) {
     throw SystemError("E-OUTPUT-WRITE", error.value(), "cannot read the folder " + printable(path));
   }
   if (!empty) {
-    throw OutputError("E-OUTPUT-NOT-EMPTY", "the folder " + printable(path) +
-                                                " is not empty; name a new one, or empty it first");
+    refuse_content(path);
   }
 }
 

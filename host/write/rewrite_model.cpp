@@ -10,6 +10,7 @@
 #include "core/stop.hpp"
 #include "gguf/header.hpp"
 #include "gguf/writer.hpp"
+#include "input/model_folder.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -85,15 +86,6 @@ void write_safetensors(const input::Shard& shard, const std::vector<std::size_t>
   writer.finish();
 }
 
-void require_unchanged(const input::Shard& shard) {
-  if (shard.source->identity() != shard.identity) {
-    throw SystemError("E-INPUT-CHANGED", 0,
-                      fmt::format("{}: the file was changed, replaced or removed while it was "
-                                  "copied; nothing was written",
-                                  shard.source->name()));
-  }
-}
-
 /// Writes shard `index` to `file`, through to the device: few files are open at a time.
 void write_shard(const ModelFiles& model, std::size_t index,
                  const std::vector<std::size_t>& tensors, TensorCopy& copy, AtomicFile& file) {
@@ -101,7 +93,7 @@ void write_shard(const ModelFiles& model, std::size_t index,
   const auto write = model.format == input::ContainerFormat::kGguf ? write_gguf : write_safetensors;
   write(shard, tensors, copy, model, file);
   file.flush();
-  require_unchanged(shard);
+  input::require_unchanged(shard, "copied");
 }
 
 /// The folder that the model's files lie in.
@@ -139,8 +131,7 @@ std::vector<std::string> side_files(const ModelFiles& model, input::ModelStore& 
   };
   std::vector<std::string> names;
   for (const input::StoreMember& member : store.list()) {
-    if (!member.folder && is_selected(member.name) &&
-        store.state(member.name).presence == input::MemberState::Presence::kPresent) {
+    if (!member.folder && is_selected(member.name) && input::member_exists(store, member.name)) {
       names.push_back(member.name);
     }
   }

@@ -5,6 +5,7 @@
 #include "lint_file.hpp"
 
 #include "input/gguf_set.hpp"
+#include "input/model_folder.hpp"
 #include "input/open_store.hpp"
 #include "organ/manifest.hpp"
 #include <vindex/error.hpp>
@@ -32,8 +33,7 @@ FindingGroup group_of(input::ModelStore& store, const std::string& name) {
   FindingGroup group;
   for (std::uint64_t i = 1; i <= split->count; ++i) {
     const std::string member = split->file_name(i);
-    const bool there = store.state(member).presence == input::MemberState::Presence::kPresent;
-    (there ? group.names : group.missing).push_back(member);
+    (input::member_exists(store, member) ? group.names : group.missing).push_back(member);
   }
   return group;
 }
@@ -55,8 +55,7 @@ std::vector<FindingGroup> groups_of(input::ModelStore& store) {
     list.push_back(std::move(group));
   }
   if (list.empty()) {
-    throw MissingInputError("E-FOLDER-EMPTY", fmt::format("{}: no *.gguf in this folder",
-                                                          printable(store.location({}))));
+    input::throw_empty_folder(store, "no *.gguf");
   }
   return list;
 }
