@@ -10,32 +10,16 @@ namespace vindex::apps {
 
 namespace {
 
-struct ActivationsFlags {
-  jobs::ActivationsSettings settings;
-  BackendFlags backend;
-  JobFlags job;
+struct ActivationsFlags : JobVerbFlags<jobs::ActivationsSettings> {
   bool no_effective_rank = false;
 };
 
-jobs::ActivationsSettings activations_settings(const ActivationsFlags& flags,
-                                               const Session& session) {
-  jobs::ActivationsSettings settings = flags.settings;
-  settings.covariance = !flags.no_effective_rank;
-  settle_backend(settings.run, flags.backend);
-  settle_job(settings.run, flags.job, session);
-  return settings;
-}
-
 Ending run_activations(const ActivationsFlags& flags, const Session& session) {
-  const jobs::ActivationsSettings settings = activations_settings(flags, session);
-  RunTalk talk(session, flags.job.progress);
-  const engine::RunOutcome outcome = jobs::measure_activations(settings, talk.hooks());
-  talk.finish();
-  return end_of_cells({.output = settings.run.output,
-                       .schema = results::FileSchema::kActivations,
-                       .worker = settings.run.worker,
-                       .json = flags.job.json},
-                      outcome, session);
+  jobs::ActivationsSettings settings = settle(flags, session);
+  settings.covariance = !flags.no_effective_rank;
+  return run_cells(
+      settings.run, flags.job, session, results::FileSchema::kActivations,
+      [&](const engine::RunHooks& hooks) { return jobs::measure_activations(settings, hooks); });
 }
 
 }  // namespace

@@ -12,20 +12,9 @@ namespace vindex::apps {
 
 namespace {
 
-struct CkaFlags {
-  jobs::CkaSettings settings;
-  BackendFlags backend;
-  JobFlags job;
+struct CkaFlags : JobVerbFlags<jobs::CkaSettings> {
   bool no_interval = false;
 };
-
-jobs::CkaSettings cka_settings(const CkaFlags& flags, const Session& session) {
-  jobs::CkaSettings settings = flags.settings;
-  settings.interval = !flags.no_interval;
-  settle_backend(settings.run, flags.backend);
-  settle_job(settings.run, flags.job, session);
-  return settings;
-}
 
 void refuse_bootstrap(const std::string& /*draws*/) {
   throw UsageError("E-CKA-BOOTSTRAP",
@@ -34,15 +23,11 @@ void refuse_bootstrap(const std::string& /*draws*/) {
 }
 
 Ending run_cka(const CkaFlags& flags, const Session& session) {
-  const jobs::CkaSettings settings = cka_settings(flags, session);
-  RunTalk talk(session, flags.job.progress);
-  const engine::RunOutcome outcome = jobs::compare_activations(settings, talk.hooks());
-  talk.finish();
-  return end_of_cells({.output = settings.run.output,
-                       .schema = results::FileSchema::kCka,
-                       .worker = settings.run.worker,
-                       .json = flags.job.json},
-                      outcome, session);
+  jobs::CkaSettings settings = settle(flags, session);
+  settings.interval = !flags.no_interval;
+  return run_cells(
+      settings.run, flags.job, session, results::FileSchema::kCka,
+      [&](const engine::RunHooks& hooks) { return jobs::compare_activations(settings, hooks); });
 }
 
 }  // namespace

@@ -16,48 +16,29 @@ namespace vindex::apps {
 
 namespace {
 
-struct CompareFlags {
-  jobs::CompareSettings settings;
-  BackendFlags backend;
-  JobFlags job;
+struct CompareFlags : JobVerbFlags<jobs::CompareSettings> {
   std::string layers, blocks, roles, tensors, mode = "default";
 };
 
-jobs::CompareSettings compare_settings(const CompareFlags& flags, const Session& session) {
-  jobs::CompareSettings settings = flags.settings;
-  settings.run.selection =
+Ending run_compare(CompareFlags flags, const Session& session) {
+  flags.settings.run.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
-  settings.map = model::parse_layer_map(settings.map_text);
-  settings.run.options.mode = mode_of(flags.mode);
-  settle_backend(settings.run, flags.backend);
-  settle_job(settings.run, flags.job, session);
-  return settings;
-}
-
-Ending run_compare(const CompareFlags& flags, const Session& session) {
-  const jobs::CompareSettings settings = compare_settings(flags, session);
-  RunTalk talk(session, flags.job.progress);
-  const engine::RunOutcome outcome = jobs::compare_models(settings, talk.hooks());
-  talk.finish();
-  if (outcome.stopped) {
-    return ending_of(settings.run.output, outcome, "pairs");
-  }
-  if (outcome.not_finite > 0) {
-    say(session, fmt::format("warning W-NOT-FINITE: {} of {} pairs hold weights that are not "
-                             "finite; their rows say so and have no numbers",
-                             outcome.not_finite, outcome.total));
-  }
-  if (settings.run.worker.count == 1 && flags.job.json) {
-    print_result(jobs::compared_json(jobs::read_compared(settings.run.output)));
-  } else if (settings.run.worker.count == 1 && !session.quiet) {
-    const std::size_t width = text_width(STDOUT_FILENO);
-    const jobs::Compared compared = jobs::read_compared(settings.run.output);
-    print_result(jobs::compared_text(compared, width));
-    print_result(engine::outcome_text(outcome, width, "pairs"));
-    print_result(fmt::format("results: {} (back end {})\n", printable(settings.run.output),
-                             compared.backend));
-  }
-  return ending_of(settings.run.output, outcome, "pairs");
+  flags.settings.map = model::parse_layer_map(flags.settings.map_text);
+  flags.settings.run.options.mode = mode_of(flags.mode);
+  const jobs::CompareSettings settings = settle(flags, session);
+  const std::string& output = settings.run.output;
+  return run_job(
+      settings.run, flags.job, session,
+      {.noun = "pairs",
+       .not_finite = "weights that are not finite; their rows say so and have no numbers",
+       .json = [&] { return jobs::compared_json(jobs::read_compared(output)); },
+       .text =
+           [&](std::size_t width, std::string& backend) {
+             const jobs::Compared compared = jobs::read_compared(output);
+             backend = compared.backend;
+             return jobs::compared_text(compared, width);
+           }},
+      [&](const engine::RunHooks& hooks) { return jobs::compare_models(settings, hooks); });
 }
 
 }  // namespace

@@ -12,34 +12,22 @@ namespace vindex::apps {
 
 namespace {
 
-struct ExpertsFlags {
-  jobs::ExpertsSettings settings;
-  BackendFlags backend;
-  JobFlags job;
+struct ExpertsFlags : JobVerbFlags<jobs::ExpertsSettings> {
   std::string layers, roles, tensors;
 };
 
-jobs::ExpertsSettings experts_settings(const ExpertsFlags& flags, const Session& session) {
-  jobs::ExpertsSettings settings = flags.settings;
-  settle_backend(settings.run, flags.backend);
-  settle_job(settings.run, flags.job, session);
-  settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
-  return settings;
-}
-
 Ending run_experts(const ExpertsFlags& flags, const Session& session) {
-  const jobs::ExpertsSettings settings = experts_settings(flags, session);
-  RunTalk talk(session, flags.job.progress);
-  const jobs::ExpertsOutcome outcome = jobs::measure_experts(settings, talk.hooks());
-  talk.finish();
-  if (outcome.run.measured_now > 0 && settings.vectors == 0 && !outcome.run.stopped) {
-    say(session, fmt::format("time: {}", jobs::floor_text(outcome.floor)));
-  }
-  return end_of_cells({.output = settings.run.output,
-                       .schema = results::FileSchema::kExperts,
-                       .worker = settings.run.worker,
-                       .json = flags.job.json},
-                      outcome.run, session);
+  jobs::ExpertsSettings settings = settle(flags, session);
+  settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
+  std::string remark;
+  const auto job = [&](const engine::RunHooks& hooks) {
+    const jobs::ExpertsOutcome outcome = jobs::measure_experts(settings, hooks);
+    if (outcome.run.measured_now > 0 && settings.vectors == 0 && !outcome.run.stopped) {
+      remark = fmt::format("time: {}", jobs::floor_text(outcome.floor));
+    }
+    return outcome.run;
+  };
+  return run_cells(settings.run, flags.job, session, results::FileSchema::kExperts, job, &remark);
 }
 
 }  // namespace

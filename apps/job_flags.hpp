@@ -50,6 +50,22 @@ void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Sess
 /// Puts `flags`, and which kernels OpenBLAS is to take, into the settings of any such verb.
 void settle_backend(engine::RunSettings& settings, const BackendFlags& flags);
 
+/// Flags of a verb with a job that has a back end.
+template <typename Settings>
+struct JobVerbFlags {
+  Settings settings;  ///< its `run` is settled by settle()
+  BackendFlags backend;
+  JobFlags job;
+};
+
+template <typename Settings>
+Settings settle(const JobVerbFlags<Settings>& flags, const Session& session) {
+  Settings settings = flags.settings;
+  settle_backend(settings.run, flags.backend);
+  settle_job(settings.run, flags.job, session);
+  return settings;
+}
+
 /// The first of the back ends that `flags` name, for one matrix at a time with its singular
 /// vectors; says which it is. `threads`: 0 for every core. Errors: those of
 /// engine::open_backends().

@@ -77,39 +77,30 @@ void say_few_draws(std::int32_t draws, const Session& session) {
   }
 }
 
+std::string tables_text(const std::string& output, std::size_t width, std::string& backend) {
+  const report::Shown shown = report::read_shown(output, {});
+  backend = shown.backend;
+  std::string text = report::groups_text(shown, width, kMaxTableLines);
+  for (const model::ResultTable table : shown.other_tables) {
+    report::ShowQuery query;
+    query.table = table;
+    text += fmt::format("/{}/\n", model::table_name(table)) +
+            report::groups_text(report::read_shown(output, query), width, kMaxTableLines);
+  }
+  return text;
+}
+
 Ending run_measure(const MeasureFlags& flags, const Session& session) {
   const engine::RunSettings settings = settings_of(flags, session);
   say_few_draws(settings.options.sign_flip_draws, session);
-  RunTalk talk(session, flags.job.progress);
-  const engine::RunOutcome outcome = jobs::measure_model(settings, talk.hooks());
-  talk.finish();
-  if (outcome.stopped) {
-    return ending_of(settings.output, outcome, "matrices");
-  }
-  if (outcome.not_finite > 0) {
-    say(session,
-        fmt::format("warning W-NOT-FINITE: {} of {} matrices hold weights that are not finite; "
-                    "their rows say so and have no metrics",
-                    outcome.not_finite, outcome.total));
-  }
-  if (settings.worker.count == 1 && flags.job.json) {
-    print_result(report::groups_json(report::read_shown(settings.output, {})));
-  } else if (settings.worker.count == 1 && !session.quiet) {
-    const std::size_t width = text_width(STDOUT_FILENO);
-    const report::Shown shown = report::read_shown(settings.output, {});
-    print_result(report::groups_text(shown, width, kMaxTableLines));
-    for (const model::ResultTable table : shown.other_tables) {
-      report::ShowQuery query;
-      query.table = table;
-      print_result(
-          fmt::format("/{}/\n", model::table_name(table)) +
-          report::groups_text(report::read_shown(settings.output, query), width, kMaxTableLines));
-    }
-    print_result(engine::outcome_text(outcome, width));
-    print_result(
-        fmt::format("results: {} (back end {})\n", printable(settings.output), shown.backend));
-  }
-  return ending_of(settings.output, outcome, "matrices");
+  return run_job(
+      settings, flags.job, session,
+      {.noun = "matrices",
+       .not_finite = "weights that are not finite; their rows say so and have no metrics",
+       .json = [&] { return report::groups_json(report::read_shown(settings.output, {})); },
+       .text = [&](std::size_t width,
+                   std::string& backend) { return tables_text(settings.output, width, backend); }},
+      [&](const engine::RunHooks& hooks) { return jobs::measure_model(settings, hooks); });
 }
 
 void add_model(CLI::App& verb, MeasureFlags& flags) {

@@ -42,14 +42,9 @@ jobs::RoutingSettings routing_settings(const RoutingFlags& flags, const Session&
 
 Ending run_routing(const RoutingFlags& flags, const Session& session) {
   const jobs::RoutingSettings settings = routing_settings(flags, session);
-  RunTalk talk(session, flags.job.progress);
-  const engine::RunOutcome outcome = jobs::measure_routing(settings, talk.hooks());
-  talk.finish();
-  return end_of_cells({.output = settings.run.output,
-                       .schema = results::FileSchema::kRouting,
-                       .worker = settings.run.worker,
-                       .json = flags.job.json},
-                      outcome, session);
+  return run_cells(
+      settings.run, flags.job, session, results::FileSchema::kRouting,
+      [&](const engine::RunHooks& hooks) { return jobs::measure_routing(settings, hooks); });
 }
 
 }  // namespace

@@ -70,26 +70,47 @@ void RunTalk::finish() {
   }
 }
 
-Ending end_of_cells(const EndedRun& run, const engine::RunOutcome& outcome,
-                    const Session& session) {
-  const char* const noun = results::row_noun(run.schema);
+Ending run_job(const engine::RunSettings& settings, const JobFlags& flags, const Session& session,
+               const RunReport& report, const RunJob& job) {
+  RunTalk talk(session, flags.progress);
+  const engine::RunOutcome outcome = job(talk.hooks());
+  talk.finish();
+  if (report.remark != nullptr && !report.remark->empty()) {
+    say(session, *report.remark);
+  }
   if (outcome.stopped) {
-    return ending_of(run.output, outcome, noun);
+    return ending_of(settings.output, outcome, report.noun);
   }
   if (outcome.not_finite > 0) {
-    say(session, fmt::format("warning W-NOT-FINITE: {} of {} {} hold numbers that are not finite; "
-                             "their rows say so",
-                             outcome.not_finite, outcome.total, noun));
+    say(session, fmt::format("warning W-NOT-FINITE: {} of {} {} hold {}", outcome.not_finite,
+                             outcome.total, report.noun, report.not_finite));
   }
-  if (run.worker.count == 1 && run.json) {
-    print_result(report::cells_json(results::read_shown_cells(run.output)));
-  } else if (run.worker.count == 1 && !session.quiet) {
+  if (settings.worker.count == 1 && flags.json) {
+    print_result(report.json());
+  } else if (settings.worker.count == 1 && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
-    print_result(report::cells_text(results::read_shown_cells(run.output), width) + "\n" +
-                 engine::outcome_text(outcome, width, noun));
-    print_result(fmt::format("results: {}\n", printable(run.output)));
+    std::string backend;
+    const std::string tables = report.text(width, backend);
+    print_result(tables + engine::outcome_text(outcome, width, report.noun));
+    print_result(fmt::format("results: {}{}\n", printable(settings.output),
+                             backend.empty() ? "" : fmt::format(" (back end {})", backend)));
   }
-  return ending_of(run.output, outcome, noun);
+  return ending_of(settings.output, outcome, report.noun);
+}
+
+Ending run_cells(const engine::RunSettings& settings, const JobFlags& flags, const Session& session,
+                 results::FileSchema schema, const RunJob& job, std::string* remark) {
+  const std::string& output = settings.output;
+  return run_job(settings, flags, session,
+                 {.noun = results::row_noun(schema),
+                  .not_finite = "numbers that are not finite; their rows say so",
+                  .json = [&] { return report::cells_json(results::read_shown_cells(output)); },
+                  .text =
+                      [&](std::size_t width, std::string& /*backend*/) {
+                        return report::cells_text(results::read_shown_cells(output), width) + "\n";
+                      },
+                  .remark = remark},
+                 job);
 }
 
 }  // namespace vindex::apps

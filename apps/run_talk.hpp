@@ -2,12 +2,15 @@
 // activations, routing).
 #pragma once
 
+#include "job_flags.hpp"
 #include "verbs.hpp"
 
 #include "engine/job_runner.hpp"
 #include "engine/progress.hpp"
 #include "results/run_store.hpp"
 
+#include <cstddef>
+#include <functional>
 #include <string>
 
 namespace vindex::apps {
@@ -35,15 +38,24 @@ class RunTalk {
 };
 
 /// What the end of a run reports.
-struct EndedRun {
-  std::string output;
-  results::FileSchema schema = results::FileSchema::kRouting;
-  results::WorkerShare worker = {};
-  bool json = false;
+struct RunReport {
+  const char* noun = "";        ///< what the rows are
+  const char* not_finite = "";  ///< what of theirs may not be finite, and what became of them
+  std::function<std::string()> json = {};
+  /// The tables, of `width` columns. `backend`: where it was computed, which the last line says.
+  std::function<std::string(std::size_t width, std::string& backend)> text = {};
+  std::string* remark = nullptr;  ///< that the job leaves, a line to be said; empty: nothing
 };
 
-/// The table of the finished file, as text or JSON, and how the run went. A stopped run and one
-/// share of several have no table.
-Ending end_of_cells(const EndedRun& run, const engine::RunOutcome& outcome, const Session& session);
+using RunJob = std::function<engine::RunOutcome(const engine::RunHooks& hooks)>;
+
+/// Runs `job`, whose `settings` these are, reports the finished file, as tables or JSON, and how
+/// the run went. A stopped run and one share of several have no table.
+Ending run_job(const engine::RunSettings& settings, const JobFlags& flags, const Session& session,
+               const RunReport& report, const RunJob& job);
+
+/// The same of a job whose rows are cells.
+Ending run_cells(const engine::RunSettings& settings, const JobFlags& flags, const Session& session,
+                 results::FileSchema schema, const RunJob& job, std::string* remark = nullptr);
 
 }  // namespace vindex::apps
