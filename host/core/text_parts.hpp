@@ -1,6 +1,7 @@
 // Owns taking text apart: at a character, and as one number.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <optional>
@@ -21,6 +22,12 @@ inline std::vector<std::string_view> split(std::string_view text, char at) {
     }
     text.remove_prefix(end + 1);
   }
+}
+
+/// Whether `word` is one of `list`, words with spaces between.
+inline bool has_word(std::string_view list, std::string_view word) {
+  const std::vector<std::string_view> words = split(list, ' ');
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 /// All of `text` as a number that `Number` holds, as std::from_chars() reads it: decimal or to

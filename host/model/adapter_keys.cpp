@@ -2,6 +2,7 @@
 #include "adapter_config.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -19,46 +20,16 @@ using std::string_view_literals::operator""sv;
 constexpr const char* kFile = "adapter_config.json";
 
 /// Read elsewhere, or of no meaning for a finished adapter: how it was trained, which modules were
-/// chosen (the file's factors say that), what belongs to one way to begin (init_lora_weights).
-constexpr std::array kKnown = {
-    "alpha_pattern"sv,
-    "auto_mapping"sv,
-    "base_model_class"sv,
-    "base_model_name_or_path"sv,
-    "bias"sv,
-    "corda_config"sv,
-    "ensure_weight_tying"sv,
-    "eva_config"sv,
-    "exclude_modules"sv,
-    "fan_in_fan_out"sv,
-    "inference_mode"sv,
-    "init_lora_weights"sv,
-    "layers_pattern"sv,
-    "layers_to_transform"sv,
-    "loftq_config"sv,
-    "lora_alpha"sv,
-    "lora_bias"sv,
-    "lora_dropout"sv,
-    "lora_ga_config"sv,
-    "megatron_config"sv,
-    "megatron_core"sv,
-    "merge_weights"sv,
-    "modules_to_save"sv,
-    "peft_type"sv,
-    "peft_version"sv,
-    "qalora_group_size"sv,
-    "r"sv,
-    "rank_pattern"sv,
-    "revision"sv,
-    "runtime_config"sv,
-    "target_modules"sv,
-    "target_parameters"sv,
-    "task_type"sv,
-    "trainable_token_indices"sv,
-    "use_dora"sv,
-    "use_rslora"sv,
-    "velora_config"sv,  // of the backward pass alone
-};
+/// chosen (the file's factors say that), what belongs to one way to begin (init_lora_weights) or to
+/// the backward pass alone (velora_config).
+constexpr std::string_view kKnown =
+    "alpha_pattern auto_mapping base_model_class base_model_name_or_path bias corda_config "
+    "ensure_weight_tying eva_config exclude_modules fan_in_fan_out inference_mode "
+    "init_lora_weights layers_pattern layers_to_transform loftq_config lora_alpha lora_bias "
+    "lora_dropout lora_ga_config megatron_config megatron_core merge_weights modules_to_save "
+    "peft_type peft_version qalora_group_size r rank_pattern revision runtime_config "
+    "target_modules target_parameters task_type trainable_token_indices use_dora use_rslora "
+    "velora_config";
 
 struct KeyMeaning {
   std::string_view key, why;
@@ -193,7 +164,7 @@ AdapterKind read_adapter_kind(const JsonValue& config, std::vector<Warning>& war
       kind.more_than_products.push_back(fmt::format("{}: {}", name, more->why));
     } else if (none != kNoProducts.end()) {
       kind.no_products = fmt::format("{}: {}: {}", kFile, name, none->why);
-    } else if (is_set(&value) && std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
+    } else if (is_set(&value) && !has_word(kKnown, name)) {
       if (++unknown_count <= kMaxNames) {
         unknown.push_back(name);
       }

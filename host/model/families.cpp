@@ -94,8 +94,10 @@ const Meaning* NameTable::find(const TensorName& name) const {
 
 std::optional<std::string_view> known_family(Dialect dialect, std::string_view architecture) {
   for (const FamilyRow& row : family_rows(dialect)) {
-    if (same_name(row.architecture, architecture)) {
-      return row.convention;
+    for (const std::string_view each : split(row.architectures, ' ')) {
+      if (same_name(each, architecture)) {
+        return row.convention;
+      }
     }
   }
   return std::nullopt;

@@ -65,8 +65,8 @@ struct NameRow {
 };
 
 struct FamilyRow {
-  std::string_view architecture;
-  std::string_view convention;  ///< empty: the shared rows say everything
+  std::string_view convention;     ///< empty: the shared rows say everything
+  std::string_view architectures;  ///< with spaces between
 };
 
 std::span<const NameRow> name_rows(Dialect dialect);

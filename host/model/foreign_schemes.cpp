@@ -2,6 +2,8 @@
 #include "schemes.hpp"
 #include "weight.hpp"
 
+#include "core/text_parts.hpp"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -16,32 +18,16 @@ using decode::ElementType;
 using input::StoredTensor;
 
 // Methods whose weights are read where their tensors' names say how.
-constexpr std::array<std::string_view, 17> kReadMethods = {"",
-                                                           "auto-round",
-                                                           "awq",
-                                                           "bitnet",
-                                                           "bitsandbytes",
-                                                           "compressed-tensors",
-                                                           "fp8",
-                                                           "gptq",
-                                                           "fbgemm_fp8",
-                                                           "hqq",
-                                                           "intel/auto-round",
-                                                           "metal",
-                                                           "mlx",
-                                                           "modelopt",
-                                                           "mxfp4",
-                                                           "mxfp8",
-                                                           "quark"};
+constexpr std::string_view kReadMethods =
+    "auto-round awq bitnet bitsandbytes compressed-tensors fp8 gptq fbgemm_fp8 hqq "
+    "intel/auto-round metal mlx modelopt mxfp4 mxfp8 quark";
 
 // Methods of which nothing but plain floats may be believed, also where a name is one of those
 // above: SINQ's W_q has a second scale, ParoQuant's qweight is rotated. Source: transformers
 // quantizers/auto.py, GPTQModel quantization/config.py, vLLM model_executor/layers/quantization.
-constexpr std::array<std::string_view, 22> kForeignMethods = {
-    "aqlm",       "bitblas", "eetq",           "exl2",      "exl3",   "fouroversix",
-    "fp_quant",   "gguf",    "gptq_marlin_24", "higgs",     "marlin", "nvfp4",
-    "paroquant",  "qqq",     "quanto",         "quip",      "sinq",   "spqr",
-    "squeezellm", "torchao", "vptq",           "hqq_marlin"};
+constexpr std::string_view kForeignMethods =
+    "aqlm bitblas eetq exl2 exl3 fouroversix fp_quant gguf gptq_marlin_24 higgs marlin nvfp4 "
+    "paroquant qqq quanto quip sinq spqr squeezellm torchao vptq hqq_marlin";
 
 /// A tensor `base + suffix` is part of the weight `base + ".weight"` of `scheme`, whatever the
 /// configuration says.
@@ -64,11 +50,6 @@ constexpr SchemeMarker kSchemeMarkers[] = {
     {".bitmask", "sparse-bitmask"},
     {".scale_packed", "marlin-24"},
 };
-
-template <std::size_t Count>
-bool holds(const std::array<std::string_view, Count>& list, std::string_view value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 bool is_plain_float(const StoredTensor& tensor) {
   return tensor.type == ElementType::kF64 || is_float_scale(tensor.type);
@@ -128,7 +109,7 @@ Modules marked_modules(const input::ModelFiles& files, const QuantClaims& claims
 
 /// What the configuration calls a layout of which no weight is read; empty: none.
 std::string foreign_name(const QuantClaims& claims) {
-  if (holds(kForeignMethods, claims.method)) {
+  if (has_word(kForeignMethods, claims.method)) {
     return claims.method;
   }
   const bool gptq = claims.method == "gptq";
@@ -145,7 +126,7 @@ void add_modules_of_method(const input::ModelFiles& files, const QuantClaims& cl
                            const std::vector<bool>& bound, Modules& modules) {
   const std::string name = foreign_name(claims);
   const bool foreign = !name.empty();
-  if (!foreign && holds(kReadMethods, claims.method)) {
+  if (!foreign && (claims.method.empty() || has_word(kReadMethods, claims.method))) {
     return;
   }
   Modules found;

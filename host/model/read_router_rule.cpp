@@ -166,9 +166,8 @@ class RouterKeys {
 };
 
 /// The family of the language model inside a wrapper before the wrapper's.
-const RouterFamily* family_of(const RouterKeys& keys) {
-  if (const RouterFamily* inner =
-          router_family(keys.dialect(), keys.claims().inner_architecture())) {
+std::optional<RouterFamily> family_of(const RouterKeys& keys) {
+  if (const auto inner = router_family(keys.dialect(), keys.claims().inner_architecture())) {
     return inner;
   }
   return router_family(keys.dialect(), keys.claims().architecture());
@@ -183,8 +182,8 @@ bool is_bias_name(std::string_view name) {
 
 ModelRouters model_routers(const input::ModelFiles& files) {
   RouterKeys keys(files);
-  const RouterFamily* family = family_of(keys);
-  if (family == nullptr) {
+  const auto family = family_of(keys);
+  if (!family) {
     const std::string& name = keys.claims().architecture();
     throw ConfigurationError(
         "E-ROUTER-UNKNOWN",

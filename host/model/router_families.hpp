@@ -8,6 +8,7 @@
 #include "core/router_rule.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace vindex::model {
@@ -15,7 +16,8 @@ namespace vindex::model {
 enum class Normalised : std::uint8_t { kNever, kAlways, kKeyElseNo, kKeyElseYes };
 
 struct RouterFamily {
-  std::string_view architecture;  ///< model_type or general.architecture, '_' for '-'
+  /// model_type or general.architecture, '_' for '-'; in the table several, with spaces between.
+  std::string_view architecture;
   RouterScoring scoring = RouterScoring::kSoftmax;  ///< where no key says another
   Normalised normalised = Normalised::kAlways;
   bool biased = false;
@@ -25,7 +27,7 @@ struct RouterFamily {
   double sum_offset = 0.0;
 };
 
-/// The family called `architecture`, or null.
-const RouterFamily* router_family(Dialect dialect, std::string_view architecture);
+/// The family called `architecture`, or nothing.
+std::optional<RouterFamily> router_family(Dialect dialect, std::string_view architecture);
 
 }  // namespace vindex::model

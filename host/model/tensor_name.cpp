@@ -1,7 +1,11 @@
 // Owns the scan of a name, component by component.
 #include "tensor_name.hpp"
 
+#include "core/text_parts.hpp"
+
 #include <algorithm>
+#include <span>
+#include <vector>
 
 namespace vindex::model {
 
@@ -13,38 +17,20 @@ constexpr std::array<std::string_view, 10> kPrefixes = {
     "llm",   "decoder",        "base_model",  "thinker"};
 
 // First components of what is not the language model.
-constexpr std::array<std::string_view, 26> kTowers = {"vision_tower",
-                                                      "vision_model",
-                                                      "visual",
-                                                      "vision",
-                                                      "vision_encoder",
-                                                      "vision_embed_tokens",
-                                                      "image_encoder",
-                                                      "vit",
-                                                      "audio_tower",
-                                                      "audio_model",
-                                                      "audio_encoder",
-                                                      "audio",
-                                                      "mm_projector",
-                                                      "multi_modal_projector",
-                                                      "multimodal_projector",
-                                                      "mm_soft_emb_norm",
-                                                      "connector",
-                                                      "projector",
-                                                      "aligner",
-                                                      "embed_vision",
-                                                      "embed_audio",
-                                                      "embed_image",
-                                                      "talker",
-                                                      "token2wav",
-                                                      "code2wav",
-                                                      "patch_merger"};
+const std::vector<std::string_view>& towers() {
+  static const auto names = split(
+      "vision_tower vision_model visual vision vision_encoder vision_embed_tokens image_encoder "
+      "vit audio_tower audio_model audio_encoder audio mm_projector multi_modal_projector "
+      "multimodal_projector mm_soft_emb_norm connector projector aligner embed_vision embed_audio "
+      "embed_image talker token2wav code2wav patch_merger",
+      ' ');
+  return names;
+}
 constexpr std::array<std::string_view, 4> kGgufTowers = {"v", "mm", "a", "resampler"};
 
 constexpr std::array<std::string_view, 4> kLayerWords = {"layers", "blk", "blocks", "h"};
 
-template <std::size_t N>
-bool contains(const std::array<std::string_view, N>& set, std::string_view word) {
+bool contains(std::span<const std::string_view> set, std::string_view word) {
   return std::find(set.begin(), set.end(), word) != set.end();
 }
 
@@ -95,7 +81,7 @@ void read_tensor_name(std::string_view name, Dialect dialect, TensorName& out) {
       }
       rest.remove_prefix(word.size() + 1);
     }
-    out.tower = contains(kTowers, first_component(rest));
+    out.tower = contains(towers(), first_component(rest));
   } else {
     const std::string_view word = first_component(rest);
     out.tower = word.size() != rest.size() && contains(kGgufTowers, word);

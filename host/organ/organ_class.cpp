@@ -49,26 +49,16 @@ bool is_norm(std::string_view part) {
 }
 
 bool is_embed(const Parts& parts) {
-  constexpr std::string_view kAnywhere[] = {"token_embd",
-                                            "position_embd",
-                                            "token_types",
-                                            "lm_head",
-                                            "wte",
-                                            "wpe",
-                                            "word_embeddings",
-                                            "embed_tokens",
-                                            "embed_in",
-                                            "embed_out",
-                                            "embed_positions",
-                                            "tok_embeddings",
-                                            "position_embeddings",
-                                            "token_type_embeddings",
-                                            "shared_head_head"};
+  static const Parts anywhere = split(
+      "token_embd position_embd token_types lm_head wte wpe word_embeddings embed_tokens embed_in "
+      "embed_out embed_positions tok_embeddings position_embeddings token_type_embeddings "
+      "shared_head_head",
+      ' ');
   // Within a block these would be something else.
   constexpr std::string_view kFirst[] = {"output", "score", "cls"};
   return any(parts,
              [&](std::string_view part) {
-               return is_one_of(part, kAnywhere) || part.starts_with("per_layer_");
+               return is_one_of(part, anywhere) || part.starts_with("per_layer_");
              }) ||
          is_one_of(parts.front(), kFirst) || parts.front().starts_with("cls_");
 }

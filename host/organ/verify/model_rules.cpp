@@ -117,11 +117,6 @@ constexpr ArchitectureRule kArchitectures[] = {
     {"deepseek2", kGlobal, kDeepseek2Block, kDense, kExpertTensors, kDeepseek2Optional},
 };
 
-bool has_word(Name list, Name word) {
-  const auto words = split(list, ' ');
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 Name types_in(std::span<const KeyTypes> rows, Name key) {
   const auto row = std::find_if(rows.begin(), rows.end(),
                                 [key](const KeyTypes& each) { return has_word(each.names, key); });
