@@ -111,17 +111,139 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   /// Writes every file, through to the device.
-  void write(const std::vector<std::string>& targets);
-  void publish(const std::vector<const GgufSource*>& sources, const std::string& folder);
+  void write(const std::vector<std::string>& targets) {
+    std::uint64_t bytes = 0;
+    for (const ComposedTensor& tensor : composition_.tensors) {
+      const auto sum = checked_add(bytes, gguf::stored_bytes(tensor.layout));
+      bytes = sum.value_or(~std::uint64_t{0});
+    }
+    require_free_space(targets.front(), bytes);
+    remove_stale_temporaries_of(targets);
+    outputs_.reserve(targets.size());
+    while (outputs_.size() < targets.size()) {
+      const std::size_t first = outputs_.size();
+      while (outputs_.size() < std::min(first + kOpenFiles, targets.size())) {
+        create(targets[outputs_.size()]);
+      }
+      fill(first);
+    }
+    report.cloned = tally_.cloned;
+    report.kernel = tally_.kernel;
+    report.read = tally_.read;
+  }
+
+  void publish(const std::vector<const GgufSource*>& sources, const std::string& folder) {
+    for (const GgufSource* source : sources) {
+      source->require_unchanged();
+    }
+    throw_if_stopped(options_.stop);
+    for (const OutputFile& output : outputs_) {
+      output.file->rename();
+    }
+    sync_folder(folder, write::kOutputErrors.folder);
+    published_ = true;
+  }
 
   ComposeReport report;
 
  private:
-  void create(const std::string& target);
-  void fill(std::size_t first_file);
-  std::vector<Task> tasks(std::size_t first_file) const;
-  void run(const Task& task, write::RangeCopier& copier);
-  void make(const Task& task);
+  void create(const std::string& target) {
+    const ComposedFile& file = composition_.files[outputs_.size()];
+    OutputFile output;
+    output.first = outputs_.empty() ? 0
+                                    : outputs_.back().first +
+                                          composition_.files[outputs_.size() - 1].tensor_count;
+    output.replaces = path_kind(target) != PathKind::kAbsent;
+    output.file = std::make_unique<AtomicFile>(target, write::kOutputErrors,
+                                               StaleTemporaries::kRemovedBefore);
+    std::vector<gguf::TensorLayout> layout;
+    for (std::size_t t = output.first; t < output.first + file.tensor_count; ++t) {
+      layout.push_back(composition_.tensors[t].layout);
+    }
+    output.writer = std::make_unique<gguf::Writer>(*output.file, file.keys, std::move(layout));
+    std::uint64_t file_bytes = output.writer->file_bytes();
+    if (file.bare_end && file.tensor_count == 0) {
+      file_bytes = output.writer->header_bytes();
+      output.file->resize(file_bytes);
+    }
+    report.files.push_back(target);
+    report.bytes += file_bytes;
+    outputs_.push_back(std::move(output));
+  }
+
+  void fill(std::size_t first_file) {
+    const std::vector<Task> list = tasks(first_file);
+    std::vector<write::RangeCopier> copiers(threads(), write::RangeCopier(tally_, options_.stop));
+    for_each_index(list.size(), copiers.size(),
+                   [&](std::size_t worker, std::size_t i) { run(list[i], copiers[worker]); });
+    for_each_index(outputs_.size() - first_file, threads(),
+                   [&](std::size_t /*worker*/, std::size_t i) {
+                     OutputFile& output = outputs_[first_file + i];
+                     output.writer->finish();
+                     output.writer.reset();
+                     output.file->flush();
+                   });
+  }
+
+  std::vector<Task> tasks(std::size_t first_file) const {
+    std::vector<Task> tasks;
+    for (std::size_t file = first_file; file < outputs_.size(); ++file) {
+      for (std::size_t i = 0; i < composition_.files[file].tensor_count; ++i) {
+        const std::size_t index = outputs_[file].first + i;
+        const ComposedTensor& tensor = composition_.tensors[index];
+        const std::uint64_t bytes = gguf::stored_bytes(tensor.layout);
+        const bool whole = tensor.make || !tensor.sha256.empty() || bytes == 0;
+        const std::uint64_t step = whole ? std::max<std::uint64_t>(bytes, 1) : kPieceBytes;
+        for (std::uint64_t begin = 0; begin < std::max<std::uint64_t>(bytes, 1); begin += step) {
+          tasks.push_back({index, file, begin, std::min(step, bytes - begin)});
+        }
+      }
+    }
+    return tasks;
+  }
+
+  void run(const Task& task, write::RangeCopier& copier) {
+    throw_if_stopped(options_.stop);
+    const ComposedTensor& tensor = composition_.tensors[task.tensor];
+    if (tensor.make) {
+      return make(task);
+    }
+    OutputFile& output = outputs_[task.file];
+    const OrganTensor& from = tensor.source->tensors()[tensor.tensor];
+    const input::Shard& file = tensor.source->files()[from.file];
+    const auto source = tensor.source->opened(from.file);
+    write::RangeCopy range;
+    range.source = source.get();
+    range.source_offset = from.offset + task.begin;
+    range.file = output.file.get();
+    range.file_offset = output.writer->place(task.tensor - output.first, task.begin, task.bytes);
+    range.bytes = task.bytes;
+    range.turn = output.turn.get();
+    Sha256 digest;
+    if (!copier.run(range, tensor.sha256.empty() ? nullptr : &digest)) {
+      throw Stopped{};
+    }
+    if (!tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256) {
+      throw FormatError("E-ORGAN-DIGEST",
+                        fmt::format("{}, tensor \"{}\"", printable(file.path), excerpt(from.name)),
+                        "its bytes are not those that the manifest was written of; `vindex organ "
+                        "assemble --accept-changed` takes them as they are");
+    }
+  }
+
+  void make(const Task& task) {
+    gguf::Writer& writer = *outputs_[task.file].writer;
+    const std::size_t place = task.tensor - outputs_[task.file].first;
+    std::uint64_t given = 0;
+    composition_.tensors[task.tensor].make(
+        [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+          throw_if_stopped(options_.stop);
+          writer.write(place, offset, bytes);
+          given += bytes.size();
+        });
+    expects(given == task.bytes, "compose: a tensor that is made gives all its bytes");
+  }
+
   std::size_t threads() const { return thread_count(kComposeThreadBytes, options_.threads); }
 
   const Composition& composition_;
@@ -130,136 +252,6 @@ class Assembly {
   write::CopyTally tally_;
   bool published_ = false;
 };
-
-void Assembly::write(const std::vector<std::string>& targets) {
-  std::uint64_t bytes = 0;
-  for (const ComposedTensor& tensor : composition_.tensors) {
-    const auto sum = checked_add(bytes, gguf::stored_bytes(tensor.layout));
-    bytes = sum.value_or(~std::uint64_t{0});
-  }
-  require_free_space(targets.front(), bytes);
-  remove_stale_temporaries_of(targets);
-  outputs_.reserve(targets.size());
-  while (outputs_.size() < targets.size()) {
-    const std::size_t first = outputs_.size();
-    while (outputs_.size() < std::min(first + kOpenFiles, targets.size())) {
-      create(targets[outputs_.size()]);
-    }
-    fill(first);
-  }
-  report.cloned = tally_.cloned;
-  report.kernel = tally_.kernel;
-  report.read = tally_.read;
-}
-
-void Assembly::create(const std::string& target) {
-  const ComposedFile& file = composition_.files[outputs_.size()];
-  OutputFile output;
-  output.first = outputs_.empty()
-                     ? 0
-                     : outputs_.back().first + composition_.files[outputs_.size() - 1].tensor_count;
-  output.replaces = path_kind(target) != PathKind::kAbsent;
-  output.file =
-      std::make_unique<AtomicFile>(target, write::kOutputErrors, StaleTemporaries::kRemovedBefore);
-  std::vector<gguf::TensorLayout> layout;
-  for (std::size_t t = output.first; t < output.first + file.tensor_count; ++t) {
-    layout.push_back(composition_.tensors[t].layout);
-  }
-  output.writer = std::make_unique<gguf::Writer>(*output.file, file.keys, std::move(layout));
-  std::uint64_t file_bytes = output.writer->file_bytes();
-  if (file.bare_end && file.tensor_count == 0) {
-    file_bytes = output.writer->header_bytes();
-    output.file->resize(file_bytes);
-  }
-  report.files.push_back(target);
-  report.bytes += file_bytes;
-  outputs_.push_back(std::move(output));
-}
-
-std::vector<Task> Assembly::tasks(std::size_t first_file) const {
-  std::vector<Task> tasks;
-  for (std::size_t file = first_file; file < outputs_.size(); ++file) {
-    for (std::size_t i = 0; i < composition_.files[file].tensor_count; ++i) {
-      const std::size_t index = outputs_[file].first + i;
-      const ComposedTensor& tensor = composition_.tensors[index];
-      const std::uint64_t bytes = gguf::stored_bytes(tensor.layout);
-      const bool whole = tensor.make || !tensor.sha256.empty() || bytes == 0;
-      const std::uint64_t step = whole ? std::max<std::uint64_t>(bytes, 1) : kPieceBytes;
-      for (std::uint64_t begin = 0; begin < std::max<std::uint64_t>(bytes, 1); begin += step) {
-        tasks.push_back({index, file, begin, std::min(step, bytes - begin)});
-      }
-    }
-  }
-  return tasks;
-}
-
-void Assembly::make(const Task& task) {
-  gguf::Writer& writer = *outputs_[task.file].writer;
-  const std::size_t place = task.tensor - outputs_[task.file].first;
-  std::uint64_t given = 0;
-  composition_.tensors[task.tensor].make(
-      [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-        throw_if_stopped(options_.stop);
-        writer.write(place, offset, bytes);
-        given += bytes.size();
-      });
-  expects(given == task.bytes, "compose: a tensor that is made gives all its bytes");
-}
-
-void Assembly::run(const Task& task, write::RangeCopier& copier) {
-  throw_if_stopped(options_.stop);
-  const ComposedTensor& tensor = composition_.tensors[task.tensor];
-  if (tensor.make) {
-    return make(task);
-  }
-  OutputFile& output = outputs_[task.file];
-  const OrganTensor& from = tensor.source->tensors()[tensor.tensor];
-  const input::Shard& file = tensor.source->files()[from.file];
-  const auto source = tensor.source->opened(from.file);
-  write::RangeCopy range;
-  range.source = source.get();
-  range.source_offset = from.offset + task.begin;
-  range.file = output.file.get();
-  range.file_offset = output.writer->place(task.tensor - output.first, task.begin, task.bytes);
-  range.bytes = task.bytes;
-  range.turn = output.turn.get();
-  Sha256 digest;
-  if (!copier.run(range, tensor.sha256.empty() ? nullptr : &digest)) {
-    throw Stopped{};
-  }
-  if (!tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256) {
-    throw FormatError("E-ORGAN-DIGEST",
-                      fmt::format("{}, tensor \"{}\"", printable(file.path), excerpt(from.name)),
-                      "its bytes are not those that the manifest was written of; `vindex organ "
-                      "assemble --accept-changed` takes them as they are");
-  }
-}
-
-void Assembly::fill(std::size_t first_file) {
-  const std::vector<Task> list = tasks(first_file);
-  std::vector<write::RangeCopier> copiers(threads(), write::RangeCopier(tally_, options_.stop));
-  for_each_index(list.size(), copiers.size(),
-                 [&](std::size_t worker, std::size_t i) { run(list[i], copiers[worker]); });
-  for_each_index(outputs_.size() - first_file, threads(),
-                 [&](std::size_t /*worker*/, std::size_t i) {
-                   OutputFile& output = outputs_[first_file + i];
-                   output.writer->finish();
-                   output.writer.reset();
-                   output.file->flush();
-                 });
-}
-
-void Assembly::publish(const std::vector<const GgufSource*>& sources, const std::string& folder) {
-  for (const GgufSource* source : sources) {
-    source->require_unchanged();
-  }
-  throw_if_stopped(options_.stop);
-  for (const OutputFile& output : outputs_) {
-    output.file->rename();
-  }
-  sync_folder(folder, write::kOutputErrors.folder);
-  published_ = true;
-}
 
 }  // namespace
 

@@ -108,102 +108,97 @@ class Entry {
     }
     return *found;
   }
+
   /// Refuses a "count" that is none, or another than `elements`.
-  void require_count(std::uint64_t elements) const;
-  void encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonValue& value) const;
-  void encode_array(std::vector<std::byte>& out) const;
+  void require_count(std::uint64_t elements) const {
+    const JsonValue* value = json_.find("count");
+    const std::uint64_t* count = value == nullptr ? nullptr : value->as_unsigned();
+    if (count == nullptr || *count != elements) {
+      fail(count == nullptr
+               ? std::string("an array needs the \"count\" of its elements")
+               : fmt::format("its \"count\" is {}, but it has {} elements", *count, elements));
+    }
+  }
+
+  void encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonValue& value) const {
+    if (of == gguf::ValueType::kString) {
+      const std::string* text = value.as_string();
+      if (text == nullptr) {
+        fail("its value is not a string");
+      }
+      return gguf::append(out, std::string_view(*text));
+    }
+    const std::uint64_t bits = gguf::is_float(of) ? float_bits(of, value) : integer_bits(of, value);
+    gguf::append_bytes(out, std::as_bytes(std::span(&bits, 1)).first(gguf::number_bytes(of)));
+  }
+
+  void encode_array(std::vector<std::byte>& out) const {
+    const gguf::ValueType element = type_of("subtype");
+    const JsonValue* value = json_.find("value");
+    const JsonValue::Array* list = value == nullptr ? nullptr : value->as_array();
+    if (element == gguf::ValueType::kArray || list == nullptr) {
+      fail("an array needs a \"subtype\" that is not an array and a list as its \"value\"");
+    }
+    require_count(list->size());
+    gguf::append(out, static_cast<std::uint32_t>(element));
+    gguf::append(out, static_cast<std::uint64_t>(list->size()));
+    for (const JsonValue& each : *list) {
+      encode(out, element == gguf::ValueType::kBool ? gguf::ValueType::kU8 : element, each);
+    }
+  }
 
   std::string name;
   gguf::ValueType type = gguf::ValueType::kU32;
 
  private:
-  std::uint64_t integer_bits(gguf::ValueType of, const JsonValue& value) const;
-  std::uint64_t float_bits(gguf::ValueType of, const JsonValue& value) const;
+  std::uint64_t integer_bits(gguf::ValueType of, const JsonValue& value) const {
+    const unsigned int width = 8U * static_cast<unsigned int>(gguf::number_bytes(of));
+    if (const bool* flag = value.as_bool(); flag != nullptr && of == gguf::ValueType::kBool) {
+      return *flag ? 1 : 0;
+    }
+    if (const std::uint64_t* number = value.as_unsigned()) {
+      const std::uint64_t most = of == gguf::ValueType::kBool ? 1
+                                 : gguf::is_signed(of)        ? (~std::uint64_t{0} >> (65U - width))
+                                                       : (~std::uint64_t{0} >> (64U - width));
+      if (*number <= most) {
+        return *number;
+      }
+    }
+    if (const auto* number = std::get_if<std::int64_t>(&value.storage());
+        number != nullptr && gguf::is_signed(of) &&
+        *number >= std::numeric_limits<std::int64_t>::min() >> (64U - width)) {
+      return static_cast<std::uint64_t>(*number);
+    }
+    fail(fmt::format("its value is no {}", gguf::type_name(of)));
+  }
+
+  std::uint64_t float_bits(gguf::ValueType of, const JsonValue& value) const {
+    if (const JsonValue* text = value.find("bits");
+        text != nullptr && text->as_string() != nullptr) {
+      const std::string_view digits = *text->as_string();
+      const auto bits =
+          whole_number<std::uint64_t>(digits.substr(std::min<std::size_t>(digits.size(), 2)), 16);
+      if (digits.starts_with("0x") && digits.size() == 2 + 2 * gguf::number_bytes(of) && bits) {
+        return *bits;
+      }
+      fail("\"bits\" is not a hexadecimal number of its width");
+    }
+    const std::optional<double> number = value.as_number();
+    if (!number) {
+      fail(fmt::format("its value is no {}", gguf::type_name(of)));
+    }
+    if (of == gguf::ValueType::kF64) {
+      return std::bit_cast<std::uint64_t>(*number);
+    }
+    if (std::abs(*number) > static_cast<double>(std::numeric_limits<float>::max())) {
+      fail("its value does not fit into f32");
+    }
+    return std::bit_cast<std::uint32_t>(static_cast<float>(*number));
+  }
 
   const JsonValue& json_;
   const std::string& where_;
 };
-
-std::uint64_t Entry::integer_bits(gguf::ValueType of, const JsonValue& value) const {
-  const unsigned int width = 8U * static_cast<unsigned int>(gguf::number_bytes(of));
-  if (const bool* flag = value.as_bool(); flag != nullptr && of == gguf::ValueType::kBool) {
-    return *flag ? 1 : 0;
-  }
-  if (const std::uint64_t* number = value.as_unsigned()) {
-    const std::uint64_t most = of == gguf::ValueType::kBool ? 1
-                               : gguf::is_signed(of)        ? (~std::uint64_t{0} >> (65U - width))
-                                                            : (~std::uint64_t{0} >> (64U - width));
-    if (*number <= most) {
-      return *number;
-    }
-  }
-  if (const auto* number = std::get_if<std::int64_t>(&value.storage());
-      number != nullptr && gguf::is_signed(of) &&
-      *number >= std::numeric_limits<std::int64_t>::min() >> (64U - width)) {
-    return static_cast<std::uint64_t>(*number);
-  }
-  fail(fmt::format("its value is no {}", gguf::type_name(of)));
-}
-
-std::uint64_t Entry::float_bits(gguf::ValueType of, const JsonValue& value) const {
-  if (const JsonValue* text = value.find("bits"); text != nullptr && text->as_string() != nullptr) {
-    const std::string_view digits = *text->as_string();
-    const auto bits =
-        whole_number<std::uint64_t>(digits.substr(std::min<std::size_t>(digits.size(), 2)), 16);
-    if (digits.starts_with("0x") && digits.size() == 2 + 2 * gguf::number_bytes(of) && bits) {
-      return *bits;
-    }
-    fail("\"bits\" is not a hexadecimal number of its width");
-  }
-  const std::optional<double> number = value.as_number();
-  if (!number) {
-    fail(fmt::format("its value is no {}", gguf::type_name(of)));
-  }
-  if (of == gguf::ValueType::kF64) {
-    return std::bit_cast<std::uint64_t>(*number);
-  }
-  if (std::abs(*number) > static_cast<double>(std::numeric_limits<float>::max())) {
-    fail("its value does not fit into f32");
-  }
-  return std::bit_cast<std::uint32_t>(static_cast<float>(*number));
-}
-
-void Entry::encode(std::vector<std::byte>& out, gguf::ValueType of, const JsonValue& value) const {
-  if (of == gguf::ValueType::kString) {
-    const std::string* text = value.as_string();
-    if (text == nullptr) {
-      fail("its value is not a string");
-    }
-    return gguf::append(out, std::string_view(*text));
-  }
-  const std::uint64_t bits = gguf::is_float(of) ? float_bits(of, value) : integer_bits(of, value);
-  gguf::append_bytes(out, std::as_bytes(std::span(&bits, 1)).first(gguf::number_bytes(of)));
-}
-
-void Entry::require_count(std::uint64_t elements) const {
-  const JsonValue* value = json_.find("count");
-  const std::uint64_t* count = value == nullptr ? nullptr : value->as_unsigned();
-  if (count == nullptr || *count != elements) {
-    fail(count == nullptr
-             ? std::string("an array needs the \"count\" of its elements")
-             : fmt::format("its \"count\" is {}, but it has {} elements", *count, elements));
-  }
-}
-
-void Entry::encode_array(std::vector<std::byte>& out) const {
-  const gguf::ValueType element = type_of("subtype");
-  const JsonValue* value = json_.find("value");
-  const JsonValue::Array* list = value == nullptr ? nullptr : value->as_array();
-  if (element == gguf::ValueType::kArray || list == nullptr) {
-    fail("an array needs a \"subtype\" that is not an array and a list as its \"value\"");
-  }
-  require_count(list->size());
-  gguf::append(out, static_cast<std::uint32_t>(element));
-  gguf::append(out, static_cast<std::uint64_t>(list->size()));
-  for (const JsonValue& each : *list) {
-    encode(out, element == gguf::ValueType::kBool ? gguf::ValueType::kU8 : element, each);
-  }
-}
 
 }  // namespace
 

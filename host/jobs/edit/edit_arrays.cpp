@@ -27,7 +27,20 @@ class NpyMatrix {
  public:
   /// Errors: those of open_input() and read_npy_header(); FormatError E-EDIT-SHAPE for other ranks
   /// and empty arrays, E-NPY-DTYPE for booleans.
-  explicit NpyMatrix(const std::string& address);
+  explicit NpyMatrix(const std::string& address)
+      : source_(input::open_input(address)), header_(input::read_npy_header(*source_)) {
+    source_->header_is_read();
+    const std::vector<std::int64_t>& shape = header_.shape;
+    if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
+      throw FormatError(
+          "E-EDIT-SHAPE", name(),
+          fmt::format("has {} dimensions of {} bytes; a vector or a matrix is expected",
+                      shape.size(), header_.bytes));
+    }
+    input::require_npy_numbers(*source_, header_);
+    rows_ = shape[0];
+    cols_ = shape.size() == 2 ? shape[1] : 1;
+  }
 
   const std::string& name() const { return source_->name(); }
   std::int64_t rows() const { return rows_; }
@@ -35,13 +48,37 @@ class NpyMatrix {
 
   /// How many numbers a vector has: one dimension, or 1 x n, or n x 1. Errors: FormatError
   /// E-EDIT-SHAPE for a matrix.
-  std::int64_t length() const;
+  std::int64_t length() const {
+    if (rows_ != 1 && cols_ != 1) {
+      throw FormatError(
+          "E-EDIT-SHAPE", name(),
+          fmt::format("is {} x {}; a vector is expected: one dimension, or 1 x n, or n x "
+                      "1",
+                      rows_, cols_));
+    }
+    return rows_ * cols_;
+  }
 
   /// Errors: ConfigurationError E-BUDGET (78) where its numbers take more than `max_bytes`.
-  void require_fits(std::uint64_t max_bytes) const;
+  void require_fits(std::uint64_t max_bytes) const {
+    constexpr std::uint64_t kOfNumber = 16;  // as read and as double
+    const auto count = static_cast<std::uint64_t>(rows_) * static_cast<std::uint64_t>(cols_);
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / kOfNumber;
+    engine::require_budget(max_bytes, name(), kOfNumber * std::min(count, kMost));
+  }
 
   /// The numbers. Errors: those of ByteSource::read().
-  Matrix read() const;
+  Matrix read() const {
+    Matrix matrix{rows_, cols_, {}};
+    if (header_.type == decode::ElementType::kF64) {
+      matrix.values.resize(static_cast<std::size_t>(rows_ * cols_));
+      source_->read(header_.offset, std::as_writable_bytes(std::span(matrix.values)));
+      return matrix;
+    }
+    const std::vector<float> values = input::read_npy_floats(*source_, header_);
+    matrix.values.assign(values.begin(), values.end());
+    return matrix;
+  }
 
  private:
   std::unique_ptr<ByteSource> source_;
@@ -49,50 +86,6 @@ class NpyMatrix {
   std::int64_t rows_ = 0;
   std::int64_t cols_ = 0;
 };
-
-NpyMatrix::NpyMatrix(const std::string& address)
-    : source_(input::open_input(address)), header_(input::read_npy_header(*source_)) {
-  source_->header_is_read();
-  const std::vector<std::int64_t>& shape = header_.shape;
-  if (shape.empty() || shape.size() > 2 || header_.bytes == 0) {
-    throw FormatError("E-EDIT-SHAPE", name(),
-                      fmt::format("has {} dimensions of {} bytes; a vector or a matrix is expected",
-                                  shape.size(), header_.bytes));
-  }
-  input::require_npy_numbers(*source_, header_);
-  rows_ = shape[0];
-  cols_ = shape.size() == 2 ? shape[1] : 1;
-}
-
-std::int64_t NpyMatrix::length() const {
-  if (rows_ != 1 && cols_ != 1) {
-    throw FormatError(
-        "E-EDIT-SHAPE", name(),
-        fmt::format("is {} x {}; a vector is expected: one dimension, or 1 x n, or n x "
-                    "1",
-                    rows_, cols_));
-  }
-  return rows_ * cols_;
-}
-
-void NpyMatrix::require_fits(std::uint64_t max_bytes) const {
-  constexpr std::uint64_t kOfNumber = 16;  // as read and as double
-  const auto count = static_cast<std::uint64_t>(rows_) * static_cast<std::uint64_t>(cols_);
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max() / kOfNumber;
-  engine::require_budget(max_bytes, name(), kOfNumber * std::min(count, kMost));
-}
-
-Matrix NpyMatrix::read() const {
-  Matrix matrix{rows_, cols_, {}};
-  if (header_.type == decode::ElementType::kF64) {
-    matrix.values.resize(static_cast<std::size_t>(rows_ * cols_));
-    source_->read(header_.offset, std::as_writable_bytes(std::span(matrix.values)));
-    return matrix;
-  }
-  const std::vector<float> values = input::read_npy_floats(*source_, header_);
-  matrix.values.assign(values.begin(), values.end());
-  return matrix;
-}
 
 /// The files, opened.
 struct ArrayFiles {
