@@ -69,10 +69,10 @@ std::vector<float> factor(ByteSource& source, const input::SafetensorsTensor& te
 /// NAME#I apart.
 void read_key(const std::string& key, PatchEntry& entry) {
   const std::size_t at = key.rfind('#');
-  const auto slice =
-      at == std::string::npos ? std::nullopt : whole_number<std::int32_t>(key.substr(at + 1));
-  entry.tensor = slice && *slice >= 0 ? key.substr(0, at) : key;
-  entry.slice = slice && *slice >= 0 ? *slice : entry.slice;
+  const std::int32_t slice =
+      at == std::string::npos ? -1 : whole_number<std::int32_t>(key.substr(at + 1)).value_or(-1);
+  entry.tensor = slice < 0 ? key : key.substr(0, at);
+  entry.slice = std::max(slice, -1);
 }
 
 void read_digests(std::string_view text, const std::string& where, std::vector<PatchEntry>& all) {
