@@ -200,7 +200,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
   }
   ModelMeasure model = read_model_measure(settings.output);
   model.name = name;
-  model.seconds = outcome.measured_now > 0 ? outcome.seconds : std::nan("");
+  model.seconds = outcome.measured_now > 0 ? outcome.seconds : kNaN;
   const input::ModelFiles files = input::open_model(
       settings.model, {.model_config = settings.model_config, .adapter = settings.indexing.lora});
   model.tensors_total = static_cast<std::int64_t>(files.tensors.size());
@@ -221,9 +221,9 @@ double earlier_seconds(const std::string& folder, const std::string& name) {
   try {
     const JsonValue document = parse_json(text, name, {});
     const JsonValue* const seconds = document.find("seconds");
-    return seconds == nullptr ? std::nan("") : seconds->as_number().value_or(std::nan(""));
+    return seconds == nullptr ? kNaN : seconds->as_number().value_or(kNaN);
   } catch (const FormatError&) {
-    return std::nan("");  // an interrupted run may have left less than a document
+    return kNaN;  // an interrupted run may have left less than a document
   }
 }
 

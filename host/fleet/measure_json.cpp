@@ -5,39 +5,21 @@
 #include "measure/sample_angles.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace vindex::fleet {
 
 namespace {
 
-struct FigureName {
-  TensorFigure figure;
-  const char* name;
-  bool of_vectors;  ///< there for 1-D tensors too
-};
-
-constexpr std::array<FigureName, kTensorFigures> kFigureNames = {{
-    {TensorFigure::kTheta, "theta", false},
-    {TensorFigure::kThetaNull, "theta_null", false},
-    {TensorFigure::kSignal, "signal", false},
-    {TensorFigure::kRankEdge, "rank_edge", false},
-    {TensorFigure::kRankGd, "rank_gd", false},
-    {TensorFigure::kMpKs, "ks_mp", false},
-    {TensorFigure::kEffectiveRank, "erank", false},
-    {TensorFigure::kStableRank, "stable_rank", false},
-    {TensorFigure::kVarAt64, "var64", false},
-    {TensorFigure::kVarAt64Null, "var64_null", false},
-    {TensorFigure::kThetaSeed, "theta_seed", true},
-    {TensorFigure::kThetaSeedNull, "theta_seed_null", true},
-    {TensorFigure::kSeedEntropy, "H", true},
-    {TensorFigure::kSeedKurtosis, "kurtosis", true},
-    {TensorFigure::kSeedCv, "cv", true},
-}};
-
 Json spread_json(const Spread& spread) {
-  return {{"mean", spread.mean}, {"sd", spread.sd}, {"min", spread.min}, {"max", spread.max}};
+  return {
+      {"mean", spread.mean()}, {"sd", spread.sd()}, {"min", spread.min()}, {"max", spread.max()}};
+}
+
+Json beside_null(const Spread& spread, const Spread& null) {
+  Json out = spread_json(spread);
+  out["null"] = null.mean();
+  return out;
 }
 
 Json measured_tensor_json(const MeasuredTensor& tensor) {
@@ -51,15 +33,10 @@ Json measured_tensor_json(const MeasuredTensor& tensor) {
   if (tensor.slices > 1) {
     out["slices"] = tensor.slices;
   }
-  for (const auto& [figure, name, of_vectors] : kFigureNames) {
-    if (tensor.is_vector() && !of_vectors) {
-      continue;
-    }
-    const Spread& spread = tensor[figure];
-    if (tensor.slices > 1) {
-      out[name] = spread_json(spread);
-    } else {
-      out[name] = spread.mean;
+  for (std::size_t i = 0; i < kTensorFigures; ++i) {
+    if (!tensor.is_vector() || kFigureRows[i].of_vectors) {
+      const Spread& spread = tensor.figures[i];
+      out[kFigureRows[i].name] = tensor.slices > 1 ? spread_json(spread) : Json(spread.mean());
     }
   }
   if (tensor.is_vector()) {
@@ -75,19 +52,16 @@ Json measured_tensor_json(const MeasuredTensor& tensor) {
 Json group_json(const GroupFigures& group, const VectorFigures& vectors) {
   Json out = {{"n", group.tensors}, {"params", group.parameters}};
   Json theta = spread_json(group.theta);
-  theta["pmean"] = group.theta_weighted.mean;
-  theta["null"] = group.theta_null.mean;
+  theta["pmean"] = group.theta_weighted.mean();
+  theta["null"] = group.theta_null.mean();
   out["theta"] = std::move(theta);
-  out["signal"] = group.signal.mean;
-  Json seed = spread_json(group.theta_seed);
-  seed["null"] = group.theta_seed_null.mean;
-  out["theta_seed"] = std::move(seed);
-  Json one_side = {{"n", vectors.tensors}, {"params", vectors.parameters}};
-  one_side["theta_qq"] = spread_json(vectors.theta_qq);
-  one_side["theta_qq"]["null"] = vectors.theta_qq_null.mean;
-  one_side["theta_seed"] = spread_json(vectors.theta_seed);
-  one_side["theta_seed"]["null"] = vectors.theta_seed_null.mean;
-  out["one_dimensional"] = std::move(one_side);
+  out["signal"] = group.signal.mean();
+  out["theta_seed"] = beside_null(group.theta_seed, group.theta_seed_null);
+  out["one_dimensional"] = {
+      {"n", vectors.tensors},
+      {"params", vectors.parameters},
+      {"theta_qq", beside_null(vectors.theta_qq, vectors.theta_qq_null)},
+      {"theta_seed", beside_null(vectors.theta_seed, vectors.theta_seed_null)}};
   return out;
 }
 
@@ -172,7 +146,7 @@ std::vector<const FleetModel*> ranking(std::span<const FleetModel> models) {
   }
   const auto key = [](const FleetModel* model) {
     const double theta =
-        model->measure ? group_figures(*model->measure).theta_weighted.mean : std::nan("");
+        model->measure ? group_figures(*model->measure).theta_weighted.mean() : kNaN;
     return std::isnan(theta) ? -1.0 : theta;
   };
   std::stable_sort(order.begin(), order.end(),
@@ -193,14 +167,14 @@ std::string ranking_json(std::span<const FleetModel> models) {
     rows.push_back({{"rank", rows.size() + 1},
                     {"model", model->name},
                     {"params", model->measure->parameters()},
-                    {"theta", group.theta_weighted.mean},
-                    {"theta_unweighted", group.theta.mean},
-                    {"theta_null", group.theta_null.mean},
-                    {"signal", group.signal.mean},
-                    {"theta_seed", group.theta_seed.mean},
-                    {"theta_seed_null", group.theta_seed_null.mean},
-                    {"theta_qq_one_dimensional", vectors.theta_qq.mean},
-                    {"theta_seed_one_dimensional", vectors.theta_seed.mean},
+                    {"theta", group.theta_weighted.mean()},
+                    {"theta_unweighted", group.theta.mean()},
+                    {"theta_null", group.theta_null.mean()},
+                    {"signal", group.signal.mean()},
+                    {"theta_seed", group.theta_seed.mean()},
+                    {"theta_seed_null", group.theta_seed_null.mean()},
+                    {"theta_qq_one_dimensional", vectors.theta_qq.mean()},
+                    {"theta_seed_one_dimensional", vectors.theta_seed.mean()},
                     {"tensors", model->measure->tensors.size()},
                     {"tensors_total", model->measure->tensors_total}});
   }

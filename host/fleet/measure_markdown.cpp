@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <initializer_list>
+#include <vector>
 
 namespace vindex::fleet {
 
@@ -21,8 +24,12 @@ std::string markdown_number(double value, int digits = 2) {
   return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, digits);
 }
 
+std::string measured_of(const ModelMeasure& model) {
+  return fmt::format("{}/{}", model.tensors.size(), model.tensors_total);
+}
+
 std::string range(const Spread& spread) {
-  return spread.count == 0 ? "-" : fmt::format("{:.1f}..{:.1f}", spread.min, spread.max);
+  return spread.count() == 0 ? "-" : fmt::format("{:.1f}..{:.1f}", spread.min(), spread.max());
 }
 
 std::string parameters_text(std::int64_t count) {
@@ -44,101 +51,119 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-std::string ranking_table(std::span<const FleetModel> models) {
-  std::string out =
-      "| # | model | params | theta | null | theta, tensors alike | signal | theta_seed | null "
-      "| tensors |\n|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n";
-  std::size_t place = 0;
-  for (const FleetModel* model : ranking(models)) {
-    if (!model->measure) {
-      continue;
+/// A table: `rows` with the first as headings, what a row lacks empty; columns named in `texts` are
+/// aligned to the left.
+std::string markdown_table(const std::vector<std::vector<std::string>>& rows,
+                           std::initializer_list<std::size_t> texts) {
+  std::string out;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    out += fmt::format("| {} |", fmt::join(rows[row], " | "));
+    for (std::size_t i = rows[row].size(); i < rows[0].size(); ++i) {
+      out += " |";
     }
-    const GroupFigures group = group_figures(*model->measure);
-    out += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {}/{} |\n", ++place, cell(model->name),
-        parameters_text(model->measure->parameters()), markdown_number(group.theta_weighted.mean),
-        markdown_number(group.theta_null.mean), markdown_number(group.theta.mean),
-        markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
-        markdown_number(group.theta_seed_null.mean), model->measure->tensors.size(),
-        model->measure->tensors_total);
+    out += "\n";
+    for (std::size_t i = 0; row == 0 && i < rows[0].size(); ++i) {
+      out += std::find(texts.begin(), texts.end(), i) == texts.end() ? "|--:" : "|---";
+    }
+    out += row == 0 ? "|\n" : "";
   }
   return out;
+}
+
+/// `cells`, then the figures of matrices, with `extra`, where it is given, behind the null of
+/// theta.
+std::vector<std::string> with_figures(std::vector<std::string> cells, std::int64_t parameters,
+                                      const GroupFigures& group, const std::string& extra = {}) {
+  for (const std::string& figure :
+       {parameters_text(parameters), markdown_number(group.theta_weighted.mean()),
+        markdown_number(group.theta_null.mean()), extra, markdown_number(group.signal.mean(), 3),
+        markdown_number(group.theta_seed.mean()), markdown_number(group.theta_seed_null.mean())}) {
+    if (!figure.empty()) {
+      cells.push_back(figure);
+    }
+  }
+  return cells;
+}
+
+std::string ranking_table(std::span<const FleetModel> models) {
+  std::vector<std::vector<std::string>> rows = {{"#", "model", "params", "theta", "null",
+                                                 "theta, tensors alike", "signal", "theta_seed",
+                                                 "null", "tensors"}};
+  for (const FleetModel* model : ranking(models)) {
+    if (model->measure) {
+      const GroupFigures group = group_figures(*model->measure);
+      rows.push_back(with_figures({std::to_string(rows.size()), cell(model->name)},
+                                  model->measure->parameters(), group,
+                                  markdown_number(group.theta.mean())));
+      rows.back().push_back(measured_of(*model->measure));
+    }
+  }
+  return markdown_table(rows, {1});
 }
 
 std::string class_table(const ModelMeasure& model) {
-  std::string out =
-      "| class | matrices | params | theta | null | range | signal | theta_seed | null |\n"
-      "|---|--:|--:|--:|--:|---|--:|--:|--:|\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"class", "matrices", "params", "theta", "null", "range", "signal", "theta_seed", "null"}};
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
     const GroupFigures group = group_figures(model, &organ_class);
-    if (group.tensors == 0) {
-      continue;
+    if (group.tensors > 0) {
+      rows.push_back(
+          with_figures({std::string(organ::class_name(organ_class)), std::to_string(group.tensors)},
+                       group.parameters, group, range(group.theta)));
     }
-    out += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", organ::class_name(organ_class),
-        group.tensors, parameters_text(group.parameters),
-        markdown_number(group.theta_weighted.mean), markdown_number(group.theta_null.mean),
-        range(group.theta), markdown_number(group.signal.mean, 3),
-        markdown_number(group.theta_seed.mean), markdown_number(group.theta_seed_null.mean));
   }
-  return out;
+  return markdown_table(rows, {0, 5});
 }
 
 std::string vector_table(const ModelMeasure& model) {
-  std::string out =
-      "| class | 1-D tensors | theta_qq | null | range | theta_seed | null |\n"
-      "|---|--:|--:|--:|---|--:|--:|\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"class", "1-D tensors", "theta_qq", "null", "range", "theta_seed", "null"}};
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
     const VectorFigures group = vector_figures(model, &organ_class);
-    if (group.tensors == 0) {
-      continue;
+    if (group.tensors > 0) {
+      rows.push_back({std::string(organ::class_name(organ_class)), std::to_string(group.tensors),
+                      markdown_number(group.theta_qq.mean()),
+                      markdown_number(group.theta_qq_null.mean()), range(group.theta_qq),
+                      markdown_number(group.theta_seed.mean()),
+                      markdown_number(group.theta_seed_null.mean())});
     }
-    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", organ::class_name(organ_class),
-                       group.tensors, markdown_number(group.theta_qq.mean),
-                       markdown_number(group.theta_qq_null.mean), range(group.theta_qq),
-                       markdown_number(group.theta_seed.mean),
-                       markdown_number(group.theta_seed_null.mean));
   }
-  return out;
+  return markdown_table(rows, {0, 4});
 }
 
 /// The tensors with the least and the largest theta.
 std::string extremes_table(const ModelMeasure& model) {
   std::vector<const MeasuredTensor*> order;
   for (const MeasuredTensor& tensor : model.tensors) {
-    if (!std::isnan(tensor[TensorFigure::kTheta].mean)) {
+    if (!std::isnan(tensor[TensorFigure::kTheta].mean())) {
       order.push_back(&tensor);
     }
   }
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return (*a)[TensorFigure::kTheta].mean > (*b)[TensorFigure::kTheta].mean;
+    return (*a)[TensorFigure::kTheta].mean() > (*b)[TensorFigure::kTheta].mean();
   });
-  std::string out =
-      "| theta | null | rank | tensor | type | KS to noise | theta_seed |\n"
-      "|--:|--:|--:|---|---|--:|--:|\n";
-  const auto add = [&](const MeasuredTensor& tensor) {
-    out += fmt::format(
-        "| {} | {} | {} | {}{} | {} | {} | {} |\n",
-        markdown_number(tensor[TensorFigure::kTheta].mean),
-        markdown_number(tensor[TensorFigure::kThetaNull].mean),
-        markdown_number(tensor[TensorFigure::kRankGd].mean, tensor.slices > 1 ? 1 : 0),
-        cell(tensor.name), tensor.slices > 1 ? fmt::format(" ({} slices)", tensor.slices) : "",
-        cell(tensor.type), markdown_number(tensor[TensorFigure::kMpKs].mean, 3),
-        markdown_number(tensor[TensorFigure::kThetaSeed].mean));
-  };
+  std::vector<std::vector<std::string>> rows = {
+      {"theta", "null", "rank", "tensor", "type", "KS to noise", "theta_seed"}};
   const std::size_t shown = std::min(kExtremes, order.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    add(*order[i]);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t last = std::max(shown, order.size() - shown);
+    if (i == shown && order.size() > 2 * kExtremes) {
+      rows.push_back({"..."});
+    }
+    i = i == shown ? last : i;
+    const MeasuredTensor& tensor = *order[i];
+    const std::string slices = tensor.slices > 1 ? fmt::format(" ({} slices)", tensor.slices) : "";
+    rows.push_back(
+        {markdown_number(tensor[TensorFigure::kTheta].mean()),
+         markdown_number(tensor[TensorFigure::kThetaNull].mean()),
+         markdown_number(tensor[TensorFigure::kRankGd].mean(), tensor.slices > 1 ? 1 : 0),
+         cell(tensor.name) + slices, cell(tensor.type),
+         markdown_number(tensor[TensorFigure::kMpKs].mean(), 3),
+         markdown_number(tensor[TensorFigure::kThetaSeed].mean())});
   }
-  if (order.size() > 2 * kExtremes) {
-    out += "| ... | | | | | | |\n";
-  }
-  for (std::size_t i = std::max(shown, order.size() - shown); i < order.size(); ++i) {
-    add(*order[i]);
-  }
-  return out;
+  return markdown_table(rows, {3, 4});
 }
 
 std::string unmeasured_text(const ModelMeasure& model) {
@@ -223,13 +248,9 @@ std::string ranking_text(std::span<const FleetModel> models, std::size_t width) 
       rows.push_back({printable(model->name), "-", "-", "-", "-", "-", "-", "failed"});
       continue;
     }
-    const GroupFigures group = group_figures(*model->measure);
-    rows.push_back(
-        {printable(model->name), parameters_text(model->measure->parameters()),
-         markdown_number(group.theta_weighted.mean), markdown_number(group.theta_null.mean),
-         markdown_number(group.signal.mean, 3), markdown_number(group.theta_seed.mean),
-         markdown_number(group.theta_seed_null.mean),
-         fmt::format("{}/{}", model->measure->tensors.size(), model->measure->tensors_total)});
+    rows.push_back(with_figures({printable(model->name)}, model->measure->parameters(),
+                                group_figures(*model->measure)));
+    rows.back().push_back(measured_of(*model->measure));
   }
   const TextColumn figures{.right = true};
   return table_text(

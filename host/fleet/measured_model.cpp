@@ -15,32 +15,6 @@ namespace vindex::fleet {
 
 namespace {
 
-struct FigureColumn {
-  TensorFigure figure;
-  const char* column;
-  std::size_t element = 0;  ///< of [matrix, k]
-};
-
-constexpr std::size_t kPlaceOf64 = 6;
-
-constexpr std::array<FigureColumn, kTensorFigures> kColumns = {{
-    {TensorFigure::kTheta, "theta"},
-    {TensorFigure::kThetaNull, "theta_null"},
-    {TensorFigure::kSignal, "signal"},
-    {TensorFigure::kRankEdge, "rank_edge"},
-    {TensorFigure::kRankGd, "rank_gd"},
-    {TensorFigure::kMpKs, "mp_ks"},
-    {TensorFigure::kEffectiveRank, "effective_rank"},
-    {TensorFigure::kStableRank, "stable_rank"},
-    {TensorFigure::kVarAt64, "var_at_k", kPlaceOf64},
-    {TensorFigure::kVarAt64Null, "var_at_k_null", kPlaceOf64},
-    {TensorFigure::kThetaSeed, "theta_seed"},
-    {TensorFigure::kThetaSeedNull, "theta_seed_null"},
-    {TensorFigure::kSeedEntropy, "seed_entropy"},
-    {TensorFigure::kSeedKurtosis, "seed_kurtosis"},
-    {TensorFigure::kSeedCv, "seed_cv"},
-}};
-
 std::int64_t stored_count(const results::TensorEntry& tensor) {
   return tensor.stored.empty() ? 0
                                : 1 + std::count(tensor.stored.begin(), tensor.stored.end(), ' ');
@@ -81,16 +55,11 @@ MeasuredTensor empty_tensor(const results::TensorEntry& tensor) {
 void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles& angles,
                 ModelMeasure& model) {
   MeasuredTensor out = empty_tensor(tensor);
-  const auto set = [&](TensorFigure figure, double value) {
-    SpreadSum sum;
-    sum.add(value);
-    out[figure] = sum.spread();
-  };
-  set(TensorFigure::kThetaSeed, angles.theta_seed);
-  set(TensorFigure::kThetaSeedNull, measure::theta_seed_null(angles.count));
-  set(TensorFigure::kSeedEntropy, angles.entropy);
-  set(TensorFigure::kSeedKurtosis, angles.kurtosis);
-  set(TensorFigure::kSeedCv, angles.spacing_cv);
+  out[TensorFigure::kThetaSeed].add(angles.theta_seed);
+  out[TensorFigure::kThetaSeedNull].add(measure::theta_seed_null(angles.count));
+  out[TensorFigure::kSeedEntropy].add(angles.entropy);
+  out[TensorFigure::kSeedKurtosis].add(angles.kurtosis);
+  out[TensorFigure::kSeedCv].add(angles.spacing_cv);
   out.theta_qq = angles.theta_qq;
   out.theta_qq_null = measure::theta_qq_null(angles.count);
   out.remark = angles.is_constant ? "constant" : "";
@@ -99,7 +68,7 @@ void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles&
 
 }  // namespace
 
-void SpreadSum::add(double value, double weight) {
+void Spread::add(double value, double weight) {
   if (std::isnan(value) || !(weight > 0.0)) {
     return;
   }
@@ -112,15 +81,8 @@ void SpreadSum::add(double value, double weight) {
   ++count_;
 }
 
-Spread SpreadSum::spread() const {
-  if (count_ == 0) {
-    return {};
-  }
-  return {.mean = mean_,
-          .sd = std::sqrt(std::max(0.0, squares_ / weight_)),
-          .min = min_,
-          .max = max_,
-          .count = count_};
+double Spread::sd() const {
+  return count_ == 0 ? kNaN : std::sqrt(std::max(0.0, squares_ / weight_));
 }
 
 std::int64_t ModelMeasure::parameters() const {
@@ -157,11 +119,11 @@ ModelMeasure read_model_measure(const std::string& file) {
     numbers.push_back(row.number);
   }
   std::array<std::vector<double>, kTensorFigures> values;
-  for (const FigureColumn& column : kColumns) {
-    const std::vector<double> all = results.numbers(column.column, numbers);
+  for (std::size_t figure = 0; figure < kTensorFigures; ++figure) {
+    const std::vector<double> all = results.numbers(kFigureRows[figure].column, numbers);
     const std::size_t width = rows.empty() ? 1 : all.size() / rows.size();
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      values[static_cast<std::size_t>(column.figure)].push_back(all[row * width + column.element]);
+      values[figure].push_back(all[row * width + kFigureRows[figure].element]);
     }
   }
   const std::map<std::string, Slices> slices = slices_of(rows);
@@ -188,14 +150,10 @@ ModelMeasure read_model_measure(const std::string& file) {
     }
     MeasuredTensor measured = empty_tensor(tensor);
     measured.slices = static_cast<std::int64_t>(own.rows.size());
-    for (std::size_t figure = 0; figure < kTensorFigures; ++figure) {
-      SpreadSum sum;
-      for (const std::size_t row : own.rows) {
-        sum.add(values[figure][row]);
-      }
-      measured.figures[figure] = sum.spread();
-    }
     for (const std::size_t row : own.rows) {
+      for (std::size_t figure = 0; figure < kTensorFigures; ++figure) {
+        measured.figures[figure].add(values[figure][row]);
+      }
       if (measured.remark.empty()) {
         measured.remark = rows[row].reason;
       }
@@ -221,7 +179,6 @@ void require_all_counted(const ModelMeasure& model, std::int64_t declared) {
 
 GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only) {
   GroupFigures out;
-  SpreadSum theta, weighted, null, signal, seed, seed_null;
   for (const MeasuredTensor& tensor : model.tensors) {
     if (tensor.is_vector() || (only != nullptr && tensor.organ.organ_class != *only)) {
       continue;
@@ -229,40 +186,29 @@ GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* o
     const auto weight = static_cast<double>(tensor.parameters);
     ++out.tensors;
     out.parameters += tensor.parameters;
-    theta.add(tensor[TensorFigure::kTheta].mean);
-    weighted.add(tensor[TensorFigure::kTheta].mean, weight);
-    null.add(tensor[TensorFigure::kThetaNull].mean, weight);
-    signal.add(tensor[TensorFigure::kSignal].mean, weight);
-    seed.add(tensor[TensorFigure::kThetaSeed].mean);
-    seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean);
+    out.theta.add(tensor[TensorFigure::kTheta].mean());
+    out.theta_weighted.add(tensor[TensorFigure::kTheta].mean(), weight);
+    out.theta_null.add(tensor[TensorFigure::kThetaNull].mean(), weight);
+    out.signal.add(tensor[TensorFigure::kSignal].mean(), weight);
+    out.theta_seed.add(tensor[TensorFigure::kThetaSeed].mean());
+    out.theta_seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean());
   }
-  out.theta = theta.spread();
-  out.theta_weighted = weighted.spread();
-  out.theta_null = null.spread();
-  out.signal = signal.spread();
-  out.theta_seed = seed.spread();
-  out.theta_seed_null = seed_null.spread();
   return out;
 }
 
 VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only) {
   VectorFigures out;
-  SpreadSum qq, qq_null, seed, seed_null;
   for (const MeasuredTensor& tensor : model.tensors) {
     if (!tensor.is_vector() || (only != nullptr && tensor.organ.organ_class != *only)) {
       continue;
     }
     ++out.tensors;
     out.parameters += tensor.parameters;
-    qq.add(tensor.theta_qq);
-    qq_null.add(tensor.theta_qq_null);
-    seed.add(tensor[TensorFigure::kThetaSeed].mean);
-    seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean);
+    out.theta_qq.add(tensor.theta_qq);
+    out.theta_qq_null.add(tensor.theta_qq_null);
+    out.theta_seed.add(tensor[TensorFigure::kThetaSeed].mean());
+    out.theta_seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean());
   }
-  out.theta_qq = qq.spread();
-  out.theta_qq_null = qq_null.spread();
-  out.theta_seed = seed.spread();
-  out.theta_seed_null = seed_null.spread();
   return out;
 }
 

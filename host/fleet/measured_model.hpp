@@ -3,12 +3,12 @@
 // 1-D tensors apart from them, and why a tensor has neither.
 #pragma once
 
+#include "core/constants.hpp"
 #include "organ/organ_class.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,24 +16,19 @@
 namespace vindex::fleet {
 
 /// Mean, population standard deviation and extremes of the values that are numbers; NaN of none.
-struct Spread {
-  double mean = std::numeric_limits<double>::quiet_NaN();
-  double sd = std::numeric_limits<double>::quiet_NaN();
-  double min = std::numeric_limits<double>::quiet_NaN();
-  double max = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t count = 0;
-};
-
 /// Values of weight 0 or less take part in nothing.
-class SpreadSum {
+class Spread {
  public:
   void add(double value, double weight = 1.0);
-  Spread spread() const;
+  double mean() const { return count_ == 0 ? kNaN : mean_; }
+  double sd() const;
+  double min() const { return count_ == 0 ? kNaN : min_; }
+  double max() const { return count_ == 0 ? kNaN : max_; }
+  std::int64_t count() const { return count_; }
 
  private:
   double weight_ = 0.0, mean_ = 0.0, squares_ = 0.0;
-  double min_ = std::numeric_limits<double>::infinity();
-  double max_ = -std::numeric_limits<double>::infinity();
+  double min_ = kInfinity, max_ = -kInfinity;
   std::int64_t count_ = 0;
 };
 
@@ -58,6 +53,33 @@ enum class TensorFigure : std::uint8_t {
 };
 inline constexpr std::size_t kTensorFigures = static_cast<std::size_t>(TensorFigure::kCount);
 
+/// Where a figure comes from and what reports call it.
+struct FigureRow {
+  const char* column;
+  const char* name;
+  bool of_vectors = false;  ///< there for 1-D tensors too
+  std::size_t element = 0;  ///< of a column [matrix, k]
+};
+
+/// By TensorFigure.
+inline constexpr std::array<FigureRow, kTensorFigures> kFigureRows = {{
+    {"theta", "theta"},
+    {"theta_null", "theta_null"},
+    {"signal", "signal"},
+    {"rank_edge", "rank_edge"},
+    {"rank_gd", "rank_gd"},
+    {"mp_ks", "ks_mp"},
+    {"effective_rank", "erank"},
+    {"stable_rank", "stable_rank"},
+    {"var_at_k", "var64", false, 6},
+    {"var_at_k_null", "var64_null", false, 6},
+    {"theta_seed", "theta_seed", true},
+    {"theta_seed_null", "theta_seed_null", true},
+    {"seed_entropy", "H", true},
+    {"seed_kurtosis", "kurtosis", true},
+    {"seed_cv", "cv", true},
+}};
+
 struct MeasuredTensor {
   std::string name;
   organ::OrganName organ;
@@ -66,8 +88,8 @@ struct MeasuredTensor {
   std::int64_t parameters = 0;
   std::int64_t slices = 0;  ///< matrices it consists of; 0: a 1-D tensor, no matrix
   std::array<Spread, kTensorFigures> figures = {};  ///< of a single matrix min = mean = max
-  double theta_qq = std::numeric_limits<double>::quiet_NaN();       ///< of 1-D tensors only
-  double theta_qq_null = std::numeric_limits<double>::quiet_NaN();  ///< of 1-D tensors only
+  double theta_qq = kNaN;                           ///< of 1-D tensors only
+  double theta_qq_null = kNaN;                      ///< of 1-D tensors only
   std::string remark;  ///< reason of the results file where a value is missing or flagged
 
   bool is_vector() const { return slices == 0; }
@@ -106,11 +128,11 @@ struct ModelMeasure {
   std::string results;  ///< results file
   std::string architecture;
   std::string mode, backend;
-  std::int64_t tensors_total = 0;   ///< stored in the model's files
-  std::int64_t stored_counted = 0;  ///< of them in `tensors` and `unmeasured`
-  std::uint64_t bytes = 0;          ///< of the model's files
-  double seconds = std::numeric_limits<double>::quiet_NaN();  ///< that measuring took
-  std::vector<MeasuredTensor> tensors;                        ///< in order of name
+  std::int64_t tensors_total = 0;       ///< stored in the model's files
+  std::int64_t stored_counted = 0;      ///< of them in `tensors` and `unmeasured`
+  std::uint64_t bytes = 0;              ///< of the model's files
+  double seconds = kNaN;                ///< that measuring took
+  std::vector<MeasuredTensor> tensors;  ///< in order of name
   std::vector<UnmeasuredTensor> unmeasured;
 
   /// Parameters of all measured tensors.

@@ -15,9 +15,9 @@ namespace vindex::fleet::measure_report_test {
 namespace {
 
 Spread one(double value) {
-  SpreadSum sum;
+  Spread sum;
   sum.add(value);
-  return sum.spread();
+  return sum;
 }
 
 MeasuredTensor matrix(const std::string& name, std::int64_t parameters, double theta) {
@@ -54,31 +54,30 @@ ModelMeasure model(double theta) {
 }
 
 TEST(SpreadTest, MeanAndDeviationByWeight) {
-  SpreadSum sum;
-  sum.add(10.0, 1.0);
-  sum.add(20.0, 3.0);
-  sum.add(std::nan(""), 5.0);
-  sum.add(99.0, 0.0);
-  const Spread spread = sum.spread();
-  EXPECT_DOUBLE_EQ(spread.mean, 17.5);
-  EXPECT_NEAR(spread.sd, std::sqrt((7.5 * 7.5 + 3.0 * 2.5 * 2.5) / 4.0), 1e-12);
-  EXPECT_EQ(spread.min, 10.0);
-  EXPECT_EQ(spread.max, 20.0);
-  EXPECT_EQ(spread.count, 2);
-  EXPECT_TRUE(std::isnan(SpreadSum().spread().mean));
+  Spread spread;
+  spread.add(10.0, 1.0);
+  spread.add(20.0, 3.0);
+  spread.add(std::nan(""), 5.0);
+  spread.add(99.0, 0.0);
+  EXPECT_DOUBLE_EQ(spread.mean(), 17.5);
+  EXPECT_NEAR(spread.sd(), std::sqrt((7.5 * 7.5 + 3.0 * 2.5 * 2.5) / 4.0), 1e-12);
+  EXPECT_EQ(spread.min(), 10.0);
+  EXPECT_EQ(spread.max(), 20.0);
+  EXPECT_EQ(spread.count(), 2);
+  EXPECT_TRUE(std::isnan(Spread().mean()));
 }
 
 TEST(GroupsTest, WeighByParametersAndKeepOneSideApart) {
   const ModelMeasure measured = model(10.0);
   const GroupFigures all = group_figures(measured);
   EXPECT_EQ(all.tensors, 2);
-  EXPECT_DOUBLE_EQ(all.theta.mean, 14.0);
-  EXPECT_DOUBLE_EQ(all.theta_weighted.mean, 16.0);
-  EXPECT_DOUBLE_EQ(all.theta_seed.mean, 20.0) << "the norm's 80 is not in it";
+  EXPECT_DOUBLE_EQ(all.theta.mean(), 14.0);
+  EXPECT_DOUBLE_EQ(all.theta_weighted.mean(), 16.0);
+  EXPECT_DOUBLE_EQ(all.theta_seed.mean(), 20.0) << "the norm's 80 is not in it";
   const organ::OrganClass organ = organ::OrganClass::kOrgan;
-  EXPECT_DOUBLE_EQ(group_figures(measured, &organ).theta.mean, 18.0);
+  EXPECT_DOUBLE_EQ(group_figures(measured, &organ).theta.mean(), 18.0);
   EXPECT_EQ(vector_figures(measured).tensors, 1);
-  EXPECT_DOUBLE_EQ(vector_figures(measured).theta_seed.mean, 80.0);
+  EXPECT_DOUBLE_EQ(vector_figures(measured).theta_seed.mean(), 80.0);
   EXPECT_EQ(vector_figures(measured, &organ).tensors, 0);
 }
 
